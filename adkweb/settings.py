@@ -1,0 +1,161 @@
+"""Every setting, read from the environment once. docs/settings.md explains those that begin with ADKWEB_."""
+
+import json
+import secrets
+import sys
+from pathlib import Path
+from typing import Any
+
+import environ
+import platformdirs
+from csp.constants import NONCE, NONE, SELF
+
+env = environ.Env()
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+PACKAGE = Path(__file__).resolve().parent
+# In a checkout templates and static files stand at the top; an installed package carries them inside.
+FILES = CHECKOUT if (CHECKOUT / "templates").is_dir() else PACKAGE
+DEMO = PACKAGE / "demo.db" if FILES is PACKAGE else CHECKOUT / "examples" / "demo.db"
+
+DATA_DIR = Path(env.str("ADKWEB_DATA_DIR", default=platformdirs.user_data_dir("adkweb")))
+DATABASE_URL = env.str("ADKWEB_DATABASE_URL", default=f"sqlite:///{DATA_DIR / 'adkweb.db'}")
+SOURCES: list[str] = json.loads(env.str("ADKWEB_SOURCES", default="[]"))
+READ_ONLY = env.bool("ADKWEB_READ_ONLY", default=False)
+POOL_SIZE = env.int("ADKWEB_POOL_SIZE", default=20)
+PREPARED_STATEMENTS = env.bool("ADKWEB_PREPARED_STATEMENTS", default=True)
+DEBUG = env.bool("ADKWEB_DEBUG", default=False)
+ALLOWED_HOSTS = env.list("ADKWEB_ALLOWED_HOSTS", default=["127.0.0.1", "localhost", "[::1]"])
+CSRF_TRUSTED_ORIGINS = env.list("ADKWEB_TRUSTED_ORIGINS", default=[])
+
+
+def _secret_key() -> str:
+    """The key that signs cookies: given, or made once and kept beside adkweb's own data."""
+    given: str = env.str("ADKWEB_SECRET_KEY", default="")
+    if given:
+        return given
+    file = DATA_DIR / "secret-key"
+    try:
+        return file.read_text()
+    except FileNotFoundError:
+        pass
+    DATA_DIR.mkdir(parents=True, exist_ok=True)
+    try:
+        file.touch(mode=0o600, exist_ok=False)
+        file.write_text(secrets.token_urlsafe(48))
+    except FileExistsError:  # another process was faster
+        pass
+    return file.read_text()
+
+
+SECRET_KEY = _secret_key()
+
+# --- adkweb's own data; the sources are added by sessions_app.sources ------------------------------------------------
+
+DATABASES: dict[str, dict[str, Any]] = {"default": env.db_url_config(DATABASE_URL)}
+if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
+    DATABASES["default"]["OPTIONS"] = {
+        "timeout": 20,
+        "transaction_mode": "IMMEDIATE",
+        "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL",
+    }
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+# --- Django -----------------------------------------------------------------------------------------------------------
+
+ROOT_URLCONF = "adkweb.urls"
+ASGI_APPLICATION = "adkweb.asgi.application"
+INSTALLED_APPS = [
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "csp",
+    "django_htmx",
+    "sessions_app.apps.SessionsConfig",
+]
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "servestatic.middleware.ServeStaticMiddleware",
+    "csp.middleware.CSPMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.locale.LocaleMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.auth.middleware.LoginRequiredMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+    "sessions_app.web.errors.ErrorPages",
+    "sessions_app.web.signin.LoopbackUntilAdmin",
+]
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [FILES / "templates"],
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.template.context_processors.i18n",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+                "sessions_app.web.context.page",
+            ],
+            "builtins": ["sessions_app.web.tags", "django.templatetags.i18n", "django.templatetags.static"],
+        },
+    }
+]
+
+LOGIN_URL = "sign-in"
+LOGIN_REDIRECT_URL = "home"
+SESSION_COOKIE_NAME = "adkweb_session"
+SESSION_COOKIE_AGE = 60 * 60 * 24 * 30
+CSRF_COOKIE_NAME = "adkweb_csrf"
+SECURE_CROSS_ORIGIN_OPENER_POLICY = "same-origin"
+SECURE_REFERRER_POLICY = "same-origin"
+X_FRAME_OPTIONS = "DENY"
+# An event may be large; the limit keeps one request from filling the memory.
+DATA_UPLOAD_MAX_MEMORY_SIZE = 32 * 1024 * 1024
+DATA_UPLOAD_MAX_NUMBER_FIELDS = 5000
+MESSAGE_STORAGE = "django.contrib.messages.storage.session.SessionStorage"
+
+CONTENT_SECURITY_POLICY = {
+    "DIRECTIVES": {
+        "default-src": [NONE],
+        "script-src": [SELF, NONCE],
+        "style-src": [SELF, NONCE],
+        "img-src": [SELF, "data:"],
+        "font-src": [SELF],
+        "connect-src": [SELF],
+        "form-action": [SELF],
+        "base-uri": [NONE],
+        "frame-ancestors": [NONE],
+    }
+}
+
+STATIC_URL = "/static/"
+STATICFILES_DIRS = [FILES / "static"]
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {"BACKEND": "sessions_app.web.static.VersionedStaticFiles"},
+}
+SERVESTATIC_USE_FINDERS = True  # no collectstatic step between a checkout and its pages
+SERVESTATIC_AUTOREFRESH = DEBUG
+
+USE_TZ = True
+TIME_ZONE = "UTC"
+LANGUAGE_CODE = "en"
+LANGUAGES = [("en", "English"), ("es", "Español"), ("ko", "한국어")]
+LOCALE_PATHS = [(CHECKOUT if FILES is CHECKOUT else PACKAGE.parent) / "sessions_app" / "locale"]
+LANGUAGE_COOKIE_NAME = "adkweb_language"
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"line": {"format": "{asctime} {levelname} {name}: {message}", "style": "{"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "stream": sys.stderr, "formatter": "line"}},
+    "root": {"handlers": ["stderr"], "level": "WARNING"},
+    "loggers": {"adkweb": {"level": "INFO"}, "django.request": {"level": "ERROR"}},
+}

@@ -1,0 +1,7 @@
+"""Every door to sessions_app."""
+
+from django.urls import include, path
+
+urlpatterns = [path("", include("sessions_app.web.urls"))]
+handler404 = "sessions_app.web.errors.not_found"
+handler500 = "sessions_app.web.errors.server_error"

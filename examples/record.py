@@ -1,0 +1,307 @@
+"""Record the demo store: the agents of `agents/`, run by ADK's own Runner into ADK's own SQLite store."""
+
+import argparse
+import asyncio
+import contextlib
+import logging
+import random
+import sys
+import uuid
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from google.adk.apps import App
+from google.adk.artifacts import InMemoryArtifactService
+from google.adk.cli.utils.agent_loader import AgentLoader
+from google.adk.events import Event
+from google.adk.platform import time as platform_time
+from google.adk.platform import uuid as platform_uuid
+from google.adk.runners import Runner
+from google.adk.sessions.sqlite_session_service import SqliteSessionService
+from google.genai import types
+
+HERE = Path(__file__).resolve().parent
+SEED = 20261120
+
+
+@dataclass(frozen=True)
+class Say:
+    """A user's message with an attachment, or with state that the client sends along."""
+
+    text: str
+    attached: types.Part | None = None
+    state: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A person's answer to the open call of a tool."""
+
+    tool: str
+    make: Callable[[dict[str, Any]], dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Rewind:
+    """Undo the conversation from the user's n-th message on."""
+
+    message: int
+
+
+@dataclass(frozen=True)
+class Visit:
+    """One sitting of a user at a session; the first one creates it."""
+
+    at: str
+    app: str
+    user: str
+    session: str
+    steps: list[str | Say | Answer | Rewind] = field(default_factory=list)
+    state: dict[str, Any] | None = None
+
+
+class Clock:
+    """A clock that moves on by itself a little whenever it is read."""
+
+    def __init__(self) -> None:
+        """Start at the epoch."""
+        self._now = 0.0
+        self._random = random.Random(SEED)
+
+    def __call__(self) -> float:
+        """Read the clock."""
+        return self.wait(0.1, 1.1)
+
+    def set(self, moment: str) -> None:
+        """Put the clock to a moment in UTC."""
+        self._now = datetime.fromisoformat(f"{moment}:00+00:00").timestamp()
+
+    def wait(self, least: float, most: float) -> float:
+        """Let between `least` and `most` seconds pass."""
+        self._now = round(self._now + self._random.uniform(least, most), 3)
+        return self._now
+
+
+class Recorder:
+    """Plays visits through the Runner."""
+
+    def __init__(self, path: Path) -> None:
+        """Record into the store at `path`."""
+        loader = AgentLoader(str(HERE / "agents"))
+        self._clock = Clock()
+        self._sessions = SqliteSessionService(str(path))
+        self._runners: dict[str, Runner] = {}
+        for name in loader.list_agents():
+            loaded = loader.load_agent(name)
+            self._runners[name] = Runner(
+                app=loaded if isinstance(loaded, App) else App(name=name, root_agent=loaded),
+                session_service=self._sessions,
+                artifact_service=InMemoryArtifactService(),
+            )
+
+    async def record(self, visits: list[Visit]) -> None:
+        """Play the visits in order of time, the same way in every recording."""
+        ids = random.Random(SEED)
+        platform_time.set_time_provider(self._clock)
+        platform_uuid.set_id_provider(lambda: str(uuid.UUID(int=ids.getrandbits(128), version=4)))
+        for visit in sorted(visits, key=lambda visit: visit.at):
+            self._clock.set(visit.at)
+            if not await self._events(visit):
+                await self._create(visit)
+            for step in visit.steps:
+                await self._play(visit, step)
+                self._clock.wait(8, 90)
+
+    async def _create(self, visit: Visit) -> None:
+        await self._sessions.create_session(
+            app_name=visit.app, user_id=visit.user, session_id=visit.session, state=visit.state
+        )
+
+    async def _events(self, visit: Visit) -> list[Event]:
+        session = await self._sessions.get_session(app_name=visit.app, user_id=visit.user, session_id=visit.session)
+        return session.events if session else []
+
+    async def _play(self, visit: Visit, step: str | Say | Answer | Rewind) -> None:
+        runner = self._runners[visit.app]
+        place: dict[str, Any] = {"user_id": visit.user, "session_id": visit.session}
+        events = await self._events(visit)
+        match step:
+            case Rewind(message):
+                said = [event for event in events if event.author == "user" and event.content]
+                await runner.rewind_async(**place, rewind_before_invocation_id=said[message - 1].invocation_id)
+                return
+            case Answer(tool, make):
+                calls = [call for event in events for call in event.get_function_calls() if call.name == tool]
+                answer = types.FunctionResponse(id=calls[-1].id, name=tool, response=make(calls[-1].args or {}))
+                parts, state = [types.Part(function_response=answer)], None
+            case Say(text, attached, state):
+                parts = [types.Part(text=text), *([attached] if attached else [])]
+            case text:
+                parts, state = [types.Part(text=text)], None
+        # The seat map of the demo is down: ADK stores that failure as an event, then raises it.
+        with contextlib.suppress(ConnectionError):
+            async for _ in runner.run_async(
+                **place, new_message=types.Content(role="user", parts=parts), state_delta=state
+            ):
+                pass
+
+
+def sign_in(args: dict[str, Any]) -> dict[str, Any]:
+    """Answer a request for credentials with a token, as the client does after the user has signed in."""
+    config = dict(args["authConfig"])
+    return {**config, "exchangedAuthCredential": {"authType": "oauth2", "oauth2": {"accessToken": "demo-access-token"}}}
+
+
+def confirm(yes: bool) -> Answer:
+    """Answer a request for confirmation."""
+    return Answer("adk_request_confirmation", lambda args: {"confirmed": yes})
+
+
+def approve(by: str) -> Answer:
+    """Answer a request for approval."""
+    return Answer("request_approval", lambda args: {"status": "approved", "approver": by, "amount": args["amount"]})
+
+
+def visits() -> list[Visit]:
+    """Return what the demo's users did in November 2026."""
+    from booking.documents import picture  # importable once the loader has put `agents/` on the path
+
+    return [
+        Visit(
+            "2026-11-14T08:58", "booking", "ana", "seoul-trip",
+            [
+                "Hi! I am planning a trip with my sister.",
+                "Find me a flight from Lisbon to Seoul on 2026-12-01",
+                "Do I need a visa?",
+                "What is that in won?",
+                "I always want an aisle seat",
+                "Book the cheapest one",
+                "Pay with the amber card",
+                "Try the blue Visa",
+            ],
+            state={
+                "__session_metadata__": {"displayName": "Seoul trip"},
+                "needs_visa": False,
+                "passport": {"country": "PT", "valid_until": "2031-05-02"},
+                "user:name": "Ana",
+                "user:tier": "silver",
+                "app:version": "1.4.0",
+            },
+        ),
+        Visit(
+            "2026-11-16T19:21", "booking", "ana", "seoul-trip",
+            [
+                Say("Show me my boarding pass", state={"channel": "mobile", "user:tier": "gold"}),
+                "Which neighbourhood should we stay in?",
+                "Shorter please",
+                "Once more, shorter please",
+                "Put the flight in my calendar",
+                Answer("adk_request_credential", sign_in),
+            ],
+        ),
+        Visit(
+            "2026-11-20T07:40", "booking", "ana", "seoul-trip",
+            [
+                "Watch the fare for my sister until it is under 400 EUR",
+                "Compare Lisbon and Porto to Seoul on 2026-12-01",
+                "Which one is better for her?",
+                "Thanks!",
+            ],
+        ),
+        Visit(
+            "2026-11-15T12:03", "booking", "지우", "busan-jeju",
+            [
+                "안녕하세요",
+                "부산에서 제주로 가는 2026-12-24 항공편 찾아줘",
+                "예약해 줘",
+                "Call this trip 제주 겨울 여행 🍊",
+            ],
+            state={"user:name": "지우", "user:tier": "bronze", "user:seat": "window"},
+        ),
+        Visit(
+            "2026-11-17T16:10", "booking", "omar@example.com", "oslo-weekend",
+            [
+                "Call this trip Oslo weekend",
+                "Find a flight from Oslo to Lisbon on 2026-12-11",
+                "Book TP761",
+                Rewind(3),
+                "Book the cheapest one",
+                "Cancel it",
+                confirm(False),
+                "Cancel it after all",
+                confirm(True),
+            ],
+            state={"user:name": "Omar"},
+        ),
+        Visit(
+            "2026-11-18T09:30", "booking", "omar@example.com", "board-meeting",
+            [
+                "Flight from Madrid to Lisbon on 2026-11-26, please",
+                "Book IB3107",
+                "Pay on the company account",
+            ],
+            state={"cost_center": "4711", "trip": {"reason": "board meeting", "nights": 2, "hotel": None}},
+        ),
+        Visit("2026-11-19T08:05", "booking", "omar@example.com", "board-meeting", [approve("dana@example.com")]),
+        Visit(
+            "2026-11-20T08:12", "booking", "omar@example.com", "team-offsite",
+            [
+                "Find a flight from Porto to Seoul on 2027-03-02",
+                "Book the cheapest one",
+                "Pay on the company account",
+            ],
+            state={"cost_center": "4711"},
+        ),
+        Visit(
+            "2026-11-19T21:47", "booking", "ana", "madrid-return",
+            ["Flight from Madrid to Lisbon on 2026-11-29", "Reserve seat 12A"],
+        ),
+        Visit(
+            "2026-11-17T10:20", "support", "ana", "maleta-perdida",
+            [
+                Say(
+                    "¡Hola! ¿Dónde está mi maleta? Es esta, en el vuelo TP431 🧳",
+                    types.Part.from_bytes(data=picture("maleta"), mime_type="image/png"),
+                ),
+                "Apareció, ¡muchas gracias!",
+            ],
+            state={"user:plan": "premium"},
+        ),
+        Visit(
+            "2026-11-18T13:33", "support", "지우", "seat-change",
+            ["창가 좌석으로 바꾸고 싶어요 ✈️", "What can you do?"],
+        ),
+        Visit(
+            "2026-11-19T17:55", "support", "omar@example.com", "refund",
+            [
+                Say(
+                    "أريد استرداد ثمن التذكرة من فضلك 🙏",
+                    types.Part.from_uri(file_uri="https://files.example.com/ticket.pdf", mime_type="application/pdf"),
+                )
+            ],
+            state={"__session_metadata__": {"displayName": "استرداد 💳"}},
+        ),
+        Visit("2026-11-20T08:30", "support", "ana", "draft", state={"source": "help page", "ticket": None}),
+    ]  # fmt: skip
+
+
+def main() -> None:
+    """Record the demo anew."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("path", nargs="?", type=Path, default=HERE / "demo.db", help="the SQLite file to write")
+    path = parser.parse_args().path
+    path.unlink(missing_ok=True)
+    # ADK warns about its experimental parts and logs the failure that this demo is meant to show.
+    warnings.simplefilter("ignore")
+    logging.getLogger("google_adk").setLevel(logging.CRITICAL)
+    recorder = Recorder(path)
+    asyncio.run(recorder.record(visits()))
+    print(f"{path}: {path.stat().st_size // 1024} kB", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

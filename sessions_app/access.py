@@ -1,0 +1,82 @@
+"""Who asks, what they may do, and how a developer signs in on their own machine.
+
+Until roles exist, everybody who is signed in may read and edit everything, unless adkweb was started read-only.
+"""
+
+import getpass
+import hashlib
+import secrets
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+from django.conf import settings
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import AbstractBaseUser, User
+from django.db import transaction
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from .errors import NotAllowed
+from .models import SignInToken
+
+LINK_LIFETIME: Final = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """Who asks: the name goes into every edit."""
+
+    name: str
+
+    def check_may_write(self) -> None:
+        """Raises NotAllowed where this actor may not change anything."""
+        if settings.READ_ONLY:
+            raise NotAllowed(_("adkweb was started with --read-only: it shows everything and writes nothing."))
+
+
+SYSTEM: Final = Actor("adkweb")  # the machine itself
+
+
+def actor_of(person: AbstractBaseUser) -> Actor:
+    """The actor that a signed-in person is."""
+    return Actor(person.get_username())
+
+
+def sign_in_token() -> str:
+    """A fresh token for one sign-in as the developer who owns this process."""
+    person, _created = get_user_model().objects.get_or_create(username=_login_name())
+    if not person.password:
+        person.set_unusable_password()
+        person.save(update_fields=["password"])
+    SignInToken.objects.filter(created__lt=timezone.now() - LINK_LIFETIME).delete()
+    token = secrets.token_urlsafe(24)
+    SignInToken.objects.create(digest=_digest(token), person=person)
+    return token
+
+
+def redeem(token: str) -> User | None:
+    """The person whom an unused token of the last day signs in; the token is used up by this."""
+    with transaction.atomic():
+        found = SignInToken.objects.filter(digest=_digest(token), created__gte=timezone.now() - LINK_LIFETIME)
+        row = found.select_related("person").first()
+        if row is None or not found.delete()[0]:
+            return None
+    return row.person
+
+
+def admin_exists() -> bool:
+    """Whether somebody has an account with a password and every right."""
+    admins = get_user_model().objects.filter(is_superuser=True, is_active=True)
+    return any(person.has_usable_password() for person in admins)
+
+
+def _login_name() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container's user id without a name
+        return "developer"
+
+
+def _digest(token: str) -> str:
+    return hashlib.sha256(token.encode("utf-8", "replace")).hexdigest()

@@ -1,0 +1,218 @@
+"""ADK's tables: recognise them, create them, adopt them, release them.
+
+Adopting adds, and never changes a row or column of ADK's: `events.seq` (PostgreSQL; on SQLite the rowid serves),
+`sessions.initial_state` with the trigger that fills it for every new session whoever creates it, and indexes for
+adkweb's own reads. All of it happens in one transaction, so an interruption leaves nothing half-done; doing it again does
+nothing; `release` takes it all away again.
+"""
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from django.db import DatabaseError, connections, transaction
+from django.utils.translation import gettext as _
+
+from .errors import SourceError
+
+Format = Literal["sqlite", "database"]  # of SqliteSessionService, or of DatabaseSessionService
+
+ADK_TABLES: Final = frozenset({"app_states", "user_states", "sessions", "events"})
+_ADOPTION_LOCK: Final = 0x61646B77  # of PostgreSQL's advisory locks, "adkw"
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What a database looks like: `empty`, times as REAL seconds or as naive UTC datetimes, adopted or not."""
+
+    empty: bool
+    real_times: bool = False
+    adopted: bool = False
+
+
+def inspect(alias: str) -> Shape:
+    """The shape of a source; raises SourceError where it is not ADK's, saying what to do."""
+    connection = connections[alias]
+    with connection.cursor() as cursor:
+        tables = set(connection.introspection.table_names(cursor))
+        if not tables & ADK_TABLES:
+            if tables:
+                raise SourceError(
+                    _("This is a database, but not one of ADK's: it has the tables %(tables)s and no “sessions”.")
+                    % {"tables": ", ".join(sorted(tables)[:5])}
+                )
+            return Shape(empty=True)
+        columns = {
+            table: {column.name for column in connection.introspection.get_table_description(cursor, table)}
+            for table in tables & ADK_TABLES
+        }
+        _check_columns(columns)
+        cursor.execute(_TIME_TYPE[connection.vendor])
+        (time_type,) = cursor.fetchone()
+    adopted = "initial_state" in columns["sessions"] and ("seq" in columns["events"] or connection.vendor == "sqlite")
+    return Shape(empty=False, real_times=time_type.upper() == "REAL", adopted=adopted)
+
+
+def create(alias: str, form: Format) -> None:
+    """ADK's tables in an empty database, so that google-adk's own service of this format uses it at once."""
+    connection = connections[alias]
+    script = _CREATE_SQLITE if form == "sqlite" else _CREATE_DATABASE
+    types = _TYPES["real" if form == "sqlite" else connection.vendor]
+    with transaction.atomic(using=alias), connection.cursor() as cursor:
+        for statement in script:
+            cursor.execute(statement.format(**types))
+
+
+def adopt(alias: str) -> None:
+    """Adds what adkweb needs to ADK's tables; safe to repeat and to interrupt."""
+    connection = connections[alias]
+    try:
+        with transaction.atomic(using=alias), connection.cursor() as cursor:
+            if connection.vendor == "postgresql":
+                # Two adkweb processes that start together: the second waits, then finds everything done. An agent that
+                # keeps the table busy is not to queue up behind the change: give up after five seconds instead.
+                cursor.execute("SET LOCAL lock_timeout = '5s'")
+                cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_ADOPTION_LOCK])
+            if inspect(alias).adopted:
+                return
+            for statement in _ADOPT[connection.vendor]:
+                cursor.execute(statement)
+    except DatabaseError as error:
+        raise SourceError(
+            _(
+                "Adopting this database failed and changed nothing: %(error)s Adopting adds a column, a trigger and "
+                "indexes, so it needs the tables' owner and a moment without a long transaction; with --read-only, "
+                "adkweb shows the database without it."
+            )
+            % {"error": f"{error}".strip().rstrip(".") + "."}
+        ) from error
+
+
+def release(alias: str) -> None:
+    """Takes away what adopting added; ADK's tables are then as they were."""
+    connection = connections[alias]
+    with transaction.atomic(using=alias), connection.cursor() as cursor:
+        if inspect(alias).adopted:
+            for statement in _RELEASE[connection.vendor]:
+                cursor.execute(statement)
+
+
+def _check_columns(columns: dict[str, set[str]]) -> None:
+    events = columns.get("events", set())
+    if "actions" in events and "event_data" not in events:
+        raise SourceError(
+            _(
+                "This database has ADK's old schema (v0), in which events are pickled. Convert it first, with the agents "
+                "stopped: adk migrate session --source_db_url=… --dest_db_url=…"
+            )
+        )
+    for table, wanted in _WANTED.items():
+        missing = wanted - columns.get(table, set())
+        if missing:
+            raise SourceError(
+                _("This database is not one of ADK's: the table “%(table)s” has no %(columns)s.")
+                % {"table": table, "columns": ", ".join(sorted(missing))}
+            )
+
+
+_WANTED: Final = {
+    "sessions": {"app_name", "user_id", "id", "state", "create_time", "update_time"},
+    "events": {"id", "app_name", "user_id", "session_id", "invocation_id", "timestamp", "event_data"},
+    "app_states": {"app_name", "state", "update_time"},
+    "user_states": {"app_name", "user_id", "state", "update_time"},
+}
+
+_TIME_TYPE: Final = {
+    "sqlite": "SELECT type FROM pragma_table_info('sessions') WHERE name = 'update_time'",
+    "postgresql": """SELECT data_type FROM information_schema.columns WHERE table_name = 'sessions'
+        AND column_name = 'update_time' AND table_schema = ANY (current_schemas(false))""",
+}
+
+# --- Creating ---------------------------------------------------------------------------------------------------------
+
+_TYPES: Final = {
+    "real": {"key": "TEXT", "long": "TEXT", "json": "TEXT", "event": "TEXT NOT NULL", "time": "REAL"},
+    "sqlite": {"key": "VARCHAR(128)", "long": "VARCHAR(256)", "json": "TEXT", "event": "TEXT", "time": "DATETIME"},
+    "postgresql": {"key": "VARCHAR(128)", "long": "VARCHAR(256)", "json": "JSONB", "event": "JSONB", "time": "TIMESTAMP"},
+}
+
+_CREATE_SQLITE: Final = [
+    "CREATE TABLE app_states (app_name {key} PRIMARY KEY, state {json} NOT NULL, update_time {time} NOT NULL)",
+    """CREATE TABLE user_states (app_name {key} NOT NULL, user_id {key} NOT NULL, state {json} NOT NULL,
+        update_time {time} NOT NULL, PRIMARY KEY (app_name, user_id))""",
+    """CREATE TABLE sessions (app_name {key} NOT NULL, user_id {key} NOT NULL, id {key} NOT NULL, state {json} NOT NULL,
+        create_time {time} NOT NULL, update_time {time} NOT NULL, PRIMARY KEY (app_name, user_id, id))""",
+    """CREATE TABLE events (id {key} NOT NULL, app_name {key} NOT NULL, user_id {key} NOT NULL, session_id {key} NOT NULL,
+        invocation_id {long} NOT NULL, timestamp {time} NOT NULL, event_data {event},
+        PRIMARY KEY (app_name, user_id, session_id, id),
+        FOREIGN KEY (app_name, user_id, session_id) REFERENCES sessions (app_name, user_id, id) ON DELETE CASCADE)""",
+]
+
+_CREATE_DATABASE: Final = [
+    *_CREATE_SQLITE,
+    """CREATE INDEX idx_events_app_user_session_ts_id
+        ON events (app_name, user_id, session_id, timestamp DESC, id DESC)""",
+    "CREATE TABLE adk_internal_metadata (key {key} NOT NULL PRIMARY KEY, value {long} NOT NULL)",
+    "INSERT INTO adk_internal_metadata (key, value) VALUES ('schema_version', '1')",
+]
+
+# --- Adopting and releasing -------------------------------------------------------------------------------------------
+
+# Which events are edits; a query must say it in the same words for the index on edits to serve. ADK may store NaN, which
+# SQLite's JSON functions refuse.
+IS_EDIT: Final = {
+    "postgresql": "(event_data #> '{custom_metadata,adkweb}') IS NOT NULL",
+    "sqlite": "CASE WHEN json_valid(event_data) THEN json_type(event_data, '$.custom_metadata.adkweb') END IS NOT NULL",
+}
+_INDEXES: Final = [
+    "CREATE INDEX adkweb_sessions_app ON sessions (app_name, update_time, user_id, id)",
+    "CREATE INDEX adkweb_sessions_user ON sessions (app_name, user_id, update_time, id)",
+]
+_ADOPT: Final = {
+    "postgresql": [
+        "LOCK TABLE sessions, events IN ACCESS EXCLUSIVE MODE",
+        "ALTER TABLE events ADD COLUMN seq bigint GENERATED BY DEFAULT AS IDENTITY",
+        # The column is filled in the order of the rows on disk, which is nearly always append order. Where it is not,
+        # ADK's own reading order decides.
+        """UPDATE events SET seq = ordered.place FROM (
+            SELECT app_name, user_id, session_id, id, row_number() OVER (ORDER BY timestamp, id) AS place FROM events
+        ) AS ordered WHERE (events.app_name, events.user_id, events.session_id, events.id)
+            = (ordered.app_name, ordered.user_id, ordered.session_id, ordered.id) AND events.seq <> ordered.place""",
+        "CREATE UNIQUE INDEX adkweb_events_seq ON events (app_name, user_id, session_id, seq)",
+        f"CREATE INDEX adkweb_edits ON events (timestamp, id) WHERE {IS_EDIT['postgresql']}",
+        *_INDEXES,
+        "ALTER TABLE sessions ADD COLUMN initial_state jsonb",
+        """CREATE FUNCTION adkweb_keep_initial_state() RETURNS trigger LANGUAGE plpgsql AS
+            $$ BEGIN NEW.initial_state := coalesce(NEW.initial_state, NEW.state); RETURN NEW; END $$""",
+        """CREATE TRIGGER adkweb_keep_initial_state BEFORE INSERT ON sessions
+            FOR EACH ROW EXECUTE FUNCTION adkweb_keep_initial_state()""",
+    ],
+    "sqlite": [
+        # Every index of SQLite ends with the rowid, so this one reads a session's events in append order.
+        "CREATE INDEX adkweb_events_seq ON events (app_name, user_id, session_id)",
+        f"CREATE INDEX adkweb_edits ON events (timestamp, id) WHERE {IS_EDIT['sqlite']}",
+        *_INDEXES,
+        "ALTER TABLE sessions ADD COLUMN initial_state TEXT",
+        """CREATE TRIGGER adkweb_keep_initial_state AFTER INSERT ON sessions WHEN NEW.initial_state IS NULL BEGIN
+            UPDATE sessions SET initial_state = NEW.state
+            WHERE app_name = NEW.app_name AND user_id = NEW.user_id AND id = NEW.id; END""",
+    ],
+}
+
+_DROP_INDEXES: Final = [
+    f"DROP INDEX {name}"
+    for name in ("adkweb_edits", "adkweb_events_seq", "adkweb_sessions_app", "adkweb_sessions_user")
+]
+_RELEASE: Final = {
+    "postgresql": [
+        "DROP TRIGGER adkweb_keep_initial_state ON sessions",
+        "DROP FUNCTION adkweb_keep_initial_state()",
+        *_DROP_INDEXES,
+        "ALTER TABLE sessions DROP COLUMN initial_state",
+        "ALTER TABLE events DROP COLUMN seq",
+    ],
+    "sqlite": [
+        "DROP TRIGGER adkweb_keep_initial_state",
+        *_DROP_INDEXES,
+        "ALTER TABLE sessions DROP COLUMN initial_state",
+    ],
+}

@@ -1,0 +1,133 @@
+"""What a person does to state and sessions, each as one event: who, why and what was replaced stand in the event."""
+
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from django.utils.translation import gettext as _
+
+from . import reads
+from .access import Actor
+from .errors import AlreadyExists, Conflict, Invalid
+from .events import EDIT_PREFIX, SYSTEM, Event, check_event, delta_of, edit_of, new_id
+from .state import ABSENT, STORED, scope_of
+from .values import equal
+from .writes import Appended, SessionKey, append_event, create_session
+
+OWN_NAME: Final = "adkweb"  # of the session, and for app state of the user, that edits outside a conversation go to
+REASON_LENGTH: Final = 1000
+_TRIES: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One key of an edit: its new value (ABSENT removes it), and the value that the person saw (ABSENT: none)."""
+
+    key: str
+    value: Any
+    seen: Any
+
+
+def edit_state(key: SessionKey, entries: Sequence[Entry], *, actor: Actor, reason: str = "") -> Appended:
+    """Sets, adds or removes keys of any scope in one event of this session.
+
+    Raises Conflict, and writes nothing, where a key no longer has the value that the person saw; `detail["current"]` has
+    the values by now. Raises Invalid, NotFound, NotAllowed, SourceError.
+    """
+    changes = [entry for entry in entries if not _same(entry.value, entry.seen)]
+    _check(entries, changes)
+    event: Event = {
+        "id": new_id(),
+        "invocation_id": EDIT_PREFIX + str(uuid.uuid4()),
+        "author": SYSTEM,
+        "timestamp": time.time(),
+        "actions": {"state_delta": {e.key: None if e.value is ABSENT else e.value for e in changes}},
+        "custom_metadata": {
+            "adkweb": {
+                "actor": actor.name,
+                "reason": _check_reason(reason),
+                "replaced": {e.key: e.seen for e in changes if e.seen is not ABSENT},
+                "removed": [e.key for e in changes if e.value is ABSENT],
+            }
+        },
+    }
+    return append_event(key, event, actor=actor, expected={e.key: e.seen for e in changes})
+
+
+def edit_app_state(source: str, app_name: str, entries: Sequence[Entry], *, actor: Actor, reason: str = "") -> Appended:
+    """Edits `app:` keys in adkweb's own session of the app, so that no running conversation goes stale."""
+    return _edit_apart(SessionKey(source, app_name, OWN_NAME, OWN_NAME), "app", entries, actor, reason)
+
+
+def edit_user_state(
+    source: str, app_name: str, user_id: str, entries: Sequence[Entry], *, actor: Actor, reason: str = ""
+) -> Appended:
+    """Edits `user:` keys in adkweb's own session of this user, so that no running conversation goes stale."""
+    return _edit_apart(SessionKey(source, app_name, user_id, OWN_NAME), "user", entries, actor, reason)
+
+
+def add_event(key: SessionKey, event: Mapping[str, Any], *, actor: Actor, reason: str = "") -> Appended:
+    """Appends an event that a person wrote by hand; it is an edit, whatever author and invocation it names.
+
+    Raises Invalid with the place of the fault, NotFound, NotAllowed, Conflict (another event under its id), SourceError.
+    """
+    checked = check_event(event)
+    if checked.get("partial"):
+        raise Invalid(_("partial: a partial event is never stored"))
+    checked["author"] = checked["author"] or SYSTEM
+    checked["invocation_id"] = checked["invocation_id"] or EDIT_PREFIX + str(uuid.uuid4())
+    for attempt in range(_TRIES):
+        state = reads.session(key).state
+        before = {name: state.get(name) for name in delta_of(checked)}
+        note: dict[str, Any] = {
+            "actor": actor.name,
+            "reason": _check_reason(reason),
+            "replaced": {name: value for name, value in before.items() if value is not ABSENT},
+            "removed": edit_of(checked).get("removed", []),
+        }
+        checked["custom_metadata"] = {**checked.get("custom_metadata", {}), "adkweb": note}
+        try:
+            return append_event(key, checked, actor=actor, expected=before)
+        except Conflict as conflict:
+            # Somebody wrote one of its keys just now: note what it replaces anew.
+            if "current" not in conflict.detail or attempt == _TRIES - 1:
+                raise
+    raise AssertionError("unreachable")
+
+
+def _edit_apart(key: SessionKey, scope: str, entries: Sequence[Entry], actor: Actor, reason: str) -> Appended:
+    for entry in entries:
+        if scope_of(entry.key)[0] != scope:
+            raise Invalid(_("%(key)s: here, a key begins with %(scope)s:") % {"key": entry.key, "scope": scope})
+    try:
+        create_session(*key[:3], session_id=key.session_id, actor=actor)
+    except AlreadyExists:
+        pass
+    return edit_state(key, entries, actor=actor, reason=reason)
+
+
+def _check(entries: Sequence[Entry], changes: Sequence[Entry]) -> None:
+    names = [entry.key for entry in entries]
+    for name in names:
+        if names.count(name) > 1:
+            raise Invalid(_("%(key)s: stands twice in this edit") % {"key": name})
+    for entry in entries:
+        scope, bare = scope_of(entry.key)
+        if scope not in STORED:
+            raise Invalid(_("%(key)s: temp: keys live for one invocation and are never stored") % {"key": entry.key})
+        if not bare and entry.seen is ABSENT:
+            raise Invalid(_("A key needs a name."))
+    if not changes:
+        raise Invalid(_("Nothing would change."))
+
+
+def _check_reason(reason: str) -> str:
+    if len(reason) > REASON_LENGTH:
+        raise Invalid(_("The reason is longer than %(n)s characters.") % {"n": REASON_LENGTH})
+    return reason.strip()
+
+
+def _same(a: Any, b: Any) -> bool:
+    return a is b if a is ABSENT or b is ABSENT else equal(a, b)

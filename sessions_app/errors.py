@@ -1,0 +1,47 @@
+"""What can go wrong, in words for the person who has to act on it.
+
+Each class's docstring is its message where no better one is given; `detail` carries what a page shows beside it.
+"""
+
+from typing import Any
+
+
+class Error(Exception):
+    """Something went wrong."""
+
+    def __init__(self, message: str | None = None, **detail: Any) -> None:
+        super().__init__(message or type(self).__doc__)
+        self.detail = detail
+
+    @property
+    def message(self) -> str:
+        """The sentence to show."""
+        return str(self.args[0])
+
+
+class Invalid(Error):
+    """The input is not valid."""
+
+
+class NotFound(Error):
+    """It does not exist, or it was deleted."""
+
+
+class NotAllowed(Error):
+    """This is not allowed."""
+
+
+class AlreadyExists(Error):
+    """It exists already."""
+
+
+class StaleSession(Error):
+    """The session has been modified in storage since it was loaded."""
+
+
+class Conflict(Error):
+    """Somebody else changed it meanwhile; nothing was written."""
+
+
+class SourceError(Error):
+    """The database cannot be used."""

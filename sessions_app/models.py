@@ -1,0 +1,140 @@
+"""ADK's four tables as Django models, and adkweb's own tables. They decide nothing.
+
+ADK's tables are never migrated by Django (adopt.py creates and adopts them) and never saved through these models
+(writes.py writes them); they live in a source's database, adkweb's own tables in the default one.
+"""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from django.conf import settings
+from django.db import models
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.models.expressions import Col
+
+
+def stored_instant(seconds: float, connection: BaseDatabaseWrapper) -> float | str | datetime:
+    """Seconds since the epoch in the form that this source's tables declare: REAL, text, or naive UTC timestamp."""
+    if connection.settings_dict["ADKWEB"]["real_times"]:
+        return seconds
+    moment = datetime.fromtimestamp(seconds, UTC).replace(tzinfo=None)
+    return moment if connection.vendor == "postgresql" else moment.strftime("%Y-%m-%d %H:%M:%S.%f")
+
+
+def read_instant(value: float | str | datetime) -> float:
+    """Seconds since the epoch, from whichever form the table keeps."""
+    if isinstance(value, int | float):
+        return float(value)
+    moment = datetime.fromisoformat(value) if isinstance(value, str) else value
+    return moment.replace(tzinfo=UTC).timestamp() if moment.tzinfo is None else moment.timestamp()
+
+
+class Instant(models.Field):  # type: ignore[type-arg]
+    """A moment, in Python as seconds since the epoch (float), which is ADK's own unit."""
+
+    def get_internal_type(self) -> str:
+        """A type that Django's backends do not know, and so do not convert."""
+        return "Instant"
+
+    def from_db_value(self, value: Any, expression: Any, connection: BaseDatabaseWrapper) -> float | None:
+        """Seconds, whichever way the table keeps them."""
+        return None if value is None else read_instant(value)
+
+    def get_db_prep_value(self, value: Any, connection: BaseDatabaseWrapper, prepared: bool = False) -> Any:
+        """The form that the table keeps."""
+        return None if value is None else stored_instant(value, connection)
+
+
+class _SeqCol(Col):
+    """`events.seq`, which SQLite has without a column of its own: the rowid."""
+
+    def as_sqlite(self, compiler: Any, connection: BaseDatabaseWrapper) -> tuple[str, list[Any]]:
+        return f"{compiler.quote_name_unless_alias(self.alias)}.rowid", []
+
+
+class Seq(models.BigIntegerField):  # type: ignore[type-arg]
+    """The place of an event in append order: strictly growing within a session, not gapless."""
+
+    def get_col(self, alias: str, output_field: models.Field | None = None) -> Col:  # type: ignore[type-arg]
+        """The column, or SQLite's rowid."""
+        return _SeqCol(alias, self, output_field)
+
+    @property
+    def cached_col(self) -> Col:
+        """The column in the model's own table."""
+        return _SeqCol(self.model._meta.db_table, self)
+
+
+class App(models.Model):
+    """State shared by every user of an app; keys without `app:`."""
+
+    app_name = models.CharField(max_length=128, primary_key=True)
+    state = models.JSONField()
+    update_time = Instant()
+
+    class Meta:
+        managed = False
+        db_table = "app_states"
+
+
+class User(models.Model):
+    """State shared by every session of a user in an app; keys without `user:`."""
+
+    pk = models.CompositePrimaryKey("app_name", "user_id")
+    app_name = models.CharField(max_length=128)
+    user_id = models.CharField(max_length=128)
+    state = models.JSONField()
+    update_time = Instant()
+
+    class Meta:
+        managed = False
+        db_table = "user_states"
+
+
+class Session(models.Model):
+    """A conversation: its own state, and `update_time`, which is its revision."""
+
+    pk = models.CompositePrimaryKey("app_name", "user_id", "id")
+    app_name = models.CharField(max_length=128)
+    user_id = models.CharField(max_length=128)
+    id = models.CharField(max_length=128)
+    state = models.JSONField()
+    create_time = Instant()
+    update_time = Instant()
+
+    class Meta:
+        managed = False
+        db_table = "sessions"
+
+
+class Event(models.Model):
+    """One event, as ADK's JSON."""
+
+    pk = models.CompositePrimaryKey("app_name", "user_id", "session_id", "id")
+    app_name = models.CharField(max_length=128)
+    user_id = models.CharField(max_length=128)
+    session_id = models.CharField(max_length=128)
+    id = models.CharField(max_length=128)
+    invocation_id = models.CharField(max_length=256)
+    timestamp = Instant()
+    event_data = models.JSONField(null=True)
+    seq = Seq()
+    session = models.ForeignObject(
+        Session,
+        on_delete=models.DO_NOTHING,
+        from_fields=("app_name", "user_id", "session_id"),
+        to_fields=("app_name", "user_id", "id"),
+        related_name="events",
+    )
+
+    class Meta:
+        managed = False
+        db_table = "events"
+
+
+class SignInToken(models.Model):
+    """A link that signs a person in once; only its hash is kept."""
+
+    digest = models.CharField(max_length=64, primary_key=True)
+    person = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE)
+    created = models.DateTimeField(auto_now_add=True)

@@ -1,0 +1,585 @@
+"""Every query: apps, users, sessions, the timeline by page, merged state, edits.
+
+Lists page by key and never count everything to show ten; a number that may be large is counted up to COUNT_LIMIT. Where a
+source was not adopted (read-only), events have no seq and are ordered by timestamp and id, which is ADK's own order.
+"""
+
+import base64
+import binascii
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Generic, TypeVar
+
+from django.db.models import BooleanField, IntegerField, Max, Q, QuerySet
+from django.db.models.expressions import RawSQL
+from django.db.models.fields.json import KeyTextTransform, KeyTransform
+from django.utils.translation import gettext as _
+
+from . import sources
+from .adopt import IS_EDIT
+from .errors import Invalid, NotFound, SourceError
+from .events import Description, describe, edit_of, removed_by
+from .models import App, Event, Session, User
+from .state import ABSENT, UNKNOWN, Change, Scoped, State, scope_of
+from .writes import SessionKey
+
+PAGE: Final = 50  # rows of a table
+EVENTS: Final = 100  # events of a timeline page
+COUNT_LIMIT: Final = 10_000
+ROW_COUNT_LIMIT: Final = 1_000  # events counted for one row of a table of sessions
+RECENT: Final = 500  # events looked through for the last writer or the previous value of a key
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[T]):
+    """Some rows, and the cursor of the page that follows; None where this is the last."""
+
+    rows: list[T]
+    next: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AppRow:
+    """An app of a source. Counts stop at COUNT_LIMIT."""
+
+    source: str
+    app_name: str
+    sessions: int
+    users: int
+    last_activity: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class UserRow:
+    """A user of an app."""
+
+    user_id: str
+    sessions: int
+    last_activity: float
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRow:
+    """A session in a table; `events` stops at ROW_COUNT_LIMIT, `errors` looks at the newest 100 events."""
+
+    key: SessionKey
+    title: str
+    create_time: float
+    update_time: float
+    events: int
+    errors: int
+
+
+@dataclass(frozen=True, slots=True)
+class SessionView:
+    """One session with the state that its agent sees; `initial_state` is None where it was never recorded."""
+
+    key: SessionKey
+    title: str
+    create_time: float
+    revision: float
+    state: Scoped
+    initial_state: State | None
+
+
+@dataclass(slots=True)
+class EventView:
+    """One stored event, described; `changes` are its state changes with the values before, where they are known."""
+
+    key: SessionKey
+    id: str
+    seq: int | None
+    invocation_id: str
+    timestamp: float
+    data: dict[str, Any]
+    description: Description
+    changes: list[Change] = field(default_factory=list)
+    cursor: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """The event that last wrote a key."""
+
+    event_id: str
+    seq: int | None
+    author: str
+    actor: str  # of an edit, else empty
+    timestamp: float
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """A session at a glance, over its newest COUNT_LIMIT events; `more` where there are others."""
+
+    events: int
+    invocations: int
+    tokens: int
+    kinds: dict[str, int]
+    more: bool
+
+
+# --- Apps and users ---------------------------------------------------------------------------------------------------
+
+
+def apps(source: str) -> list[AppRow]:
+    """Every app of a source, by name: those with sessions, and those with state only."""
+    with sources.using(source):
+        names = set(Session.objects.using(source).values_list("app_name", flat=True).distinct())
+        names |= set(App.objects.using(source).values_list("app_name", flat=True))
+        return [_app_row(source, name) for name in sorted(names)]
+
+
+def app(source: str, app_name: str) -> tuple[AppRow, State]:
+    """One app and its state; raises NotFound."""
+    with sources.using(source):
+        row = _app_row(source, app_name)
+        stored = App.objects.using(source).filter(app_name=app_name).values_list("state", flat=True).first()
+        if not row.sessions and stored is None:
+            raise NotFound(_("There is no app “%(name)s” in this source.") % {"name": app_name})
+        return row, _object(stored)
+
+
+def users(source: str, app_name: str, after: str | None = None) -> Page[UserRow]:
+    """The users of an app, by id."""
+    with sources.using(source):
+        found = Session.objects.using(source).filter(app_name=app_name)
+        if after:
+            found = found.filter(user_id__gt=_cursor(after, 1)[0])
+        names = list(found.order_by("user_id").values_list("user_id", flat=True).distinct()[: PAGE + 1])
+        rows = [
+            UserRow(name, _count(mine := found.filter(user_id=name)), mine.aggregate(t=Max("update_time"))["t"])
+            for name in names[:PAGE]
+        ]
+        return Page(rows, _token(names[PAGE - 1]) if len(names) > PAGE else None)
+
+
+def user_state(source: str, app_name: str, user_id: str) -> State:
+    """A user's state, keys without prefix; raises NotFound for a user without session and state."""
+    with sources.using(source):
+        stored = User.objects.using(source).filter(app_name=app_name, user_id=user_id)
+        state = stored.values_list("state", flat=True).first()
+        if state is None and not Session.objects.using(source).filter(app_name=app_name, user_id=user_id).exists():
+            raise NotFound(_("There is no user “%(name)s” in this app.") % {"name": user_id})
+        return _object(state)
+
+
+# --- Sessions ---------------------------------------------------------------------------------------------------------
+
+
+def sessions(source: str, app_name: str, user_id: str | None = None, before: str | None = None) -> Page[SessionRow]:
+    """Sessions of an app or of one user, the most recently active first."""
+    with sources.using(source):
+        found = Session.objects.using(source).filter(app_name=app_name)
+        if user_id is not None:
+            found = found.filter(user_id=user_id)
+        if before:
+            moment, user, name = _cursor(before, 3)
+            same = Q(update_time=moment)
+            found = found.filter(
+                Q(update_time__lt=moment) | same & Q(user_id__lt=user) | same & Q(user_id=user, id__lt=name),
+                update_time__lte=moment,
+            )
+        found = found.order_by("-update_time", "-user_id", "-id").annotate(
+            title=_TITLE,
+            event_count=RawSQL(_COUNT_EVENTS, [ROW_COUNT_LIMIT + 1], IntegerField()),
+            error_count=RawSQL(_count_errors(source), [], IntegerField()),
+        )
+        rows = [
+            SessionRow(
+                SessionKey(source, row["app_name"], row["user_id"], row["id"]),
+                row["title"] or "",
+                row["create_time"],
+                row["update_time"],
+                row["event_count"],
+                row["error_count"],
+            )
+            for row in found.values(
+                "app_name", "user_id", "id", "title", "create_time", "update_time", "event_count", "error_count"
+            )[: PAGE + 1]
+        ]
+        last = rows[PAGE - 1] if len(rows) > PAGE else None
+        return Page(rows[:PAGE], _token(last.update_time, last.key.user_id, last.key.session_id) if last else None)
+
+
+def session(key: SessionKey) -> SessionView:
+    """One session with its state by scope; raises NotFound."""
+    with sources.using(key.source) as db:
+        found = Session.objects.using(key.source).filter(
+            app_name=key.app_name, user_id=key.user_id, id=key.session_id
+        )
+        row = found.annotate(title=_TITLE).first()
+        if row is None:
+            raise NotFound(_("Session %(id)s not found.") % {"id": key.session_id})
+        app_state = App.objects.using(key.source).filter(app_name=key.app_name).values_list("state", flat=True)
+        user = User.objects.using(key.source).filter(app_name=key.app_name, user_id=key.user_id)
+        initial = None
+        if sources.is_adopted(key.source):
+            with db.cursor() as cursor:
+                cursor.execute(
+                    "SELECT initial_state FROM sessions WHERE app_name = %s AND user_id = %s AND id = %s", key[1:]
+                )
+                stored = cursor.fetchone()
+            initial = json.loads(stored[0]) if stored and stored[0] is not None else None
+        return SessionView(
+            key,
+            row.title or "",
+            row.create_time,
+            row.update_time,
+            Scoped(
+                app=_object(app_state.first()),
+                user=_object(user.values_list("state", flat=True).first()),
+                session=_object(row.state),
+            ),
+            initial,
+        )
+
+
+def stats(key: SessionKey) -> Stats:
+    """Numbers of a session: events, invocations, tokens, and events by filter."""
+    with sources.using(key.source) as db:
+        columns = ", ".join(f"sum(CASE WHEN {_FILTERS[name][db.vendor]} THEN 1 ELSE 0 END)" for name in _FILTERS)
+        with db.cursor() as cursor:
+            cursor.execute(
+                f"""SELECT count(*), count(DISTINCT invocation_id), sum({_TOKENS[db.vendor]}), {columns}
+                FROM (SELECT * FROM events WHERE app_name = %s AND user_id = %s AND session_id = %s
+                ORDER BY {_newest_first(key.source)} LIMIT {COUNT_LIMIT + 1}) AS events""",  # noqa: S608
+                key[1:],
+            )
+            count, invocations, tokens, *kinds = cursor.fetchone()
+    numbers = {name: int(number or 0) for name, number in zip(_FILTERS, kinds, strict=True)}
+    return Stats(min(count, COUNT_LIMIT), invocations, int(tokens or 0), numbers, more=count > COUNT_LIMIT)
+
+
+# --- Events -----------------------------------------------------------------------------------------------------------
+
+
+def events(key: SessionKey, *, before: str | None = None, kind: str = "", author: str = "") -> Page[EventView]:
+    """A page of the timeline in append order, the newest or those before a cursor; `next` leads to earlier ones.
+
+    `kind` is one of FILTERS.
+    """
+    with sources.using(key.source) as db:
+        found = _events(key)
+        if before:
+            found = found.filter(_before(key.source, before))
+        if kind:
+            if kind not in _FILTERS:
+                raise Invalid(_("There is no filter “%(name)s”.") % {"name": kind})
+            found = found.filter(RawSQL(_FILTERS[kind][db.vendor], [], BooleanField()))
+        if author:
+            found = found.annotate(by=KeyTextTransform("author", "event_data")).filter(by=author)
+        rows = [_view(key, row) for row in _ordered(found, key.source)[: EVENTS + 1]]
+        page = rows[:EVENTS][::-1]
+        _add_changes(key, page)
+        return Page(page, page[0].cursor if len(rows) > EVENTS else None)
+
+
+def event(key: SessionKey, event_id: str) -> EventView:
+    """One event; raises NotFound."""
+    with sources.using(key.source):
+        row = _events(key).filter(id=event_id).first()
+        if row is None:
+            raise NotFound(_("There is no event %(id)s in this session; it may have been deleted.") % {"id": event_id})
+        view = _view(key, row)
+        _add_changes(key, [view])
+        return view
+
+
+def around(view: EventView, reach: int = 200) -> tuple[list[EventView], list[EventView]]:
+    """The events before and after one, nearest first, at most `reach` each: for its neighbours and its paired calls."""
+    with sources.using(view.key.source):
+        found = _events(view.key)
+        earlier = _ordered(found.filter(_before(view.key.source, view.cursor)), view.key.source)[:reach]
+        later = _ordered(found.filter(_after(view.key.source, view.cursor)), view.key.source, newest=False)[:reach]
+        return [_view(view.key, row) for row in earlier], [_view(view.key, row) for row in later]
+
+
+def edits(before: str | None = None) -> tuple[Page[EventView], list[str]]:
+    """Every edit in every session of every source, the newest first; and what is wrong with sources left out."""
+    found: list[EventView] = []
+    problems: list[str] = []
+    moment, name, alias = _cursor(before, 3) if before else (None, "", "")
+    for source in sources.listed():
+        try:
+            with sources.using(source.alias) as db:
+                rows = Event.objects.using(source.alias).filter(RawSQL(_FILTERS["edits"][db.vendor], [], BooleanField()))
+                if moment is not None:
+                    same = Q(timestamp=moment)
+                    tie = Q(id__lte=name) if source.alias < alias else Q(id__lt=name)
+                    rows = rows.filter(Q(timestamp__lt=moment) | same & tie, timestamp__lte=moment)
+                for row in rows.order_by("-timestamp", "-id").defer(*_no_seq(source.alias))[: PAGE + 1]:
+                    key = SessionKey(source.alias, row.app_name, row.user_id, row.session_id)
+                    view = _view(key, row)
+                    view.changes = _edit_changes(view)
+                    view.cursor = _token(row.timestamp, row.id, source.alias)
+                    found.append(view)
+        except SourceError as error:  # one that is away must not take the others' edits with it
+            problems.append(error.message)
+    found.sort(key=lambda view: (view.timestamp, view.id, view.key.source), reverse=True)
+    return Page(found[:PAGE], found[PAGE - 1].cursor if len(found) > PAGE else None), problems
+
+
+# --- Who wrote a key --------------------------------------------------------------------------------------------------
+
+
+def writers(key: SessionKey) -> dict[str, Writer]:
+    """The last writer of every full key that the newest RECENT events of this session wrote."""
+    with sources.using(key.source):
+        found: dict[str, Writer] = {}
+        for row in _state_rows(key):
+            for name in _object(row["delta"]):
+                found.setdefault(name, _writer(row))
+        return found
+
+
+def last_writer(key: SessionKey, full_key: str) -> Writer | None:
+    """Who last wrote a key of any scope, looked for in the sessions that were active since the scope changed."""
+    scope, _bare = scope_of(full_key)
+    with sources.using(key.source):
+        keys = [key] if scope == "session" else list(_sessions_since(key, scope))
+        found = [
+            _writer(row)
+            for candidate in keys
+            for row in _state_rows(candidate, limit=100)
+            if full_key in _object(row["delta"])
+        ]
+        return max(found, key=lambda writer: writer.timestamp, default=None)
+
+
+def _sessions_since(key: SessionKey, scope: str) -> Iterator[SessionKey]:
+    """The sessions that may have written a scope last: those at least as new as its row."""
+    stored: QuerySet[Any] = App.objects.using(key.source).filter(app_name=key.app_name)
+    found = Session.objects.using(key.source).filter(app_name=key.app_name)
+    if scope == "user":
+        stored = User.objects.using(key.source).filter(app_name=key.app_name, user_id=key.user_id)
+        found = found.filter(user_id=key.user_id)
+    written = stored.values_list("update_time", flat=True).first()
+    if written is None:
+        return
+    for user_id, name in found.filter(update_time__gte=written).order_by("update_time").values_list("user_id", "id")[:20]:
+        yield SessionKey(key.source, key.app_name, user_id, name)
+
+
+def _writer(row: dict[str, Any]) -> Writer:
+    return Writer(row["id"], row.get("seq"), row["by"] or "", row["actor"] or "", row["timestamp"])
+
+
+def _state_rows(key: SessionKey, before: str | None = None, limit: int = RECENT) -> Iterable[dict[str, Any]]:
+    """The newest of a session's events (before a cursor), reduced to what they say of state; newest first."""
+    found = _events(key)
+    if before:
+        found = found.filter(_before(key.source, before))
+    adkweb = KeyTransform("adkweb", KeyTransform("custom_metadata", "event_data"))
+    fields = ["id", "timestamp", "delta", "by", "actor", "removed", *(["seq"] if sources.is_adopted(key.source) else [])]
+    return (
+        _ordered(found, key.source)
+        .annotate(
+            delta=KeyTransform("state_delta", KeyTransform("actions", "event_data")),
+            by=KeyTextTransform("author", "event_data"),
+            actor=KeyTextTransform("actor", adkweb),
+            removed=KeyTransform("removed", adkweb),
+        )
+        .values(*fields)[:limit]
+    )
+
+
+# --- The values before ------------------------------------------------------------------------------------------------
+
+
+def _add_changes(key: SessionKey, page: Sequence[EventView]) -> None:
+    """Gives each event its changes with the values before.
+
+    A session key's previous value is exact: only this session writes it. An `app:` or `user:` key may have been written
+    from other sessions meanwhile, so its previous value is shown only where the edit itself recorded it.
+    """
+    wanted = {k for view in page for k in view.description.delta if scope_of(k)[0] == "session"}
+    known = _values_before(key, page[0].cursor, wanted) if wanted else {}
+    for view in page:
+        recorded = _object(view.description.edit.get("replaced"))
+        removed = set(view.description.removed)
+        for name, value in view.description.delta.items():
+            old = known.get(name, UNKNOWN)
+            if view.description.edit:
+                old = recorded.get(name, ABSENT)
+            new = ABSENT if name in removed else value
+            view.changes.append(Change(name, old, new))
+            if scope_of(name)[0] == "session":
+                known[name] = new
+
+
+def _values_before(key: SessionKey, cursor: str, names: set[str]) -> State:
+    """The values of session keys just before an event; names that cannot be known are left out."""
+    found: State = {}
+    rows = list(_state_rows(key, before=cursor))
+    for row in rows:
+        delta = _object(row["delta"])
+        for name in names & delta.keys() - found.keys():
+            gone = delta[name] is None and name in (row["removed"] or [])
+            found[name] = ABSENT if gone else delta[name]
+    if len(rows) < RECENT and (initial := session(key).initial_state) is not None:
+        found |= {name: initial.get(name, ABSENT) for name in names - found.keys()}
+    return found
+
+
+def _edit_changes(view: EventView) -> list[Change]:
+    replaced, removed = _object(edit_of(view.data).get("replaced")), set(removed_by(view.data))
+    return [
+        Change(name, replaced.get(name, ABSENT), ABSENT if name in removed else value)
+        for name, value in view.description.delta.items()
+    ]
+
+
+# --- Queries ----------------------------------------------------------------------------------------------------------
+
+_TITLE: Final = KeyTextTransform("displayName", KeyTransform("__session_metadata__", "state"))
+
+_OF_SESSION: Final = """events.app_name = sessions.app_name AND events.user_id = sessions.user_id
+    AND events.session_id = sessions.id"""
+_COUNT_EVENTS: Final = f"SELECT count(*) FROM (SELECT 1 FROM events WHERE {_OF_SESSION} LIMIT %s) AS counted"  # noqa: S608
+
+
+def _if_json(condition: str) -> str:
+    """A condition on event_data for SQLite, where ADK may have stored NaN, which its JSON functions refuse."""
+    return f"CASE WHEN json_valid(event_data) THEN {condition} END"
+
+
+def _has_part(condition: str) -> str:
+    return _if_json(
+        f"""EXISTS (SELECT 1 FROM json_each(event_data, '$.content.parts')
+        WHERE CASE WHEN type = 'object' THEN {condition} END)"""  # noqa: S608
+    )
+
+
+# What the chips above the timeline select, by database.
+_FILTERS: Final[dict[str, dict[str, str]]] = {
+    "messages": {
+        "postgresql": """jsonb_path_exists(event_data, '$.content.parts[*] ? (exists(@.text) && !(@.thought == true))')""",
+        "sqlite": _has_part(
+            "json_type(value, '$.text') = 'text' AND coalesce(json_extract(value, '$.thought'), 0) <> 1"
+        ),
+    },
+    "tools": {
+        "postgresql": """jsonb_path_exists(event_data,
+            '$.content.parts[*] ? (exists(@.function_call) || exists(@.function_response))')""",
+        "sqlite": _has_part("coalesce(json_type(value, '$.function_call'), json_type(value, '$.function_response')) > ''"),
+    },
+    "state": {
+        "postgresql": "coalesce(event_data #> '{actions,state_delta}' <> '{}'::jsonb, false)",
+        "sqlite": _if_json("EXISTS (SELECT 1 FROM json_each(event_data, '$.actions.state_delta'))"),
+    },
+    "errors": {
+        "postgresql": """(event_data -> 'error_code' IS NOT NULL OR event_data -> 'error_message' IS NOT NULL
+            OR jsonb_path_exists(event_data, '$.content.parts[*].function_response.response.error'))""",
+        "sqlite": f"""({_if_json("coalesce(json_extract(event_data, '$.error_code', '$.error_message'), '[null,null]')")}
+            <> '[null,null]' OR {_has_part("json_type(value, '$.function_response.response.error') > ''")})""",
+    },
+    "edits": IS_EDIT,
+}
+FILTERS: Final = tuple(_FILTERS)
+
+_TOKENS: Final = {
+    "postgresql": "(event_data #>> '{usage_metadata,total_token_count}')::numeric",
+    "sqlite": _if_json("json_extract(event_data, '$.usage_metadata.total_token_count')"),
+}
+
+
+def _count_errors(source: str) -> str:
+    vendor = next(s.vendor for s in sources.listed() if s.alias == source)
+    return f"""SELECT count(*) FROM (SELECT event_data FROM events WHERE {_OF_SESSION}
+        ORDER BY {_newest_first(source)} LIMIT 100) AS newest WHERE {_FILTERS["errors"][vendor]}"""  # noqa: S608
+
+
+def _newest_first(source: str) -> str:
+    if not sources.is_adopted(source):
+        return "timestamp DESC, id DESC"
+    return "seq DESC" if sources.get(source).vendor == "postgresql" else "rowid DESC"
+
+
+def _events(key: SessionKey) -> QuerySet[Event]:
+    found = Event.objects.using(key.source).filter(
+        app_name=key.app_name, user_id=key.user_id, session_id=key.session_id
+    )
+    return found.defer(*_no_seq(key.source))
+
+
+def _no_seq(source: str) -> list[str]:
+    return [] if sources.is_adopted(source) else ["seq"]
+
+
+def _ordered(found: QuerySet[Event], source: str, *, newest: bool = True) -> QuerySet[Event]:
+    names = ["seq"] if sources.is_adopted(source) else ["timestamp", "id"]
+    return found.order_by(*(f"-{name}" if newest else name for name in names))
+
+
+def _before(source: str, cursor: str) -> Q:
+    return _beside(source, cursor, "lt")
+
+
+def _after(source: str, cursor: str) -> Q:
+    return _beside(source, cursor, "gt")
+
+
+def _beside(source: str, cursor: str, side: str) -> Q:
+    if sources.is_adopted(source):
+        (seq,) = _cursor(cursor, 1)
+        return Q(**{f"seq__{side}": seq})
+    moment, name = _cursor(cursor, 2)
+    return Q(**{f"timestamp__{side}": moment}) | Q(timestamp=moment, **{f"id__{side}": name})
+
+
+def _view(key: SessionKey, row: Event) -> EventView:
+    adopted = sources.is_adopted(key.source)
+    stored = _object(row.event_data)
+    # The columns are what ADK itself believes; the exact time stands in the event.
+    data = {**stored, "id": row.id, "invocation_id": row.invocation_id}
+    timestamp = stored.get("timestamp")
+    exact = isinstance(timestamp, int | float) and not isinstance(timestamp, bool)
+    return EventView(
+        key,
+        row.id,
+        row.seq if adopted else None,
+        row.invocation_id,
+        float(timestamp) if exact else row.timestamp,  # type: ignore[arg-type]
+        data,
+        describe(data),
+        cursor=_token(row.seq) if adopted else _token(row.timestamp, row.id),
+    )
+
+
+def _app_row(source: str, app_name: str) -> AppRow:
+    found = Session.objects.using(source).filter(app_name=app_name)
+    some = found.order_by().values("user_id")[:COUNT_LIMIT]
+    return AppRow(
+        source,
+        app_name,
+        _count(found),
+        len({row["user_id"] for row in some}),
+        found.aggregate(t=Max("update_time"))["t"],
+    )
+
+
+def _count(found: QuerySet[Any]) -> int:
+    return found.order_by().values("app_name")[:COUNT_LIMIT].count()
+
+
+def _object(stored: Any) -> dict[str, Any]:
+    return stored if isinstance(stored, dict) else {}
+
+
+def _token(*values: Any) -> str:
+    """An opaque cursor."""
+    return base64.urlsafe_b64encode(json.dumps(values).encode()).decode().rstrip("=")
+
+
+def _cursor(token: str, length: int) -> list[Any]:
+    try:
+        values = json.loads(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
+    except (binascii.Error, ValueError) as error:
+        raise Invalid(_("This link's place in the list is not valid.")) from error
+    if not isinstance(values, list) or len(values) != length:
+        raise Invalid(_("This link's place in the list is not valid."))
+    return values

@@ -1,0 +1,312 @@
+"""A file, folder or URL becomes an open source: a database alias of Django's that holds ADK's tables.
+
+`add` names sources, without touching them; `open_source` connects, recognises, creates or adopts. Sources are opened when
+first needed and tried again with every request, so a server that was away is back as soon as it answers.
+"""
+
+import hashlib
+import logging
+import os
+import sqlite3
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+import psycopg
+from django.conf import settings
+from django.db import DatabaseError, IntegrityError, connections
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.utils.translation import gettext as _
+
+from . import adopt
+from .errors import NotFound, SourceError
+
+log = logging.getLogger("adkweb.sources")
+
+DEPTH: Final = 4  # levels of folders searched for SESSION_FILE
+SESSION_FILE: Final = Path(".adk/session.db")  # what `adk web` writes beside an agent
+_SKIPPED: Final = {"node_modules", "__pycache__", ".git", ".venv", "venv"}
+_RESCAN_SECONDS: Final = 2.0
+_BUSY_SECONDS: Final = 20  # how long a write waits for another program's lock on a SQLite file
+_CONNECT_SECONDS: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A database that holds ADK's tables. `where` is its path or URL, without password."""
+
+    alias: str
+    where: str
+    vendor: str
+
+
+_sources: dict[str, Source] = {}
+_folders: list[Path] = []
+_opened: set[str] = set()
+_identity: dict[str, str] = {}  # what an alias stands for
+_lock = threading.RLock()
+_opening: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
+_scanned = 0.0
+
+
+def add(text: str) -> list[Source]:
+    """Registers what a user named: a folder (every session.db under it, also those that appear later), a SQLite file or
+    a database URL. Raises SourceError where there is no such thing.
+    """
+    with _lock:
+        if "://" in text:
+            return [_register_url(text)]
+        path = Path(text).expanduser().absolute()
+        if path.is_dir():
+            _folders.append(path)
+            return [_register_file(file) for file in _find(path)]
+        if not path.exists():
+            raise SourceError(
+                _("%(path)s does not exist. To make a new database there: adkweb create %(path)s") % {"path": text}
+            )
+        return [_register_file(path)]
+
+
+def listed() -> list[Source]:
+    """Every source, by alias; folders are searched again, so a new agent's database appears by itself."""
+    global _scanned  # noqa: PLW0603
+    with _lock:
+        if time.monotonic() - _scanned > _RESCAN_SECONDS:
+            for folder in _folders:
+                for file in _find(folder):
+                    _register_file(file)
+            _scanned = time.monotonic()
+        return sorted(_sources.values(), key=lambda source: source.alias)
+
+
+def folders() -> list[str]:
+    """The folders that are searched, for an empty home page to name."""
+    return [str(folder) for folder in _folders]
+
+
+def get(alias: str) -> Source:
+    """One source, open and usable; raises NotFound, or SourceError saying what is wrong with it."""
+    source = _sources.get(alias) or next((s for s in listed() if s.alias == alias), None)
+    if source is None:
+        raise NotFound(_("There is no source “%(alias)s” here.") % {"alias": alias})
+    open_source(source)
+    return source
+
+
+def open_source(source: Source) -> None:
+    """Makes a source usable: an empty database gets ADK's tables, one of ADK's is adopted (neither when read-only)."""
+    if source.alias in _opened:
+        return
+    with _opening[source.alias]:  # one lock a source: a server that does not answer holds up nobody else
+        if source.alias in _opened:
+            return
+        try:
+            _connect_once(source)
+            shape = adopt.inspect(source.alias)
+            if not settings.READ_ONLY:
+                if shape.empty:
+                    adopt.create(source.alias, "sqlite" if source.vendor == "sqlite" else "database")
+                adopt.adopt(source.alias)
+                shape = adopt.inspect(source.alias)
+        except (DatabaseError, psycopg.Error, sqlite3.Error) as error:
+            raise problem(source.alias, error) from error
+        except SourceError as error:
+            raise SourceError(f"{source.where}: {error.message}") from error
+        if shape.empty:
+            raise SourceError(_("%(where)s is empty: no agent has written here yet.") % {"where": source.where})
+        connections.databases[source.alias]["ADKWEB"].update(real_times=shape.real_times, adopted=shape.adopted)
+        _opened.add(source.alias)
+
+
+@contextmanager
+def using(alias: str) -> Iterator[BaseDatabaseWrapper]:
+    """A source's connection, opened; what the database answers badly becomes a SourceError that says what and where."""
+    get(alias)
+    connection = connections[alias]
+    try:
+        yield connection
+    except IntegrityError:
+        raise
+    except DatabaseError as error:
+        if not connection.in_atomic_block:
+            connection.close_if_unusable_or_obsolete()
+        raise problem(alias, error) from error
+
+
+def is_adopted(alias: str) -> bool:
+    """Whether an open source has adkweb's columns; without them, timestamp and id order the events."""
+    return bool(connections.databases[alias]["ADKWEB"]["adopted"])
+
+
+def problem(alias: str, error: Exception) -> SourceError:
+    """A database driver's error as a sentence that says what, where, and what to do."""
+    source = _sources.get(alias)
+    where = source.where if source else alias
+    text = str(error).strip() or type(error).__name__
+    lowered = text.lower()
+    log.warning("source %s (%s): %s", alias, where, text)
+    for sign, sentence in _signs():
+        if sign in lowered:
+            return SourceError(f"{where}: {sentence} ({text})", alias=alias)
+    return SourceError(_("%(where)s cannot be used: %(error)s") % {"where": where, "error": text}, alias=alias)
+
+
+def forget(alias: str) -> None:
+    """Closes a source and takes it off the list."""
+    with _lock:
+        _sources.pop(alias, None)
+        _opened.discard(alias)
+        if alias in connections.databases:
+            connection = connections[alias]
+            connection.close()
+            if hasattr(connection, "close_pool"):
+                connection.close_pool()
+            del connections[alias]
+            del connections.databases[alias]
+
+
+def _signs() -> list[tuple[str, str]]:
+    return [
+        ("database is locked", _("another program holds the file locked; nothing was written. Try again.")),
+        ("readonly database", _("the file may not be written; adkweb shows it with --read-only.")),
+        ("unable to open", _("the file cannot be opened: is it readable, and its folder writable?")),
+        ("not a database", _("this file is not a SQLite database.")),
+        ("malformed", _("the file is damaged or half-written. SQLite's “.recover” may save what is in it.")),
+        ("disk i/o", _("the disk does not answer; nothing was written.")),
+        ("disk is full", _("the disk is full; nothing was written.")),
+        ("password authentication", _("the server refuses this user and password.")),
+        ("no password supplied", _("the server asks for a password: postgresql://user:password@host/database")),
+        ("does not exist", _("the server answers, but this is not there.")),
+        ("permission denied", _("this user may not do that.")),
+        ("must be owner", _("this user does not own ADK's tables.")),
+        ("could not translate host", _("there is no host of this name.")),
+        ("failed to resolve", _("there is no host of this name.")),
+        ("refused", _("no server answers there. adkweb tries again with every request.")),
+        ("couldn't get a connection", _("the server does not answer. adkweb tries again with every request.")),
+        ("timeout", _("the server does not answer in time. adkweb tries again with every request.")),
+        ("terminat", _("the server closed the connection; nothing was half-written. Try again.")),
+        ("connection", _("the connection to the server is lost; nothing was half-written. Try again.")),
+    ]
+
+
+def _find(folder: Path) -> Iterator[Path]:
+    """Every SESSION_FILE at most DEPTH levels below a folder, the folder itself included."""
+    for root, names, _files in os.walk(folder, onerror=lambda error: log.warning("%s", error)):
+        here = Path(root)
+        if (here / SESSION_FILE).is_file():
+            yield here / SESSION_FILE
+        deep = len(here.relative_to(folder).parts) >= DEPTH
+        names[:] = [] if deep else sorted(n for n in names if n not in _SKIPPED and not n.startswith("."))
+
+
+def _register_file(path: Path) -> Source:
+    path = path.resolve()
+    name = path.parent.parent.name if path.parts[-2:] == SESSION_FILE.parts else path.stem
+    flags = "?mode=ro" if settings.READ_ONLY else "?mode=rw"
+    return _register(
+        Source(_alias(name, str(path)), _short(path), "sqlite"),
+        {
+            "ENGINE": "django.db.backends.sqlite3",
+            "NAME": path.as_uri() + flags,
+            # IMMEDIATE: a transaction that reads first and writes later would fail as soon as two of them meet.
+            "OPTIONS": {"timeout": _BUSY_SECONDS, "transaction_mode": "IMMEDIATE"},
+            "ADKWEB": {"path": str(path)},
+        },
+    )
+
+
+def _register_url(text: str) -> Source:
+    parts = urlsplit(text)
+    scheme = parts.scheme.partition("+")[0]  # ADK's URLs name a driver: postgresql+asyncpg://
+    if scheme == "sqlite":
+        found = add(unquote(parts.path.removeprefix("/") if not parts.path.startswith("//") else parts.path[1:]))
+        return found[0]
+    if scheme not in ("postgresql", "postgres"):
+        raise SourceError(
+            _("%(scheme)s:// is not supported: a source is a folder, a SQLite file or a postgresql:// URL.")
+            % {"scheme": parts.scheme}
+        )
+    try:
+        port = parts.port or 5432
+    except ValueError as error:
+        raise SourceError(_("%(url)s: the port is not a number.") % {"url": _without_password(text)}) from error
+    name = unquote(parts.path.lstrip("/"))
+    options: dict[str, Any] = dict(parse_qsl(parts.query))
+    options.setdefault("connect_timeout", _CONNECT_SECONDS)
+    if settings.READ_ONLY:
+        options["options"] = f"{options.get('options', '')} -c default_transaction_read_only=on".strip()
+    return _register(
+        Source(_alias(name or "postgresql", _without_password(text)), _without_password(text), "postgresql"),
+        {
+            "ENGINE": "django.db.backends.postgresql",
+            "NAME": name,
+            "USER": unquote(parts.username or ""),
+            "PASSWORD": unquote(parts.password or ""),
+            "HOST": parts.hostname or "",
+            "PORT": str(port),
+            "CONN_HEALTH_CHECKS": True,
+            "OPTIONS": {
+                **options,
+                "pool": {"min_size": 0, "max_size": settings.POOL_SIZE, "timeout": _CONNECT_SECONDS},
+                # An append is one prepared statement, one round trip: this alone is worth half its speed.
+                "server_side_binding": True,
+                "prepare_threshold": 3 if settings.PREPARED_STATEMENTS else None,
+            },
+            "ADKWEB": {},
+        },
+    )
+
+
+def _register(source: Source, database: dict[str, Any]) -> Source:
+    known = _sources.get(source.alias)
+    if known is not None:
+        return known
+    configured = connections.configure_settings({"default": connections.databases["default"], source.alias: database})
+    connections.databases[source.alias] = configured[source.alias]
+    _sources[source.alias] = source
+    return source
+
+
+def _alias(name: str, identity: str) -> str:
+    """A name that stays the same from start to start: the plain one, or with a hash where two would share it."""
+    plain = name.strip() or "source"
+    marked = f"{plain}-{hashlib.sha256(identity.encode()).hexdigest()[:4]}"
+    owner = connections.databases.get(plain)
+    if plain == "default" or (owner is not None and _identity.get(plain) != identity):
+        plain = marked
+    _identity[plain] = identity
+    return plain
+
+
+def _connect_once(source: Source) -> None:
+    """Connects without the pool, which would hide why it cannot behind its own time-out."""
+    connection = connections[source.alias]
+    if source.vendor == "postgresql":
+        psycopg.connect(**connection.get_connection_params() | {"autocommit": True}).close()
+        return
+    path = Path(connection.settings_dict["ADKWEB"]["path"])
+    if not path.exists():
+        raise SourceError(_("the file is gone."))
+    if path.is_dir():
+        raise SourceError(_("this is a folder, not a file."))
+
+
+def _without_password(url: str) -> str:
+    parts = urlsplit(url)
+    host = parts.netloc.rpartition("@")[2]
+    user = f"{parts.username}@" if parts.username else ""
+    return f"postgresql://{user}{host}{parts.path}"
+
+
+def _short(path: Path) -> str:
+    """A path as a person would write it: from here, or from home."""
+    for base, sign in ((Path.cwd(), ""), (Path.home(), "~/")):
+        if path.is_relative_to(base):
+            return sign + str(path.relative_to(base))
+    return str(path)

@@ -1,0 +1,149 @@
+"""JSON values: what may be stored in state and events, and when two are equal (pure).
+
+ADK reads stored events with a parser that stops at 200 levels, so an event nested deeper would make its whole session
+unreadable for the agent: MAX_DEPTH keeps a margin below that for the levels around a value.
+"""
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from django.utils.translation import gettext as _
+
+from .errors import Invalid
+
+MAX_DEPTH: Final = 150
+MAX_DIGITS: Final = 4300  # Python's own limit for reading an integer back
+
+# Above 2**53 a float is a whole number. PostgreSQL's jsonb writes it without a fraction and so as another float's digits
+# (1e23 would come back as 10**23, which is not equal); written as that exact integer it reads back equal everywhere.
+_WHOLE: Final = 1e16
+
+
+def check(value: Any, where: str = "", depth: int = 1) -> Any:
+    """The value as it will be stored, equal to what was given.
+
+    Raises Invalid, naming the place, for what JSON or a database cannot hold: NaN and infinities, U+0000, lone
+    surrogates, keys that are not strings, more than MAX_DEPTH levels, integers of more than MAX_DIGITS digits.
+    """
+    if value is None or value is True or value is False:
+        return value
+    if isinstance(value, str):
+        _check_text(value, where)
+        return value
+    if isinstance(value, int):
+        if value.bit_length() > MAX_DIGITS * 3 and abs(value) >= 10**MAX_DIGITS:
+            raise Invalid(_at(where, _("an integer of more than %(n)s digits") % {"n": MAX_DIGITS}))
+        return value
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise Invalid(_at(where, _("NaN and infinity are not JSON")))
+        return int(value) if abs(value) >= _WHOLE else value
+    if isinstance(value, list | tuple | Mapping):
+        if depth > MAX_DEPTH:
+            raise Invalid(_at(where[:200], _("nested deeper than %(n)s levels") % {"n": MAX_DEPTH}))
+        if isinstance(value, Mapping):
+            return {_key(k, where): check(v, f"{where}.{k}" if where else str(k), depth + 1) for k, v in value.items()}
+        return [check(v, f"{where}[{i}]", depth + 1) for i, v in enumerate(value)]
+    raise Invalid(_at(where, _("%(type)s is not a JSON type") % {"type": type(value).__name__}))
+
+
+def loads(text: str) -> Any:
+    """The value that a person typed as JSON; raises Invalid with line and column where it is none.
+
+    Stricter than Python's parser: a key given twice is refused, since one of its values would be lost.
+    """
+    try:
+        value = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_unique)
+    except json.JSONDecodeError as error:
+        place = _("line %(line)s, column %(column)s") % {"line": error.lineno, "column": error.colno}
+        raise Invalid(
+            f"{place}: {_('not valid JSON')} ({error.msg})", line=error.lineno, column=error.colno
+        ) from error
+    except RecursionError as error:
+        raise Invalid(_("nested deeper than %(n)s levels") % {"n": MAX_DEPTH}) from error
+    except ValueError as error:  # int() of too many digits
+        raise Invalid(_("an integer of more than %(n)s digits") % {"n": MAX_DIGITS}) from error
+    return check(value)
+
+
+def dumps(value: Any, indent: int | None = None) -> str:
+    """JSON text of a value; what ADK stored although it is not JSON (NaN) is written as Python writes it."""
+    separators = (",", ":") if indent is None else None
+    return json.dumps(value, ensure_ascii=False, indent=indent, separators=separators)
+
+
+def equal(a: Any, b: Any) -> bool:
+    """Whether two JSON values are the same value: 1 equals 1.0, but true does not equal 1."""
+    if isinstance(a, bool) or isinstance(b, bool):
+        return a is b
+    if isinstance(a, Mapping) and isinstance(b, Mapping):
+        return a.keys() == b.keys() and all(equal(v, b[k]) for k, v in a.items())
+    if isinstance(a, list | tuple) and isinstance(b, list | tuple):
+        return len(a) == len(b) and all(map(equal, a, b))
+    if isinstance(a, float) and isinstance(b, float) and math.isnan(a) and math.isnan(b):
+        return True
+    return bool(a == b)
+
+
+def kind(value: Any) -> str:
+    """JSON's name of a value's type: object, array, string, number, boolean or null."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, int | float):
+        return "number"
+    if isinstance(value, str):
+        return "string"
+    return "object" if isinstance(value, Mapping) else "array"
+
+
+def check_name(name: str, what: str, limit: int) -> str:
+    """An id or name as ADK's columns can hold it; raises Invalid where they cannot."""
+    if not isinstance(name, str):
+        raise Invalid(_("%(what)s is not a text") % {"what": what})
+    if len(name) > limit:
+        raise Invalid(
+            _("%(what)s has %(n)s characters; ADK's column holds %(limit)s")
+            % {"what": what, "n": len(name), "limit": limit}
+        )
+    _check_text(name, what)
+    return name
+
+
+def _check_text(text: str, where: str) -> None:
+    if "\0" in text:
+        raise Invalid(_at(where, _("the character U+0000 cannot be stored in a database")))
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise Invalid(
+                _at(where, _("half of a surrogate pair at character %(n)s is not a character") % {"n": error.start + 1})
+            ) from error
+
+
+def _key(key: Any, where: str) -> str:
+    if not isinstance(key, str):
+        raise Invalid(_at(where, _("a key must be a text, not %(type)s") % {"type": type(key).__name__}))
+    _check_text(key, where)
+    return key
+
+
+def _at(where: str, problem: str) -> str:
+    return f"{where}: {problem}" if where else problem
+
+
+def _refuse_constant(name: str) -> Any:
+    raise Invalid(_("NaN and infinity are not JSON") + f" ({name})")
+
+
+def _unique(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise Invalid(_("the key %(key)s stands twice in one object") % {"key": dumps(key)})
+        found[key] = value
+    return found

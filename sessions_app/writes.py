@@ -1,0 +1,333 @@
+"""THE WRITE PATH: the only code that changes a session, whoever asks and through whichever door.
+
+`append_event` locks the session's row first and then, where the delta touches them, the user's and the app's, always in
+this order, so that writers cannot deadlock. Everything of one append is in one transaction: on PostgreSQL in one
+statement and one round trip, on SQLite in one IMMEDIATE transaction. A test reads the code and finds no other way.
+"""
+
+import json
+import logging
+import time
+import uuid
+from collections.abc import Iterable, Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final, NamedTuple
+
+from django.db import IntegrityError, transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.utils.translation import gettext as _
+
+from . import sources
+from .access import Actor
+from .errors import AlreadyExists, Conflict, NotFound, StaleSession
+from .events import ID_LENGTH, Event, check_event, delta_of, is_partial, removed_by, same
+from .models import read_instant, stored_instant
+from .state import ABSENT, PREFIXES, Scope, State, apply, scope_of, split, without_temp
+from .values import check, check_name, dumps, equal
+
+log = logging.getLogger("adkweb.writes")
+
+_STEP: Final = 1e-6  # seconds; the smallest step by which a revision advances, which is the databases' own
+
+
+class SessionKey(NamedTuple):
+    """Which session: a source's alias and ADK's three names."""
+
+    source: str
+    app_name: str
+    user_id: str
+    session_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """What an append stored: the event, its place, and the session's revision after it.
+
+    `seq` and `revision` are None for a partial event, which is not stored, and for one that was there already.
+    """
+
+    event: Event
+    seq: int | None = None
+    revision: float | None = None
+
+
+def append_event(
+    key: SessionKey,
+    event: Mapping[str, Any],
+    *,
+    actor: Actor,
+    expected: float | Mapping[str, Any] | None = None,
+) -> Appended:
+    """Stores an event and applies its state delta, all or nothing.
+
+    `expected` is what the caller believes and wants compared under the lock: the session's revision, or full keys with
+    the values that they must still have (ABSENT for a key that must not exist).
+
+    A partial event is returned untouched and not stored; the same event again changes nothing and returns the stored
+    one. Raises Invalid, NotFound, NotAllowed, StaleSession (revision), Conflict (values, with the current ones in
+    `detail`; or another event under this id), SourceError.
+    """
+    if is_partial(event):
+        return Appended(dict(event))
+    actor.check_may_write()
+    stored = check_event(event)
+    append = _Append(key, stored)
+    with sources.using(key.source) as db:
+        one_statement = db.vendor == "postgresql" and not isinstance(expected, Mapping)
+        try:
+            with nullcontext() if one_statement else transaction.atomic(using=key.source):
+                if isinstance(expected, Mapping):
+                    append.compare(db, expected)
+                    expected = None
+                return append.postgresql(db, expected) if db.vendor == "postgresql" else append.sqlite(db, expected)
+        except (IntegrityError, Conflict, StaleSession) as refused:
+            # A caller that never heard the answer sends the event again, with what it expected the first time.
+            before = _stored_event(db, key, stored["id"])
+            if before is not None and same(before, stored):
+                return Appended(before)
+            if before is not None or isinstance(refused, IntegrityError):
+                raise Conflict(_("Another event of this session has the id %(id)s.") % {"id": stored["id"]}) from refused
+            raise
+
+
+def create_session(
+    source: str,
+    app_name: str,
+    user_id: str,
+    *,
+    actor: Actor,
+    state: Mapping[str, Any] | None = None,
+    session_id: str | None = None,
+) -> SessionKey:
+    """Creates a session with initial state, split by scope; without a session_id it gets a UUID.
+
+    Initial state is not an event: it is kept in `sessions.initial_state`, with full keys. Raises AlreadyExists, Invalid,
+    NotAllowed, SourceError.
+    """
+    actor.check_may_write()
+    key = SessionKey(
+        source,
+        check_name(app_name, _("the app's name"), ID_LENGTH),
+        check_name(user_id, _("the user's id"), ID_LENGTH),
+        check_name((session_id or "").strip() or str(uuid.uuid4()), _("the session's id"), ID_LENGTH),
+    )
+    initial = without_temp(check(dict(state or {})))
+    scoped = split(initial)
+    with sources.using(source) as db, transaction.atomic(using=source), db.cursor() as cursor:
+        now = stored_instant(time.time(), db)
+        cursor.execute(
+            """INSERT INTO sessions (app_name, user_id, id, state, initial_state, create_time, update_time)
+            VALUES (%s, %s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING""",
+            [*key[1:], dumps(scoped.session), dumps(initial), now, now],
+        )
+        if cursor.rowcount == 0:
+            raise AlreadyExists(_("The session %(id)s exists already.") % {"id": key.session_id})
+        # ADK's DatabaseSessionService needs both rows to exist, empty or not.
+        for scope in ("user", "app"):
+            _merge(cursor, key, scope, scoped.scope(scope), (), now)
+    return key
+
+
+def delete_session(key: SessionKey, *, actor: Actor) -> None:
+    """Deletes a session with its events; app and user state stay. Raises NotFound, NotAllowed, SourceError."""
+    actor.check_may_write()
+    with sources.using(key.source) as db, transaction.atomic(using=key.source), db.cursor() as cursor:
+        _lock_session(cursor, key)
+        cursor.execute("DELETE FROM events WHERE app_name = %s AND user_id = %s AND session_id = %s", key[1:])
+        cursor.execute("DELETE FROM sessions WHERE app_name = %s AND user_id = %s AND id = %s", key[1:])
+    log.info("%s deleted the session %s", actor.name, "/".join(key))
+
+
+class _Append:
+    """One checked event on its way into one session."""
+
+    def __init__(self, key: SessionKey, event: Event) -> None:
+        self.key = key
+        self.event = event
+        self.delta = split(delta_of(event))
+        self.removed: dict[Scope, list[str]] = {scope: [] for scope in PREFIXES}
+        for scope, bare in map(scope_of, removed_by(event)):
+            self.removed[scope].append(bare)
+
+    def compare(self, db: BaseDatabaseWrapper, expected: Mapping[str, Any]) -> None:
+        """Locks everything that the event will touch, and raises Conflict where a key has another value by now."""
+        touched = {scope_of(key)[0] for key in [*expected, *delta_of(self.event)]}
+        with db.cursor() as cursor:
+            states: dict[str, State] = {"session": _lock_session(cursor, self.key)}
+            for scope in ("user", "app"):
+                if scope in touched:
+                    # A row that is not there cannot be locked.
+                    _merge(cursor, self.key, scope, {}, (), stored_instant(time.time(), db))
+                    states[scope] = _lock_scope(cursor, self.key, scope)
+        current = {key: states[scope].get(bare, ABSENT) for key in expected for scope, bare in [scope_of(key)]}
+        if not all(_equal(current[key], value) for key, value in expected.items()):
+            raise Conflict(current=current)
+
+    def postgresql(self, db: BaseDatabaseWrapper, revision: float | None) -> Appended:
+        """One statement: the row locks are taken in the order in which its parts depend on each other."""
+        session, user, app = bool(self.delta.session), bool(self.delta.user), bool(self.delta.app)
+        statement = _append_statement(session=session, user=user, app=app, revision=revision is not None)
+        parameters: dict[str, Any] = {
+            "app_name": self.key.app_name,
+            "user_id": self.key.user_id,
+            "session_id": self.key.session_id,
+            "id": self.event["id"],
+            "invocation_id": self.event["invocation_id"],
+            "at": stored_instant(self.event["timestamp"], db),
+            "event": dumps(self.event),
+        }
+        if session:
+            parameters |= {"session": dumps(self.delta.session), "session_removed": self.removed["session"]}
+        if user:
+            parameters |= {"user": dumps(self.delta.user), "user_removed": self.removed["user"]}
+        if app:
+            parameters |= {"app": dumps(self.delta.app), "app_removed": self.removed["app"]}
+        if revision is not None:
+            parameters["revision"] = stored_instant(revision, db)
+        with db.cursor() as cursor:
+            cursor.execute(statement, parameters)
+            row = cursor.fetchone()
+            if row is None:
+                _lock_session(cursor, self.key)  # raises NotFound
+                raise StaleSession
+        return Appended(self.event, seq=row[0], revision=read_instant(row[1]))
+
+    def sqlite(self, db: BaseDatabaseWrapper, revision: float | None) -> Appended:
+        """Read, merge, write, alone in the file: SQLite's own merge functions would round numbers and drop nulls."""
+        with db.cursor() as cursor:
+            state = apply(_lock_session(cursor, self.key), self.delta.session, self.removed["session"])
+            cursor.execute(f"SELECT update_time FROM sessions WHERE {_SESSION}", self.key[1:])
+            current = read_instant(cursor.fetchone()[0])
+            if revision is not None and revision != current:
+                raise StaleSession
+            at = stored_instant(max(self.event["timestamp"], current + _STEP), db)
+            cursor.execute(
+                f"UPDATE sessions SET state = %s, update_time = %s WHERE {_SESSION}",
+                [json.dumps(state), at, *self.key[1:]],
+            )
+            for scope in ("user", "app"):
+                if delta := self.delta.scope(scope):
+                    _merge(cursor, self.key, scope, delta, self.removed[scope], at)
+            cursor.execute(
+                """INSERT INTO events (app_name, user_id, session_id, id, invocation_id, timestamp, event_data)
+                VALUES (%s, %s, %s, %s, %s, %s, %s)""",
+                [
+                    *self.key[1:],
+                    self.event["id"],
+                    self.event["invocation_id"],
+                    stored_instant(self.event["timestamp"], db),
+                    dumps(self.event),
+                ],
+            )
+            return Appended(self.event, seq=cursor.lastrowid, revision=read_instant(at))
+
+
+# --- PostgreSQL -------------------------------------------------------------------------------------------------------
+
+
+@cache
+def _append_statement(*, session: bool, user: bool, app: bool, revision: bool) -> str:
+    """The statement of one append, with only the parts that this kind of event needs."""
+    parts = [
+        f"""s AS (
+            UPDATE sessions SET
+                {"state = (state || %(session)s::jsonb) - %(session_removed)s::text[]," if session else ""}
+                update_time = greatest(%(at)s::timestamp, update_time + interval '1 microsecond')
+            WHERE app_name = %(app_name)s AND user_id = %(user_id)s AND id = %(session_id)s
+                {"AND update_time = %(revision)s::timestamp" if revision else ""}
+            RETURNING update_time)"""
+    ]
+    if user:
+        parts.append(
+            """u AS (
+            INSERT INTO user_states AS t (app_name, user_id, state, update_time)
+            SELECT %(app_name)s, %(user_id)s, %(user)s::jsonb - %(user_removed)s::text[], update_time FROM s
+            ON CONFLICT (app_name, user_id) DO UPDATE
+            SET state = (t.state || %(user)s::jsonb) - %(user_removed)s::text[], update_time = EXCLUDED.update_time
+            RETURNING update_time)"""
+        )
+    if app:
+        parts.append(
+            f"""a AS (
+            INSERT INTO app_states AS t (app_name, state, update_time)
+            SELECT %(app_name)s, %(app)s::jsonb - %(app_removed)s::text[], update_time FROM {"u" if user else "s"}
+            ON CONFLICT (app_name) DO UPDATE
+            SET state = (t.state || %(app)s::jsonb) - %(app_removed)s::text[], update_time = EXCLUDED.update_time
+            RETURNING update_time)"""
+        )
+    return f"""WITH {", ".join(parts)}
+        INSERT INTO events (app_name, user_id, session_id, id, invocation_id, timestamp, event_data)
+        SELECT %(app_name)s, %(user_id)s, %(session_id)s, %(id)s, %(invocation_id)s, %(at)s::timestamp, %(event)s::jsonb
+        FROM s RETURNING seq, (SELECT update_time FROM s)"""
+
+
+# --- Both databases ---------------------------------------------------------------------------------------------------
+
+_SESSION: Final = "app_name = %s AND user_id = %s AND id = %s"
+_SCOPE_TABLES: Final[dict[Scope, tuple[str, tuple[str, ...]]]] = {
+    "user": ("user_states", ("app_name", "user_id")),
+    "app": ("app_states", ("app_name",)),
+}
+
+
+def _lock_session(cursor: Any, key: SessionKey) -> State:
+    """The session's own state, its row locked until the transaction ends."""
+    cursor.execute(f"SELECT state FROM sessions WHERE {_SESSION} {_for_update(cursor)}", key[1:])
+    row = cursor.fetchone()
+    if row is None:
+        raise NotFound(_("Session %(id)s not found.") % {"id": key.session_id})
+    return _object(row[0])
+
+
+def _lock_scope(cursor: Any, key: SessionKey, scope: Scope) -> State:
+    """The state of a scope, its row locked until the transaction ends; empty where there is no row."""
+    table, names = _SCOPE_TABLES[scope]
+    where = " AND ".join(f"{name} = %s" for name in names)
+    cursor.execute(f"SELECT state FROM {table} WHERE {where} {_for_update(cursor)}", key[1 : 1 + len(names)])
+    row = cursor.fetchone()
+    return {} if row is None else _object(row[0])
+
+
+def _merge(cursor: Any, key: SessionKey, scope: Scope, delta: State, removed: Iterable[str], at: Any) -> None:
+    """Applies a delta to the user's or the app's state; an empty one only sees to it that the row exists."""
+    table, names = _SCOPE_TABLES[scope]
+    columns = ", ".join(names)
+    values = key[1 : 1 + len(names)]
+    if not delta:
+        resolve = "DO NOTHING"
+    elif cursor.db.vendor == "postgresql":
+        resolve = f"({columns}) DO UPDATE SET state = t.state || EXCLUDED.state, update_time = EXCLUDED.update_time"
+    else:
+        delta = apply(_lock_scope(cursor, key, scope), delta, removed)
+        resolve = f"({columns}) DO UPDATE SET state = EXCLUDED.state, update_time = EXCLUDED.update_time"
+    text = json.dumps(delta)
+    cursor.execute(
+        f"""INSERT INTO {table} AS t ({columns}, state, update_time)
+        VALUES ({", ".join(["%s"] * len(names))}, %s, %s) ON CONFLICT {resolve}""",
+        [*values, text, at],
+    )
+
+
+def _stored_event(db: BaseDatabaseWrapper, key: SessionKey, event_id: str) -> Event | None:
+    with db.cursor() as cursor:
+        cursor.execute(
+            "SELECT event_data FROM events WHERE app_name = %s AND user_id = %s AND session_id = %s AND id = %s",
+            [*key[1:], event_id],
+        )
+        row = cursor.fetchone()
+    return None if row is None else _object(row[0])
+
+
+def _for_update(cursor: Any) -> str:
+    return "FOR UPDATE" if cursor.db.vendor == "postgresql" else ""
+
+
+def _object(stored: Any) -> dict[str, Any]:
+    value = json.loads(stored) if isinstance(stored, str) else stored
+    return value if isinstance(value, dict) else {}
+
+
+def _equal(a: Any, b: Any) -> bool:
+    return a is b if a is ABSENT or b is ABSENT else equal(a, b)

@@ -1,0 +1,75 @@
+"""Sources on real databases, and people."""
+
+import itertools
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from sessions_app import adopt, sources
+from sessions_app.access import Actor
+
+from .servers import PostgreSQL
+
+FORMATS = ("sqlite", "sqlite-database", "postgresql")  # SqliteSessionService; DatabaseSessionService on both databases
+_numbers = itertools.count()
+
+
+@pytest.fixture(scope="session")
+def postgresql_server() -> Iterator[PostgreSQL]:
+    """A PostgreSQL of this test process."""
+    with PostgreSQL() as server:
+        yield server
+
+
+@pytest.fixture
+def new_database(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], str]:
+    """Makes an empty database of a format; what to give to `sources.add`, or to google-adk."""
+
+    def make(form: str) -> str:
+        name = f"test{next(_numbers)}"
+        if form == "postgresql":
+            server: PostgreSQL = request.getfixturevalue("postgresql_server")
+            return server.create_database(name)
+        path = tmp_path / f"{name}.db"
+        path.touch()
+        return str(path)
+
+    return make
+
+
+@pytest.fixture
+def open_source(django_db_blocker: object) -> Iterator[Callable[[str], str]]:
+    """Opens a database as a source, by alias; closed again after the test."""
+    opened: list[str] = []
+
+    def add(text: str, form: str = "") -> str:
+        (source,) = sources.add(text)
+        opened.append(source.alias)
+        if form == "sqlite-database":
+            adopt.create(source.alias, "database")
+        sources.open_source(source)
+        return source.alias
+
+    with django_db_blocker.unblock():  # type: ignore[attr-defined]
+        yield add
+        for alias in opened:
+            sources.forget(alias)
+
+
+@pytest.fixture(params=FORMATS)
+def form(request: pytest.FixtureRequest) -> str:
+    """Each of the formats in which ADK keeps sessions."""
+    return str(request.param)
+
+
+@pytest.fixture
+def source(form: str, new_database: Callable[[str], str], open_source: Callable[[str, str], str]) -> str:
+    """An empty, adopted source of each format."""
+    return open_source(new_database(form), form)
+
+
+@pytest.fixture
+def actor() -> Actor:
+    """Somebody who may edit."""
+    return Actor("maria@example.com")
