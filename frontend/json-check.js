@@ -32,7 +32,8 @@ export const WORDS = {
 };
 
 const SPACE = /[ \t\n\r]*/y;
-const PLAIN = /[^"\\\u0000-\u001f]*/y; // biome-ignore lint/suspicious/noControlCharactersInRegex: JSON refuses exactly these
+// biome-ignore lint/suspicious/noControlCharactersInRegex: JSON refuses exactly these
+const PLAIN = /[^"\\\u0000-\u001f]*/y;
 const ESCAPE = /\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})/y;
 const NUMBER = /-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?/y;
 const WORD = /[^\s,:[\]{}"]+/y;
@@ -128,7 +129,8 @@ export function checkJson(text) {
       take(SPACE);
       const box = open.at(-1);
       if (wanted) {
-        if (box && at >= text.length && (box.close === "]" || box.size)) refuse("unclosed", at, at, { close: box.close });
+        if (box && at >= text.length && (box.close === "]" || box.size))
+          refuse("unclosed", at, at, { close: box.close });
         if (box?.close === "]" && text[at] === "]" && box.comma !== null) refuse("trailing-comma", box.comma);
         const char = text[at];
         if (char === "{" || char === "[") {

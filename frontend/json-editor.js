@@ -60,15 +60,31 @@ const theme = EditorView.theme({
   ".cm-diagnostic-warning": { borderLeft: "3px solid var(--warn)" },
   // The difference: sign and colour, so that it does not depend on colour alone.
   "&.cm-merge-b .cm-changedLine, .cm-inlineChangedLine": { backgroundColor: "var(--add)" },
-  "&.cm-merge-b .cm-changedText": { background: "var(--add-strong)", borderRadius: "2px" },
+  "&.cm-merge-b .cm-changedText": {
+    background: "linear-gradient(var(--add-strong), var(--add-strong)) bottom/100% 2px no-repeat",
+  },
   ".cm-deletedChunk": { backgroundColor: "var(--del)", padding: "0 10px" },
-  ".cm-deletedChunk .cm-deletedText": { background: "var(--del-strong)", borderRadius: "2px" },
+  ".cm-deletedChunk .cm-deletedText": {
+    background: "linear-gradient(var(--del-strong), var(--del-strong)) bottom/100% 2px no-repeat",
+  },
   ".cm-deletedLine, .cm-deletedLine del, .cm-insertedLine": { textDecoration: "none" },
   ".cm-changeGutter": { width: "16px", paddingLeft: "0", textAlign: "center" },
   "&.cm-merge-b .cm-changedLineGutter": { background: "var(--add)", color: "var(--ok)" },
   ".cm-deletedLineGutter": { background: "var(--del)", color: "var(--bad)" },
   ".cm-changedLineGutter::before": { content: "'+'" },
   ".cm-deletedLineGutter::before": { content: "'−'" },
+});
+
+// Typing over a selection is left to the browser by CodeMirror; Chromium then writes a style attribute to keep the look of
+// the replaced text, which a strict CSP refuses and reports. So this one case is done here.
+const typeOver = EditorView.domEventHandlers({
+  beforeinput(event, view) {
+    const { state } = view;
+    if (event.inputType !== "insertText" || !event.data || event.isComposing || view.composing) return false;
+    if (state.readOnly || state.selection.main.empty) return false;
+    view.dispatch(state.replaceSelection(event.data), { userEvent: "input.type", scrollIntoView: true });
+    return true;
+  },
 });
 
 function nonce() {
@@ -164,6 +180,7 @@ class JsonEditor extends HTMLElement {
           // Escape belongs to the page (it closes the form); Tab is not bound, so it moves the focus on.
           ...defaultKeymap.filter((binding) => binding.key !== "Escape" && binding.key !== "Mod-Enter"),
         ]),
+        typeOver,
         theme,
         EditorView.updateListener.of((update) => this.changed(update)),
       ],

@@ -6,10 +6,13 @@ adkweb's own reads. All of it happens in one transaction, so an interruption lea
 nothing; `release` takes it all away again.
 """
 
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final, Literal
 
 from django.db import DatabaseError, connections, transaction
+from django.db.backends.utils import CursorWrapper
 from django.utils.translation import gettext as _
 
 from .errors import SourceError
@@ -32,49 +35,44 @@ class Shape:
 def inspect(alias: str) -> Shape:
     """The shape of a source; raises SourceError where it is not ADK's, saying what to do."""
     connection = connections[alias]
+    tables: dict[str, dict[str, str]] = {}
     with connection.cursor() as cursor:
-        tables = set(connection.introspection.table_names(cursor))
-        if not tables & ADK_TABLES:
-            if tables:
-                raise SourceError(
-                    _("This is a database, but not one of ADK's: it has the tables %(tables)s and no “sessions”.")
-                    % {"tables": ", ".join(sorted(tables)[:5])}
-                )
-            return Shape(empty=True)
-        columns = {
-            table: {column.name for column in connection.introspection.get_table_description(cursor, table)}
-            for table in tables & ADK_TABLES
-        }
-        _check_columns(columns)
-        cursor.execute(_TIME_TYPE[connection.vendor])
-        (time_type,) = cursor.fetchone()
-    adopted = "initial_state" in columns["sessions"] and ("seq" in columns["events"] or connection.vendor == "sqlite")
-    return Shape(empty=False, real_times=time_type.upper() == "REAL", adopted=adopted)
+        # One statement, so that it sees the tables before or after another process adopts them, and never between.
+        cursor.execute(_COLUMNS[connection.vendor])
+        for table, column, kind in cursor.fetchall():
+            tables.setdefault(table, {})[column] = kind
+    if not tables.keys() & ADK_TABLES:
+        if tables:
+            raise SourceError(
+                _("This is a database, but not one of ADK's: it has the tables %(tables)s and no “sessions”.")
+                % {"tables": ", ".join(sorted(tables)[:5])}
+            )
+        return Shape(empty=True)
+    _check_columns(tables)
+    adopted = "initial_state" in tables["sessions"] and ("seq" in tables["events"] or connection.vendor == "sqlite")
+    return Shape(empty=False, real_times=tables["sessions"]["update_time"].upper() == "REAL", adopted=adopted)
 
 
 def create(alias: str, form: Format) -> None:
-    """ADK's tables in an empty database, so that google-adk's own service of this format uses it at once."""
-    connection = connections[alias]
+    """ADK's tables in an empty database, so that google-adk's own service of this format uses it at once.
+
+    Where another process was faster, there is nothing left to do.
+    """
     script = _CREATE_SQLITE if form == "sqlite" else _CREATE_DATABASE
-    types = _TYPES["real" if form == "sqlite" else connection.vendor]
-    with transaction.atomic(using=alias), connection.cursor() as cursor:
-        for statement in script:
-            cursor.execute(statement.format(**types))
+    types = _TYPES["real" if form == "sqlite" else connections[alias].vendor]
+    with _alone(alias) as cursor:
+        if inspect(alias).empty:
+            for statement in script:
+                cursor.execute(statement.format(**types))
 
 
 def adopt(alias: str) -> None:
     """Adds what adkweb needs to ADK's tables; safe to repeat and to interrupt."""
-    connection = connections[alias]
     try:
-        with transaction.atomic(using=alias), connection.cursor() as cursor:
-            if connection.vendor == "postgresql":
-                # Two adkweb processes that start together: the second waits, then finds everything done. An agent that
-                # keeps the table busy is not to queue up behind the change: give up after five seconds instead.
-                cursor.execute("SET LOCAL lock_timeout = '5s'")
-                cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_ADOPTION_LOCK])
+        with _alone(alias) as cursor:
             if inspect(alias).adopted:
                 return
-            for statement in _ADOPT[connection.vendor]:
+            for statement in _ADOPT[connections[alias].vendor]:
                 cursor.execute(statement)
     except DatabaseError as error:
         raise SourceError(
@@ -89,24 +87,35 @@ def adopt(alias: str) -> None:
 
 def release(alias: str) -> None:
     """Takes away what adopting added; ADK's tables are then as they were."""
-    connection = connections[alias]
-    with transaction.atomic(using=alias), connection.cursor() as cursor:
+    with _alone(alias) as cursor:
         if inspect(alias).adopted:
-            for statement in _RELEASE[connection.vendor]:
+            for statement in _RELEASE[connections[alias].vendor]:
                 cursor.execute(statement)
 
 
-def _check_columns(columns: dict[str, set[str]]) -> None:
-    events = columns.get("events", set())
+@contextmanager
+def _alone(alias: str) -> Iterator[CursorWrapper]:
+    """A transaction in which no other adkweb process changes the tables: the second waits, then finds all done."""
+    with transaction.atomic(using=alias), connections[alias].cursor() as cursor:
+        if connections[alias].vendor == "postgresql":
+            # An agent that keeps the table busy is not to queue up behind the change: give up after five seconds.
+            cursor.execute("SET LOCAL lock_timeout = '5s'")
+            cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_ADOPTION_LOCK])
+        yield cursor
+
+
+def _check_columns(columns: Mapping[str, Collection[str]]) -> None:
+    events = columns.get("events", ())
     if "actions" in events and "event_data" not in events:
         raise SourceError(
             _(
                 "This database has ADK's old schema (v0), in which events are pickled. Convert it first, with the agents "
-                "stopped: adk migrate session --source_db_url=… --dest_db_url=…"
+                "stopped: adk migrate session --source_db_url=… --dest_db_url=… (Where adk-go wrote it: adkweb cannot "
+                "read adk-go's events.)"
             )
         )
     for table, wanted in _WANTED.items():
-        missing = wanted - columns.get(table, set())
+        missing = wanted - set(columns.get(table, ()))
         if missing:
             raise SourceError(
                 _("This database is not one of ADK's: the table “%(table)s” has no %(columns)s.")
@@ -121,10 +130,13 @@ _WANTED: Final = {
     "user_states": {"app_name", "user_id", "state", "update_time"},
 }
 
-_TIME_TYPE: Final = {
-    "sqlite": "SELECT type FROM pragma_table_info('sessions') WHERE name = 'update_time'",
-    "postgresql": """SELECT data_type FROM information_schema.columns WHERE table_name = 'sessions'
-        AND column_name = 'update_time' AND table_schema = ANY (current_schemas(false))""",
+_COLUMNS: Final = {  # every table's columns and their types
+    "sqlite": """SELECT tables.name, columns.name, columns.type
+        FROM sqlite_master AS tables, pragma_table_info(tables.name) AS columns
+        WHERE tables.type = 'table' AND tables.name NOT GLOB 'sqlite_*'""",
+    "postgresql": """SELECT relname, attname, format_type(atttypid, NULL) FROM pg_attribute
+        JOIN pg_class ON pg_class.oid = attrelid WHERE relkind IN ('r', 'p') AND attnum > 0 AND NOT attisdropped
+        AND relnamespace = ANY (current_schemas(false)::regnamespace[]) AND pg_table_is_visible(attrelid)""",
 }
 
 # --- Creating ---------------------------------------------------------------------------------------------------------

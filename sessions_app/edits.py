@@ -12,9 +12,10 @@ from . import reads
 from .access import Actor
 from .errors import AlreadyExists, Conflict, Invalid
 from .events import EDIT_PREFIX, SYSTEM, Event, check_event, delta_of, edit_of, new_id
+from .keys import SessionKey
 from .state import ABSENT, STORED, scope_of
 from .values import equal
-from .writes import Appended, SessionKey, append_event, create_session
+from .writes import Appended, append_event, create_session
 
 OWN_NAME: Final = "adkweb"  # of the session, and for app state of the user, that edits outside a conversation go to
 REASON_LENGTH: Final = 1000

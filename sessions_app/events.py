@@ -4,12 +4,10 @@ An event is the JSON that ADK stores in `events.event_data`: snake_case, nulls l
 are kept, equal in value. What adkweb adds stands in `custom_metadata.adkweb` and nowhere else.
 """
 
-import math
 import time
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from django.utils.translation import gettext as _
@@ -25,7 +23,7 @@ EDIT_PREFIX: Final = "edit-"  # of every state edit's invocation id
 
 ID_LENGTH: Final = 128  # of ADK's columns, in characters
 INVOCATION_ID_LENGTH: Final = 256
-_LAST_TIMESTAMP: Final = datetime(9999, 12, 31, tzinfo=UTC).timestamp()
+_LAST_TIMESTAMP: Final = 2**33 - 1  # in the year 2242; later, a float no longer tells one microsecond from the next
 
 # What ADK accepts in `actions`; it refuses to load an event that has any other.
 ACTION_FIELDS: Final = frozenset(
@@ -58,7 +56,7 @@ def check_event(event: Any) -> Event:
     if not isinstance(event, Mapping):
         raise Invalid(_("An event is a JSON object."))
     stored: Event = {key: value for key, value in check(event).items() if value is not None}
-    stored["id"] = check_name(stored.get("id") or new_id(), "id", ID_LENGTH)
+    stored["id"] = check_name(stored.get("id", ""), "id", ID_LENGTH) or new_id()
     stored["invocation_id"] = check_name(stored.get("invocation_id", ""), "invocation_id", INVOCATION_ID_LENGTH)
     stored["author"] = check_name(stored.get("author", ""), "author", INVOCATION_ID_LENGTH)
     stored["timestamp"] = _check_timestamp(stored.get("timestamp", time.time()))
@@ -99,10 +97,10 @@ def _core(event: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check_timestamp(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float):
         raise Invalid(_("timestamp: must be seconds since 1970, a number"))
     if not 0 <= value <= _LAST_TIMESTAMP:
-        raise Invalid(_("timestamp: must lie between the years 1970 and 9999"))
+        raise Invalid(_("timestamp: must be seconds, between the years 1970 and 2242"))
     return float(value)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Generic, TypeVar
 
-from django.db.models import BooleanField, IntegerField, Max, Q, QuerySet
+from django.db.models import BooleanField, Func, IntegerField, JSONField, Max, Q, QuerySet
 from django.db.models.expressions import RawSQL
 from django.db.models.fields.json import KeyTextTransform, KeyTransform
 from django.utils.translation import gettext as _
@@ -20,9 +20,9 @@ from . import sources
 from .adopt import IS_EDIT
 from .errors import Invalid, NotFound, SourceError
 from .events import Description, describe, edit_of, removed_by
+from .keys import SessionKey
 from .models import App, Event, Session, User
 from .state import ABSENT, UNKNOWN, Change, Scoped, State, scope_of
-from .writes import SessionKey
 
 PAGE: Final = 50  # rows of a table
 EVENTS: Final = 100  # events of a timeline page
@@ -43,7 +43,7 @@ class Page(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class AppRow:
-    """An app of a source. Counts stop at COUNT_LIMIT."""
+    """An app of a source. Counts stop above COUNT_LIMIT."""
 
     source: str
     app_name: str
@@ -63,7 +63,7 @@ class UserRow:
 
 @dataclass(frozen=True, slots=True)
 class SessionRow:
-    """A session in a table; `events` stops at ROW_COUNT_LIMIT, `errors` looks at the newest 100 events."""
+    """A session in a table; `events` stops above ROW_COUNT_LIMIT, `errors` looks at the newest 100 events."""
 
     key: SessionKey
     title: str
@@ -170,7 +170,9 @@ def user_state(source: str, app_name: str, user_id: str) -> State:
 # --- Sessions ---------------------------------------------------------------------------------------------------------
 
 
-def sessions(source: str, app_name: str, user_id: str | None = None, before: str | None = None) -> Page[SessionRow]:
+def sessions(
+    source: str, app_name: str, user_id: str | None = None, before: str | None = None, limit: int = PAGE
+) -> Page[SessionRow]:
     """Sessions of an app or of one user, the most recently active first."""
     with sources.using(source):
         found = Session.objects.using(source).filter(app_name=app_name)
@@ -199,10 +201,10 @@ def sessions(source: str, app_name: str, user_id: str | None = None, before: str
             )
             for row in found.values(
                 "app_name", "user_id", "id", "title", "create_time", "update_time", "event_count", "error_count"
-            )[: PAGE + 1]
+            )[: limit + 1]
         ]
-        last = rows[PAGE - 1] if len(rows) > PAGE else None
-        return Page(rows[:PAGE], _token(last.update_time, last.key.user_id, last.key.session_id) if last else None)
+        last = rows[limit - 1] if len(rows) > limit else None
+        return Page(rows[:limit], _token(last.update_time, last.key.user_id, last.key.session_id) if last else None)
 
 
 def session(key: SessionKey) -> SessionView:
@@ -271,7 +273,7 @@ def events(key: SessionKey, *, before: str | None = None, kind: str = "", author
                 raise Invalid(_("There is no filter “%(name)s”.") % {"name": kind})
             found = found.filter(RawSQL(_FILTERS[kind][db.vendor], [], BooleanField()))
         if author:
-            found = found.annotate(by=KeyTextTransform("author", "event_data")).filter(by=author)
+            found = found.annotate(by=KeyTextTransform("author", _Valid("event_data"))).filter(by=author)
         rows = [_view(key, row) for row in _ordered(found, key.source)[: EVENTS + 1]]
         page = rows[:EVENTS][::-1]
         _add_changes(key, page)
@@ -298,7 +300,7 @@ def around(view: EventView, reach: int = 200) -> tuple[list[EventView], list[Eve
         return [_view(view.key, row) for row in earlier], [_view(view.key, row) for row in later]
 
 
-def edits(before: str | None = None) -> tuple[Page[EventView], list[str]]:
+def edits(before: str | None = None, limit: int = PAGE) -> tuple[Page[EventView], list[str]]:
     """Every edit in every session of every source, the newest first; and what is wrong with sources left out."""
     found: list[EventView] = []
     problems: list[str] = []
@@ -311,7 +313,7 @@ def edits(before: str | None = None) -> tuple[Page[EventView], list[str]]:
                     same = Q(timestamp=moment)
                     tie = Q(id__lte=name) if source.alias < alias else Q(id__lt=name)
                     rows = rows.filter(Q(timestamp__lt=moment) | same & tie, timestamp__lte=moment)
-                for row in rows.order_by("-timestamp", "-id").defer(*_no_seq(source.alias))[: PAGE + 1]:
+                for row in rows.order_by("-timestamp", "-id").defer(*_no_seq(source.alias))[: limit + 1]:
                     key = SessionKey(source.alias, row.app_name, row.user_id, row.session_id)
                     view = _view(key, row)
                     view.changes = _edit_changes(view)
@@ -320,7 +322,7 @@ def edits(before: str | None = None) -> tuple[Page[EventView], list[str]]:
         except SourceError as error:  # one that is away must not take the others' edits with it
             problems.append(error.message)
     found.sort(key=lambda view: (view.timestamp, view.id, view.key.source), reverse=True)
-    return Page(found[:PAGE], found[PAGE - 1].cursor if len(found) > PAGE else None), problems
+    return Page(found[:limit], found[limit - 1].cursor if len(found) > limit else None), problems
 
 
 # --- Who wrote a key --------------------------------------------------------------------------------------------------
@@ -373,13 +375,14 @@ def _state_rows(key: SessionKey, before: str | None = None, limit: int = RECENT)
     found = _events(key)
     if before:
         found = found.filter(_before(key.source, before))
-    adkweb = KeyTransform("adkweb", KeyTransform("custom_metadata", "event_data"))
+    event = _Valid("event_data")
+    adkweb = KeyTransform("adkweb", KeyTransform("custom_metadata", event))
     fields = ["id", "timestamp", "delta", "by", "actor", "removed", *(["seq"] if sources.is_adopted(key.source) else [])]
     return (
         _ordered(found, key.source)
         .annotate(
-            delta=KeyTransform("state_delta", KeyTransform("actions", "event_data")),
-            by=KeyTextTransform("author", "event_data"),
+            delta=KeyTransform("state_delta", KeyTransform("actions", event)),
+            by=KeyTextTransform("author", event),
             actor=KeyTextTransform("actor", adkweb),
             removed=KeyTransform("removed", adkweb),
         )
@@ -435,7 +438,19 @@ def _edit_changes(view: EventView) -> list[Change]:
 
 # --- Queries ----------------------------------------------------------------------------------------------------------
 
-_TITLE: Final = KeyTextTransform("displayName", KeyTransform("__session_metadata__", "state"))
+
+class _Valid(Func):
+    """A JSON column, null where ADK stored NaN in it, which SQLite's JSON functions refuse."""
+
+    template, output_field = "%(expressions)s", JSONField()
+
+    def as_sqlite(self, compiler: Any, connection: Any, **extra: Any) -> Any:
+        """SQLite keeps JSON as text; PostgreSQL never has any that is not valid."""
+        valid = "CASE WHEN json_valid(%(expressions)s) THEN %(expressions)s END"
+        return self.as_sql(compiler, connection, template=valid, **extra)
+
+
+_TITLE: Final = KeyTextTransform("displayName", KeyTransform("__session_metadata__", _Valid("state")))
 
 _OF_SESSION: Final = """events.app_name = sessions.app_name AND events.user_id = sessions.user_id
     AND events.session_id = sessions.id"""
@@ -552,7 +567,7 @@ def _view(key: SessionKey, row: Event) -> EventView:
 
 def _app_row(source: str, app_name: str) -> AppRow:
     found = Session.objects.using(source).filter(app_name=app_name)
-    some = found.order_by().values("user_id")[:COUNT_LIMIT]
+    some = found.order_by().values("user_id")[: COUNT_LIMIT + 1]
     return AppRow(
         source,
         app_name,
@@ -563,7 +578,7 @@ def _app_row(source: str, app_name: str) -> AppRow:
 
 
 def _count(found: QuerySet[Any]) -> int:
-    return found.order_by().values("app_name")[:COUNT_LIMIT].count()
+    return found.order_by().values("app_name")[: COUNT_LIMIT + 1].count()
 
 
 def _object(stored: Any) -> dict[str, Any]:

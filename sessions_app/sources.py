@@ -106,22 +106,29 @@ def open_source(source: Source) -> None:
     with _opening[source.alias]:  # one lock a source: a server that does not answer holds up nobody else
         if source.alias in _opened:
             return
-        try:
-            _connect_once(source)
+        with connected(source):
             shape = adopt.inspect(source.alias)
-            if not settings.READ_ONLY:
+            if not settings.READ_ONLY and not shape.adopted:
                 if shape.empty:
                     adopt.create(source.alias, "sqlite" if source.vendor == "sqlite" else "database")
                 adopt.adopt(source.alias)
                 shape = adopt.inspect(source.alias)
-        except (DatabaseError, psycopg.Error, sqlite3.Error) as error:
-            raise problem(source.alias, error) from error
-        except SourceError as error:
-            raise SourceError(f"{source.where}: {error.message}") from error
         if shape.empty:
             raise SourceError(_("%(where)s is empty: no agent has written here yet.") % {"where": source.where})
         connections.databases[source.alias]["ADKWEB"].update(real_times=shape.real_times, adopted=shape.adopted)
         _opened.add(source.alias)
+
+
+@contextmanager
+def connected(source: Source) -> Iterator[None]:
+    """For work on a source that is not open yet; what goes wrong becomes a SourceError that says where."""
+    try:
+        _connect_once(source)
+        yield
+    except (DatabaseError, psycopg.Error, sqlite3.Error) as error:
+        raise problem(source.alias, error) from error
+    except SourceError as error:
+        raise SourceError(f"{source.where}: {error.message}") from error
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from django.db import IntegrityError, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
@@ -21,8 +21,9 @@ from django.utils.translation import gettext as _
 
 from . import sources
 from .access import Actor
-from .errors import AlreadyExists, Conflict, NotFound, StaleSession
+from .errors import AlreadyExists, Conflict, Invalid, NotFound, StaleSession
 from .events import ID_LENGTH, Event, check_event, delta_of, is_partial, removed_by, same
+from .keys import SessionKey
 from .models import read_instant, stored_instant
 from .state import ABSENT, PREFIXES, Scope, State, apply, scope_of, split, without_temp
 from .values import check, check_name, dumps, equal
@@ -30,15 +31,6 @@ from .values import check, check_name, dumps, equal
 log = logging.getLogger("adkweb.writes")
 
 _STEP: Final = 1e-6  # seconds; the smallest step by which a revision advances, which is the databases' own
-
-
-class SessionKey(NamedTuple):
-    """Which session: a source's alias and ADK's three names."""
-
-    source: str
-    app_name: str
-    user_id: str
-    session_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +65,7 @@ def append_event(
         return Appended(dict(event))
     actor.check_may_write()
     stored = check_event(event)
+    _check_names(key)
     append = _Append(key, stored)
     with sources.using(key.source) as db:
         one_statement = db.vendor == "postgresql" and not isinstance(expected, Mapping)
@@ -133,6 +126,7 @@ def create_session(
 def delete_session(key: SessionKey, *, actor: Actor) -> None:
     """Deletes a session with its events; app and user state stay. Raises NotFound, NotAllowed, SourceError."""
     actor.check_may_write()
+    _check_names(key)
     with sources.using(key.source) as db, transaction.atomic(using=key.source), db.cursor() as cursor:
         _lock_session(cursor, key)
         cursor.execute("DELETE FROM events WHERE app_name = %s AND user_id = %s AND session_id = %s", key[1:])
@@ -257,10 +251,12 @@ def _append_statement(*, session: bool, user: bool, app: bool, revision: bool) -
             SET state = (t.state || %(app)s::jsonb) - %(app_removed)s::text[], update_time = EXCLUDED.update_time
             RETURNING update_time)"""
         )
+    # The event is numbered when every lock is held, so that `seq` tells the order of writes to the user and the app too.
+    last = "a" if app else "u" if user else "s"
     return f"""WITH {", ".join(parts)}
         INSERT INTO events (app_name, user_id, session_id, id, invocation_id, timestamp, event_data)
         SELECT %(app_name)s, %(user_id)s, %(session_id)s, %(id)s, %(invocation_id)s, %(at)s::timestamp, %(event)s::jsonb
-        FROM s RETURNING seq, (SELECT update_time FROM s)"""
+        FROM {last} RETURNING seq, (SELECT update_time FROM s)"""
 
 
 # --- Both databases ---------------------------------------------------------------------------------------------------
@@ -270,6 +266,15 @@ _SCOPE_TABLES: Final[dict[Scope, tuple[str, tuple[str, ...]]]] = {
     "user": ("user_states", ("app_name", "user_id")),
     "app": ("app_states", ("app_name",)),
 }
+
+
+def _check_names(key: SessionKey) -> None:
+    """Raises NotFound for names that no column can hold; a driver would call them a fault of the source."""
+    try:
+        for name in key[1:]:
+            check_name(name, _("a name"), ID_LENGTH)
+    except Invalid as error:
+        raise NotFound(error.message) from error
 
 
 def _lock_session(cursor: Any, key: SessionKey) -> State:

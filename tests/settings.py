@@ -1,9 +1,13 @@
 """adkweb's settings with a data directory that is thrown away; everything else as users have it."""
 
+import atexit
 import os
+import shutil
 import tempfile
 
-os.environ["ADKWEB_DATA_DIR"] = tempfile.mkdtemp(prefix="adkweb-tests-")
+if "ADKWEB_DATA_DIR" not in os.environ:  # a test's own subprocess shares its parent's
+    os.environ["ADKWEB_DATA_DIR"] = tempfile.mkdtemp(prefix="adkweb-tests-")
+    atexit.register(shutil.rmtree, os.environ["ADKWEB_DATA_DIR"], ignore_errors=True)
 for name in ("ADKWEB_DATABASE_URL", "ADKWEB_SOURCES", "ADKWEB_READ_ONLY"):
     os.environ.pop(name, None)
 

@@ -134,14 +134,17 @@ def test_a_first_start_on_a_taken_port_takes_another(
         assert server.port == free
 
 
-def test_a_start_that_fails_says_what_the_server_said_and_can_be_repeated(database_server: PostgreSQL) -> None:
-    database_server.stop()
-    with socket.socket() as other:
-        other.bind(("127.0.0.1", database_server.port))
+def test_a_start_that_fails_says_what_the_server_said_and_can_be_repeated() -> None:
+    with PostgreSQL() as server, socket.socket() as other:
+        server.stop()
+        free = server.port
+        other.bind(("127.0.0.1", 0))
+        server.port = other.getsockname()[1]
         with pytest.raises(RuntimeError, match="Address already in use"):
-            database_server.start()
-    database_server.start()
-    assert ask(database_server.url(), "SELECT 1") == "1"
+            server.start()
+        server.port = free
+        server.start()
+        assert ask(server.url(), "SELECT 1") == "1"
 
 
 def test_valkey_answers_and_delivers_what_is_published(valkey: Valkey) -> None:
@@ -209,7 +212,9 @@ def test_chromium_renders_a_page() -> None:
         page = browser.new_page()
         page.set_content("<h1>0</h1><script>document.querySelector('h1').textContent = 6 * 7</script>")
         assert page.inner_text("h1") == "42"
-        assert page.locator("h1").bounding_box()["height"] > 0
+        box = page.locator("h1").bounding_box()
+        assert box
+        assert box["height"] > 0
         browser.close()
 
 
@@ -256,8 +261,13 @@ def test_installing_a_browser_in_vain_says_what_to_install_by_hand(
     bare_machine: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], user: int, tried: list[str]
 ) -> None:
     names = {id(install_browser.APT): "apt", id(install_browser.PLAYWRIGHT): "playwright"}
-    seen = []
-    bare_machine.setattr(install_browser, "run", lambda commands: bool(seen.append(names[id(commands)])))
+    seen: list[str] = []
+
+    def run_in_vain(commands: list[list[str]]) -> bool:
+        seen.append(names[id(commands)])
+        return False
+
+    bare_machine.setattr(install_browser, "run", run_in_vain)
     bare_machine.setattr(os, "geteuid", lambda: user)
     bare_machine.setattr(shutil, "which", lambda name: "/usr/bin/apt-get" if name == "apt-get" else None)
     assert install_browser.main() == 1

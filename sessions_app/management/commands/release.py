@@ -1,0 +1,30 @@
+"""`adkweb release SOURCE …`: takes away everything that adopting added."""
+
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from ... import adopt, sources
+from ...errors import SourceError
+from ._sources import add_argument, named
+
+
+class Command(BaseCommand):
+    """Undoes `adopt`; events and state stay."""
+
+    help = "Take away what adopting added: ADK's tables are then as they were. Edits stay, as the events they are."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """SOURCE …"""
+        add_argument(parser)
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Releases each."""
+        for source in named(options["source"]):
+            try:
+                with sources.connected(source):
+                    adopt.release(source.alias)
+            except SourceError as error:
+                raise CommandError(error.message) from error
+            self.stdout.write(f"released {source.where}")

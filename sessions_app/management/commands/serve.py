@@ -1,0 +1,128 @@
+"""`adkweb [SOURCE …]`: opens the sources and serves the dashboard."""
+
+import os
+import shutil
+import socket
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import uvicorn
+from django.conf import settings
+from django.core.asgi import get_asgi_application
+from django.core.management import call_command
+from django.core.management.base import BaseCommand, CommandError
+
+from ... import access, sources
+from ...errors import SourceError
+from ...web.signin import is_loopback
+
+
+class Command(BaseCommand):
+    """Serves until it is interrupted."""
+
+    help = "Open ADK's session databases in the browser."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """[SOURCE …] [--host] [--port] [--read-only] [--demo]"""
+        parser.add_argument(
+            "source",
+            nargs="*",
+            metavar="SOURCE",
+            help="a folder (searched for .adk/session.db), a SQLite file or a postgresql:// URL; none: the demo",
+        )
+        parser.add_argument("--host", default="127.0.0.1", help="address to listen on (127.0.0.1)")
+        parser.add_argument("--port", type=int, default=8000, help="port to listen on (8000)")
+        parser.add_argument("--read-only", action="store_true", help="adopt nothing, write nothing, show everything")
+        parser.add_argument("--demo", action="store_true", help="open the demo store, beside the sources given")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Prepares adkweb's own database, opens the sources, prints the link, serves."""
+        if options["read_only"]:
+            settings.READ_ONLY = True
+        call_command("migrate", verbosity=0, interactive=False)
+        if not is_loopback(options["host"]):
+            _check_admin(options["host"])
+            settings.ALLOWED_HOSTS = [*settings.ALLOWED_HOSTS, options["host"], *_own_names(options["host"])]
+        listener = _listen(options["host"], options["port"])
+        texts = list(options["source"])
+        if options["demo"] or not (texts or settings.SOURCES):
+            texts.append(str(_demo()))
+        for text in texts:
+            self._open(text)
+        self._announce(options["host"], listener.getsockname()[1])
+        config = uvicorn.Config(get_asgi_application(), log_config=None, lifespan="off", access_log=False, ws="none")
+        uvicorn.Server(config).run(sockets=[listener])
+
+    def _open(self, text: str) -> None:
+        """Opens what a user named; what a folder holds may be opened later, what was named itself must open now."""
+        try:
+            found = sources.add(text)
+            for source in found:
+                try:
+                    sources.open_source(source)
+                except SourceError as error:
+                    if not Path(text).is_dir():
+                        raise
+                    self.stderr.write(f"  {error.message}")
+                else:
+                    self.stdout.write(f"  {source.alias:<16} {source.where}")
+        except SourceError as error:
+            raise CommandError(error.message, returncode=2) from error
+        if not found:
+            self.stdout.write(f"  {text}: no {sources.SESSION_FILE} yet; it appears as soon as an agent has written it")
+
+    def _announce(self, host: str, port: int) -> None:
+        name = f"[{host}]" if ":" in host else host
+        address = f"http://{name}:{port}/"
+        if is_loopback(host):
+            address += f"sign-in/?token={quote(access.sign_in_token())}"
+        self.stdout.write(f"\nadkweb is ready. Open {address}")
+        self.stdout.write("The link signs you in once; Ctrl+C ends adkweb.\n" if is_loopback(host) else "")
+        self.stdout.flush()
+
+
+def _check_admin(host: str) -> None:
+    if not access.admin_exists():
+        raise CommandError(
+            f"{host} is not this machine alone, and nobody could sign in: make an admin account first, with "
+            "adkweb createsuperuser",
+            returncode=2,
+        )
+
+
+def _own_names(host: str) -> list[str]:
+    """On every interface, the names by which this machine may be called."""
+    return [socket.gethostname(), socket.getfqdn()] if host in ("0.0.0.0", "::") else []  # noqa: S104
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """A bound socket, before anything else is done: a port in use is the commonest mistake."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+        listener.listen(2048)
+    except OSError as error:
+        raise CommandError(
+            f"Cannot listen on {host}:{port}: {os.strerror(error.errno or 0)}. Choose another: --port {port + 1}",
+            returncode=2,
+        ) from error
+    except OverflowError as error:
+        raise CommandError(f"{port} is not a port: choose one from 1 to 65535.", returncode=2) from error
+    return listener
+
+
+def _demo() -> Path:
+    """The demo store, as a copy that may be edited and stays from start to start."""
+    copy = Path(settings.DATA_DIR) / "demo.db"
+    if not copy.exists():
+        if not settings.DEMO.exists():
+            raise CommandError(f"The demo store {settings.DEMO} is missing.", returncode=2)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        part = copy.with_suffix(f".{os.getpid()}")
+        shutil.copy(settings.DEMO, part)
+        part.replace(copy)
+    return copy

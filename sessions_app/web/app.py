@@ -1,0 +1,30 @@
+"""An app: its state, its users, its sessions."""
+
+from django.http import HttpRequest, HttpResponse
+from django.views.decorators.http import require_GET
+
+from .. import reads
+from .render import page
+from .targets import of_app
+
+
+@require_GET
+def app(request: HttpRequest, source: str, app_name: str) -> HttpResponse:
+    """The app's state beside the newest sessions and the first users."""
+    row, _state = reads.app(source, app_name)
+    context = {
+        "source": source,
+        "app": row,
+        "target": of_app(source, app_name),
+        "users": reads.users(source, app_name),
+        "sessions": reads.sessions(source, app_name),
+    }
+    return page(request, "app/app.html", context)
+
+
+@require_GET
+def users(request: HttpRequest, source: str, app_name: str) -> HttpResponse:
+    """The users of an app, by page; rows alone for htmx."""
+    found = reads.users(source, app_name, request.GET.get("after"))
+    template = "user/_rows.html" if request.htmx else "user/list.html"  # type: ignore[attr-defined]
+    return page(request, template, {"source": source, "app_name": app_name, "users": found})

@@ -1,0 +1,141 @@
+"""Editing state: of a session, an app or a user, by one form."""
+
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_GET, require_http_methods
+from django_htmx.http import HttpResponseClientRedirect
+
+from .. import reads
+from ..errors import Conflict, Error, Invalid
+from ..keys import SessionKey
+from ..state import ABSENT
+from ..values import dumps, equal
+from . import state_form
+from .errors import STATUS
+from .render import page
+from .targets import Target, actor, of_app, of_session, of_user
+
+
+@require_http_methods(["GET", "POST"])
+def session(request: HttpRequest, **names: str) -> HttpResponse:
+    """Edits state of any scope in a session."""
+    return _edit(request, of_session(SessionKey(**names)))
+
+
+@require_http_methods(["GET", "POST"])
+def app(request: HttpRequest, source: str, app_name: str) -> HttpResponse:
+    """Edits `app:` state."""
+    return _edit(request, of_app(source, app_name))
+
+
+@require_http_methods(["GET", "POST"])
+def user(request: HttpRequest, source: str, app_name: str, user_id: str) -> HttpResponse:
+    """Edits `user:` state."""
+    return _edit(request, of_user(source, app_name, user_id))
+
+
+@require_GET
+def session_value(request: HttpRequest, **names: str) -> HttpResponse:
+    """One value whole, as JSON text."""
+    return _value(request, of_session(SessionKey(**names)))
+
+
+@require_GET
+def app_value(request: HttpRequest, source: str, app_name: str) -> HttpResponse:
+    """One value whole, as JSON text."""
+    return _value(request, of_app(source, app_name))
+
+
+@require_GET
+def user_value(request: HttpRequest, source: str, app_name: str, user_id: str) -> HttpResponse:
+    """One value whole, as JSON text."""
+    return _value(request, of_user(source, app_name, user_id))
+
+
+def _edit(request: HttpRequest, target: Target) -> HttpResponse:
+    actor(request).check_may_write()
+    if request.method == "GET":
+        rows = [state_form.new_row(key, target.state) for key in request.GET.getlist("key")]
+        return _form(request, target, rows)
+    rows = state_form.posted_rows(request.POST)
+    action = request.POST.get("action", "")
+    if action == "add" or "drop" in request.POST:
+        return _form(request, target, *_with_new_row(rows, target, request.POST.get("new-key", "") if action else ""))
+    return _submit(request, target, rows)
+
+
+def _submit(request: HttpRequest, target: Target, rows: list[state_form.FormRow]) -> HttpResponse:
+    kept_theirs = any(value == "theirs" for name, value in request.POST.items() if name.startswith("choice-"))
+    if not rows and kept_theirs:
+        messages.info(request, _("Nothing was written: the other values stand."))
+        return _done(request, target.page)
+    entries = state_form.entries(rows)
+    if entries is None:
+        return _form(request, target, rows, status=400)
+    try:
+        appended = target.apply(entries, actor(request), request.POST.get("reason", ""))
+    except Conflict as conflict:
+        current = conflict.detail.get("current", {})
+        for row, entry in zip(rows, entries, strict=True):
+            _mark_conflict(row, entry.seen, current.get(row.key, ABSENT), target.key)
+        return _form(request, target, rows, error=conflict.message, status=409)
+    except Invalid as error:
+        return _form(request, target, rows, error=error.message, status=400)
+    except Error as error:  # the form comes back filled, whatever happened
+        return _form(request, target, rows, error=error.message, status=STATUS[type(error)])
+    if appended.seq is None:
+        messages.info(request, _("This edit was written already."))
+    else:
+        messages.success(request, _("Saved as event #%(seq)s.") % {"seq": appended.seq})
+    return _done(request, target.page)
+
+
+def _mark_conflict(row: state_form.FormRow, seen: Any, current: Any, key: SessionKey) -> None:
+    """Shows both values in the row; sending it again is then about the value that stands now."""
+    row.conflict = current is not seen if ABSENT in (current, seen) else not equal(current, seen)
+    if row.conflict:
+        row.current, row.writer = current, reads.last_writer(key, row.key)
+        row.seen = "" if current is ABSENT else dumps(current)
+
+
+def _with_new_row(
+    rows: list[state_form.FormRow], target: Target, key: str
+) -> tuple[list[state_form.FormRow], str]:
+    """The rows and one more for the key that was asked for; or the reason why not."""
+    if not key:
+        return rows, ""
+    if any(row.key == key for row in rows):
+        return rows, _("%(key)s stands in this edit already.") % {"key": key}
+    return [*rows, state_form.new_row(key, target.state)], ""
+
+
+def _form(
+    request: HttpRequest, target: Target, rows: list[state_form.FormRow], error: str = "", status: int = 200
+) -> HttpResponse:
+    template = "edit/_form.html" if request.htmx else "edit/page.html"  # type: ignore[attr-defined]
+    context = {
+        "target": target,
+        "rows": rows,
+        "error": error,
+        "reason": request.POST.get("reason", ""),
+        "key": target.key,
+        "conflict": any(row.conflict for row in rows),
+        "other_keys": sorted(target.state.keys() - {row.key for row in rows}),
+    }
+    return page(request, template, context, status)
+
+
+def _done(request: HttpRequest, where: str) -> HttpResponse:
+    return HttpResponseClientRedirect(where) if request.htmx else redirect(where)  # type: ignore[attr-defined]
+
+
+def _value(request: HttpRequest, target: Target) -> HttpResponse:
+    key = request.GET.get("key", "")
+    if key not in target.state:
+        raise Invalid(_("There is no key “%(key)s” in this state.") % {"key": key})
+    text = dumps(target.state[key], indent=2)
+    return HttpResponse(text.encode("utf-8", "replace"), content_type="text/plain; charset=utf-8")

@@ -1,0 +1,57 @@
+"""Errors as pages: what happened, why, and what to do."""
+
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from django.http import HttpRequest, HttpResponse
+from django.utils.translation import gettext as _
+
+from ..errors import AlreadyExists, Conflict, Error, Invalid, NotAllowed, NotFound, SourceError, StaleSession
+from .render import page
+
+log = logging.getLogger("adkweb.web")
+
+STATUS: Final[dict[type[Error], int]] = {
+    Invalid: 400,
+    NotAllowed: 403,
+    NotFound: 404,
+    AlreadyExists: 409,
+    StaleSession: 409,
+    Conflict: 409,
+    SourceError: 503,
+}
+
+
+class ErrorPages:
+    """Answers an Error that a view let through; a fragment that htmx asked for gets the sentence alone."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        """The view's answer, or the error's."""
+        return self.get_response(request)
+
+    def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
+        """The answer to an Error; None for everything else, which is a bug and Django's to report."""
+        if not isinstance(error, Error):
+            return None
+        return answer(request, error.message, STATUS[type(error)])
+
+
+def answer(request: HttpRequest, message: str, status: int) -> HttpResponse:
+    """An error as a page, or as plain text for htmx."""
+    if request.headers.get("HX-Request"):
+        return HttpResponse(message.encode("utf-8", "replace"), status=status, content_type="text/plain; charset=utf-8")
+    return page(request, "error.html", {"message": message, "status": status}, status)
+
+
+def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """An address that leads nowhere."""
+    return answer(request, _("There is no such page."), 404)
+
+
+def server_error(request: HttpRequest) -> HttpResponse:
+    """A bug of adkweb's."""
+    return answer(request, _("adkweb made a mistake; the log says more. Nothing was half-written."), 500)

@@ -1,0 +1,121 @@
+"""One event: its page, its data, and a new one by hand."""
+
+import base64
+import binascii
+from typing import Any, Final
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.utils.http import content_disposition_header
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_GET, require_http_methods
+
+from .. import edits, reads
+from ..errors import Error, Invalid, NotFound
+from ..events import Part
+from ..keys import SessionKey
+from ..values import dumps, loads
+from .errors import STATUS
+from .render import page
+from .targets import actor
+
+RAW_LIMIT: Final = 100_000  # characters of raw JSON on the page
+TEMPLATE: Final = {"author": "user", "content": {"role": "user", "parts": [{"text": ""}]}}
+
+
+@require_GET
+def event(request: HttpRequest, event_id: str, **names: str) -> HttpResponse:
+    """The event with its parts, its neighbours and its paired calls; the detail alone for htmx."""
+    view = reads.event(SessionKey(**names), event_id)
+    earlier, later = reads.around(view)
+    raw = dumps(view.data, indent=2)
+    context = {
+        "key": view.key,
+        "event": view,
+        "previous": earlier[0] if earlier else None,
+        "following": later[0] if later else None,
+        "pairs": _pairs(view, earlier, later),
+        "raw": raw[:RAW_LIMIT],
+        "raw_cut": len(raw) > RAW_LIMIT,
+    }
+    template = "event/_detail.html" if request.htmx else "event/event.html"  # type: ignore[attr-defined]
+    return page(request, template, context)
+
+
+@require_GET
+def raw(request: HttpRequest, event_id: str, **names: str) -> HttpResponse:
+    """The event as it is stored."""
+    view = reads.event(SessionKey(**names), event_id)
+    return _download(dumps(view.data, indent=2).encode("utf-8", "replace"), "application/json", "event.json")
+
+
+@require_GET
+def media(request: HttpRequest, event_id: str, number: int, **names: str) -> HttpResponse:
+    """One piece of inline data: shown where it is an image that carries no script, offered for download otherwise."""
+    view = reads.event(SessionKey(**names), event_id)
+    pieces = view.description.media
+    if number >= len(pieces):
+        raise NotFound(_("This event has no such data."))
+    piece = pieces[number]
+    content = _decode(piece)
+    if piece.kind == "image":
+        return HttpResponse(content, content_type=piece.value["mime_type"])
+    return _download(content, "application/octet-stream", piece.value.get("display_name") or f"data-{number}")
+
+
+@require_http_methods(["GET", "POST"])
+def add(request: HttpRequest, **names: str) -> HttpResponse:
+    """Appends an event that a person wrote by hand."""
+    key = SessionKey(**names)
+    who = actor(request)
+    who.check_may_write()
+    context: dict[str, Any] = {"key": key, "view": reads.session(key), "text": dumps(TEMPLATE, indent=2)}
+    if request.method == "GET":
+        return page(request, "event/add.html", context)
+    text = request.POST.get("event", "").replace("\r\n", "\n")
+    try:
+        appended = edits.add_event(key, _object(loads(text)), actor=who, reason=request.POST.get("reason", ""))
+    except Error as error:
+        context |= {"text": text, "reason": request.POST.get("reason", ""), "error": error.message}
+        return page(request, "event/add.html", context, STATUS[type(error)])
+    messages.success(request, _("The event was added."))
+    return redirect(reverse("session", kwargs=names) + f"#{appended.event['id']}")
+
+
+def _pairs(view: reads.EventView, earlier: list[reads.EventView], later: list[reads.EventView]) -> dict[str, Any]:
+    """For each call or response of the event, by id, the nearest event that holds its other half."""
+    found: dict[str, Any] = {}
+    for part in view.description.of("call", "response"):
+        other, where = ("response", later) if part.kind == "call" else ("call", earlier)
+        for candidate in where:
+            if part.id and any(p.id == part.id for p in candidate.description.of(other)):
+                found[part.id] = candidate
+                break
+    return found
+
+
+def _object(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise Invalid(_("An event is a JSON object."))
+    return value
+
+
+def _decode(piece: Part) -> bytes:
+    """The bytes of inline data; ADK writes base64 in its URL-safe form."""
+    data = piece.value.get("data")
+    if not isinstance(data, str):
+        raise NotFound(_("The data itself is not stored in this event, only where it is."))
+    try:
+        return base64.b64decode(data.translate(str.maketrans("-_", "+/")) + "=" * (-len(data) % 4))
+    except (binascii.Error, ValueError) as error:
+        raise Invalid(_("The data of this event is not valid base64.")) from error
+
+
+def _download(content: bytes, mime_type: str, name: str) -> HttpResponse:
+    response = HttpResponse(content, content_type=mime_type)
+    response.headers["Content-Disposition"] = content_disposition_header(as_attachment=True, filename=name) or "attachment"
+    response.headers["Content-Security-Policy"] = "default-src 'none'; sandbox"
+    return response
+

@@ -1,0 +1,76 @@
+"""Signing in and out, and the rule for other machines."""
+
+import ipaddress
+from collections.abc import Callable
+
+from django.contrib.auth import login, logout
+from django.contrib.auth.decorators import login_not_required
+from django.contrib.auth.forms import AuthenticationForm
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, resolve_url
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.utils.translation import gettext as _
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods, require_POST
+
+from .. import access
+from .errors import answer
+from .render import page
+
+
+@never_cache
+@login_not_required
+@require_http_methods(["GET", "POST"])
+def sign_in(request: HttpRequest) -> HttpResponse:
+    """By the link that adkweb printed, once; by name and password where accounts exist."""
+    next_page = _next_page(request)
+    token = request.GET.get("token", "")
+    if request.user.is_authenticated:
+        return redirect(next_page)
+    if token and (person := access.redeem(token)):
+        login(request, person, backend="django.contrib.auth.backends.ModelBackend")
+        return redirect(next_page)
+    form = AuthenticationForm(request, request.POST or None)
+    if request.method == "POST" and form.is_valid():
+        login(request, form.get_user())
+        return redirect(next_page)
+    context = {"form": form, "spent": bool(token), "has_accounts": access.admin_exists(), "next": next_page}
+    return page(request, "signin/sign_in.html", context, status=403 if token or form.is_bound else 200)
+
+
+@require_POST
+def sign_out(request: HttpRequest) -> HttpResponse:
+    """Ends the browser's sign-in."""
+    logout(request)
+    return redirect("sign-in")
+
+
+class LoopbackUntilAdmin:
+    """Answers only this machine's own browsers as long as nobody has an account with a password."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        """The page, or the refusal."""
+        if not is_loopback(request.META.get("REMOTE_ADDR", "")) and not access.admin_exists():
+            return answer(
+                request,
+                _("Until an admin account exists, adkweb answers only on its own machine: adkweb createsuperuser"),
+                403,
+            )
+        return self.get_response(request)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address or name can only be this machine."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def _next_page(request: HttpRequest) -> str:
+    wanted = request.POST.get("next") or request.GET.get("next") or ""
+    safe = url_has_allowed_host_and_scheme(wanted, {request.get_host()}, require_https=request.is_secure())
+    return wanted if safe else resolve_url("home")

@@ -1,0 +1,81 @@
+"""The form that edits state: several keys, each with what the person saw; it comes back filled when it is refused."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from django.utils.translation import gettext as _
+
+from ..edits import Entry
+from ..errors import Invalid
+from ..reads import Writer
+from ..state import ABSENT, Scope, scope_of
+from ..values import dumps, loads
+
+Operation = Literal["set", "null", "remove"]
+
+
+@dataclass(slots=True)
+class FormRow:
+    """One key of the form. `seen` is JSON text, or empty where the key did not exist when the form was opened."""
+
+    key: str
+    operation: str
+    text: str
+    seen: str
+    error: str = ""
+    current: Any = None
+    conflict: bool = False
+    writer: Writer | None = None
+
+    @property
+    def scope(self) -> Scope:
+        """For its colour."""
+        return scope_of(self.key)[0]
+
+    @property
+    def seen_pretty(self) -> str:
+        """What the difference is shown against."""
+        return dumps(loads(self.seen), indent=2) if self.seen else ""
+
+    def entry(self) -> Entry:
+        """The edit that this row asks for; raises Invalid."""
+        seen = loads(self.seen) if self.seen else ABSENT
+        if self.operation == "remove":
+            return Entry(self.key, ABSENT, seen)
+        return Entry(self.key, None if self.operation == "null" else loads(self.text), seen)
+
+
+def new_row(key: str, state: Mapping[str, Any]) -> FormRow:
+    """A row for a key: with its value now, or empty for a key that does not exist."""
+    if key not in state:
+        return FormRow(key, "set", "", "")
+    return FormRow(key, "set", dumps(state[key], indent=2), dumps(state[key]))
+
+
+def posted_rows(data: Mapping[str, str]) -> list[FormRow]:
+    """The rows that were sent, without those for which the person chose to keep the other's value or took away."""
+    rows = []
+    for number in data.get("rows", "").split():
+        if data.get(f"choice-{number}") == "theirs" or data.get("drop") == number:
+            continue
+        rows.append(
+            FormRow(
+                data.get(f"key-{number}", ""),
+                data.get(f"operation-{number}", "set"),
+                data.get(f"value-{number}", "").replace("\r\n", "\n"),
+                data.get(f"seen-{number}", ""),
+            )
+        )
+    return rows
+
+
+def entries(rows: Iterable[FormRow]) -> list[Entry] | None:
+    """The edit that the rows ask for; None, with each row's error noted in it, where one is not valid."""
+    found = []
+    for row in rows:
+        try:
+            found.append(row.entry())
+        except Invalid as error:
+            row.error = error.message if row.text.strip() or row.operation != "set" else _("A value is missing.")
+    return None if any(row.error for row in rows) else found

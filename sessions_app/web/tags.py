@@ -1,0 +1,325 @@
+"""Template tags and filters: values, times, links. Built into every template."""
+
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from django import template
+from django.templatetags.static import static
+from django.urls import reverse
+from django.utils.html import format_html, format_html_join
+from django.utils.http import urlencode
+from django.utils.safestring import SafeString, mark_safe
+from django.utils.translation import gettext as _
+
+from ..events import Part, describe
+from ..keys import SessionKey
+from ..reads import COUNT_LIMIT, ROW_COUNT_LIMIT, EventView
+from ..state import ABSENT, UNKNOWN, scope_of
+from ..values import dumps, kind
+from .json_tree import Tree, brief
+from .targets import Row, Target
+
+register = template.Library()
+
+# The icon of each kind of event, in static/img/icons.svg.
+ICONS: Final = {
+    "edit": "edit",
+    "rewind": "undo",
+    "compaction": "past",
+    "error": "error",
+    "interrupted": "error",
+    "auth": "lock",
+    "confirmation": "wait",
+    "long_running": "wait",
+    "transfer": "transfer",
+    "escalation": "export",
+    "call": "tool",
+    "response": "return",
+    "code": "code",
+    "code_result": "return",
+    "message": "model",
+    "media": "image",
+    "transcription": "message",
+    "thought": "thought",
+    "output": "export",
+    "artifact": "file",
+    "state": "state",
+    "checkpoint": "check",
+    "finish": "check",
+    "unknown": "info",
+}
+
+
+# --- Values -----------------------------------------------------------------------------------------------------------
+
+
+register.filter("brief", brief)
+
+
+@register.filter
+def words(text: str, length: int = 240) -> str:
+    """A text on one line, cut."""
+    line = " ".join(text[: length * 4].split())
+    return line if len(line) <= length else line[: length - 1] + "…"
+
+
+@register.filter
+def pretty(value: Any) -> str:
+    """A value as indented JSON text."""
+    return dumps(value, indent=2)
+
+
+@register.filter
+def known(value: Any) -> bool:
+    """Whether a previous value can be shown: there was one, and somebody knows it."""
+    return value is not UNKNOWN and value is not ABSENT
+
+
+@register.filter
+def absent(value: Any) -> bool:
+    """Whether there is no value."""
+    return value is ABSENT
+
+
+@register.filter
+def scope(key: str) -> str:
+    """The scope that a key's prefix names."""
+    return scope_of(key)[0]
+
+
+@register.filter
+def type_name(value: Any) -> str:
+    """A value's JSON type, for people."""
+    names = {
+        "object": _("object"),
+        "array": _("array"),
+        "string": _("string"),
+        "number": _("number"),
+        "boolean": _("boolean"),
+        "null": _("null"),
+    }
+    return names[kind(value)]
+
+
+@register.simple_tag
+def get(mapping: dict[str, Any], key: str) -> Any:
+    """A mapping's value by a key that is not an identifier."""
+    return mapping.get(key)
+
+
+# --- Events -----------------------------------------------------------------------------------------------------------
+
+
+@register.filter
+def result(response: Any) -> Any:
+    """What a tool answered, without the wrapper that ADK puts around an answer that is no object."""
+    if isinstance(response, dict) and len(response) == 1 and "result" in response:
+        return response["result"]
+    return response
+
+
+@register.filter
+def plain(value: Any) -> str:
+    """A text as it is, any other value as JSON text."""
+    return value if isinstance(value, str) else dumps(value)
+
+
+@register.filter
+def summary(compaction: Any) -> str:
+    """The text that a compaction puts in the place of earlier events."""
+    return describe({"content": compaction.get("compacted_content")}).text if isinstance(compaction, dict) else ""
+
+
+@register.filter
+def asked_about(call: Part) -> str:
+    """The tool that a confirmation is asked for."""
+    original = call.value.get("originalFunctionCall") if isinstance(call.value, dict) else None
+    return str(original.get("name", "")) if isinstance(original, dict) else call.name
+
+
+@register.filter
+def keys_of(data: dict[str, Any]) -> str:
+    """An unknown event's fields."""
+    return ", ".join(sorted(data.keys() - {"id", "invocation_id", "timestamp", "author", "actions"}))
+
+
+@register.simple_tag
+def kv(key: str, value: Any, by: str = "", whole: str = "", *, opened: bool = False) -> SafeString:
+    """A key and its value as a row, nested values as a tree; `by` stands at the end, `whole` leads to all of it."""
+    return Tree(whole, opened).top(key, value, by)
+
+
+@register.simple_tag
+def tree(value: Any, whole: str = "") -> SafeString:
+    """A value's own rows, opened: the arguments of a call, say."""
+    return Tree(whole, opened=True).children(value)
+
+
+# --- Numbers and times ------------------------------------------------------------------------------------------------
+
+
+@register.filter
+def count(number: int | None, limit: int = 0) -> str:
+    """A number with thin spaces between thousands, and a plus where counting stopped at a limit."""
+    if number is None:
+        return ""
+    text = f"{min(number, limit) if limit else number:,}".replace(",", "\u202f")
+    return f"{text}+" if limit and number > limit else text
+
+
+@register.filter
+def counted(number: int) -> str:
+    """A number that reads.py counts up to COUNT_LIMIT."""
+    return count(number, COUNT_LIMIT)
+
+
+@register.filter
+def row_counted(number: int) -> str:
+    """A number that reads.py counts up to ROW_COUNT_LIMIT."""
+    return count(number, ROW_COUNT_LIMIT)
+
+
+@register.filter
+def thousands(number: int | None) -> str:
+    """A number of tokens: 840, 2.1k, 96.4k, 1.2M."""
+    if number is None:
+        return ""
+    for limit, unit in ((1_000_000, "M"), (1_000, "k")):
+        if number >= limit:
+            return f"{number / limit:.1f}{unit}"
+    return str(number)
+
+
+@register.filter
+def duration(seconds: float | None) -> str:
+    """Seconds as a person reads them: 0.8 s, 12 s, 3 min, 5 h, 2 d."""
+    if seconds is None:
+        return ""
+    size = abs(seconds)
+    sign = "−" if seconds < 0 else ""
+    if size < 10:
+        return f"{sign}{size:.1f} s"
+    for limit, divisor, unit in ((60, 1, "s"), (3600, 60, "min"), (86400, 3600, "h")):
+        if size < limit:
+            return f"{sign}{size / divisor:.0f} {unit}"
+    return f"{sign}{size / 86400:.0f} d"
+
+
+@register.simple_tag
+def moment(seconds: float | None) -> SafeString:
+    """A time relative to now, the exact one on hover; the browser keeps it up to date and in its own time zone."""
+    if seconds is None:
+        return mark_safe('<span class="z">–</span>')
+    return _time(seconds, "data-relative", "%Y-%m-%d %H:%M")
+
+
+@register.simple_tag
+def clock(seconds: float) -> SafeString:
+    """A time of day, date and exact time on hover, in the browser's time zone (UTC without scripts)."""
+    return _time(seconds, "data-clock", "%H:%M:%S")
+
+
+@register.simple_tag
+def exact(seconds: float) -> SafeString:
+    """Date and time to the millisecond, in the browser's time zone (UTC without scripts)."""
+    return _time(seconds, "data-exact", "%Y-%m-%d %H:%M:%S UTC")
+
+
+def _time(seconds: float, mark: str, form: str) -> SafeString:
+    try:
+        instant = datetime.fromtimestamp(seconds, UTC)
+    except (OverflowError, ValueError, OSError):  # an event may hold any number
+        return format_html('<span class="z">{}</span>', seconds)
+    return format_html(
+        '<time datetime="{}" title="{}" {}>{}</time>',
+        instant.isoformat(timespec="milliseconds"),
+        instant.strftime("%Y-%m-%d %H:%M:%S UTC"),
+        mark_safe(mark),  # noqa: S308 - one of three constants
+        instant.strftime(form),
+    )
+
+
+# --- Links ------------------------------------------------------------------------------------------------------------
+
+
+@register.simple_tag
+def session_url(key: SessionKey, name: str = "session") -> str:
+    """A page of a session."""
+    return reverse(name, kwargs=key._asdict())
+
+
+@register.simple_tag
+def event_url(view: EventView, name: str = "event") -> str:
+    """A page of an event."""
+    return reverse(name, kwargs={**view.key._asdict(), "event_id": view.id})
+
+
+@register.simple_tag
+def media_url(view: EventView, part: Part) -> str:
+    """Where inline data can be had; empty where the event does not hold the data itself."""
+    if not isinstance(part.value.get("data"), str):
+        return ""
+    number = view.description.media.index(part)
+    return reverse("event-data", kwargs={**view.key._asdict(), "event_id": view.id, "number": number})
+
+
+@register.simple_tag
+def whole_url(target: Target, key: str) -> str:
+    """Where all of a key's value can be read."""
+    return f"{target.value}?{urlencode({'key': key})}"
+
+
+@register.simple_tag
+def crumbs(source: str, app_name: str = "", user_id: str | None = None) -> SafeString:
+    """The way here: source, app, user."""
+    trail = [(reverse("home"), source)]
+    if app_name:
+        trail.append((reverse("app", args=[source, app_name]), app_name))
+    if user_id is not None:
+        trail.append((reverse("user", args=[source, app_name, user_id]), user_id))
+    return format_html_join("", '<li><a class="bidi" href="{}">{}</a></li>', trail)
+
+
+@register.simple_tag(takes_context=True)
+def written_by(context: dict[str, Any], row: Row, target: Target) -> SafeString:
+    """The end of a key's row: the button that edits it, and the event that last wrote it."""
+    by: str | SafeString = ""
+    if row.writer:
+        number = f"#{row.writer.seq}" if row.writer.seq is not None else _("event")
+        url = reverse("event", kwargs={**target.key._asdict(), "event_id": row.writer.event_id})
+        who = row.writer.actor.partition("@")[0]
+        by = format_html(
+            '<a href="{}" hx-get="{}" hx-target="#detail">{}</a>{}', url, url, number, f" {who}" if who else ""
+        )
+    elif row.initial:
+        by = _("initial")
+    if context["read_only"]:
+        return format_html("{}", by)
+    address = f"{target.edit}?{urlencode({'key': row.key})}"
+    return format_html(
+        '<a class="iconbtn small act" href="{}" hx-get="{}" hx-target="#edit" aria-label="{}">{}</a>{}',
+        address,
+        address,
+        _("Edit %(key)s") % {"key": row.key[:100]},
+        icon("edit"),
+        by,
+    )
+
+
+@register.simple_tag
+def icon(name: str, extra: str = "") -> SafeString:
+    """An icon of the sprite; decoration only."""
+    return format_html(
+        '<svg class="icon {}" aria-hidden="true"><use href="{}#{}"></use></svg>', extra, static("img/icons.svg"), name
+    )
+
+
+@register.simple_tag
+def kind_icon(view: EventView) -> SafeString:
+    """The icon of an event's kind."""
+    name = ICONS[view.description.kind]
+    if view.description.kind == "message" and view.description.author == "user":
+        name = "user"
+    if view.description.kind == "response" and view.description.failed:
+        name = "warn"
+    return icon(name, "bad" if view.description.failed else "")

@@ -1,0 +1,40 @@
+"""Every page and action. `/apps`, `/list-apps`, `/health`, `/version` and `/api` belong to programs: keep them free."""
+
+from django.urls import include, path, register_converter
+
+from . import app, edit, edits, event, home, session, sessions, signin, user
+from .paths import Segment
+
+register_converter(Segment, "name")
+
+APP = "a/<name:source>/<name:app_name>/"
+USER = "u/<name:source>/<name:app_name>/<name:user_id>/"
+SESSION = "s/<name:source>/<name:app_name>/<name:user_id>/<name:session_id>/"
+
+urlpatterns = [
+    path("", home.home, name="home"),
+    path("edits/", edits.edits, name="edits"),
+    path("sessions/new/", sessions.new, name="new-session"),
+    path("sign-in/", signin.sign_in, name="sign-in"),
+    path("sign-out/", signin.sign_out, name="sign-out"),
+    path("language/", include("django.conf.urls.i18n")),
+    path(APP, app.app, name="app"),
+    path(APP + "users/", app.users, name="users"),
+    path(APP + "sessions/", sessions.sessions, name="sessions"),
+    path(APP + "edit/", edit.app, name="app-edit"),
+    path(APP + "value/", edit.app_value, name="app-value"),
+    path(USER, user.user, name="user"),
+    path(USER + "sessions/", sessions.sessions, name="user-sessions"),
+    path(USER + "edit/", edit.user, name="user-edit"),
+    path(USER + "value/", edit.user_value, name="user-value"),
+    path(SESSION, session.session, name="session"),
+    path(SESSION + "events/", session.events, name="events"),
+    path(SESSION + "stats/", session.stats, name="stats"),
+    path(SESSION + "edit/", edit.session, name="session-edit"),
+    path(SESSION + "value/", edit.session_value, name="session-value"),
+    path(SESSION + "delete/", sessions.delete, name="delete-session"),
+    path(SESSION + "add/", event.add, name="add-event"),
+    path(SESSION + "e/<name:event_id>/", event.event, name="event"),
+    path(SESSION + "e/<name:event_id>/json/", event.raw, name="event-json"),
+    path(SESSION + "e/<name:event_id>/data/<int:number>/", event.media, name="event-data"),
+]

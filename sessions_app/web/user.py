@@ -1,0 +1,21 @@
+"""A user of an app: their state and their sessions."""
+
+from django.http import HttpRequest, HttpResponse
+from django.views.decorators.http import require_GET
+
+from .. import reads
+from .render import page
+from .targets import of_user
+
+
+@require_GET
+def user(request: HttpRequest, source: str, app_name: str, user_id: str) -> HttpResponse:
+    """The user's state beside their newest sessions."""
+    context = {
+        "source": source,
+        "app_name": app_name,
+        "user_id": user_id,
+        "target": of_user(source, app_name, user_id),
+        "sessions": reads.sessions(source, app_name, user_id),
+    }
+    return page(request, "user/user.html", context)

@@ -1,0 +1,55 @@
+// Beside the timeline: #detail (one event) takes the place of #state, and [data-close-detail] gives it back.
+// In the edit form: [data-operation] other than "set" needs no editor; [data-close-form] closes the form in place.
+(() => {
+  const detail = document.querySelector("#detail");
+  const state = document.querySelector("#state");
+
+  function select(row) {
+    for (const other of document.querySelectorAll(".ev.selected")) other.classList.remove("selected");
+    row?.classList.add("selected");
+  }
+
+  function showDetail(shown) {
+    detail.hidden = !shown;
+    state.hidden = shown;
+    if (shown) document.body.dataset.tab = "state";
+    else select(null);
+  }
+
+  function showOperation(chooser) {
+    const editor = chooser.closest(".editrow")?.querySelector("json-editor");
+    if (editor) editor.hidden = chooser.value !== "set";
+  }
+
+  function showOperations() {
+    document.querySelectorAll("[data-operation]").forEach(showOperation);
+  }
+
+  document.addEventListener("htmx:afterSwap", (event) => {
+    const { target, requestConfig } = event.detail;
+    if (detail && target === detail) {
+      select(requestConfig.elt.closest(".ev"));
+      showDetail(true);
+    } else if (detail && !detail.hidden && target.id === "edit") showDetail(false);
+  });
+  document.addEventListener("htmx:load", showOperations);
+  document.addEventListener("change", (event) => {
+    if (event.target.matches("[data-operation]")) showOperation(event.target);
+  });
+  document.addEventListener("click", (event) => {
+    const target = event.target instanceof Element ? event.target : null;
+    if (target?.closest("[data-close-detail]")) {
+      const row = document.querySelector(".ev.selected a");
+      showDetail(false);
+      row?.focus({ preventScroll: true });
+    }
+    const close = target?.closest("[data-close-form]");
+    const slot = close?.closest("#edit");
+    if (slot) {
+      event.preventDefault();
+      slot.replaceChildren();
+      document.querySelector('[data-key="e"]')?.focus();
+    }
+  });
+  showOperations();
+})();

@@ -1,0 +1,163 @@
+// form[data-guard="a key for what is edited"]: leaving with unsent changes is asked about, and what was typed is kept in
+// sessionStorage until it has been accepted, so it is back after a reload, a lost connection or a closed form.
+//
+// Inside the form, optional: [data-guard-restored][hidden] is shown when something was brought back, [data-guard-discard]
+// throws it away, [data-guard-skip] on a field keeps it out of the storage. Passwords, files and hidden fields never go in.
+// A refused form is known by an error in it (.formerror, .errorlist, .error or aria-invalid=true). A page that says that
+// something broke has <body data-error-page>.
+(() => {
+  const PREFIX = "guard:";
+  const SKIPPED = new Set(["hidden", "password", "file", "submit", "button", "reset", "image", "fieldset", "output"]);
+  const REFUSED = ".formerror, .errorlist, .error:not(:empty), :is(input, select, textarea)[aria-invalid=true]";
+  const begun = new WeakSet();
+  const sent = new WeakSet();
+
+  const forms = () => document.querySelectorAll("form[data-guard]");
+  const storageKey = (form) => PREFIX + form.dataset.guard;
+
+  function fields(form) {
+    const seen = new Map();
+    return [...form.elements]
+      .filter((field) => field.name && !SKIPPED.has(field.type) && !field.matches("[data-guard-skip]"))
+      .map((field) => {
+        const nth = seen.get(field.name) ?? 0;
+        seen.set(field.name, nth + 1);
+        return [`${field.name}#${nth}`, field];
+      });
+  }
+
+  function read(field) {
+    if (field.type === "checkbox" || field.type === "radio") return field.checked;
+    if (field.type === "select-multiple") return [...field.selectedOptions].map((option) => option.value);
+    return field.value;
+  }
+
+  function write(field, value) {
+    if (field.type === "checkbox" || field.type === "radio") field.checked = value;
+    else if (field.type === "select-multiple") {
+      for (const option of field.options) option.selected = value.includes(option.value);
+    } else field.value = value;
+    field.dispatchEvent(new Event("input", { bubbles: true }));
+    field.dispatchEvent(new Event("change", { bubbles: true }));
+  }
+
+  function differs(field) {
+    if (field.type === "checkbox" || field.type === "radio") return field.checked !== field.defaultChecked;
+    if (!field.options) return field.value !== field.defaultValue;
+    const options = [...field.options];
+    if (!field.multiple && !options.some((option) => option.defaultSelected)) return field.selectedIndex > 0;
+    return options.some((option) => option.selected !== option.defaultSelected);
+  }
+
+  const refused = (form) => form.querySelector(REFUSED) !== null;
+  const changed = (form) => refused(form) || fields(form).some(([, field]) => differs(field));
+
+  function load(key) {
+    try {
+      return JSON.parse(sessionStorage.getItem(key));
+    } catch {
+      return null;
+    }
+  }
+
+  function store(key, draft) {
+    try {
+      if (draft) sessionStorage.setItem(key, JSON.stringify(draft));
+      else sessionStorage.removeItem(key);
+    } catch {
+      // No room or no storage: the question before leaving still protects.
+    }
+  }
+
+  function save(form, marks = {}) {
+    const values = Object.fromEntries(fields(form).map(([name, field]) => [name, read(field)]));
+    store(storageKey(form), changed(form) ? { values, ...marks } : null);
+  }
+
+  function begin(form) {
+    if (begun.has(form)) return;
+    begun.add(form);
+    const key = storageKey(form);
+    const draft = load(key);
+    if (!draft) return;
+    if (draft.sent && !refused(form)) {
+      store(key, null);
+      return;
+    }
+    let restored = false;
+    for (const [name, field] of fields(form)) {
+      if (!(name in draft.values) || JSON.stringify(read(field)) === JSON.stringify(draft.values[name])) continue;
+      write(field, draft.values[name]);
+      restored = true;
+    }
+    const note = form.querySelector("[data-guard-restored]");
+    if (note && restored) note.hidden = false;
+  }
+
+  function beginAll() {
+    for (const form of forms()) begin(form);
+  }
+
+  /** What was sent by the page before and is not asked for again has been accepted. */
+  function sweep() {
+    if ("errorPage" in document.body.dataset) return;
+    const here = new Set([...forms()].map(storageKey));
+    for (const key of Object.keys(sessionStorage)) {
+      if (key.startsWith(PREFIX) && !here.has(key) && load(key)?.sent) store(key, null);
+    }
+  }
+
+  function guarded(event) {
+    return event.target instanceof Element ? event.target.closest("form[data-guard]") : null;
+  }
+
+  function typed(event) {
+    const form = event.target.form ?? guarded(event);
+    if (form?.matches("[data-guard]") && begun.has(form)) save(form);
+  }
+
+  document.addEventListener("input", typed);
+  document.addEventListener("change", typed);
+
+  document.addEventListener("click", (event) => {
+    const form = event.target.closest("[data-guard-discard]")?.closest("form[data-guard]");
+    if (!form) return;
+    store(storageKey(form), null);
+    form.reset();
+    const note = form.querySelector("[data-guard-restored]");
+    if (note) note.hidden = true;
+  });
+
+  document.addEventListener("submit", (event) => {
+    const form = guarded(event);
+    if (!form || event.defaultPrevented) return;
+    save(form, { sent: true });
+    sent.add(form);
+  });
+
+  document.addEventListener("htmx:afterRequest", (event) => {
+    const form = event.detail.elt?.closest?.("form[data-guard]");
+    const { verb } = event.detail.requestConfig ?? {};
+    if (form && event.detail.successful && verb !== "get") store(storageKey(form), null);
+  });
+
+  document.addEventListener("htmx:load", beginAll);
+
+  window.addEventListener("pageshow", (event) => {
+    if (event.persisted) for (const form of forms()) sent.delete(form);
+  });
+
+  window.addEventListener("beforeunload", (event) => {
+    if ([...forms()].some((form) => !sent.has(form) && changed(form))) event.preventDefault();
+  });
+
+  // After every deferred script, so that <json-editor> sees what is brought back.
+  document.addEventListener("DOMContentLoaded", () => {
+    try {
+      sweep();
+    } catch {
+      // Storage is refused.
+    }
+    beginAll();
+  });
+})();

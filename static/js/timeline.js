@@ -1,0 +1,133 @@
+// [data-timeline] starts at its end (or at its .selected row). Rows that arrive above never move what is being read; rows
+// that arrive below are followed only by a reader who is at the end, others are told by [data-timeline-new]: it is shown,
+// its [data-timeline-end] button goes there, and [data-new-count] says how many (data-word-one, data-word-other with {n}).
+// [data-tab-target="name"] sets <body data-tab>, for narrow screens.
+(() => {
+  const NEAR = 48;
+  const positions = new WeakMap();
+  const started = new WeakSet();
+
+  function scroller(timeline) {
+    const own = getComputedStyle(timeline).overflowY;
+    return own === "auto" || own === "scroll" ? timeline : document.scrollingElement;
+  }
+
+  const rows = (timeline) => timeline.querySelectorAll("[data-row]");
+  const atEnd = (box) => box.scrollHeight - box.scrollTop - box.clientHeight < NEAR;
+  const toEnd = (box) => box.scrollTo({ top: box.scrollHeight, behavior: "instant" });
+
+  function remember(timeline) {
+    const box = scroller(timeline);
+    const top = box === timeline ? box.getBoundingClientRect().top : 0;
+    const anchor = [...rows(timeline)].find((row) => row.getBoundingClientRect().bottom > top);
+    positions.set(timeline, { atEnd: atEnd(box), anchor, top: anchor?.getBoundingClientRect().top });
+    if (atEnd(box)) announce(timeline, 0);
+  }
+
+  function announce(timeline, count) {
+    const note = timeline.querySelector("[data-timeline-new]") ?? document.querySelector("[data-timeline-new]");
+    if (!note) return;
+    const total = count === 0 ? 0 : Number(note.dataset.count ?? 0) + count;
+    note.dataset.count = total;
+    note.hidden = total === 0;
+    const text = note.querySelector("[data-new-count]");
+    if (!text) return;
+    const form = new Intl.PluralRules(document.documentElement.lang || undefined).select(total);
+    const template = text.getAttribute(`data-word-${form}`) ?? text.getAttribute("data-word-other") ?? "{n}";
+    text.textContent = template.replace("{n}", total);
+  }
+
+  function hold(timeline, added) {
+    const box = scroller(timeline);
+    const { atEnd: following, anchor, top } = positions.get(timeline);
+    if (following) toEnd(box);
+    else if (anchor?.isConnected) box.scrollTop += anchor.getBoundingClientRect().top - top;
+    if (!following && anchor) {
+      const below = added.filter((row) => anchor.compareDocumentPosition(row) & Node.DOCUMENT_POSITION_FOLLOWING);
+      if (below.length) announce(timeline, below.length);
+    }
+    remember(timeline);
+  }
+
+  function newRows(records) {
+    const found = [];
+    for (const record of records) {
+      for (const node of record.addedNodes) {
+        if (node.nodeType !== 1 || !node.isConnected) continue;
+        if (node.matches("[data-row]")) found.push(node);
+        else found.push(...node.querySelectorAll("[data-row]"));
+      }
+    }
+    return found;
+  }
+
+  function start(timeline) {
+    if (started.has(timeline)) return;
+    started.add(timeline);
+    const selected = timeline.querySelector(".selected");
+    if (selected) selected.scrollIntoView({ block: "center", behavior: "instant" });
+    else if (!location.hash) toEnd(scroller(timeline));
+    remember(timeline);
+    new MutationObserver((records) => {
+      const added = newRows(records);
+      if (added.length) hold(timeline, added);
+    }).observe(timeline, { childList: true, subtree: true });
+  }
+
+  const all = () => document.querySelectorAll("[data-timeline]");
+  const startAll = () => all().forEach(start);
+
+  startAll();
+  document.addEventListener("htmx:load", startAll);
+  for (const name of ["htmx:beforeSwap", "htmx:oobBeforeSwap"]) {
+    document.addEventListener(name, () => all().forEach(remember));
+  }
+  let waiting = false;
+  document.addEventListener(
+    "scroll",
+    () => {
+      if (waiting) return;
+      waiting = true;
+      requestAnimationFrame(() => {
+        waiting = false;
+        all().forEach(remember);
+      });
+    },
+    { capture: true, passive: true },
+  );
+  document.addEventListener("click", (event) => {
+    if (event.target.closest("[data-timeline-end]")) for (const timeline of all()) toEnd(scroller(timeline));
+  });
+
+  // Tabs
+  const scrolled = {};
+
+  function showTab(name) {
+    const { body } = document;
+    if (body.dataset.tab !== name) {
+      scrolled[body.dataset.tab] = window.scrollY;
+      body.dataset.tab = name;
+      window.scrollTo({ top: scrolled[name] ?? 0, behavior: "instant" });
+    }
+    for (const tab of document.querySelectorAll("[data-tab-target]")) {
+      const chosen = tab.dataset.tabTarget === name;
+      tab.setAttribute("aria-selected", String(chosen));
+      tab.tabIndex = chosen ? 0 : -1;
+    }
+  }
+
+  document.addEventListener("click", (event) => {
+    const tab = event.target.closest("[data-tab-target]");
+    if (tab) showTab(tab.dataset.tabTarget);
+  });
+
+  document.addEventListener("keydown", (event) => {
+    const tab = event.target.closest?.("[data-tab-target]");
+    if (!tab || !["ArrowLeft", "ArrowRight"].includes(event.key)) return;
+    const tabs = [...tab.parentElement.querySelectorAll("[data-tab-target]")];
+    const step = (event.key === "ArrowRight") === (document.dir !== "rtl") ? 1 : -1;
+    const next = tabs[(tabs.indexOf(tab) + step + tabs.length) % tabs.length];
+    showTab(next.dataset.tabTarget);
+    next.focus();
+  });
+})();

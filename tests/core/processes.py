@@ -1,0 +1,64 @@
+"""Work on a source in processes of their own, which tests start together or kill halfway.
+
+run(adopt_then_die, place, 3)   # answers the exit code, negative for a signal
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable
+from multiprocessing.synchronize import Barrier
+from typing import Any
+
+import django
+
+# A server that has Django loaded and no threads: a child is there in milliseconds, and shares no connection.
+CONTEXT = multiprocessing.get_context("forkserver")
+CONTEXT.set_forkserver_preload(["tests.core.processes"])
+
+
+def run(work: Callable[..., None], *arguments: Any, copies: int = 1) -> list[int | None]:
+    """The exit codes of some processes that do the same at once."""
+    children = [CONTEXT.Process(target=work, args=arguments) for _ in range(copies)]
+    for child in children:
+        child.start()
+    for child in children:
+        child.join()
+    return [child.exitcode for child in children]
+
+
+def adopt_then_die(place: str, statements: int) -> None:
+    """Opens a source and kills this process right after that many statements of adopting it."""
+    from django.db import connections
+
+    from sessions_app import sources
+
+    (source,) = sources.add(place)
+    seen = 0
+
+    def count(execute: Callable[..., Any], sql: str, params: Any, many: bool, context: Any) -> Any:
+        nonlocal seen
+        answer = execute(sql, params, many, context)
+        seen += 1
+        if seen == statements:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return answer
+
+    with connections[source.alias].execute_wrapper(count):
+        sources.open_source(source)
+
+
+def open_together(place: str, barrier: Barrier) -> None:
+    """Opens a source at the same moment as others do."""
+    from sessions_app import sources
+
+    (source,) = sources.add(place)
+    barrier.wait(30)
+    sources.open_source(source)
+
+
+if multiprocessing.current_process().name != "MainProcess" or multiprocessing.parent_process() is None:
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "tests.settings")
+    django.setup()

@@ -1,0 +1,114 @@
+"""What is really in ADK's tables, read past adkweb's own queries; and threads that write at once."""
+
+import json
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+from django.db import connections
+
+from sessions_app.events import Event, delta_of, removed_by
+from sessions_app.keys import SessionKey
+from sessions_app.state import Scope, State, fold, scope_of, split
+from sessions_app.values import equal
+
+TABLES = ("app_states", "user_states", "sessions", "events")
+
+T = TypeVar("T")
+
+
+def query(source: str, sql: str, parameters: Iterable[Any] = ()) -> list[tuple[Any, ...]]:
+    """The rows of a query."""
+    with connections[source].cursor() as cursor:
+        cursor.execute(sql, list(parameters))
+        return list(cursor.fetchall())
+
+
+def execute(source: str, sql: str, parameters: Iterable[Any] = ()) -> None:
+    """Runs a statement, as another program would."""
+    with connections[source].cursor() as cursor:
+        cursor.execute(sql, list(parameters))
+
+
+def everything(source: str) -> dict[str, list[tuple[Any, ...]]]:
+    """Every row of every table, for saying that nothing changed."""
+    return {table: sorted(query(source, f"SELECT * FROM {table}"), key=repr) for table in TABLES}
+
+
+def counts(source: str) -> dict[str, int]:
+    """The number of rows of every table."""
+    return {table: query(source, f"SELECT count(*) FROM {table}")[0][0] for table in TABLES}
+
+
+def events_of(key: SessionKey) -> list[tuple[int, Event]]:
+    """A session's events with their seq, in append order."""
+    return [(seq, event) for seq, of, event in _events(key.source) if of == key]
+
+
+def state_of(key: SessionKey) -> dict[Scope, State]:
+    """The stored state of the three scopes that a session sees."""
+    return {
+        "session": _one(key.source, "sessions", ("app_name", "user_id", "id"), key[1:]),
+        "user": _one(key.source, "user_states", ("app_name", "user_id"), key[1:3]),
+        "app": _one(key.source, "app_states", ("app_name",), key[1:2]),
+    }
+
+
+def assert_state_is_what_events_say(source: str, initial: dict[SessionKey, State] | None = None) -> None:
+    """Every stored scope equals the fold, in append order, of the deltas of all sessions that share it.
+
+    `initial` is the state that sessions were created with.
+    """
+    given: dict[SessionKey, State] = initial or {}
+    deltas = [(key, delta_of(event), removed_by(event)) for _seq, key, event in _events(source)]
+    for names in query(source, "SELECT app_name, user_id, id FROM sessions"):
+        key = SessionKey(source, *names)
+        for scope, stored in state_of(key).items():
+            length = {"session": 4, "user": 3, "app": 2}[scope]
+            start: State = {}
+            for other, state in given.items():
+                start |= split(state).scope(scope) if other[:length] == key[:length] else {}
+            series = [
+                (split(delta).scope(scope), [bare for s, bare in map(scope_of, removed) if s == scope])
+                for other, delta, removed in deltas
+                if other[:length] == key[:length]
+            ]
+            folded = fold({}, [(start, ()), *series])
+            assert equal(stored, folded), f"{scope} state of {key}: {stored} is stored, the events say {folded}"
+
+
+def in_threads(work: Iterable[Callable[[], T]]) -> list[T | Exception]:
+    """Runs all at once, each in a thread of its own; results, or what was raised, in order."""
+    jobs = list(work)
+    results: list[Any] = [None] * len(jobs)
+    start = threading.Barrier(len(jobs))
+
+    def run(place: int, job: Callable[[], T]) -> None:
+        try:
+            start.wait()
+            results[place] = job()
+        except Exception as error:
+            results[place] = error
+        finally:
+            connections.close_all()
+
+    threads = [threading.Thread(target=run, args=item, daemon=True) for item in enumerate(jobs)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(120)
+        assert not thread.is_alive(), "a writer hangs"
+    return results
+
+
+def _events(source: str) -> list[tuple[int, SessionKey, Event]]:
+    seq = "seq" if connections[source].vendor == "postgresql" else "rowid"
+    rows = query(source, f"SELECT {seq}, app_name, user_id, session_id, event_data FROM events ORDER BY {seq}")
+    return [(number, SessionKey(source, *names), json.loads(data)) for number, *names, data in rows]
+
+
+def _one(source: str, table: str, columns: tuple[str, ...], values: Iterable[str]) -> State:
+    where = " AND ".join(f"{column} = %s" for column in columns)
+    rows = query(source, f"SELECT state FROM {table} WHERE {where}", values)
+    found: State = json.loads(rows[0][0]) if rows else {}
+    return found

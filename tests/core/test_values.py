@@ -1,0 +1,165 @@
+"""JSON values: what goes in comes out equal, and what could not is refused with its place."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sessions_app.errors import Invalid
+from sessions_app.values import MAX_DEPTH, MAX_DIGITS, check, check_name, dumps, equal, kind, loads
+
+from ..strategies import json_values, keys, nested, text
+
+
+@given(json_values)
+def test_a_checked_value_equals_the_given_one(value: Any) -> None:
+    assert equal(check(value), value)
+    assert check(check(value)) == check(value)
+
+
+@given(json_values, st.sampled_from([None, 2]))
+def test_a_value_reads_back_equal_from_its_text(value: Any, indent: int | None) -> None:
+    assert equal(loads(dumps(value, indent)), value)
+    assert equal(loads(dumps(check(value), indent)), value)
+    assert equal(loads(json.dumps(value)), value)  # as ADK writes it
+
+
+def test_the_deepest_value_and_the_longest_integer_that_are_allowed_are_kept() -> None:
+    for value in (nested(MAX_DEPTH), 10**MAX_DIGITS - 1, -(10**MAX_DIGITS) + 1):
+        assert loads(dumps(check(value))) == value
+
+
+@pytest.mark.parametrize(
+    ("value", "sentence"),
+    [
+        ({"a": {"b": float("nan")}}, "a.b: NaN"),
+        ({"a": [1, float("inf")]}, "a[1]: NaN and infinity"),
+        ([[-float("inf")]], "[0][0]: NaN and infinity"),
+        ({"a": {"b": ["", "x\0y"]}}, "a.b[1]: the character U+0000"),
+        ({"a": {"x\0y": 1}}, "a: the character U+0000"),
+        ({"a": "ok\ud800"}, "a: half of a surrogate pair at character 3"),
+        ({"a": ["\ud83d\ude00"]}, "a[0]: half of a surrogate pair"),
+        ({"a": {"\udfff": 1}}, "a: half of a surrogate pair"),
+        ({"a": nested(200)}, f"nested deeper than {MAX_DEPTH} levels"),
+        ({"a": 10**MAX_DIGITS}, "a: an integer of more than 4300 digits"),
+        ({"a": -(10**5000)}, "a: an integer of more than 4300 digits"),
+        ({"a": {1: 2}}, "a: a key must be a text, not int"),
+        ({"a": {None: 2}}, "a: a key must be a text, not NoneType"),
+        ({"a": {"b": {1, 2}}}, "a.b: set is not a JSON type"),
+        ({"a": b"bytes"}, "a: bytes is not a JSON type"),
+    ],
+)
+def test_what_json_or_a_database_cannot_hold_is_refused_with_its_place(value: Any, sentence: str) -> None:
+    with pytest.raises(Invalid) as caught:
+        check(value)
+    assert sentence in caught.value.message
+    if "deeper" in sentence:
+        assert caught.value.message.startswith("a[0][0]")
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ("", "line 1, column 1"),
+        ('{\n  "a": 1,\n}', "line 3, column 1"),
+        ("{'a': 1}", "line 1, column 2"),
+        ("nul", "line 1, column 1"),
+        ("1 2", "line 1, column 3"),
+        ("\ufeff{}", "line 1, column 1"),
+        ('{"a": NaN}', "(NaN)"),
+        ("[-Infinity]", "(-Infinity)"),
+        ('{"a": 1e999}', "a: NaN and infinity"),
+        ('{"a": {"b": 1, "b": 2}}', 'the key "b" stands twice'),
+        ('{"a": "\\u0000"}', "a: the character U+0000"),
+        ('{"a": "\\ud800"}', "a: half of a surrogate pair"),
+        ("[" * 200 + "]" * 200, f"nested deeper than {MAX_DEPTH} levels"),
+        ("[" * 100_000, f"nested deeper than {MAX_DEPTH} levels"),
+        ('{"a": ' * 100_000, f"nested deeper than {MAX_DEPTH} levels"),
+        ("9" * (MAX_DIGITS + 1), "an integer of more than 4300 digits"),
+        ("[" + "9" * 100_000 + "]", "an integer of more than 4300 digits"),
+    ],
+)
+def test_text_that_is_no_value_is_refused_with_the_reason(given: str, sentence: str) -> None:
+    with pytest.raises(Invalid) as caught:
+        loads(given)
+    assert sentence in caught.value.message
+
+
+def test_a_syntax_error_carries_line_and_column_for_the_editor() -> None:
+    with pytest.raises(Invalid) as caught:
+        loads('{\n  "a": oops\n}')
+    assert caught.value.detail == {"line": 2, "column": 8}
+
+
+@given(st.text() | st.text(st.sampled_from('{}[]",:0123456789-+.eEtruefalsn\\u ')))
+def test_any_text_is_a_value_or_invalid_and_nothing_else(given: str) -> None:
+    try:
+        value = loads(given)
+    except Invalid:
+        return
+    assert equal(loads(dumps(value)), value)
+
+
+@given(json_values, json_values)
+def test_equality_is_reflexive_and_symmetric(a: Any, b: Any) -> None:
+    assert equal(a, a)
+    assert equal(a, b) == equal(b, a)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "same"),
+    [
+        (1, 1.0, True),
+        (0.0, -0.0, True),
+        (10**23, 1e23, False),
+        (True, 1, False),
+        (0, False, False),
+        ([True], [1], False),
+        ({"a": {"b": 0}}, {"a": {"b": False}}, False),
+        ({"a": 1, "b": 2}, {"b": 2, "a": 1}, True),
+        ({"a": None}, {}, False),
+        ([1, 2], [2, 1], False),
+        ([1, 2], (1, 2), True),
+        ("1", 1, False),
+        ("\u00e9", "e\u0301", False),
+        (float("nan"), float("nan"), True),  # ADK may have stored it; it has not changed then
+        ({}, [], False),
+        (None, False, False),
+    ],
+)
+def test_equality_is_that_of_json(a: Any, b: Any, same: bool) -> None:
+    assert equal(a, b) is same
+
+
+@given(json_values)
+def test_every_value_has_a_type_that_json_knows(value: Any) -> None:
+    first = dumps(value)[0]
+    expected = {"{": "object", "[": "array", '"': "string", "n": "null", "t": "boolean", "f": "boolean"}
+    assert kind(value) == expected.get(first, "number")
+
+
+@given(keys | text)
+def test_a_name_of_any_characters_is_kept(name: str) -> None:
+    assert check_name(name, "id", 128) == name
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("x" * 129, "id has 129 characters; ADK's column holds 128"),
+        ("a\0b", "id: the character U+0000"),
+        ("a\udc80", "id: half of a surrogate pair at character 2"),
+        (5, "id is not a text"),
+        (None, "id is not a text"),
+    ],
+)
+def test_a_name_that_a_column_cannot_hold_is_refused(name: Any, sentence: str) -> None:
+    with pytest.raises(Invalid) as caught:
+        check_name(name, "id", 128)
+    assert sentence in caught.value.message
+
+
+def test_a_name_is_measured_in_characters_not_in_bytes() -> None:
+    assert check_name("👩" * 128, "id", 128)
