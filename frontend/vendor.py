@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).resolve().parent
 MODULES = HERE / "node_modules"
@@ -60,7 +61,7 @@ def licence(package: str) -> str:
     sys.exit(f"{package} carries no licence text")
 
 
-def build_editor(into: Path) -> list[dict]:
+def build_editor(into: Path) -> list[dict[str, Any]]:
     name, package, entry = EDITOR
     version = about(package)["version"]
     script = f"{name}-{version}.min.js"
@@ -89,18 +90,18 @@ def build_editor(into: Path) -> list[dict]:
             rest = parts[parts.index("node_modules") + 1 :]
             used.add("/".join(rest[:2]) if rest[0].startswith("@") else rest[0])
     used.add(package)
-    packages = [{**about(each), "files": [script, texts]} for each in sorted(used)]
+    packages: list[dict[str, Any]] = [{**about(each), "files": [script, texts]} for each in sorted(used)]
     heading = "{package} {version} ({licence})\n"
     text = "\n".join(heading.format(**each) + "\n" + licence(each["package"]) for each in packages)
     (into / texts).write_text(text, "utf-8")
     return packages
 
 
-def copy_fonts(into: Path) -> list[dict]:
-    packages = []
+def copy_fonts(into: Path) -> list[dict[str, Any]]:
+    packages: list[dict[str, Any]] = []
     for package, name, subsets in FONTS:
         facts = about(package)
-        files = []
+        files: list[str] = []
         for subset in subsets:
             files.append(f"{name}-{subset}-{facts['version']}.woff2")
             shutil.copyfile(MODULES / package / "files" / f"{name}-{subset}-wght-normal.woff2", into / files[-1])

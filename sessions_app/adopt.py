@@ -75,6 +75,8 @@ def adopt(alias: str) -> None:
             for statement in _ADOPT[connections[alias].vendor]:
                 cursor.execute(statement)
     except DatabaseError as error:
+        if connections[alias].vendor == "sqlite":
+            raise  # locked, damaged, not writable: nothing that is particular to adopting
         raise SourceError(
             _(
                 "Adopting this database failed and changed nothing: %(error)s Adopting adds a column, a trigger and "
@@ -144,7 +146,13 @@ _COLUMNS: Final = {  # every table's columns and their types
 _TYPES: Final = {
     "real": {"key": "TEXT", "long": "TEXT", "json": "TEXT", "event": "TEXT NOT NULL", "time": "REAL"},
     "sqlite": {"key": "VARCHAR(128)", "long": "VARCHAR(256)", "json": "TEXT", "event": "TEXT", "time": "DATETIME"},
-    "postgresql": {"key": "VARCHAR(128)", "long": "VARCHAR(256)", "json": "JSONB", "event": "JSONB", "time": "TIMESTAMP"},
+    "postgresql": {
+        "key": "VARCHAR(128)",
+        "long": "VARCHAR(256)",
+        "json": "JSONB",
+        "event": "JSONB",
+        "time": "TIMESTAMP",
+    },
 }
 
 _CREATE_SQLITE: Final = [

@@ -3,6 +3,7 @@
 import time
 import uuid
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -102,10 +103,8 @@ def _edit_apart(key: SessionKey, scope: str, entries: Sequence[Entry], actor: Ac
     for entry in entries:
         if scope_of(entry.key)[0] != scope:
             raise Invalid(_("%(key)s: here, a key begins with %(scope)s:") % {"key": entry.key, "scope": scope})
-    try:
+    with suppress(AlreadyExists):
         create_session(*key[:3], session_id=key.session_id, actor=actor)
-    except AlreadyExists:
-        pass
     return edit_state(key, entries, actor=actor, reason=reason)
 
 

@@ -27,9 +27,23 @@ _LAST_TIMESTAMP: Final = 2**33 - 1  # in the year 2242; later, a float no longer
 
 # What ADK accepts in `actions`; it refuses to load an event that has any other.
 ACTION_FIELDS: Final = frozenset(
-    """skip_summarization state_delta artifact_delta transfer_to_agent transfer_reason escalate requested_auth_configs
-    requested_tool_confirmations compaction end_of_agent agent_state rewind_before_invocation_id route
-    render_ui_widgets set_model_response""".split()
+    [
+        "skip_summarization",
+        "state_delta",
+        "artifact_delta",
+        "transfer_to_agent",
+        "transfer_reason",
+        "escalate",
+        "requested_auth_configs",
+        "requested_tool_confirmations",
+        "compaction",
+        "end_of_agent",
+        "agent_state",
+        "rewind_before_invocation_id",
+        "route",
+        "render_ui_widgets",
+        "set_model_response",
+    ]
 )
 
 # Calls that ADK itself makes to ask a person for something.

@@ -210,9 +210,7 @@ def sessions(
 def session(key: SessionKey) -> SessionView:
     """One session with its state by scope; raises NotFound."""
     with sources.using(key.source) as db:
-        found = Session.objects.using(key.source).filter(
-            app_name=key.app_name, user_id=key.user_id, id=key.session_id
-        )
+        found = Session.objects.using(key.source).filter(app_name=key.app_name, user_id=key.user_id, id=key.session_id)
         row = found.annotate(title=_TITLE).first()
         if row is None:
             raise NotFound(_("Session %(id)s not found.") % {"id": key.session_id})
@@ -248,7 +246,7 @@ def stats(key: SessionKey) -> Stats:
             cursor.execute(
                 f"""SELECT count(*), count(DISTINCT invocation_id), sum({_TOKENS[db.vendor]}), {columns}
                 FROM (SELECT * FROM events WHERE app_name = %s AND user_id = %s AND session_id = %s
-                ORDER BY {_newest_first(key.source)} LIMIT {COUNT_LIMIT + 1}) AS events""",  # noqa: S608
+                ORDER BY {_newest_first(key.source)} LIMIT {COUNT_LIMIT + 1}) AS events""",
                 key[1:],
             )
             count, invocations, tokens, *kinds = cursor.fetchone()
@@ -308,7 +306,9 @@ def edits(before: str | None = None, limit: int = PAGE) -> tuple[Page[EventView]
     for source in sources.listed():
         try:
             with sources.using(source.alias) as db:
-                rows = Event.objects.using(source.alias).filter(RawSQL(_FILTERS["edits"][db.vendor], [], BooleanField()))
+                rows = Event.objects.using(source.alias).filter(
+                    RawSQL(_FILTERS["edits"][db.vendor], [], BooleanField())
+                )
                 if moment is not None:
                     same = Q(timestamp=moment)
                     tie = Q(id__lte=name) if source.alias < alias else Q(id__lt=name)
@@ -362,7 +362,9 @@ def _sessions_since(key: SessionKey, scope: str) -> Iterator[SessionKey]:
     written = stored.values_list("update_time", flat=True).first()
     if written is None:
         return
-    for user_id, name in found.filter(update_time__gte=written).order_by("update_time").values_list("user_id", "id")[:20]:
+    for user_id, name in (
+        found.filter(update_time__gte=written).order_by("update_time").values_list("user_id", "id")[:20]
+    ):
         yield SessionKey(key.source, key.app_name, user_id, name)
 
 
@@ -377,8 +379,16 @@ def _state_rows(key: SessionKey, before: str | None = None, limit: int = RECENT)
         found = found.filter(_before(key.source, before))
     event = _Valid("event_data")
     adkweb = KeyTransform("adkweb", KeyTransform("custom_metadata", event))
-    fields = ["id", "timestamp", "delta", "by", "actor", "removed", *(["seq"] if sources.is_adopted(key.source) else [])]
-    return (
+    fields = [
+        "id",
+        "timestamp",
+        "delta",
+        "by",
+        "actor",
+        "removed",
+        *(["seq"] if sources.is_adopted(key.source) else []),
+    ]
+    rows: Iterable[dict[str, Any]] = (
         _ordered(found, key.source)
         .annotate(
             delta=KeyTransform("state_delta", KeyTransform("actions", event)),
@@ -388,6 +398,7 @@ def _state_rows(key: SessionKey, before: str | None = None, limit: int = RECENT)
         )
         .values(*fields)[:limit]
     )
+    return rows
 
 
 # --- The values before ------------------------------------------------------------------------------------------------
@@ -454,7 +465,7 @@ _TITLE: Final = KeyTextTransform("displayName", KeyTransform("__session_metadata
 
 _OF_SESSION: Final = """events.app_name = sessions.app_name AND events.user_id = sessions.user_id
     AND events.session_id = sessions.id"""
-_COUNT_EVENTS: Final = f"SELECT count(*) FROM (SELECT 1 FROM events WHERE {_OF_SESSION} LIMIT %s) AS counted"  # noqa: S608
+_COUNT_EVENTS: Final = f"SELECT count(*) FROM (SELECT 1 FROM events WHERE {_OF_SESSION} LIMIT %s) AS counted"
 
 
 def _if_json(condition: str) -> str:
@@ -465,7 +476,7 @@ def _if_json(condition: str) -> str:
 def _has_part(condition: str) -> str:
     return _if_json(
         f"""EXISTS (SELECT 1 FROM json_each(event_data, '$.content.parts')
-        WHERE CASE WHEN type = 'object' THEN {condition} END)"""  # noqa: S608
+        WHERE CASE WHEN type = 'object' THEN {condition} END)"""
     )
 
 
@@ -480,7 +491,9 @@ _FILTERS: Final[dict[str, dict[str, str]]] = {
     "tools": {
         "postgresql": """jsonb_path_exists(event_data,
             '$.content.parts[*] ? (exists(@.function_call) || exists(@.function_response))')""",
-        "sqlite": _has_part("coalesce(json_type(value, '$.function_call'), json_type(value, '$.function_response')) > ''"),
+        "sqlite": _has_part(
+            "coalesce(json_type(value, '$.function_call'), json_type(value, '$.function_response')) > ''"
+        ),
     },
     "state": {
         "postgresql": "coalesce(event_data #> '{actions,state_delta}' <> '{}'::jsonb, false)",
@@ -505,7 +518,7 @@ _TOKENS: Final = {
 def _count_errors(source: str) -> str:
     vendor = next(s.vendor for s in sources.listed() if s.alias == source)
     return f"""SELECT count(*) FROM (SELECT event_data FROM events WHERE {_OF_SESSION}
-        ORDER BY {_newest_first(source)} LIMIT 100) AS newest WHERE {_FILTERS["errors"][vendor]}"""  # noqa: S608
+        ORDER BY {_newest_first(source)} LIMIT 100) AS newest WHERE {_FILTERS["errors"][vendor]}"""
 
 
 def _newest_first(source: str) -> str:

@@ -75,7 +75,7 @@ def add(text: str) -> list[Source]:
 
 def listed() -> list[Source]:
     """Every source, by alias; folders are searched again, so a new agent's database appears by itself."""
-    global _scanned  # noqa: PLW0603
+    global _scanned
     with _lock:
         if time.monotonic() - _scanned > _RESCAN_SECONDS:
             for folder in _folders:
@@ -126,6 +126,7 @@ def connected(source: Source) -> Iterator[None]:
         _connect_once(source)
         yield
     except (DatabaseError, psycopg.Error, sqlite3.Error) as error:
+        connections[source.alias].close_if_unusable_or_obsolete()
         raise problem(source.alias, error) from error
     except SourceError as error:
         raise SourceError(f"{source.where}: {error.message}") from error
@@ -141,8 +142,7 @@ def using(alias: str) -> Iterator[BaseDatabaseWrapper]:
     except IntegrityError:
         raise
     except DatabaseError as error:
-        if not connection.in_atomic_block:
-            connection.close_if_unusable_or_obsolete()
+        connection.close_if_unusable_or_obsolete()
         raise problem(alias, error) from error
 
 
@@ -248,8 +248,9 @@ def _register_url(text: str) -> Source:
     options.setdefault("connect_timeout", _CONNECT_SECONDS)
     if settings.READ_ONLY:
         options["options"] = f"{options.get('options', '')} -c default_transaction_read_only=on".strip()
+    alias = _alias(name or "postgresql", _without_password(text))
     return _register(
-        Source(_alias(name or "postgresql", _without_password(text)), _without_password(text), "postgresql"),
+        Source(alias, _without_password(text), "postgresql"),
         {
             "ENGINE": "django.db.backends.postgresql",
             "NAME": name,
@@ -260,7 +261,15 @@ def _register_url(text: str) -> Source:
             "CONN_HEALTH_CHECKS": True,
             "OPTIONS": {
                 **options,
-                "pool": {"min_size": 0, "max_size": settings.POOL_SIZE, "timeout": _CONNECT_SECONDS},
+                "pool": {
+                    "min_size": 0,
+                    "max_size": settings.POOL_SIZE,
+                    "timeout": _CONNECT_SECONDS,
+                    # By itself the pool would try a server that is away ever more rarely. Instead it gives up, and the
+                    # next request opens the source anew, which fails at once or works at once.
+                    "reconnect_timeout": _CONNECT_SECONDS - 1,
+                    "reconnect_failed": lambda _pool: _opened.discard(alias),
+                },
                 # An append is one prepared statement, one round trip: this alone is worth half its speed.
                 "server_side_binding": True,
                 "prepare_threshold": 3 if settings.PREPARED_STATEMENTS else None,

@@ -58,9 +58,7 @@ def loads(text: str) -> Any:
         value = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_unique)
     except json.JSONDecodeError as error:
         place = _("line %(line)s, column %(column)s") % {"line": error.lineno, "column": error.colno}
-        raise Invalid(
-            f"{place}: {_('not valid JSON')} ({error.msg})", line=error.lineno, column=error.colno
-        ) from error
+        raise Invalid(f"{place}: {_('not valid JSON')} ({error.msg})", line=error.lineno, column=error.colno) from error
     except RecursionError as error:
         raise Invalid(_("nested deeper than %(n)s levels") % {"n": MAX_DEPTH}) from error
     except ValueError as error:  # int() of too many digits

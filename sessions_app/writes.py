@@ -81,7 +81,9 @@ def append_event(
             if before is not None and same(before, stored):
                 return Appended(before)
             if before is not None or isinstance(refused, IntegrityError):
-                raise Conflict(_("Another event of this session has the id %(id)s.") % {"id": stored["id"]}) from refused
+                raise Conflict(
+                    _("Another event of this session has the id %(id)s.") % {"id": stored["id"]}
+                ) from refused
             raise
 
 

@@ -45,6 +45,12 @@ def test_the_npm_lock_names_no_registry():
     assert not [name for name, package in lock["packages"].items() if "resolved" in package]
 
 
+def test_the_npm_lock_serves_every_platform():
+    packages = json.loads((ROOT / "frontend" / "package-lock.json").read_text("utf-8"))["packages"]
+    wanted = {name for package in packages.values() for name in package.get("optionalDependencies", {})}
+    assert wanted <= {path.removeprefix("node_modules/") for path in packages}
+
+
 def test_css_loads_only_files_that_are_here():
     for path in STATIC.rglob("*.css"):
         for url in re.findall(r"url\(\s*[\"']?([^\"')]+)", path.read_text("utf-8")):

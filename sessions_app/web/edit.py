@@ -102,9 +102,7 @@ def _mark_conflict(row: state_form.FormRow, seen: Any, current: Any, key: Sessio
         row.seen = "" if current is ABSENT else dumps(current)
 
 
-def _with_new_row(
-    rows: list[state_form.FormRow], target: Target, key: str
-) -> tuple[list[state_form.FormRow], str]:
+def _with_new_row(rows: list[state_form.FormRow], target: Target, key: str) -> tuple[list[state_form.FormRow], str]:
     """The rows and one more for the key that was asked for; or the reason why not."""
     if not key:
         return rows, ""

@@ -115,7 +115,8 @@ def _decode(piece: Part) -> bytes:
 
 def _download(content: bytes, mime_type: str, name: str) -> HttpResponse:
     response = HttpResponse(content, content_type=mime_type)
-    response.headers["Content-Disposition"] = content_disposition_header(as_attachment=True, filename=name) or "attachment"
+    response.headers["Content-Disposition"] = (
+        content_disposition_header(as_attachment=True, filename=name) or "attachment"
+    )
     response.headers["Content-Security-Policy"] = "default-src 'none'; sandbox"
     return response
-

@@ -29,7 +29,9 @@ def home(request: HttpRequest) -> HttpResponse:
         item = Shown(source)
         try:
             item.apps = reads.apps(source.alias)
-            recent += [row for app in item.apps for row in reads.sessions(source.alias, app.app_name, limit=RECENT).rows]
+            recent += [
+                row for app in item.apps for row in reads.sessions(source.alias, app.app_name, limit=RECENT).rows
+            ]
         except SourceError as error:
             item.problem = error.message
         shown.append(item)

@@ -69,7 +69,9 @@ class Tree:
         mark = mark_safe(" data-row") if top else ""
         if isinstance(value, dict | list) and value:
             size = f"[{len(value)}]" if isinstance(value, list) else f"{{{len(value)}}}"
-            shown = format_html('<span class="z">{}</span> <span class="preview">{}</span>', size, brief(value, LINE_LIMIT))
+            shown = format_html(
+                '<span class="z">{}</span> <span class="preview">{}</span>', size, brief(value, LINE_LIMIT)
+            )
             inner = self._entries(value, depth) if self.left > 0 and depth < DEPTH_LIMIT else self._cut()
             opened = self.opened and len(value) <= OPEN_LIMIT
         elif isinstance(value, str) and (len(value) > LINE_LIMIT or "\n" in value):
@@ -85,20 +87,21 @@ class Tree:
                 self._leaf(value),
                 by,
             )
-        return format_html(
+        branch = format_html(
             '<details class="json"{}><summary class="kv"{}><span class="key" title="{}">{}</span>'
-            '<span class="value">{}</span><span class="by">{}</span></summary><div class="kids">{}</div></details>',
+            '<span class="value">{}</span></summary><div class="kids">{}</div></details>',
             mark_safe(" open") if opened else "",
             mark,
             key,
             key,
             shown,
-            by,
             inner,
         )
+        # A link inside a summary cannot be reached by everybody: what stands at the end stands beside.
+        return format_html('<div class="branch">{}<span class="by">{}</span></div>', branch, by) if by else branch
 
     def _entries(self, value: dict[str, Any] | list[Any], depth: int) -> SafeString:
-        rows = []
+        rows: list[SafeString] = []
         for key, item in value.items() if isinstance(value, dict) else enumerate(value):
             if self.left <= 0:
                 rows.append(self._cut(len(value) - len(rows)))
@@ -121,7 +124,9 @@ class Tree:
         return format_html("{}{}", text, self._more(more))
 
     def _cut(self, number: int = 0) -> SafeString:
-        return self._more(ngettext("%(n)s more", "%(n)s more", number) % {"n": number} if number else _("deeper values"))
+        return self._more(
+            ngettext("%(n)s more", "%(n)s more", number) % {"n": number} if number else _("deeper values")
+        )
 
     def _more(self, words: str) -> SafeString:
         if not self.whole:

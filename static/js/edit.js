@@ -18,7 +18,9 @@
 
   function showOperation(chooser) {
     const editor = chooser.closest(".editrow")?.querySelector("json-editor");
-    if (editor) editor.hidden = chooser.value !== "set";
+    if (!editor) return;
+    editor.hidden = chooser.value !== "set";
+    editor.querySelector("textarea").disabled = editor.hidden;
   }
 
   function showOperations() {
@@ -33,6 +35,13 @@
     } else if (detail && !detail.hidden && target.id === "edit") showDetail(false);
   });
   document.addEventListener("htmx:load", showOperations);
+  document.addEventListener("htmx:afterSettle", () => {
+    const slot = document.querySelector("#edit");
+    if (!slot || slot.contains(document.activeElement)) return;
+    const choice = slot.querySelector(".conflict input");
+    const editor = [...slot.querySelectorAll("json-editor:not([hidden]) .cm-content")].at(-1);
+    (choice ?? editor ?? slot.querySelector("[name=new-key]"))?.focus();
+  });
   document.addEventListener("change", (event) => {
     if (event.target.matches("[data-operation]")) showOperation(event.target);
   });

@@ -36,7 +36,13 @@
   document.addEventListener("htmx:sendError", offline);
   document.addEventListener("htmx:timeout", offline);
   document.addEventListener("htmx:responseError", (event) => {
-    const { status = "" } = event.detail.xhr ?? {};
+    const { xhr } = event.detail;
+    const { status = "" } = xhr ?? {};
+    // adkweb's own errors are one sentence of plain text: it says more than the status.
+    if (xhr?.getResponseHeader("Content-Type")?.startsWith("text/plain")) {
+      toast(xhr.responseText);
+      return;
+    }
     const template =
       document.body.dataset.wordError ?? "The server answered with an error ({status}). Reload the page and try again.";
     toast(template.replace("{status}", status));

@@ -22,7 +22,9 @@
     const within = focused?.closest("[data-rows]") ?? scope();
     const rows = [...within.querySelectorAll("[data-row]")].filter(visible);
     const from = rows.indexOf(focused ?? rows.find((row) => row.matches(".selected, [aria-current=true]")));
-    const row = rows[from < 0 ? 0 : Math.min(Math.max(from + step, 0), rows.length - 1)];
+    // Without a selection, both keys begin where a reader of a timeline is: at its end.
+    const first = within.querySelector("[data-timeline]") ? rows.length - 1 : 0;
+    const row = rows[from < 0 ? first : Math.min(Math.max(from + step, 0), rows.length - 1)];
     if (!row) return false;
     const link = row.matches(LINK) ? row : row.querySelector(LINK);
     link?.focus({ preventScroll: true });

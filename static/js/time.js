@@ -1,10 +1,17 @@
-// <time datetime="…" data-relative>: how long ago, in the language of the page; the exact local time is in its
-// title. data-relative="short" is shorter.
+// <time datetime="…">: data-relative shows how long ago (data-relative="short" is shorter), data-clock the time of day,
+// data-exact date and time to the millisecond; all in the reader's time zone and the language of the page, with the
+// exact time in the title.
 (() => {
   const language = document.documentElement.lang || undefined;
   const long = new Intl.RelativeTimeFormat(language, { numeric: "auto", style: "long" });
   const short = new Intl.RelativeTimeFormat(language, { numeric: "auto", style: "short" });
   const exact = new Intl.DateTimeFormat(language, { dateStyle: "full", timeStyle: "long" });
+  const clock = new Intl.DateTimeFormat(language, { timeStyle: "medium", hourCycle: "h23" });
+  const precise = new Intl.DateTimeFormat(language, {
+    ...{ year: "numeric", month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit", second: "2-digit" },
+    fractionalSecondDigits: 3,
+    hourCycle: "h23",
+  });
   const units = [
     ["year", 31_557_600],
     ["month", 2_629_800],
@@ -21,14 +28,23 @@
     return relative.format(Math.abs(seconds) < 10 ? 0 : Math.trunc(seconds), "second");
   }
 
+  function text(element, at, now) {
+    if ("clock" in element.dataset) return clock.format(at);
+    if ("exact" in element.dataset) return precise.format(at);
+    return words((at - now) / 1000, element.dataset.relative === "short" ? short : long);
+  }
+
   function show() {
     const now = Date.now();
-    for (const element of document.querySelectorAll("time[datetime][data-relative]")) {
+    for (const element of document.querySelectorAll("time:is([data-relative], [data-clock], [data-exact])")) {
       const at = new Date(element.dateTime);
       if (Number.isNaN(at.getTime())) continue;
-      const text = words((at - now) / 1000, element.dataset.relative === "short" ? short : long);
-      if (element.textContent !== text) element.textContent = text;
-      if (!element.title) element.title = exact.format(at);
+      const shown = text(element, at, now);
+      if (element.textContent !== shown) element.textContent = shown;
+      if (!("told" in element.dataset)) {
+        element.title = exact.format(at);
+        element.dataset.told = "";
+      }
     }
   }
 

@@ -16,6 +16,7 @@ import django
 
 # A server that has Django loaded and no threads: a child is there in milliseconds, and shares no connection.
 CONTEXT = multiprocessing.get_context("forkserver")
+KILLED = -signal.SIGKILL
 CONTEXT.set_forkserver_preload(["tests.core.processes"])
 
 

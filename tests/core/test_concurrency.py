@@ -4,6 +4,7 @@ import itertools
 import random
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
@@ -196,19 +197,13 @@ def test_a_session_deleted_among_its_writers_leaves_no_event_behind(source: str)
 @pytest.mark.parametrize("form", ["postgresql"])
 def test_places_tell_the_order_of_writes_to_a_shared_scope_even_where_one_had_to_wait(source: str) -> None:
     waiting, other = (writes.create_session(source, "app", f"user{n}", actor=ALICE) for n in range(2))
-    waits = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-
-    def hold_the_user_and_write_from_another_session() -> None:
-        with transaction.atomic(using=source):
-            execute(source, "SELECT 1 FROM user_states WHERE user_id = 'user0' FOR UPDATE")
-            while not query(source, waits)[0][0]:
-                time.sleep(0.01)
-            results = in_threads([partial(append, other, {"app:k": "other"})])
-            assert failures(results) == []
-
-    results = in_threads(
-        [hold_the_user_and_write_from_another_session, partial(append, waiting, {"user:k": 1, "app:k": "waiting"})]
-    )
-    assert failures(results) == []
+    with ThreadPoolExecutor(1) as pool, transaction.atomic(using=source):
+        execute(source, "SELECT 1 FROM user_states WHERE user_id = 'user0' FOR UPDATE")
+        result = pool.submit(in_threads, [partial(append, waiting, {"user:k": 1, "app:k": "waiting"})])
+        while not query(source, "SELECT count(*) FROM pg_locks WHERE NOT granted")[0][0]:
+            assert not result.done()
+            time.sleep(0.01)
+        assert failures(in_threads([partial(append, other, {"app:k": "other"})])) == []
+    assert failures(result.result()) == []
     assert reads.app(source, "app")[1] == {"k": "waiting"}
     assert_state_is_what_events_say(source)

@@ -1,0 +1,58 @@
+# `make run` and `make test` need Python 3.11 or newer and nothing else.
+PYTHON ?= python3
+SOURCE ?=
+HOST ?= 127.0.0.1
+PORT ?= 8000
+VENV := .venv
+BIN := $(VENV)/bin
+WORKERS ?= 2
+
+.PHONY: run test test-long lint bench messages demo vendor clean
+
+run: $(VENV)/run.stamp ## open SOURCE (folders, files, URLs), or the demo
+	@$(BIN)/adkweb $(SOURCE) --host $(HOST) --port $(PORT)
+
+test: lint ## everything: linters, then all tests against real servers and a real browser
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "not long"
+
+test-long: $(VENV)/test.stamp ## what takes longer: more random operations, more crashes
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m long
+
+lint: $(VENV)/test.stamp $(VENV)/node.stamp
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/djlint templates --lint --quiet
+	cd frontend && ../$(BIN)/node node_modules/@biomejs/biome/bin/biome ci ..
+
+bench: $(VENV)/test.stamp ## appends beside google-adk in the same run, memory, opening a long session
+	$(BIN)/python -m benchmarks.appends
+
+messages: $(VENV)/test.stamp ## gather the words to translate, and compile the catalogues
+	$(BIN)/python -m tests.messages
+
+demo: $(VENV)/test.stamp ## record the demo store anew
+	$(BIN)/python examples/record.py
+
+vendor: $(VENV)/node.stamp ## build static/vendor anew
+	$(BIN)/python frontend/vendor.py
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit("adkweb needs Python 3.11 or newer; this is %d.%d. Name another: make PYTHON=python3.12" % sys.version_info[:2] if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/run.stamp: pyproject.toml | $(BIN)/python
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+$(VENV)/test.stamp: pyproject.toml | $(BIN)/python
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable ".[test]"
+	$(BIN)/python tests/install_browser.py
+	@touch $@ $(VENV)/run.stamp
+
+$(VENV)/node.stamp: frontend/package-lock.json | $(VENV)/test.stamp
+	cd frontend && PATH="$(abspath $(BIN)):$$PATH" ../$(BIN)/npm ci --silent --no-audit --no-fund
+	@touch $@
+
+clean:
+	rm -rf $(VENV) frontend/node_modules .mypy_cache .ruff_cache .pytest_cache

@@ -1,0 +1,169 @@
+"""A writer that dies in the middle leaves all of what it did, or nothing: real processes, really killed."""
+
+import itertools
+import json
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sessions_app import reads, writes
+from sessions_app.access import Actor
+from sessions_app.keys import SessionKey
+from sessions_app.state import State
+
+from .stored import assert_state_is_what_events_say, counts, events_of, everything, query
+
+ALICE = Actor("alice")
+INITIAL: State = {"n": 0, "user:n": 0, "app:n": 0}
+ROOT = Path(__file__).parents[2]
+
+Victim = Callable[..., list[dict[str, Any]]]
+
+
+@pytest.fixture(scope="module")
+def process() -> Iterator[subprocess.Popen[str]]:
+    """victim.py, waiting for jobs."""
+    command = [sys.executable, "-W", "error", "-m", "tests.core.victim"]
+    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as started:
+        yield started
+        assert started.stdin is not None
+        started.stdin.close()
+
+
+@pytest.fixture
+def text(form: str, new_database: Callable[[str], str]) -> str:
+    """What names the database of this test."""
+    return new_database(form)
+
+
+@pytest.fixture
+def key(form: str, text: str, open_source: Callable[[str, str], str]) -> SessionKey:
+    """A session with state in every scope, made before anybody dies."""
+    return writes.create_session(open_source(text, form), "app", "user", actor=ALICE, state=INITIAL)
+
+
+@pytest.fixture
+def victim(form: str, text: str, key: SessionKey, process: subprocess.Popen[str]) -> Victim:
+    """Runs one job in a process that dies of it; what it told, and its end."""
+    name = f"{text}?application_name=victim" if form == "postgresql" else text
+
+    def run(**job: Any) -> list[dict[str, Any]]:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(json.dumps({"source": name, "key": key[1:], **job}) + "\n")
+        process.stdin.flush()
+        told: list[dict[str, Any]] = []
+        while "exit" not in (told[-1] if told else {}):
+            told.append(json.loads(process.stdout.readline()))
+        assert [line for line in told if "error" in line] == []
+        if form == "postgresql":  # the server finishes, or rolls back, what it had got
+            left = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'victim'"
+            while query(key.source, left)[0][0]:
+                time.sleep(0.005)
+        return told
+
+    return run
+
+
+def die_at_random_moments(key: SessionKey, victim: Victim, rounds: int) -> None:
+    rng = random.Random()
+    number = 1
+    for _ in range(rounds):
+        told = victim(operation="append", first=number, after=rng.uniform(0, 0.06))
+        *acknowledged, end = told
+        assert end == {"exit": -signal.SIGKILL}
+        stored = [event["id"] for _seq, event in events_of(key)]
+        assert stored == [f"e{n}" for n in range(1, len(stored) + 1)]
+        # All that was acknowledged is there, and at most the one that was under way.
+        assert acknowledged[-1]["done"] <= len(stored) <= acknowledged[-1]["done"] + 1
+        assert_consistent(key)
+        number = len(stored) + 1
+        appended = writes.append_event(key, {"id": f"e{number}", "timestamp": time.time()}, actor=ALICE)
+        assert appended.seq is not None
+        number += 1
+
+
+def every_moment() -> Iterator[tuple[int, str]]:
+    """Before the first statement, after it, before the second …"""
+    for place in itertools.count(1):
+        yield place, "before"
+        yield place, "after"
+
+
+def assert_consistent(key: SessionKey) -> None:
+    """State is what the events say, and the revision is the last event's time."""
+    assert_state_is_what_events_say(key.source, {key: INITIAL})
+    times = [event["timestamp"] for _seq, event in events_of(key)]
+    view = reads.session(key)
+    assert view.revision == pytest.approx(max([*times, view.create_time]), abs=3e-6, rel=0)
+
+
+def test_a_writer_killed_at_random_moments_leaves_whole_appends_only(key: SessionKey, victim: Victim) -> None:
+    die_at_random_moments(key, victim, rounds=12)
+
+
+@pytest.mark.long
+def test_a_writer_killed_a_hundred_times_leaves_whole_appends_only(key: SessionKey, victim: Victim) -> None:
+    die_at_random_moments(key, victim, rounds=100)
+
+
+@pytest.mark.parametrize("operation", ["append", "append on a revision", "append on values"])
+def test_an_append_killed_before_or_after_any_of_its_statements_is_whole_or_nothing(
+    key: SessionKey, victim: Victim, operation: str, form: str
+) -> None:
+    before = everything(key.source)
+    job = {"operation": operation, "first": 3, "revision": reads.session(key).revision}
+    deaths = 0
+    for place, side in every_moment():
+        (end,) = victim(**job, kill=[side, place])
+        if end["exit"] == 0:
+            break
+        deaths += 1
+        stored = [event["id"] for _seq, event in events_of(key)]
+        if stored == []:
+            assert everything(key.source) == before
+        else:
+            assert stored == ["e3"]
+            assert_consistent(key)
+            break  # the rest of the statements are reads
+    assert deaths >= (2 if form == "postgresql" else 16)
+    assert [event["id"] for _seq, event in events_of(key)] == ["e3"]
+    assert_consistent(key)
+    # Whether or not the last one died after its commit: what it did not hear of, it may send again.
+    (_seq, event) = events_of(key)[0]
+    assert writes.append_event(key, event, actor=ALICE).seq is None
+    assert writes.append_event(key, {"id": "next"}, actor=ALICE).seq is not None
+    assert_consistent(key)
+
+
+def test_a_session_is_created_whole_or_not_at_all(key: SessionKey, victim: Victim) -> None:
+    before = everything(key.source)
+    for place, side in every_moment():
+        (end,) = victim(operation="create", first=1, kill=[side, place])
+        if end["exit"] == 0:
+            break
+        assert everything(key.source) == before
+    made = SessionKey(*key[:3], "made")
+    assert reads.session(made).state.merged() == {
+        **{"n": 1, "user:made": 1, "app:made": 1},
+        **{"user:n": 0, "app:n": 0},
+    }
+
+
+def test_a_session_is_deleted_with_all_its_events_or_not_at_all(key: SessionKey, victim: Victim) -> None:
+    for n in range(3):
+        writes.append_event(key, {"actions": {"state_delta": {"n": n}}}, actor=ALICE)
+    before = everything(key.source)
+    for place, side in every_moment():
+        (end,) = victim(operation="delete", first=1, kill=[side, place])
+        if end["exit"] == 0:
+            break
+        assert everything(key.source) == before
+    assert counts(key.source) == {"app_states": 1, "user_states": 1, "sessions": 0, "events": 0}

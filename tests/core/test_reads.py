@@ -1,0 +1,592 @@
+"""Every query: pages that lose and repeat nothing, filters that mean what they say, values that are known or UNKNOWN."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.db import connections
+
+from sessions_app import reads, writes
+from sessions_app.access import Actor
+from sessions_app.edits import Entry, edit_app_state, edit_state
+from sessions_app.errors import Invalid, NotFound
+from sessions_app.keys import SessionKey
+from sessions_app.models import stored_instant
+from sessions_app.state import ABSENT, UNKNOWN
+from tests.core.stored import execute, query
+
+DEMO = Path(__file__).resolve().parents[2] / "examples" / "demo.db"
+APP = "booking"
+INSERT_EVENT = """INSERT INTO events (id, app_name, user_id, session_id, invocation_id, timestamp, event_data)
+    VALUES (%s, %s, %s, %s, %s, %s, %s)"""
+
+
+@pytest.fixture
+def key(source: str, actor: Actor) -> SessionKey:
+    """A session without state and events."""
+    return writes.create_session(source, APP, "ana", actor=actor, session_id="s1")
+
+
+@pytest.fixture
+def demo(tmp_path: Path, open_source: Callable[[str], str]) -> str:
+    """The recorded demo, adopted."""
+    return open_source(str(shutil.copy(DEMO, tmp_path / "demo.db")))
+
+
+@pytest.fixture
+def demo_everywhere(source: str, tmp_path: Path, open_source: Callable[[str], str], actor: Actor) -> str:
+    """The demo's events in each format, every session's with an edit at its end."""
+    recorded = open_source(str(shutil.copy(DEMO, tmp_path / "demo.db")))
+    for key in _sessions(recorded):
+        copy = writes.create_session(source, key.app_name, key.user_id, actor=actor, session_id=key.session_id)
+        for (data,) in _stored(key):
+            writes.append_event(copy, json.loads(data), actor=actor)
+        edit_state(copy, [Entry("edited", 1, ABSENT)], actor=actor)
+    return source
+
+
+# --- Pages ------------------------------------------------------------------------------------------------------------
+
+
+def test_pages_of_sessions_lose_and_repeat_nothing_when_many_were_active_at_the_same_moment(source: str) -> None:
+    db = connections[source]
+    moments = [stored_instant(1_700_000_000.5 + n // 60, db) for n in range(180)]
+    expected = []
+    for n in range(180):
+        user, name = f"user{n % 7}", f"s{(n * 53) % 180:03}"
+        expected.append((n // 60, user, name))
+        execute(
+            source,
+            "INSERT INTO sessions (app_name, user_id, id, state, create_time, update_time) VALUES (%s, %s, %s, %s, %s, %s)",
+            [APP, user, name, "{}", moments[n], moments[n]],
+        )
+    expected.sort(reverse=True)
+    assert _all(lambda before: reads.sessions(source, APP, before=before), _name) == [row[1:] for row in expected]
+    only = [row[1:] for row in expected if row[1] == "user3"]
+    assert _all(lambda before: reads.sessions(source, APP, "user3", before=before), _name) == only
+    assert _all(lambda before: reads.sessions(source, APP, before=before, limit=7), _name) == [
+        row[1:] for row in expected
+    ]
+    for limit in (60, 90, 180, 181):  # where a page ends exactly with a moment, and with the list
+        pages = _pages(lambda before: reads.sessions(source, APP, before=before, limit=limit))  # noqa: B023
+        assert sum(len(page.rows) for page in pages) == 180
+        assert all(page.rows for page in pages)
+
+
+def test_a_session_that_becomes_active_between_two_pages_is_not_lost_from_the_list(source: str, actor: Actor) -> None:
+    for n in range(70):
+        writes.create_session(source, APP, "ana", actor=actor, session_id=f"s{n:02}")
+    first = reads.sessions(source, APP)
+    writes.append_event(SessionKey(source, APP, "ana", "s00"), {"author": "x"}, actor=actor)
+    second = reads.sessions(source, APP, before=first.next)
+    names = {row.key.session_id for row in [*first.rows, *second.rows]}
+    assert names == {f"s{n:02}" for n in range(1, 70)}  # s00 moved to the top, above the first page
+    assert reads.sessions(source, APP).rows[0].key.session_id == "s00"
+
+
+def test_pages_of_events_lose_and_repeat_nothing_while_others_are_appended(key: SessionKey, actor: Actor) -> None:
+    _insert(key, [{"id": f"e{n:03}", "timestamp": 1_700_000_000 + n % 3} for n in range(250)])
+    first = reads.events(key)
+    writes.append_event(key, {"id": "new", "author": "x"}, actor=actor)
+    second = reads.events(key, before=first.next)
+    third = reads.events(key, before=second.next)
+    assert [len(page.rows) for page in (first, second, third)] == [100, 100, 50]
+    assert third.next is None
+    seen = [view.id for page in (third, second, first) for view in page.rows]
+    assert seen == [f"e{n:03}" for n in range(250)]
+    assert reads.events(key).rows[-1].id == "new"
+
+
+@pytest.mark.parametrize("count", [0, 1, 99, 100, 101, 200])
+def test_there_is_an_earlier_page_exactly_where_there_are_earlier_events(key: SessionKey, count: int) -> None:
+    _insert(key, [{"id": f"e{n}"} for n in range(count)])
+    pages = _pages(lambda before: reads.events(key, before=before))
+    assert [len(page.rows) for page in pages] == ([100] * (count // 100) + [count % 100] * bool(count % 100) or [0])
+
+
+def test_pages_of_users_lose_and_repeat_nothing(source: str, actor: Actor) -> None:
+    names = sorted([f"user{n:03}" for n in range(120)] + ["지우", "Ana", "ana", "a/b", "🧳"])
+    for name in names:
+        writes.create_session(source, APP, name, actor=actor)
+    writes.create_session(source, APP, "ana", actor=actor)
+    writes.create_session(source, "other", "zoe", actor=actor)
+    rows = _all(lambda after: reads.users(source, APP, after=after), lambda row: (row.user_id, row.sessions))
+    assert sorted(name for name, _ in rows) == names
+    assert len(rows) == len(names)
+    assert dict(rows) == {name: 2 if name == "ana" else 1 for name in names}
+
+
+def test_pages_of_edits_lose_and_repeat_nothing_across_sources_with_equal_moments(
+    new_database: Callable[[str], str], open_source: Callable[..., str], actor: Actor
+) -> None:
+    aliases = [open_source(new_database(form), form) for form in ("sqlite", "sqlite-database", "postgresql")]
+    expected = []
+    for alias in aliases:
+        key = writes.create_session(alias, APP, "ana", actor=actor, session_id="s1")
+        rows = []
+        for n in range(60):
+            # The same ids and the same moments in every source.
+            rows.append(
+                {
+                    "id": f"e{(n * 37) % 60:02}",
+                    "timestamp": 1_700_000_000.25 + n // 20,
+                    "custom_metadata": {"adkweb": {}},
+                }
+            )
+            expected.append((n // 20, rows[-1]["id"], alias))
+        rows.append({"id": "not an edit"})
+        _insert(key, rows)
+    expected.sort(reverse=True)
+
+    def place(view: reads.EventView) -> tuple[str, str]:
+        return view.id, view.key.source
+
+    for limit in (reads.PAGE, 7, 60):
+        seen = _all(lambda before: reads.edits(before, limit=limit)[0], place)  # noqa: B023
+        assert seen == [row[1:] for row in expected]
+
+
+@pytest.mark.parametrize(
+    "token", ["", "x", "!!!", "bnVsbA", "WzEsMl0", "W10", "eyJhIjoxfQ", "[1]", "W251bGxd", "WyJhIl0"]
+)
+def test_a_place_in_a_list_that_nobody_gave_out_is_refused_and_breaks_nothing(key: SessionKey, token: str) -> None:
+    works: list[Callable[[], Any]] = [
+        lambda: reads.events(key, before=token),
+        lambda: reads.sessions(key.source, APP, before=token),
+        lambda: reads.users(key.source, APP, after=token),
+        lambda: reads.edits(token),
+    ]
+    for work in works:
+        try:
+            work()
+        except Invalid as error:
+            assert error.message == "This link's place in the list is not valid."  # noqa: PT017
+
+
+# --- What is there ----------------------------------------------------------------------------------------------------
+
+
+def test_the_demo_is_counted_right(demo: str) -> None:
+    apps = {row.app_name: row for row in reads.apps(demo)}
+    for name, row in apps.items():
+        sessions = query(demo, "SELECT count(*), max(update_time) FROM sessions WHERE app_name = %s", [name])
+        users = query(demo, "SELECT count(DISTINCT user_id) FROM sessions WHERE app_name = %s", [name])
+        assert (row.sessions, row.last_activity, row.users) == (*sessions[0], users[0][0])
+        found, state = reads.app(demo, name)
+        assert found == row
+        stored = query(demo, "SELECT state FROM app_states WHERE app_name = %s", [name])
+        assert state == (json.loads(stored[0][0]) if stored else {})
+    assert set(apps) == {"booking", "support"}
+    for row in reads.sessions(demo, "booking").rows:
+        events = query(
+            demo,
+            "SELECT count(*) FROM events WHERE app_name = %s AND user_id = %s AND session_id = %s",
+            row.key[1:],
+        )
+        assert row.events == events[0][0]
+        title = reads.session(row.key).state.session.get("__session_metadata__", {}).get("displayName", "")
+        assert row.title == title == reads.session(row.key).title
+
+
+def test_apps_and_users_with_state_only_are_shown(source: str, actor: Actor) -> None:
+    key = writes.create_session(source, APP, "ana", actor=actor, state={"user:a": 1, "app:b": 2}, session_id="s1")
+    writes.delete_session(key, actor=actor)
+    assert [(row.app_name, row.sessions) for row in reads.apps(source)] == [(APP, 0)]
+    assert reads.app(source, APP)[1] == {"b": 2}
+    assert reads.user_state(source, APP, "ana") == {"a": 1}
+
+
+def test_what_is_not_there_is_not_found_by_name(source: str, key: SessionKey) -> None:
+    with pytest.raises(NotFound, match="nowhere"):
+        reads.app(source, "nowhere")
+    with pytest.raises(NotFound, match="nobody"):
+        reads.user_state(source, APP, "nobody")
+    with pytest.raises(NotFound, match="s9"):
+        reads.session(key._replace(session_id="s9"))
+    with pytest.raises(NotFound, match="e9"):
+        reads.event(key, "e9")
+    with pytest.raises(NotFound, match="no source"):
+        reads.apps("elsewhere")
+    assert reads.events(key._replace(session_id="s9")).rows == []
+
+
+def test_sessions_of_the_same_name_do_not_mix(source: str, actor: Actor) -> None:
+    keys = [SessionKey(source, app, user, "s1") for app in ("a", "b") for user in ("ana", "omar")]
+    for key in keys:
+        writes.create_session(*key[:3], session_id="s1", actor=actor, state={"me": [*key[1:3]], "user:u": key.user_id})
+        writes.append_event(
+            key, {"id": "same", "author": key.user_id, "actions": {"state_delta": {"x": 1}}}, actor=actor
+        )
+    for key in keys:
+        view = reads.session(key)
+        assert view.state.merged() == {"me": [*key[1:3]], "x": 1, "user:u": key.user_id}
+        assert [each.data["author"] for each in reads.events(key).rows] == [key.user_id]
+        assert reads.stats(key).events == 1
+        assert [row.key for row in reads.sessions(source, key.app_name, key.user_id).rows] == [key]
+
+
+# --- Filters ----------------------------------------------------------------------------------------------------------
+
+
+def _parts(event: dict[str, Any]) -> list[dict[str, Any]]:
+    parts = (event.get("content") or {}).get("parts") or []
+    return [part for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
+
+
+NAIVE: dict[str, Callable[[dict[str, Any]], bool]] = {
+    "messages": lambda e: any("text" in part and part.get("thought") is not True for part in _parts(e)),
+    "tools": lambda e: any("function_call" in part or "function_response" in part for part in _parts(e)),
+    "state": lambda e: bool((e.get("actions") or {}).get("state_delta")),
+    "errors": lambda e: (
+        e.get("error_code") is not None
+        or e.get("error_message") is not None
+        or any("error" in ((part.get("function_response") or {}).get("response") or {}) for part in _parts(e))
+    ),
+    "edits": lambda e: (e.get("custom_metadata") or {}).get("adkweb") is not None,
+}
+
+
+def test_filters_select_in_the_demo_what_a_naive_reading_selects(demo_everywhere: str) -> None:
+    assert set(NAIVE) == set(reads.FILTERS)
+    found = dict.fromkeys(NAIVE, 0)
+    for key in _sessions(demo_everywhere):
+        stored = [json.loads(data) for (data,) in _stored(key)]
+        for name, naive in NAIVE.items():
+            expected = [event["id"] for event in stored if naive(event)]
+            assert [view.id for view in reads.events(key, kind=name).rows] == expected
+            assert reads.stats(key).kinds[name] == len(expected)
+            found[name] += len(expected)
+        row = next(r for r in reads.sessions(key.source, key.app_name).rows if r.key == key)
+        assert row.errors == sum(NAIVE["errors"](event) for event in stored[-100:])
+        for author in {event["author"] for event in stored}:
+            of_author = [event["id"] for event in stored if event["author"] == author]
+            assert [view.id for view in reads.events(key, author=author).rows] == of_author
+    assert all(found.values())  # the demo has something of every kind
+
+
+def test_numbers_of_the_demo_are_those_of_a_naive_count(demo_everywhere: str) -> None:
+    for key in _sessions(demo_everywhere):
+        stored = [json.loads(data) for (data,) in _stored(key)]
+        stats = reads.stats(key)
+        assert stats.events == len(stored)
+        assert stats.invocations == len({event["invocation_id"] for event in stored})
+        assert stats.tokens == sum((e.get("usage_metadata") or {}).get("total_token_count", 0) for e in stored)
+        assert not stats.more
+
+
+# What no well-behaved program writes, and a database may hold.
+STRANGE: dict[str, Any] = {
+    "nothing": {},
+    "not an object": [1, "a"],
+    "a text": "text",
+    "null": None,
+    "fields are null": {"content": None, "actions": None, "custom_metadata": None, "usage_metadata": None},
+    "fields are texts": {"content": "c", "actions": "a", "custom_metadata": "adkweb", "usage_metadata": "u"},
+    "fields are lists": {"content": [], "actions": [1], "custom_metadata": [{"adkweb": 1}], "usage_metadata": [3]},
+    "parts is a text": {"content": {"parts": "text"}},
+    "parts is an object": {"content": {"parts": {"text": {"text": "a"}}}},
+    "parts are not objects": {"content": {"parts": ["text", 1, None, ["function_call"]]}},
+    "thought is no boolean": {"content": {"parts": [{"text": "a", "thought": "yes"}]}},
+    "a thought": {"content": {"parts": [{"text": "a", "thought": True}]}},
+    "response is a text": {"content": {"parts": [{"function_response": {"response": "error"}}]}},
+    "response is null": {"content": {"parts": [{"function_response": {"response": None}}]}},
+    "delta is empty": {"actions": {"state_delta": {}}},
+    "delta is null": {"actions": {"state_delta": None}},
+    "delta is a list": {"actions": {"state_delta": [1]}},
+    "errors are null": {"error_code": None, "error_message": None},
+    "tokens are a text": {"usage_metadata": {"total_token_count": "many"}},
+    "tokens are many": {"usage_metadata": {"total_token_count": 10**30}},
+    "tokens are a list": {"usage_metadata": {"total_token_count": [1]}},
+    "names are strange": {"custom_metadata": {"adkweb.x": 1}, "actions": {'state"delta': {"a": 1}}},
+    "adkweb is a text": {"custom_metadata": {"adkweb": "text"}, "actions": {"state_delta": {"a": None}}},
+    "removed is strange": {
+        "custom_metadata": {"adkweb": {"removed": {"a": 1}}},
+        "actions": {"state_delta": {"a": None}},
+    },
+    "deep": {"content": {"parts": [{"text": json.dumps("[" * 500)}]}, "output": json.loads("[" * 190 + "]" * 190)},
+}
+
+
+@pytest.mark.parametrize("event", STRANGE.values(), ids=STRANGE.keys())
+def test_nothing_that_is_stored_breaks_a_page_or_the_pages_of_others(
+    source: str, event: Any, key: SessionKey, actor: Actor
+) -> None:
+    good = {"id": "good", "content": {"parts": [{"text": "hello"}]}, "actions": {"state_delta": {"a": 1}}}
+    _insert(key, [{"id": "strange", "data": event}, {"data": good, **good}])
+    assert [view.id for view in reads.events(key).rows] == ["strange", "good"]
+    for name in reads.FILTERS:
+        ids = [view.id for view in reads.events(key, kind=name).rows]
+        assert ("good" in ids) == (name in ("messages", "state"))
+    assert reads.stats(key).events == 2
+    assert reads.event(key, "strange").id == "strange"
+    assert reads.writers(key)["a"].event_id == "good"
+    assert reads.last_writer(key, "a") is not None
+    assert len(reads.sessions(source, APP).rows) == 1
+    reads.edits()
+    edit_state(key, [Entry("b", 1, ABSENT)], actor=actor)
+    assert len(reads.events(key).rows) == 3
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity"])
+@pytest.mark.parametrize("form", ["sqlite", "sqlite-database"])
+def test_numbers_that_are_not_json_and_that_adk_stores_in_sqlite_break_nothing(
+    key: SessionKey, number: str, form: str, actor: Actor
+) -> None:
+    data = '{"id": "odd", "author": "x", "actions": {"state_delta": {"a": %s}}, "content": {"parts": [{"text": "t"}]}}'
+    _insert(key, [{"id": "odd", "text": data % number}, {"id": "good", "data": {"actions": {"state_delta": {"b": 1}}}}])
+    execute(key.source, "UPDATE sessions SET state = %s", ['{"a": %s}' % number])
+    odd, good = reads.events(key).rows
+    assert (odd.id, good.id) == ("odd", "good")
+    for name in reads.FILTERS:
+        reads.events(key, kind=name)
+    assert reads.stats(key).events == 2
+    assert repr(reads.session(key).state.get("a")) == repr(float(number))
+    reads.sessions(key.source, APP)
+    reads.writers(key)
+    reads.edits()
+    edit_state(key, [Entry("c", 1, ABSENT)], actor=actor)
+    assert reads.session(key).state.get("c") == 1
+
+
+def test_an_unknown_filter_is_refused(key: SessionKey) -> None:
+    with pytest.raises(Invalid, match="no filter “everything”"):
+        reads.events(key, kind="everything")
+
+
+# --- The values before ------------------------------------------------------------------------------------------------
+
+
+def test_changes_show_the_values_before(source: str, actor: Actor) -> None:
+    key = writes.create_session(source, APP, "ana", actor=actor, state={"a": 1, "user:u": 5}, session_id="s1")
+    for delta in ({"a": 2, "b": {"x": 1}}, {"a": None, "user:u": 6}, {"a": [3], "b": {"x": 2}, "c": "new"}):
+        writes.append_event(key, {"author": "x", "actions": {"state_delta": delta}}, actor=actor)
+    edit_state(key, [Entry("a", ABSENT, [3]), Entry("user:u", 7, 6)], actor=actor)
+    writes.append_event(key, {"author": "x", "actions": {"state_delta": {"a": 4}}}, actor=actor)
+    assert [{c.key: (c.old, c.new) for c in view.changes} for view in reads.events(key).rows] == [
+        {"a": (1, 2), "b": (ABSENT, {"x": 1})},
+        {"a": (2, None), "user:u": (UNKNOWN, 6)},  # another session may have written it meanwhile
+        {"a": (None, [3]), "b": ({"x": 1}, {"x": 2}), "c": (ABSENT, "new")},
+        {"a": ([3], ABSENT), "user:u": (6, 7)},  # an edit recorded what it replaced
+        {"a": (ABSENT, 4)},
+    ]
+
+
+def test_the_value_before_is_found_on_earlier_pages(key: SessionKey, actor: Actor) -> None:
+    _insert(key, [{"id": f"e{n}", "data": {"actions": {"state_delta": {"n": n}}}} for n in range(150)])
+    newest = reads.events(key)
+    assert [(c.old, c.new) for view in newest.rows for c in view.changes] == [(n - 1, n) for n in range(50, 150)]
+    earlier = reads.events(key, before=newest.next)
+    assert [(c.old, c.new) for view in earlier.rows for c in view.changes] == [
+        (n - 1 if n else ABSENT, n) for n in range(50)
+    ]
+    assert [(c.old, c.new) for c in reads.event(key, "e77").changes] == [(76, 77)]
+
+
+def test_the_values_before_are_right_under_every_filter(key: SessionKey, actor: Actor) -> None:
+    """A filter hides events between, and their changes count all the same."""
+    message = {"content": {"parts": [{"text": "hello"}]}}
+    for n in range(6):
+        event = {"author": f"agent{n % 2}", "actions": {"state_delta": {"n": n}}, **(message if n % 2 == 0 else {})}
+        writes.append_event(key, event, actor=actor)
+    assert [(c.old, c.new) for view in reads.events(key, kind="messages").rows for c in view.changes] == [
+        (ABSENT, 0),
+        (1, 2),
+        (3, 4),
+    ]
+    assert [(c.old, c.new) for view in reads.events(key, author="agent1").rows for c in view.changes] == [
+        (0, 1),
+        (2, 3),
+        (4, 5),
+    ]
+
+
+def test_the_value_before_is_unknown_where_nothing_tells_it(key: SessionKey) -> None:
+    """A session from before the adoption, whose initial state nobody recorded; and one with too long a past."""
+    execute(key.source, "UPDATE sessions SET initial_state = NULL")
+    rows = [{"id": "first", "data": {"actions": {"state_delta": {"a": 1, "b": 1}}}}]
+    rows += [{"id": f"e{n}"} for n in range(reads.RECENT)]
+    _insert(key, [*rows, {"id": "last", "data": {"actions": {"state_delta": {"a": 2, "c": 1}}}}])
+    assert [(c.key, c.old) for c in reads.event(key, "last").changes] == [("a", UNKNOWN), ("c", UNKNOWN)]
+    assert [(c.key, c.old) for c in reads.event(key, "first").changes] == [("a", UNKNOWN), ("b", UNKNOWN)]
+
+
+# --- Who wrote a key --------------------------------------------------------------------------------------------------
+
+
+def test_the_last_writer_of_every_key_is_known(source: str, actor: Actor) -> None:
+    key = writes.create_session(source, APP, "ana", actor=actor, state={"initial": 1}, session_id="s1")
+    first = writes.append_event(key, _event("agent", a=1, b=1, user__u=1), actor=actor)
+    second = writes.append_event(key, _event("other", b=2, app__p=1), actor=actor)
+    edit = edit_state(key, [Entry("a", ABSENT, 1)], actor=actor)
+    found = reads.writers(key)
+    assert {name: (writer.event_id, writer.author, writer.actor) for name, writer in found.items()} == {
+        "a": (edit.event["id"], "system", "maria@example.com"),
+        "b": (second.event["id"], "other", ""),
+        "app:p": (second.event["id"], "other", ""),
+        "user:u": (first.event["id"], "agent", ""),
+    }
+    assert found["b"].seq == second.seq
+    assert found["b"].timestamp == pytest.approx(second.event["timestamp"], abs=1e-6)
+    for name in found:
+        assert reads.last_writer(key, name) == found[name]
+    assert reads.last_writer(key, "initial") is None
+    assert reads.last_writer(key, "never") is None
+
+
+def test_the_last_writer_of_a_shared_key_may_be_in_another_session_or_another_users(source: str, actor: Actor) -> None:
+    mine = writes.create_session(source, APP, "ana", actor=actor, session_id="mine")
+    hers = writes.create_session(source, APP, "ana", actor=actor, session_id="hers")
+    omars = writes.create_session(source, APP, "omar", actor=actor, session_id="omars")
+    writes.append_event(mine, _event("a", user__u=1, app__p=1), actor=actor)
+    theirs = writes.append_event(hers, _event("b", user__u=2), actor=actor)
+    omar = writes.append_event(omars, _event("c", app__p=2, user__u=9), actor=actor)
+    assert _writer(mine, "user:u") == theirs.event["id"]
+    assert _writer(mine, "app:p") == omar.event["id"]
+    edit = edit_app_state(source, APP, [Entry("app:p", 3, 2)], actor=actor)
+    assert _writer(mine, "app:p") == edit.event["id"]
+    writer = reads.last_writer(mine, "app:p")
+    assert writer
+    assert writer.actor == "maria@example.com"
+
+
+# --- Large sessions ---------------------------------------------------------------------------------------------------
+
+LARGE = 100_000
+FILL = {
+    "postgresql": """INSERT INTO events (id, app_name, user_id, session_id, invocation_id, timestamp, event_data)
+        SELECT 'e' || n, %(app)s, %(user)s, %(session)s, 'i' || n / 10, TIMESTAMP '2026-01-01' + n * interval '1 second',
+        jsonb_build_object('id', 'e' || n, 'author', 'agent', 'content', '{"parts": [{"text": "hello"}]}'::jsonb,
+        'actions', jsonb_build_object('state_delta', jsonb_build_object('n', n)))
+        FROM generate_series(1, %(count)s::int) AS n""",
+    "sqlite": """WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < %(count)s)
+        INSERT INTO events (id, app_name, user_id, session_id, invocation_id, timestamp, event_data)
+        SELECT 'e' || n, %(app)s, %(user)s, %(session)s, 'i' || n / 10, 1767225600.0 + n,
+        json_object('id', 'e' || n, 'author', 'agent', 'content', json('{"parts": [{"text": "hello"}]}'),
+        'actions', json_object('state_delta', json_object('n', n))) FROM numbers""",
+}
+
+
+@pytest.mark.parametrize("form", ["sqlite", "postgresql"])
+def test_a_session_with_a_hundred_thousand_events_is_read_by_index_and_counted_in_bounds(
+    key: SessionKey, form: str, actor: Actor
+) -> None:
+    db = connections[key.source]
+    names = dict(zip(("app", "user", "session"), key[1:], strict=True))
+    with db.cursor() as cursor:
+        cursor.execute(FILL[db.vendor], {**names, "count": LARGE})
+        cursor.execute("ANALYZE")
+    statements: list[tuple[str, Any]] = []
+
+    def record(execute: Callable[..., Any], sql: str, params: Any, many: bool, context: Any) -> Any:
+        statements.append((sql, params))
+        return execute(sql, params, many, context)
+
+    start = time.monotonic()
+    with db.execute_wrapper(record):
+        newest = reads.events(key)
+        middle = reads.events(key, before=newest.next)
+        found = reads.writers(key)
+        last = reads.last_writer(key, "n")
+        stats = reads.stats(key)
+        reads.around(middle.rows[50])
+        (row,) = reads.sessions(key.source, APP).rows
+        reads.edits()
+    spent = time.monotonic() - start
+    assert [view.id for view in newest.rows] == [f"e{n}" for n in range(LARGE - 99, LARGE + 1)]
+    assert middle.rows[-1].id == f"e{LARGE - 100}"
+    assert found["n"] == last
+    assert found["n"].event_id == f"e{LARGE}"
+    assert (stats.events, stats.more, stats.kinds["state"]) == (reads.COUNT_LIMIT, True, reads.COUNT_LIMIT)
+    assert row.events == reads.ROW_COUNT_LIMIT + 1
+    assert len(statements) > 8
+    for sql, params in statements:
+        if "events" in sql:
+            _assert_indexed(key.source, sql, params)
+    assert spent < 5  # about 0.3 s when nothing else runs; a scan of everything for each of them would not do
+
+
+def _assert_indexed(source: str, sql: str, params: Any) -> None:
+    db = connections[source]
+    with db.cursor() as cursor:
+        if db.vendor == "sqlite":
+            cursor.execute(f"EXPLAIN QUERY PLAN {sql}", params)
+            plan = [line[3] for line in cursor.fetchall()]
+            whole = [line for line in plan if line.startswith("SCAN events") and "USING" not in line]
+            assert not whole, (sql, plan)
+            assert not any("TEMP B-TREE FOR ORDER BY" in line for line in plan), (sql, plan)
+            return
+        cursor.execute(f"EXPLAIN (FORMAT JSON) {sql}", params)
+        (plan_json,) = cursor.fetchone()
+    nodes = list(_nodes((plan_json if isinstance(plan_json, list) else json.loads(plan_json))[0]["Plan"]))
+    scans = [node for node in nodes if node.get("Relation Name") == "events" and "Index" not in node["Node Type"]]
+    # A sort of what a LIMIT has cut already is small; one of all events is not.
+    sorts = [node for node in nodes if "Sort" in node["Node Type"] and node["Plan Rows"] > reads.COUNT_LIMIT + 1]
+    assert not scans, (sql, scans)
+    assert not sorts, (sql, sorts)
+
+
+def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield plan
+    for inner in plan.get("Plans", []):
+        yield from _nodes(inner)
+
+
+# --- Helpers ----------------------------------------------------------------------------------------------------------
+
+
+def _pages(read: Callable[[str | None], reads.Page[Any]]) -> list[reads.Page[Any]]:
+    pages = [read(None)]
+    while (place := pages[-1].next) is not None:
+        pages.append(read(place))
+        assert len(pages) < 1000
+    return pages
+
+
+def _all(read: Callable[[str | None], reads.Page[Any]], what: Callable[[Any], Any]) -> list[Any]:
+    return [what(row) for page in _pages(read) for row in page.rows]
+
+
+def _name(row: reads.SessionRow) -> tuple[str, str]:
+    return row.key.user_id, row.key.session_id
+
+
+def _sessions(source: str) -> list[SessionKey]:
+    return [
+        SessionKey(source, *row) for row in query(source, "SELECT app_name, user_id, id FROM sessions ORDER BY 1, 2, 3")
+    ]
+
+
+def _stored(key: SessionKey) -> list[tuple[str]]:
+    place = "seq" if connections[key.source].vendor == "postgresql" else "rowid"
+    return query(
+        key.source,
+        f"SELECT event_data FROM events WHERE app_name = %s AND user_id = %s AND session_id = %s ORDER BY {place}",
+        key[1:],
+    )
+
+
+def _insert(key: SessionKey, rows: list[dict[str, Any]]) -> None:
+    """Stores rows as another program would: `text` or `data` is what event_data gets, else the row itself."""
+    db = connections[key.source]
+    values = []
+    for n, row in enumerate(rows):
+        moment = stored_instant(row.get("timestamp", 1_700_000_000.0 + n), db)
+        values.append([row["id"], *key[1:], "i", moment, row.get("text") or json.dumps(row.get("data", row))])
+    with db.cursor() as cursor:
+        cursor.executemany(INSERT_EVENT, values)
+
+
+def _event(author: str, **delta: Any) -> dict[str, Any]:
+    return {"author": author, "actions": {"state_delta": {k.replace("__", ":"): v for k, v in delta.items()}}}
+
+
+def _writer(key: SessionKey, name: str) -> str:
+    writer = reads.last_writer(key, name)
+    assert writer is not None
+    return writer.event_id

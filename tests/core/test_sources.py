@@ -1,0 +1,457 @@
+"""What a user may name as a source, and what is said when it cannot be used."""
+
+from __future__ import annotations
+
+import re
+import socket
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
+from pathlib import Path
+
+import psycopg
+import pytest
+from django.db import connections
+from pytest_django import Settings
+
+from sessions_app import edits, reads, sources, writes
+from sessions_app.access import Actor
+from sessions_app.edits import Entry
+from sessions_app.errors import NotFound, SourceError
+from sessions_app.keys import SessionKey
+from sessions_app.sources import Source
+from sessions_app.state import ABSENT
+from tests.adk.services import APP, USER, Adk
+from tests.servers import PostgreSQL
+
+
+@pytest.fixture(autouse=True)
+def _nothing_else_listed(django_db_blocker: object, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Starts and ends every test without sources and folders."""
+    monkeypatch.setattr(sources, "_RESCAN_SECONDS", 0.0)
+    with django_db_blocker.unblock():  # type: ignore[attr-defined]
+        yield
+        for source in sources.listed():
+            sources.forget(source.alias)
+        sources._folders.clear()
+        sources._identity.clear()
+
+
+@pytest.fixture
+def server() -> Iterator[PostgreSQL]:
+    """A PostgreSQL that a test may stop."""
+    with PostgreSQL() as server:
+        yield server
+
+
+def agent(folder: Path, name: str = "agent") -> Path:
+    """An agent's folder with the database that `adk web` writes beside it."""
+    file = folder / name / ".adk" / "session.db"
+    file.parent.mkdir(parents=True)
+    adk = Adk("sqlite", str(file))
+    adk.append(adk.create(), f"Hello from {name}")
+    adk.close()
+    return file
+
+
+def opened(text: str) -> Source:
+    """A named source, opened."""
+    (source,) = sources.add(text)
+    sources.open_source(source)
+    return source
+
+
+# --- Folders and files ------------------------------------------------------------------------------------------------
+
+
+def test_a_folder_is_searched_four_levels_deep_and_no_deeper(tmp_path: Path) -> None:
+    agent(tmp_path, "one")
+    agent(tmp_path / "a/b/c", "four")
+    agent(tmp_path / "a/b/c/d", "five")
+    agent(tmp_path / "node_modules", "library")
+    agent(tmp_path / ".hidden", "hidden")
+    (tmp_path / "two" / ".adk").mkdir(parents=True)
+    assert [source.alias for source in sources.add(str(tmp_path))] == ["four", "one"]
+    assert [source.alias for source in sources.listed()] == ["four", "one"]
+
+
+def test_the_folder_itself_may_be_an_agents(tmp_path: Path) -> None:
+    agent(tmp_path, "booking")
+    assert [source.alias for source in sources.add(str(tmp_path / "booking"))] == ["booking"]
+
+
+def test_a_new_agents_database_appears_by_itself(tmp_path: Path) -> None:
+    assert sources.add(str(tmp_path)) == []
+    assert sources.listed() == []
+    assert sources.folders() == [str(tmp_path)]
+    agent(tmp_path, "first")
+    assert [source.alias for source in sources.listed()] == ["first"]
+    agent(tmp_path, "second")
+    assert sources.get("second").alias == "second"
+    assert [row.app_name for row in reads.apps("second")] == [APP]
+
+
+def test_aliases_stay_the_same_from_start_to_start_whatever_the_order(tmp_path: Path) -> None:
+    files = [agent(tmp_path / folder, "agent") for folder in ("x", "y", "z")]
+    seen = []
+    for order in (files, files[::-1]):
+        for file in order:
+            sources.add(str(file))
+        seen.append({source.where: source.alias for source in sources.listed()})
+        for source in sources.listed():
+            sources.forget(source.alias)
+        sources._identity.clear()
+    assert len(set(seen[0].values())) == 3
+    marked = [{where: alias for where, alias in names.items() if alias != "agent"} for names in seen]
+    assert all(re.fullmatch("agent-[0-9a-f]{4}", alias) for names in marked for alias in names.values())
+    # Those that carry a mark in both starts have the same one.
+    both = marked[0].keys() & marked[1].keys()
+    assert both
+    assert all(marked[0][where] == marked[1][where] for where in both)
+
+
+def test_naming_a_source_twice_is_naming_it_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = agent(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    link = tmp_path / "link.db"
+    link.symlink_to(file)
+    for text in (str(file), "agent/.adk/session.db", f"sqlite:///{file}", str(tmp_path)):
+        assert [source.alias for source in sources.add(text)] == ["agent"]
+    assert len(sources.listed()) == 1
+
+
+def test_a_file_called_default_does_not_take_the_place_of_adkwebs_own_database(tmp_path: Path) -> None:
+    file = tmp_path / "default.db"
+    file.touch()
+    source = opened(str(file))
+    assert source.alias.startswith("default-")
+    assert connections["default"].settings_dict["NAME"] != str(file)
+
+
+def test_an_unknown_source_is_not_found() -> None:
+    with pytest.raises(NotFound, match="There is no source “nowhere” here"):
+        sources.get("nowhere")
+
+
+def test_an_empty_file_becomes_a_database_of_adks_but_not_when_read_only(tmp_path: Path, settings: Settings) -> None:
+    file = tmp_path / "new.db"
+    file.touch()
+    settings.READ_ONLY = True
+    with pytest.raises(SourceError, match=r"new\.db is empty: no agent has written here yet"):
+        opened(str(file))
+    assert file.stat().st_size == 0
+    sources.forget("new")
+    settings.READ_ONLY = False
+    assert reads.apps(opened(str(file)).alias) == []
+
+
+# --- URLs -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scheme", ["postgresql", "postgres", "postgresql+asyncpg", "postgresql+psycopg2"])
+def test_every_form_of_a_postgresql_url_is_understood(
+    scheme: str, new_database: Callable[[str], str], postgresql_server: PostgreSQL
+) -> None:
+    url = new_database("postgresql").replace("postgresql", scheme, 1)
+    assert reads.apps(opened(url).alias) == []
+
+
+@pytest.mark.parametrize("form", ["sqlite:///{}", "sqlite+aiosqlite:///{}"])
+def test_every_form_of_a_sqlite_url_is_understood(form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = agent(tmp_path, "with space and ü")
+    assert [row.app_name for row in reads.apps(opened(form.format(file)).alias)] == [APP]
+    sources.forget("with space and ü")
+    monkeypatch.chdir(tmp_path)
+    relative = str(file.relative_to(tmp_path)).replace(" ", "%20")
+    assert [row.app_name for row in reads.apps(opened(form.format(relative)).alias)] == [APP]
+
+
+def test_special_characters_in_a_url_reach_the_server(postgresql_server: PostgreSQL) -> None:
+    url = postgresql_server.create_database("Größe 1/2 %")
+    assert reads.apps(opened(url).alias) == []
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://ana:s3cret@127.0.0.1:1/agents",
+        "postgresql+asyncpg://ana:s3cret@127.0.0.1:1/agents?connect_timeout=1",
+        "postgresql://ana:s3c%40ret@127.0.0.1:1/agents",
+        "postgresql://127.0.0.1:1/agents?user=ana&password=s3cret",
+        "postgresql://ana:s3cret@127.0.0.1:port/agents",
+        "mysql://ana:s3cret@127.0.0.1/agents",
+    ],
+)
+def test_a_password_is_never_shown(url: str, caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(SourceError) as refused:
+        opened(url)
+    shown = [refused.value.message, repr(refused.value), caplog.text, *map(repr, sources.listed())]
+    assert not any("s3c" in text for text in shown)
+
+
+@pytest.mark.parametrize("url", ["mysql://ana@host/agents", "http://host/", "redis://host"])
+def test_another_kind_of_url_is_refused_by_name(url: str) -> None:
+    scheme = url.partition(":")[0]
+    with pytest.raises(SourceError, match=f"{scheme}:// is not supported: a source is a folder, a SQLite file or"):
+        sources.add(url)
+
+
+def test_a_port_that_is_no_number_is_refused() -> None:
+    with pytest.raises(SourceError, match=r"postgresql://ana@host:abc/agents: the port is not a number"):
+        sources.add("postgresql://ana@host:abc/agents")
+
+
+# --- Files that cannot be used ----------------------------------------------------------------------------------------
+
+
+def test_a_missing_file_is_named_with_the_command_that_makes_one(tmp_path: Path) -> None:
+    missing = tmp_path / "none.db"
+    with pytest.raises(SourceError, match=rf"{missing} does not exist. To make .*: adkweb create {missing}"):
+        sources.add(str(missing))
+    assert not missing.exists()
+
+
+def test_a_folder_without_databases_is_no_error_and_no_source(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("nothing here")
+    assert sources.add(str(tmp_path)) == []
+
+
+def test_a_text_file_is_called_one_that_is_no_database(tmp_path: Path) -> None:
+    file = tmp_path / "notes.txt"
+    file.write_text("Dear diary, today I debugged an agent. " * 100)
+    with pytest.raises(SourceError, match=r"notes\.txt: this file is not a SQLite database"):
+        opened(str(file))
+    assert file.read_text().startswith("Dear diary")
+
+
+@pytest.mark.parametrize("kept", [50, 100, 4096, 0.3, 0.5, 0.9])
+def test_a_half_written_file_is_called_damaged_wherever_it_ends(kept: float, tmp_path: Path) -> None:
+    whole = agent(tmp_path)
+    _fill(whole, 400)
+    data = whole.read_bytes()
+    file = tmp_path / "half.db"
+    file.write_bytes(data[: kept if isinstance(kept, int) else int(len(data) * kept)])
+    before = file.read_bytes()
+    with pytest.raises(SourceError, match=r"half\.db: (the file is damaged or half-written|this file is not a SQLite)"):
+        _read_all(opened(str(file)).alias)
+    assert file.read_bytes() == before
+
+
+def test_a_file_damaged_in_its_middle_says_so_and_the_rest_of_adkweb_goes_on(tmp_path: Path) -> None:
+    file, healthy = agent(tmp_path, "broken"), agent(tmp_path, "healthy")
+    _fill(file, 400)
+    data = bytearray(file.read_bytes())
+    middle = len(data) // 2 // 4096 * 4096
+    data[middle : middle + 20 * 4096] = b"\xff" * (20 * 4096)
+    file.write_bytes(data)
+    sources.add(str(tmp_path))
+    with pytest.raises(SourceError, match=r"broken.*the file is damaged or half-written\. SQLite's “\.recover”"):
+        _read_all("broken")
+    assert healthy.exists()
+    _read_all("healthy")
+    page, problems = reads.edits()
+    assert page.rows == []
+    assert len(problems) <= 1
+
+
+def test_a_locked_file_is_not_written_and_says_so_and_is_written_when_free(tmp_path: Path, actor: Actor) -> None:
+    file = agent(tmp_path)
+    (source,) = sources.add(str(file))
+    connections.databases[source.alias]["OPTIONS"]["timeout"] = 0.2
+    sources.open_source(source)
+    key = SessionKey(source.alias, APP, USER, "s1")
+    with closing(sqlite3.connect(file, isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(SourceError, match=r"agent.*another program holds the file locked; nothing was written"):
+            writes.append_event(key, {"id": "late", "author": "x"}, actor=actor)
+        with pytest.raises(SourceError, match="another program holds the file locked"):
+            reads.events(key)
+        other.execute("ROLLBACK")
+        other.execute("BEGIN IMMEDIATE")  # a writer that has not written yet: reading goes on
+        assert len(reads.events(key).rows) == 1
+        with pytest.raises(SourceError, match="nothing was written"):
+            edits.edit_state(key, [Entry("a", 1, ABSENT)], actor=actor)
+        other.execute("ROLLBACK")
+    writes.append_event(key, {"id": "late", "author": "x"}, actor=actor)
+    assert [view.id for view in reads.events(key).rows][1:] == ["late"]
+
+
+def test_a_file_that_is_locked_when_it_is_first_opened_is_tried_again(tmp_path: Path) -> None:
+    file = agent(tmp_path)
+    (source,) = sources.add(str(file))
+    connections.databases[source.alias]["OPTIONS"]["timeout"] = 0.2
+    with closing(sqlite3.connect(file, isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(SourceError, match="locked"):
+            sources.open_source(source)
+        other.execute("ROLLBACK")
+    assert len(reads.apps(source.alias)) == 1
+
+
+def test_a_file_that_is_gone_is_said_to_be_gone_and_is_back_when_it_is(tmp_path: Path) -> None:
+    file = agent(tmp_path)
+    (source,) = sources.add(str(file))
+    moved = file.rename(tmp_path / "moved.db")
+    with pytest.raises(SourceError, match=r"session\.db: the file is gone"):
+        reads.apps(source.alias)
+    assert not file.exists()
+    moved.rename(file)
+    assert len(reads.apps(source.alias)) == 1
+
+
+# --- Servers that cannot be used --------------------------------------------------------------------------------------
+
+
+def test_a_database_that_does_not_exist_is_named(postgresql_server: PostgreSQL) -> None:
+    with pytest.raises(
+        SourceError, match=r"@127\.0\.0\.1:\d+/nowhere: .*not there.*database \"nowhere\" does not exist"
+    ):
+        opened(postgresql_server.url("nowhere"))
+
+
+def test_a_role_that_does_not_exist_is_named(postgresql_server: PostgreSQL) -> None:
+    url = postgresql_server.url().replace("postgres@", "nobody@")
+    with pytest.raises(SourceError, match=r"nobody@.*role \"nobody\" does not exist"):
+        opened(url)
+
+
+def test_a_port_without_a_server_is_said_to_have_none() -> None:
+    with pytest.raises(SourceError, match=r"postgresql://ana@127\.0\.0\.1:1/agents: no server answers there"):
+        opened("postgresql://ana@127.0.0.1:1/agents")
+
+
+def test_a_host_that_does_not_exist_is_said_not_to() -> None:
+    with pytest.raises(SourceError, match=r"ana@nowhere\.invalid/agents: there is no host of this name"):
+        opened("postgresql://ana@nowhere.invalid/agents")
+
+
+def test_wrong_and_missing_passwords_are_told_apart_and_never_shown(server: PostgreSQL) -> None:
+    url = server.create_database("locked")
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("CREATE ROLE ana LOGIN SUPERUSER PASSWORD 'right s3cret'")
+        assert server.directory
+        rules = server.directory / "data" / "pg_hba.conf"
+        rules.write_text("host all ana 127.0.0.1/32 scram-sha-256\n" + rules.read_text())
+        connection.execute("SELECT pg_reload_conf()")
+    wrong = url.replace("postgres@", "ana:wrong-s3cret@")
+    with pytest.raises(SourceError, match="the server refuses this user and password") as refused:
+        opened(wrong)
+    assert "s3cret" not in refused.value.message
+    sources.forget("locked")
+    with pytest.raises(SourceError, match=r"asks for a password: postgresql://user:password@host/database"):
+        opened(url.replace("postgres@", "ana@"))
+    sources.forget("locked")
+    source = opened(url.replace("postgres@", "ana:right%20s3cret@"))
+    assert reads.apps(source.alias) == []
+    assert "s3cret" not in source.where
+
+
+def test_a_server_that_goes_away_is_named_and_after_its_return_nothing_is_lost(
+    server: PostgreSQL, tmp_path: Path, actor: Actor
+) -> None:
+    source = opened(server.create_database("agents"))
+    healthy = opened(str(agent(tmp_path, "healthy")))
+    key = writes.create_session(source.alias, APP, USER, actor=actor, session_id="s1", state={"n": 0})
+    writes.append_event(key, {"id": "before", "author": "x"}, actor=actor)
+    named = rf"postgresql://postgres@127\.0\.0\.1:{server.port}/agents: "
+    server.stop()
+    with pytest.raises(SourceError, match=named):
+        reads.events(key)
+    with pytest.raises(SourceError, match=named):
+        writes.append_event(key, {"id": "never", "author": "x"}, actor=actor)
+    # By now it is known that nobody answers, and nobody waits for it again.
+    start = time.monotonic()
+    with pytest.raises(SourceError, match=named + "no server answers there"):
+        edits.edit_state(key, [Entry("n", 9, 0)], actor=actor)
+    page, problems = reads.edits()
+    assert (page.rows, len(problems)) == ([], 1)
+    assert len(reads.apps(healthy.alias)) == 1  # the other source does not notice
+    assert time.monotonic() - start < 1
+    server.start()
+    writes.append_event(key, {"id": "after", "author": "x"}, actor=actor)
+    edits.edit_state(key, [Entry("n", 1, 0)], actor=actor)
+    assert reads.session(key).state.get("n") == 1
+    assert [view.id for view in reads.events(key).rows][:2] == ["before", "after"]
+    assert len(reads.events(key).rows) == 3
+    assert len(reads.edits()[0].rows) == 1
+
+
+def test_a_server_that_restarts_costs_one_answer_at_most(server: PostgreSQL, actor: Actor) -> None:
+    source = opened(server.create_database("agents"))
+    key = writes.create_session(source.alias, APP, USER, actor=actor, session_id="s1")
+    for number in range(3):
+        server.stop()
+        server.start()
+        assert _attempts(lambda: writes.append_event(key, {"id": f"e{number}", "author": "x"}, actor=actor)) <= 2  # noqa: B023
+    assert [view.id for view in reads.events(key).rows] == ["e0", "e1", "e2"]
+
+
+def test_a_server_that_is_away_at_first_is_used_as_soon_as_it_answers(server: PostgreSQL) -> None:
+    url = server.create_database("agents")
+    server.stop()
+    (source,) = sources.add(url)
+    with pytest.raises(SourceError, match=r"no server answers there\. adkweb tries again with every request"):
+        reads.apps(source.alias)
+    server.start()
+    assert reads.apps(source.alias) == []
+
+
+def test_a_connection_that_the_server_ends_costs_one_answer_at_most(server: PostgreSQL, actor: Actor) -> None:
+    source = opened(server.create_database("agents"))
+    key = writes.create_session(source.alias, APP, USER, actor=actor, session_id="s1")
+    with psycopg.connect(server.url(), autocommit=True) as admin:
+        admin.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'agents'")
+    assert _attempts(lambda: writes.append_event(key, {"id": "one", "author": "x"}, actor=actor)) <= 2
+    assert [view.id for view in reads.events(key).rows] == ["one"]
+
+
+def test_a_server_that_does_not_answer_holds_up_no_other_source(tmp_path: Path) -> None:
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()  # accepts, and says nothing
+        url = f"postgresql://ana@127.0.0.1:{silent.getsockname()[1]}/agents?connect_timeout=2"
+        (slow,) = sources.add(url)
+        (file,) = sources.add(str(agent(tmp_path)))
+        waiting = threading.Thread(target=lambda: _attempts(lambda: sources.open_source(slow), most=1))
+        waiting.start()
+        assert len(reads.apps(file.alias)) == 1
+        assert waiting.is_alive()
+        waiting.join(10)
+        with pytest.raises(SourceError, match="does not answer in time"):
+            sources.open_source(slow)
+
+
+# --- Making and reading -----------------------------------------------------------------------------------------------
+
+
+def _attempts(work: Callable[[], object], most: int = 5) -> int:
+    """How often something has to be tried until it succeeds; every refusal must be a SourceError."""
+    for attempt in range(1, most + 1):
+        with suppress(SourceError):
+            work()
+            return attempt
+    return most + 1
+
+
+def _fill(file: Path, events: int) -> None:
+    """Gives a database many pages of rows."""
+    with closing(sqlite3.connect(file)) as connection:
+        connection.executemany(
+            """INSERT INTO events (id, app_name, user_id, session_id, invocation_id, timestamp, event_data)
+            VALUES (?, ?, ?, 's1', 'i', ?, ?)""",
+            [(f"e{n}", APP, USER, n, '{"content": {"parts": [{"text": "%s"}]}}' % ("x" * 900)) for n in range(events)],
+        )
+        connection.commit()
+
+
+def _read_all(alias: str) -> None:
+    """Looks at every session and event."""
+    for app in reads.apps(alias):
+        for row in reads.sessions(alias, app.app_name).rows:
+            reads.session(row.key)
+            reads.stats(row.key)
+            page = reads.events(row.key)
+            while page.next:
+                page = reads.events(row.key, before=page.next)
