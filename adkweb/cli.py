@@ -3,6 +3,7 @@
 import os
 import sys
 
+import django
 from django.core.management import execute_from_command_line, get_commands
 
 DEFAULT_COMMAND = "serve"
@@ -11,6 +12,7 @@ DEFAULT_COMMAND = "serve"
 def main() -> None:
     """Runs the management command that is named first, or `serve` with everything given."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "adkweb.settings")
+    django.setup()  # before the commands are listed, which Django does once
     given = sys.argv[1:]
     if not given or (given[0] not in get_commands() and given[0] != "help"):
         given = [DEFAULT_COMMAND, *given]

@@ -148,7 +148,7 @@ USE_TZ = True
 TIME_ZONE = "UTC"
 LANGUAGE_CODE = "en"
 LANGUAGES = [("en", "English"), ("es", "Español"), ("ko", "한국어")]
-LOCALE_PATHS = [(CHECKOUT if FILES is CHECKOUT else PACKAGE.parent) / "sessions_app" / "locale"]
+LOCALE_PATHS = [CHECKOUT / "sessions_app" / "locale"]
 LANGUAGE_COOKIE_NAME = "adkweb_language"
 
 LOGGING = {

@@ -5,6 +5,7 @@ import asyncio
 import contextlib
 import logging
 import random
+import subprocess
 import sys
 import uuid
 import warnings
@@ -295,6 +296,9 @@ def main() -> None:
     parser.add_argument("path", nargs="?", type=Path, default=HERE / "demo.db", help="the SQLite file to write")
     path = parser.parse_args().path
     path.unlink(missing_ok=True)
+    # adkweb makes and adopts the empty database, so that the initial state of every session in it is known.
+    for command in ("create", "adopt"):
+        subprocess.run([sys.executable, HERE.parent / "manage.py", command, path], check=True, stdout=sys.stderr)
     # ADK warns about its experimental parts and logs the failure that this demo is meant to show.
     warnings.simplefilter("ignore")
     logging.getLogger("google_adk").setLevel(logging.CRITICAL)

@@ -5,6 +5,7 @@ Until roles exist, everybody who is signed in may read and edit everything, unle
 
 import getpass
 import hashlib
+import ipaddress
 import secrets
 from dataclasses import dataclass
 from datetime import timedelta
@@ -69,6 +70,14 @@ def admin_exists() -> bool:
     """Whether somebody has an account with a password and every right."""
     admins = get_user_model().objects.filter(is_superuser=True, is_active=True)
     return any(person.has_usable_password() for person in admins)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address or name can only be this machine."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
 
 
 def _login_name() -> str:

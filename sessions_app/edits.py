@@ -38,24 +38,8 @@ def edit_state(key: SessionKey, entries: Sequence[Entry], *, actor: Actor, reaso
     Raises Conflict, and writes nothing, where a key no longer has the value that the person saw; `detail["current"]` has
     the values by now. Raises Invalid, NotFound, NotAllowed, SourceError.
     """
-    changes = [entry for entry in entries if not _same(entry.value, entry.seen)]
-    _check(entries, changes)
-    event: Event = {
-        "id": new_id(),
-        "invocation_id": EDIT_PREFIX + str(uuid.uuid4()),
-        "author": SYSTEM,
-        "timestamp": time.time(),
-        "actions": {"state_delta": {e.key: None if e.value is ABSENT else e.value for e in changes}},
-        "custom_metadata": {
-            "adkweb": {
-                "actor": actor.name,
-                "reason": _check_reason(reason),
-                "replaced": {e.key: e.seen for e in changes if e.seen is not ABSENT},
-                "removed": [e.key for e in changes if e.value is ABSENT],
-            }
-        },
-    }
-    return append_event(key, event, actor=actor, expected={e.key: e.seen for e in changes})
+    event, seen = _edit(entries, actor, reason)
+    return append_event(key, event, actor=actor, expected=seen)
 
 
 def edit_app_state(source: str, app_name: str, entries: Sequence[Entry], *, actor: Actor, reason: str = "") -> Appended:
@@ -103,9 +87,32 @@ def _edit_apart(key: SessionKey, scope: str, entries: Sequence[Entry], actor: Ac
     for entry in entries:
         if scope_of(entry.key)[0] != scope:
             raise Invalid(_("%(key)s: here, a key begins with %(scope)s:") % {"key": entry.key, "scope": scope})
+    event, seen = _edit(entries, actor, reason)  # first, so that what is refused leaves no session behind
     with suppress(AlreadyExists):
         create_session(*key[:3], session_id=key.session_id, actor=actor)
-    return edit_state(key, entries, actor=actor, reason=reason)
+    return append_event(key, event, actor=actor, expected=seen)
+
+
+def _edit(entries: Sequence[Entry], actor: Actor, reason: str) -> tuple[Event, dict[str, Any]]:
+    """The event of an edit, and the values that the person saw in the keys that it changes."""
+    changes = [entry for entry in entries if not _same(entry.value, entry.seen)]
+    _check(entries, changes)
+    event = {
+        "id": new_id(),
+        "invocation_id": EDIT_PREFIX + str(uuid.uuid4()),
+        "author": SYSTEM,
+        "timestamp": time.time(),
+        "actions": {"state_delta": {e.key: None if e.value is ABSENT else e.value for e in changes}},
+        "custom_metadata": {
+            "adkweb": {
+                "actor": actor.name,
+                "reason": _check_reason(reason),
+                "replaced": {e.key: e.seen for e in changes if e.seen is not ABSENT},
+                "removed": [e.key for e in changes if e.value is ABSENT],
+            }
+        },
+    }
+    return check_event(event), {e.key: e.seen for e in changes}
 
 
 def _check(entries: Sequence[Entry], changes: Sequence[Entry]) -> None:

@@ -23,7 +23,7 @@ EDIT_PREFIX: Final = "edit-"  # of every state edit's invocation id
 
 ID_LENGTH: Final = 128  # of ADK's columns, in characters
 INVOCATION_ID_LENGTH: Final = 256
-_LAST_TIMESTAMP: Final = 2**33 - 1  # in the year 2242; later, a float no longer tells one microsecond from the next
+_LAST_TIMESTAMP: Final = 2**32 - 1  # in the year 2106; later, floats are too coarse to add a microsecond
 
 # What ADK accepts in `actions`; it refuses to load an event that has any other.
 ACTION_FIELDS: Final = frozenset(
@@ -74,10 +74,11 @@ def check_event(event: Any) -> Event:
     stored["invocation_id"] = check_name(stored.get("invocation_id", ""), "invocation_id", INVOCATION_ID_LENGTH)
     stored["author"] = check_name(stored.get("author", ""), "author", INVOCATION_ID_LENGTH)
     stored["timestamp"] = _check_timestamp(stored.get("timestamp", time.time()))
+    _check_types(stored, "", "event")
     stored["actions"] = _check_actions(stored.get("actions", {}))
-    _check_content(stored.get("content"))
-    if not isinstance(stored.get("custom_metadata", {}), dict):
-        raise Invalid(_("custom_metadata: must be an object"))
+    _check_content(stored.get("content", {}))
+    if not all(isinstance(name, str) for name in stored.get("long_running_tool_ids", [])):
+        raise Invalid(_("long_running_tool_ids: must be a list of texts"))
     return stored
 
 
@@ -114,13 +115,11 @@ def _check_timestamp(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise Invalid(_("timestamp: must be seconds since 1970, a number"))
     if not 0 <= value <= _LAST_TIMESTAMP:
-        raise Invalid(_("timestamp: must be seconds, between the years 1970 and 2242"))
+        raise Invalid(_("timestamp: must be seconds, between the years 1970 and 2106"))
     return float(value)
 
 
-def _check_actions(actions: Any) -> dict[str, Any]:
-    if not isinstance(actions, Mapping):
-        raise Invalid(_("actions: must be an object"))
+def _check_actions(actions: dict[str, Any]) -> dict[str, Any]:
     unknown = sorted(actions.keys() - ACTION_FIELDS)
     if unknown:
         raise Invalid(
@@ -128,31 +127,69 @@ def _check_actions(actions: Any) -> dict[str, Any]:
             % {"names": ", ".join(map(dumps, unknown))}
         )
     kept = {key: value for key, value in actions.items() if value is not None}
-    for name in ("state_delta", "artifact_delta", "requested_auth_configs", "requested_tool_confirmations"):
-        if not isinstance(kept.get(name, {}), Mapping):
-            raise Invalid(_("actions.%(name)s: must be an object") % {"name": name})
+    _check_types(kept, "actions.")
     if "state_delta" in kept:
         kept["state_delta"] = without_temp(kept["state_delta"])
     for name, version in kept.get("artifact_delta", {}).items():
         if isinstance(version, bool) or not isinstance(version, int):
             raise Invalid(_("actions.artifact_delta.%(name)s: must be a whole number") % {"name": name})
-    for name in ("transfer_to_agent", "transfer_reason", "rewind_before_invocation_id"):
-        if not isinstance(kept.get(name, ""), str):
-            raise Invalid(_("actions.%(name)s: must be a text") % {"name": name})
     return kept
 
 
-def _check_content(content: Any) -> None:
-    if content is None:
-        return
-    if not isinstance(content, Mapping):
-        raise Invalid(_("content: must be an object with role and parts"))
-    parts = content.get("parts")
-    if parts is not None and not (isinstance(parts, list) and all(isinstance(part, Mapping) for part in parts)):
-        raise Invalid(_("content.parts: must be a list of objects"))
-    for place, part in enumerate(parts or []):
-        if not isinstance(part.get("text", ""), str | None):
-            raise Invalid(_("content.parts[%(n)s].text: must be a text") % {"n": place})
+def _check_content(content: dict[str, Any]) -> None:
+    _check_types(content, "content.")
+    for place, part in enumerate(content.get("parts") or []):
+        where = f"content.parts[{place}]."
+        if not isinstance(part, dict):
+            raise Invalid(_("content.parts: must be a list of objects"))
+        _check_types(part, where, "part")
+        for name in ("function_call", "function_response"):
+            _check_types(part.get(name) or {}, f"{where}{name}.", name)
+
+
+def _check_types(found: dict[str, Any], where: str, shape: str = "") -> None:
+    for name, wanted in _TYPES[shape or where].items():
+        if found.get(name) is not None and not isinstance(found[name], wanted):
+            raise Invalid(f"{where}{name}: {_type_words()[wanted]}")
+
+
+def _type_words() -> dict[type, str]:
+    return {
+        str: _("must be a text"),
+        bool: _("must be true or false"),
+        dict: _("must be an object"),
+        list: _("must be a list"),
+    }
+
+
+# What ADK's parser wants where adkweb knows the field: one of another type would keep the agent from its whole session.
+_SHAPES: Final[dict[str, dict[type, str]]] = {
+    "event": {
+        str: "branch error_code error_message finish_reason isolation_scope model_version",
+        bool: "partial turn_complete interrupted",
+        dict: """actions content custom_metadata usage_metadata grounding_metadata node_info input_transcription
+            output_transcription""",
+        list: "long_running_tool_ids",
+    },
+    "actions.": {
+        str: "transfer_to_agent transfer_reason rewind_before_invocation_id",
+        bool: "skip_summarization escalate end_of_agent",
+        dict: "state_delta artifact_delta requested_auth_configs requested_tool_confirmations compaction agent_state",
+        list: "render_ui_widgets",
+    },
+    "content.": {str: "role", list: "parts"},
+    "part": {
+        str: "text",
+        bool: "thought",
+        dict: "function_call function_response executable_code code_execution_result inline_data file_data",
+    },
+    "function_call": {str: "id name", dict: "args"},
+    "function_response": {str: "id name", dict: "response"},
+}
+_TYPES: Final = {
+    shape: {name: wanted for wanted, names in fields.items() for name in names.split()}
+    for shape, fields in _SHAPES.items()
+}
 
 
 # --- What an event says -----------------------------------------------------------------------------------------------

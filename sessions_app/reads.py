@@ -5,7 +5,6 @@ source was not adopted (read-only), events have no seq and are ordered by timest
 """
 
 import base64
-import binascii
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -23,6 +22,7 @@ from .events import Description, describe, edit_of, removed_by
 from .keys import SessionKey
 from .models import App, Event, Session, User
 from .state import ABSENT, UNKNOWN, Change, Scoped, State, scope_of
+from .values import check_name
 
 PAGE: Final = 50  # rows of a table
 EVENTS: Final = 100  # events of a timeline page
@@ -148,7 +148,7 @@ def users(source: str, app_name: str, after: str | None = None) -> Page[UserRow]
     with sources.using(source):
         found = Session.objects.using(source).filter(app_name=app_name)
         if after:
-            found = found.filter(user_id__gt=_cursor(after, 1)[0])
+            found = found.filter(user_id__gt=_cursor(after, str)[0])
         names = list(found.order_by("user_id").values_list("user_id", flat=True).distinct()[: PAGE + 1])
         rows = [
             UserRow(name, _count(mine := found.filter(user_id=name)), mine.aggregate(t=Max("update_time"))["t"])
@@ -179,7 +179,7 @@ def sessions(
         if user_id is not None:
             found = found.filter(user_id=user_id)
         if before:
-            moment, user, name = _cursor(before, 3)
+            moment, user, name = _cursor(before, float, str, str)
             same = Q(update_time=moment)
             found = found.filter(
                 Q(update_time__lt=moment) | same & Q(user_id__lt=user) | same & Q(user_id=user, id__lt=name),
@@ -187,7 +187,7 @@ def sessions(
             )
         found = found.order_by("-update_time", "-user_id", "-id").annotate(
             title=_TITLE,
-            event_count=RawSQL(_COUNT_EVENTS, [ROW_COUNT_LIMIT + 1], IntegerField()),
+            event_count=RawSQL(_count_events(source), [ROW_COUNT_LIMIT + 1], IntegerField()),
             error_count=RawSQL(_count_errors(source), [], IntegerField()),
         )
         rows = [
@@ -250,7 +250,7 @@ def stats(key: SessionKey) -> Stats:
                 key[1:],
             )
             count, invocations, tokens, *kinds = cursor.fetchone()
-    numbers = {name: int(number or 0) for name, number in zip(_FILTERS, kinds, strict=True)}
+    numbers = {name: min(number or 0, COUNT_LIMIT) for name, number in zip(_FILTERS, kinds, strict=True)}
     return Stats(min(count, COUNT_LIMIT), invocations, int(tokens or 0), numbers, more=count > COUNT_LIMIT)
 
 
@@ -271,7 +271,7 @@ def events(key: SessionKey, *, before: str | None = None, kind: str = "", author
                 raise Invalid(_("There is no filter “%(name)s”.") % {"name": kind})
             found = found.filter(RawSQL(_FILTERS[kind][db.vendor], [], BooleanField()))
         if author:
-            found = found.annotate(by=KeyTextTransform("author", _Valid("event_data"))).filter(by=author)
+            found = found.filter(RawSQL(_BY_AUTHOR[db.vendor], [author], BooleanField()))
         rows = [_view(key, row) for row in _ordered(found, key.source)[: EVENTS + 1]]
         page = rows[:EVENTS][::-1]
         _add_changes(key, page)
@@ -302,7 +302,7 @@ def edits(before: str | None = None, limit: int = PAGE) -> tuple[Page[EventView]
     """Every edit in every session of every source, the newest first; and what is wrong with sources left out."""
     found: list[EventView] = []
     problems: list[str] = []
-    moment, name, alias = _cursor(before, 3) if before else (None, "", "")
+    moment, name, alias = _cursor(before, float, str, str) if before else (None, "", "")
     for source in sources.listed():
         try:
             with sources.using(source.alias) as db:
@@ -411,31 +411,35 @@ def _add_changes(key: SessionKey, page: Sequence[EventView]) -> None:
     from other sessions meanwhile, so its previous value is shown only where the edit itself recorded it.
     """
     wanted = {k for view in page for k in view.description.delta if scope_of(k)[0] == "session"}
-    known = _values_before(key, page[0].cursor, wanted) if wanted else {}
+    before = _values_before(key, page, wanted) if wanted else {}
     for view in page:
+        known = before.get(view.id, {})
         recorded = _object(view.description.edit.get("replaced"))
         removed = set(view.description.removed)
         for name, value in view.description.delta.items():
-            old = known.get(name, UNKNOWN)
-            if view.description.edit:
-                old = recorded.get(name, ABSENT)
-            new = ABSENT if name in removed else value
-            view.changes.append(Change(name, old, new))
-            if scope_of(name)[0] == "session":
-                known[name] = new
+            old = recorded.get(name, ABSENT) if view.description.edit else known.get(name, UNKNOWN)
+            view.changes.append(Change(name, old, ABSENT if name in removed else value))
 
 
-def _values_before(key: SessionKey, cursor: str, names: set[str]) -> State:
-    """The values of session keys just before an event; names that cannot be known are left out."""
-    found: State = {}
-    rows = list(_state_rows(key, before=cursor))
-    for row in rows:
+def _values_before(key: SessionKey, page: Sequence[EventView], names: set[str]) -> dict[str, State]:
+    """By event id, the values of session keys just before it; names that cannot be known are left out.
+
+    Looks at the events between, too, which a filter may hide.
+    """
+    rows = list(_state_rows(key, before=page[-1].cursor, limit=RECENT + len(page)))
+    known: State = {}
+    if len(rows) < RECENT + len(page) and (initial := session(key).initial_state) is not None:
+        known = {name: initial.get(name, ABSENT) for name in names}
+    shown = {view.id for view in page}
+    found: dict[str, State] = {}
+    for row in reversed(rows):
+        if row["id"] in shown:
+            found[row["id"]] = dict(known)
         delta = _object(row["delta"])
-        for name in names & delta.keys() - found.keys():
-            gone = delta[name] is None and name in (row["removed"] or [])
-            found[name] = ABSENT if gone else delta[name]
-    if len(rows) < RECENT and (initial := session(key).initial_state) is not None:
-        found |= {name: initial.get(name, ABSENT) for name in names - found.keys()}
+        removed = row["removed"] if isinstance(row["removed"], list) else []
+        for name in names & delta.keys():
+            known[name] = ABSENT if delta[name] is None and name in removed else delta[name]
+    found[page[-1].id] = known
     return found
 
 
@@ -465,7 +469,6 @@ _TITLE: Final = KeyTextTransform("displayName", KeyTransform("__session_metadata
 
 _OF_SESSION: Final = """events.app_name = sessions.app_name AND events.user_id = sessions.user_id
     AND events.session_id = sessions.id"""
-_COUNT_EVENTS: Final = f"SELECT count(*) FROM (SELECT 1 FROM events WHERE {_OF_SESSION} LIMIT %s) AS counted"
 
 
 def _if_json(condition: str) -> str:
@@ -509,10 +512,21 @@ _FILTERS: Final[dict[str, dict[str, str]]] = {
 }
 FILTERS: Final = tuple(_FILTERS)
 
+_BY_AUTHOR: Final = {
+    "postgresql": "event_data ->> 'author' = %s",
+    "sqlite": _if_json("json_extract(event_data, '$.author') = %s"),
+}
 _TOKENS: Final = {
-    "postgresql": "(event_data #>> '{usage_metadata,total_token_count}')::numeric",
+    "postgresql": """CASE jsonb_typeof(event_data #> '{usage_metadata,total_token_count}') WHEN 'number'
+        THEN (event_data #>> '{usage_metadata,total_token_count}')::numeric END""",
     "sqlite": _if_json("json_extract(event_data, '$.usage_metadata.total_token_count')"),
 }
+
+
+def _count_events(source: str) -> str:
+    # In an order, although any would do: only so does PostgreSQL read the index and not the whole table.
+    return f"""SELECT count(*) FROM (SELECT 1 FROM events WHERE {_OF_SESSION}
+        ORDER BY {_newest_first(source)} LIMIT %s) AS counted"""
 
 
 def _count_errors(source: str) -> str:
@@ -553,9 +567,9 @@ def _after(source: str, cursor: str) -> Q:
 
 def _beside(source: str, cursor: str, side: str) -> Q:
     if sources.is_adopted(source):
-        (seq,) = _cursor(cursor, 1)
+        (seq,) = _cursor(cursor, int)
         return Q(**{f"seq__{side}": seq})
-    moment, name = _cursor(cursor, 2)
+    moment, name = _cursor(cursor, float, str)
     return Q(**{f"timestamp__{side}": moment}) | Q(timestamp=moment, **{f"id__{side}": name})
 
 
@@ -603,11 +617,16 @@ def _token(*values: Any) -> str:
     return base64.urlsafe_b64encode(json.dumps(values).encode()).decode().rstrip("=")
 
 
-def _cursor(token: str, length: int) -> list[Any]:
+def _cursor(token: str, *types: type) -> list[Any]:
     try:
         values = json.loads(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
-    except (binascii.Error, ValueError) as error:
+        if not isinstance(values, list) or [type(value) for value in values] != list(types):
+            raise ValueError
+        for value in values:
+            if isinstance(value, str):
+                check_name(value, "", len(token))
+            elif not 0 <= value < (2**63 if isinstance(value, int) else 2**33):
+                raise ValueError
+    except (ValueError, RecursionError, Invalid) as error:
         raise Invalid(_("This link's place in the list is not valid.")) from error
-    if not isinstance(values, list) or len(values) != length:
-        raise Invalid(_("This link's place in the list is not valid."))
     return values

@@ -184,7 +184,7 @@ def _signs() -> list[tuple[str, str]]:
         ("readonly database", _("the file may not be written; adkweb shows it with --read-only.")),
         ("unable to open", _("the file cannot be opened: is it readable, and its folder writable?")),
         ("not a database", _("this file is not a SQLite database.")),
-        ("malformed", _("the file is damaged or half-written. SQLite's “.recover” may save what is in it.")),
+        ("image is malformed", _("the file is damaged or half-written. SQLite's “.recover” may save what is in it.")),
         ("disk i/o", _("the disk does not answer; nothing was written.")),
         ("disk is full", _("the disk is full; nothing was written.")),
         ("password authentication", _("the server refuses this user and password.")),

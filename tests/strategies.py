@@ -77,18 +77,64 @@ def nested(levels: int) -> Any:
 # --- Events -----------------------------------------------------------------------------------------------------------
 
 # Every name that adkweb looks at, with any JSON under it: what another program or version may have stored.
-EVENT_FIELDS = (
-    "id invocation_id author timestamp branch content actions partial turn_complete interrupted error_code error_message "
-    "custom_metadata usage_metadata long_running_tool_ids input_transcription output_transcription output node_info"
-).split()
-ACTION_FIELDS = (
-    "state_delta artifact_delta transfer_to_agent escalate requested_auth_configs requested_tool_confirmations compaction "
-    "end_of_agent agent_state rewind_before_invocation_id"
-).split()
-PART_FIELDS = (
-    "text thought function_call function_response executable_code code_execution_result inline_data file_data"
-).split()
-INNER_FIELDS = "id name args response parts error code language outcome output mime_type display_name file_uri".split()
+EVENT_FIELDS = [
+    "id",
+    "invocation_id",
+    "author",
+    "timestamp",
+    "branch",
+    "content",
+    "actions",
+    "partial",
+    "turn_complete",
+    "interrupted",
+    "error_code",
+    "error_message",
+    "custom_metadata",
+    "usage_metadata",
+    "long_running_tool_ids",
+    "input_transcription",
+    "output_transcription",
+    "output",
+    "node_info",
+]
+ACTION_FIELDS = [
+    "state_delta",
+    "artifact_delta",
+    "transfer_to_agent",
+    "escalate",
+    "requested_auth_configs",
+    "compaction",
+    "end_of_agent",
+    "requested_tool_confirmations",
+    "agent_state",
+    "rewind_before_invocation_id",
+]
+PART_FIELDS = [
+    "text",
+    "thought",
+    "function_call",
+    "function_response",
+    "executable_code",
+    "code_execution_result",
+    "inline_data",
+    "file_data",
+]
+INNER_FIELDS = [
+    "id",
+    "name",
+    "args",
+    "response",
+    "parts",
+    "error",
+    "code",
+    "language",
+    "outcome",
+    "output",
+    "mime_type",
+    "display_name",
+    "file_uri",
+]
 
 
 def _some(names: list[str], values: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
@@ -103,7 +149,8 @@ hostile_events: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
         **dict.fromkeys(EVENT_FIELDS, json_values),
         "content": json_values | st.fixed_dictionaries({"parts": _parts | json_values}),
         "actions": json_values | _some(ACTION_FIELDS, json_values | states),
-        "custom_metadata": json_values | st.fixed_dictionaries({"adkweb": json_values | _some(["removed"], json_values)}),
+        "custom_metadata": json_values
+        | st.fixed_dictionaries({"adkweb": json_values | _some(["removed"], json_values)}),
         "usage_metadata": json_values | st.fixed_dictionaries({"total_token_count": json_values}),
     },
 )

@@ -62,9 +62,9 @@ def _edit(request: HttpRequest, target: Target) -> HttpResponse:
         rows = [state_form.new_row(key, target.state) for key in request.GET.getlist("key")]
         return _form(request, target, rows)
     rows = state_form.posted_rows(request.POST)
-    action = request.POST.get("action", "")
-    if action == "add" or "drop" in request.POST:
-        return _form(request, target, *_with_new_row(rows, target, request.POST.get("new-key", "") if action else ""))
+    new_key = request.POST.get("new-key", "")
+    if new_key or request.POST.get("action") == "add" or "drop" in request.POST:
+        return _form(request, target, *_with_new_row(rows, target, new_key))
     return _submit(request, target, rows)
 
 
@@ -122,6 +122,7 @@ def _form(
         "reason": request.POST.get("reason", ""),
         "key": target.key,
         "conflict": any(row.conflict for row in rows),
+        "changed": bool(request.POST.get("reason")) or any(row.changed for row in rows),
         "other_keys": sorted(target.state.keys() - {row.key for row in rows}),
     }
     return page(request, template, context, status)

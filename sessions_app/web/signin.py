@@ -1,6 +1,5 @@
 """Signing in and out, and the rule for other machines."""
 
-import ipaddress
 from collections.abc import Callable
 
 from django.contrib.auth import login, logout
@@ -53,21 +52,13 @@ class LoopbackUntilAdmin:
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         """The page, or the refusal."""
-        if not is_loopback(request.META.get("REMOTE_ADDR", "")) and not access.admin_exists():
+        if not access.is_loopback(request.META.get("REMOTE_ADDR", "")) and not access.admin_exists():
             return answer(
                 request,
                 _("Until an admin account exists, adkweb answers only on its own machine: adkweb createsuperuser"),
                 403,
             )
         return self.get_response(request)
-
-
-def is_loopback(host: str) -> bool:
-    """Whether an address or name can only be this machine."""
-    try:
-        return host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
 
 
 def _next_page(request: HttpRequest) -> str:

@@ -38,6 +38,11 @@ class FormRow:
         """What the difference is shown against."""
         return dumps(loads(self.seen), indent=2) if self.seen else ""
 
+    @property
+    def changed(self) -> bool:
+        """Whether it holds something that a person typed or chose."""
+        return self.operation != "set" or self.text != self.seen_pretty
+
     def entry(self) -> Entry:
         """The edit that this row asks for; raises Invalid."""
         seen = loads(self.seen) if self.seen else ABSENT

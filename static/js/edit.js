@@ -12,7 +12,7 @@
   function showDetail(shown) {
     detail.hidden = !shown;
     state.hidden = shown;
-    if (shown) document.body.dataset.tab = "state";
+    if (shown) document.querySelector("[role=tab][data-tab-target=state]")?.click();
     else select(null);
   }
 
@@ -35,12 +35,14 @@
     } else if (detail && !detail.hidden && target.id === "edit") showDetail(false);
   });
   document.addEventListener("htmx:load", showOperations);
-  document.addEventListener("htmx:afterSettle", () => {
-    const slot = document.querySelector("#edit");
-    if (!slot || slot.contains(document.activeElement)) return;
-    const choice = slot.querySelector(".conflict input");
-    const editor = [...slot.querySelectorAll("json-editor:not([hidden]) .cm-content")].at(-1);
-    (choice ?? editor ?? slot.querySelector("[name=new-key]"))?.focus();
+  document.addEventListener("htmx:afterSettle", (event) => {
+    const form = event.target.closest(".editbox");
+    const focused = document.activeElement;
+    // htmx gives the focus back to the field for another key; it belongs into the value of the key that was added.
+    if (!form || (form.contains(focused) && focused.name !== "new-key")) return;
+    const choice = form.querySelector(".conflict input");
+    const editor = [...form.querySelectorAll("json-editor:not([hidden]) .cm-content")].at(-1);
+    (choice ?? editor ?? form.querySelector("[name=new-key]"))?.focus();
   });
   document.addEventListener("change", (event) => {
     if (event.target.matches("[data-operation]")) showOperation(event.target);

@@ -3,8 +3,8 @@
 //
 // Inside the form, optional: [data-guard-restored][hidden] is shown when something was brought back, [data-guard-discard]
 // throws it away, [data-guard-skip] on a field keeps it out of the storage. Passwords, files and hidden fields never go in.
-// A refused form is known by an error in it (.formerror, .errorlist, .error or aria-invalid=true). A page that says that
-// something broke has <body data-error-page>.
+// A refused form is known by an error in it (.formerror, .errorlist, .error or aria-invalid=true); one that comes back with
+// what was typed for another reason says data-guard-changed. A page that says that something broke has <body data-error-page>.
 (() => {
   const PREFIX = "guard:";
   const SKIPPED = new Set(["hidden", "password", "file", "submit", "button", "reset", "image", "fieldset", "output"]);
@@ -50,7 +50,8 @@
   }
 
   const refused = (form) => form.querySelector(REFUSED) !== null;
-  const changed = (form) => refused(form) || fields(form).some(([, field]) => differs(field));
+  const changed = (form) =>
+    refused(form) || "guardChanged" in form.dataset || fields(form).some(([, field]) => differs(field));
 
   function load(key) {
     try {
@@ -79,7 +80,10 @@
     begun.add(form);
     const key = storageKey(form);
     const draft = load(key);
-    if (!draft) return;
+    if (!draft) {
+      save(form);
+      return;
+    }
     if (draft.sent && !refused(form)) {
       store(key, null);
       return;
@@ -135,10 +139,13 @@
     sent.add(form);
   });
 
-  document.addEventListener("htmx:afterRequest", (event) => {
-    const form = event.detail.elt?.closest?.("form[data-guard]");
-    const { verb } = event.detail.requestConfig ?? {};
-    if (form && event.detail.successful && verb !== "get") store(storageKey(form), null);
+  // Accepted; or the form comes back with a field more or less, and then begins anew with what it holds.
+  document.addEventListener("htmx:beforeOnLoad", (event) => {
+    const { elt, xhr, requestConfig } = event.detail;
+    const form = elt.closest("form[data-guard]");
+    if (!form || xhr.status >= 400 || requestConfig.verb === "get") return;
+    store(storageKey(form), null);
+    if (xhr.getResponseHeader("HX-Redirect")) sent.add(form);
   });
 
   document.addEventListener("htmx:load", beginAll);

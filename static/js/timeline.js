@@ -109,7 +109,7 @@
       body.dataset.tab = name;
       window.scrollTo({ top: scrolled[name] ?? 0, behavior: "instant" });
     }
-    for (const tab of document.querySelectorAll("[data-tab-target]")) {
+    for (const tab of document.querySelectorAll("[role=tab][data-tab-target]")) {
       const chosen = tab.dataset.tabTarget === name;
       tab.setAttribute("aria-selected", String(chosen));
       tab.tabIndex = chosen ? 0 : -1;
@@ -122,9 +122,9 @@
   });
 
   document.addEventListener("keydown", (event) => {
-    const tab = event.target.closest?.("[data-tab-target]");
+    const tab = event.target.closest?.("[role=tab][data-tab-target]");
     if (!tab || !["ArrowLeft", "ArrowRight"].includes(event.key)) return;
-    const tabs = [...tab.parentElement.querySelectorAll("[data-tab-target]")];
+    const tabs = [...tab.parentElement.querySelectorAll("[role=tab]")];
     const step = (event.key === "ArrowRight") === (document.dir !== "rtl") ? 1 : -1;
     const next = tabs[(tabs.indexOf(tab) + step + tabs.length) % tabs.length];
     showTab(next.dataset.tabTarget);

@@ -63,7 +63,9 @@ def test_20_sessions_created_at_once_with_app_and_user_state_lose_none(source: s
 def test_a_session_created_by_many_at_once_is_created_once(source: str) -> None:
     results = in_threads(
         [
-            partial(writes.create_session, source, "app", "user", actor=ALICE, session_id="s", state={"app:by": n, "by": n})
+            partial(
+                writes.create_session, source, "app", "user", actor=ALICE, session_id="s", state={"app:by": n, "by": n}
+            )
             for n in range(12)
         ]
     )
@@ -82,7 +84,9 @@ def test_16_writers_of_all_scopes_in_shared_sessions_finish_and_every_event_stan
         done = []
         for step in range(20):
             key = rng.choice(keys) if step % 4 else keys[0]
-            names = rng.sample(["n", "user:n", "app:n", f"app:{number}", f"user:{number}", f"k{number}"], rng.randint(1, 5))
+            names = rng.sample(
+                ["n", "user:n", "app:n", f"app:{number}", f"user:{number}", f"k{number}"], rng.randint(1, 5)
+            )
             delta: State = {name: [number, step] for name in names}
             removed = tuple(name for name in names if name != "n" and rng.random() < 0.2)
             expected = {f"app:never{number}": ABSENT, "user:never": ABSENT} if step % 5 == 0 else None
@@ -122,7 +126,9 @@ def test_writers_of_one_session_see_places_and_revisions_that_only_grow(source: 
             assert before.revision is not None
             assert after.revision is not None
             assert before.revision < after.revision
-    by_place = sorted((done for mine in results if isinstance(mine, list) for done in mine), key=lambda done: done.seq or 0)
+    by_place = sorted(
+        (done for mine in results if isinstance(mine, list) for done in mine), key=lambda done: done.seq or 0
+    )
     revisions = [done.revision for done in by_place]
     assert revisions == sorted(set(revisions), key=float)  # type: ignore[arg-type]
     assert [event["id"] for _seq, event in events_of(key)] == [done.event["id"] for done in by_place]
@@ -131,7 +137,9 @@ def test_writers_of_one_session_see_places_and_revisions_that_only_grow(source: 
 
 @pytest.mark.parametrize("name", ["k", "user:k", "app:k"])
 @pytest.mark.parametrize("seen", [ABSENT, None, {"n": 1}], ids=repr)
-def test_of_many_who_edit_a_key_with_the_same_value_in_sight_exactly_one_wins(source: str, name: str, seen: Any) -> None:
+def test_of_many_who_edit_a_key_with_the_same_value_in_sight_exactly_one_wins(
+    source: str, name: str, seen: Any
+) -> None:
     key = writes.create_session(source, "app", "user", actor=ALICE, state={} if seen is ABSENT else {name: seen})
     results = in_threads(
         [partial(edit_state, key, [Entry(name, n, seen)], actor=Actor(f"person{n}")) for n in range(8)]

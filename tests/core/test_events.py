@@ -10,6 +10,7 @@ from django.conf import settings
 from google.adk.events import Event as AdkEvent
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from sessions_app.errors import Invalid
 from sessions_app.events import (
@@ -65,6 +66,13 @@ def test_any_json_is_an_event_or_invalid_and_nothing_else(event: dict[str, Any])
     except Invalid:
         return
     assert check_event(stored) == stored
+    faults: list[Any] = []
+    try:
+        AdkEvent.model_validate(stored)
+    except ValidationError as error:
+        faults = error.errors()
+    # What Google's part of the shape forbids changes with its versions; the fields themselves are checked.
+    assert all(len(fault["loc"]) > 1 for fault in faults)
 
 
 def test_an_event_gets_the_id_and_time_that_it_lacks() -> None:
@@ -128,7 +136,25 @@ def test_every_action_that_adk_has_is_accepted_and_no_other() -> None:
         ({"content": {"parts": ["hello"]}}, "content.parts: must be a list of objects"),
         ({"content": {"parts": [{"text": "a"}, {"text": 1}]}}, "content.parts[1].text: must be a text"),
         ({"content": {"parts": [{"text": "a\ud800"}]}}, "content.parts[0].text: half of a surrogate pair"),
+        ({"content": {"role": 1}}, "content.role: must be a text"),
+        ({"content": {"parts": [{"thought": "yes"}]}}, "content.parts[0].thought: must be true or false"),
+        ({"content": {"parts": [{"function_call": "f()"}]}}, "content.parts[0].function_call: must be an object"),
+        (
+            {"content": {"parts": [{"function_call": {"args": []}}]}},
+            "content.parts[0].function_call.args: must be an object",
+        ),
+        (
+            {"content": {"parts": [{"function_response": {"id": 1}}]}},
+            "content.parts[0].function_response.id: must be a text",
+        ),
         ({"custom_metadata": "x"}, "custom_metadata: must be an object"),
+        ({"branch": 1}, "branch: must be a text"),
+        ({"turn_complete": "yes"}, "turn_complete: must be true or false"),
+        ({"usage_metadata": []}, "usage_metadata: must be an object"),
+        ({"long_running_tool_ids": "c1"}, "long_running_tool_ids: must be a list"),
+        ({"long_running_tool_ids": [1]}, "long_running_tool_ids: must be a list of texts"),
+        ({"actions": {"escalate": 1}}, "actions.escalate: must be true or false"),
+        ({"actions": {"agent_state": []}}, "actions.agent_state: must be an object"),
         ({1: 2}, "a key must be a text, not int"),
     ],
 )

@@ -45,7 +45,9 @@ def append(key: SessionKey, event: Mapping[str, Any], **options: Any) -> writes.
 
 
 def test_an_append_changes_every_scope_that_its_delta_names(source: str, actor: Actor) -> None:
-    key = writes.create_session(source, "app", "user", actor=actor, state={"a": 1, "user:b": 2, "app:c": 3, "temp:d": 4})
+    key = writes.create_session(
+        source, "app", "user", actor=actor, state={"a": 1, "user:b": 2, "app:c": 3, "temp:d": 4}
+    )
     delta = {"a": 10, "user:b": None, "app:c": [1], "temp:d": 5}
     writes.append_event(key, {"author": "x", "actions": {"state_delta": delta}}, actor=actor)
     assert reads.session(key).state.merged() == {"a": 10, "user:b": None, "app:c": [1]}
@@ -118,7 +120,9 @@ def test_whatever_is_appended_reads_back_equal_and_state_is_its_fold(
 
 
 @given(st.lists(floats, min_size=1, max_size=20))
-@example([1e23, 5e-324, 1.7976931348623157e308, -1.7976931348623157e308, 1e16, 1e15, 0.1 + 0.2, 2.2250738585072014e-308])
+@example(
+    [1e23, 5e-324, 1.7976931348623157e308, -1.7976931348623157e308, 1e16, 1e15, 0.1 + 0.2, 2.2250738585072014e-308]
+)
 def test_every_float_reads_back_as_the_same_number(source: str, numbers: list[float]) -> None:
     key = writes.create_session(source, "floats", "user", actor=ALICE, state={"initial": numbers})
     for _ in range(2):  # read, merged and written again
@@ -337,9 +341,9 @@ def test_expectations_of_a_user_and_an_app_without_rows_can_be_met(key: SessionK
 # --- Revisions --------------------------------------------------------------------------------------------------------
 
 
-@given(st.lists(st.floats(0, 2**33 - 1) | st.sampled_from([0.0, 1e9, 1e9 + 1e-6, 2.0**33 - 1]), min_size=1, max_size=6))
+@given(st.lists(st.floats(0, 2**32 - 1) | st.sampled_from([0.0, 1e9, 1e9 + 1e-6, 2.0**32 - 1]), min_size=1, max_size=6))
 @example([2e9, 2e9, 2e9, 1.0, 2e9, 2e9 + 1e-7])
-@example([2.0**33 - 1] * 4)
+@example([2.0**32 - 1] * 4)
 def test_every_append_advances_the_revision_whatever_its_timestamp(source: str, timestamps: list[float]) -> None:
     key = writes.create_session(source, "app", "times", actor=ALICE)
     revision = reads.session(key).revision
@@ -489,7 +493,11 @@ def test_a_key_may_be_empty_or_very_long(key: SessionKey, name: str) -> None:
 def test_an_event_of_five_megabytes_is_stored_and_read(key: SessionKey) -> None:
     text = "0123456789 שלום 👩‍👩‍👧‍👦\n" * 130_000
     assert len(text.encode()) > 5_000_000
-    event = {"id": "big", "content": {"parts": [{"text": text}]}, "actions": {"state_delta": {"a": text, "app:c": text}}}
+    event = {
+        "id": "big",
+        "content": {"parts": [{"text": text}]},
+        "actions": {"state_delta": {"a": text, "app:c": text}},
+    }
     append(key, event)
     view = reads.event(key, "big")
     assert view.description.text == text
@@ -503,7 +511,10 @@ BAD_EVENTS: list[tuple[dict[str, Any], str]] = [
     ({"author": "\ud800"}, "author: half of a surrogate pair"),
     ({"x_unknown": [float("nan")]}, "x_unknown[0]: NaN"),
     ({"actions": {"adkweb": 1}}, "actions: ADK does not know"),
-    ({"actions": {"state_delta": {"good": 1, "user:bad": {"x": "\0"}}}}, "actions.state_delta.user:bad.x: the character"),
+    (
+        {"actions": {"state_delta": {"good": 1, "user:bad": {"x": "\0"}}}},
+        "actions.state_delta.user:bad.x: the character",
+    ),
     ({"actions": {"state_delta": {"good": 1, "temp:bad": float("inf")}}}, "actions.state_delta.temp:bad: NaN"),
     ({"actions": {"state_delta": {"a\0": 1}}}, "actions.state_delta: the character U+0000"),
     ({"actions": {"state_delta": {"app:a\udc00": 1}}}, "actions.state_delta: half of a surrogate"),

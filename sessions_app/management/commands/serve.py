@@ -16,7 +16,6 @@ from django.core.management.base import BaseCommand, CommandError
 
 from ... import access, sources
 from ...errors import SourceError
-from ...web.signin import is_loopback
 
 
 class Command(BaseCommand):
@@ -42,7 +41,7 @@ class Command(BaseCommand):
         if options["read_only"]:
             settings.READ_ONLY = True
         call_command("migrate", verbosity=0, interactive=False)
-        if not is_loopback(options["host"]):
+        if not access.is_loopback(options["host"]):
             _check_admin(options["host"])
             settings.ALLOWED_HOSTS = [*settings.ALLOWED_HOSTS, options["host"], *_own_names(options["host"])]
         listener = _listen(options["host"], options["port"])
@@ -76,10 +75,10 @@ class Command(BaseCommand):
     def _announce(self, host: str, port: int) -> None:
         name = f"[{host}]" if ":" in host else host
         address = f"http://{name}:{port}/"
-        if is_loopback(host):
+        if access.is_loopback(host):
             address += f"sign-in/?token={quote(access.sign_in_token())}"
         self.stdout.write(f"\nadkweb is ready. Open {address}")
-        self.stdout.write("The link signs you in once; Ctrl+C ends adkweb.\n" if is_loopback(host) else "")
+        self.stdout.write("The link signs you in once; Ctrl+C ends adkweb.\n" if access.is_loopback(host) else "")
         self.stdout.flush()
 
 

@@ -1,0 +1,176 @@
+"""A real adkweb, a real Chromium, and pages on which nothing may go wrong unnoticed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Dialog,
+    Page,
+    Playwright,
+    StorageState,
+    WebError,
+    expect,
+    sync_playwright,
+)
+
+from tests.servers import CHROMIUM_ARGS, chromium
+
+from .serving import Adkweb
+
+REPORT_VIOLATIONS = """document.addEventListener("securitypolicyviolation", (event) =>
+    console.error(`CSP: ${event.violatedDirective} ${event.blockedURI} ${event.sourceFile}:${event.lineNumber}`));"""
+expect.set_options(timeout=15_000)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """A failed test leaves a picture of each of its pages in test-results/."""
+    if config.getoption("--screenshot") == "off":
+        config.option.screenshot = "only-on-failure"
+
+
+# Playwright's event loop runs in the test's own thread as long as Playwright does, and no other asyncio code and no Django
+# database code could run there: so its fixtures end with this package, not with the session as pytest-playwright's do.
+
+
+@pytest.fixture(scope="package")
+def playwright() -> Iterator[Playwright]:
+    """Playwright, for the tests of this package."""
+    with sync_playwright() as running:
+        yield running
+
+
+@pytest.fixture(scope="package")
+def browser(playwright: Playwright) -> Iterator[Browser]:
+    """A Chromium without a window."""
+    started = playwright.chromium.launch(executable_path=chromium(), args=CHROMIUM_ARGS)
+    yield started
+    started.close()
+
+
+@pytest.fixture(scope="package")
+def browser_context_args() -> dict[str, Any]:
+    """What pytest-playwright gives to every context."""
+    return {"viewport": {"width": 1440, "height": 900}, "locale": "en-GB", "timezone_id": "Europe/Lisbon"}
+
+
+@pytest.fixture(scope="package")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Adkweb]:
+    """adkweb on the demo and on what seed.py writes; it logs no error."""
+    yield from serve(tmp_path_factory.mktemp("adkweb"), seeded=True)
+
+
+@pytest.fixture
+def own_server(tmp_path: Path) -> Iterator[Adkweb]:
+    """adkweb on a fresh copy of the demo, whose link nobody has opened yet."""
+    yield from serve(tmp_path, seeded=False)
+
+
+def serve(folder: Path, *, seeded: bool) -> Iterator[Adkweb]:
+    """A server for as long as a fixture lives."""
+    adkweb = Adkweb(folder)
+    if seeded:
+        adkweb.run("-m", "tests.browser.seed", str(folder))
+    with adkweb:
+        yield adkweb
+        assert "Traceback" not in adkweb.log, adkweb.log
+        assert "ERROR" not in adkweb.log, adkweb.log
+
+
+@pytest.fixture(scope="package")
+def signed_in(browser: Browser, server: Adkweb) -> StorageState:
+    """The cookies of somebody who opened the printed link."""
+    with browser.new_context() as context:
+        context.new_page().goto(server.link)
+        return context.storage_state()
+
+
+@dataclass
+class Watch:
+    """What went wrong on the pages of a test; statuses that a test provokes are named by it beforehand.
+
+    A dialog is a problem, but for the question before leaving where a test answers it by `stay`.
+    """
+
+    problems: list[str] = field(default_factory=list)
+    allowed: set[int] = field(default_factory=set)
+    stay: bool | None = None  # None: nobody should be asked
+    asked: int = 0
+
+    def allow(self, *statuses: int) -> None:
+        """The browser reports each answer with such a status as an error; here they are what is tested."""
+        self.allowed |= set(statuses)
+
+    def over(self, context: BrowserContext) -> None:
+        """Watches every page of a context."""
+        context.add_init_script(REPORT_VIOLATIONS)
+        context.on("console", self._console)
+        context.on("weberror", self._error)
+        context.on("dialog", self._dialog)
+
+    def _console(self, message: ConsoleMessage) -> None:
+        provoked = any(f"responded with a status of {status} " in message.text for status in self.allowed)
+        if message.type in ("error", "warning") and not provoked:
+            self.problems.append(f"{message.type}: {message.text} ({message.location.get('url')})")
+
+    def _dialog(self, dialog: Dialog) -> None:
+        if dialog.type == "beforeunload" and self.stay is not None:
+            self.asked += 1
+        else:
+            self.problems.append(f"dialog: {dialog.type} {dialog.message!r} on {dialog.page and dialog.page.url}")
+        if self.stay:
+            dialog.dismiss()
+        else:
+            dialog.accept()
+
+    def _error(self, error: WebError) -> None:
+        self.problems.append(f"page error: {error.error}")
+
+
+@pytest.fixture
+def watch() -> Watch:
+    """What may happen on this test's pages."""
+    return Watch()
+
+
+Visit = Callable[..., Page]
+
+
+@pytest.fixture
+def visitor(new_context: Callable[..., BrowserContext], watch: Watch) -> Iterator[Visit]:
+    """Makes a page in a context of its own; the test fails on any console error, page error or CSP violation in it."""
+    contexts: list[BrowserContext] = []
+
+    def make(server: Adkweb, **options: Any) -> Page:
+        context = new_context(**{"base_url": server.address, **options})
+        contexts.append(context)
+        watch.over(context)
+        return context.new_page()
+
+    yield make
+    for context in contexts:
+        context.cookies()  # an answer to this comes after every message before it
+    assert not watch.problems, "\n".join(watch.problems)
+
+
+@pytest.fixture
+def visit(visitor: Visit, server: Adkweb, signed_in: StorageState) -> Visit:
+    """Makes a page of a signed-in person, in a context of its own."""
+
+    def make(**options: Any) -> Page:
+        return visitor(server, **{"storage_state": signed_in, **options})
+
+    return make
+
+
+@pytest.fixture
+def page(visit: Visit) -> Page:
+    """A page of a signed-in person, 1440 px wide."""
+    return visit()

@@ -1,0 +1,119 @@
+"""Every page of adkweb: how a person gets there, and what they would do there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from playwright.sync_api import Page, expect
+
+from sessions_app.keys import SessionKey
+from sessions_app.web.paths import Segment
+
+from .seed import APP, LONG, USER
+
+SEOUL: Final = SessionKey("demo", "booking", "ana", "seoul-trip")
+
+
+def path(kind: str, *names: str, end: str = "") -> str:
+    """An address: `path("s", *key, end="edit/")`."""
+    return f"/{kind}/" + "".join(f"{Segment().to_url(name)}/" for name in names) + end
+
+
+def own(name: str) -> SessionKey:
+    """One of the sessions that seed.py made for a test alone."""
+    return SessionKey("demo", APP, USER, name)
+
+
+def open_form(page: Page, key: SessionKey, *names: str) -> None:
+    """The form that edits state, on a page of its own, with some keys in it."""
+    page.goto(path("s", *key, end="edit/?" + "&".join(f"key={name}" for name in names)))
+
+
+def type_json(page: Page, text: str, number: int = 0) -> None:
+    """Replaces what stands in a JSON editor, as a person types."""
+    page.locator("json-editor .cm-content").nth(number).click()
+    page.keyboard.press("ControlOrMeta+a")
+    page.keyboard.type(text)
+
+
+def goto(address: str) -> Callable[[Page], None]:
+    """A page that has an address."""
+
+    def go(page: Page) -> None:
+        page.goto(address)
+
+    return go
+
+
+def _detail(page: Page) -> None:
+    page.goto(path("s", *SEOUL))
+    page.locator(".ev .line").last.click()
+    expect(page.locator("#detail .parts")).to_be_visible()
+
+
+def _form(page: Page) -> None:
+    page.goto(path("s", *SEOUL))
+    page.get_by_role("link", name="Edit user:tier").dispatch_event("click")
+    expect(page.locator("#edit .cm-content")).to_be_visible()
+    type_json(page, '{"name": "platinum"}')
+
+
+def _menu(page: Page) -> None:
+    page.goto("/")
+    page.locator("details.menu > summary").click()
+
+
+def _keys(page: Page) -> None:
+    page.goto("/")
+    page.keyboard.press("?")
+    expect(page.locator("dialog#keys")).to_be_visible()
+
+
+def _conflict(page: Page) -> None:
+    key = own("conflict-of-forms")
+    open_form(page, key, "count")
+    other = page.context.new_page()
+    open_form(other, key, "count")
+    now = other.locator("textarea").input_value()
+    type_json(other, str(int(now) + 1))
+    other.get_by_role("button", name="Apply").click()
+    expect(other.get_by_text("Saved as event")).to_be_visible()
+    other.close()
+    type_json(page, "77")
+    page.get_by_role("button", name="Apply").click()
+    expect(page.locator(".conflict")).to_be_visible()
+
+
+def _refused_session(page: Page) -> None:
+    page.goto("/sessions/new/?source=demo&app_name=booking&user_id=ana&session_id=seoul-trip")
+    page.get_by_role("button", name="Create").click()
+    expect(page.locator("#session_id-error")).to_be_visible()
+
+
+EVENT: Final = path("s", *SEOUL)
+PLACES: Final[dict[str, Callable[[Page], None]]] = {
+    "home": goto("/"),
+    "home, menu open": _menu,
+    "home, keys shown": _keys,
+    "app": goto(path("a", "demo", "booking")),
+    "users": goto(path("a", "demo", "booking", end="users/")),
+    "user": goto(path("u", "demo", "booking", "omar@example.com")),
+    "sessions": goto(path("a", "demo", "booking", end="sessions/")),
+    "sessions of a user": goto(path("u", "demo", "booking", "ana", end="sessions/")),
+    "session": goto(path("s", *SEOUL)),
+    "session in Arabic": goto(path("s", "demo", "support", "omar@example.com", "refund")),
+    "session without events": goto(path("s", "demo", "support", "ana", "draft")),
+    "session, no such events": goto(path("s", *LONG, end="?kind=errors")),
+    "session, event open": _detail,
+    "session, edit form open": _form,
+    "edit form": lambda page: open_form(page, SEOUL, "booking", "user:tier", "new-one"),
+    "conflict": _conflict,
+    "edits": goto("/edits/"),
+    "new session": goto("/sessions/new/"),
+    "new session, refused": _refused_session,
+    "add event": goto(path("s", *SEOUL, end="add/")),
+    "delete": goto(path("s", *SEOUL, end="delete/")),
+    "error 404": goto("/no/such/page/"),
+}
+STATUSES: Final = {"conflict": 409, "new session, refused": 409, "error 404": 404}

@@ -1,0 +1,114 @@
+"""What the browser's tests find in the databases, written before the server starts: `python -m tests.browser.seed FOLDER`.
+
+Names for tests: each test that writes has a session of its own, by SESSIONS; LONG pages; HOSTILE is full of attacks.
+"""
+
+from __future__ import annotations
+
+import base64
+import shutil
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+from sessions_app.keys import SessionKey
+
+APP: Final = "booking"
+USER: Final = "bea"
+SESSIONS: Final = (
+    "keys",
+    "plain",
+    "refused",
+    "draft",
+    "delete-me",
+    "add-event",
+    "conflict-of-forms",
+    "enter-applies",
+    "several-keys",
+)
+STATE: Final = {"step": "choose", "count": 3, "note": None, "options": {"seat": "aisle", "meals": ["vegan", "none"]}}
+LONG: Final = SessionKey("demo", APP, USER, "long")
+LONG_EVENTS: Final = 250
+
+# --- Attacks: each would set window.injected or open a dialog where it is not escaped ---------------------------------
+
+ATTACK: Final = "window.injected=1;alert(1)"
+SCRIPT: Final = f"<script>{ATTACK}</script>"
+IMAGE: Final = f"<img src=x onerror={ATTACK}>"
+BREAKOUT: Final = f"\"'></textarea></title><svg onload={ATTACK}>"
+LINK: Final = f"javascript:{ATTACK}"
+TEMPLATE: Final = "{{ 7|add:7 }}{% debug %}${7*7}"
+REVERSED: Final = "txt\u202egpj.exe\u202c \u2066isolated\u2069"
+EMOJI: Final = "👩🏽\u200d🚀🇰🇷❤️\u200d🔥 Ζ̡̳̊̂a͜l̃g̀o 제주 مرحبا"
+TEXTS: Final = (SCRIPT, IMAGE, BREAKOUT, LINK, TEMPLATE, REVERSED, EMOJI)
+HOSTILE_FILE: Final = "<img src=x onerror=injected=1>.db"
+HOSTILE: Final = SessionKey(HOSTILE_FILE.removesuffix(".db"), SCRIPT, IMAGE, BREAKOUT)
+SVG: Final = f'<svg xmlns="http://www.w3.org/2000/svg" onload="{ATTACK}"><script>{ATTACK}</script></svg>'
+BIG: Final = 5_000_000
+
+
+def main(folder: Path) -> None:
+    """Fills demo.db and the hostile database in a folder."""
+    import django
+
+    django.setup()
+    from sessions_app import sources, writes
+    from sessions_app.access import Actor
+
+    shutil.copy(Path(__file__).resolve().parents[2] / "examples" / "demo.db", folder / "demo.db")
+    (folder / HOSTILE_FILE).touch()
+    for file in ("demo.db", HOSTILE_FILE):
+        (source,) = sources.add(str(folder / file))
+        sources.open_source(source)
+    who = Actor("seed")
+
+    def append(key: SessionKey, **event: Any) -> None:
+        writes.append_event(key, {"author": "booking", "invocation_id": "e-1", **event}, actor=who)
+
+    for name in SESSIONS:
+        key = writes.create_session("demo", APP, USER, session_id=name, state=STATE, actor=who)
+        append(key, author="user", content=_content("user", {"text": f"Hello from {name}"}))
+        append(key, content=_content("model", {"text": "Where to?"}), actions={"state_delta": {"count": 4}})
+    writes.create_session("demo", APP, USER, session_id=LONG.session_id, actor=who)
+    for number in range(LONG_EVENTS):
+        text = f"Message {number} " + "and so on " * (number % 12)
+        append(LONG, invocation_id=f"e-{number // 5}", content=_content("model", {"text": text}))
+    _hostile(writes.create_session(*HOSTILE[:3], session_id=HOSTILE.session_id, state=_state(), actor=who), append)
+
+
+def _content(role: str, *parts: dict[str, Any]) -> dict[str, Any]:
+    return {"role": role, "parts": list(parts)}
+
+
+def _state() -> dict[str, Any]:
+    state: dict[str, Any] = {f"{prefix}{text}": text for prefix in ("", "user:", "app:") for text in TEXTS}
+    nested: Any = IMAGE
+    for text in (*TEXTS, *TEXTS):
+        nested = {text: nested}
+    return {**state, "nested": nested, "wide": "x" * 3000, "list": list(TEXTS)}
+
+
+def _hostile(key: SessionKey, append: Any) -> None:
+    append(key, actions={"state_delta": {"__session_metadata__": {"displayName": IMAGE}}})
+    for text in TEXTS:
+        append(key, author=text, invocation_id=text, content=_content("model", {"text": text}))
+        call = {"id": text, "name": text, "args": {text: text}}
+        append(key, author=text, content=_content("model", {"function_call": call}), long_running_tool_ids=[text])
+        response = {"id": text, "name": text, "response": {"error": text, text: [text]}}
+        append(key, author=text, content=_content("user", {"function_response": response}))
+        append(key, id=text, error_code=text, error_message=text, branch=text, model_version=text, finish_reason=text)
+        append(key, actions={"transfer_to_agent": text, "transfer_reason": text, "artifact_delta": {text: 1}})
+        append(key, custom_metadata={"adkweb": {"actor": text, "reason": text}}, actions={"state_delta": {text: [text]}})
+        code = {"executable_code": {"code": text, "language": text}}
+        append(key, content=_content("model", {"text": text, "thought": True}, code, {text: text}))
+        file = {"file_data": {"file_uri": text, "mime_type": text, "display_name": text}}
+        append(key, content=_content("model", file))
+    svg = base64.b64encode(SVG.encode()).decode()
+    for mime in ("image/svg+xml", "text/html", "image/png"):
+        blob = {"mime_type": mime, "data": svg, "display_name": f"{IMAGE}.svg"}
+        append(key, id=f"blob-{mime.partition('/')[2]}", content=_content("user", {"inline_data": blob}))
+    append(key, id="big", content=_content("user", {"text": SCRIPT + "y" * BIG}), output={SCRIPT: "z" * 100_000})
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,420 @@
+"""What a person does on each page: by keyboard, without scripts, on a narrow screen, in another language."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from .conftest import Visit, Watch
+from .places import PLACES, SEOUL, STATUSES, open_form, own, path, type_json
+from .seed import LONG, LONG_EVENTS, STATE
+
+SESSION = path("s", *SEOUL)
+WIDTHS = (390, 768, 1440)
+
+
+def row_of_focus(page: Page) -> Locator:
+    """The row that the keyboard is on."""
+    return page.locator("[data-row]:has(:focus)")
+
+
+# --- Keyboard ---------------------------------------------------------------------------------------------------------
+
+
+def test_keys_move_through_the_timeline_and_open_events_beside_it(page: Page) -> None:
+    page.goto(path("s", *own("keys")))
+    events = page.locator(".ev")
+    page.keyboard.press("j")
+    expect(events.nth(1).locator("a.line")).to_be_focused()  # a reader of a timeline is at its end
+    page.keyboard.press("k")
+    expect(events.nth(0).locator("a.line")).to_be_focused()
+    page.keyboard.press("k")
+    expect(events.nth(0).locator("a.line")).to_be_focused()
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    expect(page.locator("#detail")).to_contain_text("Where to?")
+    expect(page.locator("#state")).to_be_hidden()
+    expect(events.nth(1)).to_have_class(re.compile("selected"))
+    page.keyboard.press("k")
+    page.keyboard.press("Enter")
+    expect(page.locator("#detail")).to_contain_text("Hello from keys")
+    expect(page.locator(".ev.selected")).to_have_count(1)
+    page.keyboard.press("Escape")
+    expect(page.locator("#detail")).to_be_hidden()
+    expect(page.locator("#state")).to_be_visible()
+    expect(page.locator(".ev.selected")).to_have_count(0)
+    expect(events.nth(0).locator("a.line")).to_be_focused()
+    assert page.url.endswith("/keys/")
+
+
+def test_keys_lead_to_forms_and_back(page: Page) -> None:
+    page.goto(path("s", *own("keys")))
+    page.keyboard.press("?")
+    expect(page.locator("dialog#keys")).to_be_visible()
+    expect(page.locator("dialog#keys")).to_contain_text("next, previous")
+    page.keyboard.press("a")  # belongs to the page below
+    expect(page.locator("dialog#keys")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.locator("dialog#keys")).to_be_hidden()
+    page.keyboard.press("e")
+    expect(page.get_by_label("Key to edit or add")).to_be_focused()
+    page.keyboard.type("a?n")  # typed, not pressed
+    expect(page.get_by_label("Key to edit or add")).to_have_value("a?n")
+    page.keyboard.press("Escape")
+    expect(page.locator("form.editbox")).to_have_count(0)
+    page.keyboard.press("a")
+    expect(page).to_have_url(re.compile("/keys/add/$"))
+    page.get_by_label("Reason").focus()
+    page.keyboard.press("Escape")
+    expect(page).to_have_url(re.compile("/keys/$"))
+
+
+def test_keys_move_through_tables_and_make_a_session(page: Page) -> None:
+    page.goto("/")
+    page.keyboard.press("j")
+    expect(row_of_focus(page)).to_contain_text("booking")
+    page.keyboard.press("j")
+    expect(row_of_focus(page)).to_contain_text("support")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="support", exact=True)).to_be_visible()
+    page.keyboard.press("n")
+    expect(page.get_by_role("heading", name="New session")).to_be_visible()
+    expect(page.get_by_label("App", exact=True)).to_have_value("support")
+
+
+def test_keys_go_from_event_to_event(page: Page) -> None:
+    page.goto(SESSION)
+    page.locator(".ev .line").nth(5).click()
+    page.get_by_role("link", name="Open as a page").click()
+    expect(page.get_by_role("heading", name="Event 6")).to_be_visible()
+    page.keyboard.press("j")
+    expect(page.get_by_role("heading", name="Event 7")).to_be_visible()
+    page.keyboard.press("k")
+    page.keyboard.press("k")
+    expect(page.get_by_role("heading", name="Event 5")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("heading", name="Seoul trip")).to_be_visible()
+    expect(page.locator(".ev:target")).to_be_in_viewport()
+
+
+# --- The session page -------------------------------------------------------------------------------------------------
+
+
+def test_filters_show_the_events_that_they_name(page: Page) -> None:
+    page.goto(SESSION)
+    filters = page.get_by_role("navigation", name="Filters")
+    everything = page.locator(".ev").count()
+    for name in ("Messages", "Tools", "State", "Errors"):
+        chip = filters.get_by_role("link", name=re.compile(f"^{name} [0-9]+$"))  # the number arrives after the page
+        expect(chip).to_be_visible()
+        number = int(chip.locator(".n").inner_text())
+        chip.click()
+        expect(chip).to_have_attribute("aria-current", "true")
+        expect(page.locator(".ev")).to_have_count(number)
+        assert 0 < number < everything
+    filters.get_by_role("link", name="All").click()
+    expect(page.locator(".ev")).to_have_count(everything)
+    page.locator(".ev .line").last.click()
+    page.locator(".facts").get_by_role("link", name="booking").click()
+    expect(page.locator(".ev .who", has_not_text="booking")).to_have_count(0)
+    filters.get_by_role("link", name="Show every author").click()
+    expect(page.locator(".ev")).to_have_count(everything)
+
+
+def test_earlier_events_do_not_move_what_is_being_read(page: Page) -> None:
+    page.goto(path("s", *LONG))
+    expect(page.locator(".ev")).to_have_count(100)
+    expect(page.locator(".ev").last).to_be_in_viewport()
+    for shown in (200, LONG_EVENTS):
+        page.locator("[data-timeline]").evaluate("box => { box.scrollTop = 200 }")
+        read = page.locator(".ev:nth-of-type(8)").first
+        name = read.get_attribute("id")
+        before = read.bounding_box()
+        page.get_by_role("link", name="Earlier events").dispatch_event("click")
+        expect(page.locator(".ev")).to_have_count(shown)
+        after = page.locator(f"[id='{name}']").bounding_box()
+        assert before and after
+        assert after["y"] == pytest.approx(before["y"], abs=2)
+    expect(page.get_by_role("link", name="Earlier events")).to_have_count(0)
+    expect(page.locator(".ev").first).to_contain_text("Message 0")
+    assert page.locator(".ev .seq").all_inner_texts() == sorted(page.locator(".ev .seq").all_inner_texts(), key=int)
+
+
+def test_the_id_is_copied(visit: Visit) -> None:
+    page = visit(permissions=["clipboard-read", "clipboard-write"])
+    page.goto(SESSION)
+    page.get_by_role("button", name="Copy the session's id").click()
+    expect(page.locator("#copy-status")).to_have_text("Copied")
+    assert page.evaluate("navigator.clipboard.readText()") == "seoul-trip"
+
+
+# --- Editing ----------------------------------------------------------------------------------------------------------
+
+
+def test_enter_in_the_reason_applies_the_edit(page: Page) -> None:
+    page.goto(path("s", *own("enter-applies")))
+    page.get_by_role("link", name="Edit step").dispatch_event("click")
+    type_json(page, '"pay"')
+    page.get_by_label("Reason").fill("by Enter")
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("Saved as event #")).to_be_visible()
+    expect(page.locator(".ev").last.locator(".delta")).to_have_text('step "choose" "pay"')
+
+
+def test_several_keys_are_one_edit(page: Page) -> None:
+    page.goto(path("s", *own("several-keys")))
+    page.keyboard.press("e")
+    for key in ("step", "count", "note", "brand new"):
+        page.get_by_label("Key to edit or add").fill(key)
+        page.keyboard.press("Enter")
+        expect(page.locator(".editrow")).to_have_count(("step", "count", "note", "brand new").index(key) + 1)
+    type_json(page, '"pay"', 0)
+    page.get_by_label("What to do with this key").nth(1).select_option("Remove key")
+    expect(page.locator("json-editor").nth(1)).to_be_hidden()
+    page.get_by_label("Take note out of this edit").click()
+    expect(page.locator(".editrow")).to_have_count(3)
+    expect(page.locator("json-editor").nth(0)).to_contain_text('"pay"')  # what was typed stays
+    type_json(page, '{"a": [1, null]}', 2)
+    page.get_by_role("button", name="Apply").click()
+    expect(page.get_by_text("Saved as event #")).to_be_visible()
+    chips = page.locator(".ev").last.locator(".delta")
+    expect(chips).to_have_text(['brand new {"a": [1, null]}', "count 4 removed", 'step "choose" "pay"'])
+
+
+def test_a_value_that_is_no_json_is_refused_at_its_place(page: Page) -> None:
+    open_form(page, own("refused"), "step", "count")
+    type_json(page, "{'single': 1}", 1)
+    expect(page.locator(".json-type.bad")).to_contain_text("line 1, column 2")
+    page.get_by_role("button", name="Apply").click()
+    expect(page.locator("json-editor .cm-content").nth(1)).to_be_focused()  # nothing is sent
+    expect(page.get_by_role("heading", name="Edit state")).to_be_visible()
+
+
+def test_a_refused_form_comes_back_filled(page: Page, watch: Watch) -> None:
+    watch.allow(400)
+    open_form(page, own("refused"), "step")
+    page.get_by_label("Reason").fill("no reason")
+    page.get_by_role("button", name="Apply").click()
+    expect(page.get_by_role("alert")).to_contain_text("Nothing would change")
+    expect(page.get_by_label("Reason")).to_have_value("no reason")
+    expect(page.locator(".editrow")).to_have_count(1)
+    type_json(page, '"pay"')
+    page.get_by_label("Key to edit or add").fill("temp:x")
+    page.get_by_role("button", name="Another key").click()
+    expect(page.locator(".editrow")).to_have_count(2)
+    type_json(page, "1", 1)
+    page.get_by_role("button", name="Apply").click()
+    expect(page.get_by_role("alert")).to_contain_text("temp:")
+    expect(page.locator("json-editor .cm-content").nth(0)).to_contain_text('"pay"')
+    expect(page.locator("json-editor .cm-content").nth(1)).to_contain_text("1")
+    watch.stay = False
+
+
+def test_leaving_an_edited_form_is_asked_and_the_draft_comes_back(page: Page, watch: Watch) -> None:
+    session = path("s", *own("draft"))
+    page.goto(session)
+    page.get_by_role("link", name="Edit step").dispatch_event("click")
+    expect(page.locator("json-editor .cm-content")).to_be_visible()
+    page.goto("/")  # nothing was typed: nobody is asked
+    page.goto(session)
+    page.get_by_role("link", name="Edit step").dispatch_event("click")
+    type_json(page, '"half-way')
+    watch.stay = False
+    page.reload()
+    assert watch.asked == 1
+    page.get_by_role("link", name="Edit count").dispatch_event("click")
+    expect(page.locator("json-editor .cm-content")).to_have_text("4")  # a draft belongs to its key
+    page.get_by_role("link", name="Edit step").dispatch_event("click")
+    expect(page.locator("json-editor .cm-content")).to_contain_text('"half-way')
+    page.get_by_label("Key to edit or add").fill("count")
+    page.get_by_role("button", name="Another key").dispatch_event("click")
+    expect(page.locator(".editrow")).to_have_count(2)
+    page.reload()  # still asked: the form that came back has what was typed
+    assert watch.asked == 2
+
+
+def test_an_event_is_added_by_hand(page: Page, watch: Watch) -> None:
+    watch.allow(400)
+    page.goto(path("s", *own("add-event"), end="add/"))
+    type_json(page, '{"author": "user",}')
+    expect(page.locator(".json-type.bad")).to_contain_text("line 1, column 18")
+    page.get_by_role("button", name="Add event").click()
+    expect(page.locator("json-editor .cm-content")).to_be_focused()
+    type_json(page, '{"actions": {"state_delta": []}}')
+    page.get_by_label("Reason").fill("to try")
+    page.get_by_role("button", name="Add event").click()
+    expect(page.get_by_role("alert")).to_contain_text("actions.state_delta: must be an object")
+    expect(page.locator("json-editor .cm-content")).to_contain_text("state_delta")
+    expect(page.get_by_label("Reason")).to_have_value("to try")
+    event = {"author": "user", "content": {"role": "user", "parts": [{"text": "By hand ✍️"}]}}
+    type_json(page, json.dumps({**event, "actions": {"state_delta": {"step": "hand"}}}, ensure_ascii=False))
+    page.get_by_role("button", name="Add event").click()
+    expect(page.get_by_text("The event was added.")).to_be_visible()
+    last = page.locator(".ev").last
+    expect(last).to_be_in_viewport()
+    expect(last).to_contain_text("By hand ✍️")
+    expect(last.locator(".delta")).to_have_text('step "choose" "hand"')
+
+
+# --- Sessions ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_session_is_made_with_initial_state(page: Page, watch: Watch) -> None:
+    watch.allow(400, 409)
+    page.goto(path("a", "demo", "booking"))
+    page.get_by_role("link", name="New session").click()
+    page.get_by_label("User", exact=True).fill("지우/../ñ")
+    page.get_by_label("Session id").fill("made here #1")
+    type_json(page, "[1]")
+    page.get_by_role("button", name="Create").click()
+    expect(page.locator("#state-error")).to_contain_text("Initial state is an object")
+    expect(page.get_by_label("Session id")).to_have_value("made here #1")
+    type_json(page, '{"first": 1, "user:likes": ["녹차"]}')
+    page.get_by_role("button", name="Create").click()
+    expect(page.get_by_text("The session was created.")).to_be_visible()
+    expect(page.get_by_role("heading", name="made here #1")).to_be_visible()
+    expect(page.locator("#state")).to_contain_text("user:likes")
+    expect(page.locator("#state .kv", has_text="first")).to_contain_text("initial")
+    page.go_back()
+    page.get_by_role("button", name="Create").click()
+    expect(page.locator("#session_id-error")).to_contain_text("exists already")
+    page.locator("#session_id-error").get_by_role("link").click()
+    expect(page.get_by_role("heading", name="made here #1")).to_be_visible()
+
+
+def test_deleting_needs_the_id_typed(page: Page) -> None:
+    page.goto(path("s", *own("delete-me")))
+    page.get_by_role("link", name="Delete").click()
+    button = page.get_by_role("button", name="Delete")
+    expect(button).to_be_disabled()
+    page.get_by_label("Type the session's id").fill("delete-m")
+    expect(button).to_be_disabled()
+    page.get_by_label("Type the session's id").fill("delete-me")
+    button.click()
+    expect(page.get_by_text("The session delete-me was deleted.")).to_be_visible()
+    expect(page.get_by_role("link", name="delete-me")).to_have_count(0)
+
+
+# --- Without scripts --------------------------------------------------------------------------------------------------
+
+
+def test_everything_is_read_without_scripts(visit: Visit) -> None:
+    page = visit(java_script_enabled=False)
+    page.goto("/")
+    page.get_by_role("main").get_by_role("link", name="booking", exact=True).click()
+    page.get_by_role("main").get_by_role("link", name="Seoul trip").first.click()
+    expect(page.get_by_role("heading", name="Seoul trip")).to_be_visible()
+    expect(page.locator("#state .key[title='user:tier']")).to_be_visible()
+    page.locator(".ev .line").last.click()
+    expect(page.get_by_role("heading", name="Event 72")).to_be_visible()
+    expect(page.locator(".parts")).to_contain_text("You are welcome")
+    page.goto(path("s", *LONG))
+    expect(page.locator(".ev").last).to_contain_text(f"Message {LONG_EVENTS - 1}")
+    page.get_by_role("link", name="Earlier events").click()
+    expect(page.locator(".ev").last).to_contain_text(f"Message {LONG_EVENTS - 101}")
+    expect(page.get_by_role("heading", name="long")).to_be_visible()  # a page, not a piece of one
+
+
+def test_state_is_edited_without_scripts(visit: Visit, watch: Watch) -> None:
+    watch.allow(400, 409)
+    page, other = visit(java_script_enabled=False), visit(java_script_enabled=False)
+    for each in (page, other):
+        each.goto(path("s", *own("plain")))
+        each.get_by_role("link", name="Edit state").click()
+        each.get_by_label("Key to edit or add").fill("step")
+        each.keyboard.press("Enter")
+    value = page.get_by_label("Value of step, as JSON")
+    expect(value).to_have_value('"choose"')
+    value.fill("pay")
+    page.get_by_label("Reason").fill("no scripts")
+    page.get_by_role("button", name="Apply").click()
+    expect(page.locator(".error")).to_be_visible()
+    expect(value).to_have_value("pay")
+    expect(page.get_by_label("Reason")).to_have_value("no scripts")
+    value.fill('"pay"')
+    page.get_by_role("button", name="Apply").click()
+    expect(page.get_by_text("Saved as event #")).to_be_visible()
+    expect(page.locator(".ev").last.locator(".delta")).to_have_text('step "choose" "pay"')
+    other.get_by_label("Value of step, as JSON").fill('"fly"')
+    other.get_by_role("button", name="Apply").click()
+    expect(other.locator(".theirs")).to_contain_text('"pay"')
+    other.get_by_label("Keep this value").check()
+    other.get_by_role("button", name="Apply my choice").click()
+    expect(other.get_by_text("the other values stand")).to_be_visible()
+    expect(other.locator(".ev").last.locator(".delta")).to_have_text('step "choose" "pay"')
+    assert STATE["step"] == "choose"
+
+
+# --- Themes, languages, widths ----------------------------------------------------------------------------------------
+
+
+def test_the_theme_is_chosen_and_stays(page: Page) -> None:
+    page.goto("/")
+    background = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    toggle = page.locator("[data-theme-toggle]")
+    expect(toggle).to_have_accessible_name("Theme: as the system")
+    toggle.click()
+    expect(page.locator("html")).to_have_attribute("data-theme", "light")
+    toggle.click()
+    expect(toggle).to_have_accessible_name("Theme: dark")
+    page.goto(SESSION)
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") != background
+    toggle.click()
+    page.reload()
+    expect(toggle).to_have_accessible_name("Theme: as the system")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == background
+
+
+@pytest.mark.parametrize(("name", "code", "edits"), [("Español", "es", "Ediciones"), ("한국어", "ko", "편집")])
+def test_the_language_is_chosen_and_stays(page: Page, name: str, code: str, edits: str) -> None:
+    page.goto(SESSION)
+    page.locator("details.menu > summary").click()
+    page.get_by_role("button", name=name).click()
+    expect(page.locator("html")).to_have_attribute("lang", code)
+    assert page.url.endswith(SESSION)
+    page.goto("/")
+    expect(page.locator("html")).to_have_attribute("lang", code)
+    expect(page.locator(".topbar-end").get_by_role("link", name=edits)).to_be_visible()
+    page.goto("/edits/")
+    page.locator("details.menu > summary").click()
+    page.get_by_role("button", name="English").click()
+    expect(page.locator("html")).to_have_attribute("lang", "en")
+
+
+def test_on_a_narrow_screen_the_state_is_a_tab(visit: Visit) -> None:
+    page = visit(viewport={"width": 390, "height": 844})
+    page.goto(SESSION)
+    timeline, state = page.get_by_role("tab", name="Timeline"), page.get_by_role("tab", name="State")
+    expect(page.locator("[data-timeline]")).to_be_visible()
+    expect(page.locator("#state")).to_be_hidden()
+    expect(page.locator(".ev").last).to_be_in_viewport()
+    state.click()
+    expect(state).to_have_attribute("aria-selected", "true")
+    expect(page.locator("#state")).to_be_visible()
+    expect(page.locator("[data-timeline]")).to_be_hidden()
+    page.keyboard.press("ArrowLeft")
+    expect(timeline).to_be_focused()
+    expect(timeline).to_have_attribute("aria-selected", "true")
+    expect(page.locator(".ev").last).to_be_in_viewport()  # where the reader was
+    page.locator(".ev .line").last.click()
+    expect(page.locator("#detail .parts")).to_be_visible()
+    expect(state).to_have_attribute("aria-selected", "true")
+    timeline.click()
+    expect(page.locator(".ev").last).to_be_in_viewport()
+    page.get_by_role("link", name="Edit state").click()
+    expect(page.locator("form.editbox")).to_be_in_viewport()
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_nothing_is_wider_than_the_window(page: Page, watch: Watch, place: str) -> None:
+    watch.allow(STATUSES.get(place, 0))
+    PLACES[place](page)
+    watch.stay = False
+    for width in WIDTHS:
+        page.set_viewport_size({"width": width, "height": 900})
+        widest = page.evaluate("document.documentElement.scrollWidth")
+        assert widest <= width, f"{place}: {widest} px at {width}"

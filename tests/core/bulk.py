@@ -1,0 +1,28 @@
+"""Large sessions, made by the database itself in a second."""
+
+from __future__ import annotations
+
+from django.db import connections
+
+from sessions_app.keys import SessionKey
+
+_FILL = {
+    "postgresql": """INSERT INTO events (id, app_name, user_id, session_id, invocation_id, timestamp, event_data)
+        SELECT 'e' || n, %(app)s, %(user)s, %(session)s, 'i' || n / 10, TIMESTAMP '2026-01-01' + n * interval '1 second',
+        jsonb_build_object('id', 'e' || n, 'author', 'agent', 'content', '{"parts": [{"text": "hello"}]}'::jsonb,
+        'actions', jsonb_build_object('state_delta', jsonb_build_object('n', n)))
+        FROM generate_series(1, %(count)s::int) AS n""",
+    "sqlite": """WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < %(count)s)
+        INSERT INTO events (id, app_name, user_id, session_id, invocation_id, timestamp, event_data)
+        SELECT 'e' || n, %(app)s, %(user)s, %(session)s, 'i' || n / 10, 1767225600.0 + n,
+        json_object('id', 'e' || n, 'author', 'agent', 'content', json('{"parts": [{"text": "hello"}]}'),
+        'actions', json_object('state_delta', json_object('n', n))) FROM numbers""",
+}
+
+
+def fill(key: SessionKey, count: int) -> None:
+    """Appends events e1, e2, … that set the key `n`, past adkweb's own write path."""
+    with connections[key.source].cursor() as cursor:
+        names = dict(zip(("app", "user", "session"), key[1:], strict=True))
+        cursor.execute(_FILL[cursor.db.vendor], {**names, "count": count})
+        cursor.execute("ANALYZE")

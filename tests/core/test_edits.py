@@ -1,0 +1,464 @@
+"""What a person does to state: one event with who, why and what was replaced; nothing half, nothing forged."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.db import connections
+from pytest_django import Settings
+
+from sessions_app import edits, reads, writes
+from sessions_app.access import Actor
+from sessions_app.edits import Entry
+from sessions_app.errors import Conflict, Invalid, NotAllowed, NotFound
+from sessions_app.events import Event
+from sessions_app.keys import SessionKey
+from sessions_app.state import ABSENT
+from tests.core.stored import assert_state_is_what_events_say, counts, everything
+
+APP = "booking"
+START: dict[str, Any] = {"step": "search", "draft": {"a": [1]}, "user:tier": "gold", "app:version": 3}
+
+
+@pytest.fixture
+def key(source: str, actor: Actor) -> SessionKey:
+    """A session with state in every scope."""
+    return writes.create_session(source, APP, "ana", actor=actor, state=START, session_id="s1")
+
+
+def note(event: Event) -> dict[str, Any]:
+    """What an edit recorded about itself."""
+    recorded: dict[str, Any] = event["custom_metadata"]["adkweb"]
+    return recorded
+
+
+# --- State ------------------------------------------------------------------------------------------------------------
+
+
+def test_an_edit_changes_several_keys_of_three_scopes_in_one_event(key: SessionKey, actor: Actor) -> None:
+    entries = [
+        Entry("step", "pay", "search"),
+        Entry("new", {"x": [1, None, 2.5]}, ABSENT),
+        Entry("draft", ABSENT, {"a": [1]}),
+        Entry("user:tier", None, "gold"),
+        Entry("app:version", 4, 3),
+        Entry("app:new", "é 🧳", ABSENT),
+    ]
+    appended = edits.edit_state(key, entries, actor=actor, reason="  the customer called\n")
+    after = {"step": "pay", "new": {"x": [1, None, 2.5]}, "user:tier": None, "app:version": 4, "app:new": "é 🧳"}
+    assert reads.session(key).state.merged() == after
+    (view,) = reads.events(key).rows
+    assert view.id == appended.event["id"]
+    assert view.seq == appended.seq
+    assert (view.data["author"], view.invocation_id[:5]) == ("system", "edit-")
+    assert view.data["actions"]["state_delta"] == {**after, "draft": None}
+    assert note(view.data) == {
+        "actor": "maria@example.com",
+        "reason": "the customer called",
+        "replaced": {"step": "search", "draft": {"a": [1]}, "user:tier": "gold", "app:version": 3},
+        "removed": ["draft"],
+    }
+    assert {change.key: (change.old, change.new) for change in view.changes} == {
+        "step": ("search", "pay"),
+        "new": (ABSENT, {"x": [1, None, 2.5]}),
+        "draft": ({"a": [1]}, ABSENT),
+        "user:tier": ("gold", None),
+        "app:version": (3, 4),
+        "app:new": (ABSENT, "é 🧳"),
+    }
+    assert_state_is_what_events_say(key.source, {key: START})
+
+
+def test_removing_a_key_and_setting_it_to_null_are_two_different_edits(key: SessionKey, actor: Actor) -> None:
+    edits.edit_state(key, [Entry("step", None, "search"), Entry("draft", ABSENT, {"a": [1]})], actor=actor)
+    state = reads.session(key).state
+    assert (state.get("step"), state.get("draft")) == (None, ABSENT)
+    edits.edit_state(key, [Entry("step", ABSENT, None), Entry("draft", None, ABSENT)], actor=actor)
+    state = reads.session(key).state
+    assert (state.get("step"), state.get("draft")) == (ABSENT, None)
+    assert [event.data["actions"]["state_delta"] for event in reads.events(key).rows] == [
+        {"step": None, "draft": None}
+    ] * 2
+
+
+@pytest.mark.parametrize("scope", ["", "user:", "app:"])
+def test_a_key_is_removed_from_its_own_scope_only(scope: str, source: str, actor: Actor) -> None:
+    state = {"k": 1, "user:k": 1, "app:k": 1}
+    key = writes.create_session(source, APP, "ana", actor=actor, state=state, session_id="s1")
+    edits.edit_state(key, [Entry(f"{scope}k", ABSENT, 1)], actor=actor)
+    expected = {name: 1 for name in state if name != f"{scope}k"}
+    assert reads.session(key).state.merged() == expected
+
+
+def test_an_unchanged_entry_is_left_out_of_the_event(key: SessionKey, actor: Actor) -> None:
+    entries = [Entry("step", "search", "search"), Entry("user:tier", "silver", "gold"), Entry("no", ABSENT, ABSENT)]
+    appended = edits.edit_state(key, entries, actor=actor)
+    assert appended.event["actions"]["state_delta"] == {"user:tier": "silver"}
+    assert note(appended.event)["replaced"] == {"user:tier": "gold"}
+    assert note(appended.event)["reason"] == ""
+
+
+def test_values_that_differ_only_in_type_are_a_change_and_numbers_that_are_equal_are_none(
+    source: str, actor: Actor
+) -> None:
+    key = writes.create_session(source, APP, "ana", actor=actor, state={"n": 1, "d": {"x": [0]}}, session_id="s1")
+    with pytest.raises(Invalid, match="Nothing would change"):
+        edits.edit_state(key, [Entry("n", 1.0, 1), Entry("d", {"x": [0.0]}, {"x": [0]})], actor=actor)
+    edits.edit_state(key, [Entry("n", True, 1), Entry("d", {"x": [False]}, {"x": [0]})], actor=actor)
+    assert reads.session(key).state.get("n") is True
+    assert reads.session(key).state.get("d")["x"][0] is False
+
+
+# --- Conflicts --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("entry", "current"),
+    [
+        (Entry("step", "mine", "what I saw"), "search"),
+        (Entry("step", "mine", ABSENT), "search"),
+        (Entry("gone", "mine", "what I saw"), ABSENT),
+        (Entry("gone", ABSENT, "what I saw"), ABSENT),
+        (Entry("user:tier", "mine", None), "gold"),
+        (Entry("app:version", "mine", "3"), 3),
+        (Entry("app:version", "mine", True), 3),
+        (Entry("draft", "mine", {"a": [2]}), {"a": [1]}),
+    ],
+)
+def test_a_key_that_somebody_else_changed_is_a_conflict_with_the_values_by_now_and_nothing_is_written(
+    key: SessionKey, actor: Actor, entry: Entry, current: Any
+) -> None:
+    before = everything(key.source)
+    harmless = Entry("other", 1, ABSENT)
+    with pytest.raises(Conflict, match="Somebody else changed it meanwhile; nothing was written") as refused:
+        edits.edit_state(key, [harmless, entry], actor=actor)
+    assert refused.value.detail["current"] == {"other": ABSENT, entry.key: current}
+    assert everything(key.source) == before
+
+
+def test_of_two_people_who_saw_the_same_value_one_wins_and_one_is_told(source: str, actor: Actor) -> None:
+    key = writes.create_session(source, APP, "ana", actor=actor, state={"user:n": 0}, session_id="s1")
+    barrier = threading.Barrier(4)
+    outcomes: list[str] = []
+
+    def edit(name: str) -> None:
+        barrier.wait(10)
+        try:
+            edits.edit_state(key, [Entry("user:n", name, 0)], actor=Actor(name))
+            outcomes.append(name)
+        except Conflict:
+            outcomes.append("")
+        finally:
+            connections[source].close()
+
+    threads = [threading.Thread(target=edit, args=[f"person{n}"]) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    (winner,) = [name for name in outcomes if name]
+    assert len(outcomes) == 4
+    assert reads.session(key).state.get("user:n") == winner
+    assert [note(view.data)["actor"] for view in reads.events(key).rows] == [winner]
+
+
+def test_an_edit_does_not_mind_what_others_do_to_other_keys(key: SessionKey, actor: Actor) -> None:
+    seen = reads.session(key).state
+    delta = {"else": 1, "user:else": 2, "app:else": 3}
+    writes.append_event(key, {"author": "agent", "actions": {"state_delta": delta}}, actor=actor)
+    edits.edit_state(key, [Entry("step", "pay", seen.get("step")), Entry("app:version", 4, 3)], actor=actor)
+    assert reads.session(key).state.merged() == {**START, **delta, "step": "pay", "app:version": 4}
+
+
+# --- What is refused --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("entries", "message"),
+    [
+        ([], r"Nothing would change\."),
+        ([Entry("step", "search", "search")], r"Nothing would change\."),
+        ([Entry("nothing", ABSENT, ABSENT)], r"Nothing would change\."),
+        ([Entry("temp:x", 1, ABSENT)], "temp:x: temp: keys live for one invocation and are never stored"),
+        ([Entry("step", 1, "search"), Entry("temp:x", 1, ABSENT)], "temp:x: temp: keys"),
+        ([Entry("", 1, ABSENT)], r"A key needs a name\."),
+        ([Entry("user:", 1, ABSENT)], r"A key needs a name\."),
+        ([Entry("app:", 1, ABSENT)], r"A key needs a name\."),
+        ([Entry("a", 1, ABSENT), Entry("a", 2, ABSENT)], "a: stands twice in this edit"),
+        ([Entry("a", float("nan"), ABSENT)], "a: NaN and infinity are not JSON"),
+        ([Entry("a", {"b": ["\0"]}, ABSENT)], r"a\.b\[0\]: the character U\+0000"),
+        ([Entry("a\0", 1, ABSENT)], r"U\+0000"),
+        ([Entry("a\ud800", 1, ABSENT)], "surrogate"),
+        ([Entry("a", {1: 2}, ABSENT)], "a key must be a text"),
+        ([Entry("a", object(), ABSENT)], "a: object is not a JSON type"),
+    ],
+)
+def test_an_edit_that_cannot_be_is_refused_with_its_place_and_writes_nothing(
+    key: SessionKey, actor: Actor, entries: list[Entry], message: str
+) -> None:
+    before = everything(key.source)
+    with pytest.raises(Invalid, match=message):
+        edits.edit_state(key, entries, actor=actor)
+    assert everything(key.source) == before
+
+
+@pytest.mark.parametrize("scope", ["", "user:", "app:"])
+def test_a_key_without_a_name_that_an_agent_left_can_be_edited_and_removed(
+    scope: str, source: str, actor: Actor
+) -> None:
+    key = writes.create_session(source, APP, "ana", actor=actor, state={scope: 1}, session_id="s1")
+    edits.edit_state(key, [Entry(scope, 2, 1)], actor=actor)
+    assert reads.session(key).state.merged() == {scope: 2}
+    edits.edit_state(key, [Entry(scope, ABSENT, 2)], actor=actor)
+    assert reads.session(key).state.merged() == {}
+
+
+def test_a_reason_may_have_a_thousand_characters(key: SessionKey, actor: Actor) -> None:
+    with pytest.raises(Invalid, match="longer than 1000 characters"):
+        edits.edit_state(key, [Entry("a", 1, ABSENT)], actor=actor, reason="x" * 1001)
+    appended = edits.edit_state(key, [Entry("a", 1, ABSENT)], actor=actor, reason="é" * 1000)
+    assert note(appended.event)["reason"] == "é" * 1000
+
+
+def test_a_session_that_was_deleted_is_not_found_and_not_made_anew(key: SessionKey, actor: Actor) -> None:
+    writes.delete_session(key, actor=actor)
+    with pytest.raises(NotFound, match="s1"):
+        edits.edit_state(key, [Entry("step", "pay", "search")], actor=actor)
+    with pytest.raises(NotFound, match="s1"):
+        edits.add_event(key, {"author": "x"}, actor=actor)
+    assert counts(key.source)["sessions"] == 0
+
+
+def test_read_only_refuses_every_edit(key: SessionKey, actor: Actor, settings: Settings) -> None:
+    before = everything(key.source)
+    settings.READ_ONLY = True
+    works: list[Callable[[], Any]] = [
+        lambda: edits.edit_state(key, [Entry("a", 1, ABSENT)], actor=actor),
+        lambda: edits.edit_app_state(key.source, APP, [Entry("app:a", 1, ABSENT)], actor=actor),
+        lambda: edits.edit_user_state(key.source, APP, "ana", [Entry("user:a", 1, ABSENT)], actor=actor),
+        lambda: edits.add_event(key, {"author": "x"}, actor=actor),
+    ]
+    for work in works:
+        with pytest.raises(NotAllowed, match="read-only"):
+            work()
+    assert everything(key.source) == before
+
+
+# --- Outside a conversation -------------------------------------------------------------------------------------------
+
+
+def test_app_state_is_edited_in_adkwebs_own_session_which_is_made_when_needed(key: SessionKey, actor: Actor) -> None:
+    revision = reads.session(key).revision
+    first = edits.edit_app_state(key.source, APP, [Entry("app:version", 4, 3)], actor=actor, reason="release")
+    own = SessionKey(key.source, APP, "adkweb", "adkweb")
+    second = edits.edit_app_state(key.source, APP, [Entry("app:notice", "hi", ABSENT)], actor=actor)
+    assert [view.id for view in reads.events(own).rows] == [first.event["id"], second.event["id"]]
+    assert reads.app(key.source, APP)[1] == {"version": 4, "notice": "hi"}
+    assert reads.session(key).state.get("app:notice") == "hi"
+    assert reads.session(key).revision == revision  # the conversation did not go stale
+    assert len(reads.events(key).rows) == 0
+    edits.edit_app_state(key.source, APP, [Entry("app:notice", ABSENT, "hi")], actor=actor)
+    assert reads.app(key.source, APP)[1] == {"version": 4}
+
+
+def test_user_state_is_edited_in_a_session_of_that_user_which_is_made_when_needed(
+    key: SessionKey, actor: Actor
+) -> None:
+    revision = reads.session(key).revision
+    appended = edits.edit_user_state(key.source, APP, "ana", [Entry("user:tier", ABSENT, "gold")], actor=actor)
+    own = SessionKey(key.source, APP, "ana", "adkweb")
+    assert [view.id for view in reads.events(own).rows] == [appended.event["id"]]
+    assert note(appended.event)["removed"] == ["user:tier"]
+    assert reads.user_state(key.source, APP, "ana") == {}
+    assert reads.session(key).revision == revision
+    # A user whom no agent has met yet.
+    edits.edit_user_state(key.source, APP, "지우", [Entry("user:name", "지우", ABSENT)], actor=actor)
+    assert reads.user_state(key.source, APP, "지우") == {"name": "지우"}
+
+
+@pytest.mark.parametrize("name", ["plain", "user:x", "temp:x", "app"])
+def test_a_key_of_another_scope_is_refused_in_app_state(key: SessionKey, actor: Actor, name: str) -> None:
+    before = everything(key.source)
+    with pytest.raises(Invalid, match=f"{name}: here, a key begins with app:"):
+        edits.edit_app_state(key.source, APP, [Entry("app:ok", 1, ABSENT), Entry(name, 1, ABSENT)], actor=actor)
+    assert everything(key.source) == before
+
+
+@pytest.mark.parametrize("name", ["plain", "app:x", "temp:x", "user"])
+def test_a_key_of_another_scope_is_refused_in_user_state(key: SessionKey, actor: Actor, name: str) -> None:
+    before = everything(key.source)
+    with pytest.raises(Invalid, match=f"{name}: here, a key begins with user:"):
+        edits.edit_user_state(key.source, APP, "ana", [Entry(name, 1, ABSENT)], actor=actor)
+    assert everything(key.source) == before
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        [],
+        [Entry("app:version", 3, 3)],
+        [Entry("app:", 1, ABSENT)],
+        [Entry("app:a", float("inf"), ABSENT)],
+        [Entry("app:a", 1, ABSENT), Entry("app:a", 2, ABSENT)],
+    ],
+)
+def test_a_refused_edit_of_app_state_leaves_no_session_behind(
+    key: SessionKey, actor: Actor, entries: list[Entry]
+) -> None:
+    before = everything(key.source)
+    with pytest.raises(Invalid):
+        edits.edit_app_state(key.source, APP, entries, actor=actor)
+    assert everything(key.source) == before
+
+
+def test_two_first_edits_of_app_state_at_once_both_succeed(key: SessionKey) -> None:
+    barrier = threading.Barrier(4)
+    failed: list[Exception] = []
+
+    def edit(number: int) -> None:
+        barrier.wait(10)
+        try:
+            edits.edit_app_state(key.source, APP, [Entry(f"app:n{number}", number, ABSENT)], actor=Actor(f"p{number}"))
+        except Exception as error:
+            failed.append(error)
+        finally:
+            connections[key.source].close()
+
+    threads = [threading.Thread(target=edit, args=[n]) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failed == []
+    assert reads.app(key.source, APP)[1] == {"version": 3, **{f"n{n}": n for n in range(4)}}
+    assert len(reads.events(SessionKey(key.source, APP, "adkweb", "adkweb")).rows) == 4
+
+
+# --- Events by hand ---------------------------------------------------------------------------------------------------
+
+
+def test_an_event_by_hand_is_an_edit_that_records_what_it_replaced(key: SessionKey, actor: Actor) -> None:
+    event = {
+        "author": "agent",
+        "invocation_id": "e-7",
+        "content": {"role": "model", "parts": [{"text": "Hello"}]},
+        "actions": {"state_delta": {"step": "pay", "new": 1, "user:tier": None, "app:version": 3, "temp:x": 1}},
+        "custom_metadata": {"mine": True},
+    }
+    appended = edits.add_event(key, event, actor=actor, reason="as the customer asked")
+    (view,) = reads.events(key).rows
+    assert (view.data["author"], view.invocation_id, view.description.text) == ("agent", "e-7", "Hello")
+    assert view.data["custom_metadata"]["mine"] is True
+    assert (
+        note(appended.event)
+        == note(view.data)
+        == {
+            "actor": "maria@example.com",
+            "reason": "as the customer asked",
+            "replaced": {"step": "search", "user:tier": "gold", "app:version": 3},
+            "removed": [],
+        }
+    )
+    assert reads.session(key).state.merged() == {**START, "step": "pay", "new": 1, "user:tier": None}
+    assert [view.id for view in reads.edits()[0].rows] == [appended.event["id"]]
+    assert "mine" in event["custom_metadata"]
+    assert "adkweb" not in event["custom_metadata"]  # the caller's own event is left as it was
+
+
+def test_an_event_by_hand_without_author_and_invocation_is_the_systems(key: SessionKey, actor: Actor) -> None:
+    edits.add_event(key, {}, actor=actor)
+    (view,) = reads.events(key).rows
+    assert view.data["author"] == "system"
+    assert view.invocation_id.startswith("edit-")
+
+
+def test_who_made_an_edit_cannot_be_forged(key: SessionKey, actor: Actor) -> None:
+    forged = {"actor": "boss@example.com", "reason": "forged", "replaced": {"step": "forged"}, "other": "forged"}
+    event = {"custom_metadata": {"adkweb": forged}, "actions": {"state_delta": {"step": "pay"}}}
+    edits.add_event(key, event, actor=actor, reason="mine")
+    (view,) = reads.events(key).rows
+    assert note(view.data) == {
+        "actor": "maria@example.com",
+        "reason": "mine",
+        "replaced": {"step": "search"},
+        "removed": [],
+    }
+    assert view.description.edit["actor"] == "maria@example.com"
+    assert reads.writers(key)["step"].actor == "maria@example.com"
+
+
+def test_an_event_by_hand_may_remove_keys(key: SessionKey, actor: Actor) -> None:
+    event = {
+        "actions": {"state_delta": {"draft": None, "step": None}},
+        "custom_metadata": {"adkweb": {"removed": ["draft", "never mentioned"]}},
+    }
+    edits.add_event(key, event, actor=actor)
+    state = reads.session(key).state
+    assert (state.get("draft"), state.get("step")) == (ABSENT, None)
+    assert_state_is_what_events_say(key.source, {key: START})
+
+
+@pytest.mark.parametrize(
+    ("event", "message"),
+    [
+        ([], "An event is a JSON object"),
+        ({"partial": True}, "partial: a partial event is never stored"),
+        ({"actions": {"made_up": 1}}, 'ADK does not know "made_up"'),
+        ({"timestamp": "now"}, "timestamp: must be seconds"),
+        ({"id": "x" * 129}, "id has 129 characters"),
+        ({"custom_metadata": []}, "custom_metadata: must be an object"),
+        ({"content": {"parts": ["text"]}}, r"content\.parts: must be a list of objects"),
+        ({"actions": {"state_delta": {"a": float("nan")}}}, r"actions\.state_delta\.a: NaN"),
+    ],
+)
+def test_an_event_by_hand_that_adk_could_not_load_is_refused_with_its_place(
+    key: SessionKey, actor: Actor, event: Any, message: str
+) -> None:
+    before = everything(key.source)
+    with pytest.raises(Invalid, match=message):
+        edits.add_event(key, event, actor=actor)
+    assert everything(key.source) == before
+
+
+def test_another_event_under_an_id_that_is_taken_is_a_conflict(key: SessionKey, actor: Actor) -> None:
+    edits.add_event(key, {"id": "e1", "actions": {"state_delta": {"a": 1}}}, actor=actor)
+    before = everything(key.source)
+    with pytest.raises(Conflict, match="Another event of this session has the id e1"):
+        edits.add_event(key, {"id": "e1", "actions": {"state_delta": {"a": 2}}}, actor=actor)
+    assert everything(key.source) == before
+
+
+def test_an_event_by_hand_records_what_it_really_replaced_while_others_write(source: str, actor: Actor) -> None:
+    key = writes.create_session(source, APP, "ana", actor=actor, state={"n": 0}, session_id="s1")
+    barrier = threading.Barrier(4)
+    failed: list[Exception] = []
+
+    def write(number: int) -> None:
+        barrier.wait(10)
+        try:
+            for step in range(3):
+                event = {"author": f"a{number}", "actions": {"state_delta": {"n": f"{number}.{step}"}}}
+                if number == 0:
+                    edits.add_event(key, event, actor=actor)
+                else:
+                    writes.append_event(key, event, actor=actor)
+        except Exception as error:
+            failed.append(error)
+        finally:
+            connections[source].close()
+
+    threads = [threading.Thread(target=write, args=[n]) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failed == []
+    before: Any = 0
+    for view in reads.events(key).rows:
+        if view.description.edit:
+            assert note(view.data)["replaced"] == {"n": before}
+        before = view.description.delta["n"]
+    assert reads.session(key).state.get("n") == before

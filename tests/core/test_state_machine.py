@@ -1,0 +1,284 @@
+"""The same random operations on adkweb and on google-adk's own InMemorySessionService have the same outcome.
+
+Where the two are promised to differ, DIFFERENCES says so and why, and each difference is shown by a test of its own.
+"""
+
+import asyncio
+import itertools
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any, TypeVar
+
+import pytest
+from google.adk.errors.already_exists_error import AlreadyExistsError
+from google.adk.errors.session_not_found_error import SessionNotFoundError
+from google.adk.events import Event as AdkEvent
+from google.adk.sessions import InMemorySessionService
+from google.adk.sessions import Session as AdkSession
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+
+from sessions_app import reads, writes
+from sessions_app.access import Actor
+from sessions_app.errors import AlreadyExists, Conflict, Invalid, NotFound, StaleSession
+from sessions_app.events import Event, new_id
+from sessions_app.keys import SessionKey
+from sessions_app.state import State
+from sessions_app.values import equal
+
+from ..strategies import states, text
+
+ALICE = Actor("alice")
+T = TypeVar("T")
+_apps = itertools.count()
+
+
+class Both:
+    """One app, in a source of adkweb's and in ADK's memory; operations are done on both and must agree."""
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+        self.app = f"app{next(_apps)}"
+        self.adk = InMemorySessionService()
+        self._loop = asyncio.new_event_loop()
+
+    def close(self) -> None:
+        self._loop.close()
+
+    def key(self, user: str, session_id: str) -> SessionKey:
+        return SessionKey(self.source, self.app, user, session_id)
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        return self._loop.run_until_complete(coroutine)
+
+    def create(self, user: str, session_id: str, state: State) -> None:
+        def theirs() -> object:
+            return self.run(
+                self.adk.create_session(app_name=self.app, user_id=user, session_id=session_id, state=dict(state))
+            )
+
+        def ours() -> object:
+            return writes.create_session(self.source, self.app, user, session_id=session_id, state=state, actor=ALICE)
+
+        self._same_outcome(theirs, ours)
+
+    def append(self, key: SessionKey, event: Event) -> None:
+        self._same_outcome(lambda: self.append_to_adk(key, event), lambda: writes.append_event(key, event, actor=ALICE))
+
+    def append_to_adk(self, key: SessionKey, event: Event) -> object:
+        session = self.in_adk(key) or AdkSession(app_name=self.app, user_id=key.user_id, id=key.session_id)
+        return self.run(self.adk.append_event(session, AdkEvent.model_validate(event)))
+
+    def in_adk(self, key: SessionKey) -> AdkSession | None:
+        return self.run(self.adk.get_session(app_name=self.app, user_id=key.user_id, session_id=key.session_id))
+
+    def delete_from_adk(self, key: SessionKey) -> None:
+        self.run(self.adk.delete_session(app_name=self.app, user_id=key.user_id, session_id=key.session_id))
+
+    def _same_outcome(self, theirs: Callable[[], object], ours: Callable[[], object]) -> None:
+        same = {AlreadyExistsError: AlreadyExists, SessionNotFoundError: NotFound}
+        try:
+            theirs()
+        except tuple(same) as error:
+            with pytest.raises(same[type(error)]):
+                ours()
+        else:
+            ours()
+
+    def assert_same(self, user: str, session_id: str) -> None:
+        """The session is in both or in neither, with equal state and the same events in the same order."""
+        key = self.key(user, session_id)
+        theirs = self.in_adk(key)
+        if theirs is None:
+            with pytest.raises(NotFound):
+                reads.session(key)
+            return
+        assert equal(reads.session(key).state.merged(), theirs.state)
+        ours = reads.events(key).rows
+        assert [view.id for view in ours] == [event.id for event in theirs.events]
+        for mine, other in zip(ours, theirs.events, strict=True):
+            assert equal(mine.description.delta, other.actions.state_delta)
+            assert (mine.timestamp, mine.description.author) == (other.timestamp, other.author)
+            assert mine.description.text == "".join(part.text or "" for part in other.content.parts or [])  # type: ignore[union-attr]
+
+
+# --- What must agree --------------------------------------------------------------------------------------------------
+
+USERS, IDS = ("user", "ユーザー/2"), ("s", "a b/..%2F")
+users, ids = st.sampled_from(USERS), st.sampled_from(IDS)
+
+
+class Machine(RuleBasedStateMachine):
+    """What hypothesis does to both, in any order."""
+
+    def __init__(self, source: str) -> None:
+        super().__init__()
+        self.both = Both(source)
+        self.sent: list[Event] = []
+
+    def teardown(self) -> None:
+        self.both.close()
+
+    @rule(user=users, session_id=ids, state=states)
+    def create(self, user: str, session_id: str, state: State) -> None:
+        self.both.create(user, session_id, state)
+
+    @rule(user=users, session_id=ids, delta=states, said=text, timestamp=st.floats(0, 4e9))
+    def append(self, user: str, session_id: str, delta: State, said: str, timestamp: float) -> None:
+        event = {
+            "id": new_id(),
+            "invocation_id": "i",
+            "author": user,
+            "timestamp": timestamp,
+            "content": {"parts": [{"text": said}]},
+            "actions": {"state_delta": delta},
+        }
+        self.sent.append(event)
+        self.both.append(self.both.key(user, session_id), event)
+
+    @rule(user=users, session_id=ids, data=st.data())
+    def append_again(self, user: str, session_id: str, data: st.DataObject) -> None:
+        if self.sent:
+            self.both.append(self.both.key(user, session_id), data.draw(st.sampled_from(self.sent)))
+
+    @rule(user=users, session_id=ids, delta=states)
+    def append_a_partial_event(self, user: str, session_id: str, delta: State) -> None:
+        event = {"author": user, "partial": True, "actions": {"state_delta": delta}}
+        self.both.append(self.both.key(user, session_id), event)
+
+    @rule(user=users, session_id=ids)
+    def delete(self, user: str, session_id: str) -> None:
+        key = self.both.key(user, session_id)
+        if self.both.in_adk(key):
+            self.both.delete_from_adk(key)
+            writes.delete_session(key, actor=ALICE)
+
+    @invariant()
+    def sessions_are_the_same(self) -> None:
+        for user, session_id in itertools.product(USERS, IDS):
+            self.both.assert_same(user, session_id)
+
+    @invariant()
+    def lists_are_the_same(self) -> None:
+        for user in (None, *USERS):
+            found = self.both.run(self.both.adk.list_sessions(app_name=self.both.app, user_id=user)).sessions
+            rows = reads.sessions(self.both.source, self.both.app, user).rows
+            assert {row.key[2:] for row in rows} == {(session.user_id, session.id) for session in found}
+            times = [row.update_time for row in rows]
+            assert times == sorted(times, reverse=True)
+
+    @invariant()
+    def user_state_is_the_same(self) -> None:
+        for user in USERS:
+            theirs = self.both.run(self.both.adk.get_user_state(app_name=self.both.app, user_id=user))
+            try:
+                ours = reads.user_state(self.both.source, self.both.app, user)
+            except NotFound:
+                ours = {}
+            assert equal(ours, theirs)
+
+
+def test_the_same_operations_have_the_same_outcome_as_in_adks_memory(source: str) -> None:
+    quick = settings(max_examples=max(settings().max_examples // 2, 5), stateful_step_count=15)
+    run_state_machine_as_test(lambda: Machine(source), settings=quick)
+
+
+# --- What is promised to differ ---------------------------------------------------------------------------------------
+
+
+def _another_event_under_a_stored_id(both: Both, key: SessionKey) -> None:
+    event: Event = {"id": "e", "author": "a", "timestamp": 1.0}
+    both.append(key, event)
+    both.append_to_adk(key, {**event, "author": "b"})
+    session = both.in_adk(key)
+    assert session is not None
+    assert [e.id for e in session.events] == ["e", "e"]
+    with pytest.raises(Conflict):
+        writes.append_event(key, {**event, "author": "b"}, actor=ALICE)
+
+
+def _an_old_timestamp(both: Both, key: SessionKey) -> None:
+    before = reads.session(key).revision
+    both.append(key, {"timestamp": 1000.0})
+    session = both.in_adk(key)
+    assert session is not None
+    assert session.last_update_time == 1000.0
+    assert reads.session(key).revision > before
+
+
+def _an_old_copy_of_the_session(both: Both, key: SessionKey) -> None:
+    old, revision = both.in_adk(key), reads.session(key).revision
+    assert old is not None
+    both.append(key, {"id": "one", "timestamp": 1.0})
+    both.run(both.adk.append_event(old, AdkEvent(id="two", author="x")))
+    with pytest.raises(StaleSession):
+        writes.append_event(key, {"id": "two"}, actor=ALICE, expected=revision)
+
+
+def _ids_over_128_characters(both: Both, key: SessionKey) -> None:
+    both.append_to_adk(key, {"id": "x" * 129})
+    with pytest.raises(Invalid):
+        writes.append_event(key, {"id": "x" * 129}, actor=ALICE)
+
+
+def _values_that_are_not_json(both: Both, key: SessionKey) -> None:
+    event: Event = {"actions": {"state_delta": {"a": float("nan"), "b": "\0"}}}
+    both.append_to_adk(key, event)
+    with pytest.raises(Invalid):
+        writes.append_event(key, event, actor=ALICE)
+
+
+def _removing_a_key(both: Both, key: SessionKey) -> None:
+    both.append(key, {"actions": {"state_delta": {"a": 1}}})
+    removal: Event = {"actions": {"state_delta": {"a": None}}, "custom_metadata": {"adkweb": {"removed": ["a"]}}}
+    both.append(key, removal)
+    session = both.in_adk(key)
+    assert session is not None
+    assert session.state == {"a": None}
+    assert reads.session(key).state.merged() == {}
+
+
+def _deleting_what_is_not_there(both: Both, key: SessionKey) -> None:
+    both.delete_from_adk(both.key("user", "nobody"))
+    with pytest.raises(NotFound):
+        writes.delete_session(both.key("user", "nobody"), actor=ALICE)
+
+
+def _blanks_around_an_id_that_is_looked_up(both: Both, key: SessionKey) -> None:
+    padded = both.key(key.user_id, f" {key.session_id} ")
+    assert both.in_adk(padded) is not None
+    with pytest.raises(NotFound):
+        reads.session(padded)
+
+
+DIFFERENCES: list[tuple[Callable[[Both, SessionKey], None], str]] = [
+    (_another_event_under_a_stored_id, "the tables' key allows one; silently keeping either would lose an event"),
+    (_an_old_timestamp, "a revision that moves backwards hides a write from everybody who compares it"),
+    (_an_old_copy_of_the_session, "ADK's own database services refuse it too; only its memory does not"),
+    (_ids_over_128_characters, "ADK's columns hold 128 characters"),
+    (
+        _values_that_are_not_json,
+        "no database can hold them all, and NaN would read back as another value or not at all",
+    ),
+    (_removing_a_key, "Python ADK cannot remove a key; a person can, and ADK reads null, which its rewind means by it"),
+    (_deleting_what_is_not_there, "a person who deletes should hear that somebody else already did"),
+    (_blanks_around_an_id_that_is_looked_up, "other programs store ids with blanks; each must stay reachable as it is"),
+]
+
+
+@pytest.fixture
+def both(source: str) -> Iterator[Both]:
+    """An app in both."""
+    made = Both(source)
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize(
+    ("difference", "reason"), DIFFERENCES, ids=[shown.__name__.strip("_") for shown, _reason in DIFFERENCES]
+)
+def test_adkweb_differs_from_adks_memory_only_where_promised(
+    both: Both, difference: Callable[[Both, SessionKey], None], reason: str
+) -> None:
+    both.create("user", "s", {})
+    difference(both, both.key("user", "s"))

@@ -1,0 +1,463 @@
+"""The house keeps its rules: layers, doors, one write path, docstrings, sizes; read from the code itself.
+
+Every check is a function from code to problems, so that it can be shown to find one (`BROKEN` at the end).
+"""
+
+import ast
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+import pytest
+
+import sessions_app
+
+ROOT: Final = Path(sessions_app.__file__).parent
+Code = dict[str, str]  # path below sessions_app → source
+
+DOORS: Final = {"web", "management"}
+DJANGOS: Final = {"apps", "migrations"}  # Django's own entries, which are on no layer and which nobody imports
+ADK_TABLES: Final = ("sessions", "events", "app_states", "user_states")
+ADK_MODELS: Final = {"App", "User", "Session", "Event"}
+
+MOST_LINES: Final = 600
+MOST_FUNCTION_LINES: Final = 60
+
+
+def code() -> Code:
+    """All of sessions_app as it is."""
+    files = (path for path in ROOT.rglob("*.py") if "migrations" not in path.parts)
+    return {path.relative_to(ROOT).as_posix(): path.read_text() for path in sorted(files)}
+
+
+# --- Layers -----------------------------------------------------------------------------------------------------------
+
+
+def layers(docstring: str) -> dict[str, int]:
+    """The layer of every module, as the package's docstring draws them: `number  name  name   what they are`."""
+    found: dict[str, int] = {}
+    for line in docstring.splitlines():
+        if re.match(r"\d+  \w", line):
+            number, *names, _what = re.split(r" {2,}", line)
+            found |= dict.fromkeys(names, int(number))
+    return found
+
+
+def imports(path: str, source: str) -> Iterator[tuple[str, str]]:
+    """What a file imports from sessions_app: (module of the first level, name in it or "")."""
+    package = ["sessions_app", *PurePosixPath(path).parent.parts]
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            wanted = [(alias.name.split("."), "") for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            start = package[: len(package) - node.level + 1] if node.level else []
+            start = start + (node.module.split(".") if node.module else [])
+            wanted = [(start, alias.name) for alias in node.names]
+        else:
+            continue
+        for parts, name in wanted:
+            if parts == ["sessions_app"]:
+                yield name, ""
+            elif parts[0] == "sessions_app":
+                yield parts[1], name
+
+
+def module_of(path: str) -> str:
+    return PurePosixPath(path).parts[0].removesuffix(".py")
+
+
+def upward_imports(code: Code) -> list[str]:
+    """Imports from the same or a higher layer, and modules on no layer."""
+    layer = layers(ast.get_docstring(ast.parse(code["__init__.py"])) or "")
+    problems = []
+    for path, source in code.items():
+        module = module_of(path)
+        if module in {"__init__", *DJANGOS}:
+            continue
+        if module not in layer:
+            problems.append(f"{path} is on no layer of sessions_app/__init__.py")
+            continue
+        for other in sorted({name for name, _inner in imports(path, source)} - {module}):
+            if layer.get(other, 99) >= layer[module]:
+                problems.append(f"{path} (layer {layer[module]}) imports {other} (layer {layer.get(other)})")
+    problems += [f"layer {n} has {name}, which is not there" for name, n in layer.items() if name not in _modules(code)]
+    return problems
+
+
+def _modules(code: Code) -> set[str]:
+    return {module_of(path) for path in code}
+
+
+def imports_of_models_in_doors(code: Code) -> list[str]:
+    """Doors ask reads, writes and access; never the models."""
+    return [
+        f"{path} imports models.{name}"
+        for path, source in code.items()
+        if module_of(path) in DOORS
+        for module, name in imports(path, source)
+        if module == "models"
+    ]
+
+
+def imports_of_the_wiring(code: Code) -> list[str]:
+    """sessions_app works under any wiring: it imports nothing from adkweb."""
+    problems = []
+    for path, source in code.items():
+        for node in ast.walk(ast.parse(source)):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
+            problems += [f"{path} imports {name}" for name in names if name.split(".")[0] == "adkweb"]
+    return problems
+
+
+def uses_of_private_names(code: Code) -> list[str]:
+    """What begins with an underscore is used in its own module only."""
+    modules = _modules(code)
+    problems = []
+    for path, source in code.items():
+        imported = list(imports(path, source))
+        aliases = {name for name, inner in imported if not inner} & modules
+        problems += [f"{path} imports {module}.{name}" for module, name in imported if name.startswith("_")]
+        problems += [
+            f"{path} uses {node.value.id}.{node.attr}"
+            for node in ast.walk(ast.parse(source))
+            if isinstance(node, ast.Attribute)
+            and isinstance(node.value, ast.Name)
+            and node.value.id in aliases
+            and re.match(r"_[^_]", node.attr)
+        ]
+    return problems
+
+
+# --- The write path ---------------------------------------------------------------------------------------------------
+
+CHANGES: Final = re.compile(
+    r"""\b(?<!\bDO\s)(INSERT|UPDATE|DELETE|REPLACE|MERGE|TRUNCATE)\s+(?:INTO\s+|FROM\s+|TABLE\s+|ONLY\s+|OR\s+\w+\s+)*
+    ["'`]?(\{\}|\w+|$)(?:\s+SET\s+(\w+))?""",
+    re.IGNORECASE | re.VERBOSE,
+)
+# Adopting is the one exception: it numbers the events that are there, and its trigger notes initial state.
+ADOPTION: Final = {("UPDATE", "events", "seq"), ("UPDATE", "sessions", "initial_state")}
+
+
+def strings(node: ast.AST) -> Iterator[str]:
+    """The texts in a piece of code, docstrings left out; what is put into a text stands as `{}`."""
+    if isinstance(node, ast.JoinedStr):
+        yield "".join(str(part.value) if isinstance(part, ast.Constant) else "{}" for part in node.values)
+        for part in node.values:
+            if isinstance(part, ast.FormattedValue):
+                yield from strings(part.value)
+    elif isinstance(node, ast.Constant):
+        if isinstance(node.value, str):
+            yield node.value
+    elif not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)):
+        for child in ast.iter_child_nodes(node):
+            yield from strings(child)
+
+
+def sql_changes(node: ast.AST) -> set[tuple[str, str, str]]:
+    """The statements in it that change ADK's tables: verb, table (`{}` where the code puts one in), first column set."""
+    return {
+        (verb.upper(), table.lower(), column)
+        for text in strings(node)
+        for verb, table, column in CHANGES.findall(text)
+        if table.lower() in (*ADK_TABLES, "{}", "")
+    }
+
+
+def changes_outside_the_write_path(code: Code) -> list[str]:
+    """SQL that changes ADK's tables anywhere but in writes.py, adoption excepted."""
+    return [
+        f"{path}: {' '.join(change)}"
+        for path, source in code.items()
+        for change in sorted(sql_changes(ast.parse(source)))
+        if path != "writes.py" and not (path == "adopt.py" and change in ADOPTION)
+    ]
+
+
+_ORM_CHANGES: Final = re.compile(r"a?(save|create|update|delete|(get|update)_or_create|bulk_create|bulk_update|raw)")
+
+
+def changes_through_models(code: Code) -> list[str]:
+    """Calls that would change rows through ADK's models, in any module that has one of them in hand."""
+    problems = []
+    for path, source in code.items():
+        models = {name for module, name in imports(path, source) if module == "models"}
+        if path != "models.py" and not models & {*ADK_MODELS, "", "*"}:
+            continue
+        problems += [
+            f"{path}:{node.lineno} calls .{node.func.attr}()"
+            for node in ast.walk(ast.parse(source))
+            if isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and _ORM_CHANGES.fullmatch(node.func.attr)
+        ]
+    return problems
+
+
+# Which public functions of writes.py reach which changes. append_event alone changes a session that is there.
+WAYS: Final[dict[tuple[str, str], set[str]]] = {
+    ("INSERT", "events"): {"append_event"},
+    ("UPDATE", "sessions"): {"append_event"},
+    ("INSERT", "user_states"): {"append_event"},
+    ("INSERT", "app_states"): {"append_event"},
+    ("INSERT", "{}"): {"append_event", "create_session"},  # user_states or app_states
+    ("INSERT", "sessions"): {"create_session"},
+    ("DELETE", "sessions"): {"delete_session"},
+    ("DELETE", "events"): {"delete_session"},
+}
+
+
+def ways_to_change(source: str) -> dict[tuple[str, str], set[str]]:
+    """For each change of ADK's tables in a module, the public names that lead to it, over any number of calls."""
+    pieces = _pieces(ast.parse(source))
+    mentions = {name: {other for other in pieces if _mentions(piece, other)} for name, piece in pieces.items()}
+    ways: dict[tuple[str, str], set[str]] = {}
+    for name, piece in pieces.items():
+        for verb, table, _column in sql_changes(piece):
+            reaching = {name}
+            while more := {caller for caller, called in mentions.items() if called & reaching} - reaching:
+                reaching |= more
+            public = {other for other in reaching if not other.startswith("_") and "._" not in other}
+            ways.setdefault((verb, table), set()).update(public or {f"nothing but {name}"})
+    return ways
+
+
+def _pieces(tree: ast.Module) -> dict[str, ast.AST]:
+    """Functions, methods and constants of a module; a class stands for its methods."""
+    found: dict[str, ast.AST] = {}
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef):
+            found |= {f"{node.name}.{m.name}": m for m in node.body if isinstance(m, ast.FunctionDef)}
+            rest = [m for m in node.body if not isinstance(m, ast.FunctionDef)]
+            found[node.name] = ast.Module(body=rest, type_ignores=[])
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            found[node.name] = node
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            found |= {target.id: node for target in targets if isinstance(target, ast.Name)}
+    return found
+
+
+def _mentions(piece: ast.AST, name: str) -> bool:
+    """Whether a piece of code names a function or constant, or a method of this name of anything."""
+    method = name.partition(".")[2]
+    return any(
+        (isinstance(node, ast.Name) and node.id == name)
+        or (isinstance(node, ast.Attribute) and method and node.attr == method)
+        for node in ast.walk(piece)
+    )
+
+
+def other_ways_to_change_a_session(code: Code) -> list[str]:
+    """Where the ways that writes.py offers are not exactly the promised ones."""
+    ways = ways_to_change(code["writes.py"])
+    return [
+        f"{' '.join(change)}: through {sorted(ways.get(change, set()))}, promised {sorted(WAYS.get(change, set()))}"
+        for change in sorted(ways.keys() | WAYS.keys())
+        if ways.get(change) != WAYS.get(change)
+    ]
+
+
+# --- Docstrings and sizes ---------------------------------------------------------------------------------------------
+
+
+def missing_docstrings(code: Code) -> list[str]:
+    """Modules, public classes and functions without a docstring; in the core public methods too."""
+    problems = []
+    for path, source in code.items():
+        tree = ast.parse(source)
+        named: list[tuple[str, ast.AST]] = [("", tree)]
+        for node in tree.body:
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                named.append((node.name, node))
+            if isinstance(node, ast.ClassDef) and module_of(path) not in DOORS and not node.name.startswith("_"):
+                named += [(m.name, m) for m in node.body if isinstance(m, ast.FunctionDef | ast.AsyncFunctionDef)]
+        problems += [
+            f"{path}: {name or 'the module'}"
+            for name, node in named
+            if not name.startswith("_") and source.strip() and not ast.get_docstring(node)  # type: ignore[arg-type]
+        ]
+    return problems
+
+
+def too_long(code: Code) -> list[str]:
+    """Files and functions that are not comfortable to read in one sitting."""
+    problems = []
+    for path, source in code.items():
+        if (lines := len(source.splitlines())) > MOST_LINES:
+            problems.append(f"{path} has {lines} lines")
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                first = node.body[0]
+                docstring = (first.end_lineno or 0) - first.lineno + 1 if ast.get_docstring(node) else 0
+                if (lines := (node.end_lineno or 0) - node.lineno + 1 - docstring) > MOST_FUNCTION_LINES:
+                    problems.append(f"{path}: {node.name} has {lines} lines")
+    return problems
+
+
+# --- The promises -----------------------------------------------------------------------------------------------------
+
+
+def test_a_module_imports_only_from_smaller_layers_and_every_module_has_one() -> None:
+    assert upward_imports(code()) == []
+
+
+def test_doors_never_import_models() -> None:
+    assert imports_of_models_in_doors(code()) == []
+
+
+def test_the_application_does_not_know_its_wiring() -> None:
+    assert imports_of_the_wiring(code()) == []
+
+
+def test_private_names_stay_in_their_module() -> None:
+    assert uses_of_private_names(code()) == []
+
+
+def test_only_the_write_path_changes_adks_tables_and_adoption_only_its_own_columns() -> None:
+    assert changes_outside_the_write_path(code()) == []
+    assert sql_changes(ast.parse(code()["adopt.py"])) == ADOPTION
+
+
+def test_the_wiring_and_the_examples_change_adks_tables_nowhere() -> None:
+    wiring = {f"adkweb/{path.name}": path.read_text() for path in (ROOT.parent / "adkweb").glob("*.py")}
+    assert wiring
+    assert changes_outside_the_write_path(wiring) == []
+
+
+def test_no_row_of_adks_is_changed_through_a_model() -> None:
+    assert changes_through_models(code()) == []
+
+
+def test_append_event_is_the_only_way_by_which_a_session_changes() -> None:
+    assert other_ways_to_change_a_session(code()) == []
+
+
+def test_everything_public_says_in_a_docstring_what_it_promises() -> None:
+    assert missing_docstrings(code()) == []
+
+
+def test_files_and_functions_are_comfortable_to_read() -> None:
+    assert too_long(code()) == []
+
+
+# --- Every check finds what it looks for ------------------------------------------------------------------------------
+
+MAP: Final = '''"""A map.
+
+0  errors  keys     small
+1  models           rows
+2  reads  writes    both
+9  web  management  doors
+"""'''
+HOUSE: Final[Code] = {
+    "__init__.py": MAP,
+    "errors.py": '"""."""',
+    "keys.py": '"""."""',
+    "models.py": '"""."""\nfrom .errors import Invalid',
+    "reads.py": '"""."""\nfrom .models import Session\nfrom . import keys\nSQL = "SELECT state FROM sessions FOR UPDATE"',
+    "writes.py": '''"""."""
+_INSERT = "INSERT INTO events VALUES (1) ON CONFLICT DO UPDATE SET state = 1"
+def append_event(): "."; _append()
+def _append(): execute(_INSERT); execute("UPDATE sessions SET state = 1"); _merge()
+def _merge(): execute("INSERT INTO user_states"); execute("INSERT INTO app_states"); execute(f"INSERT INTO {t}")
+def create_session(): "."; execute("INSERT INTO sessions"); execute(f"INSERT INTO {t}")
+def delete_session(): "."; execute("DELETE FROM sessions"); execute("DELETE FROM events")
+''',
+    "web/__init__.py": '"""."""',
+    "web/pages.py": '"""."""\nfrom .urls import a\nfrom ..reads import b\nfrom .. import writes',
+    "web/urls.py": '"""."""',
+    "management/__init__.py": "",
+}
+
+Check = Callable[[Code], list[str]]
+BROKEN: Final[list[tuple[Check, str, str, str]]] = [
+    (upward_imports, "models.py", "from .reads import x", "models.py (layer 1) imports reads (layer 2)"),
+    (upward_imports, "errors.py", "from . import keys", "errors.py (layer 0) imports keys (layer 0)"),
+    (
+        upward_imports,
+        "errors.py",
+        "def f(): import sessions_app.web.pages",
+        "errors.py (layer 0) imports web (layer 9)",
+    ),
+    (
+        upward_imports,
+        "web/pages.py",
+        "from ..management import x",
+        "web/pages.py (layer 9) imports management (layer 9)",
+    ),
+    (upward_imports, "web/pages.py", "from ..apps import x", "web/pages.py (layer 9) imports apps (layer None)"),
+    (upward_imports, "helpers.py", "", "helpers.py is on no layer of sessions_app/__init__.py"),
+    (upward_imports, "__init__.py", '"""\n7  ghosts  gone\n"""', "layer 7 has ghosts, which is not there"),
+    (imports_of_models_in_doors, "web/pages.py", "from ..models import Session", "web/pages.py imports models.Session"),
+    (imports_of_models_in_doors, "web/pages.py", "from sessions_app import models", "web/pages.py imports models."),
+    (imports_of_models_in_doors, "management/commands/x.py", "from ...models import App", "management/commands/x.py"),
+    (imports_of_the_wiring, "reads.py", "from adkweb.settings import X", "reads.py imports adkweb.settings"),
+    (imports_of_the_wiring, "reads.py", "import adkweb", "reads.py imports adkweb"),
+    (uses_of_private_names, "web/pages.py", "from ..writes import _Append", "web/pages.py imports writes._Append"),
+    (
+        uses_of_private_names,
+        "web/pages.py",
+        "from .. import writes\nwrites._merge()",
+        "web/pages.py uses writes._merge",
+    ),
+    (changes_outside_the_write_path, "reads.py", 'x = "delete from events where 1"', "reads.py: DELETE events"),
+    (changes_outside_the_write_path, "reads.py", 'x = f"UPDATE {table} SET a = 1"', "reads.py: UPDATE {} a"),
+    (changes_outside_the_write_path, "reads.py", 'x = "INSERT OR REPLACE INTO " + table', "reads.py: INSERT "),
+    (changes_outside_the_write_path, "web/pages.py", 'x = """\n UPDATE\n "sessions" SET a = 1"""', "UPDATE sessions"),
+    (changes_outside_the_write_path, "adopt.py", 'x = "UPDATE events SET timestamp = 1"', "UPDATE events timestamp"),
+    (changes_outside_the_write_path, "adopt.py", 'x = "INSERT INTO sessions VALUES (1)"', "INSERT sessions"),
+    (changes_through_models, "reads.py", "from .models import Event\nEvent(id=1).save()", "reads.py:2 calls .save()"),
+    (
+        changes_through_models,
+        "reads.py",
+        "from . import models\nmodels.App.objects.create()",
+        "reads.py:2 calls .create()",
+    ),
+    (changes_through_models, "models.py", "def f(self):\n    self.delete()", "models.py:2 calls .delete()"),
+    (
+        changes_through_models,
+        "writes.py",
+        "from .models import Session\nSession.objects.filter().update(state={})",
+        "writes.py:2 calls .update()",
+    ),
+    (
+        other_ways_to_change_a_session,
+        "writes.py",
+        HOUSE["writes.py"] + "def rename(): _append()",
+        "INSERT events: through ['append_event', 'rename'], promised ['append_event']",
+    ),
+    (
+        other_ways_to_change_a_session,
+        "writes.py",
+        HOUSE["writes.py"] + 'class Tool:\n    def use(self): execute("UPDATE sessions SET a")\ndef fix(t): t.use()',
+        "UPDATE sessions: through ['Tool.use', 'append_event', 'fix']",
+    ),
+    (
+        other_ways_to_change_a_session,
+        "writes.py",
+        HOUSE["writes.py"] + 'def correct_event(): execute("UPDATE events SET event_data = 1")',
+        "UPDATE events: through ['correct_event'], promised []",
+    ),
+    (missing_docstrings, "reads.py", "x = 1", "reads.py: the module"),
+    (missing_docstrings, "reads.py", '"""."""\nasync def read(): pass', "reads.py: read"),
+    (missing_docstrings, "web/pages.py", '"""."""\nclass Page: pass', "web/pages.py: Page"),
+    (missing_docstrings, "reads.py", '"""."""\nclass Page:\n    "."\n    def rows(self): pass', "reads.py: rows"),
+    (too_long, "reads.py", "\n" * 601, "reads.py has 601 lines"),
+    (too_long, "reads.py", 'def f():\n    """D."""\n' + "    x = 1\n" * 60, "reads.py: f has 61 lines"),
+]
+
+
+@pytest.mark.parametrize(("check", "path", "source", "problem"), BROKEN)
+def test_a_check_finds_what_it_looks_for(check: Check, path: str, source: str, problem: str) -> None:
+    assert check(HOUSE) == []
+    assert problem in "\n".join(check({**HOUSE, path: source}))
+
+
+def test_every_check_is_shown_to_find_something() -> None:
+    checks = {
+        name for name, thing in globals().items() if getattr(thing, "__annotations__", {}).get("return") == list[str]
+    }
+    assert {check.__name__ for check, *_example in BROKEN} == checks
