@@ -5,11 +5,11 @@ Numbers are layers; a module imports only from smaller numbers (tests/test_archi
 
 0  errors  keys                what can go wrong; which session
 1  values                      JSON values: what may be stored, when two are equal
-2  state                       scopes: split, merge, fold, diff
+2  state  paging               scopes: split, merge, fold, diff; pages by key
 3  events                      the shape of an event: check it, describe it
 4  models                      ADK's four tables as Django sees them, and adkweb's own
 5  adopt  access               adkweb's columns in an ADK database; who may do what
-6  sources                     a file, folder or URL becomes an open database
+6  sources  filters            a file, folder or URL becomes an open database; what a timeline can be filtered by
 7  writes  reads               THE WRITE PATH, and every query
 8  edits                       what a person does to state, each as an event
 9  web  management             pages for people; commands for terminals

@@ -5,12 +5,14 @@ Each class's docstring is its message where no better one is given; `detail` car
 
 from typing import Any
 
+from django.utils.translation import gettext as _
+
 
 class Error(Exception):
     """Something went wrong."""
 
     def __init__(self, message: str | None = None, **detail: Any) -> None:
-        super().__init__(message or type(self).__doc__)
+        super().__init__(message or _(type(self).__doc__ or ""))
         self.detail = detail
 
     @property

@@ -4,11 +4,10 @@ Lists page by key and never count everything to show ten; a number that may be l
 source was not adopted (read-only), events have no seq and are ordered by timestamp and id, which is ADK's own order.
 """
 
-import base64
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final
 
 from django.db.models import BooleanField, Func, IntegerField, JSONField, Max, Q, QuerySet
 from django.db.models.expressions import RawSQL
@@ -16,29 +15,19 @@ from django.db.models.fields.json import KeyTextTransform, KeyTransform
 from django.utils.translation import gettext as _
 
 from . import sources
-from .adopt import IS_EDIT
 from .errors import Invalid, NotFound, SourceError
 from .events import Description, describe, edit_of, removed_by
+from .filters import BY_AUTHOR, FILTERS, TOKENS
 from .keys import SessionKey
 from .models import App, Event, Session, User
+from .paging import Page, read_cursor, write_cursor
 from .state import ABSENT, UNKNOWN, Change, Scoped, State, scope_of
-from .values import check_name
 
 PAGE: Final = 50  # rows of a table
 EVENTS: Final = 100  # events of a timeline page
 COUNT_LIMIT: Final = 10_000
 ROW_COUNT_LIMIT: Final = 1_000  # events counted for one row of a table of sessions
 RECENT: Final = 500  # events looked through for the last writer or the previous value of a key
-
-T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Page(Generic[T]):
-    """Some rows, and the cursor of the page that follows; None where this is the last."""
-
-    rows: list[T]
-    next: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,13 +137,13 @@ def users(source: str, app_name: str, after: str | None = None) -> Page[UserRow]
     with sources.using(source):
         found = Session.objects.using(source).filter(app_name=app_name)
         if after:
-            found = found.filter(user_id__gt=_cursor(after, str)[0])
+            found = found.filter(user_id__gt=read_cursor(after, str)[0])
         names = list(found.order_by("user_id").values_list("user_id", flat=True).distinct()[: PAGE + 1])
         rows = [
             UserRow(name, _count(mine := found.filter(user_id=name)), mine.aggregate(t=Max("update_time"))["t"])
             for name in names[:PAGE]
         ]
-        return Page(rows, _token(names[PAGE - 1]) if len(names) > PAGE else None)
+        return Page(rows, write_cursor(names[PAGE - 1]) if len(names) > PAGE else None)
 
 
 def user_state(source: str, app_name: str, user_id: str) -> State:
@@ -179,7 +168,7 @@ def sessions(
         if user_id is not None:
             found = found.filter(user_id=user_id)
         if before:
-            moment, user, name = _cursor(before, float, str, str)
+            moment, user, name = read_cursor(before, float, str, str)
             same = Q(update_time=moment)
             found = found.filter(
                 Q(update_time__lt=moment) | same & Q(user_id__lt=user) | same & Q(user_id=user, id__lt=name),
@@ -204,7 +193,9 @@ def sessions(
             )[: limit + 1]
         ]
         last = rows[limit - 1] if len(rows) > limit else None
-        return Page(rows[:limit], _token(last.update_time, last.key.user_id, last.key.session_id) if last else None)
+        return Page(
+            rows[:limit], write_cursor(last.update_time, last.key.user_id, last.key.session_id) if last else None
+        )
 
 
 def session(key: SessionKey) -> SessionView:
@@ -241,16 +232,16 @@ def session(key: SessionKey) -> SessionView:
 def stats(key: SessionKey) -> Stats:
     """Numbers of a session: events, invocations, tokens, and events by filter."""
     with sources.using(key.source) as db:
-        columns = ", ".join(f"sum(CASE WHEN {_FILTERS[name][db.vendor]} THEN 1 ELSE 0 END)" for name in _FILTERS)
+        columns = ", ".join(f"sum(CASE WHEN {FILTERS[name][db.vendor]} THEN 1 ELSE 0 END)" for name in FILTERS)
         with db.cursor() as cursor:
             cursor.execute(
-                f"""SELECT count(*), count(DISTINCT invocation_id), sum({_TOKENS[db.vendor]}), {columns}
+                f"""SELECT count(*), count(DISTINCT invocation_id), sum({TOKENS[db.vendor]}), {columns}
                 FROM (SELECT * FROM events WHERE app_name = %s AND user_id = %s AND session_id = %s
                 ORDER BY {_newest_first(key.source)} LIMIT {COUNT_LIMIT + 1}) AS events""",
                 key[1:],
             )
             count, invocations, tokens, *kinds = cursor.fetchone()
-    numbers = {name: min(number or 0, COUNT_LIMIT) for name, number in zip(_FILTERS, kinds, strict=True)}
+    numbers = {name: min(number or 0, COUNT_LIMIT) for name, number in zip(FILTERS, kinds, strict=True)}
     return Stats(min(count, COUNT_LIMIT), invocations, int(tokens or 0), numbers, more=count > COUNT_LIMIT)
 
 
@@ -267,11 +258,11 @@ def events(key: SessionKey, *, before: str | None = None, kind: str = "", author
         if before:
             found = found.filter(_before(key.source, before))
         if kind:
-            if kind not in _FILTERS:
+            if kind not in FILTERS:
                 raise Invalid(_("There is no filter “%(name)s”.") % {"name": kind})
-            found = found.filter(RawSQL(_FILTERS[kind][db.vendor], [], BooleanField()))
+            found = found.filter(RawSQL(FILTERS[kind][db.vendor], [], BooleanField()))
         if author:
-            found = found.filter(RawSQL(_BY_AUTHOR[db.vendor], [author], BooleanField()))
+            found = found.filter(RawSQL(BY_AUTHOR[db.vendor], [author], BooleanField()))
         rows = [_view(key, row) for row in _ordered(found, key.source)[: EVENTS + 1]]
         page = rows[:EVENTS][::-1]
         _add_changes(key, page)
@@ -302,13 +293,11 @@ def edits(before: str | None = None, limit: int = PAGE) -> tuple[Page[EventView]
     """Every edit in every session of every source, the newest first; and what is wrong with sources left out."""
     found: list[EventView] = []
     problems: list[str] = []
-    moment, name, alias = _cursor(before, float, str, str) if before else (None, "", "")
+    moment, name, alias = read_cursor(before, float, str, str) if before else (None, "", "")
     for source in sources.listed():
         try:
             with sources.using(source.alias) as db:
-                rows = Event.objects.using(source.alias).filter(
-                    RawSQL(_FILTERS["edits"][db.vendor], [], BooleanField())
-                )
+                rows = Event.objects.using(source.alias).filter(RawSQL(FILTERS["edits"][db.vendor], [], BooleanField()))
                 if moment is not None:
                     same = Q(timestamp=moment)
                     tie = Q(id__lte=name) if source.alias < alias else Q(id__lt=name)
@@ -317,7 +306,7 @@ def edits(before: str | None = None, limit: int = PAGE) -> tuple[Page[EventView]
                     key = SessionKey(source.alias, row.app_name, row.user_id, row.session_id)
                     view = _view(key, row)
                     view.changes = _edit_changes(view)
-                    view.cursor = _token(row.timestamp, row.id, source.alias)
+                    view.cursor = write_cursor(row.timestamp, row.id, source.alias)
                     found.append(view)
         except SourceError as error:  # one that is away must not take the others' edits with it
             problems.append(error.message)
@@ -471,58 +460,6 @@ _OF_SESSION: Final = """events.app_name = sessions.app_name AND events.user_id =
     AND events.session_id = sessions.id"""
 
 
-def _if_json(condition: str) -> str:
-    """A condition on event_data for SQLite, where ADK may have stored NaN, which its JSON functions refuse."""
-    return f"CASE WHEN json_valid(event_data) THEN {condition} END"
-
-
-def _has_part(condition: str) -> str:
-    return _if_json(
-        f"""EXISTS (SELECT 1 FROM json_each(event_data, '$.content.parts')
-        WHERE CASE WHEN type = 'object' THEN {condition} END)"""
-    )
-
-
-# What the chips above the timeline select, by database.
-_FILTERS: Final[dict[str, dict[str, str]]] = {
-    "messages": {
-        "postgresql": """jsonb_path_exists(event_data, '$.content.parts[*] ? (exists(@.text) && !(@.thought == true))')""",
-        "sqlite": _has_part(
-            "json_type(value, '$.text') = 'text' AND coalesce(json_extract(value, '$.thought'), 0) <> 1"
-        ),
-    },
-    "tools": {
-        "postgresql": """jsonb_path_exists(event_data,
-            '$.content.parts[*] ? (exists(@.function_call) || exists(@.function_response))')""",
-        "sqlite": _has_part(
-            "coalesce(json_type(value, '$.function_call'), json_type(value, '$.function_response')) > ''"
-        ),
-    },
-    "state": {
-        "postgresql": "coalesce(event_data #> '{actions,state_delta}' <> '{}'::jsonb, false)",
-        "sqlite": _if_json("EXISTS (SELECT 1 FROM json_each(event_data, '$.actions.state_delta'))"),
-    },
-    "errors": {
-        "postgresql": """(event_data -> 'error_code' IS NOT NULL OR event_data -> 'error_message' IS NOT NULL
-            OR jsonb_path_exists(event_data, '$.content.parts[*].function_response.response.error'))""",
-        "sqlite": f"""({_if_json("coalesce(json_extract(event_data, '$.error_code', '$.error_message'), '[null,null]')")}
-            <> '[null,null]' OR {_has_part("json_type(value, '$.function_response.response.error') > ''")})""",
-    },
-    "edits": IS_EDIT,
-}
-FILTERS: Final = tuple(_FILTERS)
-
-_BY_AUTHOR: Final = {
-    "postgresql": "event_data ->> 'author' = %s",
-    "sqlite": _if_json("json_extract(event_data, '$.author') = %s"),
-}
-_TOKENS: Final = {
-    "postgresql": """CASE jsonb_typeof(event_data #> '{usage_metadata,total_token_count}') WHEN 'number'
-        THEN (event_data #>> '{usage_metadata,total_token_count}')::numeric END""",
-    "sqlite": _if_json("json_extract(event_data, '$.usage_metadata.total_token_count')"),
-}
-
-
 def _count_events(source: str) -> str:
     # In an order, although any would do: only so does PostgreSQL read the index and not the whole table.
     return f"""SELECT count(*) FROM (SELECT 1 FROM events WHERE {_OF_SESSION}
@@ -532,7 +469,7 @@ def _count_events(source: str) -> str:
 def _count_errors(source: str) -> str:
     vendor = next(s.vendor for s in sources.listed() if s.alias == source)
     return f"""SELECT count(*) FROM (SELECT event_data FROM events WHERE {_OF_SESSION}
-        ORDER BY {_newest_first(source)} LIMIT 100) AS newest WHERE {_FILTERS["errors"][vendor]}"""
+        ORDER BY {_newest_first(source)} LIMIT 100) AS newest WHERE {FILTERS["errors"][vendor]}"""
 
 
 def _newest_first(source: str) -> str:
@@ -567,9 +504,9 @@ def _after(source: str, cursor: str) -> Q:
 
 def _beside(source: str, cursor: str, side: str) -> Q:
     if sources.is_adopted(source):
-        (seq,) = _cursor(cursor, int)
+        (seq,) = read_cursor(cursor, int)
         return Q(**{f"seq__{side}": seq})
-    moment, name = _cursor(cursor, float, str)
+    moment, name = read_cursor(cursor, float, str)
     return Q(**{f"timestamp__{side}": moment}) | Q(timestamp=moment, **{f"id__{side}": name})
 
 
@@ -588,7 +525,7 @@ def _view(key: SessionKey, row: Event) -> EventView:
         float(timestamp) if exact else row.timestamp,  # type: ignore[arg-type]
         data,
         describe(data),
-        cursor=_token(row.seq) if adopted else _token(row.timestamp, row.id),
+        cursor=write_cursor(row.seq) if adopted else write_cursor(row.timestamp, row.id),
     )
 
 
@@ -610,23 +547,3 @@ def _count(found: QuerySet[Any]) -> int:
 
 def _object(stored: Any) -> dict[str, Any]:
     return stored if isinstance(stored, dict) else {}
-
-
-def _token(*values: Any) -> str:
-    """An opaque cursor."""
-    return base64.urlsafe_b64encode(json.dumps(values).encode()).decode().rstrip("=")
-
-
-def _cursor(token: str, *types: type) -> list[Any]:
-    try:
-        values = json.loads(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
-        if not isinstance(values, list) or [type(value) for value in values] != list(types):
-            raise ValueError
-        for value in values:
-            if isinstance(value, str):
-                check_name(value, "", len(token))
-            elif not 0 <= value < (2**63 if isinstance(value, int) else 2**33):
-                raise ValueError
-    except (ValueError, RecursionError, Invalid) as error:
-        raise Invalid(_("This link's place in the list is not valid.")) from error
-    return values

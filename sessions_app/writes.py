@@ -272,9 +272,10 @@ _SCOPE_TABLES: Final[dict[Scope, tuple[str, tuple[str, ...]]]] = {
 
 def _check_names(key: SessionKey) -> None:
     """Raises NotFound for names that no column can hold; a driver would call them a fault of the source."""
+    what = _("a name")  # once: a look-up is felt in an append
     try:
         for name in key[1:]:
-            check_name(name, _("a name"), ID_LENGTH)
+            check_name(name, what, ID_LENGTH)
     except Invalid as error:
         raise NotFound(error.message) from error
 

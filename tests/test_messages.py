@@ -120,6 +120,7 @@ MARKED = re.compile(
 TAG = re.compile(r"\{%.*?%\}|\{\{.*?\}\}", re.DOTALL)
 LITERAL = re.compile(r'\|(?:default|default_if_none|yesno|pluralize|add):"([^"]*)"')
 WORD = re.compile(r"[^\W\d_]{2,}")
+ATTRIBUTE = re.compile(r"\bdata-[\w-]+")  # a fragment or a block may hold a tag's attributes alone
 NAMES = {"adkweb", "adk", "web", "SQLite", "PostgreSQL"}
 READ_ALOUD = re.compile(
     r"placeholder|title|alt|aria-(?:label|description|roledescription|valuetext)|data-label|data-copied|data-word-.*"
@@ -148,7 +149,7 @@ class _Reader(HTMLParser):
             self.read(data)
 
     def read(self, text: str) -> None:
-        self.words += [word for word in WORD.findall(text) if word not in NAMES]
+        self.words += [word for word in WORD.findall(ATTRIBUTE.sub("", text)) if word not in NAMES]
 
 
 def unmarked(template: str) -> list[str]:
@@ -157,7 +158,7 @@ def unmarked(template: str) -> list[str]:
     reader = _Reader()
     for literal in LITERAL.findall(left):
         reader.read(literal)
-    reader.feed(TAG.sub("", left))
+    reader.feed(TAG.sub(" ", left))
     reader.close()
     return reader.words
 

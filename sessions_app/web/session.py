@@ -4,6 +4,7 @@ from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_GET
 
 from .. import reads
+from ..filters import FILTERS
 from ..keys import SessionKey
 from .render import page
 from .targets import of_session
@@ -38,7 +39,7 @@ def stats(request: HttpRequest, **names: str) -> HttpResponse:
 def _timeline(request: HttpRequest, key: SessionKey) -> dict[str, object]:
     chosen = _filters(request)
     found = reads.events(key, before=request.GET.get("before"), kind=chosen["kind"], author=chosen["author"])
-    return {**chosen, "invocations": invocations(found.rows), "earlier": found.next, "filters": reads.FILTERS}
+    return {**chosen, "invocations": invocations(found.rows), "earlier": found.next, "filters": list(FILTERS)}
 
 
 def _filters(request: HttpRequest) -> dict[str, str]:

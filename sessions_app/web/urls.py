@@ -1,6 +1,8 @@
 """Every page and action. `/apps`, `/list-apps`, `/health`, `/version` and `/api` belong to programs: keep them free."""
 
-from django.urls import include, path, register_converter
+from django.contrib.auth.decorators import login_not_required
+from django.urls import path, register_converter
+from django.views.i18n import set_language
 
 from . import app, edit, edits, event, home, session, sessions, signin, user
 from .paths import Segment
@@ -17,7 +19,7 @@ urlpatterns = [
     path("sessions/new/", sessions.new, name="new-session"),
     path("sign-in/", signin.sign_in, name="sign-in"),
     path("sign-out/", signin.sign_out, name="sign-out"),
-    path("language/", include("django.conf.urls.i18n")),
+    path("language/", login_not_required(set_language), name="set_language"),
     path(APP, app.app, name="app"),
     path(APP + "users/", app.users, name="users"),
     path(APP + "sessions/", sessions.sessions, name="sessions"),

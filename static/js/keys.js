@@ -19,11 +19,11 @@
 
   function move(step) {
     const focused = document.activeElement?.closest("[data-row]");
-    const within = focused?.closest("[data-rows]") ?? scope();
+    const within = focused?.closest("[data-rows]") ?? scope().querySelector("[data-timeline]") ?? scope();
     const rows = [...within.querySelectorAll("[data-row]")].filter(visible);
     const from = rows.indexOf(focused ?? rows.find((row) => row.matches(".selected, [aria-current=true]")));
     // Without a selection, both keys begin where a reader of a timeline is: at its end.
-    const first = within.querySelector("[data-timeline]") ? rows.length - 1 : 0;
+    const first = within.matches?.("[data-timeline]") ? rows.length - 1 : 0;
     const row = rows[from < 0 ? first : Math.min(Math.max(from + step, 0), rows.length - 1)];
     if (!row) return false;
     const link = row.matches(LINK) ? row : row.querySelector(LINK);
@@ -45,7 +45,7 @@
   }
 
   function press(key) {
-    if (key === "j" || key === "k") return move(key === "j" ? 1 : -1);
+    if ((key === "j" || key === "k") && move(key === "j" ? 1 : -1)) return true;
     const [found] = withKey(key, scope());
     if (found) {
       if (found.matches(TYPING)) {

@@ -128,6 +128,6 @@
     const step = (event.key === "ArrowRight") === (document.dir !== "rtl") ? 1 : -1;
     const next = tabs[(tabs.indexOf(tab) + step + tabs.length) % tabs.length];
     showTab(next.dataset.tabTarget);
-    next.focus();
+    next.focus({ preventScroll: true });
   });
 })();

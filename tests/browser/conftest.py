@@ -58,7 +58,7 @@ def browser(playwright: Playwright) -> Iterator[Browser]:
 @pytest.fixture(scope="package")
 def browser_context_args() -> dict[str, Any]:
     """What pytest-playwright gives to every context."""
-    return {"viewport": {"width": 1440, "height": 900}, "locale": "en-GB", "timezone_id": "Europe/Lisbon"}
+    return {"locale": "en-GB", "timezone_id": "Europe/Lisbon"}
 
 
 @pytest.fixture(scope="package")
@@ -149,7 +149,7 @@ def visitor(new_context: Callable[..., BrowserContext], watch: Watch) -> Iterato
     contexts: list[BrowserContext] = []
 
     def make(server: Adkweb, **options: Any) -> Page:
-        context = new_context(**{"base_url": server.address, **options})
+        context = new_context(**{"base_url": server.address, "viewport": {"width": 1440, "height": 900}, **options})
         contexts.append(context)
         watch.over(context)
         return context.new_page()

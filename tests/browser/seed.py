@@ -41,7 +41,7 @@ TEMPLATE: Final = "{{ 7|add:7 }}{% debug %}${7*7}"
 REVERSED: Final = "txt\u202egpj.exe\u202c \u2066isolated\u2069"
 EMOJI: Final = "👩🏽\u200d🚀🇰🇷❤️\u200d🔥 Ζ̡̳̊̂a͜l̃g̀o 제주 مرحبا"
 TEXTS: Final = (SCRIPT, IMAGE, BREAKOUT, LINK, TEMPLATE, REVERSED, EMOJI)
-HOSTILE_FILE: Final = "<img src=x onerror=injected=1>.db"
+HOSTILE_FILE: Final = "z<img src=x onerror=injected=1>.db"
 HOSTILE: Final = SessionKey(HOSTILE_FILE.removesuffix(".db"), SCRIPT, IMAGE, BREAKOUT)
 SVG: Final = f'<svg xmlns="http://www.w3.org/2000/svg" onload="{ATTACK}"><script>{ATTACK}</script></svg>'
 BIG: Final = 5_000_000

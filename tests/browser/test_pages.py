@@ -16,6 +16,19 @@ SESSION = path("s", *SEOUL)
 WIDTHS = (390, 768, 1440)
 
 
+def follow(page: Page, key: str) -> None:
+    """Presses a key that leads to another page, and waits for it."""
+    with page.expect_event("load"):
+        page.keyboard.press(key)
+
+
+def tap(locator: Locator) -> None:
+    """Clicks what is in sight already; Playwright's own click scrolls what sticks to the edge to the middle first."""
+    box = locator.bounding_box()
+    assert box
+    locator.page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+
+
 def row_of_focus(page: Page) -> Locator:
     """The row that the keyboard is on."""
     return page.locator("[data-row]:has(:focus)")
@@ -65,10 +78,10 @@ def test_keys_lead_to_forms_and_back(page: Page) -> None:
     expect(page.get_by_label("Key to edit or add")).to_have_value("a?n")
     page.keyboard.press("Escape")
     expect(page.locator("form.editbox")).to_have_count(0)
-    page.keyboard.press("a")
+    follow(page, "a")
     expect(page).to_have_url(re.compile("/keys/add/$"))
     page.get_by_label("Reason").focus()
-    page.keyboard.press("Escape")
+    follow(page, "Escape")
     expect(page).to_have_url(re.compile("/keys/$"))
 
 
@@ -78,23 +91,23 @@ def test_keys_move_through_tables_and_make_a_session(page: Page) -> None:
     expect(row_of_focus(page)).to_contain_text("booking")
     page.keyboard.press("j")
     expect(row_of_focus(page)).to_contain_text("support")
-    page.keyboard.press("Enter")
+    follow(page, "Enter")
     expect(page.get_by_role("heading", name="support", exact=True)).to_be_visible()
-    page.keyboard.press("n")
+    follow(page, "n")
     expect(page.get_by_role("heading", name="New session")).to_be_visible()
     expect(page.get_by_label("App", exact=True)).to_have_value("support")
 
 
 def test_keys_go_from_event_to_event(page: Page) -> None:
     page.goto(SESSION)
+    numbers = page.locator(".ev .seq").all_inner_texts()
     page.locator(".ev .line").nth(5).click()
-    page.get_by_role("link", name="Open as a page").click()
-    expect(page.get_by_role("heading", name="Event 6")).to_be_visible()
-    page.keyboard.press("j")
-    expect(page.get_by_role("heading", name="Event 7")).to_be_visible()
-    page.keyboard.press("k")
-    page.keyboard.press("k")
-    expect(page.get_by_role("heading", name="Event 5")).to_be_visible()
+    with page.expect_event("load"):
+        page.get_by_role("link", name="Open as a page").click()
+    for key, number in (("", numbers[5]), ("j", numbers[6]), ("k", numbers[5]), ("k", numbers[4])):
+        if key:
+            follow(page, key)
+        expect(page.get_by_role("heading", name=f"Event {number}", exact=True)).to_be_visible()
     page.keyboard.press("Escape")
     expect(page.get_by_role("heading", name="Seoul trip")).to_be_visible()
     expect(page.locator(".ev:target")).to_be_in_viewport()
@@ -181,7 +194,7 @@ def test_several_keys_are_one_edit(page: Page) -> None:
     page.get_by_role("button", name="Apply").click()
     expect(page.get_by_text("Saved as event #")).to_be_visible()
     chips = page.locator(".ev").last.locator(".delta")
-    expect(chips).to_have_text(['brand new {"a": [1, null]}', "count 4 removed", 'step "choose" "pay"'])
+    expect(chips).to_have_text(['step "choose" "pay"', 'count 4 removed', 'brand new {a: [1, null]}'])
 
 
 def test_a_value_that_is_no_json_is_refused_at_its_place(page: Page) -> None:
@@ -281,13 +294,14 @@ def test_a_session_is_made_with_initial_state(page: Page, watch: Watch) -> None:
     page.go_back()
     page.get_by_role("button", name="Create").click()
     expect(page.locator("#session_id-error")).to_contain_text("exists already")
+    watch.stay = False  # what the refused form holds is not lost unasked
     page.locator("#session_id-error").get_by_role("link").click()
     expect(page.get_by_role("heading", name="made here #1")).to_be_visible()
 
 
 def test_deleting_needs_the_id_typed(page: Page) -> None:
     page.goto(path("s", *own("delete-me")))
-    page.get_by_role("link", name="Delete").click()
+    page.get_by_role("link", name="Delete", exact=True).click()
     button = page.get_by_role("button", name="Delete")
     expect(button).to_be_disabled()
     page.get_by_label("Type the session's id").fill("delete-m")
@@ -308,8 +322,9 @@ def test_everything_is_read_without_scripts(visit: Visit) -> None:
     page.get_by_role("main").get_by_role("link", name="Seoul trip").first.click()
     expect(page.get_by_role("heading", name="Seoul trip")).to_be_visible()
     expect(page.locator("#state .key[title='user:tier']")).to_be_visible()
+    number = page.locator(".ev .seq").last.inner_text()
     page.locator(".ev .line").last.click()
-    expect(page.get_by_role("heading", name="Event 72")).to_be_visible()
+    expect(page.get_by_role("heading", name=f"Event {number}", exact=True)).to_be_visible()
     expect(page.locator(".parts")).to_contain_text("You are welcome")
     page.goto(path("s", *LONG))
     expect(page.locator(".ev").last).to_contain_text(f"Message {LONG_EVENTS - 1}")
@@ -392,7 +407,7 @@ def test_on_a_narrow_screen_the_state_is_a_tab(visit: Visit) -> None:
     expect(page.locator("[data-timeline]")).to_be_visible()
     expect(page.locator("#state")).to_be_hidden()
     expect(page.locator(".ev").last).to_be_in_viewport()
-    state.click()
+    tap(state)
     expect(state).to_have_attribute("aria-selected", "true")
     expect(page.locator("#state")).to_be_visible()
     expect(page.locator("[data-timeline]")).to_be_hidden()
@@ -403,7 +418,7 @@ def test_on_a_narrow_screen_the_state_is_a_tab(visit: Visit) -> None:
     page.locator(".ev .line").last.click()
     expect(page.locator("#detail .parts")).to_be_visible()
     expect(state).to_have_attribute("aria-selected", "true")
-    timeline.click()
+    tap(timeline)
     expect(page.locator(".ev").last).to_be_in_viewport()
     page.get_by_role("link", name="Edit state").click()
     expect(page.locator("form.editbox")).to_be_in_viewport()

@@ -17,6 +17,7 @@ from sessions_app import reads, writes
 from sessions_app.access import Actor
 from sessions_app.edits import Entry, edit_app_state, edit_state
 from sessions_app.errors import Invalid, NotFound
+from sessions_app.events import describe
 from sessions_app.keys import SessionKey
 from sessions_app.models import stored_instant
 from sessions_app.state import ABSENT, UNKNOWN
@@ -274,11 +275,7 @@ NAIVE: dict[str, Callable[[dict[str, Any]], bool]] = {
     "messages": lambda e: any("text" in part and part.get("thought") is not True for part in _parts(e)),
     "tools": lambda e: any("function_call" in part or "function_response" in part for part in _parts(e)),
     "state": lambda e: bool((e.get("actions") or {}).get("state_delta")),
-    "errors": lambda e: (
-        e.get("error_code") is not None
-        or e.get("error_message") is not None
-        or any("error" in ((part.get("function_response") or {}).get("response") or {}) for part in _parts(e))
-    ),
+    "errors": lambda e: describe(e).failed,
     "edits": lambda e: (e.get("custom_metadata") or {}).get("adkweb") is not None,
 }
 

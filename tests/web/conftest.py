@@ -1,0 +1,133 @@
+"""People at their browsers, and what they look at."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import reverse
+from pytest_django import Settings
+
+from sessions_app import sources, writes
+from sessions_app.access import Actor
+from sessions_app.keys import SessionKey
+
+from .html import Element, page_of, read
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+DEMO: Final = ROOT / "examples" / "demo.db"
+NAME: Final = "maria"
+
+
+class Browser(Client):
+    """Django's test client, which refuses a page that no browser should be given: each answer is looked through."""
+
+    def request(self, **request: Any) -> Any:
+        """The answer, checked."""
+        response = super().request(**request)
+        if 300 <= response.status_code < 400 or not response.content:
+            return response
+        policy = response["Content-Security-Policy"]
+        assert "default-src 'none'" in policy, policy
+        assert "unsafe" not in policy, policy
+        assert "*" not in policy, policy
+        assert response["X-Frame-Options"] == "DENY"
+        assert response["X-Content-Type-Options"] == "nosniff"
+        assert "private" in response["Cache-Control"], response.headers
+        if response["Content-Type"].startswith("text/html"):
+            _page, problems = read(response.content.decode())
+            assert problems == []
+        return response
+
+    def open(self, name: str | None = None, /, *, status: int = 200, htmx: bool = False, **names: Any) -> Element:
+        """A page of adkweb's by its name in urls.py or its address; `query` is what follows the question mark."""
+        query = names.pop("query", None)
+        address = name if name and name.startswith("/") else reverse(str(name), kwargs=names)
+        response = self.get(address, query, headers={"HX-Request": "true"} if htmx else {})
+        assert response.status_code == status, response.content.decode()
+        return page_of(response)
+
+    def send(self, name: str, data: Mapping[str, Any], /, *, htmx: bool = False, **names: Any) -> Any:
+        """The answer to a form that is sent."""
+        address = name if name.startswith("/") else reverse(name, kwargs=names)
+        return self.post(address, data, headers={"HX-Request": "true"} if htmx else {})
+
+
+@pytest.fixture
+def person(db: None) -> User:
+    """Somebody who has an account, without a password."""
+    found: User = get_user_model().objects.create_user(NAME)
+    return found
+
+
+@pytest.fixture
+def guest(db: None) -> Browser:
+    """Somebody who did not sign in."""
+    return Browser()
+
+
+@pytest.fixture
+def maria(person: User) -> Browser:
+    """Somebody who signed in."""
+    signed_in = Browser()
+    signed_in.force_login(person)
+    return signed_in
+
+
+@pytest.fixture
+def demo(tmp_path: Path, open_source: Callable[[str], str]) -> str:
+    """The recorded demo."""
+    return open_source(str(shutil.copy(DEMO, tmp_path / "demo.db")))
+
+
+@pytest.fixture
+def store(tmp_path: Path, open_source: Callable[[str], str]) -> str:
+    """An empty SQLite source."""
+    (tmp_path / "store.db").touch()
+    return open_source(str(tmp_path / "store.db"))
+
+
+@pytest.fixture
+def key(store: str, actor: Actor) -> SessionKey:
+    """A session with state in every scope."""
+    state = {"step": "choose", "count": 3, "nothing": None, "user:tier": "gold", "app:limit": 10}
+    return writes.create_session(store, "booking", "ana", session_id="s1", state=state, actor=actor)
+
+
+@pytest.fixture
+def add(actor: Actor) -> Callable[..., str]:
+    """Appends an event as an agent would; its id."""
+
+    def append(key: SessionKey, *parts: dict[str, Any], **event: Any) -> str:
+        if parts:
+            event["content"] = {"role": "model", "parts": list(parts)}
+        event = {"author": "agent", "invocation_id": "i1", **event}
+        return str(writes.append_event(key, event, actor=actor).event["id"])
+
+    return append
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    """A folder that adkweb searches for databases; it has none yet."""
+    path = tmp_path / "agents"
+    path.mkdir()
+    before = {source.alias for source in sources.listed()}
+    sources.add(str(path))
+    yield path
+    sources._folders.remove(path)
+    for source in sources.listed():
+        if source.alias not in before:
+            sources.forget(source.alias)
+
+
+@pytest.fixture
+def read_only(settings: SettingsWrapper) -> None:
+    """adkweb as `--read-only` starts it."""
+    settings.READ_ONLY = True

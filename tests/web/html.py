@@ -1,0 +1,180 @@
+"""What a page really says: its HTML read as a browser would, and everything in it that the templates do not write."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from html.parser import HTMLParser
+from typing import Final
+
+from django.http import HttpResponseBase
+
+VOID: Final = frozenset("area base br col embed hr img input link meta source track wbr".split())
+
+# Everything that templates and tags write. Another tag or attribute on a page is one that somebody's text has made.
+TAGS: Final = frozenset(
+    """a article aside b body button code datalist dd del details dialog div dl dt em fieldset footer form h1 h2 h3 head
+    header hr html img input ins json-editor kbd label legend li link main meta nav ol option p pre script section select
+    span strong summary svg table tbody td textarea th thead time title tr ul use""".split()
+)
+ATTRIBUTES: Final = re.compile(
+    r"""(data-[a-z-]+|aria-[a-z]+|hx-(get|post|target|swap|swap-oob|trigger|headers)|accesskey|action|alt|autocomplete
+    |autofocus|charset|checked|class|colspan|content|datetime|defer|dir|disabled|download|for|formnovalidate|hidden|href
+    |id|lang|list|loading|maxlength|method|name|nonce|open|original|placeholder|rel|required|role|rows|scope|selected
+    |spellcheck|src|tabindex|title|type|value)""",
+    re.VERBOSE,
+)
+ADDRESSES: Final = ("href", "src", "action", "hx-get", "hx-post")
+_HERE: Final = re.compile(r"(/(?!/)|\?|#|$)")  # an address on this server
+_IMAGE: Final = re.compile(r"/s/.*/data/\d+/$")
+
+
+@dataclass(eq=False)
+class Element:
+    """An element with its attributes and what is in it."""
+
+    tag: str
+    attributes: dict[str, str]
+    inside: list[Element | str] = field(default_factory=list)
+
+    def __getitem__(self, name: str) -> str:
+        return self.attributes[name]
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.attributes
+
+    @property
+    def text(self) -> str:
+        """Its words, as they are read: blanks drawn together."""
+        return " ".join("".join(self._texts()).split())
+
+    @property
+    def raw(self) -> str:
+        """Its characters, every one."""
+        return "".join(self._texts())
+
+    @property
+    def classes(self) -> list[str]:
+        """Its classes."""
+        return self.attributes.get("class", "").split()
+
+    def _texts(self) -> Iterator[str]:
+        for item in self.inside:
+            if isinstance(item, str):
+                yield item
+            else:
+                yield from item._texts()
+
+    def every(self) -> Iterator[Element]:
+        """Every element in it, in the page's order."""
+        for item in self.inside:
+            if isinstance(item, Element):
+                yield item
+                yield from item.every()
+
+    def all(self, tag: str = "", class_: str = "", **attributes: str) -> list[Element]:
+        """The elements in it of a tag, a class and attributes; `name_` for a name that is Python's, `a_b` for a-b."""
+        wanted = {name.rstrip("_").replace("_", "-"): value for name, value in attributes.items()}
+        return [
+            element
+            for element in self.every()
+            if (not tag or element.tag == tag)
+            and (not class_ or class_ in element.classes)
+            and all(element.attributes.get(name) == value for name, value in wanted.items())
+        ]
+
+    def one(self, tag: str = "", class_: str = "", **attributes: str) -> Element:
+        """The only such element."""
+        found = self.all(tag, class_, **attributes)
+        assert len(found) == 1, f"{len(found)} elements <{tag} .{class_} {attributes}>"
+        return found[0]
+
+    def texts(self, tag: str = "", class_: str = "", **attributes: str) -> list[str]:
+        """The words of such elements."""
+        return [element.text for element in self.all(tag, class_, **attributes)]
+
+    def links(self) -> dict[str, str]:
+        """The addresses of links by their words, or by the name that stands for these; the first of each."""
+        found: dict[str, str] = {}
+        for link in self.all("a"):
+            found.setdefault(link.text or link.attributes.get("aria-label", ""), link["href"])
+        return found
+
+    def fields(self) -> dict[str, str]:
+        """What this form would send, the buttons left out."""
+        found = {}
+        for element in self.every():
+            name = element.attributes.get("name", "")
+            if not name or element.tag == "button" or "disabled" in element:
+                continue
+            if element.tag == "input" and ("checked" in element or element.attributes.get("type") != "radio"):
+                found[name] = element.attributes.get("value", "")
+            elif element.tag == "textarea":
+                found[name] = element.raw.removeprefix("\n")  # as HTML says
+            elif element.tag == "select":
+                options = element.all("option")
+                chosen = [o for o in options if "selected" in o] or options[:1]
+                found[name] = (chosen[0].attributes.get("value") or chosen[0].text) if chosen else ""
+        return found
+
+
+class _Reader(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.open = [Element("", {})]
+        self.problems: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        names = [name for name, _value in attrs]
+        self.problems += [f"<{tag}> has {name} twice" for name in set(names) if names.count(name) > 1]
+        element = Element(tag, {name: value or "" for name, value in attrs})
+        self.open[-1].inside.append(element)
+        if tag not in VOID:
+            self.open.append(element)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.problems.append(f"<{tag}/>")
+
+    def handle_endtag(self, tag: str) -> None:
+        if self.open[-1].tag == tag:
+            self.open.pop()
+        else:
+            self.problems.append(f"</{tag}> ends <{self.open[-1].tag}>")
+
+    def handle_data(self, data: str) -> None:
+        self.open[-1].inside.append(data)
+
+
+def read(text: str) -> tuple[Element, list[str]]:
+    """The page, and what is wrong with it: what does not end where it began, and what the templates do not write."""
+    reader = _Reader()
+    reader.feed(text)
+    reader.close()
+    page = reader.open[0]
+    unclosed = [f"<{element.tag}> does not end" for element in reader.open[1:]]
+    return page, reader.problems + unclosed + [p for element in page.every() for p in _foreign(element)]
+
+
+def page_of(response: HttpResponseBase) -> Element:
+    """What an answer says."""
+    return read(response.content.decode())[0]  # type: ignore[attr-defined]
+
+
+def _foreign(element: Element) -> Iterator[str]:
+    here = f"<{element.tag} {element.attributes}>"
+    if element.tag not in TAGS:
+        yield f"{here}: no template writes this tag"
+    for name, value in element.attributes.items():
+        if not ATTRIBUTES.fullmatch(name):
+            yield f"{here}: no template writes {name}"
+        if name in ADDRESSES and not _HERE.match(value):
+            yield f"{here}: {name} leads elsewhere"
+    if element.tag in ("script", "link") and not element.attributes.get("src", element.attributes.get("href", "")).startswith(
+        "/static/"
+    ):
+        yield f"{here}: not one of adkweb's own files"
+    if element.tag == "script" and element.raw.strip():
+        yield f"{here}: a script within the page"
+    if element.tag == "img" and not _IMAGE.search(element["src"]):
+        yield f"{here}: not an event's own image"

@@ -1,0 +1,239 @@
+"""Signing in: by the printed link, once; by password where there is an account; and nothing is shown without."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import User
+from django.urls import NoReverseMatch, URLPattern, reverse
+from django.urls.resolvers import RoutePattern
+from django.utils import timezone
+
+from sessions_app import access
+from sessions_app.models import SignInToken
+from sessions_app.web.urls import urlpatterns
+
+from .conftest import NAME, Browser
+from .html import page_of
+
+pytestmark = pytest.mark.django_db
+
+PASSWORD = "correct horse battery staple"
+AWAY = "203.0.113.7"
+OPEN_TO_ALL = {"sign-in"}
+
+
+@pytest.fixture
+def admin(person: User) -> User:
+    """Somebody with a password and every right."""
+    person.is_superuser = person.is_staff = True
+    person.set_password(PASSWORD)
+    person.save()
+    return person
+
+
+def every_address() -> dict[str, str]:
+    """An address of every page in urls.py, by name: a new page is here by itself."""
+    found = {}
+    for pattern in urlpatterns:
+        inner = [pattern] if isinstance(pattern, URLPattern) else pattern.url_patterns
+        for url in inner:
+            assert isinstance(url.pattern, RoutePattern)
+            names = {name: 0 if name == "number" else name for name in url.pattern.converters}
+            found[str(url.name)] = reverse(str(url.name), kwargs=names)
+    return found
+
+
+def signed_in(browser: Browser) -> bool:
+    return "_auth_user_id" in browser.session
+
+
+# --- The link ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_link_signs_in_and_leads_home(guest: Browser) -> None:
+    response = guest.get("/sign-in/", {"token": access.sign_in_token()})
+    assert (response.status_code, response["Location"]) == (302, "/")
+    assert guest.open("home").one("h1").text == "Sources"
+
+
+def test_the_link_signs_in_exactly_once(guest: Browser) -> None:
+    token = access.sign_in_token()
+    guest.get("/sign-in/", {"token": token})
+    second = Browser()
+    page = second.open("sign-in", query={"token": token}, status=403)
+    assert "used already, or is too old" in page.one(role="alert").text
+    assert not signed_in(second)
+
+
+def test_somebody_who_is_signed_in_does_not_use_up_a_link(maria: Browser, guest: Browser) -> None:
+    token = access.sign_in_token()
+    assert maria.get("/sign-in/", {"token": token})["Location"] == "/"
+    guest.get("/sign-in/", {"token": token})
+    assert signed_in(guest)
+
+
+def test_looking_at_the_links_head_does_not_use_it_up(guest: Browser) -> None:
+    token = access.sign_in_token()
+    guest.head("/sign-in/", {"token": token})
+    guest.get("/sign-in/", {"token": token})
+    assert signed_in(guest)
+
+
+def test_an_expired_link_signs_nobody_in(guest: Browser) -> None:
+    token = access.sign_in_token()
+    SignInToken.objects.update(created=timezone.now() - access.LINK_LIFETIME - timedelta(seconds=1))
+    page = guest.open("sign-in", query={"token": token}, status=403)
+    assert "Each start of adkweb prints a new one" in page.one(role="alert").text
+    assert not signed_in(guest)
+
+
+@pytest.mark.parametrize("token", ["guess", "'; --", "é\u0000", "x" * 10_000])
+def test_an_unknown_link_signs_nobody_in(guest: Browser, token: str) -> None:
+    access.sign_in_token()
+    assert "used already" in guest.open("sign-in", query={"token": token}, status=403).one(role="alert").text
+    assert not signed_in(guest)
+
+
+def test_a_token_is_kept_only_as_its_hash() -> None:
+    token = access.sign_in_token()
+    assert token not in str(list(SignInToken.objects.values()))
+
+
+def test_a_link_leads_where_it_was_wanted(guest: Browser) -> None:
+    query = {"token": access.sign_in_token(), "next": "/edits/?before=x"}
+    assert guest.get("/sign-in/", query)["Location"] == "/edits/?before=x"
+
+
+ELSEWHERE = ["https://evil.example/", "//evil.example", "/\\evil.example", "javascript:alert(1)", "http:///evil.example", "\t//x"]
+
+
+@pytest.mark.parametrize("address", ELSEWHERE)
+def test_nobody_is_led_to_another_server(guest: Browser, address: str) -> None:
+    assert guest.get("/sign-in/", {"token": access.sign_in_token(), "next": address})["Location"] == "/"
+    assert guest.get("/sign-in/", {"next": address})["Location"] == "/"  # signed in by now
+
+
+# --- Signed out -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", sorted(every_address().keys() - OPEN_TO_ALL - {"set_language"}))
+@pytest.mark.parametrize("method", ["get", "post"])
+def test_every_page_asks_for_sign_in(guest: Browser, name: str, method: str) -> None:
+    address = every_address()[name]
+    response = getattr(guest, method)(address)
+    assert (response.status_code, response["Location"]) == (302, f"/sign-in/?next={address}")
+
+
+def test_every_page_is_among_those(guest: Browser) -> None:
+    assert {"home", "session", "event-data", "user-edit"} <= every_address().keys()
+    with pytest.raises(NoReverseMatch):
+        reverse("admin:index")
+
+
+def test_a_page_comes_back_after_sign_in(guest: Browser) -> None:
+    wanted = guest.get("/edits/?before=abc")["Location"]
+    assert guest.get(f"{wanted}&token={access.sign_in_token()}")["Location"] == "/edits/?before=abc"
+
+
+def test_the_language_can_be_chosen_before_sign_in(guest: Browser) -> None:
+    response = guest.post(reverse("set_language"), {"language": "es", "next": "/sign-in/"})
+    assert response["Location"] == "/sign-in/"
+    assert guest.open("sign-in").one("html")["lang"] == "es"
+
+
+def test_a_page_that_does_not_exist_says_so_to_everybody(guest: Browser) -> None:
+    assert guest.open("/no/such/page/", status=404).one("h1").text == "Not found"
+
+
+# --- Passwords --------------------------------------------------------------------------------------------------------
+
+
+def test_a_name_and_password_sign_in(guest: Browser, admin: User) -> None:
+    form = guest.open("sign-in", query={"next": "/edits/"}).one("form", method="post", class_="form")
+    response = guest.post("/sign-in/", {**form.fields(), "username": NAME, "password": PASSWORD})
+    assert (response.status_code, response["Location"]) == (302, "/edits/")
+    assert signed_in(guest)
+
+
+def test_without_an_account_there_is_no_password_form_but_the_command_that_makes_one(guest: Browser) -> None:
+    page = guest.open("sign-in")
+    assert page.all("input", type="password") == []
+    assert "adkweb createsuperuser" in page.texts("pre")
+
+
+@pytest.mark.parametrize(("name", "password"), [(NAME, "wrong"), ("nobody", PASSWORD), (NAME, ""), ("", "")])
+def test_a_wrong_password_keeps_the_name_and_signs_nobody_in(
+    guest: Browser, admin: User, name: str, password: str
+) -> None:
+    response = guest.post("/sign-in/", {"username": name, "password": password, "next": "/edits/"})
+    fields = page_of(response).one("form", class_="form").fields()
+    assert response.status_code == 403
+    assert (fields["username"], fields["password"], fields["next"]) == (name, "", "/edits/")
+    assert not signed_in(guest)
+
+
+def test_an_account_that_was_closed_signs_nobody_in(guest: Browser, admin: User) -> None:
+    get_user_model().objects.create_superuser("other", password=PASSWORD)
+    admin.is_active = False
+    admin.save()
+    assert guest.post("/sign-in/", {"username": NAME, "password": PASSWORD}).status_code == 403
+    assert not signed_in(guest)
+
+
+# --- Other machines ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("address", [AWAY, "2001:db8::1", "", "not an address"])
+def test_another_machine_is_refused_until_an_admin_exists(maria: Browser, address: str) -> None:
+    response = maria.get("/", REMOTE_ADDR=address)
+    assert response.status_code == 403
+    assert "adkweb createsuperuser" in page_of(response).text
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "127.9.9.9", "::1"])
+def test_this_machine_is_not(maria: Browser, address: str) -> None:
+    assert maria.get("/", REMOTE_ADDR=address).status_code == 200
+
+
+def test_a_link_does_not_sign_in_from_another_machine_and_is_not_used_up_by_it(guest: Browser) -> None:
+    token = access.sign_in_token()
+    assert guest.get("/sign-in/", {"token": token}, REMOTE_ADDR=AWAY).status_code == 403
+    guest.get("/sign-in/", {"token": token})
+    assert signed_in(guest)
+
+
+def test_another_machine_asks_for_sign_in_once_an_admin_exists(guest: Browser, admin: User) -> None:
+    assert guest.get("/", REMOTE_ADDR=AWAY)["Location"] == "/sign-in/?next=/"
+    assert guest.get("/sign-in/", REMOTE_ADDR=AWAY).status_code == 200
+
+
+def test_an_admin_without_a_password_does_not_open_adkweb_to_others(guest: Browser, person: User) -> None:
+    person.is_superuser = True
+    person.set_unusable_password()
+    person.save()
+    assert guest.get("/", REMOTE_ADDR=AWAY).status_code == 403
+
+
+# --- Signing out ------------------------------------------------------------------------------------------------------
+
+
+def test_signing_out_ends_it(maria: Browser) -> None:
+    form = maria.open("home").one("form", action="/sign-out/")
+    assert maria.post(form["action"])["Location"] == "/sign-in/"
+    assert not signed_in(maria)
+    assert maria.get("/")["Location"] == "/sign-in/?next=/"
+
+
+def test_a_link_alone_signs_nobody_out(maria: Browser) -> None:
+    assert maria.get("/sign-out/").status_code == 405
+    assert signed_in(maria)
+
+
+def test_another_site_cannot_send_a_form_in_somebodys_name(person: User) -> None:
+    maria = Browser(enforce_csrf_checks=True)
+    maria.force_login(person)
+    assert maria.post("/sign-out/").status_code == 403
+    assert signed_in(maria)
