@@ -4,7 +4,7 @@ Start at `writes.append_event`: every change of a session goes through it. Then 
 Numbers are layers; a module imports only from smaller numbers (tests/test_architecture.py checks it):
 
 0  errors  keys                what can go wrong; which session
-1  values                      JSON values: what may be stored, when two are equal
+1  values  fields              JSON values: what may be stored, when two are equal; the fields that ADK knows
 2  state  paging               scopes: split, merge, fold, diff; pages by key
 3  events                      the shape of an event: check it, describe it
 4  models                      ADK's four tables as Django sees them, and adkweb's own

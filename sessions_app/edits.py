@@ -1,5 +1,6 @@
 """What a person does to state and sessions, each as one event: who, why and what was replaced stand in the event."""
 
+import json
 import time
 import uuid
 from collections.abc import Mapping, Sequence
@@ -13,9 +14,10 @@ from . import reads
 from .access import Actor
 from .errors import AlreadyExists, Conflict, Invalid
 from .events import EDIT_PREFIX, SYSTEM, Event, check_event, delta_of, edit_of, new_id
+from .fields import check_fields
 from .keys import SessionKey
 from .state import ABSENT, STORED, scope_of
-from .values import equal
+from .values import check, equal
 from .writes import Appended, append_event, create_session
 
 OWN_NAME: Final = "adkweb"  # of the session, and for app state of the user, that edits outside a conversation go to
@@ -38,8 +40,30 @@ def edit_state(key: SessionKey, entries: Sequence[Entry], *, actor: Actor, reaso
     Raises Conflict, and writes nothing, where a key no longer has the value that the person saw; `detail["current"]` has
     the values by now. Raises Invalid, NotFound, NotAllowed, SourceError.
     """
-    event, seen = _edit(entries, actor, reason)
+    event, seen = state_event(entries, actor, reason)
     return append_event(key, event, actor=actor, expected=seen)
+
+
+def state_event(entries: Sequence[Entry], actor: Actor, reason: str) -> tuple[Event, dict[str, Any]]:
+    """The event that an edit is, and the values that the person saw in the keys that it changes; writes nothing."""
+    changes = [entry for entry in entries if not _same(entry.value, entry.seen)]
+    _check(entries, changes)
+    event = {
+        "id": new_id(),
+        "invocation_id": EDIT_PREFIX + str(uuid.uuid4()),
+        "author": SYSTEM,
+        "timestamp": time.time(),
+        "actions": {"state_delta": {e.key: None if e.value is ABSENT else e.value for e in changes}},
+        "custom_metadata": {
+            "adkweb": {
+                "actor": actor.name,
+                "reason": _check_reason(reason),
+                "replaced": {e.key: _noted(e.seen) for e in changes if e.seen is not ABSENT},
+                "removed": [e.key for e in changes if e.value is ABSENT],
+            }
+        },
+    }
+    return check_event(event), {e.key: e.seen for e in changes}
 
 
 def edit_app_state(source: str, app_name: str, entries: Sequence[Entry], *, actor: Actor, reason: str = "") -> Appended:
@@ -62,6 +86,7 @@ def add_event(key: SessionKey, event: Mapping[str, Any], *, actor: Actor, reason
     checked = check_event(event)
     if checked.get("partial"):
         raise Invalid(_("partial: a partial event is never stored"))
+    check_fields(checked)
     checked["author"] = checked["author"] or SYSTEM
     checked["invocation_id"] = checked["invocation_id"] or EDIT_PREFIX + str(uuid.uuid4())
     for attempt in range(_TRIES):
@@ -70,7 +95,7 @@ def add_event(key: SessionKey, event: Mapping[str, Any], *, actor: Actor, reason
         note: dict[str, Any] = {
             "actor": actor.name,
             "reason": _check_reason(reason),
-            "replaced": {name: value for name, value in before.items() if value is not ABSENT},
+            "replaced": {name: _noted(value) for name, value in before.items() if value is not ABSENT},
             "removed": edit_of(checked).get("removed", []),
         }
         checked["custom_metadata"] = {**checked.get("custom_metadata", {}), "adkweb": note}
@@ -87,32 +112,10 @@ def _edit_apart(key: SessionKey, scope: str, entries: Sequence[Entry], actor: Ac
     for entry in entries:
         if scope_of(entry.key)[0] != scope:
             raise Invalid(_("%(key)s: here, a key begins with %(scope)s:") % {"key": entry.key, "scope": scope})
-    event, seen = _edit(entries, actor, reason)  # first, so that what is refused leaves no session behind
+    event, seen = state_event(entries, actor, reason)  # first, so that what is refused leaves no session behind
     with suppress(AlreadyExists):
         create_session(*key[:3], session_id=key.session_id, actor=actor)
     return append_event(key, event, actor=actor, expected=seen)
-
-
-def _edit(entries: Sequence[Entry], actor: Actor, reason: str) -> tuple[Event, dict[str, Any]]:
-    """The event of an edit, and the values that the person saw in the keys that it changes."""
-    changes = [entry for entry in entries if not _same(entry.value, entry.seen)]
-    _check(entries, changes)
-    event = {
-        "id": new_id(),
-        "invocation_id": EDIT_PREFIX + str(uuid.uuid4()),
-        "author": SYSTEM,
-        "timestamp": time.time(),
-        "actions": {"state_delta": {e.key: None if e.value is ABSENT else e.value for e in changes}},
-        "custom_metadata": {
-            "adkweb": {
-                "actor": actor.name,
-                "reason": _check_reason(reason),
-                "replaced": {e.key: e.seen for e in changes if e.seen is not ABSENT},
-                "removed": [e.key for e in changes if e.value is ABSENT],
-            }
-        },
-    }
-    return check_event(event), {e.key: e.seen for e in changes}
 
 
 def _check(entries: Sequence[Entry], changes: Sequence[Entry]) -> None:
@@ -134,6 +137,14 @@ def _check_reason(reason: str) -> str:
     if len(reason) > REASON_LENGTH:
         raise Invalid(_("The reason is longer than %(n)s characters.") % {"n": REASON_LENGTH})
     return reason.strip()
+
+
+def _noted(value: Any) -> Any:
+    """A replaced value as an event can hold it: what ADK stored although it is not JSON (NaN), as its text."""
+    try:
+        return check(value)
+    except Invalid:
+        return json.dumps(value)
 
 
 def _same(a: Any, b: Any) -> bool:

@@ -242,7 +242,8 @@ def stats(key: SessionKey) -> Stats:
             )
             count, invocations, tokens, *kinds = cursor.fetchone()
     numbers = {name: min(number or 0, COUNT_LIMIT) for name, number in zip(FILTERS, kinds, strict=True)}
-    return Stats(min(count, COUNT_LIMIT), invocations, int(tokens or 0), numbers, more=count > COUNT_LIMIT)
+    whole = int(min(tokens or 0, 2**63))  # SQLite makes infinity of a number that is too large
+    return Stats(min(count, COUNT_LIMIT), invocations, whole, numbers, more=count > COUNT_LIMIT)
 
 
 # --- Events -----------------------------------------------------------------------------------------------------------
@@ -358,7 +359,7 @@ def _sessions_since(key: SessionKey, scope: str) -> Iterator[SessionKey]:
 
 
 def _writer(row: dict[str, Any]) -> Writer:
-    return Writer(row["id"], row.get("seq"), row["by"] or "", row["actor"] or "", row["timestamp"])
+    return Writer(row["id"], row.get("seq"), str(row["by"] or ""), str(row["actor"] or ""), row["timestamp"])
 
 
 def _state_rows(key: SessionKey, before: str | None = None, limit: int = RECENT) -> Iterable[dict[str, Any]]:

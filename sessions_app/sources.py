@@ -20,12 +20,14 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 import psycopg
 from django.conf import settings
-from django.db import DatabaseError, IntegrityError, connections
+from django.db import DatabaseError, DataError, IntegrityError, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.backends.signals import connection_created
+from django.dispatch import receiver
 from django.utils.translation import gettext as _
 
 from . import adopt
-from .errors import NotFound, SourceError
+from .errors import Invalid, NotFound, SourceError
 
 log = logging.getLogger("adkweb.sources")
 
@@ -141,9 +143,20 @@ def using(alias: str) -> Iterator[BaseDatabaseWrapper]:
         yield connection
     except IntegrityError:
         raise
+    except DataError as error:  # U+0000 in a name, which no source holds: nothing is wrong with this one
+        raise Invalid(str(error)) from error
     except DatabaseError as error:
         connection.close_if_unusable_or_obsolete()
         raise problem(alias, error) from error
+
+
+@receiver(connection_created)
+def _read_any_text(connection: BaseDatabaseWrapper, **_sent: Any) -> None:
+    """SQLite's JSON functions make bytes that are no text from half of a surrogate pair, a title cut within an emoji say;
+    it is read as “�”, and the source stays usable.
+    """
+    if connection.vendor == "sqlite":
+        connection.connection.text_factory = lambda text: text.decode("utf-8", "replace")
 
 
 def is_adopted(alias: str) -> bool:

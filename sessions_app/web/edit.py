@@ -9,14 +9,14 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_http_methods
 from django_htmx.http import HttpResponseClientRedirect
 
-from .. import reads
+from .. import edits, reads
 from ..errors import Conflict, Error, Invalid
 from ..keys import SessionKey
 from ..state import ABSENT
 from ..values import dumps, equal
 from . import state_form
 from .errors import STATUS
-from .render import page
+from .render import data, page
 from .targets import Target, actor, of_app, of_session, of_user
 
 
@@ -65,7 +65,20 @@ def _edit(request: HttpRequest, target: Target) -> HttpResponse:
     new_key = request.POST.get("new-key", "")
     if new_key or request.POST.get("action") == "add" or "drop" in request.POST:
         return _form(request, target, *_with_new_row(rows, target, new_key))
+    if request.POST.get("action") == "preview":
+        return _preview(request, target, rows)
     return _submit(request, target, rows)
+
+
+def _preview(request: HttpRequest, target: Target, rows: list[state_form.FormRow]) -> HttpResponse:
+    entries = state_form.entries(rows)
+    if entries is None:
+        return _form(request, target, rows, status=400)
+    try:
+        event, _seen = edits.state_event(entries, actor(request), request.POST.get("reason", ""))
+    except Invalid as error:
+        return _form(request, target, rows, error=error.message, status=400)
+    return _form(request, target, rows, preview=dumps(event, indent=2))
 
 
 def _submit(request: HttpRequest, target: Target, rows: list[state_form.FormRow]) -> HttpResponse:
@@ -99,7 +112,7 @@ def _mark_conflict(row: state_form.FormRow, seen: Any, current: Any, key: Sessio
     row.conflict = current is not seen if ABSENT in (current, seen) else not equal(current, seen)
     if row.conflict:
         row.current, row.writer = current, reads.last_writer(key, row.key)
-        row.seen = "" if current is ABSENT else dumps(current)
+        row.seen = "" if current is ABSENT else state_form.kept(current)
 
 
 def _with_new_row(rows: list[state_form.FormRow], target: Target, key: str) -> tuple[list[state_form.FormRow], str]:
@@ -112,13 +125,19 @@ def _with_new_row(rows: list[state_form.FormRow], target: Target, key: str) -> t
 
 
 def _form(
-    request: HttpRequest, target: Target, rows: list[state_form.FormRow], error: str = "", status: int = 200
+    request: HttpRequest,
+    target: Target,
+    rows: list[state_form.FormRow],
+    error: str = "",
+    status: int = 200,
+    preview: str = "",
 ) -> HttpResponse:
     template = "edit/_form.html" if request.htmx else "edit/page.html"  # type: ignore[attr-defined]
     context = {
         "target": target,
         "rows": rows,
         "error": error,
+        "preview": preview,
         "reason": request.POST.get("reason", ""),
         "key": target.key,
         "conflict": any(row.conflict for row in rows),
@@ -136,5 +155,4 @@ def _value(request: HttpRequest, target: Target) -> HttpResponse:
     key = request.GET.get("key", "")
     if key not in target.state:
         raise Invalid(_("There is no key “%(key)s” in this state.") % {"key": key})
-    text = dumps(target.state[key], indent=2)
-    return HttpResponse(text.encode("utf-8", "replace"), content_type="text/plain; charset=utf-8")
+    return data(dumps(target.state[key], indent=2), "text/plain; charset=utf-8")

@@ -8,7 +8,7 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext as _
 
 from ..errors import AlreadyExists, Conflict, Error, Invalid, NotAllowed, NotFound, SourceError, StaleSession
-from .render import page
+from .render import data, page
 
 log = logging.getLogger("adkweb.web")
 
@@ -43,7 +43,7 @@ class ErrorPages:
 def answer(request: HttpRequest, message: str, status: int) -> HttpResponse:
     """An error as a page, or as plain text for htmx."""
     if request.headers.get("HX-Request"):
-        return HttpResponse(message.encode("utf-8", "replace"), status=status, content_type="text/plain; charset=utf-8")
+        return data(message, "text/plain; charset=utf-8", status)
     return page(request, "error.html", {"message": message, "status": status}, status)
 
 

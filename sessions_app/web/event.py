@@ -18,7 +18,7 @@ from ..events import Part
 from ..keys import SessionKey
 from ..values import dumps, loads
 from .errors import STATUS
-from .render import page
+from .render import data, page
 from .targets import actor
 
 RAW_LIMIT: Final = 100_000  # characters of raw JSON on the page
@@ -48,7 +48,7 @@ def event(request: HttpRequest, event_id: str, **names: str) -> HttpResponse:
 def raw(request: HttpRequest, event_id: str, **names: str) -> HttpResponse:
     """The event as it is stored."""
     view = reads.event(SessionKey(**names), event_id)
-    return _download(dumps(view.data, indent=2).encode("utf-8", "replace"), "application/json", "event.json")
+    return _download(dumps(view.data, indent=2), "application/json", "event.json")
 
 
 @require_GET
@@ -61,8 +61,9 @@ def media(request: HttpRequest, event_id: str, number: int, **names: str) -> Htt
     piece = pieces[number]
     content = _decode(piece)
     if piece.kind == "image":
-        return HttpResponse(content, content_type=piece.value["mime_type"])
-    return _download(content, "application/octet-stream", piece.value.get("display_name") or f"data-{number}")
+        return data(content, piece.value["mime_type"])
+    name = "".join(c for c in str(piece.value.get("display_name") or "") if c.isprintable())  # as a header can carry it
+    return _download(content, "application/octet-stream", name or f"data-{number}")
 
 
 @require_http_methods(["GET", "POST"])
@@ -104,17 +105,18 @@ def _object(value: Any) -> dict[str, Any]:
 
 def _decode(piece: Part) -> bytes:
     """The bytes of inline data; ADK writes base64 in its URL-safe form."""
-    data = piece.value.get("data")
-    if not isinstance(data, str):
+    text = piece.value.get("data")
+    if not isinstance(text, str):
         raise NotFound(_("The data itself is not stored in this event, only where it is."))
     try:
-        return base64.b64decode(data.translate(str.maketrans("-_", "+/")) + "=" * (-len(data) % 4))
+        plain = "".join(text.split()).translate(str.maketrans("-_", "+/"))
+        return base64.b64decode(plain + "=" * (-len(plain) % 4), validate=True)
     except (binascii.Error, ValueError) as error:
         raise Invalid(_("The data of this event is not valid base64.")) from error
 
 
-def _download(content: bytes, mime_type: str, name: str) -> HttpResponse:
-    response = HttpResponse(content, content_type=mime_type)
+def _download(content: bytes | str, mime_type: str, name: str) -> HttpResponse:
+    response = data(content, mime_type)
     response.headers["Content-Disposition"] = (
         content_disposition_header(as_attachment=True, filename=name) or "attachment"
     )

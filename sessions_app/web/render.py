@@ -1,4 +1,4 @@
-"""One way to answer with HTML."""
+"""One way to answer with HTML, and one with anything else."""
 
 from typing import Any
 
@@ -12,9 +12,13 @@ def page(request: HttpRequest, template: str, context: dict[str, Any] | None = N
 
     ADK's SQLite files may hold half of a surrogate pair, which cannot be sent; it is shown as a question mark.
     """
-    text = render_to_string(template, context, request)
-    response = HttpResponse(text.encode("utf-8", "replace"), status=status)
+    response = data(render_to_string(template, context, request), "text/html; charset=utf-8", status)
     # One address answers a page or a fragment: a browser that goes back must not show the one for the other.
-    response.headers["Cache-Control"] = "private, no-cache"
     patch_vary_headers(response, ["HX-Request"])
     return response
+
+
+def data(content: bytes | str, mime_type: str, status: int = 200) -> HttpResponse:
+    """Data as it is; nobody but the browser that asked may keep it, and that asks again each time."""
+    raw = content.encode("utf-8", "replace") if isinstance(content, str) else content
+    return HttpResponse(raw, mime_type, status, headers={"Cache-Control": "private, no-cache"})

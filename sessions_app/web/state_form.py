@@ -1,5 +1,6 @@
 """The form that edits state: several keys, each with what the person saw; it comes back filled when it is refused."""
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -36,7 +37,7 @@ class FormRow:
     @property
     def seen_pretty(self) -> str:
         """What the difference is shown against."""
-        return dumps(loads(self.seen), indent=2) if self.seen else ""
+        return dumps(self._saw(), indent=2) if self.seen else ""
 
     @property
     def changed(self) -> bool:
@@ -45,17 +46,28 @@ class FormRow:
 
     def entry(self) -> Entry:
         """The edit that this row asks for; raises Invalid."""
-        seen = loads(self.seen) if self.seen else ABSENT
+        seen = self._saw()
         if self.operation == "remove":
             return Entry(self.key, ABSENT, seen)
         return Entry(self.key, None if self.operation == "null" else loads(self.text), seen)
+
+    def _saw(self) -> Any:
+        try:
+            return json.loads(self.seen) if self.seen else ABSENT
+        except (ValueError, RecursionError):
+            return loads(self.seen)  # raises Invalid
+
+
+def kept(value: Any) -> str:
+    """A value as `seen`: text that any browser sends back as it is, NaN and half of a surrogate pair included."""
+    return json.dumps(value)
 
 
 def new_row(key: str, state: Mapping[str, Any]) -> FormRow:
     """A row for a key: with its value now, or empty for a key that does not exist."""
     if key not in state:
         return FormRow(key, "set", "", "")
-    return FormRow(key, "set", dumps(state[key], indent=2), dumps(state[key]))
+    return FormRow(key, "set", dumps(state[key], indent=2), kept(state[key]))
 
 
 def posted_rows(data: Mapping[str, str]) -> list[FormRow]:

@@ -57,9 +57,9 @@ register.filter("brief", brief)
 
 
 @register.filter
-def words(text: str, length: int = 240) -> str:
+def words(value: Any, length: int = 240) -> str:
     """A text on one line, cut."""
-    line = " ".join(text[: length * 4].split())
+    line = " ".join(plain(value)[: length * 4].split())
     return line if len(line) <= length else line[: length - 1] + "…"
 
 
@@ -107,6 +107,12 @@ def get(mapping: dict[str, Any], key: str) -> Any:
     return mapping.get(key)
 
 
+@register.filter
+def items(mapping: Any) -> Any:
+    """A mapping's keys and values; `mapping.items` in a template would be the value of a key of that name."""
+    return mapping.items() if isinstance(mapping, dict) else ()
+
+
 # --- Events -----------------------------------------------------------------------------------------------------------
 
 
@@ -135,6 +141,13 @@ def asked_about(call: Part) -> str:
     """The tool that a confirmation is asked for."""
     original = call.value.get("originalFunctionCall") if isinstance(call.value, dict) else None
     return str(original.get("name", "")) if isinstance(original, dict) else call.name
+
+
+@register.filter
+def heard(data: dict[str, Any]) -> Any:
+    """What was heard, or else what was said."""
+    found = (data.get(f"{way}_transcription") for way in ("input", "output"))
+    return next((text for spoken in found if isinstance(spoken, dict) and (text := spoken.get("text"))), "")
 
 
 @register.filter
@@ -186,7 +199,7 @@ def thousands(number: int | None) -> str:
         return ""
     for limit, unit in ((1_000_000, "M"), (1_000, "k")):
         if number >= limit:
-            return f"{number / limit:.1f}{unit}"
+            return f"{min(number, 10**15) / limit:.1f}{unit}"  # an event may hold any number
     return str(number)
 
 
@@ -228,7 +241,7 @@ def exact(seconds: float) -> SafeString:
 def _time(seconds: float, mark: str, form: str) -> SafeString:
     try:
         instant = datetime.fromtimestamp(seconds, UTC)
-    except (OverflowError, ValueError, OSError):  # an event may hold any number
+    except (OverflowError, TypeError, ValueError, OSError):  # an event may hold anything
         return format_html('<span class="z">{}</span>', seconds)
     return format_html(
         '<time datetime="{}" title="{}" {}>{}</time>',
@@ -264,9 +277,15 @@ def media_url(view: EventView, part: Part) -> str:
 
 
 @register.simple_tag
+def query(**values: str) -> str:
+    """A query string; half of a surrogate pair, which no address can hold, becomes a question mark."""
+    return urlencode({name: value.encode("utf-8", "replace") for name, value in values.items()})
+
+
+@register.simple_tag
 def whole_url(target: Target, key: str) -> str:
     """Where all of a key's value can be read."""
-    return f"{target.value}?{urlencode({'key': key})}"
+    return f"{target.value}?{query(key=key)}"
 
 
 @register.simple_tag
@@ -295,7 +314,7 @@ def written_by(context: dict[str, Any], row: Row, target: Target) -> SafeString:
         by = _("initial")
     if context["read_only"]:
         return format_html("{}", by)
-    address = f"{target.edit}?{urlencode({'key': row.key})}"
+    address = f"{target.edit}?{query(key=row.key)}"
     return format_html(
         '<a class="iconbtn small act" href="{}" hx-get="{}" hx-target="#edit" aria-label="{}">{}</a>{}',
         address,

@@ -12,8 +12,12 @@
   function showDetail(shown) {
     detail.hidden = !shown;
     state.hidden = shown;
-    if (shown) document.querySelector("[role=tab][data-tab-target=state]")?.click();
-    else select(null);
+    if (!shown) select(null);
+  }
+
+  /** On a narrow screen, what was asked for stands behind the other tab. */
+  function showTab() {
+    document.querySelector("[role=tab][data-tab-target=state]")?.click();
   }
 
   function showOperation(chooser) {
@@ -32,7 +36,11 @@
     if (detail && target === detail) {
       select(requestConfig.elt.closest(".ev"));
       showDetail(true);
-    } else if (detail && !detail.hidden && target.id === "edit") showDetail(false);
+      showTab();
+    } else if (target.id === "edit") {
+      if (detail) showDetail(false);
+      showTab();
+    }
   });
   document.addEventListener("htmx:load", showOperations);
   document.addEventListener("htmx:afterSettle", (event) => {

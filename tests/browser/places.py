@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Final
+from urllib.parse import urlencode
 
 from playwright.sync_api import Page, expect
 
@@ -27,7 +28,7 @@ def own(name: str) -> SessionKey:
 
 def open_form(page: Page, key: SessionKey, *names: str) -> None:
     """The form that edits state, on a page of its own, with some keys in it."""
-    page.goto(path("s", *key, end="edit/?" + "&".join(f"key={name}" for name in names)))
+    page.goto(path("s", *key, end="edit/?" + urlencode([("key", name) for name in names])))
 
 
 def type_json(page: Page, text: str, number: int = 0) -> None:

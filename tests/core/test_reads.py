@@ -248,6 +248,20 @@ def test_what_is_not_there_is_not_found_by_name(source: str, key: SessionKey) ->
     assert reads.events(key._replace(session_id="s9")).rows == []
 
 
+def test_a_name_that_no_database_can_hold_is_not_found_or_invalid_and_no_fault_of_the_source(key: SessionKey) -> None:
+    works: list[Callable[[], Any]] = [
+        lambda: reads.session(key._replace(user_id="a\0")),
+        lambda: reads.app(key.source, "a\0"),
+        lambda: reads.user_state(key.source, APP, "a\0"),
+        lambda: reads.event(key, "a\0"),
+        lambda: reads.session(key._replace(session_id="x" * 10_000)),
+    ]
+    for work in works:
+        with pytest.raises((NotFound, Invalid)):
+            work()
+    assert reads.session(key).key == key
+
+
 def test_sessions_of_the_same_name_do_not_mix(source: str, actor: Actor) -> None:
     keys = [SessionKey(source, app, user, "s1") for app in ("a", "b") for user in ("ana", "omar")]
     for key in keys:

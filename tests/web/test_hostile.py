@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 from django.urls import reverse
-from hypothesis import given
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from sessions_app import writes
@@ -22,6 +22,12 @@ from tests.strategies import hostile_events, text
 
 from .conftest import Browser
 
+INSERT: Final = """INSERT INTO events (id, app_name, user_id, session_id, invocation_id, timestamp, event_data)
+    VALUES (%s, %s, %s, %s, %s, %s, %s)"""
+HYPOTHESIS: Final = settings(
+    max_examples=60,
+    deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 pytestmark = pytest.mark.django_db
 
 NAMES: Final = (
@@ -46,22 +52,15 @@ NAMES: Final = (
 TEXTS: Final = (*NAMES, "\" onmouseover=alert(1) x='", "<!-- ", "]]>", "&lt;b&gt;&amp;", "\x01\x7f\u2028")
 
 
-def address(name: str, key: SessionKey, **more: Any) -> str:
-    """The address of a page of a session."""
-    return reverse(name, kwargs={**key._asdict(), **more})
-
-
-def pages(key: SessionKey, event_ids: list[str], keys: list[str]) -> Iterator[str]:
+def pages(key: SessionKey, event_ids: list[str]) -> Iterator[str]:
     """Every page on which something of a session stands."""
-    app, user = list(key._asdict().items())[:2], list(key._asdict().items())[:3]
-    yield from (reverse("home"), reverse("edits"), reverse("new-session"))
-    yield from (reverse(name, kwargs=dict(app)) for name in ("app", "users", "sessions", "app-edit"))
-    yield from (reverse(name, kwargs=dict(user)) for name in ("user", "user-sessions", "user-edit"))
-    yield from (
-        address(name, key)
-        for name in ("session", "events", "stats", "session-edit", "add-event", "delete-session")
-    )
-    yield from (address(name, key, event_id=i) for i in event_ids for name in ("event", "event-json"))
+    session = key._asdict()
+    app, user = dict(list(session.items())[:2]), dict(list(session.items())[:3])
+    yield from (reverse("home"), reverse("edits"))
+    yield from (reverse(name, kwargs=app) for name in ("app", "app-edit"))
+    yield from (reverse(name, kwargs=user) for name in ("user", "user-edit"))
+    yield from (reverse(name, kwargs=session) for name in ("session", "session-edit", "add-event", "delete-session"))
+    yield from (reverse("event", kwargs={**session, "event_id": event_id}) for event_id in event_ids)
 
 
 def fill(key: SessionKey, actor: Actor, hostile: str) -> list[str]:
@@ -101,27 +100,75 @@ def fill(key: SessionKey, actor: Actor, hostile: str) -> list[str]:
     return [str(writes.append_event(key, {"author": "a", **event}, actor=actor).event["id"]) for event in events]
 
 
+def states(key: SessionKey, hostile: str) -> dict[str, list[str]]:
+    """The keys for the edit form."""
+    return {"key": [hostile, hostile + "e", "user:" + hostile, "app:" + hostile, hostile + "new"]}
+
+
 @pytest.mark.parametrize("hostile", TEXTS)
 def test_a_hostile_text_is_a_text_on_every_page(store: str, maria: Browser, actor: Actor, hostile: str) -> None:
     key = SessionKey(store, "app", "user", "session")
     ids = fill(key, actor, hostile)
-    for page in pages(key, ids, []):
-        assert maria.get(page, {"key": [hostile, "user:" + hostile, "app:" + hostile]}).status_code == 200, page
-        maria.get(page, headers={"HX-Request": "true"})
+    for page in pages(key, ids):
+        assert maria.get(page, states(key, hostile)).status_code == 200, page
     shown = maria.open("session", **key._asdict())
-    assert shown.one("h1").raw == (hostile.strip() and hostile)
+    assert shown.one("h1").text == " ".join(hostile.split())
 
 
 @given(event=hostile_events)
-def test_an_event_of_any_shape_has_its_line_and_its_page(
-    key: SessionKey, maria: Browser, event: dict[str, Any]
-) -> None:
+@example(event={"content": {"parts": [{"function_call": {"name": "f", "args": {"items": [1, 2], "keys": 3}}}]}})
+@example(event={"actions": {"artifact_delta": {"items": 1}, "state_delta": {"items": 1}}})
+@example(event={"actions": {"compaction": {"start_timestamp": [1], "compacted_content": 5}}})
+@example(event={"actions": {"transfer_to_agent": [1], "transfer_reason": {"a": 1}}})
+@example(event={"custom_metadata": {"adkweb": {"actor": 5, "reason": [5], "replaced": 5, "removed": 5}}})
+@example(event={"actions": {"state_delta": {"step": 1}}, "custom_metadata": {"adkweb": {"actor": 5}}, "author": 5})
+@example(event={"input_transcription": {"text": "heard"}, "author": "\ud800", "branch": "\ud800"})
+@example(event={"actions": {"state_delta": {"\ud800": "\udfff", "nan": float("nan"), "inf": float("-inf")}}})
+@example(event={"usage_metadata": {"total_token_count": 10**400, "prompt_token_count": "x"}, "timestamp": 1e300})
+@example(event={"content": {"parts": [{"inline_data": {"data": "\ud800", "display_name": 5, "mime_type": "image/png"}}]}})
+@example(event={"output": {"items": float("nan")}, "node_info": {"path": ["\ud800"]}, "error_message": ["a", {}]})
+@settings(HYPOTHESIS)
+def test_an_event_of_any_shape_has_its_line_and_its_page(key: SessionKey, maria: Browser, event: dict[str, Any]) -> None:
     execute(key.source, "DELETE FROM events")
-    execute(
-        key.source,
-        """INSERT INTO events (id, app_name, user_id, session_id, invocation_id, timestamp, event_data)
-        VALUES (?, ?, ?, ?, ?, ?, ?)""".replace("?", "%s"),
-        ["e1", *key[1:], "i1", 1.0, json.dumps(event)],
-    )
-    for page in pages(key, ["e1"], []):
-        assert maria.get(page).status_code == 200, page
+    execute(key.source, INSERT, ["e1", *key[1:], "i1", 1.0, json.dumps(event)])
+    for page in ("event", "session"):
+        names = {**key._asdict(), **({"event_id": "e1"} if page == "event" else {})}
+        maria.open(page, **names)
+    maria.open("stats", **key._asdict())
+
+
+WRITTEN_BY_HAND: Final = '{"\\ud83d": "\\ud83d", "nan": NaN, "big": [1e999, -Infinity, NaN], "step": "choose", "items": {"items": 1}}'
+KEYS: Final = ("nan", "big", "items")
+
+
+@pytest.fixture
+def broken(key: SessionKey) -> SessionKey:
+    """A session with what JSON cannot hold, as SQLite keeps it, in every scope and in its title."""
+    for table in ("sessions", "user_states", "app_states"):
+        execute(key.source, f"UPDATE {table} SET state = %s", [WRITTEN_BY_HAND])
+    event = '{"author": "\\ud83d", "actions": {"state_delta": {"\\ud83d": NaN, "user:nan": NaN, "big": "\\ud83d"}}}'
+    execute(key.source, INSERT, ["e1", *key[1:], "i1", 1.0, event])
+    return key
+
+
+def test_what_json_cannot_hold_is_shown_on_every_page(broken: SessionKey, maria: Browser) -> None:
+    for page in pages(broken, ["e1"]):
+        wanted = [prefix + key for prefix in ("", "user:", "app:") for key in KEYS]
+        assert maria.get(page, {"key": wanted}).status_code == 200, page
+    assert "NaN" in maria.open("session", **broken._asdict()).one(id="state").text
+
+
+def test_half_an_emoji_in_a_title_keeps_no_list_from_opening(key: SessionKey, maria: Browser) -> None:
+    state = '{"__session_metadata__": {"displayName": "Trip \\ud83d"}}'
+    execute(key.source, "UPDATE sessions SET state = %s", [state])
+    app = {"source": key.source, "app_name": key.app_name}
+    for page in (maria.open("home"), maria.open("app", **app), maria.open("session", **key._asdict())):
+        assert any(link.startswith("Trip") for link in (*page.links(), *page.texts("h1"))), page.text
+
+
+@pytest.mark.parametrize("name", ["nan", "big"])
+def test_a_value_that_is_not_json_can_be_edited(broken: SessionKey, maria: Browser, name: str) -> None:
+    form = maria.open("session-edit", query={"key": name}, **broken._asdict()).one("form", class_="editbox")
+    sent = {**form.fields(), "value-0": "1"}
+    assert maria.send("session-edit", sent, **broken._asdict()).status_code == 302
+    assert maria.open("session-value", query={"key": name}, **broken._asdict()).text == "1"
