@@ -7,10 +7,12 @@ statement and one round trip, on SQLite in one IMMEDIATE transaction. A test rea
 
 import json
 import logging
+import threading
 import time
 import uuid
-from collections.abc import Iterable, Mapping
-from contextlib import nullcontext
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
@@ -70,7 +72,7 @@ def append_event(
     with sources.using(key.source) as db:
         one_statement = db.vendor == "postgresql" and not isinstance(expected, Mapping)
         try:
-            with nullcontext() if one_statement else transaction.atomic(using=key.source):
+            with nullcontext() if one_statement else _transaction(db):
                 if isinstance(expected, Mapping):
                     append.compare(db, expected)
                     expected = None
@@ -110,7 +112,7 @@ def create_session(
     )
     initial = without_temp(check(dict(state or {})))
     scoped = split(initial)
-    with sources.using(source) as db, transaction.atomic(using=source), db.cursor() as cursor:
+    with sources.using(source) as db, _transaction(db), db.cursor() as cursor:
         now = stored_instant(time.time(), db)
         cursor.execute(
             """INSERT INTO sessions (app_name, user_id, id, state, initial_state, create_time, update_time)
@@ -129,7 +131,7 @@ def delete_session(key: SessionKey, *, actor: Actor) -> None:
     """Deletes a session with its events; app and user state stay. Raises NotFound, NotAllowed, SourceError."""
     actor.check_may_write()
     _check_names(key)
-    with sources.using(key.source) as db, transaction.atomic(using=key.source), db.cursor() as cursor:
+    with sources.using(key.source) as db, _transaction(db), db.cursor() as cursor:
         _lock_session(cursor, key)
         cursor.execute("DELETE FROM events WHERE app_name = %s AND user_id = %s AND session_id = %s", key[1:])
         cursor.execute("DELETE FROM sessions WHERE app_name = %s AND user_id = %s AND id = %s", key[1:])
@@ -262,6 +264,19 @@ def _append_statement(*, session: bool, user: bool, app: bool, revision: bool) -
 
 
 # --- Both databases ---------------------------------------------------------------------------------------------------
+
+_turns: defaultdict[str, threading.RLock] = defaultdict(threading.RLock)
+
+
+@contextmanager
+def _transaction(db: BaseDatabaseWrapper) -> Iterator[None]:
+    """A transaction of this source; on SQLite, which has one writer at a time, this process's threads take turns.
+
+    Left to SQLite they would each sleep and try again, at half the speed, and the unlucky ones would give up.
+    """
+    with _turns[db.alias] if db.vendor == "sqlite" else nullcontext(), transaction.atomic(using=db.alias):
+        yield
+
 
 _SESSION: Final = "app_name = %s AND user_id = %s AND id = %s"
 _SCOPE_TABLES: Final[dict[Scope, tuple[str, tuple[str, ...]]]] = {

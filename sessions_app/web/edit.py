@@ -23,7 +23,7 @@ from .targets import Target, actor, of_app, of_session, of_user
 @require_http_methods(["GET", "POST"])
 def session(request: HttpRequest, **names: str) -> HttpResponse:
     """Edits state of any scope in a session."""
-    return _edit(request, of_session(SessionKey(**names)))
+    return _edit(request, of_session(reads.session(SessionKey(**names))))
 
 
 @require_http_methods(["GET", "POST"])
@@ -41,7 +41,7 @@ def user(request: HttpRequest, source: str, app_name: str, user_id: str) -> Http
 @require_GET
 def session_value(request: HttpRequest, **names: str) -> HttpResponse:
     """One value whole, as JSON text."""
-    return _value(request, of_session(SessionKey(**names)))
+    return _value(request, of_session(reads.session(SessionKey(**names))))
 
 
 @require_GET

@@ -52,6 +52,13 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
     return answer(request, _("There is no such page."), 404)
 
 
+def forged(request: HttpRequest, reason: str = "") -> HttpResponse:
+    """A form without this sign-in's secret: from another site, or from a page that was open before somebody signed in."""
+    return answer(
+        request, _("This page is older than your sign-in; nothing was written. Reload it and send again."), 403
+    )
+
+
 def server_error(request: HttpRequest) -> HttpResponse:
     """A bug of adkweb's."""
     return answer(request, _("adkweb made a mistake; the log says more. Nothing was half-written."), 500)

@@ -16,7 +16,7 @@ def session(request: HttpRequest, **names: str) -> HttpResponse:
     """The newest events, and the merged state by scope."""
     key = SessionKey(**names)
     view = reads.session(key)
-    context = {"view": view, "key": key, "target": of_session(key), **_timeline(request, key)}
+    context = {"view": view, "key": key, "target": of_session(view), **_timeline(request, key)}
     return page(request, "session/session.html", context)
 
 

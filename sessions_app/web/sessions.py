@@ -1,5 +1,6 @@
 """Sessions: by page, a new one, and an end to one."""
 
+import unicodedata
 from typing import Any
 
 from django.contrib import messages
@@ -59,12 +60,18 @@ def delete(request: HttpRequest, **names: str) -> HttpResponse:
     view = reads.session(key)
     if request.method == "GET":
         return page(request, "sessions/delete.html", {"view": view, "key": key})
-    if request.POST.get("confirm", "").strip() != key.session_id:
+    if _typed(request.POST.get("confirm", "")) != _typed(key.session_id):
         context = {"view": view, "key": key, "error": _("This is not the session's id; nothing was deleted.")}
         return page(request, "sessions/delete.html", context, 400)
     writes.delete_session(key, actor=actor(request))
     messages.success(request, _("The session %(id)s was deleted.") % {"id": key.session_id})
-    return redirect("user", source=key.source, app_name=key.app_name, user_id=key.user_id)
+    # Not the user's own page: without a session and without state there is no such user any more.
+    return redirect("user-sessions", source=key.source, app_name=key.app_name, user_id=key.user_id)
+
+
+def _typed(name: str) -> str:
+    """What of a name can be told apart in a text field, which takes line breaks out; confirm.js has the same rule."""
+    return unicodedata.normalize("NFC", "".join(name.split()))
 
 
 def _create(request: HttpRequest, given: dict[str, Any]) -> SessionKey:

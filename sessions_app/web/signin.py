@@ -1,10 +1,12 @@
 """Signing in and out, and the rule for other machines."""
 
 from collections.abc import Callable
+from typing import Any
 
 from django.contrib.auth import login, logout
 from django.contrib.auth.decorators import login_not_required
 from django.contrib.auth.forms import AuthenticationForm
+from django.contrib.auth.middleware import LoginRequiredMiddleware
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, resolve_url
 from django.utils.http import url_has_allowed_host_and_scheme
@@ -42,6 +44,18 @@ def sign_out(request: HttpRequest) -> HttpResponse:
     """Ends the browser's sign-in."""
     logout(request)
     return redirect("sign-in")
+
+
+class SignInRequired(LoginRequiredMiddleware):
+    """Asks for sign-in; what somebody typed into a page that is open stays there, so htmx gets the sentence alone."""
+
+    def handle_no_permission(self, request: HttpRequest, view_func: Any) -> HttpResponse:  # type: ignore[override]
+        """The way to the sign-in page, or the sentence."""
+        if request.headers.get("HX-Request"):
+            return answer(
+                request, _("You are signed out; nothing was written. Sign in in another tab, then reload."), 403
+            )
+        return super().handle_no_permission(request, view_func)
 
 
 class LoopbackUntilAdmin:

@@ -10,7 +10,8 @@ from django.urls import reverse
 from .. import access, edits, reads
 from ..edits import Entry
 from ..keys import SessionKey
-from ..state import PREFIXES, STORED, Scope, State, full_key
+from ..state import ABSENT, PREFIXES, STORED, Scope, State, full_key
+from ..values import equal
 from ..writes import Appended
 
 
@@ -51,16 +52,22 @@ def actor(request: HttpRequest) -> access.Actor:
     return access.actor_of(request.user)  # type: ignore[arg-type]
 
 
-def of_session(key: SessionKey) -> Target:
+def of_session(view: reads.SessionView) -> Target:
     """A session's merged state, all three scopes."""
-    view = reads.session(key)
+    key = view.key
     writers = reads.writers(key)
     initial = view.initial_state or {}
     groups = [
         Group(
             scope,
             [
-                Row(name := full_key(scope, bare), value, writers.get(name), name not in writers and bare in initial)
+                Row(
+                    name := full_key(scope, bare),
+                    value,
+                    writers.get(name),
+                    # Of a user's or app's key, other sessions may be the writers.
+                    scope == "session" and name not in writers and equal(initial.get(name, ABSENT), value),
+                )
                 for bare, value in sorted(view.state.scope(scope).items())
             ],
         )

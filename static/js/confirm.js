@@ -1,9 +1,11 @@
-// form[data-confirm-text="text"]: its submit buttons work only while [data-confirm-input] holds exactly that text.
+// form[data-confirm-text="text"]: its submit buttons work only while [data-confirm-input] holds that text; blanks do not count.
 (() => {
+  const typed = (text) => text.replace(/\s/g, "").normalize();
+
   function check(form) {
     const input = form.querySelector("[data-confirm-input]");
     if (!input) return;
-    const same = input.value.trim().normalize() === form.dataset.confirmText.trim().normalize();
+    const same = typed(input.value) === typed(form.dataset.confirmText);
     for (const button of form.querySelectorAll("button:not([type=button], [data-close]), input[type=submit]")) {
       button.disabled = !same;
     }

@@ -92,7 +92,6 @@ def _refused_session(page: Page) -> None:
     expect(page.locator("#session_id-error")).to_be_visible()
 
 
-EVENT: Final = path("s", *SEOUL)
 PLACES: Final[dict[str, Callable[[Page], None]]] = {
     "home": goto("/"),
     "home, menu open": _menu,

@@ -98,7 +98,9 @@ def _hostile(key: SessionKey, append: Any) -> None:
         append(key, author=text, content=_content("user", {"function_response": response}))
         append(key, id=text, error_code=text, error_message=text, branch=text, model_version=text, finish_reason=text)
         append(key, actions={"transfer_to_agent": text, "transfer_reason": text, "artifact_delta": {text: 1}})
-        append(key, custom_metadata={"adkweb": {"actor": text, "reason": text}}, actions={"state_delta": {text: [text]}})
+        append(
+            key, custom_metadata={"adkweb": {"actor": text, "reason": text}}, actions={"state_delta": {text: [text]}}
+        )
         code = {"executable_code": {"code": text, "language": text}}
         append(key, content=_content("model", {"text": text, "thought": True}, code, {text: text}))
         file = {"file_data": {"file_uri": text, "mime_type": text, "display_name": text}}

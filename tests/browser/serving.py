@@ -41,7 +41,9 @@ class Adkweb(_Server):
     @property
     def link(self) -> str:
         """The link that signs a person in once, as it was printed."""
-        return _LINK.findall(self.log)[-1]
+        found = _LINK.search(self.log)
+        assert found
+        return found[1]
 
     def command(self, *words: str, **variables: str) -> list[str]:
         """The command line of a management command, or of a module after -m, beside this server's own data."""

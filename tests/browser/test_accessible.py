@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final, Literal
 
 import pytest
-from axe_playwright_python.base import AXE_SCRIPT
+from axe_playwright_python.base import AXE_SCRIPT  # type: ignore[import-untyped]
 from playwright.sync_api import Page, StorageState, expect
 
 from .conftest import Visit, Watch
 from .places import PLACES, STATUSES
 from .serving import Adkweb
 
-IMPACTS = ("serious", "critical")
-CONTRAST = {"runOnly": ["color-contrast"]}  # all that a theme changes
+IMPACTS: Final = ("serious", "critical")
+CONTRAST: Final = {"runOnly": ["color-contrast"]}  # all that a theme changes
 
 
 def violations(page: Page, options: dict[str, Any]) -> list[str]:
@@ -31,7 +31,8 @@ def check(page: Page) -> None:
     """Both themes, on the page as it stands."""
     page.evaluate(AXE_SCRIPT)
     found = []
-    for theme, options in (("light", {}), ("dark", CONTRAST)):
+    themes: dict[Literal["light", "dark"], dict[str, Any]] = {"light": {}, "dark": CONTRAST}
+    for theme, options in themes.items():
         page.emulate_media(color_scheme=theme, reduced_motion="reduce")
         page.evaluate("Promise.allSettled(document.getAnimations().map((each) => each.finished))")
         found += [f"{theme}: {line}" for line in violations(page, options)]

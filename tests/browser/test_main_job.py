@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from google.adk.sessions import Session
 from google.adk.sessions.sqlite_session_service import SqliteSessionService
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from .conftest import Visit, Watch
 from .places import SEOUL, path, type_json
@@ -118,14 +118,14 @@ def test_two_people_correct_a_key_and_google_adk_reads_both_edits(
     ]
 
 
-def panel(page: Page) -> Page:
+def panel(page: Page) -> Locator:
     """The state beside the timeline."""
-    return page.locator("#state")  # type: ignore[return-value]
+    return page.locator("#state")
 
 
-def value(page: Page, key: str) -> Page:
+def value(page: Page, key: str) -> Locator:
     """A key's value in the state panel."""
-    return page.locator(f"#state .kv:has(> .key[title='{key}']) > .value")  # type: ignore[return-value]
+    return page.locator(f"#state .kv:has(> .key[title='{key}']) > .value")
 
 
 def choose_key(page: Page, key: str) -> None:
@@ -137,11 +137,11 @@ def choose_key(page: Page, key: str) -> None:
     expect(page.locator("json-editor .cm-content")).to_be_focused()
 
 
-def read_by_google_adk(path_: str) -> Session:
+def read_by_google_adk(file: str) -> Session:
     """The session as an agent loads it; in a thread, because Playwright's event loop runs in this one."""
 
     async def read() -> Session | None:
-        return await SqliteSessionService(path_).get_session(
+        return await SqliteSessionService(file).get_session(
             app_name=SEOUL.app_name, user_id=SEOUL.user_id, session_id=SEOUL.session_id
         )
 

@@ -12,7 +12,7 @@ from django.contrib.auth import get_user_model
 from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
-from pytest_django import Settings
+from pytest_django import DjangoDbBlocker
 
 from sessions_app import sources, writes
 from sessions_app.access import Actor
@@ -114,17 +114,25 @@ def add(actor: Actor) -> Callable[..., str]:
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Iterator[Path]:
+def named(django_db_blocker: DjangoDbBlocker) -> Iterator[Callable[[Path], None]]:
+    """Names a file or folder to adkweb, which opens what it finds there when it is looked at."""
+    before = {source.alias for source in sources.listed()}
+    folders = list(sources._folders)
+    with django_db_blocker.unblock():
+        yield lambda path: sources.add(str(path)) and None
+        sources._folders[:] = folders
+        for source in sources.listed():
+            if source.alias not in before:
+                sources.forget(source.alias)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, named: Callable[[Path], None]) -> Path:
     """A folder that adkweb searches for databases; it has none yet."""
     path = tmp_path / "agents"
     path.mkdir()
-    before = {source.alias for source in sources.listed()}
-    sources.add(str(path))
-    yield path
-    sources._folders.remove(path)
-    for source in sources.listed():
-        if source.alias not in before:
-            sources.forget(source.alias)
+    named(path)
+    return path
 
 
 @pytest.fixture

@@ -10,13 +10,74 @@ from typing import Final
 
 from django.http import HttpResponseBase
 
-VOID: Final = frozenset("area base br col embed hr img input link meta source track wbr".split())
+VOID: Final = frozenset(
+    ["area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"]
+)
 
 # Everything that templates and tags write. Another tag or attribute on a page is one that somebody's text has made.
 TAGS: Final = frozenset(
-    """a article aside b body button code datalist dd del details dialog div dl dt em fieldset footer form h1 h2 h3 head
-    header hr html img input ins json-editor kbd label legend li link main meta nav ol option p pre script section select
-    span strong summary svg table tbody td textarea th thead time title tr ul use""".split()
+    [
+        "a",
+        "article",
+        "aside",
+        "b",
+        "body",
+        "button",
+        "code",
+        "datalist",
+        "dd",
+        "del",
+        "details",
+        "dialog",
+        "div",
+        "dl",
+        "dt",
+        "em",
+        "fieldset",
+        "footer",
+        "form",
+        "h1",
+        "h2",
+        "h3",
+        "head",
+        "header",
+        "hr",
+        "html",
+        "img",
+        "input",
+        "ins",
+        "json-editor",
+        "kbd",
+        "label",
+        "legend",
+        "li",
+        "link",
+        "main",
+        "meta",
+        "nav",
+        "ol",
+        "option",
+        "p",
+        "pre",
+        "script",
+        "section",
+        "select",
+        "span",
+        "strong",
+        "summary",
+        "svg",
+        "table",
+        "tbody",
+        "td",
+        "textarea",
+        "th",
+        "thead",
+        "time",
+        "title",
+        "tr",
+        "ul",
+        "use",
+    ]
 )
 ATTRIBUTES: Final = re.compile(
     r"""(data-[a-z-]+|aria-[a-z]+|hx-(get|post|target|swap|swap-oob|trigger|headers)|accesskey|action|alt|autocomplete
@@ -170,9 +231,9 @@ def _foreign(element: Element) -> Iterator[str]:
             yield f"{here}: no template writes {name}"
         if name in ADDRESSES and not _HERE.match(value):
             yield f"{here}: {name} leads elsewhere"
-    if element.tag in ("script", "link") and not element.attributes.get("src", element.attributes.get("href", "")).startswith(
-        "/static/"
-    ):
+    if element.tag in ("script", "link") and not element.attributes.get(
+        "src", element.attributes.get("href", "")
+    ).startswith("/static/"):
         yield f"{here}: not one of adkweb's own files"
     if element.tag == "script" and element.raw.strip():
         yield f"{here}: a script within the page"

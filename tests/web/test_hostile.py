@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, Final
 
 import pytest
 from django.urls import reverse
 from hypothesis import HealthCheck, example, given, settings
-from hypothesis import strategies as st
 
 from sessions_app import writes
 from sessions_app.access import Actor
 from sessions_app.edits import Entry, edit_app_state, edit_state, edit_user_state
 from sessions_app.keys import SessionKey
 from sessions_app.state import ABSENT
-from sessions_app.web.paths import Segment
 from tests.core.stored import execute
-from tests.strategies import hostile_events, text
+from tests.strategies import hostile_events
 
 from .conftest import Browser
 
 INSERT: Final = """INSERT INTO events (id, app_name, user_id, session_id, invocation_id, timestamp, event_data)
     VALUES (%s, %s, %s, %s, %s, %s, %s)"""
 HYPOTHESIS: Final = settings(
-    max_examples=60,
-    deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
 pytestmark = pytest.mark.django_db
 
@@ -115,6 +112,29 @@ def test_a_hostile_text_is_a_text_on_every_page(store: str, maria: Browser, acto
     assert shown.one("h1").text == " ".join(hostile.split())
 
 
+@pytest.mark.parametrize("hostile", NAMES)
+def test_a_hostile_name_has_its_pages(store: str, maria: Browser, actor: Actor, hostile: str) -> None:
+    if hostile != hostile.strip():  # ADK and adkweb strip a session's id; another program may not
+        execute(store, "INSERT INTO app_states VALUES (%s, '{}', 1)", [hostile])
+        execute(store, "INSERT INTO user_states VALUES (%s, %s, '{}', 1)", [hostile, hostile])
+        execute(store, "INSERT INTO sessions VALUES (%s, %s, %s, '{}', 1, 1, NULL)", [hostile] * 3)
+    else:
+        writes.create_session(store, hostile, hostile, session_id=hostile, actor=actor)
+    key = SessionKey(store, hostile, hostile, hostile)
+    writes.append_event(key, {"id": hostile, "author": hostile, "invocation_id": hostile}, actor=actor)
+    page = maria.open("home")
+    names = list({**key._asdict(), "event_id": hostile}.items())
+    for there, length in (("app", 2), ("user", 3), ("session", 4), ("event", 5)):  # as a person goes, by the links
+        address = reverse(there, kwargs=dict(names[:length]))
+        assert address in [link["href"] for link in page.all("a")], there
+        page = maria.open(address)
+    assert " ".join(hostile.split()) in page.one("nav", "crumbs").text
+    for rest in ("users", "sessions", "app-edit"):
+        maria.open(rest, source=store, app_name=hostile)
+    for rest in ("session-edit", "add-event", "delete-session", "stats"):
+        maria.open(rest, **key._asdict())
+
+
 @given(event=hostile_events)
 @example(event={"content": {"parts": [{"function_call": {"name": "f", "args": {"items": [1, 2], "keys": 3}}}]}})
 @example(event={"actions": {"artifact_delta": {"items": 1}, "state_delta": {"items": 1}}})
@@ -125,10 +145,14 @@ def test_a_hostile_text_is_a_text_on_every_page(store: str, maria: Browser, acto
 @example(event={"input_transcription": {"text": "heard"}, "author": "\ud800", "branch": "\ud800"})
 @example(event={"actions": {"state_delta": {"\ud800": "\udfff", "nan": float("nan"), "inf": float("-inf")}}})
 @example(event={"usage_metadata": {"total_token_count": 10**400, "prompt_token_count": "x"}, "timestamp": 1e300})
-@example(event={"content": {"parts": [{"inline_data": {"data": "\ud800", "display_name": 5, "mime_type": "image/png"}}]}})
+@example(
+    event={"content": {"parts": [{"inline_data": {"data": "\ud800", "display_name": 5, "mime_type": "image/png"}}]}}
+)
 @example(event={"output": {"items": float("nan")}, "node_info": {"path": ["\ud800"]}, "error_message": ["a", {}]})
 @settings(HYPOTHESIS)
-def test_an_event_of_any_shape_has_its_line_and_its_page(key: SessionKey, maria: Browser, event: dict[str, Any]) -> None:
+def test_an_event_of_any_shape_has_its_line_and_its_page(
+    key: SessionKey, maria: Browser, event: dict[str, Any]
+) -> None:
     execute(key.source, "DELETE FROM events")
     execute(key.source, INSERT, ["e1", *key[1:], "i1", 1.0, json.dumps(event)])
     for page in ("event", "session"):
@@ -137,7 +161,9 @@ def test_an_event_of_any_shape_has_its_line_and_its_page(key: SessionKey, maria:
     maria.open("stats", **key._asdict())
 
 
-WRITTEN_BY_HAND: Final = '{"\\ud83d": "\\ud83d", "nan": NaN, "big": [1e999, -Infinity, NaN], "step": "choose", "items": {"items": 1}}'
+WRITTEN_BY_HAND: Final = (
+    '{"\\ud83d": "\\ud83d", "nan": NaN, "big": [1e999, -Infinity, NaN], "step": "choose", "items": {"items": 1}}'
+)
 KEYS: Final = ("nan", "big", "items")
 
 

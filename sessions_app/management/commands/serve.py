@@ -4,6 +4,7 @@ import os
 import shutil
 import socket
 from argparse import ArgumentParser
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -52,7 +53,8 @@ class Command(BaseCommand):
             self._open(text)
         self._announce(options["host"], listener.getsockname()[1])
         config = uvicorn.Config(get_asgi_application(), log_config=None, lifespan="off", access_log=False, ws="none")
-        uvicorn.Server(config).run(sockets=[listener])
+        with suppress(KeyboardInterrupt):  # Ctrl+C, which uvicorn passes on once it has ended
+            uvicorn.Server(config).run(sockets=[listener])
 
     def _open(self, text: str) -> None:
         """Opens what a user named; what a folder holds may be opened later, what was named itself must open now."""

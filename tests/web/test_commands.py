@@ -1,0 +1,257 @@
+"""The commands as a person types them: what they do, what they refuse, and the exit code that a script sees."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import re
+import shutil
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from http.cookies import SimpleCookie
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from .conftest import DEMO, ROOT
+from .html import Element, read
+
+LINK = re.compile(r"adkweb is ready\. Open (\S+)")
+SECONDS = 60
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """adkweb's own data."""
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """A copy of the demo, as an agent would have written it: not adopted."""
+    copy = Path(shutil.copy(DEMO, tmp_path / "agent.db"))
+    if "initial_state" in columns(copy):
+        with closing(sqlite3.connect(copy)) as db:
+            db.execute("DROP TRIGGER adkweb_keep_initial_state")
+            for (name,) in db.execute(
+                "SELECT name FROM sqlite_master WHERE name LIKE 'adkweb_%' AND type = 'index'"
+            ).fetchall():
+                db.execute(f"DROP INDEX {name}")
+            db.execute("ALTER TABLE sessions DROP COLUMN initial_state")
+            db.commit()
+    return copy
+
+
+def columns(path: Path) -> list[str]:
+    """The columns of a file's sessions."""
+    with closing(sqlite3.connect(path)) as db:
+        return [row[1] for row in db.execute("PRAGMA table_info(sessions)")]
+
+
+def environment(data: Path) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("ADKWEB_", "DJANGO_"))}
+    return {**kept, "ADKWEB_DATA_DIR": str(data), "PYTHONWARNINGS": "error", "PYTHONPATH": str(ROOT)}
+
+
+def run(data: Path, *words: str | Path, manage: bool = True) -> subprocess.CompletedProcess[str]:
+    """A command, to its end."""
+    program = [str(ROOT / "manage.py")] if manage else ["-c", "from adkweb.cli import main; main()"]
+    return subprocess.run(
+        [sys.executable, *program, *map(str, words)],
+        cwd=data.parent,
+        env=environment(data),
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+
+
+class Served:
+    """adkweb while it serves, and one browser."""
+
+    def __init__(self, output: str) -> None:
+        self.output = output
+        self.link = LINK.findall(output)[-1]
+        self.cookies: SimpleCookie = SimpleCookie()
+
+    def get(self, address: str) -> tuple[int, str, str]:
+        """Status, where to, and body."""
+        with closing(http.client.HTTPConnection(urlsplit(self.link).netloc, timeout=SECONDS)) as connection:
+            cookies = "; ".join(f"{name}={morsel.value}" for name, morsel in self.cookies.items())
+            connection.request("GET", address, headers={"Cookie": cookies})
+            answer = connection.getresponse()
+            for cookie in answer.headers.get_all("Set-Cookie") or []:
+                self.cookies.load(cookie)
+            return answer.status, answer.headers.get("Location", ""), answer.read().decode()
+
+    def open(self, address: str) -> Element:
+        """A page."""
+        status, _to, body = self.get(address)
+        page, problems = read(body)
+        assert (status, problems) == (200, [])
+        return page
+
+    def sign_in(self) -> None:
+        parts = urlsplit(self.link)
+        assert self.get(f"{parts.path}?{parts.query}")[:2] == (302, "/")
+
+
+@contextmanager
+def serve(data: Path, *words: str | Path) -> Iterator[Served]:
+    """`serve` on a free port until the test is done; it has to end by itself when asked, and to log nothing bad."""
+    log = data.parent / "log"
+    with log.open("w") as out:
+        process = subprocess.Popen(
+            [sys.executable, str(ROOT / "manage.py"), "serve", "--port", "0", *map(str, words)],
+            cwd=data.parent,
+            env=environment(data),
+            stdout=out,
+            stderr=subprocess.STDOUT,
+        )
+    try:
+        until = time.monotonic() + SECONDS
+        while not LINK.search(log.read_text()):
+            assert process.poll() is None, log.read_text()
+            assert time.monotonic() < until, log.read_text()
+            time.sleep(0.05)
+        yield Served(log.read_text())
+    finally:
+        process.send_signal(signal.SIGINT)
+        try:
+            process.wait(SECONDS)
+        finally:
+            process.kill()
+    assert "Traceback" not in log.read_text(), log.read_text()
+
+
+# --- serve ------------------------------------------------------------------------------------------------------------
+
+
+def test_serve_prints_a_link_that_signs_in_once_and_shows_the_sources(data: Path, file: Path) -> None:
+    with serve(data, file) as adkweb:
+        assert "agent" in adkweb.output
+        assert adkweb.get("/")[:2] == (302, "/sign-in/?next=/")
+        adkweb.sign_in()
+        assert [h2.text for h2 in adkweb.open("/").all("h2")][0] == "agent"
+        assert adkweb.open("/s/agent/booking/ana/seoul-trip/").all("li", "ev") != []
+        other = Served(adkweb.output)
+        parts = urlsplit(adkweb.link)
+        assert other.get(f"{parts.path}?{parts.query}")[0] == 403
+    assert "initial_state" in columns(file)
+
+
+def test_serve_read_only_changes_nothing_in_the_file(data: Path, file: Path) -> None:
+    before = file.read_bytes()
+    with serve(data, file, "--read-only") as adkweb:
+        adkweb.sign_in()
+        assert adkweb.open("/s/agent/booking/ana/seoul-trip/").all("li", "ev") != []
+        assert "read-only" in adkweb.open("/").one("header", "topbar").text
+        assert adkweb.get("/s/agent/booking/ana/seoul-trip/edit/")[0] == 403
+    assert file.read_bytes() == before
+    assert sorted(path.name for path in file.parent.glob("agent.db*")) == ["agent.db"]
+
+
+def test_serve_demo_opens_a_copy_beside_the_sources_given(data: Path, file: Path) -> None:
+    before = DEMO.read_bytes()
+    with serve(data, file, "--demo") as adkweb:
+        adkweb.sign_in()
+        assert [h2.text for h2 in adkweb.open("/").all("h2")][:2] == ["agent", "demo"]
+    assert DEMO.read_bytes() == before
+    assert (data / "demo.db").exists()
+
+
+def test_serve_a_folder_without_a_database_waits_for_one(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "agents").mkdir()
+    with serve(data, tmp_path / "agents") as adkweb:
+        assert "it appears as soon as an agent has written it" in adkweb.output
+        adkweb.sign_in()
+        assert "No database yet" in adkweb.open("/").texts("h2")
+
+
+def test_the_command_without_words_would_serve_and_says_how(data: Path) -> None:
+    done = run(data, "--help", manage=False)
+    assert done.returncode == 0
+    assert "--read-only" in done.stdout
+    assert "--demo" in done.stdout
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.1"])
+def test_serve_to_other_machines_needs_an_admin_first(data: Path, host: str) -> None:
+    done = run(data, "serve", "--host", host, "--port", "0")
+    assert done.returncode == 2
+    assert "make an admin account first, with adkweb createsuperuser" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_serve_on_a_port_in_use_says_which_to_take(data: Path) -> None:
+    with closing(socket.socket()) as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        done = run(data, "serve", "--port", str(port))
+    assert done.returncode == 2
+    assert (
+        f"Cannot listen on 127.0.0.1:{port}: Address already in use. Choose another: --port {port + 1}" in done.stderr
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["missing.db"], "missing.db does not exist. To make a new database there: adkweb create missing.db"),
+        (["mysql://localhost/x"], "mysql:// is not supported"),
+        (["--port", "70000"], "70000 is not a port"),
+        (["postgresql://nobody@127.0.0.1:1/x"], "no server answers there"),
+    ],
+)
+def test_serve_says_what_it_cannot_open(data: Path, words: list[str], message: str) -> None:
+    done = run(data, *words, *([] if "--port" in words else ["--port", "0"]), manage=False)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+# --- create, adopt, release -------------------------------------------------------------------------------------------
+
+
+def test_a_database_is_created_adopted_and_released(data: Path, tmp_path: Path) -> None:
+    path = tmp_path / "new.db"
+    assert run(data, "create", path).stdout == "created new.db\n"
+    assert "state" in columns(path)
+    before = columns(path)
+    assert run(data, "adopt", path).stdout == "adopted new.db\n"
+    assert columns(path) == [*before, "initial_state"]
+    assert run(data, "release", path).stdout == "released new.db\n"
+    assert columns(path) == before
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["create", "agent.db"], "agent.db has ADK's tables already."),
+        (["create", "no/such/folder/new.db"], "no/such/folder is not a folder."),
+        (["adopt", "missing.db"], "missing.db does not exist."),
+        (["adopt", "empty"], "no .adk/session.db in this folder"),
+        (["release", "text.db"], "this file is not a SQLite database."),
+        (["adopt"], "the following arguments are required: SOURCE"),
+    ],
+)
+def test_a_command_that_cannot_do_its_work_says_so_and_fails(
+    data: Path, file: Path, tmp_path: Path, words: list[str], message: str
+) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "text.db").write_text("this is no database, but some text" * 100)
+    before = file.read_bytes()
+    done = run(data, *words)
+    assert done.returncode != 0
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    assert file.read_bytes() == before

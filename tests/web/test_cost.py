@@ -1,0 +1,78 @@
+"""What a page costs does not grow with what is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from django.db import connections
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+
+from sessions_app import writes
+from sessions_app.access import Actor
+from sessions_app.edits import Entry, edit_state
+from sessions_app.keys import SessionKey
+from sessions_app.state import ABSENT
+from tests.core.bulk import fill
+
+from .conftest import Browser
+
+pytestmark = pytest.mark.django_db
+
+
+def queries(maria: Browser, source: str, address: str) -> int:
+    """How many queries a source gets for a page, which answers."""
+    maria.get(address)  # whatever is kept from request to request is kept by now
+    with CaptureQueriesContext(connections[source]) as captured:
+        assert maria.get(address).status_code == 200
+    return len(captured)
+
+
+@pytest.mark.parametrize("name", ["session", "events", "stats", "session-edit", "event"])
+def test_a_page_of_a_long_session_costs_as_many_queries_as_of_a_short_one(
+    key: SessionKey, maria: Browser, actor: Actor, name: str
+) -> None:
+    long = writes.create_session(*key[:3], session_id="long", actor=actor)
+    fill(key, 100)
+    with connections[key.source].cursor() as cursor:
+        cursor.execute("UPDATE events SET id = 's' || id")  # fill gives every session the same ids
+    fill(long, 10_000)
+    counts = []
+    for session, prefix in ((key, "s"), (long, "")):
+        names = {**session._asdict(), **({"event_id": f"{prefix}e50"} if name == "event" else {})}
+        counts.append(queries(maria, key.source, reverse(name, kwargs=names)))
+    assert counts[1] <= counts[0] <= 11
+
+
+def test_home_costs_more_with_each_app_and_no_more_with_sessions(store: str, maria: Browser, actor: Actor) -> None:
+    def more(app: str, sessions: int) -> int:
+        for number in range(sessions):
+            writes.create_session(store, app, f"u{number}", actor=actor)
+        return queries(maria, store, reverse("home"))
+
+    one, three = more("a", 1), 0
+    assert more("a", 60) == one
+    for app in ("b", "c"):
+        three = more(app, 2)
+    assert three - one == 2 * ((three - one) // 2)
+    assert (three - one) // 2 <= 5
+
+
+@pytest.mark.parametrize("name", ["app", "sessions", "user"])
+def test_a_list_of_sessions_costs_the_same_for_one_and_for_many(
+    store: str, maria: Browser, actor: Actor, add: Callable[..., str], name: str
+) -> None:
+    address = reverse(name, args=[store, "booking", *(["ana"] if name == "user" else [])])
+    counts = []
+    for sessions in (1, 45):
+        for _ in range(sessions):
+            add(writes.create_session(store, "booking", "ana", actor=actor), {"text": "x"})
+        counts.append(queries(maria, store, address))
+    assert counts[0] == counts[1]
+
+
+def test_the_list_of_edits_costs_one_query_a_source(key: SessionKey, maria: Browser, actor: Actor) -> None:
+    for number in range(20):
+        edit_state(key, [Entry(f"k{number}", number, ABSENT)], actor=actor)
+    assert queries(maria, key.source, reverse("edits")) == 1

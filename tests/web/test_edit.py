@@ -1,0 +1,428 @@
+"""The form that edits state: one event for several keys, errors at the key, and nothing typed is ever lost."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.urls import reverse
+
+from sessions_app import reads, writes
+from sessions_app.access import Actor
+from sessions_app.edits import REASON_LENGTH, Entry, edit_app_state, edit_state
+from sessions_app.keys import SessionKey
+from sessions_app.state import ABSENT
+from tests.core.stored import events_of, everything, state_of
+
+from .conftest import NAME, Browser
+from .html import Element, page_of
+
+pytestmark = pytest.mark.django_db
+
+Sent = dict[str, str]
+
+
+def open_form(maria: Browser, key: SessionKey, *names: str, htmx: bool = False) -> Element:
+    page = maria.open("session-edit", query={"key": list(names)}, htmx=htmx, **key._asdict())
+    return form_of(page)
+
+
+def form_of(page: Element) -> Element:
+    return page.one("form", "editbox")
+
+
+def row_of(page: Element, number: int) -> Element:
+    """One key of the form."""
+    return page.all("div", "editrow")[number]
+
+
+def apply(maria: Browser, key: SessionKey, sent: Sent, *, htmx: bool = False) -> Any:
+    return maria.send("session-edit", {**sent, "action": "apply"}, htmx=htmx, **key._asdict())
+
+
+def last(key: SessionKey) -> dict[str, Any]:
+    """The last stored event."""
+    return events_of(key)[-1][1]
+
+
+def note(key: SessionKey) -> dict[str, Any]:
+    """What the last edit noted."""
+    found: dict[str, Any] = last(key)["custom_metadata"]["adkweb"]
+    return found
+
+
+# --- The form ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_form_opens_with_the_values_of_the_keys_it_was_asked_for(key: SessionKey, maria: Browser) -> None:
+    form = open_form(maria, key, "step", "user:tier", "new")
+    fields = form.fields()
+    assert [fields[f"key-{n}"] for n in range(3)] == ["step", "user:tier", "new"]
+    assert [fields[f"value-{n}"] for n in range(3)] == ['"choose"', '"gold"', ""]
+    assert [fields[f"operation-{n}"] for n in range(3)] == ["set"] * 3
+    assert "new key" in row_of(form, 2).text
+    assert row_of(form, 0).texts("option") == ["Set value", "Set to null", "Remove key"]
+    assert row_of(form, 2).texts("option") == ["Set value", "Set to null"]
+
+
+def test_the_form_offers_the_other_keys(key: SessionKey, maria: Browser) -> None:
+    offered = [option["value"] for option in open_form(maria, key, "step").one("datalist").all("option")]
+    assert offered == ["app:limit", "count", "nothing", "user:tier"]
+
+
+def test_the_form_is_a_page_or_a_fragment(key: SessionKey, maria: Browser) -> None:
+    page = maria.open("session-edit", **key._asdict())
+    assert page.one("h1").text == "Edit state"
+    assert maria.open("session-edit", htmx=True, **key._asdict()).all("html") == []
+
+
+def test_the_forms_first_button_applies_so_that_enter_does_not_take_a_key_away(key: SessionKey, maria: Browser) -> None:
+    first = open_form(maria, key, "step").all("button")[0]
+    assert (first["name"], first["value"]) == ("action", "apply")
+
+
+def test_an_empty_form_cannot_be_applied(key: SessionKey, maria: Browser) -> None:
+    assert "disabled" in open_form(maria, key).all("button", value="apply")[-1]
+
+
+# --- Applying ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_value_is_set_with_who_and_why(key: SessionKey, maria: Browser) -> None:
+    sent = open_form(maria, key, "step").fields() | {"value-0": '"pay"', "reason": "  It was stuck. "}
+    response = apply(maria, key, sent)
+    assert (response.status_code, response["Location"]) == (302, reverse("session", kwargs=key._asdict()))
+    assert state_of(key)["session"]["step"] == "pay"
+    assert note(key) == {"actor": NAME, "reason": "It was stuck.", "replaced": {"step": "choose"}, "removed": []}
+    page = maria.open("session", **key._asdict())
+    assert page.one(role="status").text == "Saved as event #1."
+
+
+def test_htmx_is_led_back_to_the_page(key: SessionKey, maria: Browser) -> None:
+    response = apply(maria, key, open_form(maria, key, "step").fields() | {"value-0": "1"}, htmx=True)
+    assert (response.status_code, response["HX-Redirect"]) == (200, reverse("session", kwargs=key._asdict()))
+
+
+def test_several_keys_of_every_scope_are_one_event(key: SessionKey, maria: Browser) -> None:
+    sent = open_form(maria, key, "step", "count", "user:tier", "app:limit", "fresh", "nothing").fields()
+    sent |= {"operation-0": "remove", "operation-1": "null", "value-2": '{"a": [1, 2.5]}', "value-3": "11"}
+    sent |= {"value-4": "true", "value-5": "false"}
+    assert apply(maria, key, sent).status_code == 302
+    assert len(events_of(key)) == 1
+    assert state_of(key) == {
+        "session": {"count": None, "nothing": False, "fresh": True},
+        "user": {"tier": {"a": [1, 2.5]}},
+        "app": {"limit": 11},
+    }
+    assert note(key)["removed"] == ["step"]
+    assert note(key)["replaced"] == {
+        "step": "choose",
+        "count": 3,
+        "user:tier": "gold",
+        "app:limit": 10,
+        "nothing": None,
+    }
+
+
+def test_keys_that_were_left_as_they_are_are_not_written(key: SessionKey, maria: Browser) -> None:
+    apply(maria, key, open_form(maria, key, "step", "count").fields() | {"value-1": "4"})
+    assert last(key)["actions"]["state_delta"] == {"count": 4}
+
+
+@pytest.mark.parametrize(
+    "text", ['"a\\nb"', '{\r\n  "a": 1\r\n}', "123456789012345678901", "1e-7", '"\\ud83d\\udc69"', "[]"]
+)
+def test_a_value_is_stored_as_it_was_typed(key: SessionKey, maria: Browser, text: str) -> None:
+    apply(maria, key, open_form(maria, key, "fresh").fields() | {"value-0": text})
+    assert state_of(key)["session"]["fresh"] == json.loads(text)
+
+
+@pytest.mark.parametrize("scope", ["app", "user"])
+@pytest.mark.parametrize("htmx", [True, False])
+def test_the_state_of_an_app_or_user_is_edited_in_a_session_of_adkwebs_own(
+    key: SessionKey, maria: Browser, scope: str, htmx: bool
+) -> None:
+    names = dict(list(key._asdict().items())[: {"app": 2, "user": 3}[scope]])
+    name = {"app": "app:limit", "user": "user:tier"}[scope]
+    form = form_of(maria.open(f"{scope}-edit", query={"key": name}, **names))
+    assert form.one("input", id="new-key")["placeholder"] == f"{scope}:key"
+    response = maria.send(f"{scope}-edit", {**form.fields(), "value-0": "1", "reason": "Because"}, htmx=htmx, **names)
+    assert response["HX-Redirect" if htmx else "Location"] == reverse(scope, kwargs=names)
+    own = SessionKey(key.source, key.app_name, "adkweb" if scope == "app" else key.user_id, "adkweb")
+    assert last(own)["actions"]["state_delta"] == {name: 1}
+    assert note(own)["reason"] == "Because"
+    assert state_of(key)[scope] == {name.partition(":")[2]: 1}
+    assert events_of(key) == []
+
+
+# --- Rows -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("htmx", [True, False])
+def test_a_key_is_added_to_the_form_and_everything_typed_stays(key: SessionKey, maria: Browser, htmx: bool) -> None:
+    sent = open_form(maria, key, "step").fields()
+    sent |= {"value-0": '{"half": ', "operation-0": "null", "reason": "Why", "new-key": "count", "action": "add"}
+    response = maria.send("session-edit", sent, htmx=htmx, **key._asdict())
+    fields = form_of(page_of(response)).fields()
+    assert response.status_code == 200
+    assert (fields["value-0"], fields["operation-0"], fields["reason"]) == ('{"half": ', "null", "Why")
+    assert (fields["key-1"], fields["value-1"], fields["new-key"]) == ("count", "3", "")
+    assert events_of(key) == []
+
+
+def test_enter_in_the_field_for_a_key_adds_it_and_applies_nothing(key: SessionKey, maria: Browser) -> None:
+    sent = open_form(maria, key, "step").fields() | {"value-0": "1", "new-key": "count"}
+    assert len(form_of(page_of(apply(maria, key, sent))).all("div", "editrow")) == 2
+    assert events_of(key) == []
+
+
+def test_a_key_that_stands_in_the_form_already_is_not_added_again(key: SessionKey, maria: Browser) -> None:
+    sent = open_form(maria, key, "step").fields() | {"new-key": "step"}
+    page = page_of(apply(maria, key, sent))
+    assert "step stands in this edit already." in page.one("p", "formerror").text
+    assert len(page.all("div", "editrow")) == 1
+
+
+def test_a_key_is_taken_out_of_the_form_and_the_others_stay(key: SessionKey, maria: Browser) -> None:
+    sent = open_form(maria, key, "step", "count").fields() | {"value-1": "77", "drop": "0", "reason": "Why"}
+    fields = form_of(page_of(maria.send("session-edit", sent, **key._asdict()))).fields()
+    assert (fields["rows"], fields["key-0"], fields["value-0"], fields["reason"]) == ("0 ", "count", "77", "Why")
+    assert events_of(key) == []
+
+
+# --- Refusals ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{'a': 1}", "line 1, column 2: not valid JSON"),
+        ('{\n  "a": 1,\n}', "line 3, column 1: not valid JSON"),
+        ("gold", "line 1, column 1: not valid JSON"),
+        ("", "A value is missing."),
+        (" \n", "A value is missing."),
+        ("NaN", "NaN and infinity are not JSON"),
+        ('{"a": 1, "a": 2}', 'the key "a" stands twice in one object'),
+        ('"\\u0000"', "the character U+0000 cannot be stored in a database"),
+        ('"\\ud800"', "half of a surrogate pair"),
+        ("[" * 200 + "]" * 200, "nested deeper than 150 levels"),
+    ],
+)
+def test_an_error_stands_at_its_key_and_the_text_stays(
+    key: SessionKey, maria: Browser, text: str, message: str
+) -> None:
+    before = everything(key.source)
+    sent = open_form(maria, key, "step", "count").fields() | {"value-0": text, "value-1": "4", "reason": "Why"}
+    response = apply(maria, key, sent)
+    page = page_of(response)
+    assert response.status_code == 400
+    assert message in row_of(page, 0).one("p", "error").text
+    area = row_of(page, 0).one("textarea")
+    assert area["aria-describedby"] == row_of(page, 0).one("p", "error")["id"]
+    assert row_of(page, 1).all("p", "error") == []
+    fields = form_of(page).fields()
+    assert (fields["value-0"], fields["value-1"], fields["reason"]) == (text, "4", "Why")
+    assert everything(key.source) == before
+
+
+def test_every_wrong_value_has_its_error(key: SessionKey, maria: Browser) -> None:
+    sent = open_form(maria, key, "step", "count").fields() | {"value-0": "a", "value-1": "b"}
+    assert len(page_of(apply(maria, key, sent)).all("p", "error")) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("temp:x", "temp: keys live for one invocation and are never stored"),
+        ("app:", "A key needs a name."),
+        ("user:", "A key needs a name."),
+    ],
+)
+def test_a_key_that_cannot_be_stored_is_refused(key: SessionKey, maria: Browser, name: str, message: str) -> None:
+    response = apply(maria, key, open_form(maria, key, name).fields() | {"value-0": "1"})
+    assert response.status_code == 400
+    assert message in page_of(response).one("p", "formerror").text
+    assert form_of(page_of(response)).fields()["value-0"] == "1"
+    assert events_of(key) == []
+
+
+def test_nothing_is_written_where_nothing_would_change(key: SessionKey, maria: Browser) -> None:
+    response = apply(maria, key, open_form(maria, key, "step").fields() | {"value-0": ' "choose" '})
+    assert response.status_code == 400
+    assert page_of(response).one("p", "formerror").text == "Nothing would change."
+    assert events_of(key) == []
+
+
+def test_a_key_named_twice_is_refused(key: SessionKey, maria: Browser) -> None:
+    response = apply(maria, key, open_form(maria, key, "step", "step").fields() | {"value-0": "1", "value-1": "2"})
+    assert "stands twice in this edit" in page_of(response).one("p", "formerror").text
+    assert response.status_code == 400
+
+
+def test_a_reason_that_is_too_long_is_refused_and_kept(key: SessionKey, maria: Browser) -> None:
+    why = "x" * (REASON_LENGTH + 1)
+    response = apply(maria, key, open_form(maria, key, "step").fields() | {"value-0": "1", "reason": why})
+    assert response.status_code == 400
+    assert form_of(page_of(response)).fields()["reason"] == why
+
+
+def test_an_app_form_refuses_keys_of_another_scope(key: SessionKey, maria: Browser) -> None:
+    names = {"source": key.source, "app_name": key.app_name}
+    form = form_of(maria.open("app-edit", query={"key": "user:tier"}, **names))
+    response = maria.send("app-edit", {**form.fields(), "value-0": "1"}, **names)
+    assert response.status_code == 400
+    assert "here, a key begins with app:" in page_of(response).one("p", "formerror").text
+    assert reads.sessions(key.source, key.app_name).rows[0].key == key
+
+
+@pytest.mark.parametrize("name", ["session", "app", "user"])
+@pytest.mark.parametrize("method", ["get", "post"])
+def test_read_only_refuses_before_anything_is_typed(
+    key: SessionKey, maria: Browser, read_only: None, name: str, method: str
+) -> None:
+    names = dict(list(key._asdict().items())[: {"app": 2, "user": 3, "session": 4}[name]])
+    response = getattr(maria, method)(reverse(f"{name}-edit", kwargs=names))
+    assert response.status_code == 403
+    assert "adkweb was started with --read-only" in page_of(response).one("main").text
+
+
+def test_a_session_that_was_deleted_meanwhile_is_said(key: SessionKey, maria: Browser, actor: Actor) -> None:
+    sent = open_form(maria, key, "step").fields() | {"value-0": "1"}
+    writes.delete_session(key, actor=actor)
+    response = apply(maria, key, sent)
+    assert response.status_code == 404
+    assert "Session s1 not found." in page_of(response).one("main").text
+
+
+@pytest.mark.parametrize("seen", ["{", "[" * 100_000, "'"])
+def test_a_form_that_was_tampered_with_writes_nothing(key: SessionKey, maria: Browser, seen: str) -> None:
+    response = apply(maria, key, open_form(maria, key, "step").fields() | {"value-0": "1", "seen-0": seen})
+    assert response.status_code == 400
+    assert events_of(key) == []
+
+
+# --- Conflicts --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def conflict(key: SessionKey, maria: Browser, actor: Actor) -> tuple[int, Element]:
+    """Somebody wrote `step` after maria opened her form with `step` and `count`."""
+    sent = open_form(maria, key, "step", "count").fields()
+    sent |= {"value-0": '"mine"', "value-1": "4", "reason": "Why"}
+    edit_state(key, [Entry("step", "theirs", "choose")], actor=actor)
+    response = apply(maria, key, sent)
+    return response.status_code, page_of(response)
+
+
+def test_a_conflict_shows_both_values_and_who_wrote_the_other(
+    key: SessionKey, conflict: tuple[int, Element], actor: Actor
+) -> None:
+    status, page = conflict
+    assert status == 409
+    assert "Nothing was written." in page.one("p", "formerror").text
+    shown = row_of(page, 0).one("div", "conflict")
+    theirs, mine = shown.one("section", "theirs"), shown.one("section", "yours")
+    assert (theirs.one("pre").text, mine.one("pre").text) == ('"theirs"', '"mine"')
+    assert actor.name in theirs.text
+    assert [radio["value"] for radio in shown.all("input", type="radio")] == ["theirs", "mine"]
+    assert row_of(page, 1).all("div", "conflict") == []
+    assert state_of(key)["session"]["step"] == "theirs"
+    assert state_of(key)["session"]["count"] == 3
+
+
+def test_a_conflict_keeps_everything_that_was_typed(conflict: tuple[int, Element]) -> None:
+    fields = form_of(conflict[1]).fields()
+    assert (fields["value-0"], fields["value-1"], fields["reason"]) == ('"mine"', "4", "Why")
+
+
+def test_mine_is_written_over_the_value_that_stands_now(
+    key: SessionKey, maria: Browser, conflict: tuple[int, Element]
+) -> None:
+    assert apply(maria, key, form_of(conflict[1]).fields() | {"choice-0": "mine"}).status_code == 302
+    assert state_of(key)["session"] == {"step": "mine", "count": 4, "nothing": None}
+    assert note(key)["replaced"] == {"step": "theirs", "count": 3}
+
+
+def test_theirs_stays_and_the_other_keys_are_written(
+    key: SessionKey, maria: Browser, conflict: tuple[int, Element]
+) -> None:
+    assert apply(maria, key, form_of(conflict[1]).fields() | {"choice-0": "theirs"}).status_code == 302
+    assert state_of(key)["session"] == {"step": "theirs", "count": 4, "nothing": None}
+
+
+@pytest.mark.parametrize("htmx", [True, False])
+def test_where_every_other_value_stays_nothing_is_written_and_that_is_said(
+    key: SessionKey, maria: Browser, conflict: tuple[int, Element], htmx: bool
+) -> None:
+    sent = form_of(conflict[1]).fields() | {"choice-0": "theirs", "choice-1": "theirs"}
+    response = apply(maria, key, sent, htmx=htmx)
+    assert response["HX-Redirect" if htmx else "Location"] == reverse("session", kwargs=key._asdict())
+    assert len(events_of(key)) == 1
+    said = maria.open("session", **key._asdict()).one(role="status").text
+    assert said == "Nothing was written: the other values stand."
+
+
+def test_a_conflict_that_changes_again_is_a_conflict_again(
+    key: SessionKey, maria: Browser, conflict: tuple[int, Element], actor: Actor
+) -> None:
+    edit_state(key, [Entry("step", "again", "theirs")], actor=actor)
+    response = apply(maria, key, form_of(conflict[1]).fields() | {"choice-0": "mine"})
+    assert response.status_code == 409
+    assert row_of(page_of(response), 0).one("section", "theirs").one("pre").text == '"again"'
+
+
+@pytest.mark.parametrize(
+    ("theirs", "operation", "shown"),
+    [
+        (ABSENT, "set", ("The key was removed.", '"mine"')),
+        (None, "remove", ("null", "Remove key")),
+        (1, "null", ("1", "null")),
+    ],
+)
+def test_a_conflict_names_what_each_would_do(
+    key: SessionKey, maria: Browser, actor: Actor, theirs: Any, operation: str, shown: tuple[str, str]
+) -> None:
+    sent = open_form(maria, key, "step").fields() | {"value-0": '"mine"', "operation-0": operation}
+    edit_state(key, [Entry("step", theirs, "choose")], actor=actor)
+    page = page_of(apply(maria, key, sent))
+    assert tuple(pre.text for pre in row_of(page, 0).one("div", "conflict").all("pre")) == shown
+    assert apply(maria, key, form_of(page).fields() | {"choice-0": "mine"}).status_code == 302
+
+
+def test_a_key_that_somebody_else_added_is_a_conflict(key: SessionKey, maria: Browser, actor: Actor) -> None:
+    sent = open_form(maria, key, "fresh").fields() | {"value-0": "1"}
+    edit_state(key, [Entry("fresh", 2, ABSENT)], actor=actor)
+    assert apply(maria, key, sent).status_code == 409
+
+
+def test_a_key_that_became_what_was_wanted_is_still_a_conflict_with_what_was_seen(
+    key: SessionKey, maria: Browser, actor: Actor
+) -> None:
+    sent = open_form(maria, key, "step").fields() | {"value-0": '"pay"'}
+    edit_state(key, [Entry("step", "pay", "choose")], actor=actor)
+    page = page_of(apply(maria, key, sent))
+    response = apply(maria, key, form_of(page).fields() | {"choice-0": "mine"})
+    assert "Nothing would change." in page_of(response).one("p", "formerror").text
+
+
+def test_another_key_that_changed_is_no_conflict(
+    key: SessionKey, maria: Browser, actor: Actor, add: Callable[..., str]
+) -> None:
+    sent = open_form(maria, key, "step").fields() | {"value-0": '"mine"'}
+    edit_state(key, [Entry("count", 9, 3)], actor=actor)
+    add(key, {"text": "the conversation goes on"})
+    assert apply(maria, key, sent).status_code == 302
+    assert state_of(key)["session"] == {"step": "mine", "count": 9, "nothing": None}
+
+
+def test_app_state_that_changed_is_a_conflict_that_says_who(key: SessionKey, maria: Browser, actor: Actor) -> None:
+    names = {"source": key.source, "app_name": key.app_name}
+    form = form_of(maria.open("app-edit", query={"key": "app:limit"}, **names))
+    edit_app_state(key.source, key.app_name, [Entry("app:limit", 11, 10)], actor=actor)
+    response = maria.send("app-edit", {**form.fields(), "value-0": "12"}, **names)
+    assert response.status_code == 409
+    theirs = page_of(response).one("section", "theirs")
+    assert theirs.one("pre").text == "11"
+    assert actor.name in theirs.text

@@ -1,0 +1,96 @@
+"""Every edit in every session of every source, the newest first."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from django.urls import reverse
+
+from sessions_app import reads, sources, writes
+from sessions_app.access import Actor
+from sessions_app.edits import Entry, add_event, edit_app_state, edit_state
+from sessions_app.keys import SessionKey
+from sessions_app.state import ABSENT
+
+from .conftest import DEMO, Browser
+from .html import Element
+
+pytestmark = pytest.mark.django_db
+
+
+def cells(row: Element) -> dict[str, str]:
+    """The words of a row by the name of their column."""
+    return {cell["data-label"]: cell.text for cell in row.all("td")}
+
+
+def changes(page: Element) -> list[str]:
+    return [cells(row)["Change"] for row in page.all("tr", data_row="")]
+
+
+def test_an_edit_tells_who_what_why_and_where(key: SessionKey, maria: Browser, actor: Actor) -> None:
+    edit = edit_state(key, [Entry("step", "pay", "choose"), Entry("count", ABSENT, 3)], actor=actor, reason="Stuck")
+    row = maria.open("edits").one("tr", data_row="")
+    found = cells(row)
+    assert found.pop("When")
+    assert found == {
+        "Who": actor.name,
+        "Change": 'step "choose" "pay" count 3 removed',
+        "Why": "Stuck",
+        "Where": "booking / ana / s1",
+    }
+    links = [link["href"] for link in row.all("a")]
+    assert links == [
+        reverse("event", kwargs={**key._asdict(), "event_id": edit.event["id"]}),
+        reverse("session", kwargs=key._asdict()),
+    ]
+
+
+def test_an_event_by_hand_is_an_edit(key: SessionKey, maria: Browser, actor: Actor) -> None:
+    add_event(key, {"author": "user", "content": {"parts": [{"text": "hello"}]}}, actor=actor)
+    assert changes(maria.open("edits")) == ["event added by hand"]
+
+
+def test_what_an_agent_writes_is_none(key: SessionKey, maria: Browser, add: Callable[..., str]) -> None:
+    add(key, actions={"state_delta": {"step": "pay"}})
+    assert "No edits yet" in maria.open("edits").texts("h2")
+
+
+@pytest.mark.parametrize("htmx", [True, False])
+def test_edits_of_all_sources_come_page_by_page(
+    key: SessionKey, demo: str, maria: Browser, actor: Actor, htmx: bool
+) -> None:
+    number = reads.PAGE + 5
+    for n in range(number):
+        if n % 2:
+            edit_state(key, [Entry("count", n, n - 2 if n > 1 else 3)], actor=actor)
+        else:
+            edit_app_state(demo, "booking", [Entry("app:n", n, n - 2 if n else ABSENT)], actor=actor)
+    page = maria.open("edits")
+    found = changes(page)
+    assert len(found) == reads.PAGE
+    page = maria.open(page.links()["Older edits"], htmx=htmx)
+    assert bool(page.all("html")) != htmx
+    found += changes(page)
+    assert "Older edits" not in page.links()
+    assert [int(change.rsplit(" ", 1)[1]) for change in found] == list(reversed(range(number)))
+
+
+def test_a_broken_source_is_named_and_the_others_edits_are_shown(
+    key: SessionKey, maria: Browser, actor: Actor, tmp_path: Path, open_source: Callable[[str], str]
+) -> None:
+    edit_state(key, [Entry("step", "pay", "choose")], actor=actor)
+    broken = open_source(str(shutil.copy(DEMO, tmp_path / "broken.db")))
+    (tmp_path / "broken.db").write_bytes(b"no database" * 500)
+    sources._opened.discard(broken)
+    page = maria.open("edits")
+    assert "broken.db" in page.one("p", "bad").text
+    assert len(changes(page)) == 1
+
+
+def test_edits_of_a_session_that_was_deleted_are_gone_with_it(key: SessionKey, maria: Browser, actor: Actor) -> None:
+    edit_state(key, [Entry("step", "pay", "choose")], actor=actor)
+    writes.delete_session(key, actor=actor)
+    assert "No edits yet" in maria.open("edits").texts("h2")

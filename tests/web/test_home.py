@@ -1,0 +1,118 @@
+"""Home: every source with its apps and what happened last; one that is broken does not take the others with it."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from django.urls import reverse
+
+from sessions_app import sources, writes
+from sessions_app.access import Actor
+from sessions_app.edits import Entry, edit_state
+from sessions_app.keys import SessionKey
+from sessions_app.state import ABSENT
+
+from .conftest import DEMO, Browser
+from .html import Element
+
+pytestmark = pytest.mark.django_db
+
+
+def section(page: Element, source: str) -> Element:
+    """What home says of a source."""
+    return next(s for s in page.all("section") if s.texts("h2") == [source])
+
+
+def rows(page: Element) -> list[list[str]]:
+    """The words of a table's rows, its last column left out: it is a time."""
+    return [row.texts("td")[:-1] for row in page.one("tbody").all("tr")]
+
+
+def test_home_lists_apps_with_their_users_and_sessions(demo: str, maria: Browser) -> None:
+    page = maria.open("home")
+    assert rows(section(page, demo)) == [["booking", "3", "6"], ["support", "3", "4"]]
+    assert page.links()["booking"] == f"/a/{demo}/booking/"
+
+
+def test_home_names_what_was_active_last(demo: str, maria: Browser, actor: Actor) -> None:
+    key = SessionKey(demo, "booking", "ana", "seoul-trip")
+    edit_state(key, [Entry("x", 1, ABSENT)], actor=actor, reason="a test")
+    page = maria.open("home")
+    recent, edits = (part.all("ul", "feed")[0] for part in page.one("aside").all("section"))
+    assert len(recent.all("li")) == 8
+    assert recent.all("a")[0]["href"] == reverse("session", kwargs=key._asdict())
+    assert edits.all("a")[0].text == f"{actor.name}: x"
+
+
+def test_a_broken_source_says_what_is_wrong_and_the_others_still_work(
+    demo: str, maria: Browser, tmp_path: Path, open_source: Callable[[str], str]
+) -> None:
+    broken = open_source(str(shutil.copy(DEMO, tmp_path / "broken.db")))
+    (tmp_path / "broken.db").write_bytes(b"this is no database, but some other file" * 100)
+    sources._opened.discard(broken)
+    page = maria.open("home")
+    assert "not a SQLite database" in section(page, broken).one(role="alert").text
+    assert section(page, broken).texts("a") == ["Try again"]
+    assert section(page, demo).all(role="alert") == []
+    assert rows(section(page, demo)) != []
+    assert maria.open("app", source=demo, app_name="booking").one("h1").text == "booking"
+    refused = maria.open("app", status=503, source=broken, app_name="booking")
+    assert refused.one("h1").text == "The database cannot be used"
+    assert "broken.db" in refused.one("main").text
+
+
+def test_a_source_whose_file_is_gone_says_so_and_works_again_once_it_is_back(
+    demo: str, maria: Browser, tmp_path: Path
+) -> None:
+    sources._opened.discard(demo)
+    sources.connections[demo].close()
+    (tmp_path / "demo.db").rename(tmp_path / "moved.db")
+    assert "the file is gone" in section(maria.open("home"), demo).one(role="alert").text
+    (tmp_path / "moved.db").rename(tmp_path / "demo.db")
+    assert len(rows(section(maria.open("home"), demo))) == 2
+
+
+def test_a_database_that_is_not_adks_is_named_as_such(
+    maria: Browser, tmp_path: Path, named: Callable[[Path], None]
+) -> None:
+    with sqlite3.connect(tmp_path / "other.db") as db:
+        db.execute("CREATE TABLE recipes (name TEXT)")
+    db.close()
+    named(tmp_path / "other.db")
+    assert "not one of ADK's" in section(maria.open("home"), "other").one(role="alert").text
+
+
+def test_a_source_without_sessions_says_what_to_do(store: str, maria: Browser) -> None:
+    page = section(maria.open("home"), store)
+    assert page.one("h3").text == "No sessions yet"
+    assert page.links()["New session"] == f"/sessions/new/?source={store}"
+
+
+def test_an_empty_home_names_the_folder_that_is_watched(folder: Path, maria: Browser) -> None:
+    page = maria.open("home")
+    assert "No database yet" in page.texts("h2")
+    assert page.texts("pre") == [str(folder), f"adk web {folder}"]
+
+
+def test_a_database_that_an_agent_makes_shows_up(folder: Path, maria: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert maria.open("home").all("table") == []
+    (folder / "booking" / ".adk").mkdir(parents=True)
+    shutil.copy(DEMO, folder / "booking" / ".adk" / "session.db")
+    monkeypatch.setattr(sources, "_RESCAN_SECONDS", 0)
+    assert len(rows(section(maria.open("home"), "booking"))) == 2
+
+
+def test_read_only_home_offers_no_new_session(demo: str, maria: Browser, read_only: None) -> None:
+    page = maria.open("home")
+    assert "New session" not in page.links()
+    assert "read-only" in page.one("header", "topbar").text
+
+
+def test_an_app_with_state_and_no_session_is_listed(key: SessionKey, maria: Browser, actor: Actor) -> None:
+    writes.delete_session(key, actor=actor)
+    assert rows(section(maria.open("home"), key.source)) == [["booking", "0", "0"]]
+    assert maria.open("app", source=key.source, app_name="booking").one("h1").text == "booking"

@@ -1,0 +1,179 @@
+"""An app, a user, and the lists of sessions and users, page by page."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.db import connections
+from django.urls import reverse
+
+from sessions_app import reads, writes
+from sessions_app.access import Actor
+from sessions_app.keys import SessionKey
+from tests.core.stored import execute
+
+from .conftest import Browser
+from .html import Element
+
+pytestmark = pytest.mark.django_db
+
+MANY = 2 * reads.PAGE + 7
+INSERT = (
+    "INSERT INTO sessions (app_name, user_id, id, state, create_time, update_time) VALUES (%s, %s, %s, '{}', 1, %s)"
+)
+
+
+@pytest.fixture
+def crowd(store: str) -> str:
+    """A source with many sessions of one user, and many users with one session."""
+    with connections[store].cursor() as cursor:
+        cursor.executemany(INSERT, [("booking", "ana", f"s{n:03}", n // 3) for n in range(MANY)])
+        cursor.executemany(INSERT, [("support", f"u{n:03}", "s", 1) for n in range(MANY)])
+    return store
+
+
+def names(page: Element) -> list[str]:
+    """What the rows of a table are about."""
+    return [link.text for link in page.all("a", "rowlink")]
+
+
+def every_page(maria: Browser, first: str, more: str, *, htmx: bool) -> list[str]:
+    """The rows of a list, followed to its end."""
+    page = maria.open(first)
+    found = names(page)
+    while address := page.links().get(more):
+        button = next(a for a in page.all("a") if a.text == more)
+        assert button["hx-get"] == address
+        page = maria.open(address, htmx=htmx)
+        assert bool(page.all("html")) != htmx
+        assert len(names(page)) <= reads.PAGE
+        found += names(page)
+    return found
+
+
+@pytest.mark.parametrize("htmx", [True, False])
+@pytest.mark.parametrize("first", ["app", "user", "sessions", "user-sessions"])
+def test_sessions_come_page_by_page_until_the_oldest(crowd: str, maria: Browser, first: str, htmx: bool) -> None:
+    kwargs = {"source": crowd, "app_name": "booking", **({"user_id": "ana"} if "user" in first else {})}
+    found = every_page(maria, reverse(first, kwargs=kwargs), "Older sessions", htmx=htmx)
+    found = [name for name in found if name != "ana"]  # the app's page lists users, too
+    assert found == [f"s{n:03}" for n in reversed(range(MANY))]
+
+
+@pytest.mark.parametrize("htmx", [True, False])
+@pytest.mark.parametrize("first", ["app", "users"])
+def test_users_come_page_by_page(crowd: str, maria: Browser, first: str, htmx: bool) -> None:
+    address = reverse(first, kwargs={"source": crowd, "app_name": "support"})
+    found = [name for name in every_page(maria, address, "More users", htmx=htmx) if name != "s"]
+    assert found == [f"u{n:03}" for n in range(MANY)]
+
+
+@pytest.mark.parametrize("name", ["sessions", "users", "edits", "events"])
+def test_an_address_that_answers_a_page_or_a_fragment_says_so_to_caches(
+    key: SessionKey, maria: Browser, name: str
+) -> None:
+    wanted = {"sessions": 2, "users": 2, "edits": 0, "events": 4}[name]
+    address = reverse(name, kwargs=dict(list(key._asdict().items())[:wanted]))
+    for headers in ({}, {"HX-Request": "true"}):
+        response = maria.get(address, headers=headers)
+        assert "HX-Request" in response["Vary"]
+        assert ("<html" in response.content.decode()) == (not headers)
+
+
+@pytest.mark.parametrize("cursor", ["x", "e30", "W10", "WzEsMl0", "é", "bnVsbA", "W05hTiwiYSIsImIiXQ", "=" * 9, "\0"])
+@pytest.mark.parametrize("name", ["sessions", "users", "edits", "events"])
+def test_a_place_in_a_list_that_is_none_is_refused_in_words(
+    key: SessionKey, maria: Browser, name: str, cursor: str
+) -> None:
+    wanted = {"sessions": 2, "users": 2, "edits": 0, "events": 4}[name]
+    query = {"after" if name == "users" else "before": cursor}
+    kwargs = dict(list(key._asdict().items())[:wanted])
+    page = maria.open(name, query=query, status=400, **kwargs)
+    assert "This link's place in the list is not valid." in page.one("main").text
+    assert maria.open(name, query=query, status=400, htmx=True, **kwargs).raw.endswith("not valid.")
+
+
+def test_an_app_shows_its_state_sessions_and_users(demo: str, maria: Browser) -> None:
+    page = maria.open("app", source=demo, app_name="booking")
+    assert page.one("header", "pagehead").one("h1").text == "booking"
+    assert "3 users" in page.one("div", "sub").text
+    assert "6 sessions" in page.one("div", "sub").text
+    assert {"omar@example.com", "지우"} <= page.links().keys()
+    assert [key.text for key in page.one("aside").all("span", "key")] == ["app:total_searches", "app:version"]
+    assert "shared by every user of booking" in page.one("aside").text
+
+
+def test_a_user_shows_their_state_and_sessions_alone(demo: str, maria: Browser) -> None:
+    page = maria.open("user", source=demo, app_name="booking", user_id="지우")
+    assert page.one("h1").text == "지우"
+    assert len(names(page)) == 1
+    assert [key.text for key in page.one("aside").all("span", "key")] == [
+        "user:name",
+        "user:seat",
+        "user:tier",
+        "user:visits",
+    ]
+
+
+def test_a_session_without_a_title_is_named_by_its_id(key: SessionKey, maria: Browser) -> None:
+    assert names(maria.open("user", **dict(list(key._asdict().items())[:3]))) == ["s1"]
+
+
+def test_a_session_with_a_title_shows_both(key: SessionKey, maria: Browser) -> None:
+    state = '{"__session_metadata__": {"displayName": "A trip"}}'
+    execute(key.source, "UPDATE sessions SET state = %s", [state])
+    row = maria.open("sessions", source=key.source, app_name=key.app_name).one("tr", data_row="")
+    assert row.one("a", "rowlink").text == "A trip"
+    assert "s1" in row.text
+
+
+def test_errors_of_a_session_are_counted(key: SessionKey, maria: Browser, add: Any) -> None:
+    add(key, error_code="429")
+    row = maria.open("sessions", source=key.source, app_name=key.app_name).one("tr", data_row="")
+    assert row.one("span", "bad").text == "1"
+
+
+@pytest.mark.parametrize(
+    ("name", "kwargs"),
+    [
+        ("app", {"app_name": "nobody"}),
+        ("user", {"app_name": "booking", "user_id": "nobody"}),
+        ("session", {"app_name": "booking", "user_id": "ana", "session_id": "nobody"}),
+        ("app-edit", {"app_name": "nobody"}),
+        ("user-edit", {"app_name": "booking", "user_id": "nobody"}),
+    ],
+)
+def test_what_does_not_exist_is_not_found(key: SessionKey, maria: Browser, name: str, kwargs: dict[str, str]) -> None:
+    page = maria.open(name, status=404, source=key.source, **kwargs)
+    assert page.one("h1").text == "Not found"
+    assert "nobody" in page.one("main").text
+
+
+def test_a_source_that_does_not_exist_is_not_found(maria: Browser) -> None:
+    assert "There is no source “gone” here." in maria.open("app", status=404, source="gone", app_name="a").text
+
+
+def test_an_app_without_sessions_says_what_to_do(key: SessionKey, maria: Browser, actor: Actor) -> None:
+    writes.delete_session(key, actor=actor)
+    page = maria.open("app", source=key.source, app_name=key.app_name)
+    assert "No sessions yet" in page.texts("h3")
+    assert "No user has a session yet." in page.text
+
+
+def test_a_form_is_not_accepted_by_a_page_that_only_shows(key: SessionKey, maria: Browser) -> None:
+    for name, wanted in (("home", 0), ("app", 2), ("sessions", 2), ("user", 3), ("session", 4), ("stats", 4)):
+        assert maria.send(name, {}, **dict(list(key._asdict().items())[:wanted])).status_code == 405
+
+
+def test_a_value_is_shown_whole_as_json(key: SessionKey, maria: Browser) -> None:
+    state = '{"long": "' + "x" * 50_000 + '", "nothing": null}'
+    execute(key.source, "UPDATE sessions SET state = %s", [state])
+    response = maria.get(reverse("session-value", kwargs=key._asdict()), {"key": "long"})
+    assert (response["Content-Type"], len(response.content)) == ("text/plain; charset=utf-8", 50_002)
+    assert maria.open("session-value", query={"key": "nothing"}, **key._asdict()).text == "null"
+    user = dict(list(key._asdict().items())[:3])
+    assert maria.open("user-value", query={"key": "user:tier"}, **user).text == '"gold"'
+    assert (
+        "There is no key “none”" in maria.open("session-value", query={"key": "none"}, status=400, **key._asdict()).text
+    )

@@ -1,0 +1,398 @@
+"""The session page: the timeline, its filters, its pages; the merged state; every kind of event in words."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+
+import pytest
+from django.urls import reverse
+from pytest_django import Settings
+
+from sessions_app import adopt, filters, reads, sources, writes
+from sessions_app.access import Actor
+from sessions_app.edits import Entry, edit_app_state, edit_state, edit_user_state
+from sessions_app.events import KINDS
+from sessions_app.keys import SessionKey
+from sessions_app.state import ABSENT
+from tests.core.bulk import fill
+from tests.core.stored import execute, query
+
+from .conftest import DEMO, Browser
+from .html import Element
+
+pytestmark = pytest.mark.django_db
+
+SEOUL = ("booking", "ana", "seoul-trip")
+
+
+def lines(page: Element) -> list[str]:
+    """What the timeline says, an event a line."""
+    return [line.text for line in page.all("a", "line")]
+
+
+def ids(page: Element) -> list[str]:
+    """The events of the timeline."""
+    return [event["id"] for event in page.all("li", "ev")]
+
+
+def open_session(maria: Browser, key: SessionKey, **query: str) -> Element:
+    return maria.open("session", query=query, **key._asdict())
+
+
+# --- The timeline -----------------------------------------------------------------------------------------------------
+
+
+def test_the_newest_event_stands_at_the_bottom(key: SessionKey, maria: Browser) -> None:
+    fill(key, 250)
+    page = open_session(maria, key)
+    assert ids(page) == [f"e{n}" for n in range(151, 251)]
+    assert [seq.text for seq in page.all("span", "seq")][-1] == "250"
+
+
+@pytest.mark.parametrize("htmx", [True, False])
+def test_earlier_events_come_page_by_page_until_the_first(key: SessionKey, maria: Browser, htmx: bool) -> None:
+    fill(key, 250)
+    page = open_session(maria, key)
+    found = ids(page)
+    while earlier := page.links().get("Earlier events"):
+        page = maria.open(earlier, htmx=htmx)
+        assert bool(page.all("html")) != htmx
+        found = ids(page) + found
+    assert found == [f"e{n}" for n in range(1, 251)]
+
+
+def test_events_of_an_invocation_stand_under_it(key: SessionKey, maria: Browser, add: Callable[..., str]) -> None:
+    for number, invocation in enumerate(["a", "a", "b"]):
+        add(key, {"text": f"m{number}"}, invocation_id=invocation, timestamp=1000.0 + 2 * number)
+    page = open_session(maria, key)
+    heads = [head.text for head in page.all("li", "inv")]
+    assert heads == ["a · 00:16:40 · 2.0 s · 2 events", "b · 00:16:44"]
+    assert [event.one("span", "meta").text for event in page.all("li", "ev")] == ["00:16:40", "+2.0 s", "00:16:44"]
+
+
+def test_a_line_tells_what_changed_in_the_state(key: SessionKey, maria: Browser, add: Callable[..., str]) -> None:
+    add(key, actions={"state_delta": {"step": "pay", "fresh": [1], "app:limit": 11}})
+    deltas = open_session(maria, key).one("div", "deltas").texts("span", "delta")
+    assert deltas == ['step "choose" "pay"', "fresh [1]", "app:limit 11"]
+
+
+def test_an_edit_tells_who_and_why(key: SessionKey, maria: Browser, actor: Actor) -> None:
+    edit_state(key, [Entry("step", ABSENT, "choose")], actor=actor, reason="It was stuck.")
+    page = open_session(maria, key)
+    assert f"by {actor.name} — “It was stuck.”" in page.one("li", "inv").text
+    assert page.one("div", "deltas").text == 'step "choose" removed'
+
+
+def test_a_session_without_events_says_when_there_will_be_some(key: SessionKey, maria: Browser) -> None:
+    assert "No events yet" in open_session(maria, key).texts("h2")
+
+
+# --- Filters ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def mixed(key: SessionKey, add: Callable[..., str], actor: Actor) -> SessionKey:
+    """A session with one event of each filter, by two authors."""
+    add(key, {"text": "hello"}, id="messages", author="user")
+    add(key, {"function_call": {"name": "find", "id": "c"}}, id="tools")
+    add(key, id="state", actions={"state_delta": {"step": "pay"}})
+    add(key, id="errors", error_code="429")
+    edit_state(key, [Entry("step", "done", "pay")], actor=actor)
+    return key
+
+
+def test_there_is_a_chip_for_each_filter(mixed: SessionKey, maria: Browser) -> None:
+    toolbar = open_session(maria, mixed).one("nav", "toolbar")
+    assert toolbar.texts("a", "chip") == ["All", "Messages", "Tools", "State", "Errors", "Edits"]
+    assert toolbar.one("a", aria_current="true").text == "All"
+
+
+@pytest.mark.parametrize("kind", filters.FILTERS)
+def test_a_filter_shows_its_events_alone(mixed: SessionKey, maria: Browser, kind: str) -> None:
+    chip = open_session(maria, mixed).one("nav", "toolbar").one("span", id=f"count-{kind}")
+    page = open_session(maria, mixed, kind=kind)
+    found = ids(page)
+    expected = {"state": 2, "edits": 1}.get(kind, 1)  # an edit changes state, too
+    assert len(found) == expected
+    assert kind == "edits" or found[0] == kind
+    assert page.one("nav", "toolbar").one("a", aria_current="true").one("span", "n")["id"] == chip["id"]
+
+
+def test_an_author_is_a_filter_that_can_be_taken_away(mixed: SessionKey, maria: Browser) -> None:
+    page = open_session(maria, mixed, author="user", kind="messages")
+    assert ids(page) == ["messages"]
+    away = page.one("a", aria_label="Show every author")
+    assert away.text == "author: user"
+    assert away["href"] == reverse("session", kwargs=mixed._asdict()) + "?kind=messages"
+
+
+def test_an_author_without_events_says_so_and_leads_back(mixed: SessionKey, maria: Browser) -> None:
+    page = open_session(maria, mixed, author="nobody & <b>")
+    assert "No such events" in page.texts("h2")
+    assert page.links()["Show all events"] == reverse("session", kwargs=mixed._asdict())
+
+
+def test_a_filter_stays_on_the_way_to_earlier_events(key: SessionKey, maria: Browser) -> None:
+    fill(key, 150)
+    page = open_session(maria, key, kind="messages", author="agent")
+    earlier = maria.open(page.links()["Earlier events"])
+    assert ids(earlier) == [f"e{n}" for n in range(1, 51)]
+    assert earlier.one("nav", "toolbar").one("a", aria_current="true").text.startswith("Messages")
+
+
+@pytest.mark.parametrize("name", ["session", "events"])
+@pytest.mark.parametrize("kind", ["nonsense", "<b>", "errors'--"])
+def test_an_unknown_filter_is_refused_in_words(mixed: SessionKey, maria: Browser, name: str, kind: str) -> None:
+    page = maria.open(name, query={"kind": kind}, status=400, **mixed._asdict())
+    assert page.one("main").text.startswith(f"This does not work There is no filter “{kind}”.")
+    fragment = maria.get(reverse(name, kwargs=mixed._asdict()), {"kind": kind}, headers={"HX-Request": "true"})
+    assert (fragment.status_code, fragment["Content-Type"]) == (400, "text/plain; charset=utf-8")
+
+
+def test_the_numbers_of_a_session_come_as_a_fragment(
+    mixed: SessionKey, maria: Browser, add: Callable[..., str]
+) -> None:
+    add(mixed, {"text": "x"}, usage_metadata={"total_token_count": 2100})
+    page = open_session(maria, mixed)
+    numbers = maria.open(page.one("span", id="stats")["hx-get"], htmx=True)
+    assert [span.text for span in numbers.all("span") if "id" not in span] == [
+        "6 events",
+        "2 invocations",
+        "2.1k tokens",
+    ]
+    counts = {span["id"]: span.text for span in numbers.all("span", hx_swap_oob="true")}
+    assert counts == {
+        "count-messages": "2",
+        "count-tools": "1",
+        "count-state": "2",
+        "count-errors": "1",
+        "count-edits": "1",
+    }
+    assert counts.keys() <= {element.attributes.get("id") for element in page.every()}
+
+
+# --- State ------------------------------------------------------------------------------------------------------------
+
+
+def scopes(page: Element) -> dict[str, dict[str, str]]:
+    """The state panel: keys by scope, each with its value."""
+    found: dict[str, dict[str, str]] = {}
+    for element in page.one(id="state").every():
+        if element.tag == "h3":
+            rows = found.setdefault(element.classes[1], {})
+        elif "data-row" in element:
+            rows[element.one("span", "key").text] = element.one("span", "value").text
+    return found
+
+
+def written_by(page: Element) -> dict[str, Element]:
+    """The state panel: what stands at the end of each key's row."""
+    rows = page.one(id="state").all("div", "kv")
+    return {row.one("span", "key").text: row.one("span", "by") for row in rows if row.all("span", "key")}
+
+
+def test_the_state_panel_shows_the_merged_state_by_scope(key: SessionKey, maria: Browser) -> None:
+    assert scopes(open_session(maria, key)) == {
+        "app": {"app:limit": "10"},
+        "user": {"user:tier": '"gold"'},
+        "session": {"count": "3", "nothing": "null", "step": '"choose"'},
+    }
+
+
+def test_each_key_names_the_event_that_last_wrote_it(
+    key: SessionKey, maria: Browser, add: Callable[..., str], actor: Actor
+) -> None:
+    written = add(key, actions={"state_delta": {"step": "pay", "user:tier": "silver"}})
+    edit_state(key, [Entry("user:tier", "gold", "silver")], actor=actor)
+    by = written_by(open_session(maria, key))
+    assert by["step"].links()["#1"] == reverse("event", kwargs={**key._asdict(), "event_id": written})
+    assert by["user:tier"].text == "#2 maria"
+    assert by["count"].text == "initial"
+    assert by["nothing"].text == "initial"
+
+
+def test_a_value_that_is_not_the_initial_one_is_not_called_initial(
+    key: SessionKey, maria: Browser, actor: Actor
+) -> None:
+    edit_user_state(*key[:3], [Entry("user:step", "mine", ABSENT)], actor=actor)
+    execute(key.source, "UPDATE sessions SET state = json_set(state, '$.count', 4)")  # an old ADK, without an event
+    by = written_by(open_session(maria, key))
+    assert {name: by[name].text for name in ("step", "count", "user:step")} == {
+        "step": "initial",
+        "count": "",
+        "user:step": "",
+    }
+
+
+def test_state_that_other_sessions_wrote_is_in_the_panel(key: SessionKey, maria: Browser, actor: Actor) -> None:
+    edit_app_state(*key[:2], [Entry("app:new", 1, ABSENT)], actor=actor)
+    edit_user_state(*key[:3], [Entry("user:new", 2, ABSENT)], actor=actor)
+    found = scopes(open_session(maria, key))
+    assert "app:new" in found["app"]
+    assert "user:new" in found["user"]
+
+
+def test_each_key_has_its_edit_button(key: SessionKey, maria: Browser) -> None:
+    button = open_session(maria, key).one("a", aria_label="Edit user:tier")
+    assert button["href"] == reverse("session-edit", kwargs=key._asdict()) + "?key=user%3Atier"
+
+
+def test_read_only_pages_offer_nothing_that_writes(key: SessionKey, maria: Browser, read_only: None) -> None:
+    page = open_session(maria, key)
+    addresses = " ".join(link["href"] for link in page.all("a"))
+    assert not any(f"/{end}/" in addresses for end in ("edit", "add", "delete", "new"))
+    assert "step" in page.one(id="state").text
+
+
+# --- Every event ------------------------------------------------------------------------------------------------------
+
+
+def demo_sessions() -> list[tuple[str, str, str]]:
+    """The names of every session of the demo."""
+    with closing(sqlite3.connect(f"file:{DEMO}?mode=ro", uri=True)) as db:
+        return db.execute("SELECT app_name, user_id, id FROM sessions ORDER BY 1, 2, 3").fetchall()
+
+
+@pytest.mark.parametrize("names", demo_sessions(), ids="/".join)
+def test_every_event_of_the_demo_has_a_line_that_reads_and_a_page(
+    demo: str, maria: Browser, names: tuple[str, ...]
+) -> None:
+    key = SessionKey(demo, *names)
+    page = open_session(maria, key)
+    assert "Earlier events" not in page.links()
+    stored = query(
+        demo, "SELECT id FROM events WHERE app_name = %s AND user_id = %s AND session_id = %s ORDER BY rowid", names
+    )
+    assert ids(page) == [event_id for (event_id,) in stored]
+    for line in page.all("li", "ev"):
+        words = line.one("a", "line").text
+        assert any(c.isalnum() for c in words), line["id"]
+        assert "does not know" not in words, words
+        assert line.one("span", "who").text not in ("", "–")
+        assert maria.open(line.one("a", "line")["href"]).one("h1").text == f"Event {line.one('span', 'seq').text}"
+        assert maria.open(line.one("a", "line")["hx-get"], htmx=True).all("h2")[0].text.startswith("Event")
+
+
+def test_the_demo_has_events_of_many_kinds(demo: str) -> None:
+    kinds = {
+        view.description.kind for row in reads.sessions(demo, "booking").rows for view in reads.events(row.key).rows
+    }
+    assert len(kinds) > len(KINDS) / 2
+
+
+# An event of every kind, and what its line says.
+KIND_WORDS = {
+    "edit": ({"custom_metadata": {"adkweb": {"actor": "x"}}}, "State edit"),
+    "rewind": ({"actions": {"rewind_before_invocation_id": "e-1"}}, "Rewound to before e-1"),
+    "compaction": (
+        {"actions": {"compaction": {"compacted_content": {"parts": [{"text": "In short"}]}}}},
+        "Earlier events summarised In short",
+    ),
+    "error": ({"error_code": "429", "error_message": "Slow down"}, "429 Slow down"),
+    "interrupted": ({"interrupted": True, "content": {"parts": [{"text": "I was"}]}}, "Interrupted I was"),
+    "auth": (
+        {"content": {"parts": [{"function_call": {"name": "adk_request_credential", "id": "a"}}]}},
+        "Asks for a sign-in adk_request_credential",
+    ),
+    "confirmation": (
+        {
+            "content": {
+                "parts": [
+                    {
+                        "function_call": {
+                            "name": "adk_request_confirmation",
+                            "args": {"originalFunctionCall": {"name": "pay"}},
+                        }
+                    }
+                ]
+            }
+        },
+        "Asks for a confirmation pay",
+    ),
+    "long_running": (
+        {"content": {"parts": [{"function_call": {"name": "ask", "id": "a"}}]}, "long_running_tool_ids": ["a"]},
+        "ask() long-running, waits for an answer",
+    ),
+    "transfer": (
+        {"actions": {"transfer_to_agent": "billing", "transfer_reason": "money"}},
+        "Transfer to billing money",
+    ),
+    "escalation": ({"actions": {"escalate": True}}, "Escalates to the agent above"),
+    "call": (
+        {"content": {"parts": [{"function_call": {"name": "find", "args": {"items": ["a"], "to": "Seoul"}}}]}},
+        'find(items=["a"], to="Seoul")',
+    ),
+    "response": (
+        {"content": {"parts": [{"function_response": {"name": "find", "response": {"result": [1, 2]}}}]}},
+        "find → [1, 2]",
+    ),
+    "code": ({"content": {"parts": [{"executable_code": {"code": "print(1)"}}]}}, "Runs code print(1)"),
+    "code_result": (
+        {"content": {"parts": [{"code_execution_result": {"outcome": "OUTCOME_OK", "output": "1"}}]}},
+        "Code result 1",
+    ),
+    "message": ({"content": {"parts": [{"text": "Hello\n there"}]}}, "Hello there"),
+    "media": ({"content": {"parts": [{"inline_data": {"mime_type": "image/png", "data": "AAAA"}}]}}, "image/png"),
+    "transcription": ({"output_transcription": {"text": "Hello, I said"}}, "Heard or said Hello, I said"),
+    "thought": ({"content": {"parts": [{"text": "Hm", "thought": True}]}}, "Thinks Hm"),
+    "output": ({"output": {"a": 1}}, "Output {a: 1}"),
+    "artifact": ({"actions": {"artifact_delta": {"items": 2}}}, "Saves items v2"),
+    "state": ({"actions": {"state_delta": {"a": 1}}}, "State change"),
+    "checkpoint": ({"actions": {"end_of_agent": True}}, "Agent finished"),
+    "finish": ({"turn_complete": True}, "Turn complete"),
+    "unknown": ({"tomorrow": 1, "branch": "b"}, "An event that adkweb does not know branch, tomorrow"),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_event_is_told_in_words(
+    key: SessionKey, maria: Browser, add: Callable[..., str], kind: str
+) -> None:
+    event, words = KIND_WORDS[kind]
+    event_id = add(key, **event)
+    assert reads.event(key, event_id).description.kind == kind
+    assert lines(open_session(maria, key)) == [words]
+    maria.open("event", event_id=event_id, **key._asdict())
+
+
+def test_a_failed_response_is_told_as_an_error(key: SessionKey, maria: Browser, add: Callable[..., str]) -> None:
+    add(key, {"function_response": {"name": "find", "response": {"error": "No seats"}}})
+    page = open_session(maria, key)
+    assert lines(page) == ["find → error No seats"]
+    assert "error" in page.one("li", "ev").classes
+
+
+def test_what_was_heard_is_told(key: SessionKey, maria: Browser, add: Callable[..., str]) -> None:
+    add(key, input_transcription={"text": "What they said"})
+    add(key, input_transcription={"text": ""}, output_transcription={"text": "What I said"})
+    assert lines(open_session(maria, key)) == ["Heard or said What they said", "Heard or said What I said"]
+
+
+def test_a_session_that_was_never_adopted_is_shown_in_adks_own_order(
+    key: SessionKey, maria: Browser, add: Callable[..., str], settings: Settings
+) -> None:
+    for number in range(3):
+        add(key, {"text": f"m{number}"}, timestamp=1000.0 - number)
+    adopt.release(key.source)
+    sources._opened.discard(key.source)
+    settings.READ_ONLY = True
+    page = open_session(maria, key)
+    assert lines(page) == ["m2", "m1", "m0"]
+    assert page.texts("span", "seq") == ["", "", ""]
+    assert maria.open(page.all("a", "line")[1]["href"]).one("h1").text == "Event"
+
+
+def test_a_deleted_session_is_not_found_any_more(key: SessionKey, maria: Browser, actor: Actor) -> None:
+    writes.delete_session(key, actor=actor)
+    page = maria.open("session", status=404, **key._asdict())
+    assert "Session s1 not found." in page.one("main").text
+
+
+def test_an_event_that_is_no_json_is_shown_as_unknown(key: SessionKey, maria: Browser, add: Callable[..., str]) -> None:
+    event_id = add(key, {"text": "x"})
+    execute(key.source, "UPDATE events SET event_data = '{half'")
+    assert "does not know" in lines(open_session(maria, key))[0]
+    maria.open("event", event_id=event_id, **key._asdict())
+    assert maria.open("stats", **key._asdict()).texts("span")[0] == "1 event"
