@@ -12,7 +12,7 @@ from django.contrib.auth import get_user_model
 from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
-from pytest_django import DjangoDbBlocker
+from pytest_django import DjangoDbBlocker, Settings
 
 from sessions_app import sources, writes
 from sessions_app.access import Actor
@@ -136,6 +136,6 @@ def folder(tmp_path: Path, named: Callable[[Path], None]) -> Path:
 
 
 @pytest.fixture
-def read_only(settings: SettingsWrapper) -> None:
+def read_only(settings: Settings) -> None:
     """adkweb as `--read-only` starts it."""
     settings.READ_ONLY = True

@@ -23,7 +23,7 @@ from .conftest import Browser
 INSERT: Final = """INSERT INTO events (id, app_name, user_id, session_id, invocation_id, timestamp, event_data)
     VALUES (%s, %s, %s, %s, %s, %s, %s)"""
 HYPOTHESIS: Final = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=600, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
 pytestmark = pytest.mark.django_db
 

@@ -1,0 +1,69 @@
+"""The documentation says what is true of the code."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from django.core.management import get_commands, load_command_class
+from django.core.management.base import BaseCommand
+
+from sessions_app.access import Actor
+from sessions_app.edits import Entry, state_event
+from sessions_app.events import ACTION_FIELDS, check_event
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CHANGELOG.md",
+    ROOT / "examples" / "README.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_link_of_a_page_leads_somewhere(page: Path) -> None:
+    links = re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text())
+    assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+def test_every_setting_is_documented_and_every_documented_setting_exists() -> None:
+    read = set(re.findall(r'"(ADKWEB_\w+)"', (ROOT / "adkweb" / "settings.py").read_text()))
+    told = set(re.findall(r"^\| `(ADKWEB_\w+)`", (ROOT / "docs" / "settings.md").read_text(), re.MULTILINE))
+    assert told == read
+
+
+def test_every_command_is_documented_with_its_options() -> None:
+    page = (ROOT / "docs" / "settings.md").read_text()
+    own = [name for name, app in get_commands().items() if app == "sessions_app"]
+    assert own
+    for name in own:
+        shown = r"adkweb \[SOURCE …\]" if name == "serve" else rf"adkweb {name} "
+        (line,) = re.findall(rf"^\| `{shown}.*$", page, re.MULTILINE)
+        options = load_command_class("sessions_app", name).create_parser("adkweb", name)
+        builtin = BaseCommand().create_parser("adkweb", name)
+        known = {option for action in builtin._actions for option in action.option_strings}
+        mine = {option for action in options._actions for option in action.option_strings} - known
+        assert set(re.findall(r"--[\w-]+", line)) == mine, name
+
+
+def test_the_edit_that_the_docs_show_is_the_edit_that_is_written() -> None:
+    (block,) = re.findall(r"```json\n(.*?)```", (ROOT / "docs" / "editing.md").read_text(), re.DOTALL)
+    shown = json.loads(block)
+    check_event(shown)
+    assert shown["actions"].keys() <= ACTION_FIELDS
+    reason = shown["custom_metadata"]["adkweb"]["reason"]
+    written, _seen = state_event([Entry("user:tier", "gold", "silver")], Actor("maria"), reason)
+    for name in ("author", "custom_metadata"):
+        assert written[name] == shown[name]
+    assert written["actions"]["state_delta"] == shown["actions"]["state_delta"]
+
+
+def test_the_readme_shows_the_targets_of_the_makefile() -> None:
+    targets = set(re.findall(r"^(\w[\w-]*):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    shown = set(re.findall(r"^make ([\w-]+)", (ROOT / "README.md").read_text(), re.MULTILINE))
+    assert {"run", "test"} <= shown <= targets
+
+
+def test_ci_runs_what_the_readme_says() -> None:
+    assert (ROOT / ".ci" / "run").read_text().splitlines()[-1] == "make test"
