@@ -517,7 +517,7 @@ def _view(key: SessionKey, row: Event) -> EventView:
     # The columns are what ADK itself believes; the exact time stands in the event.
     data = {**stored, "id": row.id, "invocation_id": row.invocation_id}
     timestamp = stored.get("timestamp")
-    exact = isinstance(timestamp, int | float) and not isinstance(timestamp, bool)
+    exact = isinstance(timestamp, int | float) and not isinstance(timestamp, bool) and abs(timestamp) < 2**53
     return EventView(
         key,
         row.id,

@@ -303,7 +303,7 @@ def _register(source: Source, database: dict[str, Any]) -> Source:
 
 
 def _alias(name: str, identity: str) -> str:
-    """A name that stays the same from start to start: the plain one, or with a hash where two would share it."""
+    """The plain name, or with a hash where another source has it: the same from start to start, given the same sources."""
     plain = name.strip() or "source"
     marked = f"{plain}-{hashlib.sha256(identity.encode()).hexdigest()[:4]}"
     owner = connections.databases.get(plain)

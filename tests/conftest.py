@@ -5,11 +5,20 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from django.utils import translation
 
 from sessions_app import adopt, sources
 from sessions_app.access import Actor
 
 from .servers import PostgreSQL
+
+
+@pytest.fixture(autouse=True)
+def _english() -> Iterator[None]:
+    """Sentences are compared in English, whatever language a test before asked for."""
+    with translation.override("en"):
+        yield
+
 
 FORMATS = ("sqlite", "sqlite-database", "postgresql")  # SqliteSessionService; DatabaseSessionService on both databases
 _numbers = itertools.count()

@@ -77,7 +77,7 @@ os.execv(command[0], command)
 """
 
 
-class Unavailable(RuntimeError):  # noqa: N818 - reads as what it says
+class Unavailable(RuntimeError):
     """A component that cannot be had here; the message says what to install."""
 
 

@@ -8,8 +8,6 @@ and `..` on the way.
 import re
 from typing import Final
 
-from ..keys import SessionKey
-
 _PLAIN: Final = re.compile(r"[\w.@+=-]")
 _ESCAPED: Final = re.compile(r"(?:~[0-9a-f]{2})+")
 
@@ -36,8 +34,3 @@ class Segment:
 
 def _escape(character: str) -> str:
     return "".join(f"~{byte:02x}" for byte in character.encode("utf-8", "replace"))
-
-
-def session_kwargs(key: SessionKey) -> dict[str, str]:
-    """A session's names as URL arguments."""
-    return key._asdict()

@@ -25,6 +25,11 @@ DEMO: Final = ROOT / "examples" / "demo.db"
 NAME: Final = "maria"
 
 
+def names_of(key: SessionKey, count: int) -> dict[str, Any]:
+    """The names that an address takes: 2 for an app's, 3 for a user's, 4 for a session's."""
+    return dict(list(key._asdict().items())[:count])
+
+
 class Browser(Client):
     """Django's test client, which refuses a page that no browser should be given: each answer is looked through."""
 
@@ -45,10 +50,10 @@ class Browser(Client):
             assert problems == []
         return response
 
-    def open(self, name: str | None = None, /, *, status: int = 200, htmx: bool = False, **names: Any) -> Element:
+    def open(self, name: str, /, *, status: int = 200, htmx: bool = False, **names: Any) -> Element:
         """A page of adkweb's by its name in urls.py or its address; `query` is what follows the question mark."""
         query = names.pop("query", None)
-        address = name if name and name.startswith("/") else reverse(str(name), kwargs=names)
+        address = name if name.startswith("/") else reverse(name, kwargs=names)
         response = self.get(address, query, headers={"HX-Request": "true"} if htmx else {})
         assert response.status_code == status, response.content.decode()
         return page_of(response)
@@ -114,12 +119,12 @@ def add(actor: Actor) -> Callable[..., str]:
 
 
 @pytest.fixture
-def named(django_db_blocker: DjangoDbBlocker) -> Iterator[Callable[[Path], None]]:
+def named(django_db_blocker: DjangoDbBlocker) -> Iterator[Callable[[Path], object]]:
     """Names a file or folder to adkweb, which opens what it finds there when it is looked at."""
     before = {source.alias for source in sources.listed()}
     folders = list(sources._folders)
     with django_db_blocker.unblock():
-        yield lambda path: sources.add(str(path)) and None
+        yield lambda path: sources.add(str(path))
         sources._folders[:] = folders
         for source in sources.listed():
             if source.alias not in before:
@@ -127,7 +132,7 @@ def named(django_db_blocker: DjangoDbBlocker) -> Iterator[Callable[[Path], None]
 
 
 @pytest.fixture
-def folder(tmp_path: Path, named: Callable[[Path], None]) -> Path:
+def folder(tmp_path: Path, named: Callable[[Path], object]) -> Path:
     """A folder that adkweb searches for databases; it has none yet."""
     path = tmp_path / "agents"
     path.mkdir()

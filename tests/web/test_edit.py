@@ -13,10 +13,10 @@ from sessions_app import reads, writes
 from sessions_app.access import Actor
 from sessions_app.edits import REASON_LENGTH, Entry, edit_app_state, edit_state
 from sessions_app.keys import SessionKey
-from sessions_app.state import ABSENT
+from sessions_app.state import ABSENT, Scope
 from tests.core.stored import events_of, everything, state_of
 
-from .conftest import NAME, Browser
+from .conftest import NAME, Browser, names_of
 from .html import Element, page_of
 
 pytestmark = pytest.mark.django_db
@@ -142,10 +142,10 @@ def test_a_value_is_stored_as_it_was_typed(key: SessionKey, maria: Browser, text
 @pytest.mark.parametrize("scope", ["app", "user"])
 @pytest.mark.parametrize("htmx", [True, False])
 def test_the_state_of_an_app_or_user_is_edited_in_a_session_of_adkwebs_own(
-    key: SessionKey, maria: Browser, scope: str, htmx: bool
+    key: SessionKey, maria: Browser, scope: Scope, htmx: bool
 ) -> None:
-    names = dict(list(key._asdict().items())[: {"app": 2, "user": 3}[scope]])
-    name = {"app": "app:limit", "user": "user:tier"}[scope]
+    names = names_of(key, 2 if scope == "app" else 3)
+    name = "app:limit" if scope == "app" else "user:tier"
     form = form_of(maria.open(f"{scope}-edit", query={"key": name}, **names))
     assert form.one("input", id="new-key")["placeholder"] == f"{scope}:key"
     response = maria.send(f"{scope}-edit", {**form.fields(), "value-0": "1", "reason": "Because"}, htmx=htmx, **names)
@@ -155,6 +155,42 @@ def test_the_state_of_an_app_or_user_is_edited_in_a_session_of_adkwebs_own(
     assert note(own)["reason"] == "Because"
     assert state_of(key)[scope] == {name.partition(":")[2]: 1}
     assert events_of(key) == []
+
+
+# --- Preview ----------------------------------------------------------------------------------------------------------
+
+
+def preview(maria: Browser, key: SessionKey, sent: Sent, *, htmx: bool = False) -> Any:
+    return maria.send("session-edit", {**sent, "action": "preview"}, htmx=htmx, **key._asdict())
+
+
+@pytest.mark.parametrize("htmx", [True, False])
+def test_the_event_is_shown_before_it_is_written_and_everything_typed_stays(
+    key: SessionKey, maria: Browser, htmx: bool
+) -> None:
+    sent = open_form(maria, key, "step", "count").fields()
+    sent |= {"value-0": '"pay"', "operation-1": "remove", "reason": "Why </pre><b>"}
+    response = preview(maria, key, sent, htmx=htmx)
+    page = page_of(response)
+    event = json.loads(page.one("div", "preview-event").one("pre").raw)
+    assert response.status_code == 200
+    assert event["actions"]["state_delta"] == {"step": "pay", "count": None}
+    assert event["custom_metadata"]["adkweb"]["reason"] == "Why </pre><b>"
+    assert events_of(key) == []
+    fields = form_of(page).fields()
+    assert fields == fields | {"value-0": '"pay"', "operation-1": "remove", "reason": "Why </pre><b>"}
+    apply(maria, key, fields)
+    assert last(key)["actions"] == event["actions"]
+    assert last(key)["custom_metadata"] == event["custom_metadata"]
+
+
+@pytest.mark.parametrize(("text", "error"), [("{", "not valid JSON"), ('"choose"', "Nothing would change.")])
+def test_what_could_not_be_written_has_no_preview(key: SessionKey, maria: Browser, text: str, error: str) -> None:
+    response = preview(maria, key, open_form(maria, key, "step").fields() | {"value-0": text})
+    page = page_of(response)
+    assert response.status_code == 400
+    assert error in page.text
+    assert page.all("div", "preview-event") == []
 
 
 # --- Rows -------------------------------------------------------------------------------------------------------------
@@ -199,7 +235,7 @@ def test_a_key_is_taken_out_of_the_form_and_the_others_stay(key: SessionKey, mar
     ("text", "message"),
     [
         ("{'a': 1}", "line 1, column 2: not valid JSON"),
-        ('{\n  "a": 1,\n}', "line 3, column 1: not valid JSON"),
+        ('{\n  "a": 1\n  "b": 2\n}', "line 3, column 3: not valid JSON"),
         ("gold", "line 1, column 1: not valid JSON"),
         ("", "A value is missing."),
         (" \n", "A value is missing."),
@@ -269,7 +305,7 @@ def test_a_reason_that_is_too_long_is_refused_and_kept(key: SessionKey, maria: B
 
 
 def test_an_app_form_refuses_keys_of_another_scope(key: SessionKey, maria: Browser) -> None:
-    names = {"source": key.source, "app_name": key.app_name}
+    names: dict[str, Any] = {"source": key.source, "app_name": key.app_name}
     form = form_of(maria.open("app-edit", query={"key": "user:tier"}, **names))
     response = maria.send("app-edit", {**form.fields(), "value-0": "1"}, **names)
     assert response.status_code == 400
@@ -282,7 +318,7 @@ def test_an_app_form_refuses_keys_of_another_scope(key: SessionKey, maria: Brows
 def test_read_only_refuses_before_anything_is_typed(
     key: SessionKey, maria: Browser, read_only: None, name: str, method: str
 ) -> None:
-    names = dict(list(key._asdict().items())[: {"app": 2, "user": 3, "session": 4}[name]])
+    names = names_of(key, {"app": 2, "user": 3, "session": 4}[name])
     response = getattr(maria, method)(reverse(f"{name}-edit", kwargs=names))
     assert response.status_code == 403
     assert "adkweb was started with --read-only" in page_of(response).one("main").text
@@ -418,7 +454,7 @@ def test_another_key_that_changed_is_no_conflict(
 
 
 def test_app_state_that_changed_is_a_conflict_that_says_who(key: SessionKey, maria: Browser, actor: Actor) -> None:
-    names = {"source": key.source, "app_name": key.app_name}
+    names: dict[str, Any] = {"source": key.source, "app_name": key.app_name}
     form = form_of(maria.open("app-edit", query={"key": "app:limit"}, **names))
     edit_app_state(key.source, key.app_name, [Entry("app:limit", 11, 10)], actor=actor)
     response = maria.send("app-edit", {**form.fields(), "value-0": "12"}, **names)

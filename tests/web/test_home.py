@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from django.db import connections
 from django.urls import reverse
 
 from sessions_app import sources, writes
@@ -69,7 +70,7 @@ def test_a_source_whose_file_is_gone_says_so_and_works_again_once_it_is_back(
     demo: str, maria: Browser, tmp_path: Path
 ) -> None:
     sources._opened.discard(demo)
-    sources.connections[demo].close()
+    connections[demo].close()
     (tmp_path / "demo.db").rename(tmp_path / "moved.db")
     assert "the file is gone" in section(maria.open("home"), demo).one(role="alert").text
     (tmp_path / "moved.db").rename(tmp_path / "demo.db")
@@ -77,7 +78,7 @@ def test_a_source_whose_file_is_gone_says_so_and_works_again_once_it_is_back(
 
 
 def test_a_database_that_is_not_adks_is_named_as_such(
-    maria: Browser, tmp_path: Path, named: Callable[[Path], None]
+    maria: Browser, tmp_path: Path, named: Callable[[Path], object]
 ) -> None:
     with sqlite3.connect(tmp_path / "other.db") as db:
         db.execute("CREATE TABLE recipes (name TEXT)")

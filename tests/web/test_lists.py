@@ -13,7 +13,7 @@ from sessions_app.access import Actor
 from sessions_app.keys import SessionKey
 from tests.core.stored import execute
 
-from .conftest import Browser
+from .conftest import Browser, names_of
 from .html import Element
 
 pytestmark = pytest.mark.django_db
@@ -74,7 +74,7 @@ def test_an_address_that_answers_a_page_or_a_fragment_says_so_to_caches(
     key: SessionKey, maria: Browser, name: str
 ) -> None:
     wanted = {"sessions": 2, "users": 2, "edits": 0, "events": 4}[name]
-    address = reverse(name, kwargs=dict(list(key._asdict().items())[:wanted]))
+    address = reverse(name, kwargs=names_of(key, wanted))
     for headers in ({}, {"HX-Request": "true"}):
         response = maria.get(address, headers=headers)
         assert "HX-Request" in response["Vary"]
@@ -88,7 +88,7 @@ def test_a_place_in_a_list_that_is_none_is_refused_in_words(
 ) -> None:
     wanted = {"sessions": 2, "users": 2, "edits": 0, "events": 4}[name]
     query = {"after" if name == "users" else "before": cursor}
-    kwargs = dict(list(key._asdict().items())[:wanted])
+    kwargs = names_of(key, wanted)
     page = maria.open(name, query=query, status=400, **kwargs)
     assert "This link's place in the list is not valid." in page.one("main").text
     assert maria.open(name, query=query, status=400, htmx=True, **kwargs).raw.endswith("not valid.")
@@ -117,7 +117,7 @@ def test_a_user_shows_their_state_and_sessions_alone(demo: str, maria: Browser) 
 
 
 def test_a_session_without_a_title_is_named_by_its_id(key: SessionKey, maria: Browser) -> None:
-    assert names(maria.open("user", **dict(list(key._asdict().items())[:3]))) == ["s1"]
+    assert names(maria.open("user", **names_of(key, 3))) == ["s1"]
 
 
 def test_a_session_with_a_title_shows_both(key: SessionKey, maria: Browser) -> None:
@@ -144,7 +144,7 @@ def test_errors_of_a_session_are_counted(key: SessionKey, maria: Browser, add: A
         ("user-edit", {"app_name": "booking", "user_id": "nobody"}),
     ],
 )
-def test_what_does_not_exist_is_not_found(key: SessionKey, maria: Browser, name: str, kwargs: dict[str, str]) -> None:
+def test_what_does_not_exist_is_not_found(key: SessionKey, maria: Browser, name: str, kwargs: dict[str, Any]) -> None:
     page = maria.open(name, status=404, source=key.source, **kwargs)
     assert page.one("h1").text == "Not found"
     assert "nobody" in page.one("main").text
@@ -163,7 +163,7 @@ def test_an_app_without_sessions_says_what_to_do(key: SessionKey, maria: Browser
 
 def test_a_form_is_not_accepted_by_a_page_that_only_shows(key: SessionKey, maria: Browser) -> None:
     for name, wanted in (("home", 0), ("app", 2), ("sessions", 2), ("user", 3), ("session", 4), ("stats", 4)):
-        assert maria.send(name, {}, **dict(list(key._asdict().items())[:wanted])).status_code == 405
+        assert maria.send(name, {}, **names_of(key, wanted)).status_code == 405
 
 
 def test_a_value_is_shown_whole_as_json(key: SessionKey, maria: Browser) -> None:
@@ -172,7 +172,7 @@ def test_a_value_is_shown_whole_as_json(key: SessionKey, maria: Browser) -> None
     response = maria.get(reverse("session-value", kwargs=key._asdict()), {"key": "long"})
     assert (response["Content-Type"], len(response.content)) == ("text/plain; charset=utf-8", 50_002)
     assert maria.open("session-value", query={"key": "nothing"}, **key._asdict()).text == "null"
-    user = dict(list(key._asdict().items())[:3])
+    user = names_of(key, 3)
     assert maria.open("user-value", query={"key": "user:tier"}, **user).text == '"gold"'
     assert (
         "There is no key “none”" in maria.open("session-value", query={"key": "none"}, status=400, **key._asdict()).text

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
+from typing import Any
 
 import pytest
 from django.urls import reverse
@@ -283,7 +284,7 @@ def test_the_demo_has_events_of_many_kinds(demo: str) -> None:
 
 
 # An event of every kind, and what its line says.
-KIND_WORDS = {
+KIND_WORDS: dict[str, tuple[dict[str, Any], str]] = {
     "edit": ({"custom_metadata": {"adkweb": {"actor": "x"}}}, "State edit"),
     "rewind": ({"actions": {"rewind_before_invocation_id": "e-1"}}, "Rewound to before e-1"),
     "compaction": (

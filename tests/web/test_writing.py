@@ -17,7 +17,7 @@ from sessions_app import reads
 from sessions_app.keys import SessionKey
 from tests.core.stored import events_of, everything, execute, state_of
 
-from .conftest import NAME, Browser
+from .conftest import NAME, Browser, names_of
 from .html import Element, page_of
 
 pytestmark = pytest.mark.django_db
@@ -123,7 +123,7 @@ def errors(page: Element) -> dict[str, str]:
 
 
 def test_the_form_for_a_session_knows_where_it_was_opened(key: SessionKey, maria: Browser) -> None:
-    names = dict(list(key._asdict().items())[:3])
+    names = names_of(key, 3)
     link = maria.open("user", **names).one("div", "actions").links()["New session"]
     fields = maria.open(link).one("form", "form").fields()
     assert fields == fields | names
