@@ -113,6 +113,7 @@ LOGIN_REDIRECT_URL = "home"
 SESSION_COOKIE_NAME = "adkweb_session"
 SESSION_COOKIE_AGE = 60 * 60 * 24 * 30
 CSRF_COOKIE_NAME = "adkweb_csrf"
+CSRF_COOKIE_HTTPONLY = True
 CSRF_FAILURE_VIEW = "sessions_app.web.errors.forged"
 SECURE_CROSS_ORIGIN_OPENER_POLICY = "same-origin"
 SECURE_REFERRER_POLICY = "same-origin"

@@ -3,5 +3,6 @@
 from django.urls import include, path
 
 urlpatterns = [path("", include("sessions_app.web.urls"))]
+handler400 = "sessions_app.web.errors.bad_request"
 handler404 = "sessions_app.web.errors.not_found"
 handler500 = "sessions_app.web.errors.server_error"

@@ -16,7 +16,7 @@ from .errors import AlreadyExists, Conflict, Invalid
 from .events import EDIT_PREFIX, SYSTEM, Event, check_event, delta_of, edit_of, new_id
 from .fields import check_fields
 from .keys import SessionKey
-from .state import ABSENT, STORED, scope_of
+from .state import ABSENT, STORED, Scope, scope_of
 from .values import check, equal
 from .writes import Appended, append_event, create_session
 
@@ -44,8 +44,16 @@ def edit_state(key: SessionKey, entries: Sequence[Entry], *, actor: Actor, reaso
     return append_event(key, event, actor=actor, expected=seen)
 
 
-def state_event(entries: Sequence[Entry], actor: Actor, reason: str) -> tuple[Event, dict[str, Any]]:
-    """The event that an edit is, and the values that the person saw in the keys that it changes; writes nothing."""
+def state_event(
+    entries: Sequence[Entry], actor: Actor, reason: str, only: Scope | None = None
+) -> tuple[Event, dict[str, Any]]:
+    """The event that an edit is, and the values that the person saw in the keys that it changes; writes nothing.
+
+    `only` is the one scope that is edited where no conversation is. Raises Invalid.
+    """
+    for entry in entries:
+        if only and scope_of(entry.key)[0] != only:
+            raise Invalid(_("%(key)s: here, a key begins with %(scope)s:") % {"key": entry.key, "scope": only})
     changes = [entry for entry in entries if not _same(entry.value, entry.seen)]
     _check(entries, changes)
     event = {
@@ -108,11 +116,10 @@ def add_event(key: SessionKey, event: Mapping[str, Any], *, actor: Actor, reason
     raise AssertionError("unreachable")
 
 
-def _edit_apart(key: SessionKey, scope: str, entries: Sequence[Entry], actor: Actor, reason: str) -> Appended:
-    for entry in entries:
-        if scope_of(entry.key)[0] != scope:
-            raise Invalid(_("%(key)s: here, a key begins with %(scope)s:") % {"key": entry.key, "scope": scope})
-    event, seen = state_event(entries, actor, reason)  # first, so that what is refused leaves no session behind
+def _edit_apart(key: SessionKey, scope: Scope, entries: Sequence[Entry], actor: Actor, reason: str) -> Appended:
+    event, seen = state_event(
+        entries, actor, reason, only=scope
+    )  # first, so that what is refused leaves no session behind
     with suppress(AlreadyExists):
         create_session(*key[:3], session_id=key.session_id, actor=actor)
     return append_event(key, event, actor=actor, expected=seen)

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from django.db import connections
+from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import BooleanField, Func, IntegerField, JSONField, Max, Q, QuerySet
 from django.db.models.expressions import RawSQL
 from django.db.models.fields.json import KeyTextTransform, KeyTransform
@@ -207,14 +209,6 @@ def session(key: SessionKey) -> SessionView:
             raise NotFound(_("Session %(id)s not found.") % {"id": key.session_id})
         app_state = App.objects.using(key.source).filter(app_name=key.app_name).values_list("state", flat=True)
         user = User.objects.using(key.source).filter(app_name=key.app_name, user_id=key.user_id)
-        initial = None
-        if sources.is_adopted(key.source):
-            with db.cursor() as cursor:
-                cursor.execute(
-                    "SELECT initial_state FROM sessions WHERE app_name = %s AND user_id = %s AND id = %s", key[1:]
-                )
-                stored = cursor.fetchone()
-            initial = json.loads(stored[0]) if stored and stored[0] is not None else None
         return SessionView(
             key,
             row.title or "",
@@ -225,7 +219,7 @@ def session(key: SessionKey) -> SessionView:
                 user=_object(user.values_list("state", flat=True).first()),
                 session=_object(row.state),
             ),
-            initial,
+            _initial_state(db, key),
         )
 
 
@@ -416,9 +410,10 @@ def _values_before(key: SessionKey, page: Sequence[EventView], names: set[str]) 
 
     Looks at the events between, too, which a filter may hide.
     """
+    db = connections[key.source]
     rows = list(_state_rows(key, before=page[-1].cursor, limit=RECENT + len(page)))
     known: State = {}
-    if len(rows) < RECENT + len(page) and (initial := session(key).initial_state) is not None:
+    if len(rows) < RECENT + len(page) and (initial := _initial_state(db, key)) is not None:
         known = {name: initial.get(name, ABSENT) for name in names}
     shown = {view.id for view in page}
     found: dict[str, State] = {}
@@ -488,6 +483,15 @@ def _events(key: SessionKey) -> QuerySet[Event]:
 
 def _no_seq(source: str) -> list[str]:
     return [] if sources.is_adopted(source) else ["seq"]
+
+
+def _initial_state(db: BaseDatabaseWrapper, key: SessionKey) -> State | None:
+    if not sources.is_adopted(key.source):
+        return None
+    with db.cursor() as cursor:
+        cursor.execute("SELECT initial_state FROM sessions WHERE app_name = %s AND user_id = %s AND id = %s", key[1:])
+        stored = cursor.fetchone()
+    return json.loads(stored[0]) if stored and stored[0] is not None else None
 
 
 def _ordered(found: QuerySet[Event], source: str, *, newest: bool = True) -> QuerySet[Event]:

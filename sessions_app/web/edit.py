@@ -75,7 +75,8 @@ def _preview(request: HttpRequest, target: Target, rows: list[state_form.FormRow
     if entries is None:
         return _form(request, target, rows, status=400)
     try:
-        event, _seen = edits.state_event(entries, actor(request), request.POST.get("reason", ""))
+        only = None if target.kind == "session" else target.kind
+        event, _seen = edits.state_event(entries, actor(request), request.POST.get("reason", ""), only)
     except Invalid as error:
         return _form(request, target, rows, error=error.message, status=400)
     return _form(request, target, rows, preview=dumps(event, indent=2))

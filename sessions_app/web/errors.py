@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
+from django.core.exceptions import DisallowedHost
 from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext as _
 
@@ -12,6 +13,7 @@ from .render import data, page
 
 log = logging.getLogger("adkweb.web")
 
+_TEXT: Final = "text/plain; charset=utf-8"
 STATUS: Final[dict[type[Error], int]] = {
     Invalid: 400,
     NotAllowed: 403,
@@ -43,13 +45,22 @@ class ErrorPages:
 def answer(request: HttpRequest, message: str, status: int) -> HttpResponse:
     """An error as a page, or as plain text for htmx."""
     if request.headers.get("HX-Request"):
-        return data(message, "text/plain; charset=utf-8", status)
+        return data(message, _TEXT, status)
     return page(request, "error.html", {"message": message, "status": status}, status)
 
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
     """An address that leads nowhere."""
     return answer(request, _("There is no such page."), 404)
+
+
+def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """A request that Django refuses before any view sees it: a host name that is not adkweb's, too large a form."""
+    if isinstance(exception, DisallowedHost):
+        return data(
+            _("adkweb does not answer under this host name. ADKWEB_ALLOWED_HOSTS names those it does."), _TEXT, 400
+        )
+    return data(_("This request is not valid, or too large; nothing was written."), _TEXT, 400)
 
 
 def forged(request: HttpRequest, reason: str = "") -> HttpResponse:

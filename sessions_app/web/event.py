@@ -3,6 +3,7 @@
 import base64
 import binascii
 from typing import Any, Final
+from urllib.parse import quote
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
@@ -82,7 +83,7 @@ def add(request: HttpRequest, **names: str) -> HttpResponse:
         context |= {"text": text, "reason": request.POST.get("reason", ""), "error": error.message}
         return page(request, "event/add.html", context, STATUS[type(error)])
     messages.success(request, _("The event was added."))
-    return redirect(reverse("session", kwargs=names) + f"#{appended.event['id']}")
+    return redirect(reverse("session", kwargs=names) + f"#event-{quote(appended.event['id'])}")
 
 
 def _pairs(view: reads.EventView, earlier: list[reads.EventView], later: list[reads.EventView]) -> dict[str, Any]:

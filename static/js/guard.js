@@ -150,6 +150,17 @@
 
   document.addEventListener("htmx:load", beginAll);
 
+  /** What was refused without a new form was not accepted: it stays a draft, and leaving is asked about again. */
+  function failed(event) {
+    const form = event.detail.elt?.closest?.("form[data-guard]");
+    if (!form) return;
+    sent.delete(form);
+    save(form);
+  }
+
+  document.addEventListener("htmx:sendError", failed);
+  document.addEventListener("htmx:responseError", failed);
+
   window.addEventListener("pageshow", (event) => {
     if (event.persisted) for (const form of forms()) sent.delete(form);
   });

@@ -63,7 +63,7 @@ def test_what_json_or_a_database_cannot_hold_is_refused_with_its_place(value: An
     ("given", "sentence"),
     [
         ("", "line 1, column 1"),
-        ('{\n  "a": 1,\n}', "line 3, column 1"),
+        ('{\n  "a": 1\n  "b": 2\n}', "line 3, column 3"),
         ("{'a': 1}", "line 1, column 2"),
         ("nul", "line 1, column 1"),
         ("1 2", "line 1, column 3"),

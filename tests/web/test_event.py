@@ -69,7 +69,7 @@ def test_an_event_leads_to_its_neighbours_and_back(key: SessionKey, maria: Brows
     assert links == {
         "Earlier k": address(key, first),
         "Later j": address(key, last),
-        "Session": reverse("session", kwargs=key._asdict()) + f"#{middle}",
+        "Session": reverse("session", kwargs=key._asdict()) + f"#event-{middle}",
     }
     assert list(open_event(maria, key, first).one("div", "actions").links()) == ["Later j", "Session"]
     assert list(open_event(maria, key, last).one("div", "actions").links()) == ["Earlier k", "Session"]

@@ -35,7 +35,7 @@ def lines(page: Element) -> list[str]:
 
 def ids(page: Element) -> list[str]:
     """The events of the timeline."""
-    return [event["id"] for event in page.all("li", "ev")]
+    return [event["id"].removeprefix("event-") for event in page.all("li", "ev")]
 
 
 def open_session(maria: Browser, key: SessionKey, **query: str) -> Element:

@@ -44,7 +44,7 @@ def test_an_event_by_hand_is_stored_with_who_and_why(key: SessionKey, maria: Bro
     }
     response = add_event(maria, key, json.dumps(event, indent=2).replace("\n", "\r\n"), "The model was away")
     (_seq, stored) = events_of(key)[-1]
-    assert response["Location"] == reverse("session", kwargs=key._asdict()) + f"#{stored['id']}"
+    assert response["Location"] == reverse("session", kwargs=key._asdict()) + f"#event-{stored['id']}"
     assert stored["content"] == event["content"]
     assert stored["custom_metadata"]["adkweb"] == {
         "actor": NAME,
@@ -55,7 +55,7 @@ def test_an_event_by_hand_is_stored_with_who_and_why(key: SessionKey, maria: Bro
     assert state_of(key)["user"] == {"tier": "x"}
     page = maria.open("session", **key._asdict())
     assert page.one(role="status").text == "The event was added."
-    assert page.one("li", "ev")["id"] == stored["id"]
+    assert page.one("li", "ev")["id"] == f"event-{stored['id']}"
 
 
 def test_an_id_of_any_kind_leads_back_to_the_session(key: SessionKey, maria: Browser) -> None:
