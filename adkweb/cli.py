@@ -2,20 +2,30 @@
 
 import os
 import sys
+from typing import Final
 
 import django
-from django.core.management import execute_from_command_line, get_commands
+from django.core.management import call_command, execute_from_command_line
 
-DEFAULT_COMMAND = "serve"
+from . import __version__
+
+# A folder may have the name of any other of Django's commands, and be a source.
+COMMANDS: Final = ("serve", "create", "adopt", "release", "createsuperuser", "changepassword")
+ACCOUNTS: Final = ("createsuperuser", "changepassword")
 
 
 def main() -> None:
-    """Runs the management command that is named first, or `serve` with everything given."""
+    """Runs the command that is named first, or `serve` with everything given."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "adkweb.settings")
-    django.setup()  # before the commands are listed, which Django does once
     given = sys.argv[1:]
-    if not given or (given[0] not in get_commands() and given[0] != "help"):
-        given = [DEFAULT_COMMAND, *given]
+    if given == ["--version"]:
+        print(f"adkweb {__version__}")  # noqa: T201
+        return
+    if not given or given[0] not in COMMANDS:
+        given = ["serve", *given]
+    if given[0] in ACCOUNTS:  # adkweb's own tables may not be there yet
+        django.setup()
+        call_command("migrate", verbosity=0, interactive=False)
     execute_from_command_line(["adkweb", *given])
 
 

@@ -18,9 +18,18 @@ PACKAGE = Path(__file__).resolve().parent
 FILES = CHECKOUT if (CHECKOUT / "templates").is_dir() else PACKAGE
 DEMO = PACKAGE / "demo.db" if FILES is PACKAGE else CHECKOUT / "examples" / "demo.db"
 
+
+def _sources(text: str) -> list[str]:
+    try:
+        named = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise SystemExit(f'ADKWEB_SOURCES is not a JSON list like ["./agents", "other.db"]: {error}') from error
+    return [str(name) for name in named] if isinstance(named, list) else [str(named)]
+
+
 DATA_DIR = Path(env.str("ADKWEB_DATA_DIR", default=platformdirs.user_data_dir("adkweb")))
 DATABASE_URL = env.str("ADKWEB_DATABASE_URL", default=f"sqlite:///{DATA_DIR / 'adkweb.db'}")
-SOURCES: list[str] = json.loads(env.str("ADKWEB_SOURCES", default="[]"))
+SOURCES = _sources(env.str("ADKWEB_SOURCES", default="[]"))
 READ_ONLY = env.bool("ADKWEB_READ_ONLY", default=False)
 POOL_SIZE = env.int("ADKWEB_POOL_SIZE", default=20)
 PREPARED_STATEMENTS = env.bool("ADKWEB_PREPARED_STATEMENTS", default=True)
@@ -39,12 +48,16 @@ def _secret_key() -> str:
         return file.read_text()
     except FileNotFoundError:
         pass
-    DATA_DIR.mkdir(parents=True, exist_ok=True)
     try:
+        DATA_DIR.mkdir(parents=True, exist_ok=True)
         file.touch(mode=0o600, exist_ok=False)
         file.write_text(secrets.token_urlsafe(48))
     except FileExistsError:  # another process was faster
         pass
+    except OSError as error:
+        raise SystemExit(
+            f"adkweb cannot keep its own files in {DATA_DIR}: {error}. Name another: ADKWEB_DATA_DIR"
+        ) from error
     return file.read_text()
 
 
@@ -159,5 +172,9 @@ LOGGING = {
     "formatters": {"line": {"format": "{asctime} {levelname} {name}: {message}", "style": "{"}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "stream": sys.stderr, "formatter": "line"}},
     "root": {"handlers": ["stderr"], "level": "WARNING"},
-    "loggers": {"adkweb": {"level": "INFO"}, "django.request": {"level": "ERROR"}},
+    "loggers": {
+        "adkweb": {"level": "INFO"},
+        "django.request": {"level": "ERROR"},
+        "django.security.DisallowedHost": {"level": "CRITICAL"},
+    },
 }

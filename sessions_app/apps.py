@@ -1,7 +1,11 @@
 """Django's entry: registers the sources that the environment names."""
 
+import logging
+
 from django.apps import AppConfig
 from django.conf import settings
+
+log = logging.getLogger("adkweb.sources")
 
 
 class SessionsConfig(AppConfig):
@@ -12,6 +16,10 @@ class SessionsConfig(AppConfig):
     def ready(self) -> None:
         """Names the sources; they are opened when first needed."""
         from . import sources
+        from .errors import SourceError
 
         for text in settings.SOURCES:
-            sources.add(text)
+            try:
+                sources.add(text)
+            except SourceError as error:  # the others, and every command, go on
+                log.error("ADKWEB_SOURCES: %s", error.message)

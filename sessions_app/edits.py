@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 
 from . import reads
 from .access import Actor
-from .errors import AlreadyExists, Conflict, Invalid
+from .errors import AlreadyExists, Conflict, Invalid, NotFound
 from .events import EDIT_PREFIX, SYSTEM, Event, check_event, delta_of, edit_of, new_id
 from .fields import check_fields
 from .keys import SessionKey
@@ -34,18 +34,22 @@ class Entry:
     seen: Any
 
 
-def edit_state(key: SessionKey, entries: Sequence[Entry], *, actor: Actor, reason: str = "") -> Appended:
+def edit_state(
+    key: SessionKey, entries: Sequence[Entry], *, actor: Actor, reason: str = "", once: str = ""
+) -> Appended:
     """Sets, adds or removes keys of any scope in one event of this session.
 
     Raises Conflict, and writes nothing, where a key no longer has the value that the person saw; `detail["current"]` has
     the values by now. Raises Invalid, NotFound, NotAllowed, SourceError.
+
+    `once` is a token of the form that asks: the same edit sent again with it, because its answer was lost, is stored once.
     """
-    event, seen = state_event(entries, actor, reason)
-    return append_event(key, event, actor=actor, expected=seen)
+    event, seen = state_event(entries, actor, reason, once=once)
+    return _append_once(key, event, actor, seen)
 
 
 def state_event(
-    entries: Sequence[Entry], actor: Actor, reason: str, only: Scope | None = None
+    entries: Sequence[Entry], actor: Actor, reason: str, only: Scope | None = None, once: str = ""
 ) -> tuple[Event, dict[str, Any]]:
     """The event that an edit is, and the values that the person saw in the keys that it changes; writes nothing.
 
@@ -56,9 +60,10 @@ def state_event(
             raise Invalid(_("%(key)s: here, a key begins with %(scope)s:") % {"key": entry.key, "scope": only})
     changes = [entry for entry in entries if not _same(entry.value, entry.seen)]
     _check(entries, changes)
+    event_id = id_of(once, [[e.key, None if e.value is ABSENT else e.value, e.value is ABSENT] for e in changes])
     event = {
-        "id": new_id(),
-        "invocation_id": EDIT_PREFIX + str(uuid.uuid4()),
+        "id": event_id,
+        "invocation_id": EDIT_PREFIX + event_id,
         "author": SYSTEM,
         "timestamp": time.time(),
         "actions": {"state_delta": {e.key: None if e.value is ABSENT else e.value for e in changes}},
@@ -74,16 +79,30 @@ def state_event(
     return check_event(event), {e.key: e.seen for e in changes}
 
 
-def edit_app_state(source: str, app_name: str, entries: Sequence[Entry], *, actor: Actor, reason: str = "") -> Appended:
+def id_of(once: str, what: Any) -> str:
+    """The id of an edit: the same for the same edit from the same form, fresh without a form's token."""
+    return str(uuid.uuid5(uuid.NAMESPACE_OID, ascii([once, what]))) if once else new_id()
+
+
+def edit_app_state(
+    source: str, app_name: str, entries: Sequence[Entry], *, actor: Actor, reason: str = "", once: str = ""
+) -> Appended:
     """Edits `app:` keys in adkweb's own session of the app, so that no running conversation goes stale."""
-    return _edit_apart(SessionKey(source, app_name, OWN_NAME, OWN_NAME), "app", entries, actor, reason)
+    return _edit_apart(SessionKey(source, app_name, OWN_NAME, OWN_NAME), "app", entries, actor, reason, once)
 
 
 def edit_user_state(
-    source: str, app_name: str, user_id: str, entries: Sequence[Entry], *, actor: Actor, reason: str = ""
+    source: str,
+    app_name: str,
+    user_id: str,
+    entries: Sequence[Entry],
+    *,
+    actor: Actor,
+    reason: str = "",
+    once: str = "",
 ) -> Appended:
     """Edits `user:` keys in adkweb's own session of this user, so that no running conversation goes stale."""
-    return _edit_apart(SessionKey(source, app_name, user_id, OWN_NAME), "user", entries, actor, reason)
+    return _edit_apart(SessionKey(source, app_name, user_id, OWN_NAME), "user", entries, actor, reason, once)
 
 
 def add_event(key: SessionKey, event: Mapping[str, Any], *, actor: Actor, reason: str = "") -> Appended:
@@ -94,6 +113,8 @@ def add_event(key: SessionKey, event: Mapping[str, Any], *, actor: Actor, reason
     checked = check_event(event)
     if checked.get("partial"):
         raise Invalid(_("partial: a partial event is never stored"))
+    if camel := [name for name in checked if name != name.lower()]:
+        raise Invalid(_("%(names)s: fields are written in snake_case here") % {"names": ", ".join(camel)})
     check_fields(checked)
     checked["author"] = checked["author"] or SYSTEM
     checked["invocation_id"] = checked["invocation_id"] or EDIT_PREFIX + str(uuid.uuid4())
@@ -108,7 +129,7 @@ def add_event(key: SessionKey, event: Mapping[str, Any], *, actor: Actor, reason
         }
         checked["custom_metadata"] = {**checked.get("custom_metadata", {}), "adkweb": note}
         try:
-            return append_event(key, checked, actor=actor, expected=before)
+            return _append_once(key, checked, actor, before)
         except Conflict as conflict:
             # Somebody wrote one of its keys just now: note what it replaces anew.
             if "current" not in conflict.detail or attempt == _TRIES - 1:
@@ -116,13 +137,33 @@ def add_event(key: SessionKey, event: Mapping[str, Any], *, actor: Actor, reason
     raise AssertionError("unreachable")
 
 
-def _edit_apart(key: SessionKey, scope: Scope, entries: Sequence[Entry], actor: Actor, reason: str) -> Appended:
-    event, seen = state_event(
-        entries, actor, reason, only=scope
-    )  # first, so that what is refused leaves no session behind
+def _edit_apart(
+    key: SessionKey, scope: Scope, entries: Sequence[Entry], actor: Actor, reason: str, once: str
+) -> Appended:
+    # First, so that what is refused leaves no session behind.
+    event, seen = state_event(entries, actor, reason, only=scope, once=once)
     with suppress(AlreadyExists):
         create_session(*key[:3], session_id=key.session_id, actor=actor)
-    return append_event(key, event, actor=actor, expected=seen)
+    return _append_once(key, event, actor, seen)
+
+
+def _append_once(key: SessionKey, event: Event, actor: Actor, expected: Mapping[str, Any]) -> Appended:
+    """Appends an edit; where this very edit is stored already, that is its answer, whatever was written since."""
+    try:
+        return append_event(key, event, actor=actor, expected=expected)
+    except Conflict:
+        try:
+            before = reads.event(key, event["id"]).data
+        except NotFound:
+            before = None
+        if before is None or not equal(_told(before), _told(event)):
+            raise
+        return Appended(before)
+
+
+def _told(event: Mapping[str, Any]) -> list[Any]:
+    """What a person said with an edit, without what differs from one sending to the next."""
+    return [event.get("author"), event.get("content"), delta_of(event), edit_of(event).get("actor")]
 
 
 def _check(entries: Sequence[Entry], changes: Sequence[Entry]) -> None:

@@ -35,7 +35,7 @@ DEPTH: Final = 4  # levels of folders searched for SESSION_FILE
 SESSION_FILE: Final = Path(".adk/session.db")  # what `adk web` writes beside an agent
 _SKIPPED: Final = {"node_modules", "__pycache__", ".git", ".venv", "venv"}
 _RESCAN_SECONDS: Final = 2.0
-_BUSY_SECONDS: Final = 20  # how long a write waits for another program's lock on a SQLite file
+_BUSY_SECONDS: Final = 3  # how long a read waits for another program's lock on a SQLite file; writes.py waits longer
 _CONNECT_SECONDS: Final = 5
 
 
@@ -50,7 +50,8 @@ class Source:
 
 _sources: dict[str, Source] = {}
 _folders: list[Path] = []
-_opened: set[str] = set()
+_UNOPENED: Final = (-1, -1)
+_opened: dict[str, tuple[int, int] | None] = {}  # by alias, which file it was: a developer may delete and remake it
 _identity: dict[str, str] = {}  # what an alias stands for
 _lock = threading.RLock()
 _opening: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
@@ -68,11 +69,14 @@ def add(text: str) -> list[Source]:
         if path.is_dir():
             _folders.append(path)
             return [_register_file(file) for file in _find(path)]
-        if not path.exists():
-            raise SourceError(
-                _("%(path)s does not exist. To make a new database there: adkweb create %(path)s") % {"path": text}
-            )
-        return [_register_file(path)]
+        return [_register_file(_existing_file(path))]
+
+
+def sqlite_path(text: str) -> Path:
+    """The file that a text names: a path, or a sqlite:/// URL, as SQLAlchemy reads it."""
+    if "://" in text:
+        text = unquote(urlsplit(text).path[1:])
+    return Path(text).expanduser().absolute()
 
 
 def listed() -> list[Source]:
@@ -103,11 +107,14 @@ def get(alias: str) -> Source:
 
 def open_source(source: Source) -> None:
     """Makes a source usable: an empty database gets ADK's tables, one of ADK's is adopted (neither when read-only)."""
-    if source.alias in _opened:
+    if _opened.get(source.alias, _UNOPENED) == _file_of(source):
         return
     with _opening[source.alias]:  # one lock a source: a server that does not answer holds up nobody else
-        if source.alias in _opened:
+        file = _file_of(source)
+        if _opened.get(source.alias, _UNOPENED) == file:
             return
+        _opened.pop(source.alias, None)
+        connections[source.alias].close()  # it may still hold the file that was there before
         with connected(source):
             shape = adopt.inspect(source.alias)
             if not settings.READ_ONLY and not shape.adopted:
@@ -118,7 +125,7 @@ def open_source(source: Source) -> None:
         if shape.empty:
             raise SourceError(_("%(where)s is empty: no agent has written here yet.") % {"where": source.where})
         connections.databases[source.alias]["ADKWEB"].update(real_times=shape.real_times, adopted=shape.adopted)
-        _opened.add(source.alias)
+        _opened[source.alias] = file
 
 
 @contextmanager
@@ -147,6 +154,8 @@ def using(alias: str) -> Iterator[BaseDatabaseWrapper]:
         raise Invalid(str(error)) from error
     except DatabaseError as error:
         connection.close_if_unusable_or_obsolete()
+        if "no such" in str(error) or "does not exist" in str(error):
+            _opened.pop(alias, None)  # released or made anew meanwhile: the next request looks again
         raise problem(alias, error) from error
 
 
@@ -181,7 +190,7 @@ def forget(alias: str) -> None:
     """Closes a source and takes it off the list."""
     with _lock:
         _sources.pop(alias, None)
-        _opened.discard(alias)
+        _opened.pop(alias, None)
         if alias in connections.databases:
             connection = connections[alias]
             connection.close()
@@ -225,6 +234,16 @@ def _find(folder: Path) -> Iterator[Path]:
         names[:] = [] if deep else sorted(n for n in names if n not in _SKIPPED and not n.startswith("."))
 
 
+def _existing_file(path: Path) -> Path:
+    if path.is_dir():
+        raise SourceError(_("%(path)s is a folder, not a file.") % {"path": path})
+    if not path.exists():
+        raise SourceError(
+            _("%(path)s does not exist. To make a new database there: adkweb create %(path)s") % {"path": _short(path)}
+        )
+    return path
+
+
 def _register_file(path: Path) -> Source:
     path = path.resolve()
     name = path.parent.parent.name if path.parts[-2:] == SESSION_FILE.parts else path.stem
@@ -242,11 +261,13 @@ def _register_file(path: Path) -> Source:
 
 
 def _register_url(text: str) -> Source:
-    parts = urlsplit(text)
+    try:
+        parts = urlsplit(text)
+    except ValueError as error:
+        raise SourceError(_("This is not a URL: %(error)s") % {"error": error}) from error
     scheme = parts.scheme.partition("+")[0]  # ADK's URLs name a driver: postgresql+asyncpg://
     if scheme == "sqlite":
-        found = add(unquote(parts.path.removeprefix("/") if not parts.path.startswith("//") else parts.path[1:]))
-        return found[0]
+        return _register_file(_existing_file(sqlite_path(text)))
     if scheme not in ("postgresql", "postgres"):
         raise SourceError(
             _("%(scheme)s:// is not supported: a source is a folder, a SQLite file or a postgresql:// URL.")
@@ -257,6 +278,10 @@ def _register_url(text: str) -> Source:
     except ValueError as error:
         raise SourceError(_("%(url)s: the port is not a number.") % {"url": _without_password(text)}) from error
     name = unquote(parts.path.lstrip("/"))
+    if not name:
+        raise SourceError(
+            _("%(url)s names no database: postgresql://user@host/database") % {"url": _without_password(text)}
+        )
     options: dict[str, Any] = dict(parse_qsl(parts.query))
     options.setdefault("connect_timeout", _CONNECT_SECONDS)
     if settings.READ_ONLY:
@@ -281,7 +306,7 @@ def _register_url(text: str) -> Source:
                     # By itself the pool would try a server that is away ever more rarely. Instead it gives up, and the
                     # next request opens the source anew, which fails at once or works at once.
                     "reconnect_timeout": _CONNECT_SECONDS - 1,
-                    "reconnect_failed": lambda _pool: _opened.discard(alias),
+                    "reconnect_failed": lambda _pool: _opened.pop(alias, None),
                 },
                 # An append is one prepared statement, one round trip: this alone is worth half its speed.
                 "server_side_binding": True,
@@ -324,6 +349,17 @@ def _connect_once(source: Source) -> None:
         raise SourceError(_("the file is gone."))
     if path.is_dir():
         raise SourceError(_("this is a folder, not a file."))
+
+
+def _file_of(source: Source) -> tuple[int, int] | None:
+    """Which file a SQLite source is just now, as device and inode; None for a server."""
+    if source.vendor != "sqlite":
+        return None
+    try:
+        found = os.stat(connections.databases[source.alias]["ADKWEB"]["path"])
+    except OSError:
+        return -2, -2  # gone: it is opened anew, which says so
+    return found.st_dev, found.st_ino
 
 
 def _without_password(url: str) -> str:

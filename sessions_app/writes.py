@@ -265,6 +265,7 @@ def _append_statement(*, session: bool, user: bool, app: bool, revision: bool) -
 
 # --- Both databases ---------------------------------------------------------------------------------------------------
 
+_PATIENCE_MILLISECONDS: Final = 20_000  # with other programs that write to the same SQLite file
 _turns: defaultdict[str, threading.RLock] = defaultdict(threading.RLock)
 
 
@@ -274,8 +275,14 @@ def _transaction(db: BaseDatabaseWrapper) -> Iterator[None]:
 
     Left to SQLite they would each sleep and try again, at half the speed, and the unlucky ones would give up.
     """
-    with _turns[db.alias] if db.vendor == "sqlite" else nullcontext(), transaction.atomic(using=db.alias):
-        yield
+    if db.vendor != "sqlite":
+        with transaction.atomic(using=db.alias):
+            yield
+        return
+    with _turns[db.alias], db.cursor() as cursor:
+        cursor.execute(f"PRAGMA busy_timeout = {_PATIENCE_MILLISECONDS}")
+        with transaction.atomic(using=db.alias):
+            yield
 
 
 _SESSION: Final = "app_name = %s AND user_id = %s AND id = %s"

@@ -11,6 +11,7 @@ from django_htmx.http import HttpResponseClientRedirect
 
 from .. import edits, reads
 from ..errors import Conflict, Error, Invalid
+from ..events import new_id
 from ..keys import SessionKey
 from ..state import ABSENT
 from ..values import dumps, equal
@@ -91,7 +92,7 @@ def _submit(request: HttpRequest, target: Target, rows: list[state_form.FormRow]
     if entries is None:
         return _form(request, target, rows, status=400)
     try:
-        appended = target.apply(entries, actor(request), request.POST.get("reason", ""))
+        appended = target.apply(entries, actor(request), request.POST.get("reason", ""), request.POST.get("once", ""))
     except Conflict as conflict:
         current = conflict.detail.get("current", {})
         for row, entry in zip(rows, entries, strict=True):
@@ -139,6 +140,7 @@ def _form(
         "rows": rows,
         "error": error,
         "preview": preview,
+        "once": request.POST.get("once") or new_id(),
         "reason": request.POST.get("reason", ""),
         "key": target.key,
         "conflict": any(row.conflict for row in rows),

@@ -15,7 +15,7 @@ from django.views.decorators.http import require_GET, require_http_methods
 
 from .. import edits, reads
 from ..errors import Error, Invalid, NotFound
-from ..events import Part
+from ..events import Part, new_id
 from ..keys import SessionKey
 from ..values import dumps, loads
 from .errors import STATUS
@@ -73,12 +73,16 @@ def add(request: HttpRequest, **names: str) -> HttpResponse:
     key = SessionKey(**names)
     who = actor(request)
     who.check_may_write()
-    context: dict[str, Any] = {"key": key, "view": reads.session(key), "text": dumps(TEMPLATE, indent=2)}
+    once = request.POST.get("once") or new_id()
+    context: dict[str, Any] = {"key": key, "view": reads.session(key), "text": dumps(TEMPLATE, indent=2), "once": once}
     if request.method == "GET":
         return page(request, "event/add.html", context)
     text = request.POST.get("event", "").replace("\r\n", "\n")
     try:
-        appended = edits.add_event(key, _object(loads(text)), actor=who, reason=request.POST.get("reason", ""))
+        event = _object(loads(text))
+        appended = edits.add_event(
+            key, {"id": edits.id_of(once, event), **event}, actor=who, reason=request.POST.get("reason", "")
+        )
     except Error as error:
         context |= {"text": text, "reason": request.POST.get("reason", ""), "error": error.message}
         return page(request, "event/add.html", context, STATUS[type(error)])

@@ -58,10 +58,13 @@ def delete(request: HttpRequest, **names: str) -> HttpResponse:
     key = SessionKey(**names)
     actor(request).check_may_write()
     view = reads.session(key)
+    # An id that nobody could type is confirmed by a word.
+    wanted = key.session_id if _typed(key.session_id) else "delete"
+    context = {"view": view, "key": key, "wanted": wanted}
     if request.method == "GET":
-        return page(request, "sessions/delete.html", {"view": view, "key": key})
-    if _typed(request.POST.get("confirm", "")) != _typed(key.session_id):
-        context = {"view": view, "key": key, "error": _("This is not the session's id; nothing was deleted.")}
+        return page(request, "sessions/delete.html", context)
+    if _typed(request.POST.get("confirm", "")) != _typed(wanted):
+        context["error"] = _("This is not the session's id; nothing was deleted.")
         return page(request, "sessions/delete.html", context, 400)
     writes.delete_session(key, actor=actor(request))
     messages.success(request, _("The session %(id)s was deleted.") % {"id": key.session_id})
@@ -76,7 +79,7 @@ def _typed(name: str) -> str:
 
 def _create(request: HttpRequest, given: dict[str, Any]) -> SessionKey:
     for name in ("app_name", "user_id"):
-        if not given[name]:
+        if not given[name].strip():
             raise Invalid(_("This is needed."), field=name)
     try:
         state = loads(given["state"].replace("\r\n", "\n") or "{}")

@@ -26,9 +26,10 @@ def sign_in(request: HttpRequest) -> HttpResponse:
     """By the link that adkweb printed, once; by name and password where accounts exist."""
     next_page = _next_page(request)
     token = request.GET.get("token", "")
+    person = access.redeem(token) if token else None  # used up by whoever opens it first, signed in or not
     if request.user.is_authenticated:
         return redirect(next_page)
-    if token and (person := access.redeem(token)):
+    if person:
         login(request, person, backend="django.contrib.auth.backends.ModelBackend")
         return redirect(next_page)
     form = AuthenticationForm(request, request.POST or None)

@@ -49,6 +49,8 @@ class FormRow:
         seen = self._saw()
         if self.operation == "remove":
             return Entry(self.key, ABSENT, seen)
+        if self.operation not in ("set", "null"):
+            raise Invalid(_("There is no operation “%(name)s”.") % {"name": self.operation})
         return Entry(self.key, None if self.operation == "null" else loads(self.text), seen)
 
     def _saw(self) -> Any:

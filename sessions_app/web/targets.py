@@ -43,7 +43,7 @@ class Target:
     page: str
     edit: str
     value: str
-    apply: Callable[[Sequence[Entry], access.Actor, str], Appended]
+    apply: Callable[[Sequence[Entry], access.Actor, str, str], Appended]
     groups: list[Group] = field(default_factory=list)
 
 
@@ -81,7 +81,7 @@ def of_session(view: reads.SessionView) -> Target:
         reverse("session", kwargs=names),
         reverse("session-edit", kwargs=names),
         reverse("session-value", kwargs=names),
-        lambda entries, who, why: edits.edit_state(key, entries, actor=who, reason=why),
+        lambda entries, who, why, once: edits.edit_state(key, entries, actor=who, reason=why, once=once),
         groups,
     )
 
@@ -94,7 +94,9 @@ def of_app(source: str, app_name: str) -> Target:
         SessionKey(source, app_name, edits.OWN_NAME, edits.OWN_NAME),
         state,
         {"source": source, "app_name": app_name},
-        lambda entries, who, why: edits.edit_app_state(source, app_name, entries, actor=who, reason=why),
+        lambda entries, who, why, once: edits.edit_app_state(
+            source, app_name, entries, actor=who, reason=why, once=once
+        ),
     )
 
 
@@ -106,7 +108,9 @@ def of_user(source: str, app_name: str, user_id: str) -> Target:
         SessionKey(source, app_name, user_id, edits.OWN_NAME),
         state,
         {"source": source, "app_name": app_name, "user_id": user_id},
-        lambda entries, who, why: edits.edit_user_state(source, app_name, user_id, entries, actor=who, reason=why),
+        lambda entries, who, why, once: edits.edit_user_state(
+            source, app_name, user_id, entries, actor=who, reason=why, once=once
+        ),
     )
 
 

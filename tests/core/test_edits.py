@@ -462,3 +462,36 @@ def test_an_event_by_hand_records_what_it_really_replaced_while_others_write(sou
             assert note(view.data)["replaced"] == {"n": before}
         before = view.description.delta["n"]
     assert reads.session(key).state.get("n") == before
+
+
+def test_the_same_edit_from_the_same_form_is_stored_once(source: str, actor: Actor) -> None:
+    key = writes.create_session(source, "app", "user", actor=actor, state={"a": 1})
+    first = edits.edit_state(key, [Entry("a", 2, 1)], actor=actor, reason="why", once="form")
+    again = edits.edit_state(key, [Entry("a", 2, 1)], actor=actor, reason="why", once="form")
+    assert again.event["id"] == first.event["id"]
+    assert again.seq is None
+    with pytest.raises(Conflict):
+        edits.edit_state(key, [Entry("a", 3, 1)], actor=actor, once="form")
+    with pytest.raises(Conflict):
+        edits.edit_state(key, [Entry("a", 2, 1)], actor=actor, once="another form")
+    edits.edit_user_state(source, "app", "user", [Entry("user:b", 1, ABSENT)], actor=actor, once="form")
+    assert (
+        edits.edit_user_state(source, "app", "user", [Entry("user:b", 1, ABSENT)], actor=actor, once="form").seq is None
+    )
+    assert len(reads.events(key).rows) == 1
+
+
+def test_the_same_hand_written_event_is_stored_once(source: str, actor: Actor) -> None:
+    key = writes.create_session(source, "app", "user", actor=actor)
+    event = {"id": "same", "author": "user", "actions": {"state_delta": {"a": 1}}}
+    edits.add_event(key, event, actor=actor)
+    assert edits.add_event(key, event, actor=actor).seq is None
+    with pytest.raises(Conflict):
+        edits.add_event(key, {**event, "author": "agent"}, actor=actor)
+    assert len(reads.events(key).rows) == 1
+
+
+def test_camel_case_is_refused_where_a_person_writes(source: str, actor: Actor) -> None:
+    key = writes.create_session(source, "app", "user", actor=actor)
+    with pytest.raises(Invalid, match="invocationId: fields are written in snake_case"):
+        edits.add_event(key, {"author": "user", "invocationId": "x"}, actor=actor)

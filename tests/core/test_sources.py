@@ -16,7 +16,7 @@ import pytest
 from django.db import connections
 from pytest_django import Settings
 
-from sessions_app import edits, reads, sources, writes
+from sessions_app import adopt, edits, reads, sources, writes
 from sessions_app.access import Actor
 from sessions_app.edits import Entry
 from sessions_app.errors import NotFound, SourceError
@@ -455,3 +455,44 @@ def _read_all(alias: str) -> None:
             page = reads.events(row.key)
             while page.next:
                 page = reads.events(row.key, before=page.next)
+
+
+def test_a_file_that_is_deleted_and_made_anew_is_opened_anew(
+    tmp_path: Path, open_source: Callable[[str, str], str], actor: Actor
+) -> None:
+    path = tmp_path / "made-anew.db"
+    path.touch()
+    alias = open_source(str(path), "sqlite")
+    writes.create_session(alias, "app", "user", session_id="old", actor=actor)
+    connections[alias].close()
+    path.unlink()
+    with pytest.raises(SourceError, match="the file is gone"):
+        reads.apps(alias)
+    other = tmp_path / "other.db"
+    other.touch()
+    connections[open_source(str(other), "sqlite-database")].close()
+    other.rename(path)  # the other time format, as when an agent's service was exchanged
+    assert reads.apps(alias) == []
+    key = writes.create_session(alias, "app", "user", session_id="new", actor=actor)
+    with connections[alias].cursor() as cursor:
+        cursor.execute("SELECT typeof(update_time) FROM sessions")
+        assert cursor.fetchall() == [("text",)]
+    assert reads.session(key).key == key
+
+
+def test_a_source_that_is_released_while_it_is_open_is_adopted_again(source: str, actor: Actor) -> None:
+    key = writes.create_session(source, "app", "user", actor=actor)
+    adopt.release(source)
+    with suppress(SourceError):  # the first request finds out
+        reads.session(key)
+    assert reads.session(key).key == key
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["postgresql://", "postgresql://[bad", "postgresql://user:secret@host/", "sqlite://", "sqlite:///no-such.db"],
+)
+def test_a_url_that_names_nothing_is_refused_without_its_password(text: str) -> None:
+    with pytest.raises(SourceError) as caught:
+        sources.add(text)
+    assert "secret" not in caught.value.message

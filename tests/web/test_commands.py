@@ -237,7 +237,7 @@ def test_a_database_is_created_adopted_and_released(data: Path, tmp_path: Path) 
     ("words", "message"),
     [
         (["create", "agent.db"], "agent.db has ADK's tables already."),
-        (["create", "no/such/folder/new.db"], "no/such/folder is not a folder."),
+        (["create", "no/such/folder/new.db"], "no/such/folder/new.db cannot be made: No such file or directory"),
         (["adopt", "missing.db"], "missing.db does not exist."),
         (["adopt", "empty"], "no .adk/session.db in this folder"),
         (["release", "text.db"], "this file is not a SQLite database."),

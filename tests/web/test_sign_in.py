@@ -67,11 +67,18 @@ def test_the_link_signs_in_exactly_once(guest: Browser) -> None:
     assert not signed_in(second)
 
 
-def test_somebody_who_is_signed_in_does_not_use_up_a_link(maria: Browser, guest: Browser) -> None:
+def test_a_link_is_used_up_by_whoever_opens_it_first(maria: Browser, guest: Browser) -> None:
     token = access.sign_in_token()
     assert maria.get("/sign-in/", {"token": token})["Location"] == "/"
     guest.get("/sign-in/", {"token": token})
-    assert signed_in(guest)
+    assert not signed_in(guest)
+
+
+def test_a_new_start_makes_the_links_of_earlier_ones_worthless(guest: Browser) -> None:
+    token = access.sign_in_token()
+    access.sign_in_token()
+    guest.get("/sign-in/", {"token": token})
+    assert not signed_in(guest)
 
 
 def test_looking_at_the_links_head_does_not_use_it_up(guest: Browser) -> None:

@@ -15,12 +15,14 @@ def add_argument(parser: ArgumentParser) -> None:
 
 
 def named(texts: list[str]) -> Iterator[sources.Source]:
-    """The sources that these texts name; CommandError, exit code 1, where one is none."""
+    """The sources that these texts name; CommandError, exit code 2, where one is none."""
     for text in texts:
         try:
             found = sources.add(text)
         except SourceError as error:
-            raise CommandError(error.message) from error
+            raise CommandError(error.message, returncode=2) from error
         if not found:
-            raise CommandError(f"{text}: no {sources.SESSION_FILE} in this folder, {sources.DEPTH} levels deep.")
+            raise CommandError(
+                f"{text}: no {sources.SESSION_FILE} in this folder, {sources.DEPTH} levels deep.", returncode=2
+            )
         yield from found

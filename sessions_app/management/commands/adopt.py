@@ -3,6 +3,7 @@
 from argparse import ArgumentParser
 from typing import Any
 
+from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
 from ... import sources
@@ -21,9 +22,11 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Adopts each."""
+        if settings.READ_ONLY:
+            raise CommandError("ADKWEB_READ_ONLY is set: nothing is written.", returncode=2)
         for source in named(options["source"]):
             try:
                 sources.open_source(source)
             except SourceError as error:
-                raise CommandError(error.message) from error
+                raise CommandError(error.message, returncode=2) from error
             self.stdout.write(f"adopted {source.where}")

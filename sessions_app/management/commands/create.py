@@ -1,7 +1,6 @@
 """`adkweb create FILE|URL`: a new database with ADK's tables, for google-adk's own services."""
 
 from argparse import ArgumentParser
-from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
@@ -27,17 +26,19 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         """Creates it; an existing database with ADK's tables is left as it is."""
         text = options["source"]
-        if "://" not in text:
-            path = Path(text)
-            if not path.parent.is_dir():
-                raise CommandError(f"{path.parent} is not a folder.")
-            path.touch()
         try:
+            if "://" not in text or text.startswith("sqlite"):
+                path = sources.sqlite_path(text)
+                if path.is_dir():
+                    raise SourceError(f"{text} is a folder; name a file to make in it.")
+                path.touch()
             (source,) = sources.add(text)
             with sources.connected(source):
                 if not adopt.inspect(source.alias).empty:
-                    raise CommandError(f"{source.where} has ADK's tables already.")
+                    raise CommandError(f"{source.where} has ADK's tables already.", returncode=2)
                 adopt.create(source.alias, options["format"] or ("sqlite" if source.vendor == "sqlite" else "database"))
         except SourceError as error:
-            raise CommandError(error.message) from error
+            raise CommandError(error.message, returncode=2) from error
+        except OSError as error:
+            raise CommandError(f"{text} cannot be made: {error.strerror}", returncode=2) from error
         self.stdout.write(f"created {source.where}")

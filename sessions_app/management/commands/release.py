@@ -3,6 +3,7 @@
 from argparse import ArgumentParser
 from typing import Any
 
+from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
 from ... import adopt, sources
@@ -21,10 +22,12 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Releases each."""
+        if settings.READ_ONLY:
+            raise CommandError("ADKWEB_READ_ONLY is set: nothing is written.", returncode=2)
         for source in named(options["source"]):
             try:
                 with sources.connected(source):
                     adopt.release(source.alias)
             except SourceError as error:
-                raise CommandError(error.message) from error
+                raise CommandError(error.message, returncode=2) from error
             self.stdout.write(f"released {source.where}")

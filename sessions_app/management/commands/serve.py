@@ -1,12 +1,13 @@
 """`adkweb [SOURCE …]`: opens the sources and serves the dashboard."""
 
+import errno
 import os
 import shutil
 import socket
 from argparse import ArgumentParser
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 from urllib.parse import quote
 
 import uvicorn
@@ -14,15 +15,21 @@ from django.conf import settings
 from django.core.asgi import get_asgi_application
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
+from django.db import DatabaseError
 
 from ... import access, sources
 from ...errors import SourceError
+
+_EVERYWHERE: Final = ("0.0.0.0", "::")  # noqa: S104
 
 
 class Command(BaseCommand):
     """Serves until it is interrupted."""
 
-    help = "Open ADK's session databases in the browser."
+    help = (
+        "Open ADK's session databases in the browser. Other commands: adkweb create, adopt, release, createsuperuser, "
+        "changepassword; --help after each says more."
+    )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """[SOURCE …] [--host] [--port] [--read-only] [--demo]"""
@@ -41,10 +48,14 @@ class Command(BaseCommand):
         """Prepares adkweb's own database, opens the sources, prints the link, serves."""
         if options["read_only"]:
             settings.READ_ONLY = True
-        call_command("migrate", verbosity=0, interactive=False)
+        _migrate()
         if not access.is_loopback(options["host"]):
             _check_admin(options["host"])
-            settings.ALLOWED_HOSTS = [*settings.ALLOWED_HOSTS, options["host"], *_own_names(options["host"])]
+            # On every interface this machine has names that only its network knows. Sign-in guards each page, and its
+            # cookie belongs to one name.
+            settings.ALLOWED_HOSTS = (
+                ["*"] if options["host"] in _EVERYWHERE else [*settings.ALLOWED_HOSTS, options["host"]]
+            )
         listener = _listen(options["host"], options["port"])
         texts = list(options["source"])
         if options["demo"] or not (texts or settings.SOURCES):
@@ -75,7 +86,7 @@ class Command(BaseCommand):
             self.stdout.write(f"  {text}: no {sources.SESSION_FILE} yet; it appears as soon as an agent has written it")
 
     def _announce(self, host: str, port: int) -> None:
-        name = f"[{host}]" if ":" in host else host
+        name = socket.gethostname() if host in _EVERYWHERE else f"[{host}]" if ":" in host else host
         address = f"http://{name}:{port}/"
         if access.is_loopback(host):
             address += f"sign-in/?token={quote(access.sign_in_token())}"
@@ -93,9 +104,13 @@ def _check_admin(host: str) -> None:
         )
 
 
-def _own_names(host: str) -> list[str]:
-    """On every interface, the names by which this machine may be called."""
-    return [socket.gethostname(), socket.getfqdn()] if host in ("0.0.0.0", "::") else []  # noqa: S104
+def _migrate() -> None:
+    try:
+        call_command("migrate", verbosity=0, interactive=False)
+    except DatabaseError as error:
+        raise CommandError(
+            f"adkweb's own database (ADKWEB_DATABASE_URL) cannot be used: {error}", returncode=2
+        ) from error
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -107,10 +122,8 @@ def _listen(host: str, port: int) -> socket.socket:
         listener.bind((host, port))
         listener.listen(2048)
     except OSError as error:
-        raise CommandError(
-            f"Cannot listen on {host}:{port}: {os.strerror(error.errno or 0)}. Choose another: --port {port + 1}",
-            returncode=2,
-        ) from error
+        advice = f" Choose another: --port {port + 1}" if error.errno == errno.EADDRINUSE and port < 65535 else ""
+        raise CommandError(f"Cannot listen on {host}:{port}: {error.strerror}.{advice}", returncode=2) from error
     except OverflowError as error:
         raise CommandError(f"{port} is not a port: choose one from 1 to 65535.", returncode=2) from error
     return listener
