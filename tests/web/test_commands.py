@@ -255,3 +255,40 @@ def test_a_command_that_cannot_do_its_work_says_so_and_fails(
     assert message in done.stderr
     assert "Traceback" not in done.stderr
     assert file.read_bytes() == before
+
+
+def test_an_account_can_be_made_before_adkweb_was_ever_started(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DJANGO_SUPERUSER_PASSWORD", "correct horse")
+    made = run(
+        data, "createsuperuser", "--noinput", "--username", "admin", "--email", "admin@example.com", manage=False
+    )
+    assert (made.returncode, made.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["postgresql://"],
+        ["postgresql://[bad"],
+        ["sqlite://"],
+        ["create", "."],
+        ["create", "/no/such.db"],
+        ["--port", "70000"],
+    ],
+    ids=" ".join,
+)
+def test_no_argument_ends_in_a_traceback(data: Path, words: list[str]) -> None:
+    ended = run(data, *words, manage=False)
+    assert ended.returncode == 2
+    assert ended.stderr.startswith("CommandError: ")
+    assert "Traceback" not in ended.stderr
+
+
+def test_a_folder_may_have_the_name_of_one_of_djangos_commands(data: Path) -> None:
+    (data.parent / "check").mkdir()
+    ended = run(data, "check", "--port", "70000", manage=False)
+    assert "70000" in ended.stderr  # it was served, as far as the port allowed
+
+
+def test_the_version_is_adkwebs(data: Path) -> None:
+    assert run(data, "--version", manage=False).stdout.startswith("adkweb ")

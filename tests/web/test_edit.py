@@ -462,3 +462,18 @@ def test_app_state_that_changed_is_a_conflict_that_says_who(key: SessionKey, mar
     theirs = page_of(response).one("section", "theirs")
     assert theirs.one("pre").text == "11"
     assert actor.name in theirs.text
+
+
+def test_an_operation_that_the_form_does_not_have_is_refused(key: SessionKey, maria: Browser) -> None:
+    before = everything(key.source)
+    sent = open_form(maria, key, "step").fields() | {"operation-0": "weird"}
+    response = apply(maria, key, sent)
+    assert response.status_code == 400
+    assert "There is no operation “weird”." in row_of(page_of(response), 0).one("p", "error").text
+    assert everything(key.source) == before
+
+
+def test_an_edit_sent_twice_by_one_form_is_written_once(key: SessionKey, maria: Browser) -> None:
+    sent = open_form(maria, key, "step").fields() | {"value-0": '"twice"'}
+    assert [apply(maria, key, sent).status_code for _sending in range(2)] == [302, 302]
+    assert "This edit was written already." in maria.open("session", **key._asdict()).one("div", "messages").text

@@ -106,3 +106,9 @@ def test_another_servers_name_is_refused(host: str) -> None:
 )
 def test_what_looks_through_the_pages_finds_this(html: str) -> None:
     assert read(html)[1] != []
+
+
+def test_another_host_name_is_refused_in_words(client: Client) -> None:
+    answer = client.get("/", headers={"host": "evil.example.com"})
+    assert answer.status_code == 400
+    assert "ADKWEB_ALLOWED_HOSTS" in answer.content.decode()

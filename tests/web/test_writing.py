@@ -259,3 +259,25 @@ def test_a_file_that_another_program_holds_locked_is_said_and_the_form_comes_bac
         assert response.status_code == 503
         assert "another program holds the file locked" in page_of(response).one("main").text
     assert maria.send("session-edit", sent, **key._asdict()).status_code == 302
+
+
+def test_an_id_that_nobody_can_type_is_confirmed_by_a_word(key: SessionKey, maria: Browser) -> None:
+    with connections[key.source].cursor() as cursor:
+        cursor.execute(
+            """INSERT INTO sessions (app_name, user_id, id, state, create_time, update_time)
+            SELECT app_name, user_id, '  ', state, create_time, update_time FROM sessions"""
+        )
+    blank = key._replace(session_id="  ")
+    for nothing in ("", "  "):
+        assert delete(maria, blank, nothing).status_code == 400
+    assert reads.session(blank)
+    assert delete(maria, blank, "delete").status_code == 302
+    assert [row.key for row in reads.sessions(key.source, key.app_name).rows] == [key]
+
+
+def test_an_event_sent_twice_by_one_form_is_stored_once(key: SessionKey, maria: Browser) -> None:
+    fields = maria.open("add-event", **key._asdict()).one("form", "form").fields()
+    before = len(reads.events(key).rows)
+    for _sending in range(2):
+        assert maria.send("add-event", fields, **key._asdict()).status_code == 302
+    assert len(reads.events(key).rows) == before + 1
