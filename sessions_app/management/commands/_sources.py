@@ -2,20 +2,43 @@
 
 from argparse import ArgumentParser
 from collections.abc import Iterator
+from typing import Any
 
-from django.core.management.base import CommandError
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError
 
 from ... import sources
 from ...errors import SourceError
 
 
-def add_argument(parser: ArgumentParser) -> None:
-    """The sources that a command is about."""
-    parser.add_argument("source", nargs="+", metavar="SOURCE", help="a folder, a SQLite file or a postgresql:// URL")
+class OverSources(BaseCommand):
+    """Does one thing to each source that is named; exit code 2 where one cannot be used."""
+
+    done = ""  # the word for it, once it is done
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """SOURCE …"""
+        parser.add_argument(
+            "source", nargs="+", metavar="SOURCE", help="a folder, a SQLite file or a postgresql:// URL"
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """One after the other."""
+        if settings.READ_ONLY:
+            raise CommandError("ADKWEB_READ_ONLY is set: nothing is written.", returncode=2)
+        for source in _named(options["source"]):
+            try:
+                self.do(source)
+            except SourceError as error:
+                raise CommandError(error.message, returncode=2) from error
+            self.stdout.write(f"{self.done} {source.where}")
+
+    def do(self, source: sources.Source) -> None:
+        """The one thing; raises SourceError."""
+        raise NotImplementedError
 
 
-def named(texts: list[str]) -> Iterator[sources.Source]:
-    """The sources that these texts name; CommandError, exit code 2, where one is none."""
+def _named(texts: list[str]) -> Iterator[sources.Source]:
     for text in texts:
         try:
             found = sources.add(text)
