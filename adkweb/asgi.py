@@ -2,7 +2,11 @@
 
 import os
 
-from django.core.asgi import get_asgi_application
+import django
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "adkweb.settings")
-application = get_asgi_application()
+django.setup()
+
+from sessions_app.live.sockets import application as live  # noqa: E402 - models are there only after setup
+
+application = live()

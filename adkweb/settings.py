@@ -33,6 +33,9 @@ SOURCES = _sources(env.str("ADKWEB_SOURCES", default="[]"))
 READ_ONLY = env.bool("ADKWEB_READ_ONLY", default=False)
 POOL_SIZE = env.int("ADKWEB_POOL_SIZE", default=20)
 PREPARED_STATEMENTS = env.bool("ADKWEB_PREPARED_STATEMENTS", default=True)
+SILENCE_SECONDS = env.float("ADKWEB_SILENCE_SECONDS", default=300.0)
+SETTLE_SECONDS = env.float("ADKWEB_SETTLE_SECONDS", default=2.0)
+REDIS_URL = env.str("ADKWEB_REDIS_URL", default="")
 DEBUG = env.bool("ADKWEB_DEBUG", default=False)
 ALLOWED_HOSTS = env.list("ADKWEB_ALLOWED_HOSTS", default=["127.0.0.1", "localhost", "[::1]"])
 CSRF_TRUSTED_ORIGINS = env.list("ADKWEB_TRUSTED_ORIGINS", default=[])
@@ -73,6 +76,13 @@ if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
         "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL",
     }
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+# Within one process nothing needs a layer; several tell each other through Redis.
+REDIS_LAYER = {
+    "BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer",
+    "CONFIG": {"hosts": [REDIS_URL], "prefix": "adkweb"},
+}
+CHANNEL_LAYERS = {"default": REDIS_LAYER} if REDIS_URL else {}
 
 # --- Django -----------------------------------------------------------------------------------------------------------
 

@@ -7,10 +7,14 @@ Numbers are layers; a module imports only from smaller numbers (tests/test_archi
 1  values  fields              JSON values: what may be stored, when two are equal; the fields that ADK knows
 2  state  paging               scopes: split, merge, fold, diff; pages by key
 3  events                      the shape of an event: check it, describe it
-4  models                      ADK's four tables as Django sees them, and adkweb's own
-5  adopt  access               adkweb's columns in an ADK database; who may do what
+4  models  running             ADK's four tables as Django sees them, and adkweb's own; which invocation is in flight
+5  adopt  access  broadcast    adkweb's columns in an ADK database; who may do what; “this session moved”, after commit
 6  sources  filters            a file, folder or URL becomes an open database; what a timeline can be filtered by
-7  writes  reads               THE WRITE PATH, and every query
-8  edits                       what a person does to state, each as an event
-9  web  management             pages for people; commands for terminals
+7  event_rows                  a session's stored events as views
+8  writes  reads               THE WRITE PATH, and every query
+9  edits                       what a person does to state, each as an event
+10  queued                     edits that wait until the agent is idle
+11  web                        pages for people
+12  live                       websockets: authorise, catch up, follow
+13  management                 commands for terminals
 """

@@ -7,13 +7,15 @@ import getpass
 import hashlib
 import ipaddress
 import secrets
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
 from django.conf import settings
-from django.contrib.auth import get_user_model
+from django.contrib.auth import HASH_SESSION_KEY, SESSION_KEY, get_user_model
 from django.contrib.auth.models import AbstractBaseUser, User
+from django.contrib.sessions.models import Session as SignIn
 from django.db import transaction
 from django.utils import timezone
 from django.utils.translation import gettext as _
@@ -64,6 +66,22 @@ def redeem(token: str) -> User | None:
         if row is None or not found.delete()[0]:
             return None
     return row.person
+
+
+def signed_in(keys: Collection[str]) -> dict[str, str]:
+    """By the key of a browser's sign-in, the name of the person it stands for; none that ended, however it did."""
+    rows = SignIn.objects.filter(session_key__in=keys, expire_date__gt=timezone.now())
+    noted = {row.session_key: row.get_decoded() for row in rows}
+    people = get_user_model().objects.in_bulk(
+        {int(note[SESSION_KEY]) for note in noted.values() if SESSION_KEY in note}
+    )
+    found = {}
+    for key, note in noted.items():
+        person = people.get(int(note.get(SESSION_KEY, 0)))
+        # The hash differs once the password was changed, as for pages.
+        if person and person.is_active and note.get(HASH_SESSION_KEY) == person.get_session_auth_hash():
+            found[key] = person.get_username()
+    return found
 
 
 def admin_exists() -> bool:

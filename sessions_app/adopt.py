@@ -198,6 +198,7 @@ _ADOPT: Final = {
         ) AS ordered WHERE (events.app_name, events.user_id, events.session_id, events.id)
             = (ordered.app_name, ordered.user_id, ordered.session_id, ordered.id) AND events.seq <> ordered.place""",
         "CREATE UNIQUE INDEX adkweb_events_seq ON events (app_name, user_id, session_id, seq)",
+        "CREATE INDEX adkweb_events_tail ON events (seq)",  # what is new in any session
         f"CREATE INDEX adkweb_edits ON events (timestamp, id) WHERE {IS_EDIT['postgresql']}",
         *_INDEXES,
         "ALTER TABLE sessions ADD COLUMN initial_state jsonb",
@@ -227,6 +228,7 @@ _RELEASE: Final = {
         "DROP TRIGGER adkweb_keep_initial_state ON sessions",
         "DROP FUNCTION adkweb_keep_initial_state()",
         *_DROP_INDEXES,
+        "DROP INDEX adkweb_events_tail",
         "ALTER TABLE sessions DROP COLUMN initial_state",
         "ALTER TABLE events DROP COLUMN seq",
     ],

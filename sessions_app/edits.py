@@ -13,10 +13,11 @@ from django.utils.translation import gettext as _
 from . import reads
 from .access import Actor
 from .errors import AlreadyExists, Conflict, Invalid, NotFound
+from .event_rows import EventView
 from .events import EDIT_PREFIX, SYSTEM, Event, check_event, delta_of, edit_of, new_id
 from .fields import check_fields
 from .keys import SessionKey
-from .state import ABSENT, STORED, Scope, scope_of
+from .state import ABSENT, STORED, Scope, same, scope_of
 from .values import check, equal
 from .writes import Appended, append_event, create_session
 
@@ -45,7 +46,7 @@ def edit_state(
     `once` is a token of the form that asks: the same edit sent again with it, because its answer was lost, is stored once.
     """
     event, seen = state_event(entries, actor, reason, once=once)
-    return _append_once(key, event, actor, seen)
+    return append_once(key, event, actor, seen)
 
 
 def state_event(
@@ -58,7 +59,7 @@ def state_event(
     for entry in entries:
         if only and scope_of(entry.key)[0] != only:
             raise Invalid(_("%(key)s: here, a key begins with %(scope)s:") % {"key": entry.key, "scope": only})
-    changes = [entry for entry in entries if not _same(entry.value, entry.seen)]
+    changes = [entry for entry in entries if not same(entry.value, entry.seen)]
     _check(entries, changes)
     event_id = id_of(once, [[e.key, None if e.value is ABSENT else e.value, e.value is ABSENT] for e in changes])
     event = {
@@ -129,12 +130,37 @@ def add_event(key: SessionKey, event: Mapping[str, Any], *, actor: Actor, reason
         }
         checked["custom_metadata"] = {**checked.get("custom_metadata", {}), "adkweb": note}
         try:
-            return _append_once(key, checked, actor, before)
+            return append_once(key, checked, actor, before)
         except Conflict as conflict:
             # Somebody wrote one of its keys just now: note what it replaces anew.
             if "current" not in conflict.detail or attempt == _TRIES - 1:
                 raise
     raise AssertionError("unreachable")
+
+
+def append_once(
+    key: SessionKey, event: Event, actor: Actor, expected: Mapping[str, Any], revision: float | None = None
+) -> Appended:
+    """Appends an edit; where this very edit is stored already, that is its answer, whatever was written since.
+
+    Raises what `append_event` does.
+    """
+    try:
+        return append_event(key, event, actor=actor, expected=expected, revision=revision)
+    except Conflict:
+        before = stored(key, event)
+        if before is None:
+            raise
+        return Appended(before.data)
+
+
+def stored(key: SessionKey, event: Mapping[str, Any]) -> EventView | None:
+    """This very edit as it is stored, sent again or not; None where it is not. Raises SourceError."""
+    try:
+        before = reads.event(key, event["id"])
+    except NotFound:
+        return None
+    return before if equal(_told(before.data), _told(event)) else None
 
 
 def _edit_apart(
@@ -144,21 +170,7 @@ def _edit_apart(
     event, seen = state_event(entries, actor, reason, only=scope, once=once)
     with suppress(AlreadyExists):
         create_session(*key[:3], session_id=key.session_id, actor=actor)
-    return _append_once(key, event, actor, seen)
-
-
-def _append_once(key: SessionKey, event: Event, actor: Actor, expected: Mapping[str, Any]) -> Appended:
-    """Appends an edit; where this very edit is stored already, that is its answer, whatever was written since."""
-    try:
-        return append_event(key, event, actor=actor, expected=expected)
-    except Conflict:
-        try:
-            before = reads.event(key, event["id"]).data
-        except NotFound:
-            before = None
-        if before is None or not equal(_told(before), _told(event)):
-            raise
-        return Appended(before)
+    return append_once(key, event, actor, seen)
 
 
 def _told(event: Mapping[str, Any]) -> list[Any]:
@@ -193,7 +205,3 @@ def _noted(value: Any) -> Any:
         return check(value)
     except Invalid:
         return json.dumps(value)
-
-
-def _same(a: Any, b: Any) -> bool:
-    return a is b if a is ABSENT or b is ABSENT else equal(a, b)

@@ -5,7 +5,7 @@ ADK's tables are never migrated by Django (adopt.py creates and adopts them) and
 """
 
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, ClassVar
 
 from django.conf import settings
 from django.db import models
@@ -138,3 +138,41 @@ class SignInToken(models.Model):
     digest = models.CharField(max_length=64, primary_key=True)
     person = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE)
     created = models.DateTimeField(auto_now_add=True)
+
+
+class QueuedEdit(models.Model):
+    """An edit that waits until no invocation runs in its session, and then what became of it. Moments are seconds.
+
+    `where` is what the source's alias stands for (sources.identity): the alias itself may go to another database.
+    `entries` is JSON text, as values that ADK stored although they are not JSON (NaN) fit into no JSON column.
+    `event_id` is that of the event it becomes, so that a second try after a crash is known to be the same edit.
+    """
+
+    id = models.UUIDField(primary_key=True)
+    where = models.TextField()
+    app_name = models.CharField(max_length=128)
+    user_id = models.CharField(max_length=128)
+    session_id = models.CharField(max_length=128)
+    entries = models.TextField()
+    actor = models.CharField(max_length=150)
+    person = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True, related_name="+")
+    reason = models.TextField()
+    event_id = models.CharField(max_length=128)
+    created = models.FloatField()
+    state = models.CharField(max_length=10, default="waiting")
+    message = models.TextField(default="")  # why it failed, or who withdrew it
+    finished = models.FloatField(null=True)
+    seq = models.BigIntegerField(null=True)
+    told = models.BooleanField(default=False)  # its author knows what became of it
+    claimed_until = models.FloatField(null=True)  # past: a process died, or lost the database, while applying it
+
+    class Meta:
+        indexes: ClassVar = [
+            models.Index(fields=["session_id", "user_id", "app_name"], name="queued_of_session"),
+            models.Index(fields=["created"], condition=models.Q(state="waiting"), name="queued_waiting"),
+            models.Index(
+                fields=["person", "finished"],
+                condition=models.Q(told=False, finished__isnull=False),
+                name="queued_untold",
+            ),
+        ]

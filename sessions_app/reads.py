@@ -4,32 +4,50 @@ Lists page by key and never count everything to show ten; a number that may be l
 source was not adopted (read-only), events have no seq and are ordered by timestamp and id, which is ADK's own order.
 """
 
-import json
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+import time
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 from typing import Any, Final
 
+from django.conf import settings
 from django.db import connections
-from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.models import BooleanField, Func, IntegerField, JSONField, Max, Q, QuerySet
+from django.db.models import BooleanField, IntegerField, Max, Q, QuerySet
 from django.db.models.expressions import RawSQL
 from django.db.models.fields.json import KeyTextTransform, KeyTransform
 from django.utils.translation import gettext as _
 
 from . import sources
 from .errors import Invalid, NotFound, SourceError
-from .events import Description, describe, edit_of, removed_by
+from .event_rows import (
+    EventView,
+    Valid,
+    Writer,
+    add_changes,
+    after_cursor,
+    as_object,
+    before_cursor,
+    events_of,
+    initial_state,
+    newest_first,
+    no_seq,
+    ordered,
+    state_rows,
+    view_of,
+    writer,
+)
+from .events import edit_of, removed_by
 from .filters import BY_AUTHOR, FILTERS, TOKENS
 from .keys import SessionKey
 from .models import App, Event, Session, User
 from .paging import Page, read_cursor, write_cursor
-from .state import ABSENT, UNKNOWN, Change, Scoped, State, scope_of
+from .running import Running, running
+from .state import ABSENT, Change, Scoped, State, scope_of
 
 PAGE: Final = 50  # rows of a table
 EVENTS: Final = 100  # events of a timeline page
+IN_FLIGHT: Final = 100  # events looked through for the invocation in flight
 COUNT_LIMIT: Final = 10_000
 ROW_COUNT_LIMIT: Final = 1_000  # events counted for one row of a table of sessions
-RECENT: Final = 500  # events looked through for the last writer or the previous value of a key
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,32 +94,6 @@ class SessionView:
     initial_state: State | None
 
 
-@dataclass(slots=True)
-class EventView:
-    """One stored event, described; `changes` are its state changes with the values before, where they are known."""
-
-    key: SessionKey
-    id: str
-    seq: int | None
-    invocation_id: str
-    timestamp: float
-    data: dict[str, Any]
-    description: Description
-    changes: list[Change] = field(default_factory=list)
-    cursor: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Writer:
-    """The event that last wrote a key."""
-
-    event_id: str
-    seq: int | None
-    author: str
-    actor: str  # of an edit, else empty
-    timestamp: float
-
-
 @dataclass(frozen=True, slots=True)
 class Stats:
     """A session at a glance, over its newest COUNT_LIMIT events; `more` where there are others."""
@@ -131,7 +123,7 @@ def app(source: str, app_name: str) -> tuple[AppRow, State]:
         stored = App.objects.using(source).filter(app_name=app_name).values_list("state", flat=True).first()
         if not row.sessions and stored is None:
             raise NotFound(_("There is no app “%(name)s” in this source.") % {"name": app_name})
-        return row, _object(stored)
+        return row, as_object(stored)
 
 
 def users(source: str, app_name: str, after: str | None = None) -> Page[UserRow]:
@@ -155,7 +147,7 @@ def user_state(source: str, app_name: str, user_id: str) -> State:
         state = stored.values_list("state", flat=True).first()
         if state is None and not Session.objects.using(source).filter(app_name=app_name, user_id=user_id).exists():
             raise NotFound(_("There is no user “%(name)s” in this app.") % {"name": user_id})
-        return _object(state)
+        return as_object(state)
 
 
 # --- Sessions ---------------------------------------------------------------------------------------------------------
@@ -215,11 +207,11 @@ def session(key: SessionKey) -> SessionView:
             row.create_time,
             row.update_time,
             Scoped(
-                app=_object(app_state.first()),
-                user=_object(user.values_list("state", flat=True).first()),
-                session=_object(row.state),
+                app=as_object(app_state.first()),
+                user=as_object(user.values_list("state", flat=True).first()),
+                session=as_object(row.state),
             ),
-            _initial_state(db, key),
+            initial_state(db, key),
         )
 
 
@@ -231,7 +223,7 @@ def stats(key: SessionKey) -> Stats:
             cursor.execute(
                 f"""SELECT count(*), count(DISTINCT invocation_id), sum({TOKENS[db.vendor]}), {columns}
                 FROM (SELECT * FROM events WHERE app_name = %s AND user_id = %s AND session_id = %s
-                ORDER BY {_newest_first(key.source)} LIMIT {COUNT_LIMIT + 1}) AS events""",
+                ORDER BY {newest_first(key.source)} LIMIT {COUNT_LIMIT + 1}) AS events""",
                 key[1:],
             )
             count, invocations, tokens, *kinds = cursor.fetchone()
@@ -248,40 +240,67 @@ def events(key: SessionKey, *, before: str | None = None, kind: str = "", author
 
     `kind` is one of FILTERS.
     """
-    with sources.using(key.source) as db:
-        found = _events(key)
+    with sources.using(key.source):
+        found = _filtered(events_of(key), key, kind, author)
         if before:
-            found = found.filter(_before(key.source, before))
-        if kind:
-            if kind not in FILTERS:
-                raise Invalid(_("There is no filter “%(name)s”.") % {"name": kind})
-            found = found.filter(RawSQL(FILTERS[kind][db.vendor], [], BooleanField()))
-        if author:
-            found = found.filter(RawSQL(BY_AUTHOR[db.vendor], [author], BooleanField()))
-        rows = [_view(key, row) for row in _ordered(found, key.source)[: EVENTS + 1]]
+            found = found.filter(before_cursor(key.source, before))
+        rows = [view_of(key, row) for row in ordered(found, key.source)[: EVENTS + 1]]
         page = rows[:EVENTS][::-1]
-        _add_changes(key, page)
+        add_changes(key, page)
         return Page(page, page[0].cursor if len(rows) > EVENTS else None)
 
 
 def event(key: SessionKey, event_id: str) -> EventView:
     """One event; raises NotFound."""
     with sources.using(key.source):
-        row = _events(key).filter(id=event_id).first()
+        row = events_of(key).filter(id=event_id).first()
         if row is None:
             raise NotFound(_("There is no event %(id)s in this session; it may have been deleted.") % {"id": event_id})
-        view = _view(key, row)
-        _add_changes(key, [view])
+        view = view_of(key, row)
+        add_changes(key, [view])
         return view
+
+
+def events_after(
+    key: SessionKey, seq: int, *, kind: str = "", author: str = "", limit: int = EVENTS
+) -> list[EventView]:
+    """The events after a place, at most `limit`, in append order: what somebody who was there has missed."""
+    with sources.using(key.source):
+        found = _filtered(events_of(key).filter(seq__gt=seq), key, kind, author)
+        page = [view_of(key, row) for row in ordered(found, key.source, newest=False)[:limit]]
+        if page:
+            add_changes(key, page)
+        return page
+
+
+def newest_seq(key: SessionKey) -> int:
+    """The place of a session's newest event; 0 where there is none, or where the source was not adopted."""
+    if not sources.is_adopted(key.source):
+        return 0
+    with sources.using(key.source):
+        return events_of(key).order_by("-seq").values_list("seq", flat=True).first() or 0
+
+
+def misses_more_than(key: SessionKey, seq: int, number: int) -> bool:
+    """Whether more than `number` events follow a place."""
+    with sources.using(key.source):
+        return bool(events_of(key).filter(seq__gt=seq).order_by("seq").values_list("seq")[number : number + 1])
+
+
+def in_flight(key: SessionKey, reach: int = IN_FLIGHT) -> Running | None:
+    """The invocation that has begun and not ended, by the newest events and the silence that the settings define."""
+    with sources.using(key.source):
+        rows = ordered(events_of(key), key.source)[:reach]
+        return running([view_of(key, row).data for row in rows][::-1], time.time(), settings.SILENCE_SECONDS)
 
 
 def around(view: EventView, reach: int = 200) -> tuple[list[EventView], list[EventView]]:
     """The events before and after one, nearest first, at most `reach` each: for its neighbours and its paired calls."""
     with sources.using(view.key.source):
-        found = _events(view.key)
-        earlier = _ordered(found.filter(_before(view.key.source, view.cursor)), view.key.source)[:reach]
-        later = _ordered(found.filter(_after(view.key.source, view.cursor)), view.key.source, newest=False)[:reach]
-        return [_view(view.key, row) for row in earlier], [_view(view.key, row) for row in later]
+        found = events_of(view.key)
+        earlier = ordered(found.filter(before_cursor(view.key.source, view.cursor)), view.key.source)[:reach]
+        later = ordered(found.filter(after_cursor(view.key.source, view.cursor)), view.key.source, newest=False)[:reach]
+        return [view_of(view.key, row) for row in earlier], [view_of(view.key, row) for row in later]
 
 
 def edits(before: str | None = None, limit: int = PAGE) -> tuple[Page[EventView], list[str]]:
@@ -297,9 +316,9 @@ def edits(before: str | None = None, limit: int = PAGE) -> tuple[Page[EventView]
                     same = Q(timestamp=moment)
                     tie = Q(id__lte=name) if source.alias < alias else Q(id__lt=name)
                     rows = rows.filter(Q(timestamp__lt=moment) | same & tie, timestamp__lte=moment)
-                for row in rows.order_by("-timestamp", "-id").defer(*_no_seq(source.alias))[: limit + 1]:
+                for row in rows.order_by("-timestamp", "-id").defer(*no_seq(source.alias))[: limit + 1]:
                     key = SessionKey(source.alias, row.app_name, row.user_id, row.session_id)
-                    view = _view(key, row)
+                    view = view_of(key, row)
                     view.changes = _edit_changes(view)
                     view.cursor = write_cursor(row.timestamp, row.id, source.alias)
                     found.append(view)
@@ -309,6 +328,84 @@ def edits(before: str | None = None, limit: int = PAGE) -> tuple[Page[EventView]
     return Page(found[:limit], found[limit - 1].cursor if len(found) > limit else None), problems
 
 
+# --- What moves -------------------------------------------------------------------------------------------------------
+
+
+def revisions(source: str, keys: Collection[SessionKey]) -> dict[SessionKey, Any]:
+    """For each session that exists, something that differs as soon as its state, or its user's or app's, was written."""
+    if not keys:
+        return {}
+    names = [name for key in keys for name in key[1:]]
+    with sources.using(source) as db, db.cursor() as cursor:
+        cursor.execute(
+            f"""SELECT s.app_name, s.user_id, s.id, s.update_time, u.update_time, a.update_time
+            FROM sessions AS s LEFT JOIN app_states AS a ON a.app_name = s.app_name
+            LEFT JOIN user_states AS u ON u.app_name = s.app_name AND u.user_id = s.user_id
+            WHERE (s.app_name, s.user_id, s.id) IN (VALUES {", ".join(["(%s, %s, %s)"] * len(keys))})""",
+            names,
+        )
+        return {SessionKey(source, *row[:3]): row[3:] for row in cursor.fetchall()}
+
+
+def appended(source: str, seq: int, also: Collection[int] = (), limit: int = 5_000) -> list[tuple[int, SessionKey]]:
+    """Which events, of any session, have a greater place or one of those in `also`: their places and sessions, in order.
+
+    A source that was not adopted has no places on PostgreSQL: then nothing.
+    """
+    with sources.using(source) as db:
+        if db.vendor == "postgresql" and not sources.is_adopted(source):
+            return []
+        column, some = ("seq", "seq = ANY(%s)") if db.vendor == "postgresql" else ("rowid", "%s")
+        with db.cursor() as cursor:
+            cursor.execute(
+                f"""SELECT {column}, app_name, user_id, session_id FROM events WHERE {column} > %s OR {some}
+                ORDER BY {column} LIMIT %s""",
+                [seq, list(also) if db.vendor == "postgresql" else 0, limit],
+            )
+            return [(row[0], SessionKey(source, *row[1:])) for row in cursor.fetchall()]
+
+
+def data_version(source: str) -> int:
+    """SQLite's mark that differs as soon as another connection has written to the file; as this thread sees it."""
+    with sources.using(source) as db, db.cursor() as cursor:
+        cursor.execute("PRAGMA data_version")
+        return int(cursor.fetchone()[0])
+
+
+def newest_place(source: str) -> int:
+    """The greatest place of an event in any session of a source; 0 where there is none."""
+    with sources.using(source) as db:
+        if db.vendor == "postgresql" and not sources.is_adopted(source):
+            return 0
+        with db.cursor() as cursor:
+            cursor.execute(f"SELECT max({'seq' if db.vendor == 'postgresql' else 'rowid'}) FROM events")
+            return cursor.fetchone()[0] or 0
+
+
+def newest_events(source: str, limit: int) -> list[EventView]:
+    """The newest events of any session, the newest first; none where the source was not adopted."""
+    with sources.using(source):
+        if not sources.is_adopted(source):
+            return []
+        rows = Event.objects.using(source).order_by("-seq")[:limit]
+        return [view_of(SessionKey(source, row.app_name, row.user_id, row.session_id), row) for row in rows]
+
+
+def running_now(source: str, limit: int) -> list[tuple[SessionRow, Running]]:
+    """The sessions whose agent runs now, the most recently active first, among the `limit` newest of each app."""
+    found = []
+    with sources.using(source):
+        since = time.time() - settings.SILENCE_SECONDS
+        for name in Session.objects.using(source).values_list("app_name", flat=True).distinct():
+            for row in sessions(source, name, limit=limit).rows:
+                if row.update_time < since:
+                    break
+                flight = in_flight(row.key, reach=30)
+                if flight and not flight.waiting:
+                    found.append((row, flight))
+    return sorted(found, key=lambda pair: pair[1].last, reverse=True)
+
+
 # --- Who wrote a key --------------------------------------------------------------------------------------------------
 
 
@@ -316,9 +413,9 @@ def writers(key: SessionKey) -> dict[str, Writer]:
     """The last writer of every full key that the newest RECENT events of this session wrote."""
     with sources.using(key.source):
         found: dict[str, Writer] = {}
-        for row in _state_rows(key):
-            for name in _object(row["delta"]):
-                found.setdefault(name, _writer(row))
+        for row in state_rows(key):
+            for name in as_object(row["delta"]):
+                found.setdefault(name, writer(row))
         return found
 
 
@@ -328,10 +425,10 @@ def last_writer(key: SessionKey, full_key: str) -> Writer | None:
     with sources.using(key.source):
         keys = [key] if scope == "session" else list(_sessions_since(key, scope))
         found = [
-            _writer(row)
+            writer(row)
             for candidate in keys
-            for row in _state_rows(candidate, limit=100)
-            if full_key in _object(row["delta"])
+            for row in state_rows(candidate, limit=100)
+            if full_key in as_object(row["delta"])
         ]
         return max(found, key=lambda writer: writer.timestamp, default=None)
 
@@ -352,84 +449,8 @@ def _sessions_since(key: SessionKey, scope: str) -> Iterator[SessionKey]:
         yield SessionKey(key.source, key.app_name, user_id, name)
 
 
-def _writer(row: dict[str, Any]) -> Writer:
-    return Writer(row["id"], row.get("seq"), str(row["by"] or ""), str(row["actor"] or ""), row["timestamp"])
-
-
-def _state_rows(key: SessionKey, before: str | None = None, limit: int = RECENT) -> Iterable[dict[str, Any]]:
-    """The newest of a session's events (before a cursor), reduced to what they say of state; newest first."""
-    found = _events(key)
-    if before:
-        found = found.filter(_before(key.source, before))
-    event = _Valid("event_data")
-    adkweb = KeyTransform("adkweb", KeyTransform("custom_metadata", event))
-    fields = [
-        "id",
-        "timestamp",
-        "delta",
-        "by",
-        "actor",
-        "removed",
-        *(["seq"] if sources.is_adopted(key.source) else []),
-    ]
-    rows: Iterable[dict[str, Any]] = (
-        _ordered(found, key.source)
-        .annotate(
-            delta=KeyTransform("state_delta", KeyTransform("actions", event)),
-            by=KeyTextTransform("author", event),
-            actor=KeyTextTransform("actor", adkweb),
-            removed=KeyTransform("removed", adkweb),
-        )
-        .values(*fields)[:limit]
-    )
-    return rows
-
-
-# --- The values before ------------------------------------------------------------------------------------------------
-
-
-def _add_changes(key: SessionKey, page: Sequence[EventView]) -> None:
-    """Gives each event its changes with the values before.
-
-    A session key's previous value is exact: only this session writes it. An `app:` or `user:` key may have been written
-    from other sessions meanwhile, so its previous value is shown only where the edit itself recorded it.
-    """
-    wanted = {k for view in page for k in view.description.delta if scope_of(k)[0] == "session"}
-    before = _values_before(key, page, wanted) if wanted else {}
-    for view in page:
-        known = before.get(view.id, {})
-        recorded = _object(view.description.edit.get("replaced"))
-        removed = set(view.description.removed)
-        for name, value in view.description.delta.items():
-            old = recorded.get(name, ABSENT) if view.description.edit else known.get(name, UNKNOWN)
-            view.changes.append(Change(name, old, ABSENT if name in removed else value))
-
-
-def _values_before(key: SessionKey, page: Sequence[EventView], names: set[str]) -> dict[str, State]:
-    """By event id, the values of session keys just before it; names that cannot be known are left out.
-
-    Looks at the events between, too, which a filter may hide.
-    """
-    db = connections[key.source]
-    rows = list(_state_rows(key, before=page[-1].cursor, limit=RECENT + len(page)))
-    known: State = {}
-    if len(rows) < RECENT + len(page) and (initial := _initial_state(db, key)) is not None:
-        known = {name: initial.get(name, ABSENT) for name in names}
-    shown = {view.id for view in page}
-    found: dict[str, State] = {}
-    for row in reversed(rows):
-        if row["id"] in shown:
-            found[row["id"]] = dict(known)
-        delta = _object(row["delta"])
-        removed = row["removed"] if isinstance(row["removed"], list) else []
-        for name in names & delta.keys():
-            known[name] = ABSENT if delta[name] is None and name in removed else delta[name]
-    found[page[-1].id] = known
-    return found
-
-
 def _edit_changes(view: EventView) -> list[Change]:
-    replaced, removed = _object(edit_of(view.data).get("replaced")), set(removed_by(view.data))
+    replaced, removed = as_object(edit_of(view.data).get("replaced")), set(removed_by(view.data))
     return [
         Change(name, replaced.get(name, ABSENT), ABSENT if name in removed else value)
         for name, value in view.description.delta.items()
@@ -439,99 +460,33 @@ def _edit_changes(view: EventView) -> list[Change]:
 # --- Queries ----------------------------------------------------------------------------------------------------------
 
 
-class _Valid(Func):
-    """A JSON column, null where ADK stored NaN in it, which SQLite's JSON functions refuse."""
-
-    template, output_field = "%(expressions)s", JSONField()
-
-    def as_sqlite(self, compiler: Any, connection: Any, **extra: Any) -> Any:
-        """SQLite keeps JSON as text; PostgreSQL never has any that is not valid."""
-        valid = "CASE WHEN json_valid(%(expressions)s) THEN %(expressions)s END"
-        return self.as_sql(compiler, connection, template=valid, **extra)
-
-
-_TITLE: Final = KeyTextTransform("displayName", KeyTransform("__session_metadata__", _Valid("state")))
+_TITLE: Final = KeyTextTransform("displayName", KeyTransform("__session_metadata__", Valid("state")))
 
 _OF_SESSION: Final = """events.app_name = sessions.app_name AND events.user_id = sessions.user_id
     AND events.session_id = sessions.id"""
 
 
+def _filtered(found: QuerySet[Event], key: SessionKey, kind: str, author: str) -> QuerySet[Event]:
+    vendor = connections[key.source].vendor
+    if kind:
+        if kind not in FILTERS:
+            raise Invalid(_("There is no filter “%(name)s”.") % {"name": kind})
+        found = found.filter(RawSQL(FILTERS[kind][vendor], [], BooleanField()))
+    if author:
+        found = found.filter(RawSQL(BY_AUTHOR[vendor], [author], BooleanField()))
+    return found
+
+
 def _count_events(source: str) -> str:
     # In an order, although any would do: only so does PostgreSQL read the index and not the whole table.
     return f"""SELECT count(*) FROM (SELECT 1 FROM events WHERE {_OF_SESSION}
-        ORDER BY {_newest_first(source)} LIMIT %s) AS counted"""
+        ORDER BY {newest_first(source)} LIMIT %s) AS counted"""
 
 
 def _count_errors(source: str) -> str:
     vendor = next(s.vendor for s in sources.listed() if s.alias == source)
     return f"""SELECT count(*) FROM (SELECT event_data FROM events WHERE {_OF_SESSION}
-        ORDER BY {_newest_first(source)} LIMIT 100) AS newest WHERE {FILTERS["errors"][vendor]}"""
-
-
-def _newest_first(source: str) -> str:
-    if not sources.is_adopted(source):
-        return "timestamp DESC, id DESC"
-    return "seq DESC" if sources.get(source).vendor == "postgresql" else "rowid DESC"
-
-
-def _events(key: SessionKey) -> QuerySet[Event]:
-    found = Event.objects.using(key.source).filter(
-        app_name=key.app_name, user_id=key.user_id, session_id=key.session_id
-    )
-    return found.defer(*_no_seq(key.source))
-
-
-def _no_seq(source: str) -> list[str]:
-    return [] if sources.is_adopted(source) else ["seq"]
-
-
-def _initial_state(db: BaseDatabaseWrapper, key: SessionKey) -> State | None:
-    if not sources.is_adopted(key.source):
-        return None
-    with db.cursor() as cursor:
-        cursor.execute("SELECT initial_state FROM sessions WHERE app_name = %s AND user_id = %s AND id = %s", key[1:])
-        stored = cursor.fetchone()
-    return json.loads(stored[0]) if stored and stored[0] is not None else None
-
-
-def _ordered(found: QuerySet[Event], source: str, *, newest: bool = True) -> QuerySet[Event]:
-    names = ["seq"] if sources.is_adopted(source) else ["timestamp", "id"]
-    return found.order_by(*(f"-{name}" if newest else name for name in names))
-
-
-def _before(source: str, cursor: str) -> Q:
-    return _beside(source, cursor, "lt")
-
-
-def _after(source: str, cursor: str) -> Q:
-    return _beside(source, cursor, "gt")
-
-
-def _beside(source: str, cursor: str, side: str) -> Q:
-    if sources.is_adopted(source):
-        (seq,) = read_cursor(cursor, int)
-        return Q(**{f"seq__{side}": seq})
-    moment, name = read_cursor(cursor, float, str)
-    return Q(**{f"timestamp__{side}": moment}) | Q(timestamp=moment, **{f"id__{side}": name})
-
-
-def _view(key: SessionKey, row: Event) -> EventView:
-    adopted = sources.is_adopted(key.source)
-    stored = _object(row.event_data)
-    # The columns are what ADK itself believes; the exact time stands in the event.
-    data = {**stored, "id": row.id, "invocation_id": row.invocation_id}
-    timestamp = stored.get("timestamp")
-    exact = isinstance(timestamp, int | float) and not isinstance(timestamp, bool) and abs(timestamp) < 2**53
-    return EventView(
-        key,
-        row.id,
-        row.seq if adopted else None,
-        row.invocation_id,
-        float(timestamp) if exact else row.timestamp,  # type: ignore[arg-type]
-        data,
-        describe(data),
-        cursor=write_cursor(row.seq) if adopted else write_cursor(row.timestamp, row.id),
-    )
+        ORDER BY {newest_first(source)} LIMIT 100) AS newest WHERE {FILTERS["errors"][vendor]}"""
 
 
 def _app_row(source: str, app_name: str) -> AppRow:
@@ -548,7 +503,3 @@ def _app_row(source: str, app_name: str) -> AppRow:
 
 def _count(found: QuerySet[Any]) -> int:
     return found.order_by().values("app_name")[: COUNT_LIMIT + 1].count()
-
-
-def _object(stored: Any) -> dict[str, Any]:
-    return stored if isinstance(stored, dict) else {}

@@ -105,6 +105,16 @@ def get(alias: str) -> Source:
     return source
 
 
+def identity(alias: str) -> str:
+    """What an alias stands for, the same from start to start: a file's whole path, or a URL without its password."""
+    return _identity.get(alias, "")
+
+
+def alias_of(identity: str) -> str | None:
+    """The alias that stands for this now; None where nobody named it."""
+    return next((source.alias for source in listed() if _identity[source.alias] == identity), None)
+
+
 def open_source(source: Source) -> None:
     """Makes a source usable: an empty database gets ADK's tables, one of ADK's is adopted (neither when read-only)."""
     if _opened.get(source.alias, _UNOPENED) == _file_of(source):

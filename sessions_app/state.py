@@ -126,8 +126,13 @@ def fold(initial: Mapping[str, Any], deltas: Iterable[tuple[Mapping[str, Any], I
     return state
 
 
+def same(a: Any, b: Any) -> bool:
+    """Whether two values of a key are the same value, or both ABSENT."""
+    return a is b if a is ABSENT or b is ABSENT else equal(a, b)
+
+
 def diff(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]:
     """What changed between two states, by key."""
     keys = sorted(old.keys() | new.keys())
     changes = (Change(key, old.get(key, ABSENT), new.get(key, ABSENT)) for key in keys)
-    return [c for c in changes if c.old is ABSENT or c.new is ABSENT or not equal(c.old, c.new)]
+    return [c for c in changes if not same(c.old, c.new)]

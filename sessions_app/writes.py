@@ -21,7 +21,7 @@ from django.db import IntegrityError, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.utils.translation import gettext as _
 
-from . import sources
+from . import broadcast, sources
 from .access import Actor
 from .errors import AlreadyExists, Conflict, Invalid, NotFound, StaleSession
 from .events import ID_LENGTH, Event, check_event, delta_of, is_partial, removed_by, same
@@ -53,11 +53,12 @@ def append_event(
     *,
     actor: Actor,
     expected: float | Mapping[str, Any] | None = None,
+    revision: float | None = None,
 ) -> Appended:
     """Stores an event and applies its state delta, all or nothing.
 
     `expected` is what the caller believes and wants compared under the lock: the session's revision, or full keys with
-    the values that they must still have (ABSENT for a key that must not exist).
+    the values that they must still have (ABSENT for a key that must not exist); beside such values, `revision`.
 
     A partial event is returned untouched and not stored; the same event again changes nothing and returns the stored
     one. Raises Invalid, NotFound, NotAllowed, StaleSession (revision), Conflict (values, with the current ones in
@@ -75,8 +76,8 @@ def append_event(
             with nullcontext() if one_statement else _transaction(db):
                 if isinstance(expected, Mapping):
                     append.compare(db, expected)
-                    expected = None
-                return append.postgresql(db, expected) if db.vendor == "postgresql" else append.sqlite(db, expected)
+                    expected = revision
+                appended = append.postgresql(db, expected) if db.vendor == "postgresql" else append.sqlite(db, expected)
         except (IntegrityError, Conflict, StaleSession) as refused:
             # A caller that never heard the answer sends the event again, with what it expected the first time.
             before = _stored_event(db, key, stored["id"])
@@ -87,6 +88,8 @@ def append_event(
                     _("Another event of this session has the id %(id)s.") % {"id": stored["id"]}
                 ) from refused
             raise
+    broadcast.tell("events", key)
+    return appended
 
 
 def create_session(
@@ -124,6 +127,7 @@ def create_session(
         # ADK's DatabaseSessionService needs both rows to exist, empty or not.
         for scope in ("user", "app"):
             _merge(cursor, key, scope, scoped.scope(scope), (), now)
+    broadcast.tell("events", key)
     return key
 
 
@@ -135,6 +139,7 @@ def delete_session(key: SessionKey, *, actor: Actor) -> None:
         _lock_session(cursor, key)
         cursor.execute("DELETE FROM events WHERE app_name = %s AND user_id = %s AND session_id = %s", key[1:])
         cursor.execute("DELETE FROM sessions WHERE app_name = %s AND user_id = %s AND id = %s", key[1:])
+    broadcast.tell("events", key)
     log.info("%s deleted the session %s", actor.name, "/".join(key))
 
 

@@ -1,5 +1,6 @@
 """Editing state: of a session, an app or a user, by one form."""
 
+from contextlib import suppress
 from typing import Any
 
 from django.contrib import messages
@@ -9,12 +10,13 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_http_methods
 from django_htmx.http import HttpResponseClientRedirect
 
-from .. import edits, reads
-from ..errors import Conflict, Error, Invalid
+from .. import edits, queued, reads
+from ..errors import Conflict, Error, Invalid, NotFound
 from ..events import new_id
 from ..keys import SessionKey
-from ..state import ABSENT
-from ..values import dumps, equal
+from ..running import Running
+from ..state import ABSENT, same
+from ..values import dumps
 from . import state_form
 from .errors import STATUS
 from .render import data, page
@@ -60,6 +62,8 @@ def user_value(request: HttpRequest, source: str, app_name: str, user_id: str) -
 def _edit(request: HttpRequest, target: Target) -> HttpResponse:
     actor(request).check_may_write()
     if request.method == "GET":
+        if "queued" in request.GET:
+            return _form_again(request, target, queued.get(request.GET["queued"]))
         rows = [state_form.new_row(key, target.state) for key in request.GET.getlist("key")]
         return _form(request, target, rows)
     rows = state_form.posted_rows(request.POST)
@@ -69,6 +73,17 @@ def _edit(request: HttpRequest, target: Target) -> HttpResponse:
     if request.POST.get("action") == "preview":
         return _preview(request, target, rows)
     return _submit(request, target, rows)
+
+
+def _form_again(request: HttpRequest, target: Target, found: queued.Queued) -> HttpResponse:
+    """The form as it was when this edit was queued, beside the values that stand now."""
+    if found.key != target.key:
+        raise NotFound(_("There is no such edit."))
+    rows = [state_form.asked_row(entry) for entry in found.entries]
+    for row, entry in zip(rows, found.entries, strict=True):
+        _mark_conflict(row, entry.seen, target.state.get(row.key, ABSENT), target.key)
+    error = Conflict().message if any(row.conflict for row in rows) else ""
+    return _form(request, target, rows, error, reason=found.reason)
 
 
 def _preview(request: HttpRequest, target: Target, rows: list[state_form.FormRow]) -> HttpResponse:
@@ -91,8 +106,14 @@ def _submit(request: HttpRequest, target: Target, rows: list[state_form.FormRow]
     entries = state_form.entries(rows)
     if entries is None:
         return _form(request, target, rows, status=400)
+    action = request.POST.get("action", "apply")
+    if action == "apply" and _held(target):
+        return _form(request, target, rows, status=409)  # which says what runs, and lets the person choose
     try:
-        appended = target.apply(entries, actor(request), request.POST.get("reason", ""), request.POST.get("once", ""))
+        if action == "queue" and target.kind == "session":
+            _queue(request, target, entries)
+        else:
+            _apply(request, target, entries)
     except Conflict as conflict:
         current = conflict.detail.get("current", {})
         for row, entry in zip(rows, entries, strict=True):
@@ -102,16 +123,46 @@ def _submit(request: HttpRequest, target: Target, rows: list[state_form.FormRow]
         return _form(request, target, rows, error=error.message, status=400)
     except Error as error:  # the form comes back filled, whatever happened
         return _form(request, target, rows, error=error.message, status=STATUS[type(error)])
+    if request.POST.get("queued"):
+        with suppress(NotFound):  # what became of that edit has been dealt with
+            queued.dismiss(request.POST["queued"], request.user)  # type: ignore[arg-type]
+    return _done(request, target.page)
+
+
+def _apply(request: HttpRequest, target: Target, entries: list[edits.Entry]) -> None:
+    appended = target.apply(entries, actor(request), request.POST.get("reason", ""), request.POST.get("once", ""))
     if appended.seq is None:
         messages.info(request, _("This edit was written already."))
     else:
         messages.success(request, _("Saved as event #%(seq)s.") % {"seq": appended.seq})
-    return _done(request, target.page)
+
+
+def _queue(request: HttpRequest, target: Target, entries: list[edits.Entry]) -> None:
+    """Queues the edit, and applies it at once where nothing runs any more."""
+    person: Any = request.user
+    reason, once = request.POST.get("reason", ""), request.POST.get("once", "")
+    waiting = queued.queue_edit(target.key, entries, person=person, reason=reason, once=once)
+    queued.apply_due([target.key])
+    found = queued.get(waiting.id)
+    if found.state == queued.WAITING:
+        messages.info(request, _("The edit waits until the invocation has ended."))
+    elif found.state == queued.APPLIED:
+        queued.dismiss(found.id, person)
+        messages.success(request, _("Saved as event #%(seq)s.") % {"seq": found.seq})
+    elif waiting.state != queued.WAITING:
+        messages.info(request, _("This edit was queued before, and does not wait any more."))
+
+
+def _held(target: Target) -> Running | None:
+    """The invocation that applying now would end; an app's or user's edit goes into a session where none runs."""
+    with suppress(Error):  # the form comes back filled, whatever happened
+        return queued.held(target.key) if target.kind == "session" else None
+    return None
 
 
 def _mark_conflict(row: state_form.FormRow, seen: Any, current: Any, key: SessionKey) -> None:
     """Shows both values in the row; sending it again is then about the value that stands now."""
-    row.conflict = current is not seen if ABSENT in (current, seen) else not equal(current, seen)
+    row.conflict = not same(current, seen)
     if row.conflict:
         row.current, row.writer = current, reads.last_writer(key, row.key)
         row.seen = "" if current is ABSENT else state_form.kept(current)
@@ -133,6 +184,7 @@ def _form(
     error: str = "",
     status: int = 200,
     preview: str = "",
+    reason: str = "",
 ) -> HttpResponse:
     template = "edit/_form.html" if request.htmx else "edit/page.html"  # type: ignore[attr-defined]
     context = {
@@ -141,7 +193,9 @@ def _form(
         "error": error,
         "preview": preview,
         "once": request.POST.get("once") or new_id(),
-        "reason": request.POST.get("reason", ""),
+        "reason": request.POST.get("reason", reason),
+        "queued": request.POST.get("queued") or request.GET.get("queued", ""),
+        "held": _held(target),
         "key": target.key,
         "conflict": any(row.conflict for row in rows),
         "changed": bool(request.POST.get("reason")) or any(row.changed for row in rows),

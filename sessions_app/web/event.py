@@ -13,8 +13,9 @@ from django.utils.http import content_disposition_header
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_http_methods
 
-from .. import edits, reads
+from .. import edits, queued, reads
 from ..errors import Error, Invalid, NotFound
+from ..event_rows import EventView
 from ..events import Part, new_id
 from ..keys import SessionKey
 from ..values import dumps, loads
@@ -74,7 +75,13 @@ def add(request: HttpRequest, **names: str) -> HttpResponse:
     who = actor(request)
     who.check_may_write()
     once = request.POST.get("once") or new_id()
-    context: dict[str, Any] = {"key": key, "view": reads.session(key), "text": dumps(TEMPLATE, indent=2), "once": once}
+    context: dict[str, Any] = {
+        "key": key,
+        "view": reads.session(key),
+        "held": queued.held(key),
+        "text": dumps(TEMPLATE, indent=2),
+        "once": once,
+    }
     if request.method == "GET":
         return page(request, "event/add.html", context)
     text = request.POST.get("event", "").replace("\r\n", "\n")
@@ -90,7 +97,7 @@ def add(request: HttpRequest, **names: str) -> HttpResponse:
     return redirect(reverse("session", kwargs=names) + f"#event-{quote(appended.event['id'])}")
 
 
-def _pairs(view: reads.EventView, earlier: list[reads.EventView], later: list[reads.EventView]) -> dict[str, Any]:
+def _pairs(view: EventView, earlier: list[EventView], later: list[EventView]) -> dict[str, Any]:
     """For each call or response of the event, by id, the nearest event that holds its other half."""
     found: dict[str, Any] = {}
     for part in view.description.of("call", "response"):

@@ -7,6 +7,7 @@ from django.views.decorators.http import require_GET
 
 from .. import reads, sources
 from ..errors import SourceError
+from .feed import activity
 from .render import page
 
 RECENT = 8  # sessions, and edits
@@ -37,5 +38,11 @@ def home(request: HttpRequest) -> HttpResponse:
         shown.append(item)
     recent.sort(key=lambda row: row.update_time, reverse=True)
     edits, _problems = reads.edits(limit=RECENT)
-    context = {"shown": shown, "recent": recent[:RECENT], "edits": edits.rows, "folders": sources.folders()}
+    context = {
+        "activity": activity(),
+        "shown": shown,
+        "recent": recent[:RECENT],
+        "edits": edits.rows,
+        "folders": sources.folders(),
+    }
     return page(request, "home/home.html", context)

@@ -3,7 +3,7 @@
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_GET
 
-from .. import reads
+from .. import queued, reads, sources
 from ..filters import FILTERS
 from ..keys import SessionKey
 from .render import page
@@ -16,7 +16,16 @@ def session(request: HttpRequest, **names: str) -> HttpResponse:
     """The newest events, and the merged state by scope."""
     key = SessionKey(**names)
     view = reads.session(key)
-    context = {"view": view, "key": key, "target": of_session(view), **_timeline(request, key)}
+    context = {
+        "view": view,
+        "key": key,
+        "revision": view.revision,
+        "running": reads.in_flight(key),
+        "queued": queued.of_session(key),
+        "numbered": sources.is_adopted(key.source),
+        "target": of_session(view),
+        **_timeline(request, key),
+    }
     return page(request, "session/session.html", context)
 
 
@@ -38,8 +47,9 @@ def stats(request: HttpRequest, **names: str) -> HttpResponse:
 
 def _timeline(request: HttpRequest, key: SessionKey) -> dict[str, object]:
     chosen = _filters(request)
+    seq = reads.newest_seq(key)  # first: what is appended meanwhile comes twice to a page that follows, and not never
     found = reads.events(key, before=request.GET.get("before"), kind=chosen["kind"], author=chosen["author"])
-    return {**chosen, "invocations": invocations(found.rows), "earlier": found.next, "filters": list(FILTERS)}
+    return {**chosen, "seq": seq, "invocations": invocations(found.rows), "earlier": found.next, "filters": list(FILTERS)}
 
 
 def _filters(request: HttpRequest) -> dict[str, str]:

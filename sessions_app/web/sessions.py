@@ -10,7 +10,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_http_methods
 
-from .. import reads, sources, writes
+from .. import queued, reads, sources, writes
 from ..errors import AlreadyExists, Error, Invalid
 from ..keys import SessionKey
 from ..values import loads
@@ -60,7 +60,7 @@ def delete(request: HttpRequest, **names: str) -> HttpResponse:
     view = reads.session(key)
     # An id that nobody could type is confirmed by a word.
     wanted = key.session_id if _typed(key.session_id) else "delete"
-    context = {"view": view, "key": key, "wanted": wanted}
+    context = {"view": view, "key": key, "wanted": wanted, "held": queued.held(key)}
     if request.method == "GET":
         return page(request, "sessions/delete.html", context)
     if _typed(request.POST.get("confirm", "")) != _typed(wanted):

@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 
 from ..edits import Entry
 from ..errors import Invalid
-from ..reads import Writer
+from ..event_rows import Writer
 from ..state import ABSENT, Scope, scope_of
 from ..values import dumps, loads
 
@@ -70,6 +70,14 @@ def new_row(key: str, state: Mapping[str, Any]) -> FormRow:
     if key not in state:
         return FormRow(key, "set", "", "")
     return FormRow(key, "set", dumps(state[key], indent=2), kept(state[key]))
+
+
+def asked_row(entry: Entry) -> FormRow:
+    """A row for an edit that was asked for before, filled with what was typed."""
+    seen = "" if entry.seen is ABSENT else kept(entry.seen)
+    if entry.value is ABSENT:
+        return FormRow(entry.key, "remove", "", seen)
+    return FormRow(entry.key, "set", dumps(entry.value, indent=2), seen)
 
 
 def posted_rows(data: Mapping[str, str]) -> list[FormRow]:

@@ -1,5 +1,6 @@
 """Template tags and filters: values, times, links. Built into every template."""
 
+import time
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -11,9 +12,10 @@ from django.utils.http import urlencode
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
 
+from ..event_rows import EventView
 from ..events import Part, describe
 from ..keys import SessionKey
-from ..reads import COUNT_LIMIT, ROW_COUNT_LIMIT, EventView
+from ..reads import COUNT_LIMIT, ROW_COUNT_LIMIT
 from ..state import ABSENT, UNKNOWN, scope_of
 from ..values import dumps, kind
 from .json_tree import Tree, brief
@@ -238,6 +240,16 @@ def exact(seconds: float) -> SafeString:
     return _time(seconds, "data-exact", "%Y-%m-%d %H:%M:%S UTC")
 
 
+@register.simple_tag
+def elapsed(since: float) -> SafeString:
+    """How long something has been going on; the browser counts on."""
+    return format_html(
+        '<time datetime="{}" data-elapsed>{}</time>',
+        datetime.fromtimestamp(since, UTC).isoformat(timespec="milliseconds"),
+        duration(max(0.0, time.time() - since)),
+    )
+
+
 def _time(seconds: float, mark: str, form: str) -> SafeString:
     try:
         instant = datetime.fromtimestamp(seconds, UTC)
@@ -259,6 +271,12 @@ def _time(seconds: float, mark: str, form: str) -> SafeString:
 def session_url(key: SessionKey, name: str = "session") -> str:
     """A page of a session."""
     return reverse(name, kwargs=key._asdict())
+
+
+@register.simple_tag
+def live_url(key: SessionKey) -> str:
+    """The websocket of a session."""
+    return "/live/session/" + reverse("session", kwargs=key._asdict()).partition("/s/")[2]
 
 
 @register.simple_tag

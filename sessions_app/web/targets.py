@@ -9,6 +9,7 @@ from django.urls import reverse
 
 from .. import access, edits, reads
 from ..edits import Entry
+from ..event_rows import Writer
 from ..keys import SessionKey
 from ..state import ABSENT, PREFIXES, STORED, Scope, State, full_key
 from ..values import equal
@@ -21,7 +22,7 @@ class Row:
 
     key: str
     value: Any
-    writer: reads.Writer | None = None
+    writer: Writer | None = None
     initial: bool = False
 
 

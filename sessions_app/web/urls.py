@@ -4,7 +4,7 @@ from django.contrib.auth.decorators import login_not_required
 from django.urls import path, register_converter
 from django.views.i18n import set_language
 
-from . import app, edit, edits, event, home, session, sessions, signin, user
+from . import app, edit, edits, event, feed, home, news, queued, session, sessions, signin, user
 from .paths import Segment
 
 register_converter(Segment, "name")
@@ -12,14 +12,20 @@ register_converter(Segment, "name")
 APP = "a/<name:source>/<name:app_name>/"
 USER = "u/<name:source>/<name:app_name>/<name:user_id>/"
 SESSION = "s/<name:source>/<name:app_name>/<name:user_id>/<name:session_id>/"
+LIVE_SESSION = "live/session/" + SESSION.partition("/")[2]
 
 urlpatterns = [
     path("", home.home, name="home"),
+    path("feed/", feed.feed, name="feed"),
     path("edits/", edits.edits, name="edits"),
     path("sessions/new/", sessions.new, name="new-session"),
     path("sign-in/", signin.sign_in, name="sign-in"),
     path("sign-out/", signin.sign_out, name="sign-out"),
     path("language/", login_not_required(set_language), name="set_language"),
+    path("queued/outcomes/", queued.outcomes, name="queued-outcomes"),
+    path("queued/<uuid:queued_id>/", queued.raw, name="queued-json"),
+    path("queued/<uuid:queued_id>/withdraw/", queued.withdraw, name="queued-withdraw"),
+    path("queued/<uuid:queued_id>/dismiss/", queued.dismiss, name="queued-dismiss"),
     path(APP, app.app, name="app"),
     path(APP + "users/", app.users, name="users"),
     path(APP + "sessions/", sessions.sessions, name="sessions"),
@@ -31,8 +37,10 @@ urlpatterns = [
     path(USER + "value/", edit.user_value, name="user-value"),
     path(SESSION, session.session, name="session"),
     path(SESSION + "events/", session.events, name="events"),
+    path(SESSION + "news/", news.news, name="news"),
     path(SESSION + "stats/", session.stats, name="stats"),
     path(SESSION + "edit/", edit.session, name="session-edit"),
+    path(SESSION + "queued/", queued.of_session, name="queued"),
     path(SESSION + "value/", edit.session_value, name="session-value"),
     path(SESSION + "delete/", sessions.delete, name="delete-session"),
     path(SESSION + "add/", event.add, name="add-event"),

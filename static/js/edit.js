@@ -37,7 +37,7 @@
       select(requestConfig.elt.closest(".ev"));
       showDetail(true);
       showTab();
-    } else if (target.id === "edit") {
+    } else if (target?.id === "edit") {
       if (detail) showDetail(false);
       showTab();
     }

@@ -1,6 +1,6 @@
 // <time datetime="…">: data-relative shows how long ago (data-relative="short" is shorter), data-clock the time of day,
 // data-exact date and time to the millisecond; all in the reader's time zone and the language of the page, with the
-// exact time in the title.
+// exact time in the title. data-elapsed counts on how long something has been going on.
 (() => {
   const language = document.documentElement.lang || undefined;
   const long = new Intl.RelativeTimeFormat(language, { numeric: "auto", style: "long" });
@@ -28,15 +28,24 @@
     return relative.format(Math.abs(seconds) < 10 ? 0 : Math.trunc(seconds), "second");
   }
 
+  function length(seconds) {
+    if (seconds < 60) return `${Math.floor(seconds)} s`;
+    const minutes = Math.floor(seconds / 60);
+    return minutes < 60 ? `${minutes} min ${Math.floor(seconds % 60)} s` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+  }
+
   function text(element, at, now) {
+    if ("elapsed" in element.dataset) return length(Math.max(0, now - at) / 1000);
     if ("clock" in element.dataset) return clock.format(at);
     if ("exact" in element.dataset) return precise.format(at);
     return words((at - now) / 1000, element.dataset.relative === "short" ? short : long);
   }
 
-  function show() {
+  const MARKS = "time:is([data-relative], [data-clock], [data-exact], [data-elapsed])";
+
+  function show(elements) {
     const now = Date.now();
-    for (const element of document.querySelectorAll("time:is([data-relative], [data-clock], [data-exact])")) {
+    for (const element of elements) {
       const at = new Date(element.dateTime);
       if (Number.isNaN(at.getTime())) continue;
       const shown = text(element, at, now);
@@ -48,21 +57,19 @@
     }
   }
 
-  let waiting = false;
-  function later() {
-    if (waiting) return;
-    waiting = true;
-    requestAnimationFrame(() => {
-      waiting = false;
-      show();
-    });
-  }
+  const showAll = () => show(document.querySelectorAll(MARKS));
 
-  show();
-  setInterval(show, 30_000);
-  const added = (records) => records.some((record) => [...record.addedNodes].some((node) => node.nodeType === 1));
-  new MutationObserver((records) => added(records) && later()).observe(document.body, {
-    childList: true,
-    subtree: true,
-  });
+  showAll();
+  setInterval(showAll, 30_000);
+  setInterval(() => show(document.querySelectorAll("time[data-elapsed]")), 1_000);
+  // Only what is new: a long timeline that grows by the second must not be gone through each time.
+  new MutationObserver((records) => {
+    for (const { addedNodes } of records) {
+      for (const node of addedNodes) {
+        if (node.nodeType !== 1) continue;
+        if (node.matches(MARKS)) show([node]);
+        show(node.querySelectorAll(MARKS));
+      }
+    }
+  }).observe(document.body, { childList: true, subtree: true });
 })();

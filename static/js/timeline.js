@@ -16,10 +16,21 @@
   const atEnd = (box) => box.scrollHeight - box.scrollTop - box.clientHeight < NEAR;
   const toEnd = (box) => box.scrollTo({ top: box.scrollHeight, behavior: "instant" });
 
+  /** The first row that ends below a height; rows stand one under the other, so half of them are left out each time. */
+  function firstBelow(all, top) {
+    let [low, high] = [0, all.length];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (all[middle].getBoundingClientRect().bottom > top) high = middle;
+      else low = middle + 1;
+    }
+    return all[low];
+  }
+
   function remember(timeline) {
     const box = scroller(timeline);
     const top = box === timeline ? box.getBoundingClientRect().top : 0;
-    const anchor = [...rows(timeline)].find((row) => row.getBoundingClientRect().bottom > top);
+    const anchor = firstBelow(rows(timeline), top);
     positions.set(timeline, { atEnd: atEnd(box), anchor, top: anchor?.getBoundingClientRect().top });
     if (atEnd(box)) announce(timeline, 0);
   }

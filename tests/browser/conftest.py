@@ -70,12 +70,12 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Adkweb]:
 @pytest.fixture
 def own_server(tmp_path: Path) -> Iterator[Adkweb]:
     """adkweb on a fresh copy of the demo, whose link nobody has opened yet."""
-    yield from serve(tmp_path, seeded=False)
+    yield from serve(tmp_path)
 
 
-def serve(folder: Path, *, seeded: bool) -> Iterator[Adkweb]:
+def serve(folder: Path, *sources: str, seeded: bool = False, **variables: str) -> Iterator[Adkweb]:
     """A server for as long as a fixture lives."""
-    adkweb = Adkweb(folder)
+    adkweb = Adkweb(folder, *sources, **variables)
     if seeded:
         adkweb.run("-m", "tests.browser.seed", str(folder))
     with adkweb:
@@ -101,12 +101,17 @@ class Watch:
 
     problems: list[str] = field(default_factory=list)
     allowed: set[int] = field(default_factory=set)
+    excused: set[str] = field(default_factory=set)
     stay: bool | None = None  # None: nobody should be asked
     asked: int = 0
 
     def allow(self, *statuses: int) -> None:
         """The browser reports each answer with such a status as an error; here they are what is tested."""
         self.allowed |= set(statuses)
+
+    def excuse(self, *texts: str) -> None:
+        """The browser reports what a test provokes in messages that contain such a text."""
+        self.excused |= set(texts)
 
     def over(self, context: BrowserContext) -> None:
         """Watches every page of a context."""
@@ -117,6 +122,7 @@ class Watch:
 
     def _console(self, message: ConsoleMessage) -> None:
         provoked = any(f"responded with a status of {status} " in message.text for status in self.allowed)
+        provoked = provoked or any(text in message.text for text in self.excused)
         if message.type in ("error", "warning") and not provoked:
             self.problems.append(f"{message.type}: {message.text} ({message.location.get('url')})")
 

@@ -18,15 +18,19 @@ _LINK = re.compile(r"adkweb is ready\. Open (\S+)")
 
 
 class Adkweb(_Server):
-    """`manage.py serve` on a copy of the demo and whatever else stands in the folder that is given."""
+    """`manage.py serve` on a copy of the demo and whatever else stands in the folder that is given; on more `sources`,
+    and with more environment `variables`, where there are any.
+    """
 
     name = "adkweb"
     stop_signals = (signal.SIGINT,)
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *sources: str, **variables: str) -> None:
         super().__init__()
         self.folder = folder
         self.demo = folder / "demo.db"
+        self.sources = sources
+        self.variables = variables
 
     @property
     def address(self) -> str:
@@ -36,14 +40,14 @@ class Adkweb(_Server):
     @property
     def log(self) -> str:
         """Everything that it has printed so far."""
-        return (self.directory / "server.log").read_text("utf-8") if self.directory else ""
+        file = self.directory and self.directory / "server.log"
+        return file.read_text("utf-8") if file and file.exists() else ""
 
     @property
     def link(self) -> str:
         """The link that signs a person in once, as it was printed."""
-        found = _LINK.search(self.log)
-        assert found
-        return found[1]
+        *_, newest = _LINK.finditer(self.log)
+        return newest[1]
 
     def command(self, *words: str, **variables: str) -> list[str]:
         """The command line of a management command, or of a module after -m, beside this server's own data."""
@@ -53,6 +57,7 @@ class Adkweb(_Server):
             "ADKWEB_DATA_DIR": str(self.folder / "data"),
             "DJANGO_SETTINGS_MODULE": "adkweb.settings",
             "PYTHONPATH": str(ROOT),
+            **self.variables,
             **variables,
         }
         program = words if words[0] == "-m" else (str(ROOT / "manage.py"), *words)
@@ -71,7 +76,11 @@ class Adkweb(_Server):
 
     def _command(self, directory: Path) -> list[str]:
         files = sorted(map(str, self.folder.glob("*.db")))
-        return self.command("serve", *files, "--port", str(self.port))
+        return self.command("serve", *files, *self.sources, "--port", str(self.port))
+
+    def _launch(self, directory: Path) -> None:
+        self._told = len(self.log)
+        super()._launch(directory)
 
     def _answers(self, directory: Path) -> bool:
-        return bool(_LINK.search(self.log))
+        return bool(_LINK.search(self.log, self._told))

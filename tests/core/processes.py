@@ -60,6 +60,28 @@ def open_together(place: str, barrier: Barrier) -> None:
     sources.open_source(source)
 
 
+def apply_together(own: str, place: str, barrier: Barrier) -> None:
+    """Applies what is queued at the same moment as others do, until nothing waits."""
+    from sessions_app import queued, sources
+    from tests.core.own import own_database
+
+    with own_database(own):
+        sources.open_source(sources.add(place)[0])
+        barrier.wait(30)
+        queued.apply_due()
+
+
+def apply_then_die(own: str, place: str) -> None:
+    """Applies one queued edit and kills this process after the event is written, before that is noted."""
+    from sessions_app import queued, sources
+    from tests.core.own import own_database
+
+    queued._note = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+    with own_database(own):
+        sources.open_source(sources.add(place)[0])
+        queued.apply_due()
+
+
 if multiprocessing.current_process().name != "MainProcess" or multiprocessing.parent_process() is None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "tests.settings")
     django.setup()

@@ -17,6 +17,7 @@ from sessions_app import reads, writes
 from sessions_app.access import Actor
 from sessions_app.edits import Entry, edit_app_state, edit_state
 from sessions_app.errors import Invalid, NotFound
+from sessions_app.event_rows import EventView
 from sessions_app.keys import SessionKey
 from sessions_app.models import stored_instant
 from sessions_app.state import ABSENT, UNKNOWN
@@ -146,7 +147,7 @@ def test_pages_of_edits_lose_and_repeat_nothing_across_sources_with_equal_moment
         _insert(key, rows)
     expected.sort(reverse=True)
 
-    def place(view: reads.EventView) -> tuple[str, str]:
+    def place(view: EventView) -> tuple[str, str]:
         return view.id, view.key.source
 
     for limit in (reads.PAGE, 7, 60):

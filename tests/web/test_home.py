@@ -43,7 +43,8 @@ def test_home_names_what_was_active_last(demo: str, maria: Browser, actor: Actor
     key = SessionKey(demo, "booking", "ana", "seoul-trip")
     edit_state(key, [Entry("x", 1, ABSENT)], actor=actor, reason="a test")
     page = maria.open("home")
-    recent, edits = (part.all("ul", "feed")[0] for part in page.one("aside").all("section"))
+    _running, recent, edits = page.one("aside").all("section")
+    recent, edits = (part.all("ul", "feed")[0] for part in (recent, edits))
     assert len(recent.all("li")) == 8
     assert recent.all("a")[0]["href"] == reverse("session", kwargs=key._asdict())
     assert edits.all("a")[0].text == f"{actor.name}: x"

@@ -11,14 +11,15 @@ from typing import Any, Final
 from urllib.parse import quote
 
 import uvicorn
+from channels.routing import get_default_application
 from django.conf import settings
-from django.core.asgi import get_asgi_application
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError
 
 from ... import access, sources
 from ...errors import SourceError
+from ...live.sockets import FRAME_LENGTH
 
 _EVERYWHERE: Final = ("0.0.0.0", "::")  # noqa: S104
 
@@ -63,7 +64,13 @@ class Command(BaseCommand):
         for text in texts:
             self._open(text)
         self._announce(options["host"], listener.getsockname()[1])
-        config = uvicorn.Config(get_asgi_application(), log_config=None, lifespan="off", access_log=False, ws="none")
+        config = uvicorn.Config(
+            get_default_application(),
+            log_config=None,
+            access_log=False,
+            ws_max_size=FRAME_LENGTH * 4,
+            ws_per_message_deflate=False,  # costs 300 KB a viewer, and time; a proxy for slow lines may compress
+        )
         with suppress(KeyboardInterrupt):  # Ctrl+C, which uvicorn passes on once it has ended
             uvicorn.Server(config).run(sockets=[listener])
 

@@ -1,0 +1,155 @@
+"""“This session moved”: told after commit to whoever follows, in this process and, through Redis, in others.
+
+What is told is a pointer, never content, and nothing depends on its arriving: who follows a source also looks without
+being told (live/follower.py), so a lost message, or a Redis that is away, costs latency and never an event. Telling never
+waits and never fails: this process's listeners are called directly, and a thread of its own tells Redis; of several
+pointers to one session that wait there it sends the last.
+"""
+
+import asyncio
+import logging
+import threading
+import uuid
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final, Literal
+
+from channels.layers import BaseChannelLayer, get_channel_layer
+from django.conf import settings
+
+from .keys import SessionKey
+
+log = logging.getLogger("adkweb.broadcast")
+
+What = Literal["events", "queued", "watching"]
+
+GROUP: Final = "adkweb.moves"
+PROCESS: Final = uuid.uuid4().hex
+_MOST_WAITING: Final = 10_000  # sessions with something to tell, while Redis does not answer
+_RETRY_SECONDS: Final = 1.0
+_PATIENCE_SECONDS: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """That something of a session moved: its events or state, its queued edits, or who watches it, in which process."""
+
+    what: What
+    key: SessionKey
+    process: str = PROCESS
+    people: tuple[str, ...] = ()
+
+
+Listener = Callable[[Move], None]
+
+
+def tell(what: What, key: SessionKey, people: tuple[str, ...] = ()) -> None:
+    """Tells every listener, here at once and in other processes soon; call it after commit."""
+    move = Move(what, key, PROCESS, people)
+    _hear(move)
+    if settings.REDIS_URL:
+        _sender().put(move)
+
+
+def listen(listener: Listener) -> None:
+    """Calls back on every move, from any thread; `listener` must not wait."""
+    _listeners.append(listener)
+    if settings.REDIS_URL:
+        _sender()
+
+
+def stop_listening(listener: Listener) -> None:
+    """The opposite of `listen`."""
+    with suppress(ValueError):
+        _listeners.remove(listener)
+
+
+_listeners: list[Listener] = []
+_lock: Final = threading.Lock()
+
+
+def _hear(move: Move) -> None:
+    for listener in list(_listeners):
+        try:
+            listener(move)
+        except Exception:  # one that fails must not keep the others from hearing, nor the write from succeeding
+            log.exception("a listener failed")
+
+
+def _sender() -> "_Thread":
+    with _lock:
+        return _thread()
+
+
+@cache
+def _thread() -> "_Thread":
+    thread = _Thread()
+    thread.start()
+    thread.ready.wait()
+    return thread
+
+
+class _Thread(threading.Thread):
+    """Tells and hears Redis; owns the channel layer, whose queues and connections belong to one event loop."""
+
+    def __init__(self) -> None:
+        super().__init__(name="adkweb-broadcast", daemon=True)
+        self.loop = asyncio.new_event_loop()
+        self.ready = threading.Event()
+        self.waiting: dict[tuple[str, SessionKey], Move] = {}
+        self.something = asyncio.Event()
+
+    def put(self, move: Move) -> None:
+        """Queues a move for sending."""
+        if len(self.waiting) < _MOST_WAITING:
+            self.waiting[move.what, move.key] = move
+            self.loop.call_soon_threadsafe(self.something.set)
+
+    def run(self) -> None:
+        """Until the process ends."""
+        asyncio.set_event_loop(self.loop)
+        self.loop.call_soon(self.ready.set)
+        self.loop.run_until_complete(self._both())
+
+    async def _both(self) -> None:
+        layer = get_channel_layer()
+        assert layer, "ADKWEB_REDIS_URL is set, and no layer"  # noqa: S101 - says so to the type checker
+        await asyncio.gather(self._send(layer), self._receive(layer))
+
+    async def _send(self, layer: BaseChannelLayer) -> None:
+        while True:
+            await self.something.wait()
+            self.something.clear()
+            while self.waiting:
+                _id, move = self.waiting.popitem()
+                await self._publish(layer, move)
+
+    async def _publish(self, layer: BaseChannelLayer, move: Move) -> None:
+        message = {"type": "move", "what": move.what, "key": list(move.key), "people": list(move.people)}
+        try:
+            await asyncio.wait_for(layer.group_send(GROUP, {**message, "process": PROCESS}), _PATIENCE_SECONDS)
+        except Exception as error:  # whatever the layer raises: others find the events by themselves
+            log.warning("other adkweb processes are told nothing, and look by themselves: %s", error)
+            self.waiting.clear()
+            await asyncio.sleep(_RETRY_SECONDS)
+
+    async def _receive(self, layer: BaseChannelLayer) -> None:
+        while True:
+            try:
+                channel = await layer.new_channel()
+                await layer.group_add(GROUP, channel)
+                while True:
+                    self._take(await layer.receive(channel))
+            except Exception as error:
+                log.warning("Redis (ADKWEB_REDIS_URL) does not answer; trying again: %s", error)
+                await asyncio.sleep(_RETRY_SECONDS)
+
+    def _take(self, message: dict[str, Any]) -> None:
+        try:
+            move = Move(message["what"], SessionKey(*message["key"]), message["process"], tuple(message["people"]))
+        except (KeyError, TypeError):  # of another version of adkweb
+            return
+        if move.process != PROCESS:
+            _hear(move)

@@ -1,0 +1,219 @@
+"""A session's events as their rows hold them: in order, beside a cursor, as views with their changes.
+
+What reads.py puts its answers together from. Every function here expects the source to be open.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from django.db import connections
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.models import Func, JSONField, Q, QuerySet
+from django.db.models.fields.json import KeyTextTransform, KeyTransform
+
+from . import sources
+from .events import Description, describe
+from .keys import SessionKey
+from .models import Event
+from .paging import read_cursor, write_cursor
+from .state import ABSENT, UNKNOWN, Change, State, scope_of
+
+RECENT: Final = 500  # events looked through for the last writer or the previous value of a key
+
+
+@dataclass(slots=True)
+class EventView:
+    """One stored event, described; `changes` are its state changes with the values before, where they are known."""
+
+    key: SessionKey
+    id: str
+    seq: int | None
+    invocation_id: str
+    timestamp: float
+    data: dict[str, Any]
+    description: Description
+    changes: list[Change] = field(default_factory=list)
+    cursor: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """The event that last wrote a key."""
+
+    event_id: str
+    seq: int | None
+    author: str
+    actor: str  # of an edit, else empty
+    timestamp: float
+
+
+# --- Rows and views ---------------------------------------------------------------------------------------------------
+
+
+def events_of(key: SessionKey) -> QuerySet[Event]:
+    """The events of a session, in no order."""
+    found = Event.objects.using(key.source).filter(
+        app_name=key.app_name, user_id=key.user_id, session_id=key.session_id
+    )
+    return found.defer(*no_seq(key.source))
+
+
+def no_seq(source: str) -> list[str]:
+    """The columns of an event that this source does not have."""
+    return [] if sources.is_adopted(source) else ["seq"]
+
+
+def initial_state(db: BaseDatabaseWrapper, key: SessionKey) -> State | None:
+    """What the session began with, full keys; None where it was never recorded."""
+    if not sources.is_adopted(key.source):
+        return None
+    with db.cursor() as cursor:
+        cursor.execute("SELECT initial_state FROM sessions WHERE app_name = %s AND user_id = %s AND id = %s", key[1:])
+        stored = cursor.fetchone()
+    return json.loads(stored[0]) if stored and stored[0] is not None else None
+
+
+def ordered(found: QuerySet[Event], source: str, *, newest: bool = True) -> QuerySet[Event]:
+    """In append order, the newest first or last."""
+    names = ["seq"] if sources.is_adopted(source) else ["timestamp", "id"]
+    return found.order_by(*(f"-{name}" if newest else name for name in names))
+
+
+def before_cursor(source: str, cursor: str) -> Q:
+    """The events before a place; raises Invalid for a text that names none."""
+    return _beside(source, cursor, "lt")
+
+
+def after_cursor(source: str, cursor: str) -> Q:
+    """The events after a place; raises Invalid for a text that names none."""
+    return _beside(source, cursor, "gt")
+
+
+def _beside(source: str, cursor: str, side: str) -> Q:
+    if sources.is_adopted(source):
+        (seq,) = read_cursor(cursor, int)
+        return Q(**{f"seq__{side}": seq})
+    moment, name = read_cursor(cursor, float, str)
+    return Q(**{f"timestamp__{side}": moment}) | Q(timestamp=moment, **{f"id__{side}": name})
+
+
+def view_of(key: SessionKey, row: Event) -> EventView:
+    """A row as a view, its changes not yet added."""
+    adopted = sources.is_adopted(key.source)
+    stored = as_object(row.event_data)
+    # The columns are what ADK itself believes; the exact time stands in the event.
+    data = {**stored, "id": row.id, "invocation_id": row.invocation_id}
+    timestamp = stored.get("timestamp")
+    exact = isinstance(timestamp, int | float) and not isinstance(timestamp, bool) and abs(timestamp) < 2**53
+    return EventView(
+        key,
+        row.id,
+        row.seq if adopted else None,
+        row.invocation_id,
+        float(timestamp) if exact else row.timestamp,  # type: ignore[arg-type]
+        data,
+        describe(data),
+        cursor=write_cursor(row.seq) if adopted else write_cursor(row.timestamp, row.id),
+    )
+
+
+def newest_first(source: str) -> str:
+    """Append order backwards, as SQL."""
+    if not sources.is_adopted(source):
+        return "timestamp DESC, id DESC"
+    return "seq DESC" if sources.get(source).vendor == "postgresql" else "rowid DESC"
+
+
+class Valid(Func):
+    """A JSON column, null where ADK stored NaN in it, which SQLite's JSON functions refuse."""
+
+    template, output_field = "%(expressions)s", JSONField()
+
+    def as_sqlite(self, compiler: Any, connection: Any, **extra: Any) -> Any:
+        """SQLite keeps JSON as text; PostgreSQL never has any that is not valid."""
+        valid = "CASE WHEN json_valid(%(expressions)s) THEN %(expressions)s END"
+        return self.as_sql(compiler, connection, template=valid, **extra)
+
+
+def state_rows(key: SessionKey, before: str | None = None, limit: int = RECENT) -> Iterable[dict[str, Any]]:
+    """The newest of a session's events (before a cursor), reduced to what they say of state; newest first."""
+    found = events_of(key)
+    if before:
+        found = found.filter(before_cursor(key.source, before))
+    event = Valid("event_data")
+    adkweb = KeyTransform("adkweb", KeyTransform("custom_metadata", event))
+    fields = [
+        "id",
+        "timestamp",
+        "delta",
+        "by",
+        "actor",
+        "removed",
+        *(["seq"] if sources.is_adopted(key.source) else []),
+    ]
+    rows: Iterable[dict[str, Any]] = (
+        ordered(found, key.source)
+        .annotate(
+            delta=KeyTransform("state_delta", KeyTransform("actions", event)),
+            by=KeyTextTransform("author", event),
+            actor=KeyTextTransform("actor", adkweb),
+            removed=KeyTransform("removed", adkweb),
+        )
+        .values(*fields)[:limit]
+    )
+    return rows
+
+
+def writer(row: dict[str, Any]) -> Writer:
+    """Who wrote a row of `state_rows`."""
+    return Writer(row["id"], row.get("seq"), str(row["by"] or ""), str(row["actor"] or ""), row["timestamp"])
+
+
+# --- The values before ------------------------------------------------------------------------------------------------
+
+
+def add_changes(key: SessionKey, page: Sequence[EventView]) -> None:
+    """Gives each event its changes with the values before.
+
+    A session key's previous value is exact: only this session writes it. An `app:` or `user:` key may have been written
+    from other sessions meanwhile, so its previous value is shown only where the edit itself recorded it.
+    """
+    wanted = {k for view in page for k in view.description.delta if scope_of(k)[0] == "session"}
+    before = _values_before(key, page, wanted) if wanted else {}
+    for view in page:
+        known = before.get(view.id, {})
+        recorded = as_object(view.description.edit.get("replaced"))
+        removed = set(view.description.removed)
+        for name, value in view.description.delta.items():
+            old = recorded.get(name, ABSENT) if view.description.edit else known.get(name, UNKNOWN)
+            view.changes.append(Change(name, old, ABSENT if name in removed else value))
+
+
+def _values_before(key: SessionKey, page: Sequence[EventView], names: set[str]) -> dict[str, State]:
+    """By event id, the values of session keys just before it; names that cannot be known are left out.
+
+    Looks at the events between, too, which a filter may hide.
+    """
+    db = connections[key.source]
+    rows = list(state_rows(key, before=page[-1].cursor, limit=RECENT + len(page)))
+    known: State = {}
+    if len(rows) < RECENT + len(page) and (initial := initial_state(db, key)) is not None:
+        known = {name: initial.get(name, ABSENT) for name in names}
+    shown = {view.id for view in page}
+    found: dict[str, State] = {}
+    for row in reversed(rows):
+        if row["id"] in shown:
+            found[row["id"]] = dict(known)
+        delta = as_object(row["delta"])
+        removed = row["removed"] if isinstance(row["removed"], list) else []
+        for name in names & delta.keys():
+            known[name] = ABSENT if delta[name] is None and name in removed else delta[name]
+    found[page[-1].id] = known
+    return found
+
+
+def as_object(stored: Any) -> dict[str, Any]:
+    """A stored JSON object; empty for what is none."""
+    return stored if isinstance(stored, dict) else {}

@@ -1,0 +1,107 @@
+"""The feed of home: one thread for all who look at it, while somebody does."""
+
+import logging
+import threading
+import time
+from typing import Final
+
+from django.db import DatabaseError, connections
+from django.utils import translation
+
+from .. import access, sources
+from ..web.feed import activity, parts
+from .follower import Follower, follow
+from .watcher import FAULT, SIGNED_OUT, Watcher, push
+
+log = logging.getLogger("adkweb.live")
+
+LOOK_SECONDS: Final = 5.0  # what runs may have fallen silent, a source may have appeared
+INTERVAL_SECONDS: Final = 0.3
+SHARE: Final = 10  # of the time, one part at most goes into making the feed
+
+
+class Lobby(threading.Thread):
+    """Makes home's activity anew whenever something moves in any source."""
+
+    def __init__(self) -> None:
+        super().__init__(name="adkweb-live-feed", daemon=True)
+        self._watchers: dict[Watcher, dict[str, str]] = {}  # and what each was given
+        self._moved = threading.Event()
+        self._followers: set[Follower] = set()
+
+    def enter(self, watcher: Watcher) -> None:
+        """Serves a watcher from now on."""
+        self._watchers[watcher] = {}
+        self._moved.set()
+
+    def leave(self, watcher: Watcher) -> None:
+        """Forgets a watcher."""
+        self._watchers.pop(watcher, None)
+        self._moved.set()
+
+    def run(self) -> None:
+        """Until nobody watches."""
+        while not self._has_ended():
+            self._moved.clear()
+            began = time.monotonic()
+            try:
+                self._serve()
+            except DatabaseError as error:  # adkweb's own, which knows who may look
+                log.warning("the feed waits: %s", error)
+                connections["default"].close_if_unusable_or_obsolete()
+            except Exception:
+                log.exception("the feed")
+                for watcher in list(self._watchers):
+                    self._dismiss(watcher, FAULT, "fault")
+            time.sleep(max(INTERVAL_SECONDS, SHARE * (time.monotonic() - began)))
+            self._moved.wait(LOOK_SECONDS)
+        for follower in self._followers:
+            follower.do(lambda f=follower: f.hearers.discard(self._moved.set))  # type: ignore[misc]
+        connections.close_all()
+
+    def _has_ended(self) -> bool:
+        global _lobby
+        with _lock:
+            if not self._watchers:
+                _lobby = None
+                return True
+        return False
+
+    def _serve(self) -> None:
+        self._followers = {
+            follow(source.alias, lambda follower: follower.hearers.add(self._moved.set)) for source in sources.listed()
+        }
+        watchers = list(self._watchers)
+        allowed = access.signed_in({watcher.sign_in for watcher in watchers})
+        found = activity()
+        for language in {watcher.language for watcher in watchers}:
+            with translation.override(language):
+                made = parts(found)
+            told = [w for w in watchers if w.language == language and self._watchers.get(w) != made]
+            for watcher in told:
+                if watcher.sign_in in allowed:
+                    self._watchers[watcher] = made
+                else:
+                    self._dismiss(watcher, SIGNED_OUT, "signed out")
+            push([watcher for watcher in told if watcher.sign_in in allowed], made)
+
+    def _dismiss(self, watcher: Watcher, code: int, reason: str) -> None:
+        self._watchers.pop(watcher, None)
+        watcher.end(code, reason)
+
+
+_lock = threading.Lock()
+_lobby: Lobby | None = None
+
+
+def enter(watcher: Watcher) -> Lobby:
+    """The lobby, with one more watcher in it."""
+    global _lobby
+    with _lock:
+        if _lobby is None:
+            _lobby = Lobby()
+            _lobby.enter(watcher)
+            _lobby.start()
+        else:
+            _lobby.enter(watcher)
+        return _lobby

@@ -1,0 +1,205 @@
+"""One watched session: who watches it, what each has seen, and what is pushed to whom."""
+
+import math
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from django.utils import translation
+from django.utils.translation import gettext as _
+
+from .. import access, reads
+from ..keys import SessionKey
+from ..running import Running
+from ..web import news
+from ..web.timeline import Invocation
+from .watcher import GONE, SIGNED_OUT, Watcher, push
+
+# How often at most each part of the page is made anew, in seconds. A part that takes long is made more rarely, so that it
+# takes a tenth of the time at most.
+INTERVALS: Final = {"status": 0.0, "state": 0.25, "stats": 2.0}
+SHARE: Final = 10
+RUNNING_SECONDS: Final = 5.0  # how often it is asked whether a running invocation has fallen silent
+PRESENCE_SECONDS: Final = 20.0  # how often a process repeats who watches; forgotten after three times this
+
+
+@dataclass(eq=False)
+class Seat:
+    """A watcher in a room: where it stands in the timeline, and what it was given beside it."""
+
+    watcher: Watcher
+    chosen: news.Filter
+    seq: int
+    fresh: bool = True  # has just said where it is
+    behind: bool = True
+    parts: dict[str, str] = field(default_factory=dict)
+
+
+class Room:
+    """Serves the watchers of one session; all of it in the one thread of its source."""
+
+    def __init__(self, key: SessionKey) -> None:
+        self.key = key
+        self.seats: list[Seat] = []
+        self.due = 0.0  # of time.monotonic
+        self._revision: Any = None
+        self._running: Running | None = None
+        self._stale: set[str] = set()
+        self._earliest: dict[str, float] = {}
+        self._parts: dict[str, dict[str, str]] = defaultdict(dict)  # by language
+        self._last: dict[tuple[news.Filter, int], Invocation] = {}  # by place, what a timeline ends with
+        self._present: dict[str, tuple[float, tuple[str, ...]]] = {}  # by process: until when, and who watches there
+
+    def serve(self, revision: Any, *, moved: bool) -> None:
+        """Gives every watcher what it has not seen, and sets `due`, when to be called again though nothing moved.
+
+        `revision` is the session's, None where it is gone; `moved` where it has new events.
+        """
+        if revision is None:
+            self._end(_("This session was deleted."))
+            return
+        if moved or revision != self._revision:
+            self._revision = revision
+            self._stale |= INTERVALS.keys()
+            for seat in self.seats:
+                seat.behind = True
+        for seat in [seat for seat in self.seats if seat.fresh]:
+            self._welcome(seat)
+        self._refresh()
+        self._push()
+        self.due = time.monotonic() + self._rest()
+
+    def say(self, part: str, text: str) -> None:
+        """Sets a part that is the same in every language, for the next push: `away`, `queued` or `watching`."""
+        for language in {seat.watcher.language for seat in self.seats}:
+            if self._parts[language].get(part) != text:
+                self._parts[language][part] = text
+                self.due = 0.0
+
+    def find(self, watcher: Watcher) -> Seat | None:
+        """A watcher's seat."""
+        return next((seat for seat in self.seats if seat.watcher is watcher), None)
+
+    def people(self) -> tuple[str, ...]:
+        """Who watches in this process, a browser counted once."""
+        return tuple(sorted({seat.watcher.sign_in: seat.watcher.name for seat in self.seats}.values()))
+
+    def meet(self, process: str, people: tuple[str, ...]) -> None:
+        """Notes who watches in a process, this one or another."""
+        now = time.monotonic()
+        self._present[process] = (now + 3 * PRESENCE_SECONDS, people)
+        names = [name for until, names in self._present.values() if until > now for name in names]
+        self.say("watching", "\n".join(sorted(names)))
+
+    def _welcome(self, seat: Seat) -> None:
+        """Somebody who has just said where they are: too far away, and they load the timeline anew."""
+        seat.fresh = False
+        with translation.override(seat.watcher.language):
+            if seat.watcher.language not in self._parts:
+                self._stale |= INTERVALS.keys()
+                self._earliest.clear()
+            if news.must_reset(self.key, seat.seq):
+                seat.behind = False
+                push([seat.watcher], {"reset": True})
+
+    def _refresh(self) -> None:
+        """Makes the parts anew that are out of date, where their time has come."""
+        now = time.monotonic()
+        if self._running and now >= self._earliest.get("status", 0) + RUNNING_SECONDS:
+            self._stale.add("status")
+        due = [part for part in INTERVALS if part in self._stale and self._earliest.get(part, 0) <= now]
+        if not due:
+            return
+        view = reads.session(self.key)
+        self._running = reads.in_flight(self.key)
+        makers: dict[str, Callable[[], str]] = {
+            "status": lambda: news.status(self._running, view.revision),
+            "state": lambda: news.state(view),
+            "stats": lambda: news.stats(self.key),
+        }
+        for part in due:
+            began = time.monotonic()
+            for language in {seat.watcher.language for seat in self.seats}:
+                with translation.override(language):
+                    self._parts[language][part] = makers[part]()
+            ended = time.monotonic()
+            self._earliest[part] = ended + max(INTERVALS[part], SHARE * (ended - began) if INTERVALS[part] else 0)
+            self._stale.discard(part)
+
+    def _push(self) -> None:
+        """To those who stand at the same place and lack the same parts, one message, made once."""
+        groups: dict[Any, list[Seat]] = defaultdict(list)
+        for seat in self.seats:
+            parts = self._parts[seat.watcher.language]
+            lacks = tuple(name for name, text in parts.items() if seat.parts.get(name) != text)
+            if seat.behind or lacks:
+                place = (seat.chosen, seat.seq) if seat.behind else None
+                groups[place, seat.watcher.language, lacks].append(seat)
+        if not groups:
+            return
+        # Asked on every push: who lost the right to look gets nothing more.
+        allowed = access.signed_in({seat.watcher.sign_in for seats in groups.values() for seat in seats})
+        last, self._last = self._last, {}
+        for (place, language, lacks), seats in groups.items():
+            for seat in seats:
+                if seat.watcher.sign_in not in allowed:
+                    self.leave(seat, SIGNED_OUT, "signed out")
+            kept = [seat for seat in seats if seat.watcher.sign_in in allowed]
+            if kept:
+                self._push_to(kept, place, language, lacks, last)
+
+    def _push_to(
+        self, seats: list[Seat], place: Any, language: str, lacks: Iterable[str], last: dict[Any, Any]
+    ) -> None:
+        parts = {name: self._parts[language][name] for name in lacks}
+        message: dict[str, Any] = dict(parts)
+        if place:
+            with translation.override(language):
+                found = news.following(self.key, place[1], place[0], last.get(place))
+            if found.html:
+                message |= {"events": found.html}
+            message["seq"] = found.seq
+            if found.last:
+                self._last[place[0], found.seq] = found.last
+            for seat in seats:
+                seat.seq, seat.behind = found.seq, found.more
+        push([seat.watcher for seat in seats], message)
+        for seat in seats:
+            seat.parts.update(parts)
+
+    def _rest(self) -> float:
+        if any(seat.behind for seat in self.seats):
+            return 0.0
+        now = time.monotonic()
+        waits = [max(0.0, self._earliest.get(part, 0) - now) for part in self._stale]
+        return min(waits, default=RUNNING_SECONDS if self._running else math.inf)
+
+    def _end(self, sentence: str) -> None:
+        for seat in list(self.seats):
+            push([seat.watcher], {"gone": sentence})
+            self.leave(seat, GONE, "no such session")
+
+    def leave(self, seat: Seat, code: int, reason: str) -> None:
+        """Takes a watcher out and closes its socket."""
+        self.seats.remove(seat)
+        seat.watcher.end(code, reason)
+
+    def check_sign_ins(self) -> None:
+        """Lets those go whose sign-in ended while nothing happened."""
+        allowed = access.signed_in({seat.watcher.sign_in for seat in self.seats})
+        for seat in [seat for seat in self.seats if seat.watcher.sign_in not in allowed]:
+            self.leave(seat, SIGNED_OUT, "signed out")
+
+    def be_away(self, text: str) -> None:
+        """Tells that the source does not answer, once; everybody is behind from now on."""
+        if any(parts.get("away") != text for parts in self._parts.values()):
+            self.say("away", text)
+            push([seat.watcher for seat in self.seats], {"away": text})
+            for seat in self.seats:
+                seat.parts["away"] = text
+        self._revision = None
+        self.due = 0.0
+        for seat in self.seats:
+            seat.behind = True

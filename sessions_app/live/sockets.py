@@ -1,0 +1,217 @@
+"""The websocket door: who may open one, what a client may say, and the ASGI applications of all of them.
+
+A client says where it was (`?after=`, a place in append order), or says it anew by the frame `{"after": 413}`; nothing
+else is understood. What it is sent are JSON objects, whose fields docs/live.md lists.
+"""
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import Any, Final, cast
+from urllib.parse import parse_qs, urlsplit
+
+from channels.db import database_sync_to_async
+from channels.generic.websocket import AsyncWebsocketConsumer
+from channels.routing import ProtocolTypeRouter, URLRouter
+from django.conf import settings
+from django.core.asgi import get_asgi_application
+from django.http import parse_cookie
+from django.http.request import split_domain_port, validate_host
+from django.urls import path, re_path
+
+from .. import access, broadcast
+from ..errors import Error, Invalid
+from ..keys import SessionKey
+from ..web import news
+from ..web.urls import LIVE_SESSION
+from . import follower, lobby, worker
+from .room import Seat
+from .watcher import BAD_REQUEST, GONE, REFUSED, SIGNED_OUT, Watcher
+
+FRAME_LENGTH: Final = 1000  # characters of what a client says
+
+
+class Refused(Exception):
+    """A socket that is closed at once: `args` are the code and a reason of at most 123 bytes."""
+
+
+class Socket(AsyncWebsocketConsumer):
+    """What all sockets share: the handshake, and sending what waits in the watcher."""
+
+    channel_layer_alias = ""  # followers reach their watchers directly
+    watcher: Watcher | None = None
+    sender: asyncio.Task[None] | None = None
+
+    async def connect(self) -> None:
+        """Accepts whom it may concern; tells others why not, which a refused handshake could not."""
+        if not same_origin(self.scope):
+            await self.close(REFUSED)  # a page of somebody else's: not even a reason
+            return
+        await self.accept()
+        try:
+            sign_in, name = await _person(self.scope)
+            self.query = {key: values[-1] for key, values in parse_qs(self.scope["query_string"].decode()).items()}
+            language = self.query.get("language", "")
+            known = language if language in dict(settings.LANGUAGES) else settings.LANGUAGE_CODE
+            self.watcher = Watcher(sign_in, name, known)
+            await self.enter(self.watcher)
+        except Refused as refused:
+            self.watcher = None
+            await self.close(*refused.args)
+            return
+        self.sender = asyncio.create_task(self._send(self.watcher))
+
+    async def enter(self, watcher: Watcher) -> None:
+        """Begins to watch; raises Refused."""
+        raise NotImplementedError
+
+    async def leave(self, watcher: Watcher) -> None:
+        """Ends to watch."""
+        raise NotImplementedError
+
+    async def hear(self, said: dict[str, Any]) -> None:
+        """What the client says; raises Refused for what is not understood."""
+        raise Refused(BAD_REQUEST, "this socket understands nothing")
+
+    async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
+        """One frame of the client's."""
+        if self.watcher is None:
+            return
+        try:
+            said = json.loads(text_data) if text_data and len(text_data) <= FRAME_LENGTH else None
+            if not isinstance(said, dict):
+                raise Refused(BAD_REQUEST, "a frame is a JSON object")
+            await self.hear(said)
+        except (ValueError, RecursionError):
+            self.watcher.end(BAD_REQUEST, "a frame is a JSON object")
+        except Refused as refused:
+            self.watcher.end(*refused.args)
+
+    async def disconnect(self, code: int) -> None:
+        """Forgets the watcher."""
+        if self.watcher:
+            await self.leave(self.watcher)
+        if self.sender:
+            self.sender.cancel()
+
+    async def _send(self, watcher: Watcher) -> None:
+        while isinstance(something := await watcher.next(), str):
+            await self.send(text_data=something)
+        await self.close(*something)
+
+
+class SessionSocket(Socket):
+    """Follows a session's timeline and state."""
+
+    async def enter(self, watcher: Watcher) -> None:
+        """Takes a seat where the client says it was."""
+        names = self.scope["url_route"]["kwargs"]
+        self.key = SessionKey(**names)
+        chosen = news.Filter(self.query.get("kind", ""), self.query.get("author", ""))
+        self.seat = Seat(watcher, chosen, _place(self.query.get("after", "")))
+        try:
+            await database_sync_to_async(news.check, thread_sensitive=False)(self.key, chosen)
+        except Error as error:
+            await self.send(text_data=json.dumps({"gone": error.message}))
+            raise Refused(GONE, "no such session") from error
+        self.follower = follower.follow(self.key.source, lambda found: found.enter(self.key, self.seat))
+
+    async def leave(self, watcher: Watcher) -> None:
+        """Gives the seat back."""
+        self.follower.leave(self.key, self.seat)
+
+    async def hear(self, said: dict[str, Any]) -> None:
+        """Where the client is now."""
+        if said.keys() != {"after"}:
+            raise Refused(BAD_REQUEST, "unknown command")
+        self.follower.move(self.key, self.seat, _place(said["after"]))
+
+
+class FeedSocket(Socket):
+    """Follows what goes on in all sources."""
+
+    async def enter(self, watcher: Watcher) -> None:
+        """Takes part in the lobby."""
+        self.lobby = lobby.enter(watcher)
+
+    async def leave(self, watcher: Watcher) -> None:
+        """Goes."""
+        self.lobby.leave(watcher)
+
+
+class NoSocket(AsyncWebsocketConsumer):
+    """Any other address."""
+
+    channel_layer_alias = ""
+
+    async def connect(self) -> None:
+        """Refuses."""
+        await self.close(GONE)
+
+
+def same_origin(scope: Any) -> bool:
+    """Whether a page of this very server, or of one that ADKWEB_TRUSTED_ORIGINS names, opens the socket.
+
+    A browser sends the sign-in cookie whoever's page asks, and only the origin tells whose it is.
+    """
+    headers = dict(scope["headers"])
+    origin, host = (headers.get(name, b"").decode("latin-1").lower() for name in (b"origin", b"host"))
+    if origin in settings.CSRF_TRUSTED_ORIGINS:
+        return True
+    return (
+        bool(origin)
+        and urlsplit(origin).netloc == host
+        and validate_host(split_domain_port(host)[0], settings.ALLOWED_HOSTS)
+    )
+
+
+async def _person(scope: Any) -> tuple[str, str]:
+    """The sign-in and the name of whoever opens a socket; raises Refused."""
+    cookies = parse_cookie(dict(scope["headers"]).get(b"cookie", b"").decode("latin-1"))
+    sign_in = cookies.get(settings.SESSION_COOKIE_NAME, "")
+    client = (scope.get("client") or [""])[0]
+
+    def look_up() -> str:
+        if not access.is_loopback(client) and not access.admin_exists():
+            raise Refused(REFUSED, "only this machine, until an admin account exists")
+        name = access.signed_in([sign_in]).get(sign_in)
+        if name is None:
+            raise Refused(SIGNED_OUT, "signed out")
+        return name
+
+    return sign_in, await database_sync_to_async(look_up, thread_sensitive=False)()
+
+
+def _place(said: Any) -> int:
+    try:
+        return news.place(str(said))
+    except Invalid as error:
+        raise Refused(BAD_REQUEST, "after: a place in append order") from error
+
+
+class Lifespan:
+    """Starts and ends what runs beside the requests, with the server."""
+
+    async def __call__(self, scope: Any, receive: Callable[..., Any], send: Callable[..., Any]) -> None:
+        """The ASGI lifespan protocol."""
+        while True:
+            message = await receive()
+            if message["type"] == "lifespan.startup":
+                broadcast.listen(follower.tell)
+                worker.start()
+                await send({"type": "lifespan.startup.complete"})
+            else:
+                broadcast.stop_listening(follower.tell)
+                worker.stop()
+                await send({"type": "lifespan.shutdown.complete"})
+                return
+
+
+def application() -> ProtocolTypeRouter:
+    """Every protocol's application: pages over HTTP, live pages over websockets."""
+    routes: list[Any] = [
+        path(address, cast(Any, socket.as_asgi()))
+        for address, socket in ((LIVE_SESSION, SessionSocket), ("live/feed/", FeedSocket))
+    ]
+    routes.append(re_path("", cast(Any, NoSocket.as_asgi())))
+    return ProtocolTypeRouter({"http": get_asgi_application(), "websocket": URLRouter(routes), "lifespan": Lifespan()})

@@ -1,0 +1,54 @@
+"""Which sessions of a source have new events, whoever wrote them, at a cost that does not grow with what is stored."""
+
+import time
+from typing import Any, Final
+
+from .. import reads, sources
+from ..keys import SessionKey
+
+LOOK_BACK: Final = 1_000  # numbers before the newest that may still be committing when a tail begins
+PATIENCE_SECONDS: Final = 60.0  # for a number that was taken; after that its transaction was surely rolled back
+
+
+class Tail:
+    """A place in a source's append order that moves on with it; for one thread.
+
+    On PostgreSQL a number taken is not a number committed, and a later one can become visible first: numbers that were
+    passed over are asked for until they appear or their time is up. On SQLite the rowid has no such holes, but a deleted
+    session's may be given again.
+    """
+
+    def __init__(self, source: str) -> None:
+        self._source = source
+        self._sqlite = sources.get(source).vendor == "sqlite"
+        self._version: Any = None
+        self._seq = reads.newest_place(source)
+        self._holes: dict[int, float] = {}  # number → until when it is waited for
+        if not self._sqlite:
+            start = max(0, self._seq - LOOK_BACK)
+            self._note_holes(start, {seq for seq, _key in reads.appended(source, start)})
+
+    def moved(self) -> set[SessionKey] | None:
+        """The sessions with events that were not there the last time; None where nothing at all was written."""
+        if self._sqlite:
+            version = reads.data_version(self._source)
+            if version == self._version:
+                return None
+            self._version = version
+        found = reads.appended(self._source, self._seq, self._holes)
+        if not found:
+            if self._sqlite:
+                self._seq = min(self._seq, reads.newest_place(self._source))
+            return set() if self._sqlite else None
+        numbers = {seq for seq, _key in found}
+        self._holes = {seq: until for seq, until in self._holes.items() if seq not in numbers}
+        start, self._seq = self._seq, max(self._seq, max(numbers))
+        if not self._sqlite:
+            self._note_holes(start, numbers)
+        return {key for _seq, key in found}
+
+    def _note_holes(self, start: int, found: set[int]) -> None:
+        now = time.monotonic()
+        missing = {seq: now + PATIENCE_SECONDS for seq in range(start + 1, self._seq + 1) if seq not in found}
+        kept = {seq: until for seq, until in self._holes.items() if until > now}
+        self._holes = dict(list({**kept, **missing}.items())[-LOOK_BACK:])

@@ -1,0 +1,126 @@
+"""What is new in a session, for a page that shows it already: the page's own fragments, over a websocket or without."""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.template.loader import render_to_string
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_GET
+
+from .. import reads, sources
+from ..errors import Invalid
+from ..event_rows import EventView
+from ..keys import SessionKey
+from ..paging import write_cursor
+from ..running import Running
+from .targets import of_session
+from .timeline import Invocation, invocations
+
+BATCH: Final = 200  # events in one push
+CATCH_UP: Final = 1000  # who has missed more than this loads the timeline anew
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """What a timeline shows: a kind of event, or an author's; everything where both are empty."""
+
+    kind: str = ""
+    author: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """Rows that follow a timeline, the place of the last event looked at, and the invocation that the rows end with."""
+
+    html: str
+    seq: int
+    last: Invocation | None
+    more: bool = False
+
+
+def following(key: SessionKey, seq: int, chosen: Filter, last: Invocation | None = None) -> News:
+    """The events after a place, as rows; at most BATCH, and whether there are `more`.
+
+    `last` is the invocation that the timeline ends with; it is looked up where the caller does not know it.
+    """
+    newest = reads.newest_seq(key)  # first: what is appended meanwhile is left for the next time
+    events = reads.events_after(key, seq, kind=chosen.kind, author=chosen.author, limit=BATCH)
+    if not events:
+        return News("", max(seq, newest), last)
+    if last is None:
+        before = reads.events(key, before=write_cursor(seq + 1), kind=chosen.kind, author=chosen.author).rows
+        last = invocations(before)[-1] if before else None
+    groups = invocations(events, last)
+    more = len(events) == BATCH
+    html = fragment("session/_lines.html", key=key, invocations=groups)
+    return News(html, _place(events) if more else max(newest, _place(events)), groups[-1], more)
+
+
+def state(view: reads.SessionView) -> str:
+    """The state panel's groups."""
+    return fragment("state/_groups.html", target=of_session(view))
+
+
+def status(running: Running | None, revision: float) -> str:
+    """Whether an invocation runs or waits, and when the session was last active."""
+    return fragment("session/_status.html", revision=revision, running=running)
+
+
+def stats(key: SessionKey) -> str:
+    """The session's numbers."""
+    return fragment("session/_stats.html", key=key, stats=reads.stats(key))
+
+
+def fragment(template: str, **context: Any) -> str:
+    """A fragment as a page shows it, in the language that is active."""
+    return render_to_string(template, {"read_only": settings.READ_ONLY, **context})
+
+
+@require_GET
+def news(request: HttpRequest, **names: str) -> HttpResponse:
+    """What a websocket would push, for a page that has none; `reset` where the timeline is to be loaded anew."""
+    key = SessionKey(**names)
+    chosen = Filter(request.GET.get("kind", ""), request.GET.get("author", ""))
+    seq = place(request.GET.get("after", ""))
+    view = reads.session(key)
+    answer: dict[str, Any] = {"status": status(reads.in_flight(key), view.revision), "revision": str(view.revision)}
+    if request.GET.get("revision") == answer["revision"]:
+        return _answer(answer)
+    answer |= {"state": state(view), "stats": stats(key)}
+    if must_reset(key, seq):
+        return _answer({**answer, "reset": True})
+    found = following(key, seq, chosen)
+    return _answer({**answer, "events": found.html, "seq": found.seq, "more": found.more})
+
+
+def check(key: SessionKey, chosen: Filter) -> None:
+    """Raises NotFound, Invalid or SourceError where nothing could be followed."""
+    reads.session(key)
+    reads.events_after(key, 0, kind=chosen.kind, author=chosen.author, limit=1)
+
+
+def must_reset(key: SessionKey, seq: int) -> bool:
+    """Whether a page that stands at a place must load its timeline anew: it has missed too much, or comes from a past that
+    is no more, since a database was made anew or a session of this name created again; or nothing here is numbered.
+    """
+    if not sources.is_adopted(key.source):
+        return True
+    return not 0 <= seq <= reads.newest_seq(key) or reads.misses_more_than(key, seq, CATCH_UP)
+
+
+def place(text: str) -> int:
+    """A place in append order as a page sends it; raises Invalid."""
+    try:
+        return int(text[:20])
+    except ValueError as error:
+        raise Invalid(_("This link's place in the list is not valid.")) from error
+
+
+def _place(events: list[EventView]) -> int:
+    return events[-1].seq or 0
+
+
+def _answer(data: dict[str, Any]) -> HttpResponse:
+    return JsonResponse(data, headers={"Cache-Control": "private, no-cache"})

@@ -1,0 +1,302 @@
+// [data-live] (a websocket's address): what is pushed there is put into the page. It says in [data-live-words] how the
+// connection is (its data-word-…), in [data-live-people] who else watches, and [data-live-pause] stops and goes on.
+// Rows go to the end of the last .timeline, the state to #groups, #status and #stats, home's to #running and #feed; a source
+// that is away, and a session that is gone, are told in [data-live-notice]. A socket says where it was (data-after), and
+// is sent what it missed. Where none can be opened, data-news is asked every few seconds for the same.
+(() => {
+  const box = document.querySelector("[data-live]");
+  if (!box) return;
+
+  const FIRST_WAIT = 500;
+  const LONGEST_WAIT = 15_000;
+  const POLL = 5_000;
+  const TRIES = 3; // before it is also asked without a socket
+  const HIDDEN = 30_000; // a tab that nobody sees is left alone after this, and catches up when it is shown
+  const MARKED = 8_000;
+  const MOST_ROWS = 3_000;
+  const KEPT_ROWS = 2_000;
+  const ENDS = { 4400: "error", 4401: "out", 4403: "error", 4404: "gone" }; // sessions_app/live/watcher.py
+
+  let socket = null;
+  let place = box.dataset.after;
+  let revision = "";
+  let failures = 0;
+  let paused = false;
+  let over = false;
+  let reopening = 0;
+  let polling = 0;
+  let hiding = 0;
+
+  const $ = (selector) => document.querySelector(selector);
+
+  // --- What is shown of the connection -----------------------------------------------------------------------------
+
+  function say(state) {
+    box.dataset.state = state;
+    const words = box.querySelector("[data-live-words]");
+    const text = box.getAttribute(`data-word-${state}`) ?? "";
+    if (words.textContent !== text) words.textContent = text;
+    const people = box.querySelector("[data-live-people]");
+    if (people && state !== "live") people.hidden = true;
+  }
+
+  function showPeople(names) {
+    const people = box.querySelector("[data-live-people]");
+    if (!people) return;
+    const all = names.split("\n");
+    const form = new Intl.PluralRules(document.documentElement.lang || undefined).select(all.length);
+    const words = people.getAttribute(`data-word-${form}`) ?? people.getAttribute("data-word-other");
+    people.textContent = words.replace("{n}", all.length);
+    people.title = [...new Set(all)].join(", ");
+    people.hidden = false;
+  }
+
+  function notice(text, kind) {
+    const note = $("[data-live-notice]");
+    if (!note) return;
+    note.hidden = !text;
+    note.classList.toggle("bad", kind === "bad");
+    note.classList.toggle("warn", kind !== "bad");
+    note.querySelector("span").textContent = text;
+  }
+
+  // --- What is put into the page -----------------------------------------------------------------------------------
+
+  function parse(html) {
+    const template = document.createElement("template");
+    template.innerHTML = html;
+    return template.content;
+  }
+
+  function addRows(html) {
+    const list = [...document.querySelectorAll("#events .timeline")].at(-1);
+    const added = document.createDocumentFragment();
+    const rows = [...parse(html).children];
+    for (const row of rows) {
+      const there = document.getElementById(row.id);
+      if (!there) {
+        if (!("again" in row.dataset)) added.append(row);
+      } else if (row.matches(".inv")) there.replaceWith(row); // an event that is there already is the same
+    }
+    $("#no-events")?.remove();
+    list.append(added);
+    for (const row of rows) if (row.isConnected) htmx.process(row);
+    cut(list);
+  }
+
+  /** A page that is open all day keeps its newest rows; the others are an “Earlier events” away. */
+  function cut(list) {
+    const timeline = list.closest("[data-timeline]");
+    const away = timeline.querySelector("[data-timeline-new]:not([hidden])");
+    const rows = timeline.querySelectorAll("[data-row]");
+    if (rows.length <= MOST_ROWS || away) return;
+    const first = rows[rows.length - KEPT_ROWS];
+    for (const row of [...rows].slice(0, -KEPT_ROWS)) row.remove();
+    for (const head of timeline.querySelectorAll(".inv")) {
+      if (!head.nextElementSibling || head.nextElementSibling.matches(".inv")) head.remove();
+    }
+    const address = new URL(box.dataset.events, location.href);
+    address.searchParams.set("before", first.dataset.cursor);
+    const link = document.createElement("a");
+    link.className = "btn quiet small";
+    link.href = address;
+    link.textContent = box.dataset.wordEarlier;
+    link.setAttribute("hx-get", address.pathname + address.search);
+    link.setAttribute("hx-target", "closest .earlier");
+    link.setAttribute("hx-swap", "outerHTML");
+    const earlier = document.createElement("div");
+    earlier.className = "earlier";
+    earlier.append(link);
+    timeline.querySelector(".earlier")?.remove();
+    timeline.querySelector("#events").prepend(earlier);
+    htmx.process(earlier);
+  }
+
+  const sources = new WeakMap(); // a key's row → its HTML as the server wrote it
+  const keyRows = (root) => root.querySelectorAll("[data-key-row]");
+  for (const row of keyRows(document)) sources.set(row, row.outerHTML);
+
+  function showState(html) {
+    const groups = $("#groups");
+    const fresh = parse(html);
+    const known = new Map([...keyRows(groups)].map((row) => [row.dataset.keyRow, row]));
+    const focused = document.activeElement;
+    const changed = [];
+    for (const row of keyRows(fresh)) {
+      const before = known.get(row.dataset.keyRow);
+      if (before && sources.get(before) === row.outerHTML) {
+        row.replaceWith(before); // as it is, with what a reader has opened in it
+        continue;
+      }
+      sources.set(row, row.outerHTML);
+      changed.push(row);
+      const opened = before?.querySelectorAll("details") ?? [];
+      row.querySelectorAll("details").forEach((details, index) => {
+        details.open = opened[index]?.open ?? details.open;
+      });
+    }
+    const count = fresh.querySelector("[data-count]");
+    if (count) $("#key-count").textContent = count.textContent;
+    groups.replaceChildren(fresh);
+    if (focused?.isConnected && focused !== document.activeElement) focused.focus({ preventScroll: true });
+    for (const row of changed) {
+      htmx.process(row);
+      const line = row.querySelector(".kv");
+      line.classList.add("changed");
+      setTimeout(() => line.classList.remove("changed"), MARKED);
+    }
+  }
+
+  function showFeed(section, html) {
+    const known = new Set([...section.querySelectorAll("[data-feed]")].map((row) => row.dataset.feed));
+    section.replaceChildren(parse(html));
+    for (const row of section.querySelectorAll("[data-feed]")) {
+      if (!known.has(row.dataset.feed)) row.classList.add("fresh");
+    }
+  }
+
+  function apply(message) {
+    if (message.reset) loadAnew();
+    if (message.events) addRows(message.events);
+    if (message.seq !== undefined) place = message.seq;
+    if (message.revision) revision = message.revision;
+    if (message.state !== undefined && $("#groups")) showState(message.state);
+    if (message.status !== undefined) $("#status").replaceChildren(parse(message.status));
+    if (message.stats) htmx.swap($("#stats"), message.stats, { swapStyle: "innerHTML" });
+    if (message.watching) showPeople(message.watching);
+    if (message.queued) htmx.trigger(document.body, "adkweb:queued");
+    for (const name of ["running", "feed"]) if (message[name] && $(`#${name}`)) showFeed($(`#${name}`), message[name]);
+    if (message.away !== undefined) notice(message.away, "warn");
+    if (message.gone) end("gone", message.gone);
+  }
+
+  /** What was missed is too much to be added: the timeline's newest page takes its place. */
+  async function loadAnew() {
+    await htmx.ajax("GET", box.dataset.events, { target: "#events", swap: "innerHTML" });
+    place = $("#events [data-seq]")?.dataset.seq ?? place;
+    if (socket?.readyState === WebSocket.OPEN) socket.send(JSON.stringify({ after: Number(place) }));
+  }
+
+  // --- The connection ----------------------------------------------------------------------------------------------
+
+  function query(values) {
+    return new URLSearchParams({ ...values, kind: box.dataset.kind ?? "", author: box.dataset.author ?? "" });
+  }
+
+  function open() {
+    clearTimeout(reopening);
+    if (socket || paused || over) return;
+    const address = new URL(box.dataset.live, location.href);
+    address.protocol = address.protocol.replace("http", "ws");
+    address.search = query({ after: place ?? "0", language: document.documentElement.lang });
+    if (!box.dataset.state || failures === 0) say("connecting");
+    const mine = new WebSocket(address);
+    socket = mine;
+    mine.addEventListener("message", ({ data }) => {
+      if (socket !== mine) return;
+      failures = 0; // it is not the handshake that says all is well, but the first thing that is told
+      stopPolling();
+      say("live");
+      apply(JSON.parse(data));
+    });
+    mine.addEventListener("close", ({ code }) => {
+      if (socket !== mine) return;
+      socket = null;
+      if (ENDS[code]) end(ENDS[code]);
+      else later();
+    });
+  }
+
+  function close() {
+    const old = socket;
+    socket = null;
+    clearTimeout(reopening);
+    stopPolling();
+    old?.close(1000);
+  }
+
+  function later() {
+    failures += 1;
+    const wait = Math.min(LONGEST_WAIT, FIRST_WAIT * 2 ** (failures - 1));
+    if (failures < TRIES) say("lost");
+    else startPolling();
+    clearTimeout(reopening);
+    reopening = setTimeout(open, wait * (0.75 + Math.random() / 2)); // not all at once, when a server comes back
+  }
+
+  function end(state, text) {
+    over = true;
+    close();
+    say(state);
+    const words = text ?? box.getAttribute(`data-notice-${state}`);
+    if (words) notice(words, "bad");
+  }
+
+  // --- Without a socket --------------------------------------------------------------------------------------------
+
+  function startPolling() {
+    if (!polling) {
+      polling = setInterval(poll, POLL);
+      poll();
+    }
+  }
+
+  function stopPolling() {
+    clearInterval(polling);
+    polling = 0;
+  }
+
+  async function poll() {
+    if (document.hidden) return;
+    try {
+      const answer = await fetch(`${box.dataset.news}?${query({ after: place ?? "0", revision })}`, {
+        headers: { "HX-Request": "true" },
+      });
+      if (!polling) return;
+      if (answer.status === 404) end("gone");
+      else if (answer.status === 403) end("out");
+      else if (answer.ok) {
+        say("polling");
+        const message = await answer.json();
+        apply(message);
+        if (message.more) poll();
+      } else say("lost");
+    } catch {
+      say("lost");
+    }
+  }
+
+  // --- The reader --------------------------------------------------------------------------------------------------
+
+  box.querySelector("[data-live-pause]")?.addEventListener("click", ({ currentTarget: button }) => {
+    paused = !paused;
+    button.setAttribute("aria-pressed", String(paused));
+    if (paused) {
+      close();
+      say("paused");
+    } else {
+      failures = 0;
+      start();
+    }
+  });
+
+  document.addEventListener("visibilitychange", () => {
+    clearTimeout(hiding);
+    if (document.hidden) hiding = setTimeout(close, HIDDEN);
+    else if (!paused && !over) start();
+  });
+  addEventListener("online", () => {
+    if (!paused && !over) start();
+  });
+  addEventListener("pagehide", close);
+  addEventListener("pageshow", ({ persisted }) => {
+    if (persisted && !paused && !over) start();
+  });
+
+  function start() {
+    if ("pollOnly" in box.dataset) startPolling();
+    else open();
+  }
+
+  start();
+})();

@@ -1,0 +1,541 @@
+"""A session is watched while google-adk's Runner writes it from a process of its own."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator
+from itertools import count, pairwise
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.servers import PostgreSQL
+
+from .agent import BOOK, FLIGHT, Agent
+from .conftest import Visit, Watch, serve
+from .places import type_json
+from .test_accessible import check
+from .watching import (
+    LATE,
+    MARIA,
+    NO_SOCKET,
+    World,
+    at_end,
+    expect_rows,
+    expect_state,
+    give_name_and_password,
+    height_of,
+    insert,
+    note,
+    noted,
+    notice,
+    rows,
+    scroll_to_row,
+    sign_in,
+    watch_session,
+    watching,
+    words,
+)
+
+WIDTHS = {"wide": {"width": 1440, "height": 900}, "narrow": {"width": 390, "height": 844}}
+UNANSWERED = ("WebSocket connection to", "ERR_CONNECTION_REFUSED", "ERR_CONNECTION_RESET", "ERR_EMPTY_RESPONSE")
+
+_numbers = count(1)
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory, browser: Browser, postgresql_server: PostgreSQL) -> Iterator[World]:
+    """An agent on SQLite, another on PostgreSQL, and adkweb on both."""
+    folder = tmp_path_factory.mktemp("live")
+    lite, url = folder / "lite.db", postgresql_server.create_database("pg")
+    lite.touch()
+    servers = serve(folder, url)
+    with Agent(str(lite)) as on_sqlite, Agent(url) as on_postgresql:
+        server = next(servers)
+        yield World(server, {"lite": on_sqlite, "pg": on_postgresql}, *sign_in(browser, server))
+    assert next(servers, None) is None  # nothing is wrong in its log
+
+
+@pytest.fixture
+def lite(world: World) -> Path:
+    """The SQLite file."""
+    return world.server.folder / "lite.db"
+
+
+@pytest.fixture
+def agent(world: World) -> Agent:
+    """The one on SQLite."""
+    return world.agents["lite"]
+
+
+@pytest.fixture
+def session(agent: Agent) -> str:
+    """A session that begins, on SQLite."""
+    name = f"s{next(_numbers)}"
+    agent.do(name, create={})
+    return name
+
+
+@pytest.fixture
+def me(visitor: Visit, world: World) -> Callable[..., Page]:
+    """A page of mine."""
+    return lambda **options: watching(visitor, world, **options)
+
+
+@pytest.fixture
+def maria(visitor: Visit, world: World) -> Callable[..., Page]:
+    """A page of somebody else's."""
+    return lambda **options: watching(visitor, world, world.maria, **options)
+
+
+# --- A run ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("source", ["lite", "pg"])
+def test_every_event_of_a_run_appears_once_and_in_order_while_it_runs(
+    world: World, me: Callable[..., Page], source: str
+) -> None:
+    agent, session = world.agents[source], f"run-on-{source}"
+    agent.do(session, create={"user:name": "Ana"})
+    page = watch_session(me(), source, session)
+    home = page.context.new_page()
+    home.goto("/")
+    expect_state(home, "live")
+    expect(page.locator("#no-events")).to_be_visible()
+    badge = page.locator("#status [data-running]")
+    running = home.locator("#running a", has_text=session)
+    expect(badge).to_have_count(0)
+    expect(running).to_have_count(0)
+
+    agent.begin(session, say=FLIGHT, pause=1.0)
+    expect(badge).to_contain_text("invocation running")
+    expect(running).to_be_visible()
+    expect(home.locator("#running li", has_text=session)).to_contain_text(re.compile(r"\d s"))
+    expect(badge.locator("time")).to_have_text(re.compile(r"^[2-9] s$"))  # it counts
+    agent.wait()
+    ended = time.time()
+    expect(badge).to_have_count(0)
+    expect(running).to_have_count(0)
+    first = list(agent.stored[session])
+    assert len(first) == 5
+    expect_rows(page, first)
+    assert noted(page, "rows") == first
+    assert noted(page, "times")[-2] / 1000 < ended - 1, "the rows came only when the run was over"
+    expect(page.locator("#no-events")).to_have_count(0)
+    expect(page.locator(".inv")).to_have_count(1)
+    expect(page.locator(".inv")).to_contain_text("5 events")
+    expect(page.locator("#stats")).to_contain_text("5 events")
+    expect(home.locator("#feed [data-feed]").first).to_have_attribute("data-feed", first[-1])
+    for event in first:
+        expect(home.locator(f"#feed [data-feed='{event}']")).to_have_count(1)
+
+    # The state came with it, and each key was marked when it changed, and no other.
+    state = page.locator("#groups")
+    expect(state.locator("[data-key-row='best_flight'] .value")).to_have_text('"TP431"')
+    expect(state.locator("[data-key-row='booking_step'] .value")).to_have_text('"choose"')
+    searched = {"searches", "candidates", "best_flight", "booking_step", "app:total_searches"}
+    assert set(noted(page, "changed")) == {*searched, "last_answer", "visit", "user:visits"}
+    expect(page.locator("#key-count")).to_have_text("9 keys")
+    expect(page.locator(".changed")).to_have_count(0)
+    page.evaluate("noted.changed.length = 0")
+    agent.begin(session, say=BOOK, pause=0.3)
+    expect(state.locator("[data-key-row='booking_step'] .kv")).to_have_class(re.compile("changed"))
+    agent.wait()
+    expect(state.locator("[data-key-row='amount_due'] .value")).to_have_text("412.5")
+    expect_rows(page, agent.stored[session])
+    assert noted(page, "rows") == agent.stored[session]
+    expect(badge).to_have_count(0)
+    expect(state.locator("[data-key-row='last_answer'] .value")).to_contain_text("It comes to 412.50 EUR.")
+    assert set(noted(page, "changed")) == {"booking", "amount_due", "booking_step", "last_answer"}
+
+
+def test_what_a_reader_has_opened_stays_open_while_the_agent_goes_on(
+    agent: Agent, session: str, me: Callable[..., Page]
+) -> None:
+    agent.do(session, append=[{"text": "Hello", "delta": {"seats": {"one": {"row": 12}}, "count": 1}}])
+    page = watch_session(me(), "lite", session)
+    page.locator(".ev .line").click()
+    expect(page.locator("#detail")).to_contain_text("Hello")
+    page.keyboard.press("Escape")
+    seats = page.locator("#groups [data-key-row='seats'] details").first
+    seats.locator("summary").click()
+    expect(seats).to_have_attribute("open", "")
+    seats.locator("summary").focus()
+    agent.do(session, append=[{"delta": {"count": 2}}])
+    expect(page.locator("#groups [data-key-row='count'] .value")).to_have_text("2")
+    expect(seats).to_have_attribute("open", "")
+    expect(seats.locator("summary")).to_be_focused()
+    agent.do(session, append=[{"delta": {"seats": {"one": {"row": 14}}}}])
+    expect(page.locator("#groups [data-key-row='seats']")).to_contain_text("14")
+    expect(seats).to_have_attribute("open", "")
+    page.locator(".ev .line").first.click()
+    expect(page.locator("#detail")).to_contain_text("Hello")
+    agent.do(session, append=3)
+    expect(page.locator(".ev")).to_have_count(6)
+    expect(page.locator("#detail")).to_contain_text("Hello")
+    expect(page.locator(".ev.selected")).to_have_count(1)
+
+
+def test_an_edit_of_mine_is_marked_where_others_watch(
+    agent: Agent, session: str, me: Callable[..., Page], maria: Callable[..., Page]
+) -> None:
+    agent.do(session, append=[{"delta": {"step": "choose", "count": 1}}])
+    mine, marias = watch_session(me(), "lite", session), watch_session(maria(), "lite", session)
+    mine.keyboard.press("e")
+    mine.get_by_label("Key to edit or add").fill("step")
+    mine.keyboard.press("Enter")
+    expect(mine.locator("json-editor .cm-content")).to_contain_text('"choose"')
+    type_json(mine, '"pay"')
+    mine.get_by_label("Reason").fill("she asked for it")
+    mine.get_by_role("button", name="Apply").click()
+    expect(mine.get_by_text("Saved as event #")).to_be_visible()
+    expect(marias.locator("#groups [data-key-row='step'] .value")).to_have_text('"pay"')
+    expect(marias.locator(".ev")).to_have_count(2)
+    expect(marias.locator(".inv").last).to_contain_text("she asked for it")
+    assert noted(marias, "changed")
+    assert set(noted(marias, "changed")) == {"step"}
+    expect_rows(mine, rows(marias))
+
+
+@pytest.mark.parametrize("query", ["?kind=errors", "?author=billing"])
+def test_a_filtered_timeline_gets_its_own_rows_alone(
+    agent: Agent, session: str, me: Callable[..., Page], query: str
+) -> None:
+    failed = {"text": "no", "error_code": "503", "error_message": "no"}
+    events = [{"text": "one"}, failed, {"text": "two", "author": "billing"}, {**failed, "author": "billing"}]
+    first = agent.do(session, append=events)
+    chosen = [1, 3] if "kind" in query else [2, 3]
+    page = watch_session(me(), "lite", session, query)
+    expect_rows(page, [first[n] for n in chosen])
+    more = agent.do(session, append=[*events, *events, {"text": "the last", "delta": {"over": True}}])
+    expect(page.locator("#groups [data-key-row='over']")).to_be_visible()
+    expect_rows(page, [first[n] for n in chosen] + [more[n + start] for start in (0, 4) for n in chosen])
+
+
+# --- Reading while it moves -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", WIDTHS)
+def test_what_is_read_does_not_move_and_what_is_new_is_told(
+    agent: Agent, lite: Path, session: str, me: Callable[..., Page], size: str
+) -> None:
+    insert(lite, session, 80)
+    page = watch_session(me(viewport=WIDTHS[size]), "lite", session)
+    assert at_end(page)
+    agent.do(session, append=2)
+    expect(page.locator(".ev")).to_have_count(82)
+    expect(note(page)).to_be_hidden()
+    page.wait_for_function("document.querySelector('.ev:last-of-type').getBoundingClientRect().bottom <= innerHeight")
+    assert at_end(page)
+
+    row = scroll_to_row(page, 30)
+    before = height_of(row)
+    agent.do(session, append=1)
+    expect(note(page)).to_have_text("1 new event")
+    assert height_of(row) == pytest.approx(before, abs=1)
+    agent.do(session, say=FLIGHT, pause=0.2)  # the state, the badge and the numbers above change as well
+    expect(note(page)).to_have_text("6 new events")
+    expect(page.locator("[data-running]")).to_have_count(0)
+    expect(page.locator(".ev")).to_have_count(88)
+    assert height_of(row) == pytest.approx(before, abs=1)
+    expect(note(page).get_by_role("button")).to_be_in_viewport(ratio=1)
+    note(page).get_by_role("button").click()
+    expect(note(page)).to_be_hidden()
+    expect(page.locator(".ev").last).to_be_in_viewport(ratio=1)
+    assert at_end(page)
+
+    # Whoever goes there without it is not told either, and follows again.
+    scroll_to_row(page, 30)
+    agent.do(session, append=1)
+    expect(note(page)).to_have_text("1 new event")
+    page.locator(".ev").last.scroll_into_view_if_needed()
+    page.keyboard.press("End")
+    expect(note(page)).to_be_hidden()
+    agent.do(session, append=1)
+    expect(page.locator(".ev")).to_have_count(90)
+    expect(page.locator(".ev").last).to_be_in_viewport(ratio=1)
+
+
+def test_a_reader_who_pauses_sees_nothing_new_until_going_on(
+    agent: Agent, session: str, me: Callable[..., Page], maria: Callable[..., Page]
+) -> None:
+    page, other = watch_session(me(), "lite", session), watch_session(maria(), "lite", session)
+    agent.do(session, append=2)
+    expect(page.locator(".ev")).to_have_count(2)
+    button = page.get_by_role("button", name="Pause")
+    button.click()
+    expect(words(page)).to_have_text("paused")
+    expect(button).to_have_attribute("aria-pressed", "true")
+    expect(other.locator("[data-live-people]")).to_have_text("1 watching")
+    agent.do(session, append=3)
+    expect(other.locator(".ev")).to_have_count(5)
+    expect(page.locator(".ev")).to_have_count(2)
+    page.keyboard.press("p")
+    expect(words(page)).to_have_text("live")
+    expect(button).to_have_attribute("aria-pressed", "false")
+    expect_rows(page, agent.stored[session])
+
+
+def test_who_watches_is_told(session: str, me: Callable[..., Page], maria: Callable[..., Page]) -> None:
+    page = watch_session(me(), "lite", session)
+    people = page.locator("[data-live-people]")
+    other = watch_session(maria(), "lite", session)
+    expect(people).to_have_text("2 watching")
+    expect(other.locator("[data-live-people]")).to_have_text("2 watching")
+    assert MARIA["DJANGO_SUPERUSER_USERNAME"] in (people.get_attribute("title") or "")
+    again = watch_session(page.context.new_page(), "lite", session)  # another tab is not another person
+    expect(again.locator("[data-live-people]")).to_have_text("2 watching")
+    other.close()
+    expect(people).to_have_text("1 watching")
+
+
+# --- Connections ------------------------------------------------------------------------------------------------------
+
+
+def test_a_server_that_is_started_again_is_found_and_nothing_is_lost(
+    world: World, agent: Agent, session: str, me: Callable[..., Page], watch: Watch
+) -> None:
+    watch.excuse(*UNANSWERED)
+    page = watch_session(me(), "lite", session)
+    home = page.context.new_page()
+    home.goto("/")
+    expect_state(home, "live")
+    agent.do(session, append=2)
+    expect(page.locator(".ev")).to_have_count(2)
+    page.evaluate("noted.sockets.length = 0")
+    world.server.stop()
+    try:
+        for each in (page, home):
+            expect(words(each)).to_have_text("connection lost, trying again")
+            expect(words(each)).to_be_visible()
+        agent.do(session, append=3)
+        page.wait_for_function("noted.sockets.length >= 5", timeout=LATE)
+    finally:
+        world.server.start()
+    tried = noted(page, "sockets")
+    waits = [later - earlier for earlier, later in pairwise(tried[:5])]
+    assert waits[0] > 300
+    assert waits == sorted(waits), "it does not wait longer each time"
+    agent.do(session, append=1)
+    expect_state(page, "live")
+    expect_state(home, "live")
+    expect_rows(page, agent.stored[session])
+    agent.do(session, append=1)
+    expect_rows(page, agent.stored[session])
+    assert noted(page, "rows") == agent.stored[session]
+    expect(home.locator(f"#feed [data-feed='{agent.stored[session][-1]}']")).to_be_visible()
+
+
+@pytest.mark.parametrize("way", NO_SOCKET)
+def test_without_any_websocket_the_page_looks_by_itself(
+    agent: Agent, session: str, me: Callable[..., Page], way: str
+) -> None:
+    page = me()
+    page.add_init_script(NO_SOCKET[way])
+    watch_session(page, "lite", session, state="polling")
+    expect(words(page)).to_have_text("looks every 5 s")
+    agent.begin(session, say=FLIGHT, pause=3.0)
+    expect(page.locator("#status [data-running]")).to_be_visible()
+    agent.wait()
+    expect_rows(page, agent.stored[session])
+    assert noted(page, "rows") == agent.stored[session]
+    expect(page.locator("#status [data-running]")).to_have_count(0)
+    expect(page.locator("#groups [data-key-row='best_flight'] .value")).to_have_text('"TP431"')
+    home = page.context.new_page()
+    home.add_init_script(NO_SOCKET[way])
+    home.goto("/")
+    expect_state(home, "polling")
+    (newest,) = agent.do(session, append=1)
+    expect(home.locator(f"#feed [data-feed='{newest}']")).to_be_visible()
+
+
+def test_a_hidden_tab_lets_go_and_catches_up_when_it_is_shown(
+    agent: Agent, session: str, me: Callable[..., Page], maria: Callable[..., Page]
+) -> None:
+    page, other = me(), watch_session(maria(), "lite", session)
+    page.add_init_script('Object.defineProperty(document, "hidden", { get: () => Boolean(window.isHidden) })')
+    page.clock.install()
+    watch_session(page, "lite", session)
+    expect(other.locator("[data-live-people]")).to_have_text("2 watching")
+    page.evaluate("isHidden = true; document.dispatchEvent(new Event('visibilitychange'))")
+    agent.do(session, append=1)  # for a while it goes on
+    expect(page.locator(".ev")).to_have_count(1)
+    page.clock.fast_forward("00:31")
+    expect(other.locator("[data-live-people]")).to_have_text("1 watching")
+    agent.do(session, append=4)
+    expect(other.locator(".ev")).to_have_count(5)
+    expect(page.locator(".ev")).to_have_count(1)
+    page.evaluate("isHidden = false; document.dispatchEvent(new Event('visibilitychange'))")
+    expect_rows(page, agent.stored[session])
+    expect_state(page, "live")
+    expect(other.locator("[data-live-people]")).to_have_text("2 watching")
+
+
+# --- Taken away -------------------------------------------------------------------------------------------------------
+
+
+def _sign_out(world: World, page: Page) -> None:
+    tab = page.context.new_page()
+    tab.goto("/")
+    tab.locator("details.menu > summary").click()
+    tab.get_by_role("button", name="Sign out").click()
+    expect(tab.get_by_role("heading", name="Sign in")).to_be_visible()
+
+
+def _set_active(world: World, active: bool) -> None:
+    code = f"from django.contrib.auth.models import User; User.objects.filter(is_superuser=True).update(is_active={active})"
+    world.server.run("shell", "-v", "0", "-c", code)
+
+
+def _deactivate(world: World, page: Page) -> None:
+    _set_active(world, False)
+
+
+@pytest.mark.parametrize("take", [_sign_out, _deactivate])
+@pytest.mark.parametrize("socket", [True, False], ids=["websocket", "polling"])
+def test_who_may_not_look_any_more_is_not_given_the_next_event(
+    world: World,
+    agent: Agent,
+    session: str,
+    visitor: Visit,
+    me: Callable[..., Page],
+    watch: Watch,
+    take: Callable[[World, Page], None],
+    socket: bool,
+) -> None:
+    watch.allow(403)  # what polling is answered
+    page = visitor(world.server)
+    if not socket:
+        page.add_init_script(NO_SOCKET["closed"])
+    give_name_and_password(page)
+    watch_session(page, "lite", session, state="live" if socket else "polling")
+    mine = watch_session(me(), "lite", session)
+    agent.do(session, append=1)
+    expect(page.locator(".ev")).to_have_count(1)
+    try:
+        take(world, page)
+        agent.do(session, append=1)
+        expect(mine.locator(".ev")).to_have_count(2)
+        expect_state(page, "out")
+        expect(words(page)).to_have_text("signed out")
+        expect(notice(page)).to_be_visible()
+        expect(notice(page)).to_contain_text("You are signed out.")
+        assert len(rows(page)) == 1
+    finally:
+        _set_active(world, True)
+
+
+def test_a_session_that_is_deleted_says_so(agent: Agent, session: str, me: Callable[..., Page]) -> None:
+    agent.do(session, append=2)
+    page = watch_session(me(), "lite", session)
+    agent.do(session, delete=True)
+    expect(notice(page)).to_have_text("This session was deleted.")
+    expect(words(page)).to_have_text("deleted")
+    assert len(rows(page)) == 2
+
+
+# --- Much at once -----------------------------------------------------------------------------------------------------
+
+
+def test_1500_events_at_once_come_in_order_and_the_page_goes_on_answering(
+    lite: Path, session: str, me: Callable[..., Page]
+) -> None:
+    ids = insert(lite, session, 150, "before")
+    page = watch_session(me(), "lite", session)
+    expect(page.locator(".ev")).to_have_count(100)
+    page.evaluate("noted.gap = 0")
+    began = time.monotonic()
+    ids += insert(lite, session, 1500)
+    expect(page.locator(".ev")).to_have_count(1600, timeout=LATE)
+    took = time.monotonic() - began
+    gap = noted(page, "gap")
+    print(f"\n1500 events in {took:.1f} s; the longest frame took {gap:.0f} ms")
+    expect_rows(page, ids[50:])
+    assert gap < 2000
+    page.wait_for_function(
+        "document.querySelector('[data-row]:last-of-type').getBoundingClientRect().top < innerHeight"
+    )
+    assert at_end(page)
+    page.get_by_role("link", name="Earlier events").dispatch_event("click")
+    expect_rows(page, ids)
+
+
+def test_a_page_that_is_open_all_day_lets_go_of_its_oldest_rows_and_finds_them_again(
+    lite: Path, session: str, me: Callable[..., Page]
+) -> None:
+    ids = insert(lite, session, 5, "before")
+    page = watch_session(me(), "lite", session)
+    ids += insert(lite, session, 3200)
+    page.wait_for_function("document.querySelector('#event-bulk-03199')", timeout=LATE)
+    shown = rows(page)
+    assert 2000 <= len(shown) < 3000
+    assert shown == ids[-len(shown) :]
+    assert at_end(page)
+    while len(shown) < len(ids):
+        page.get_by_role("link", name="Earlier events").dispatch_event("click")
+        page.wait_for_function("(before) => document.querySelectorAll('.ev').length > before", arg=len(shown))
+        shown = rows(page)
+        assert shown == ids[-len(shown) :]
+    expect(page.get_by_role("link", name="Earlier events")).to_have_count(0)
+    twice = page.evaluate(
+        """Object.entries(Object.groupBy(document.querySelectorAll("[id]"), ({ id }) => id))
+            .filter(([, all]) => all.length > 1).map(([id]) => id)"""
+    )
+    assert twice == []
+
+
+def test_rows_that_are_being_read_are_not_let_go(lite: Path, session: str, me: Callable[..., Page]) -> None:
+    page = watch_session(me(), "lite", session)
+    insert(lite, session, 2990)
+    expect(page.locator(".ev")).to_have_count(2990, timeout=LATE)
+    row = scroll_to_row(page, 400)
+    before = height_of(row)
+    insert(lite, session, 50, "more")
+    expect(note(page)).to_have_text("50 new events", timeout=LATE)
+    expect(row).to_be_in_viewport()
+    assert height_of(row) == pytest.approx(before, abs=1)
+
+
+def test_who_has_missed_much_starts_anew_though_the_agent_goes_on(
+    agent: Agent, lite: Path, session: str, me: Callable[..., Page]
+) -> None:
+    insert(lite, session, 5, "before")
+    page = watch_session(me(), "lite", session)
+    page.get_by_role("button", name="Pause").click()
+    expect(words(page)).to_have_text("paused")
+    insert(lite, session, 1500)
+    agent.begin(session, append=80, pause=0.05)
+    page.get_by_role("button", name="Pause").click()
+    agent.wait()
+    newest = agent.stored[session][-1]
+    page.wait_for_function("(id) => document.getElementById(`event-${id}`)", arg=newest, timeout=LATE)
+    truth = [f"before-{n:05}" for n in range(5)] + [f"bulk-{n:05}" for n in range(1500)] + agent.stored[session]
+    shown = rows(page)
+    assert shown == truth[-len(shown) :]
+    page.get_by_role("link", name="Earlier events").dispatch_event("click")
+    page.wait_for_function("(before) => document.querySelectorAll('.ev').length > before", arg=len(shown))
+    shown = rows(page)
+    assert shown == truth[-len(shown) :]
+
+
+# --- Everybody --------------------------------------------------------------------------------------------------------
+
+
+def test_live_pages_are_accessible(agent: Agent, lite: Path, session: str, me: Callable[..., Page]) -> None:
+    insert(lite, session, 60)
+    page = watch_session(me(color_scheme="light", reduced_motion="reduce"), "lite", session)
+    scroll_to_row(page, 10)
+    agent.do(session, append=[{"author": "user", "text": "Hello", "delta": {"seen": True}}])
+    expect(note(page)).to_have_text("1 new event")
+    expect(page.locator("[data-running]")).to_be_visible()
+    check(page)
+    page.get_by_role("button", name="Pause").click()
+    expect(words(page)).to_have_text("paused")
+    check(page)
+    page.goto("/")
+    expect_state(page, "live")
+    expect(page.locator("#running a", has_text=session)).to_be_visible()
+    check(page)
+    agent.do(session, append=1)  # ends it

@@ -1,0 +1,214 @@
+"""Pages that are watched while events arrive: what they show, and what was ever put into them."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from playwright.sync_api import Browser, Locator, Page, StorageState, expect
+
+from sessions_app.keys import SessionKey
+
+from .agent import APP, USER, Agent
+from .conftest import Visit
+from .places import path
+from .serving import Adkweb
+
+MARIA: Final = {
+    "DJANGO_SUPERUSER_USERNAME": "maria@example.com",
+    "DJANGO_SUPERUSER_PASSWORD": "correct horse battery staple",
+    "DJANGO_SUPERUSER_EMAIL": "maria@example.com",
+}
+LATE: Final = 60_000  # milliseconds for what takes a while
+
+# Notes every row that is put into the timeline, every key that is marked, every socket that is opened.
+NOTE: Final = """(() => {
+    const noted = { rows: [], times: [], changed: [], sockets: [], gap: 0 };
+    window.noted = noted;
+    window.WebSocket = class extends WebSocket {
+        constructor(...given) { super(...given); noted.sockets.push(performance.now()); }
+    };
+    document.addEventListener("readystatechange", () => {
+        if (document.readyState !== "interactive") return;
+        const events = document.querySelector("#events");
+        if (!events) return;
+        new MutationObserver((records) => {
+            for (const { addedNodes } of records) for (const node of addedNodes) {
+                if (node.nodeType !== 1) continue;
+                for (const row of node.matches(".ev") ? [node] : node.querySelectorAll(".ev")) {
+                    noted.rows.push(row.id.slice("event-".length));
+                    noted.times.push(performance.timeOrigin + performance.now());
+                }
+            }
+        }).observe(events, { childList: true, subtree: true });
+        new MutationObserver((records) => {
+            for (const { target } of records) {
+                if (target.matches(".changed")) noted.changed.push(target.closest("[data-key-row]").dataset.keyRow);
+            }
+        }).observe(document.querySelector("#groups"), { subtree: true, attributeFilter: ["class"] });
+    });
+    let before = performance.now();
+    requestAnimationFrame(function measure() {
+        const now = performance.now();
+        noted.gap = Math.max(noted.gap, now - before);
+        before = now;
+        requestAnimationFrame(measure);
+    });
+})()"""
+NO_SOCKET: Final = {
+    "closed": """window.WebSocket = class extends EventTarget {
+        constructor() { super(); setTimeout(() => this.dispatchEvent(new CloseEvent("close", { code: 1006 }))); }
+        close() {}
+    }""",
+    "refused": """window.WebSocket = class { constructor() { throw new DOMException("insecure", "SecurityError") } }""",
+}
+
+
+def key(source: str, session: str) -> SessionKey:
+    """A session of the agent's."""
+    return SessionKey(source, APP, USER, session)
+
+
+@dataclass
+class World:
+    """A server on two databases, an agent on each, and two people who are signed in."""
+
+    server: Adkweb
+    agents: Mapping[str, Agent]
+    me: StorageState
+    maria: StorageState
+
+
+def sign_in(browser: Browser, server: Adkweb) -> tuple[StorageState, StorageState]:
+    """The cookies of the developer, and of an admin."""
+    server.run("createsuperuser", "--noinput", variables=MARIA)
+    with browser.new_context() as context:
+        context.new_page().goto(server.link)
+        me = context.storage_state()
+    with browser.new_context(base_url=server.address) as context:
+        page = context.new_page()
+        give_name_and_password(page)
+        return me, context.storage_state()
+
+
+def give_name_and_password(page: Page) -> None:
+    """Signs the admin in."""
+    page.goto("/")
+    page.get_by_label("Name").fill(MARIA["DJANGO_SUPERUSER_USERNAME"])
+    page.get_by_label("Password").fill(MARIA["DJANGO_SUPERUSER_PASSWORD"])
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.locator("#main h1")).to_have_text("Sources")
+
+
+def watch_session(page: Page, source: str, session: str, query: str = "", state: str = "live") -> Page:
+    """Opens a session, with everything noted from the beginning, and waits until it is live."""
+    page.add_init_script(NOTE)
+    page.goto(path("s", *key(source, session), end=query))
+    expect_state(page, state)
+    return page
+
+
+def expect_state(page: Page, state: str, timeout: float = LATE) -> None:
+    """How the connection is."""
+    expect(page.locator("[data-live]")).to_have_attribute("data-state", state, timeout=timeout)
+
+
+def words(page: Page) -> Locator:
+    """What is said of the connection."""
+    return page.locator("[data-live-words]")
+
+
+def note(page: Page) -> Locator:
+    """What tells a reader of new events."""
+    return page.locator("[data-timeline-new]")
+
+
+def notice(page: Page) -> Locator:
+    """The sentence at the top."""
+    return page.locator("[data-live-notice]")
+
+
+def rows(page: Page) -> list[str]:
+    """The ids of the events in the timeline, in its order."""
+    ids = page.locator(".ev").evaluate_all("all => all.map((each) => each.id.slice('event-'.length))")
+    assert isinstance(ids, list)
+    return ids
+
+
+def noted(page: Page, what: str) -> Any:
+    """What was noted since the page began."""
+    return page.evaluate(f"noted.{what}")
+
+
+def expect_rows(page: Page, ids: list[str], timeout: float = LATE) -> None:
+    """Exactly these events, in this order; each was put into the page once."""
+    expect(page.locator(".ev")).to_have_count(len(ids), timeout=timeout)
+    assert rows(page) == ids
+    added = noted(page, "rows")
+    assert len(added) == len(set(added)), "an event was put into the page twice"
+
+
+def at_end(page: Page) -> bool:
+    """Whether the newest event is in sight, to the pixel."""
+    return bool(
+        page.locator("[data-timeline]").evaluate(
+            """box => {
+                const scroller = getComputedStyle(box).overflowY === "auto" ? box : document.scrollingElement;
+                return scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < 2;
+            }"""
+        )
+    )
+
+
+def scroll_to_row(page: Page, number: int) -> Locator:
+    """Moves a row of the timeline to its top, as a person scrolls; returns it by its id."""
+    name = page.locator(".ev").nth(number).get_attribute("id")
+    row = page.locator(f"[id='{name}']")
+    row.evaluate("row => row.scrollIntoView({ block: 'center', behavior: 'instant' })")
+    # What follows a scroll is done in the next frame; two, to be after it.
+    page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    return row
+
+
+def height_of(row: Locator) -> float:
+    """Where a row stands in the window."""
+    return float(row.evaluate("row => row.getBoundingClientRect().top"))
+
+
+def insert(file: Path, session: str, count: int, name: str = "bulk") -> list[str]:
+    """Many events at once, by one transaction of somebody else's, faster than google-adk writes them."""
+    now = time.time()
+    ids = [f"{name}-{number:05}" for number in range(count)]
+    owner = (APP, USER, session)
+
+    def event(number: int, id: str) -> tuple[Any, ...]:
+        at, invocation = now + number / 1_000_000, f"e-{name}-{number // 7}"
+        content = {"role": "model", "parts": [{"text": f"{id} " + "and so on " * (number % 9)}]}
+        data = {"id": id, "author": APP, "invocation_id": invocation, "timestamp": at, "content": content}
+        return id, *owner, invocation, at, json.dumps(data)
+
+    connection = sqlite3.connect(file, timeout=30)
+    try:
+        with connection:
+            connection.execute("BEGIN IMMEDIATE")
+            connection.executemany(
+                "INSERT INTO events (id, app_name, user_id, session_id, invocation_id, timestamp, event_data)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?)",
+                [event(number, id) for number, id in enumerate(ids)],
+            )
+            connection.execute(
+                "UPDATE sessions SET update_time = ? WHERE (app_name, user_id, id) = (?, ?, ?)", (now, *owner)
+            )
+    finally:
+        connection.close()
+    return ids
+
+
+def watching(visitor: Visit, world: World, who: StorageState | None = None, **options: Any) -> Page:
+    """A page of one of the people."""
+    return visitor(world.server, storage_state=who or world.me, **options)

@@ -1,0 +1,666 @@
+"""Edits that wait until the agent is idle: kept, applied once by one process, checked again, and told about."""
+
+from __future__ import annotations
+
+import math
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import User
+from django.utils import translation
+from pytest_django import DjangoDbBlocker, Settings
+
+from sessions_app import edits, queued, reads, sources, writes
+from sessions_app.access import Actor
+from sessions_app.edits import Entry
+from sessions_app.errors import Conflict, Invalid, NotAllowed, NotFound, SourceError
+from sessions_app.keys import SessionKey
+from sessions_app.models import QueuedEdit
+from sessions_app.queued import Queued
+from sessions_app.state import ABSENT
+from sessions_app.values import equal
+from tests.core import processes
+from tests.core.own import migrated, own_database
+from tests.core.stored import assert_state_is_what_events_say, events_of, everything, execute, in_threads, state_of
+
+START: dict[str, Any] = {"step": "search", "draft": {"a": [1]}, "user:tier": "gold", "app:version": 3}
+AGENT = Actor("agent")
+LONG_AGO = 60.0
+
+
+@pytest.fixture(scope="session")
+def blank(tmp_path_factory: pytest.TempPathFactory, django_db_blocker: DjangoDbBlocker) -> Path:
+    """A file with adkweb's own tables, and nobody in them."""
+    with django_db_blocker.unblock():
+        return migrated(tmp_path_factory.mktemp("own") / "adkweb.db")
+
+
+@pytest.fixture(autouse=True)
+def own(
+    request: pytest.FixtureRequest, tmp_path: Path, blank: Path, django_db_blocker: DjangoDbBlocker
+) -> Iterator[str]:
+    """adkweb's own database: a file, or what the test asks for."""
+    with django_db_blocker.unblock():
+        if getattr(request, "param", "sqlite") == "postgresql":
+            from django.core.management import call_command
+
+            url = request.getfixturevalue("new_database")("postgresql")
+            with own_database(url):
+                call_command("migrate", verbosity=0, interactive=False)
+                yield url
+        else:
+            url = f"sqlite:///{shutil.copy(blank, tmp_path / 'adkweb-own.db')}"
+            with own_database(url):
+                yield url
+
+
+in_a_file = pytest.mark.parametrize("form", ["sqlite", "sqlite-database"])
+on_both_of_adkwebs_own = pytest.mark.parametrize("own", ["sqlite", "postgresql"], indirect=True)
+
+
+@pytest.fixture
+def maria(own: str) -> User:
+    """Somebody who queues edits."""
+    found: User = get_user_model().objects.create_user("maria")
+    return found
+
+
+@pytest.fixture
+def bo(own: str) -> User:
+    """Somebody else."""
+    found: User = get_user_model().objects.create_user("bo")
+    return found
+
+
+@pytest.fixture
+def text(form: str, new_database: Callable[[str], str]) -> str:
+    """What names the source's database."""
+    return new_database(form)
+
+
+@pytest.fixture
+def key(text: str, form: str, open_source: Callable[[str, str], str]) -> SessionKey:
+    """A session with state in every scope, in which nothing runs."""
+    source = open_source(text, form)
+    return writes.create_session(source, "booking", "ana", actor=AGENT, state=START, session_id="s1")
+
+
+def say(key: SessionKey, author: str, ago: float = 0.0, delta: dict[str, Any] | None = None, **event: Any) -> None:
+    """Appends an event of a run, as the agent's process would."""
+    part = event.pop("part", {"text": "…"})
+    content = {"role": "user" if author == "user" else "model", "parts": [part]}
+    actions = {"state_delta": delta} if delta else {}
+    said = {"author": author, "invocation_id": "i1", "timestamp": time.time() - ago, "content": content, **event}
+    writes.append_event(key, {**said, "actions": actions}, actor=AGENT)
+
+
+def run(key: SessionKey, ended_ago: float | None = None) -> None:
+    """An invocation that runs, or that ended some seconds ago."""
+    say(key, "user", ended_ago or 0.0)
+    if ended_ago is not None:
+        say(key, "agent", ended_ago)
+
+
+def let_claims_end() -> None:
+    """As if LEASE_SECONDS had gone by."""
+    QueuedEdit.objects.filter(claimed_until__isnull=False).update(claimed_until=1.0)
+
+
+def now(found: Queued) -> Queued:
+    """An edit as it is by now."""
+    return queued.get(found.id)
+
+
+def edits_in(key: SessionKey) -> list[dict[str, Any]]:
+    """The stored events that are edits."""
+    return [event for _seq, event in events_of(key) if "adkweb" in event.get("custom_metadata", {})]
+
+
+PAY = (Entry("step", "pay", "search"),)
+
+
+# --- Waiting and applying ---------------------------------------------------------------------------------------------
+
+
+def test_an_edit_waits_while_an_invocation_runs_and_becomes_one_event_when_it_has_ended(
+    key: SessionKey, maria: User
+) -> None:
+    run(key)
+    before = everything(key.source)
+    entries = [Entry("step", "pay", "search"), Entry("draft", ABSENT, {"a": [1]}), Entry("user:new", None, ABSENT)]
+    waiting = queued.queue_edit(key, entries, person=maria, reason="  by phone ")
+    assert queued.apply_due() == 0
+    assert everything(key.source) == before
+    assert (now(waiting).state, queued.any_waiting(), queued.outcomes(maria)) == ("waiting", True, [])
+    (shown,) = queued.of_session(key)
+    assert (shown.key, shown.actor, shown.reason, shown.entries) == (key, "maria", "by phone", entries)
+    assert [(c.key, c.old, c.new) for c in shown.changes][1] == ("draft", {"a": [1]}, ABSENT)
+
+    say(key, "agent", ago=LONG_AGO)
+    began = time.time()
+    assert queued.apply_due() == 1
+    (event,) = edits_in(key)
+    assert event["id"] == waiting.event_id
+    assert event["invocation_id"] == f"edit-{waiting.event_id}"
+    assert (event["author"], event["timestamp"] >= began) == ("system", True)
+    assert event["custom_metadata"]["adkweb"] == {
+        "actor": "maria",
+        "reason": "by phone",
+        "replaced": {"step": "search", "draft": {"a": [1]}},
+        "removed": ["draft"],
+        "queued": waiting.created,
+    }
+    after = {"step": "pay", "user:tier": "gold", "user:new": None, "app:version": 3}
+    assert reads.session(key).state.merged() == after
+    assert_state_is_what_events_say(key.source, {key: START})
+    (outcome,) = queued.outcomes(maria)
+    assert (outcome.state, outcome.seq) == ("applied", events_of(key)[-1][0])
+    assert outcome.finished is not None
+    assert outcome.finished >= began
+    assert (queued.apply_due(), queued.any_waiting(), len(edits_in(key))) == (0, False, 1)
+
+
+def test_where_nothing_ever_ran_an_edit_is_applied_at_once(key: SessionKey, maria: User) -> None:
+    queued.queue_edit(key, PAY, person=maria)
+    assert queued.apply_due([key]) == 1
+    assert state_of(key)["session"]["step"] == "pay"
+
+
+def test_an_invocation_that_ended_a_moment_ago_may_be_one_of_several(
+    key: SessionKey, maria: User, settings: Settings
+) -> None:
+    settings.SETTLE_SECONDS = 1000.0
+    run(key, ended_ago=500.0)
+    waiting = queued.queue_edit(key, PAY, person=maria)
+    assert queued.apply_due() == 0
+    settings.SETTLE_SECONDS = 400.0
+    assert queued.apply_due() == 1
+    assert now(waiting).state == "applied"
+
+
+def test_edits_of_others_do_not_put_a_queued_edit_off(key: SessionKey, maria: User) -> None:
+    run(key, ended_ago=LONG_AGO)
+    edits.edit_state(key, [Entry("else", 1, ABSENT)], actor=AGENT)
+    queued.queue_edit(key, PAY, person=maria)
+    assert queued.apply_due() == 1
+
+
+def test_a_clock_that_is_years_ahead_holds_nothing_up(key: SessionKey, maria: User) -> None:
+    run(key, ended_ago=-10 * 365 * 86400.0)
+    queued.queue_edit(key, PAY, person=maria)
+    assert queued.apply_due() == 1
+
+
+def test_an_invocation_that_waits_for_a_person_holds_no_session(key: SessionKey, maria: User) -> None:
+    say(key, "user", LONG_AGO)
+    call = {"function_call": {"id": "c1", "name": "ask", "args": {}}}
+    say(key, "agent", LONG_AGO, part=call, long_running_tool_ids=["c1"])
+    running = reads.in_flight(key)
+    assert running is not None
+    assert running.waiting
+    assert queued.held(key) is None
+    queued.queue_edit(key, PAY, person=maria)
+    assert queued.apply_due() == 1
+
+
+def test_an_agent_that_died_is_not_waited_for_longer_than_the_silence_that_is_set(
+    key: SessionKey, maria: User, settings: Settings
+) -> None:
+    say(key, "user", ago=LONG_AGO)
+    queued.queue_edit(key, PAY, person=maria)
+    assert queued.apply_due() == 0
+    settings.SILENCE_SECONDS = LONG_AGO / 2
+    assert queued.apply_due() == 1
+
+
+def test_an_invocation_that_begins_between_the_look_and_the_append_is_not_ended(
+    key: SessionKey, maria: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waiting = queued.queue_edit(key, PAY, person=maria)
+    look = reads.in_flight
+
+    def look_just_before(*arguments: Any) -> Any:
+        found = look(*arguments)
+        run(key)
+        return found
+
+    monkeypatch.setattr(reads, "in_flight", look_just_before)
+    assert queued.apply_due() == 0
+    monkeypatch.undo()
+    assert (edits_in(key), now(waiting).state) == ([], "waiting")
+    say(key, "agent", ago=LONG_AGO)
+    assert queued.apply_due() == 1
+
+
+def test_edits_of_one_session_are_applied_in_their_order_and_of_others_whenever(key: SessionKey, maria: User) -> None:
+    other = writes.create_session(*key[:3], session_id="other", actor=AGENT)
+    run(key)
+    for number in range(3):
+        queued.queue_edit(key, [Entry(f"k{number}", number, ABSENT)], person=maria)
+    queued.queue_edit(other, [Entry("k", 1, ABSENT)], person=maria)
+    assert queued.apply_due([SessionKey(*key[:3], "none")]) == 0
+    assert queued.apply_due() == 1
+    assert state_of(other)["session"] == {"k": 1}
+    say(key, "agent", ago=LONG_AGO)
+    assert queued.apply_due([key]) == 3
+    assert [list(event["actions"]["state_delta"]) for event in edits_in(key)] == [["k0"], ["k1"], ["k2"]]
+
+
+def test_what_comes_first_in_a_session_is_applied_first_even_while_another_process_has_it(
+    key: SessionKey, maria: User
+) -> None:
+    first = queued.queue_edit(key, [Entry("a", 1, ABSENT)], person=maria)
+    queued.queue_edit(key, [Entry("b", 1, ABSENT)], person=maria)
+    QueuedEdit.objects.filter(pk=first.id).update(claimed_until=time.time() + 100)
+    assert queued.apply_due() == 0
+    assert edits_in(key) == []
+
+
+# --- Refused at once --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("entries", "message"),
+    [
+        ([], r"Nothing would change\."),
+        ([Entry("step", "search", "search")], r"Nothing would change\."),
+        ([Entry("temp:x", 1, ABSENT)], "temp: keys"),
+        ([Entry("a", math.nan, ABSENT)], "NaN"),
+        ([Entry("a", "\ud800", ABSENT)], "surrogate"),
+        ([Entry("a\0", 1, ABSENT)], r"U\+0000"),
+    ],
+)
+def test_what_could_never_be_applied_is_refused_when_it_is_queued(
+    key: SessionKey, maria: User, entries: list[Entry], message: str
+) -> None:
+    with pytest.raises(Invalid, match=message):
+        queued.queue_edit(key, entries, person=maria)
+    with pytest.raises(Invalid, match="longer than"):
+        queued.queue_edit(key, PAY, person=maria, reason="x" * 1001)
+    assert not queued.any_waiting()
+
+
+def test_an_edit_of_a_session_that_is_not_there_is_refused(key: SessionKey, maria: User) -> None:
+    for missing in (SessionKey(*key[:3], "none"), SessionKey("nowhere", *key[1:])):
+        with pytest.raises(NotFound):
+            queued.queue_edit(missing, PAY, person=maria)
+    assert not queued.any_waiting()
+
+
+def test_a_key_that_has_changed_already_is_a_conflict_when_it_is_queued(key: SessionKey, maria: User) -> None:
+    with pytest.raises(Conflict) as refused:
+        queued.queue_edit(key, [Entry("step", 1, "old"), Entry("new", 1, ABSENT)], person=maria)
+    assert refused.value.detail["current"] == {"step": "search", "new": ABSENT}
+    assert not queued.any_waiting()
+
+
+def test_a_read_only_adkweb_queues_applies_and_withdraws_nothing(
+    key: SessionKey, maria: User, settings: Settings
+) -> None:
+    waiting = queued.queue_edit(key, PAY, person=maria)
+    settings.READ_ONLY = True
+    with pytest.raises(NotAllowed):
+        queued.queue_edit(key, [Entry("x", 1, ABSENT)], person=maria)
+    with pytest.raises(NotAllowed):
+        queued.withdraw(waiting.id, maria)
+    assert queued.apply_due() == 0
+    assert (now(waiting).state, len(queued.of_session(key))) == ("waiting", 1)
+
+
+def test_a_form_that_is_sent_twice_is_queued_once(key: SessionKey, maria: User, bo: User) -> None:
+    first = queued.queue_edit(key, PAY, person=maria, once="form1")
+    assert queued.queue_edit(key, PAY, person=maria, once="form1").id == first.id
+    other = writes.create_session(*key[:3], session_id="other", state={"step": "search"}, actor=AGENT)
+    others = [
+        queued.queue_edit(key, [Entry("step", "else", "search")], person=maria, once="form1"),
+        queued.queue_edit(key, PAY, person=bo, once="form1"),
+        queued.queue_edit(key, PAY, person=maria, once="form2"),
+        queued.queue_edit(other, PAY, person=maria, once="form1"),
+    ]
+    assert len({first.id, *(each.id for each in others)}) == 5
+    queued.apply_due()
+    again = queued.queue_edit(key, PAY, person=maria, once="form1")
+    assert (again.id, again.state) == (first.id, "applied")
+
+
+def test_a_form_that_is_sent_many_times_at_once_is_queued_once(key: SessionKey, maria: User) -> None:
+    found = in_threads([lambda: queued.queue_edit(key, PAY, person=maria, once="form1").id] * 8)
+    assert len(set(found)) == 1
+    assert QueuedEdit.objects.count() == 1
+
+
+def test_an_edit_that_was_applied_now_by_the_same_form_is_not_written_again(key: SessionKey, maria: User) -> None:
+    run(key)
+    waiting = queued.queue_edit(key, PAY, person=maria, once="form1")
+    edits.edit_state(key, PAY, actor=Actor("maria"), once="form1")
+    run(key)
+    assert queued.apply_due() == 1
+    assert (now(waiting).state, len(edits_in(key))) == ("applied", 1)
+
+
+# --- What became of it ------------------------------------------------------------------------------------------------
+
+
+def test_a_key_that_changed_meanwhile_is_a_conflict_and_nothing_is_written(key: SessionKey, maria: User) -> None:
+    run(key)
+    entries = [Entry("new", 1, ABSENT), Entry("step", "pay", "search"), Entry("app:version", 4, 3)]
+    waiting = queued.queue_edit(key, entries, person=maria)
+    say(key, "agent", ago=LONG_AGO, delta={"step": "seats", "app:version": 5})
+    before = everything(key.source)
+    assert queued.apply_due() == 1
+    assert everything(key.source) == before
+    (outcome,) = queued.outcomes(maria)
+    assert (outcome.id, outcome.state, outcome.changed) == (waiting.id, "conflict", ["step", "app:version"])
+    assert outcome.entries == entries
+    assert queued.apply_due() == 0
+
+
+def test_the_second_of_two_edits_of_a_key_is_a_conflict_unless_it_knew_of_the_first(
+    key: SessionKey, maria: User, bo: User
+) -> None:
+    run(key)
+    for value, person in (("pay", maria), ("seats", bo)):
+        queued.queue_edit(key, [Entry("step", value, "search")], person=person)
+    say(key, "agent", ago=LONG_AGO)
+    assert queued.apply_due() == 2
+    assert state_of(key)["session"]["step"] == "pay"
+    assert [queued.outcomes(person)[0].state for person in (maria, bo)] == ["applied", "conflict"]
+
+
+def test_an_edit_of_a_session_that_was_deleted_fails_and_says_so(key: SessionKey, maria: User) -> None:
+    run(key)
+    waiting = queued.queue_edit(key, PAY, person=maria)
+    writes.delete_session(key, actor=AGENT)
+    assert queued.apply_due() == 1
+    assert (now(waiting).state, now(waiting).message) == ("failed", "The session was deleted.")
+
+
+def test_a_reason_to_fail_is_kept_as_it_is_and_read_in_ones_own_language(key: SessionKey, maria: User) -> None:
+    waiting = queued.queue_edit(key, PAY, person=maria)
+    writes.delete_session(key, actor=AGENT)
+    with translation.override("ko"):
+        assert queued.apply_due() == 1
+    assert now(waiting).message == "The session was deleted."
+
+
+@pytest.mark.parametrize("gone", ["inactive", "deleted"])
+def test_an_edit_of_somebody_who_has_no_account_any_more_is_not_applied(
+    key: SessionKey, maria: User, bo: User, gone: str
+) -> None:
+    waiting = queued.queue_edit(key, PAY, person=maria)
+    if gone == "deleted":
+        maria.delete()
+    else:
+        User.objects.filter(pk=maria.pk).update(is_active=False)
+    before = everything(key.source)
+    assert queued.apply_due() == 1
+    assert everything(key.source) == before
+    assert (now(waiting).state, now(waiting).message) == ("failed", "Whoever queued it has no account any more.")
+    assert [found.id for found in queued.of_session(key)] == [waiting.id]
+    queued.dismiss(waiting.id, bo)
+    assert queued.of_session(key) == []
+
+
+def test_an_author_who_was_renamed_stands_in_the_event_as_who_queued_it(key: SessionKey, maria: User) -> None:
+    queued.queue_edit(key, PAY, person=maria)
+    User.objects.filter(pk=maria.pk).update(username="mary")
+    assert queued.apply_due() == 1
+    assert edits_in(key)[0]["custom_metadata"]["adkweb"]["actor"] == "maria"
+
+
+def test_only_its_author_dismisses_an_outcome_and_a_waiting_edit_has_none(
+    key: SessionKey, maria: User, bo: User
+) -> None:
+    waiting = queued.queue_edit(key, PAY, person=maria)
+    with pytest.raises(NotFound):
+        queued.dismiss(waiting.id, maria)
+    queued.apply_due()
+    with pytest.raises(NotFound):
+        queued.dismiss(waiting.id, bo)
+    assert (queued.outcomes(bo), len(queued.outcomes(maria))) == ([], 1)
+    queued.dismiss(waiting.id, maria)
+    assert (queued.outcomes(maria), queued.of_session(key)) == ([], [])
+
+
+def test_what_everybody_knows_is_not_kept_for_ever(key: SessionKey, maria: User) -> None:
+    for name in ("a", "b", "c"):
+        queued.queue_edit(key, [Entry(name, 1, ABSENT)], person=maria)
+    queued.apply_due()
+    old, told, _untold = queued.outcomes(maria)
+    for outcome in (old, told):
+        queued.dismiss(outcome.id, maria)
+    QueuedEdit.objects.exclude(pk=told.id).update(finished=1.0)
+    queued.queue_edit(key, PAY, person=maria)
+    assert QueuedEdit.objects.count() == 3
+    with pytest.raises(NotFound):
+        queued.get(old.id)
+
+
+# --- Withdrawn --------------------------------------------------------------------------------------------------------
+
+
+def test_a_waiting_edit_can_be_withdrawn_by_anybody_and_its_author_is_told_who_did(
+    key: SessionKey, maria: User, bo: User
+) -> None:
+    mine = queued.queue_edit(key, [Entry("a", 1, ABSENT)], person=maria)
+    theirs = queued.queue_edit(key, [Entry("b", 1, ABSENT)], person=maria)
+    queued.withdraw(mine.id, maria)
+    queued.withdraw(theirs.id, bo)
+    assert queued.apply_due() == 0
+    assert edits_in(key) == []
+    (outcome,) = queued.outcomes(maria)
+    assert (outcome.id, outcome.state, outcome.message) == (theirs.id, "withdrawn", "bo")
+    for found in (mine, theirs):
+        with pytest.raises(Conflict, match="does not wait any more"):
+            queued.withdraw(found.id, maria)
+    again = queued.queue_edit(key, [Entry("a", 1, ABSENT)], person=maria)
+    assert again.state == "waiting"
+
+
+def test_what_is_being_applied_cannot_be_withdrawn(key: SessionKey, maria: User) -> None:
+    waiting = queued.queue_edit(key, PAY, person=maria)
+    QueuedEdit.objects.update(claimed_until=time.time() + 100)
+    with pytest.raises(Conflict, match="being applied just now"):
+        queued.withdraw(waiting.id, maria)
+    assert now(waiting).state == "waiting"
+
+
+def test_of_withdrawing_and_applying_at_once_one_happens(key: SessionKey, maria: User) -> None:
+    for number in range(12):
+        waiting = queued.queue_edit(key, [Entry(f"k{number}", 1, ABSENT)], person=maria)
+        withdrawn, applied = in_threads([lambda w=waiting: queued.withdraw(w.id, maria), queued.apply_due])
+        outcome = now(waiting).state
+        written = f"k{number}" in state_of(key)["session"]
+        if outcome == "applied":
+            assert (isinstance(withdrawn, Conflict), applied, written) == (True, 1, True)
+        else:
+            assert (outcome, withdrawn, applied, written) == ("withdrawn", None, 0, False)
+
+
+# --- Crashes, other processes, other databases ------------------------------------------------------------------------
+
+
+@on_both_of_adkwebs_own
+def test_of_many_threads_one_applies_each_edit(key: SessionKey, maria: User) -> None:
+    waiting = [queued.queue_edit(key, [Entry(f"k{n}", n, ABSENT)], person=maria) for n in range(5)]
+    finished = in_threads([queued.apply_due] * 8)
+    while more := queued.apply_due():  # whoever met another's claim left the rest to the next time
+        finished.append(more)
+    assert sum(finished) == 5, finished
+    assert [event["id"] for event in edits_in(key)] == [found.event_id for found in waiting]
+    assert_state_is_what_events_say(key.source, {key: START})
+
+
+@on_both_of_adkwebs_own
+def test_of_many_processes_one_applies_an_edit(key: SessionKey, text: str, own: str, maria: User) -> None:
+    waiting = queued.queue_edit(key, PAY, person=maria)
+    barrier = processes.CONTEXT.Barrier(4)
+    assert processes.run(processes.apply_together, own, text, barrier, copies=4) == [0] * 4
+    assert (now(waiting).state, len(edits_in(key))) == ("applied", 1)
+
+
+def test_a_process_that_is_killed_between_writing_and_noting_so_leaves_an_edit_that_is_applied_once(
+    key: SessionKey, text: str, own: str, maria: User, bo: User
+) -> None:
+    waiting = queued.queue_edit(key, PAY, person=maria)
+    assert processes.run(processes.apply_then_die, own, text) == [processes.KILLED]
+    assert (now(waiting).state, len(edits_in(key))) == ("waiting", 1)
+    run(key)  # and the agent goes on
+    assert queued.apply_due() == 0  # the claim lasts
+    let_claims_end()
+    with pytest.raises(Conflict, match="applied already"):
+        queued.withdraw(waiting.id, bo)
+    assert (now(waiting).state, now(waiting).seq) == ("applied", events_of(key)[0][0])
+    assert (queued.apply_due(), len(edits_in(key))) == (0, 1)
+
+
+def test_an_edit_that_a_process_left_half_applied_is_found_by_the_next(
+    key: SessionKey, maria: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waiting = queued.queue_edit(key, PAY, person=maria)
+    monkeypatch.setattr(queued, "_note", lambda *_: False)  # dies before it
+    assert queued.apply_due() == 0
+    monkeypatch.undo()
+    say(key, "agent", delta={"step": "seats"})  # which would be a conflict for an edit that was not written
+    let_claims_end()
+    assert queued.apply_due() == 1
+    assert (now(waiting).state, now(waiting).seq, len(edits_in(key))) == ("applied", events_of(key)[0][0], 1)
+
+
+def test_a_process_that_slept_longer_than_its_claim_writes_nothing_twice(
+    key: SessionKey, maria: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waiting = queued.queue_edit(key, PAY, person=maria)
+    append = edits.append_once
+
+    def sleep_first(*arguments: Any) -> Any:
+        monkeypatch.setattr(edits, "append_once", append)
+        let_claims_end()
+        assert queued.apply_due() == 1
+        return append(*arguments)
+
+    monkeypatch.setattr(edits, "append_once", sleep_first)
+    assert queued.apply_due() == 0
+    assert (now(waiting).state, len(edits_in(key)), len(queued.outcomes(maria))) == ("applied", 1, 1)
+
+
+def test_an_edit_of_a_database_that_goes_away_waits_until_it_is_back(
+    key: SessionKey, maria: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waiting = queued.queue_edit(key, PAY, person=maria)
+
+    def away(*_: Any) -> Any:
+        raise SourceError("away")
+
+    monkeypatch.setattr(reads, "session", away)
+    assert queued.apply_due() == 0
+    monkeypatch.undo()
+    queued.withdraw(waiting.id, maria)  # certainly not written
+    waiting = queued.queue_edit(key, PAY, person=maria)
+    monkeypatch.setattr(edits, "append_once", away)
+    assert queued.apply_due() == 0
+    monkeypatch.setattr(edits, "stored", away)
+    with pytest.raises(SourceError):  # perhaps written
+        queued.withdraw(waiting.id, maria)
+    assert queued.apply_due() == 0
+    with pytest.raises(SourceError):
+        queued.withdraw(waiting.id, maria)
+    monkeypatch.undo()
+    assert queued.apply_due() == 1
+    assert (now(waiting).state, len(edits_in(key))) == ("applied", 1)
+
+
+@in_a_file
+def test_an_edit_of_a_file_that_is_moved_away_waits_until_it_is_back(key: SessionKey, text: str, maria: User) -> None:
+    waiting = queued.queue_edit(key, PAY, person=maria)
+    file, away = Path(text), Path(text + ".away")
+    execute(key.source, "PRAGMA wal_checkpoint(TRUNCATE)")
+    sources.connections[key.source].close()
+    file.rename(away)
+    assert queued.apply_due() == 0
+    away.rename(file)
+    assert queued.apply_due() == 1
+    assert now(waiting).state == "applied"
+
+
+@in_a_file
+def test_another_database_under_the_same_name_gets_nothing(
+    form: str, tmp_path: Path, open_source: Callable[..., str], maria: User
+) -> None:
+    def opened(folder: str) -> SessionKey:
+        (tmp_path / folder).mkdir(exist_ok=True)
+        (tmp_path / folder / "same.db").touch()
+        alias = open_source(str(tmp_path / folder / "same.db"), form)
+        key = SessionKey(alias, "booking", "ana", "s1")
+        if not reads.sessions(alias, "booking").rows:
+            writes.create_session(*key[:3], session_id="s1", state=START, actor=AGENT)
+        return key
+
+    first = opened("one")
+    waiting = queued.queue_edit(first, PAY, person=maria)
+    sources.forget(first.source)
+    sources._identity.pop(first.source)  # a restart
+    second = opened("two")
+    assert second == first
+    assert (queued.apply_due(), queued.of_session(second), now(waiting).key) == (0, [], None)
+    third = opened("one")
+    assert third.source != first.source
+    assert [found.key for found in queued.of_session(third)] == [third]
+    assert queued.apply_due() == 1
+    assert (state_of(third)["session"]["step"], state_of(second)["session"]["step"]) == ("pay", "search")
+
+
+def test_a_fault_with_one_edit_does_not_hold_up_the_others(
+    key: SessionKey, maria: User, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    other = writes.create_session(*key[:3], session_id="other", actor=AGENT)
+    bad = queued.queue_edit(key, PAY, person=maria)
+    good = queued.queue_edit(other, [Entry("k", 1, ABSENT)], person=maria)
+    entries = queued._entries
+
+    def break_one(row: QueuedEdit) -> list[Entry]:
+        if row.pk == bad.id:
+            raise RuntimeError("a bug")
+        return entries(row)
+
+    monkeypatch.setattr(queued, "_entries", break_one)
+    assert queued.apply_due() == 1
+    monkeypatch.undo()
+    assert (now(bad).state, now(good).state) == ("waiting", "applied")
+    assert "a bug" in caplog.text
+    let_claims_end()
+    assert queued.apply_due() == 1
+
+
+# --- Anything may stand in it -----------------------------------------------------------------------------------------
+
+
+@on_both_of_adkwebs_own
+@pytest.mark.parametrize(
+    "name",
+    ["x" * 10_000, "שלום", "👩‍👩‍👧", "'; DROP TABLE queued; --", "<b>&amp;", "user:  ", "app:%s", "a\u202eb\n\tc"],
+)
+def test_any_key_and_value_comes_through_the_queue_as_it_was(key: SessionKey, maria: User, name: str) -> None:
+    value = {"n": [1.5, 10**30, True, None, "é\u2028🧳", {name: "</script>"}], "long": "x" * 1_000_000}
+    queued.queue_edit(key, [Entry(name, value, ABSENT)], person=maria, reason="🧳 <i>שלום</i>")
+    (shown,) = queued.of_session(key)
+    assert equal([shown.entries[0].key, shown.entries[0].value], [name, value])
+    assert queued.apply_due() == 1
+    assert equal(reads.session(key).state.get(name), value)
+    assert edits_in(key)[0]["custom_metadata"]["adkweb"]["reason"] == "🧳 <i>שלום</i>"
+
+
+@in_a_file  # PostgreSQL holds no such value
+@on_both_of_adkwebs_own
+def test_what_adk_stored_although_it_is_not_json_can_be_replaced(key: SessionKey, maria: User) -> None:
+    execute(key.source, "UPDATE sessions SET state = %s", ['{"n": NaN, "half": "\\ud83d", "zero": "\\u0000"}'])
+    state = reads.session(key).state
+    entries = [Entry(name, 1, state.get(name)) for name in ("n", "half", "zero")]
+    queued.queue_edit(key, entries, person=maria)
+    assert queued.apply_due() == 1
+    assert state_of(key)["session"] == {"n": 1, "half": 1, "zero": 1}
