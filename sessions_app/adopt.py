@@ -198,7 +198,9 @@ _ADOPT: Final = {
         ) AS ordered WHERE (events.app_name, events.user_id, events.session_id, events.id)
             = (ordered.app_name, ordered.user_id, ordered.session_id, ordered.id) AND events.seq <> ordered.place""",
         "CREATE UNIQUE INDEX adkweb_events_seq ON events (app_name, user_id, session_id, seq)",
-        "CREATE INDEX adkweb_events_tail ON events (seq)",  # what is new in any session
+        # What is new in any session. Not on seq itself: PostgreSQL would read a session's newest events from it, too, and
+        # pass over everybody else's on the way.
+        "CREATE INDEX adkweb_events_tail ON events ((seq + 0))",
         f"CREATE INDEX adkweb_edits ON events (timestamp, id) WHERE {IS_EDIT['postgresql']}",
         *_INDEXES,
         "ALTER TABLE sessions ADD COLUMN initial_state jsonb",

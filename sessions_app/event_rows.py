@@ -20,6 +20,7 @@ from .models import Event
 from .paging import read_cursor, write_cursor
 from .state import ABSENT, UNKNOWN, Change, State, scope_of
 
+NEAR: Final = 40  # events looked through first
 RECENT: Final = 500  # events looked through for the last writer or the previous value of a key
 
 
@@ -137,9 +138,13 @@ class Valid(Func):
         return self.as_sql(compiler, connection, template=valid, **extra)
 
 
-def state_rows(key: SessionKey, before: str | None = None, limit: int = RECENT) -> Iterable[dict[str, Any]]:
-    """The newest of a session's events (before a cursor), reduced to what they say of state; newest first."""
+def state_rows(
+    key: SessionKey, before: str | None = None, limit: int = RECENT, after: int = 0
+) -> Iterable[dict[str, Any]]:
+    """The newest of a session's events (before a cursor, after a place), reduced to what they say of state; newest first."""
     found = events_of(key)
+    if after:
+        found = found.filter(seq__gt=after)
     if before:
         found = found.filter(before_cursor(key.source, before))
     event = Valid("event_data")
@@ -192,26 +197,41 @@ def add_changes(key: SessionKey, page: Sequence[EventView]) -> None:
 
 
 def _values_before(key: SessionKey, page: Sequence[EventView], names: set[str]) -> dict[str, State]:
-    """By event id, the values of session keys just before it; names that cannot be known are left out.
+    """By event id, the values of the session keys that it writes, just before it; what cannot be known is left out.
 
-    Looks at the events between, too, which a filter may hide.
+    Looks at the events between, too, which a filter may hide; at few, where these tell already.
     """
-    db = connections[key.source]
-    rows = list(state_rows(key, before=page[-1].cursor, limit=RECENT + len(page)))
-    known: State = {}
-    if len(rows) < RECENT + len(page) and (initial := initial_state(db, key)) is not None:
-        known = {name: initial.get(name, ABSENT) for name in names}
-    shown = {view.id for view in page}
-    found: dict[str, State] = {}
-    for row in reversed(rows):
-        if row["id"] in shown:
-            found[row["id"]] = dict(known)
+    for limit in (NEAR + len(page), RECENT + len(page)):
+        rows = list(state_rows(key, before=page[-1].cursor, limit=limit))
+        found, unknown = _told_by(rows, page, names)
+        if not unknown or len(rows) < limit:
+            break
+    if unknown and len(rows) < limit and (initial := initial_state(connections[key.source], key)) is not None:
+        for name, ids in unknown.items():
+            for event_id in ids:
+                found[event_id][name] = initial.get(name, ABSENT)
+    return found
+
+
+def _told_by(
+    rows: Sequence[dict[str, Any]], page: Sequence[EventView], names: set[str]
+) -> tuple[dict[str, State], dict[str, list[str]]]:
+    """What rows, the newest first, tell of the values before each event of a page; and for which events nothing."""
+    found: dict[str, State] = {view.id: {} for view in page}
+    wanted = {view.id: names & view.description.delta.keys() for view in page}
+    unknown: dict[str, list[str]] = {
+        name: [page[-1].id] for name in wanted[page[-1].id]
+    }  # its own row is not among them
+    for row in rows:
         delta = as_object(row["delta"])
         removed = row["removed"] if isinstance(row["removed"], list) else []
-        for name in names & delta.keys():
-            known[name] = ABSENT if delta[name] is None and name in removed else delta[name]
-    found[page[-1].id] = known
-    return found
+        for name in unknown.keys() & delta.keys():
+            value = ABSENT if delta[name] is None and name in removed else delta[name]
+            for event_id in unknown.pop(name):
+                found[event_id][name] = value
+        for name in wanted.get(row["id"], ()):
+            unknown.setdefault(name, []).append(row["id"])
+    return found, unknown
 
 
 def as_object(stored: Any) -> dict[str, Any]:

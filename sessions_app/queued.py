@@ -66,6 +66,11 @@ class Queued:
     changed: list[str]
 
     @property
+    def changed_keys(self) -> str:
+        """The keys that were in the way, in one text."""
+        return ", ".join(self.changed)
+
+    @property
     def changes(self) -> list[Change]:
         """What the person saw, and what is to be."""
         return [Change(entry.key, entry.seen, entry.value) for entry in self.entries]

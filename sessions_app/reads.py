@@ -290,8 +290,9 @@ def misses_more_than(key: SessionKey, seq: int, number: int) -> bool:
 def in_flight(key: SessionKey, reach: int = IN_FLIGHT) -> Running | None:
     """The invocation that has begun and not ended, by the newest events and the silence that the settings define."""
     with sources.using(key.source):
-        rows = ordered(events_of(key), key.source)[:reach]
-        return running([view_of(key, row).data for row in rows][::-1], time.time(), settings.SILENCE_SECONDS)
+        rows = list(ordered(events_of(key), key.source).values_list("invocation_id", "event_data")[:reach])
+        events = [{**as_object(data), "invocation_id": invocation_id} for invocation_id, data in reversed(rows)]
+        return running(events, time.time(), settings.SILENCE_SECONDS)
 
 
 def around(view: EventView, reach: int = 200) -> tuple[list[EventView], list[EventView]]:
@@ -331,6 +332,9 @@ def edits(before: str | None = None, limit: int = PAGE) -> tuple[Page[EventView]
 # --- What moves -------------------------------------------------------------------------------------------------------
 
 
+_PLACE: Final = {"postgresql": "seq + 0", "sqlite": "rowid"}  # as the index of adopt.py has it
+
+
 def revisions(source: str, keys: Collection[SessionKey]) -> dict[SessionKey, Any]:
     """For each session that exists, something that differs as soon as its state, or its user's or app's, was written."""
     if not keys:
@@ -348,19 +352,21 @@ def revisions(source: str, keys: Collection[SessionKey]) -> dict[SessionKey, Any
 
 
 def appended(source: str, seq: int, also: Collection[int] = (), limit: int = 5_000) -> list[tuple[int, SessionKey]]:
-    """Which events, of any session, have a greater place or one of those in `also`: their places and sessions, in order.
+    """Which events, of any session, have a greater place or one of those in `also` (PostgreSQL only): their places and
+    sessions, in order.
 
     A source that was not adopted has no places on PostgreSQL: then nothing.
     """
     with sources.using(source) as db:
         if db.vendor == "postgresql" and not sources.is_adopted(source):
             return []
-        column, some = ("seq", "seq = ANY(%s)") if db.vendor == "postgresql" else ("rowid", "%s")
+        column = _PLACE[db.vendor]
+        some = f"OR {column} = ANY(%s)" if also else ""
         with db.cursor() as cursor:
             cursor.execute(
-                f"""SELECT {column}, app_name, user_id, session_id FROM events WHERE {column} > %s OR {some}
+                f"""SELECT {column}, app_name, user_id, session_id FROM events WHERE {column} > %s {some}
                 ORDER BY {column} LIMIT %s""",
-                [seq, list(also) if db.vendor == "postgresql" else 0, limit],
+                [seq, *([list(also)] if also else []), limit],
             )
             return [(row[0], SessionKey(source, *row[1:])) for row in cursor.fetchall()]
 
@@ -378,16 +384,16 @@ def newest_place(source: str) -> int:
         if db.vendor == "postgresql" and not sources.is_adopted(source):
             return 0
         with db.cursor() as cursor:
-            cursor.execute(f"SELECT max({'seq' if db.vendor == 'postgresql' else 'rowid'}) FROM events")
+            cursor.execute(f"SELECT max({_PLACE[db.vendor]}) FROM events")
             return cursor.fetchone()[0] or 0
 
 
 def newest_events(source: str, limit: int) -> list[EventView]:
     """The newest events of any session, the newest first; none where the source was not adopted."""
-    with sources.using(source):
+    with sources.using(source) as db:
         if not sources.is_adopted(source):
             return []
-        rows = Event.objects.using(source).order_by("-seq")[:limit]
+        rows = Event.objects.using(source).order_by(RawSQL(_PLACE[db.vendor], []).desc())[:limit]
         return [view_of(SessionKey(source, row.app_name, row.user_id, row.session_id), row) for row in rows]
 
 
@@ -409,11 +415,11 @@ def running_now(source: str, limit: int) -> list[tuple[SessionRow, Running]]:
 # --- Who wrote a key --------------------------------------------------------------------------------------------------
 
 
-def writers(key: SessionKey) -> dict[str, Writer]:
-    """The last writer of every full key that the newest RECENT events of this session wrote."""
+def writers(key: SessionKey, after: int = 0) -> dict[str, Writer]:
+    """The last writer of every full key that the newest RECENT events of this session wrote, or those after a place."""
     with sources.using(key.source):
         found: dict[str, Writer] = {}
-        for row in state_rows(key):
+        for row in state_rows(key, after=after):
             for name in as_object(row["delta"]):
                 found.setdefault(name, writer(row))
         return found

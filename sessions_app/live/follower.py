@@ -14,11 +14,10 @@ from django.db import DatabaseError, connections
 
 from .. import broadcast, reads
 from ..broadcast import PROCESS, Move
-from ..errors import Error
+from ..errors import Error, NotFound
 from ..keys import SessionKey
 from .room import PRESENCE_SECONDS, Room, Seat
 from .tail import Tail
-from .watcher import FAULT
 
 log = logging.getLogger("adkweb.live")
 
@@ -60,6 +59,7 @@ class Follower(threading.Thread):
         def enter() -> None:
             room = self._rooms.setdefault(key, Room(key))
             room.seats.append(seat)
+            room.due = 0.0
             self._announce(room)
 
         self.do(enter)
@@ -79,7 +79,7 @@ class Follower(threading.Thread):
         """A watcher says anew where it is."""
 
         def move() -> None:
-            seat.seq, seat.fresh, seat.behind = seq, True, True
+            seat.seq, seat.fresh, seat.behind, seat.lost = seq, True, True, False
             if key in self._rooms:
                 self._rooms[key].due = 0.0
 
@@ -108,11 +108,10 @@ class Follower(threading.Thread):
             except (Error, DatabaseError) as error:
                 self._be_away(error)
                 wait = AWAY_SECONDS
-            except Exception:  # a fault of adkweb's own: these watchers come back, others are not disturbed
+            except Exception:
                 log.exception("following %s", self.source)
                 for room in self._rooms.values():
-                    for seat in list(room.seats):
-                        room.leave(seat, FAULT, "fault")
+                    room.dismiss()
                 wait = AWAY_SECONDS
             self._wake.wait(wait)
         connections.close_all()
@@ -156,7 +155,15 @@ class Follower(threading.Thread):
                 room.check_sign_ins()
             if repeat:
                 self._announce(room)
-            room.serve(revisions.get(key), moved=key in moved)
+            try:
+                room.serve(revisions.get(key), moved=key in moved)
+            except NotFound:  # deleted a moment ago
+                room.serve(None, moved=True)
+            except (Error, DatabaseError):
+                raise
+            except Exception:  # a fault of adkweb's own: these watchers come back, and other sessions are not disturbed
+                log.exception("following %s", "/".join(key))
+                room.dismiss()
             if not room.seats:
                 del self._rooms[key]
 

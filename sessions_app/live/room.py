@@ -11,11 +11,12 @@ from django.utils import translation
 from django.utils.translation import gettext as _
 
 from .. import access, reads
+from ..event_rows import Writer
 from ..keys import SessionKey
 from ..running import Running
 from ..web import news
 from ..web.timeline import Invocation
-from .watcher import GONE, SIGNED_OUT, Watcher, push
+from .watcher import FAULT, GONE, SIGNED_OUT, Watcher, push
 
 # How often at most each part of the page is made anew, in seconds. A part that takes long is made more rarely, so that it
 # takes a tenth of the time at most.
@@ -34,6 +35,7 @@ class Seat:
     seq: int
     fresh: bool = True  # has just said where it is
     behind: bool = True
+    lost: bool = False  # was told to load the timeline anew, and has not said where it is since
     parts: dict[str, str] = field(default_factory=dict)
 
 
@@ -46,6 +48,8 @@ class Room:
         self.due = 0.0  # of time.monotonic
         self._revision: Any = None
         self._running: Running | None = None
+        self._writers: dict[str, Writer] = {}
+        self._written = 0  # the place up to which the writers are known
         self._stale: set[str] = set()
         self._earliest: dict[str, float] = {}
         self._parts: dict[str, dict[str, str]] = defaultdict(dict)  # by language
@@ -58,13 +62,12 @@ class Room:
         `revision` is the session's, None where it is gone; `moved` where it has new events.
         """
         if revision is None:
-            self._end(_("This session was deleted."))
+            self._end()
             return
         if moved or revision != self._revision:
             self._revision = revision
             self._stale |= INTERVALS.keys()
-            for seat in self.seats:
-                seat.behind = True
+            self._fall_behind()
         for seat in [seat for seat in self.seats if seat.fresh]:
             self._welcome(seat)
         self._refresh()
@@ -101,7 +104,7 @@ class Room:
                 self._stale |= INTERVALS.keys()
                 self._earliest.clear()
             if news.must_reset(self.key, seat.seq):
-                seat.behind = False
+                seat.behind, seat.lost = False, True
                 push([seat.watcher], {"reset": True})
 
     def _refresh(self) -> None:
@@ -112,11 +115,14 @@ class Room:
         due = [part for part in INTERVALS if part in self._stale and self._earliest.get(part, 0) <= now]
         if not due:
             return
+        newest = reads.newest_seq(self.key)  # first: what is appended meanwhile is looked at again
+        self._writers |= reads.writers(self.key, after=self._written)
+        self._written = newest
         view = reads.session(self.key)
         self._running = reads.in_flight(self.key)
         makers: dict[str, Callable[[], str]] = {
             "status": lambda: news.status(self._running, view.revision),
-            "state": lambda: news.state(view),
+            "state": lambda: news.state(view, self._writers),
             "stats": lambda: news.stats(self.key),
         }
         for part in due:
@@ -141,23 +147,22 @@ class Room:
             return
         # Asked on every push: who lost the right to look gets nothing more.
         allowed = access.signed_in({seat.watcher.sign_in for seats in groups.values() for seat in seats})
-        last, self._last = self._last, {}
         for (place, language, lacks), seats in groups.items():
             for seat in seats:
                 if seat.watcher.sign_in not in allowed:
                     self.leave(seat, SIGNED_OUT, "signed out")
             kept = [seat for seat in seats if seat.watcher.sign_in in allowed]
             if kept:
-                self._push_to(kept, place, language, lacks, last)
+                self._push_to(kept, place, language, lacks)
+        places = {(seat.chosen, seat.seq) for seat in self.seats}
+        self._last = {place: last for place, last in self._last.items() if place in places}
 
-    def _push_to(
-        self, seats: list[Seat], place: Any, language: str, lacks: Iterable[str], last: dict[Any, Any]
-    ) -> None:
+    def _push_to(self, seats: list[Seat], place: Any, language: str, lacks: Iterable[str]) -> None:
         parts = {name: self._parts[language][name] for name in lacks}
         message: dict[str, Any] = dict(parts)
         if place:
             with translation.override(language):
-                found = news.following(self.key, place[1], place[0], last.get(place))
+                found = news.following(self.key, place[1], place[0], self._last.get(place))
             if found.html:
                 message |= {"events": found.html}
             message["seq"] = found.seq
@@ -176,15 +181,21 @@ class Room:
         waits = [max(0.0, self._earliest.get(part, 0) - now) for part in self._stale]
         return min(waits, default=RUNNING_SECONDS if self._running else math.inf)
 
-    def _end(self, sentence: str) -> None:
+    def _end(self) -> None:
         for seat in list(self.seats):
-            push([seat.watcher], {"gone": sentence})
+            with translation.override(seat.watcher.language):
+                push([seat.watcher], {"gone": _("This session was deleted.")})
             self.leave(seat, GONE, "no such session")
 
     def leave(self, seat: Seat, code: int, reason: str) -> None:
         """Takes a watcher out and closes its socket."""
         self.seats.remove(seat)
         seat.watcher.end(code, reason)
+
+    def dismiss(self) -> None:
+        """Closes every socket: a fault of adkweb's own."""
+        for seat in list(self.seats):
+            self.leave(seat, FAULT, "fault")
 
     def check_sign_ins(self) -> None:
         """Lets those go whose sign-in ended while nothing happened."""
@@ -201,5 +212,8 @@ class Room:
                 seat.parts["away"] = text
         self._revision = None
         self.due = 0.0
+        self._fall_behind()
+
+    def _fall_behind(self) -> None:
         for seat in self.seats:
-            seat.behind = True
+            seat.behind = not seat.lost

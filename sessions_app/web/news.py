@@ -1,5 +1,6 @@
 """What is new in a session, for a page that shows it already: the page's own fragments, over a websocket or without."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -11,7 +12,7 @@ from django.views.decorators.http import require_GET
 
 from .. import reads, sources
 from ..errors import Invalid
-from ..event_rows import EventView
+from ..event_rows import EventView, Writer
 from ..keys import SessionKey
 from ..paging import write_cursor
 from ..running import Running
@@ -58,9 +59,9 @@ def following(key: SessionKey, seq: int, chosen: Filter, last: Invocation | None
     return News(html, _place(events) if more else max(newest, _place(events)), groups[-1], more)
 
 
-def state(view: reads.SessionView) -> str:
+def state(view: reads.SessionView, writers: Mapping[str, Writer] | None = None) -> str:
     """The state panel's groups."""
-    return fragment("state/_groups.html", target=of_session(view))
+    return fragment("state/_groups.html", target=of_session(view, writers))
 
 
 def status(running: Running | None, revision: float) -> str:

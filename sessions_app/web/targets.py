@@ -1,6 +1,6 @@
 """Whose state a page shows and edits: a session's, an app's or a user's. One panel and one form serve all three."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -53,10 +53,10 @@ def actor(request: HttpRequest) -> access.Actor:
     return access.actor_of(request.user)  # type: ignore[arg-type]
 
 
-def of_session(view: reads.SessionView) -> Target:
-    """A session's merged state, all three scopes."""
+def of_session(view: reads.SessionView, writers: Mapping[str, Writer] | None = None) -> Target:
+    """A session's merged state, all three scopes; `writers` where the caller knows them already."""
     key = view.key
-    writers = reads.writers(key)
+    writers = reads.writers(key) if writers is None else writers
     initial = view.initial_state or {}
     groups = [
         Group(

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import User
 from google.adk.apps import App
 from google.adk.artifacts import InMemoryArtifactService
 from google.adk.errors import StaleSessionError
 from google.adk.events import Event
 from google.adk.runners import Runner
 from google.genai import types
+from pytest_django import DjangoDbBlocker, Settings
 
-from sessions_app import edits, reads
+from sessions_app import edits, queued, reads
 from sessions_app.access import Actor
 from sessions_app.edits import Entry
 from sessions_app.state import ABSENT
 from tests.adk.services import APP, USER, Adk, key_of
+from tests.core.own import migrated, own_database
 
 AGENTS = Path(__file__).resolve().parents[2] / "examples" / "agents"
 
@@ -34,6 +38,13 @@ def booking(monkeypatch: pytest.MonkeyPatch) -> App:
     app = importlib.import_module("booking").agent.app
     assert isinstance(app, App)
     return app
+
+
+@pytest.fixture
+def maria(tmp_path: Path, django_db_blocker: DjangoDbBlocker) -> Iterator[User]:
+    """Somebody who queues edits, in a database of adkweb's own that threads share."""
+    with django_db_blocker.unblock(), own_database(f"sqlite:///{migrated(tmp_path / 'adkweb-own.db')}"):
+        yield get_user_model().objects.create_user("maria")
 
 
 @pytest.fixture
@@ -124,6 +135,24 @@ def test_an_edit_of_the_session_itself_stops_a_running_invocation_and_the_next_t
     # What the contract says of ADK's own service; nothing of either side is lost or half there.
     assert reads.session(key).state.get("note") == "from outside"
     assert "TP431" in _answer(chat("Find me a flight from Lisbon to Seoul on 2026-12-01"))
+
+
+def test_an_edit_that_is_queued_after_any_event_of_a_run_leaves_the_run_whole_and_is_there_after_it(
+    adopt: Callable[[], str], adk: Adk, booking: App, settings: Settings, maria: User
+) -> None:
+    settings.SETTLE_SECONDS = 0.0
+    adk.create()
+    key = key_of(adopt())
+    finished: list[int] = []
+
+    def edit(number: int) -> None:
+        queued.queue_edit(key, [Entry(f"note{number}", number, ABSENT)], person=maria)
+        finished.append(queued.apply_due())
+
+    seen = adk.run(_run_with_edits(adk, booking, edit))
+    assert finished == [0] * (seen - 1) + [seen]  # with the final response the invocation has ended
+    assert {f"note{n}": n for n in range(1, seen + 1)}.items() <= adk.get().state.items()
+    assert [outcome.state for outcome in queued.outcomes(maria)] == ["applied"] * seen
 
 
 async def _run_with_edits(adk: Adk, booking: App, edit: Callable[[int], None]) -> int:

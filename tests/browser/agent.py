@@ -36,6 +36,7 @@ class Agent:
     def __init__(self, place: str) -> None:
         self.stored: dict[str, list[str]] = defaultdict(list)
         self.failed = 0
+        self.error = ""
         self._told = self._done = 0
         self._news = threading.Condition()
         self._process = subprocess.Popen(
@@ -64,7 +65,8 @@ class Agent:
 
     def wait(self) -> None:
         """Until everything that it was told is done."""
-        self._until(lambda: self._done == self._told, "what it was told")
+        self._until(lambda: self._done == self._told, "the end of what it was told")
+        assert not self.error, self.error
 
     def wait_for(self, session: str, count: int) -> None:
         """Until so many events of a session are stored."""
@@ -91,6 +93,7 @@ class Agent:
                     self.stored[session].append(event)
                 self.failed += "failed" in said
                 self._done += "done" in said
+                self.error = said.get("error", self.error)
                 self._news.notify_all()
         self._process.wait()
         with self._news:
@@ -108,6 +111,8 @@ class Agent:
             self._process.kill()
             self._process.wait()
         self._reader.join()
+        assert self._process.stdout
+        self._process.stdout.close()
 
 
 # --- In its own process -----------------------------------------------------------------------------------------------
@@ -195,8 +200,12 @@ async def main(place: str) -> None:
     player = Player(place)
     while line := await asyncio.to_thread(sys.stdin.readline):
         command = json.loads(line)
-        await player.play(**command)
-        say(done=line)
+        try:
+            await player.play(**command)
+        except Exception as error:
+            say(done=line, error=repr(error))
+        else:
+            say(done=line)
 
 
 if __name__ == "__main__":

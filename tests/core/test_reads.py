@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from django.db import connections
 
-from sessions_app import reads, writes
+from sessions_app import event_rows, reads, writes
 from sessions_app.access import Actor
 from sessions_app.edits import Entry, edit_app_state, edit_state
 from sessions_app.errors import Invalid, NotFound
@@ -466,7 +466,7 @@ def test_the_value_before_is_unknown_where_nothing_tells_it(key: SessionKey) -> 
     """A session from before the adoption, whose initial state nobody recorded; and one with too long a past."""
     execute(key.source, "UPDATE sessions SET initial_state = NULL")
     rows = [{"id": "first", "data": {"actions": {"state_delta": {"a": 1, "b": 1}}}}]
-    rows += [{"id": f"e{n}"} for n in range(reads.RECENT + 1)]
+    rows += [{"id": f"e{n}"} for n in range(event_rows.RECENT + 1)]
     _insert(key, [*rows, {"id": "last", "data": {"actions": {"state_delta": {"a": 2, "c": 1}}}}])
     assert [(c.key, c.old) for c in reads.event(key, "last").changes] == [("a", UNKNOWN), ("c", UNKNOWN)]
     assert [(c.key, c.old) for c in reads.event(key, "first").changes] == [("a", UNKNOWN), ("b", UNKNOWN)]
@@ -541,6 +541,16 @@ def test_a_session_with_a_hundred_thousand_events_is_read_by_index_and_counted_i
         reads.around(middle.rows[50])
         rows = reads.sessions(key.source, APP).rows
         reads.edits()
+        place = reads.newest_place(key.source)
+        holes = [1, 5] if db.vendor == "postgresql" else []
+        found_there = reads.appended(key.source, place - 3, holes)
+        assert [seq for seq, _key in found_there] == [*holes, place - 2, place - 1, place]
+        assert {each.session_id for _seq, each in found_there} == {"s1", *(["other"] if holes else [])}
+        assert reads.misses_more_than(key, place - 1000, 999)
+        assert not reads.misses_more_than(key, place - 1000, 1000)
+        assert len(reads.events_after(key, place - 7)) == 7
+        reads.revisions(key.source, [key])
+    assert [view.id for view in reads.newest_events(key.source, 3)] == [f"e{LARGE - n}" for n in range(3)]
     spent = time.monotonic() - start
     assert [view.id for view in newest.rows] == [f"e{n}" for n in range(LARGE - 99, LARGE + 1)]
     assert middle.rows[-1].id == f"e{LARGE - 100}"

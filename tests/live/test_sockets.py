@@ -312,7 +312,7 @@ def test_a_client_that_never_reads_is_let_go_and_costs_others_neither_events_nor
         grown = memory().rss - before
         print(f"\n{EVENTS} large events beside a client that never reads: {grown / 1e6:.0f} MB more")
         assert grown < MEMORY
-        reader.until(lambda page: page.parts["watching"] == "reader", "the other is let go", seconds=30)
+        reader.until(lambda page: page.parts["watching"] == "reader", "the other is let go", seconds=10)
 
 
 def test_a_server_ends_although_a_client_never_reads(stage: Stage, own_server: Adkweb) -> None:

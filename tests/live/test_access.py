@@ -1,0 +1,141 @@
+"""Who may not look any more is sent nothing more: asked at the handshake, and again with every push."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.contrib.sessions.models import Session as SignIn
+from django.utils import timezone
+
+from .conftest import Stage
+from .pages import Own, browser, post, sign_in
+
+Take = Callable[[Stage, str], None]
+
+
+def by_signing_out(stage: Stage, who: str) -> None:
+    with browser(stage.server, who) as client:
+        assert post(client, "/", **{"path": "sign-out"}).status_code  # finds the form's token on any page
+        token = client.cookies["adkweb_csrf"]
+        answer = client.post("/sign-out/", headers={"Origin": stage.server.address, "X-CSRFToken": token})
+        assert answer.status_code == 302, answer.text
+
+
+def by_deleting_the_sign_in(stage: Stage, who: str) -> None:
+    with Own(stage.server):
+        assert SignIn.objects.filter(session_key=who).delete()[0] == 1
+
+
+def by_letting_it_expire(stage: Stage, who: str) -> None:
+    with Own(stage.server):
+        assert SignIn.objects.filter(session_key=who).update(expire_date=timezone.now() - timedelta(seconds=1)) == 1
+
+
+def by_deactivating_the_person(stage: Stage, who: str) -> None:
+    with Own(stage.server):
+        assert get_user_model().objects.filter(username=NAME).update(is_active=False) == 1
+
+
+def by_changing_the_password(stage: Stage, who: str) -> None:
+    with Own(stage.server):
+        assert get_user_model().objects.filter(username=NAME).update(password="another") == 1
+
+
+def by_deleting_the_person(stage: Stage, who: str) -> None:
+    with Own(stage.server):
+        assert get_user_model().objects.get(username=NAME).delete()
+
+
+NAME = "mallory"
+WAYS = [
+    by_signing_out,
+    by_deleting_the_sign_in,
+    by_letting_it_expire,
+    by_deactivating_the_person,
+    by_changing_the_password,
+    by_deleting_the_person,
+]
+
+
+@pytest.fixture
+def mallory(stage: Stage) -> str:
+    """Somebody who still has access."""
+    with Own(stage.server):
+        get_user_model().objects.filter(username=NAME).delete()
+    return sign_in(stage.server, NAME)
+
+
+@pytest.mark.parametrize("take_away", WAYS)
+def test_an_access_that_is_taken_away_stops_delivery_at_the_next_event(
+    stage: Stage, mallory: str, take_away: Take
+) -> None:
+    key = stage.new_session(events=1, city="Rome")
+    kept, lost = stage.page(key).until_all(), stage.page(key, mallory).until_all()
+    kept.until(lambda page: page.parts.get("watching") == f"{NAME}\nmaria", "both are there")
+    take_away(stage, mallory)
+    secret = stage.append(key, "the secret", actions={"state_delta": {"city": "Atlantis"}})
+    kept.until_event(secret)
+    kept.until(lambda page: "Atlantis" in page.parts["state"], "the state")
+    assert lost.until_end() == (4401, "signed out")
+    assert "the secret" not in str(lost.messages)
+    assert "Atlantis" not in str(lost.messages)
+    assert len(lost.seen) == 1
+    lost.open()
+    assert lost.until_end() == (4401, "signed out")
+    assert "the secret" not in str(lost.messages)
+    kept.until(lambda page: page.parts["watching"] == "maria", "that the other is gone", seconds=10)
+
+
+@pytest.mark.parametrize("take_away", [by_deleting_the_sign_in, by_deactivating_the_person])
+def test_home_stops_at_the_next_event_too(stage: Stage, mallory: str, take_away: Take) -> None:
+    key = stage.new_session(events=1)
+    kept, lost = stage.feed(), stage.feed(mallory)
+    for page in (kept, lost):
+        page.until(lambda page: "feed" in page.parts, "home")
+    take_away(stage, mallory)
+    secret = stage.append(key, "the secret")
+    kept.until(lambda page: secret in page.parts["feed"], "the event")
+    assert lost.until_end() == (4401, "signed out")
+    assert secret not in str(lost.messages)
+
+
+def test_who_was_signed_out_cannot_ask_for_the_past(stage: Stage, mallory: str) -> None:
+    key = stage.new_session(events=3)
+    lost = stage.page(key, mallory).until_all()
+    by_deleting_the_sign_in(stage, mallory)
+    before = len(lost.messages)
+    lost.say({"after": 0})
+    assert lost.until_end() == (4401, "signed out")
+    assert "events" not in str(lost.messages[before:])
+
+
+def test_another_browser_of_the_same_person_keeps_its_access(stage: Stage, mallory: str) -> None:
+    key = stage.new_session(events=1)
+    second = sign_in(stage.server, NAME)
+    kept, lost = stage.page(key, second).until_all(), stage.page(key, mallory).until_all()
+    by_signing_out(stage, mallory)
+    stage.append(key)
+    assert lost.until_end() == (4401, "signed out")
+    kept.until_all()
+
+
+def test_another_machine_is_let_in_only_when_an_admin_account_exists(stage: Stage) -> None:
+    """As a proxy on this machine tells who asks."""
+    key = stage.new_session(events=1)
+    far = {"X-Forwarded-For": "203.0.113.5"}
+    refused = stage.page(key, headers=far)
+    assert refused.until_end()[0] == 4403
+    assert "admin" in refused.end[1]  # type: ignore[index]
+    assert refused.messages == []
+    with Own(stage.server):
+        admin = get_user_model().objects.create_superuser("admin", password="a long password")
+    try:
+        stage.page(key, headers=far).until_all()
+    finally:
+        with Own(stage.server):
+            admin.delete()
+    again = stage.page(key, headers=far)
+    assert again.until_end()[0] == 4403

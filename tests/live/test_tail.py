@@ -1,0 +1,329 @@
+"""Which sessions have new events: none is missed, whatever order transactions commit in; none is told twice."""
+
+from __future__ import annotations
+
+import json
+import tracemalloc
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import psycopg
+import pytest
+from django.db import connections
+
+from sessions_app import reads, sources, writes
+from sessions_app.access import Actor
+from sessions_app.keys import SessionKey
+from sessions_app.live import tail as tail_module
+from sessions_app.live.tail import LOOK_BACK, PATIENCE_SECONDS, Tail
+from tests.core.bulk import fill
+from tests.servers import PostgreSQL
+
+WHO = Actor("test")
+SQLITE = pytest.mark.parametrize("form", ["sqlite", "sqlite-database"])
+POSTGRESQL = pytest.mark.parametrize("form", ["postgresql"])
+
+
+def session(source: str, name: str) -> SessionKey:
+    return writes.create_session(source, "app", "ana", session_id=name, actor=WHO)
+
+
+def append(key: SessionKey) -> str:
+    return str(writes.append_event(key, {"author": "agent", "invocation_id": "i"}, actor=WHO).event["id"])
+
+
+def all_moved(tail: Tail) -> list[SessionKey]:
+    """Everything that is new by now, in the order of the looks; a session once for each look that told it."""
+    found: list[SessionKey] = []
+    while moved := tail.moved():
+        found += moved
+    return found
+
+
+@pytest.fixture
+def place(form: str, new_database: Callable[[str], str]) -> str:
+    return new_database(form)
+
+
+@pytest.fixture
+def source(form: str, place: str, open_source: Callable[[str, str], str]) -> str:
+    return open_source(place, form)
+
+
+@pytest.fixture
+def transaction(place: str) -> Iterator[Callable[[], psycopg.Connection[Any]]]:
+    """Connections of other programs."""
+    opened: list[psycopg.Connection[Any]] = []
+
+    def connect() -> psycopg.Connection[Any]:
+        opened.append(psycopg.connect(place))
+        return opened[-1]
+
+    yield connect
+    for connection in opened:
+        connection.close()
+
+
+def take_number(connection: psycopg.Connection[Any], key: SessionKey) -> int:
+    """Stores an event without committing; its place."""
+    found = connection.execute(
+        """INSERT INTO events (id, app_name, user_id, session_id, invocation_id, timestamp, event_data)
+        VALUES (gen_random_uuid(), %s, %s, %s, 'i', now(), %s) RETURNING seq""",
+        [*key[1:], json.dumps({"author": "agent"})],
+    ).fetchone()
+    assert found
+    return int(found[0])
+
+
+# --- Both databases ---------------------------------------------------------------------------------------------------
+
+
+def test_what_is_new_is_told_once_and_what_was_there_before_never(source: str) -> None:
+    old, one, two = (session(source, name) for name in ("old", "one", "two"))
+    append(old)
+    tail = Tail(source)
+    assert all_moved(tail) == []
+    append(one)
+    assert all_moved(tail) == [one]
+    for key in (one, two, two):
+        append(key)
+    assert sorted(all_moved(tail)) == [one, two]
+    assert not tail.moved()
+    assert not tail.moved()
+
+
+@pytest.mark.parametrize("form", ["sqlite", "postgresql"])
+def test_more_than_one_look_can_read_is_told_by_the_next_looks(source: str) -> None:
+    keys = [session(source, name) for name in ("first", "second", "third")]
+    tail = Tail(source)
+    tail.moved()
+    fill(keys[0], 5_200)
+    append(keys[1])
+    append(keys[2])
+    found = set()
+    for _ in range(4):
+        found |= tail.moved() or set()
+    assert found == set(keys)
+    assert not tail.moved()
+
+
+def test_a_look_at_what_did_not_move_reads_no_event(source: str) -> None:
+    key = session(source, "one")
+    append(key)
+    tail = Tail(source)
+    tail.moved()
+    statements: list[str] = []
+
+    def note(execute: Any, sql: str, *rest: Any) -> Any:
+        statements.append(sql)
+        return execute(sql, *rest)
+
+    with connections[source].execute_wrapper(note):
+        assert [tail.moved() for _ in range(10)] == [None] * 10
+    assert len(statements) == 10
+    if connections[source].vendor == "sqlite":
+        assert set(statements) == {"PRAGMA data_version"}
+
+
+# --- PostgreSQL: numbers that commit late -----------------------------------------------------------------------------
+
+
+@POSTGRESQL
+def test_a_number_that_commits_late_is_not_missed_and_told_once(source: str, transaction: Any) -> None:
+    late, later, early = (session(source, name) for name in ("late", "later", "early"))
+    tail = Tail(source)
+    first, second, third = transaction(), transaction(), transaction()
+    numbers = [take_number(first, late), take_number(second, later), take_number(third, early)]
+    assert numbers == sorted(numbers)
+    assert tail.moved() is None
+    third.commit()
+    assert tail.moved() == {early}
+    assert tail.moved() is None
+    second.commit()
+    assert tail.moved() == {later}
+    append(early)
+    assert tail.moved() == {early}
+    first.commit()
+    assert tail.moved() == {late}
+    assert [tail.moved() for _ in range(3)] == [None] * 3
+
+
+@POSTGRESQL
+def test_a_number_taken_before_the_tail_began_is_not_missed(source: str, transaction: Any) -> None:
+    late, early = session(source, "late"), session(source, "early")
+    append(early)
+    first = transaction()
+    take_number(first, late)
+    append(early)
+    tail = Tail(source)
+    assert tail.moved() is None
+    first.commit()
+    assert tail.moved() == {late}
+    assert tail.moved() is None
+
+
+@POSTGRESQL
+def test_a_number_that_was_rolled_back_is_given_up_after_a_while(
+    source: str, transaction: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key, clock, asked = session(source, "one"), SimpleNamespace(now=1000.0), []
+
+    def appended(source: str, seq: int, also: Any = (), **rest: Any) -> Any:
+        asked.append(set(also))
+        return real(source, seq, also, **rest)
+
+    real = reads.appended
+    monkeypatch.setattr(tail_module, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    monkeypatch.setattr(reads, "appended", appended)
+    tail = Tail(source)
+    first, slow = transaction(), transaction()
+    gone, waits = take_number(first, key), take_number(slow, key)
+    first.rollback()
+    append(key)
+    assert tail.moved() == {key}
+    clock.now += PATIENCE_SECONDS - 1
+    assert tail.moved() is None
+    assert asked[-1] == {gone, waits}
+    slow.commit()
+    assert tail.moved() == {key}
+    clock.now += 2
+    append(key)
+    assert tail.moved() == {key}
+    tail.moved()
+    assert asked[-1] == set()
+
+
+@POSTGRESQL
+def test_numbers_are_given_up_where_nothing_else_happens_too(
+    source: str, transaction: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else every look would go on asking for them."""
+    key, clock, asked = session(source, "one"), SimpleNamespace(now=1000.0), []
+    real = reads.appended
+    monkeypatch.setattr(tail_module, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    monkeypatch.setattr(reads, "appended", lambda s, q, also=(), **r: asked.append(set(also)) or real(s, q, also, **r))
+    tail = Tail(source)
+    first = transaction()
+    take_number(first, key)
+    first.rollback()
+    append(key)
+    assert tail.moved() == {key}
+    clock.now += PATIENCE_SECONDS + 1
+    for _ in range(3):
+        assert tail.moved() is None
+    assert asked[-1] == set()
+
+
+@POSTGRESQL
+def test_a_leap_of_the_numbers_costs_no_memory(source: str, place: str) -> None:
+    key = session(source, "one")
+    append(key)
+    tail = Tail(source)
+    with psycopg.connect(place) as connection:
+        connection.execute("SELECT setval(pg_get_serial_sequence('events', 'seq'), 3000000)")
+    append(key)
+    tracemalloc.start()
+    try:
+        assert tail.moved() == {key}
+        _now, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 5_000_000
+    assert len(tail._holes) <= LOOK_BACK
+    append(key)
+    assert tail.moved() == {key}
+
+
+@POSTGRESQL
+def test_many_writers_at_once_are_all_told(source: str, place: str, transaction: Any) -> None:
+    """Each takes its number, then they commit in the opposite order, two at a time between looks."""
+    keys = [session(source, f"s{number}") for number in range(20)]
+    tail, writers = Tail(source), [transaction() for _ in keys]
+    for writer, key in zip(writers, keys, strict=True):
+        take_number(writer, key)
+    found: list[SessionKey] = []
+    for number, writer in enumerate(reversed(writers)):
+        writer.commit()
+        if number % 2:
+            found += tail.moved() or set()
+    assert sorted(found) == sorted(keys)
+    assert tail.moved() is None
+
+
+@POSTGRESQL
+def test_a_tail_outlives_a_server_that_was_away(source: str, postgresql_server: PostgreSQL, transaction: Any) -> None:
+    key = session(source, "one")
+    tail = Tail(source)
+    append(key)
+    with psycopg.connect(postgresql_server.url(), autocommit=True) as operator:
+        operator.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()")
+    found: set[SessionKey] | None = None
+    for _ in range(50):
+        try:
+            found = tail.moved()
+            break
+        except sources.SourceError:
+            continue
+    assert found == {key}
+
+
+# --- SQLite: numbers that are given again -----------------------------------------------------------------------------
+
+
+@SQLITE
+def test_a_number_that_is_given_again_after_a_session_was_deleted_is_told(source: str) -> None:
+    kept, newest = session(source, "kept"), session(source, "newest")
+    append(kept)
+    for _ in range(3):
+        append(newest)
+    tail = Tail(source)
+    tail.moved()
+    writes.delete_session(newest, actor=WHO)
+    assert not tail.moved()
+    append(kept)
+    assert tail.moved() == {kept}
+    assert not tail.moved()
+
+
+@SQLITE
+def test_a_number_given_again_between_two_looks_is_a_look_at_everything_not_nothing(source: str) -> None:
+    """What happened cannot be told, so the answer must not be None, which stands for “nothing was written”."""
+    kept, newest = session(source, "kept"), session(source, "newest")
+    append(kept)
+    for _ in range(3):
+        append(newest)
+    tail = Tail(source)
+    tail.moved()
+    writes.delete_session(newest, actor=WHO)
+    append(kept)
+    assert tail.moved() is not None
+    append(kept)
+    assert tail.moved() == {kept}
+
+
+@SQLITE
+def test_a_file_that_is_made_anew_is_followed_from_its_beginning(source: str, place: str, form: str) -> None:
+    from sessions_app import adopt
+
+    old = session(source, "old")
+    for _ in range(5):
+        append(old)
+    tail = Tail(source)
+    tail.moved()
+    connections[source].close()
+    for file in Path(place).parent.glob(f"{Path(place).name}*"):
+        file.unlink()
+    Path(place).touch()
+    if form == "sqlite-database":
+        adopt.create(source, "database")
+        connections[source].close()
+    told: set[SessionKey] = set()
+    new = session(source, "new")
+    told |= tail.moved() or set()
+    append(new)
+    told |= tail.moved() or set()
+    append(new)
+    told |= tail.moved() or set()
+    assert new in told
