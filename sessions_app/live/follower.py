@@ -25,7 +25,8 @@ LOOK_SECONDS: Final = {"sqlite": 0.1, "postgresql": 0.2}
 SWEEP_SECONDS: Final = 2.0  # between looks at what no event tells: a session deleted, a user's state written elsewhere
 SIGN_IN_SECONDS: Final = 30.0
 LINGER_SECONDS: Final = 5.0  # somebody who goes from page to page is back at once
-AWAY_SECONDS: Final = 1.0  # between two tries of a source that does not answer
+AWAY_SECONDS: Final = 0.5  # between two tries of a source that does not answer, at first
+LONGEST_AWAY_SECONDS: Final = 8.0
 
 
 class Follower(threading.Thread):
@@ -101,13 +102,16 @@ class Follower(threading.Thread):
 
     def run(self) -> None:
         """Until nobody has watched for LINGER_SECONDS."""
+        failures = 0
         while not self._has_ended():
             self._wake.clear()
             try:
                 wait = self._look()
+                failures = 0
             except (Error, DatabaseError) as error:
                 self._be_away(error)
-                wait = AWAY_SECONDS
+                wait = min(LONGEST_AWAY_SECONDS, AWAY_SECONDS * 2**failures)
+                failures += 1
             except Exception:
                 log.exception("following %s", self.source)
                 for room in self._rooms.values():

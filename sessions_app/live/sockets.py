@@ -15,6 +15,7 @@ from channels.generic.websocket import AsyncWebsocketConsumer
 from channels.routing import ProtocolTypeRouter, URLRouter
 from django.conf import settings
 from django.core.asgi import get_asgi_application
+from django.db import DatabaseError
 from django.http import parse_cookie
 from django.http.request import split_domain_port, validate_host
 from django.urls import path, re_path
@@ -26,7 +27,7 @@ from ..web import news
 from ..web.urls import LIVE_SESSION
 from . import follower, lobby, worker
 from .room import Seat
-from .watcher import BAD_REQUEST, GONE, REFUSED, SIGNED_OUT, Watcher
+from .watcher import BAD_REQUEST, FAULT, GONE, REFUSED, SIGNED_OUT, Watcher
 
 FRAME_LENGTH: Final = 1000  # characters of what a client says
 
@@ -58,6 +59,10 @@ class Socket(AsyncWebsocketConsumer):
         except Refused as refused:
             self.watcher = None
             await self.close(*refused.args)
+            return
+        except DatabaseError:  # adkweb's own, which knows who is signed in: they come back
+            self.watcher = None
+            await self.close(FAULT, "adkweb's own database does not answer")
             return
         self.sender = asyncio.create_task(self._send(self.watcher))
 

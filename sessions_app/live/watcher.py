@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Any, Final
 
-MOST_WAITING: Final = 8_000_000  # characters that wait for a client which reads slowly, or never
+MOST_WAITING: Final = 4_000_000  # characters that wait for a client which reads slowly, or never
 
 # How a socket ends, beside 1000, by the client.
 FAULT, BAD_REQUEST, SIGNED_OUT, REFUSED, GONE, SLOW = 1011, 4400, 4401, 4403, 4404, 4408

@@ -96,10 +96,10 @@ def browser(server: Adkweb, sign_in: str = "") -> httpx.Client:
     return httpx.Client(base_url=server.address, cookies=cookies, timeout=60)
 
 
-def post(client: httpx.Client, path: str, **data: str) -> httpx.Response:
-    """Sends a page's form."""
-    found = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', client.get(path).text)
-    assert found, f"{path} has no form"
+def post(client: httpx.Client, path: str, seen_on: str = "", **data: str) -> httpx.Response:
+    """Sends a form, as it stands on that page or on another."""
+    found = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', client.get(seen_on or path).text)
+    assert found, f"{seen_on or path} has no form"
     data["csrfmiddlewaretoken"] = found[1]
     return client.post(path, data=data, headers={"Origin": str(client.base_url).rstrip("/")})
 

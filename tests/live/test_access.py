@@ -18,9 +18,7 @@ Take = Callable[[Stage, str], None]
 
 def by_signing_out(stage: Stage, who: str) -> None:
     with browser(stage.server, who) as client:
-        assert post(client, "/", **{"path": "sign-out"}).status_code  # finds the form's token on any page
-        token = client.cookies["adkweb_csrf"]
-        answer = client.post("/sign-out/", headers={"Origin": stage.server.address, "X-CSRFToken": token})
+        answer = post(client, "/sign-out/", seen_on="/")
         assert answer.status_code == 302, answer.text
 
 
@@ -86,7 +84,16 @@ def test_an_access_that_is_taken_away_stops_delivery_at_the_next_event(
     lost.open()
     assert lost.until_end() == (4401, "signed out")
     assert "the secret" not in str(lost.messages)
-    kept.until(lambda page: page.parts["watching"] == "maria", "that the other is gone", seconds=10)
+
+
+def test_who_was_signed_out_is_not_shown_as_watching_any_more(stage: Stage, mallory: str) -> None:
+    key = stage.new_session(events=1)
+    kept, lost = stage.page(key), stage.page(key, mallory)
+    kept.until(lambda page: page.parts.get("watching") == f"{NAME}\nmaria", "both are there")
+    by_deleting_the_sign_in(stage, mallory)
+    stage.append(key)
+    assert lost.until_end() == (4401, "signed out")
+    kept.until(lambda page: page.parts["watching"] == "maria", "that the other is gone", seconds=5)
 
 
 @pytest.mark.parametrize("take_away", [by_deleting_the_sign_in, by_deactivating_the_person])

@@ -212,9 +212,7 @@ def test_a_second_reader_in_another_language_is_given_the_state_too(stage: Stage
 
 
 @pytest.mark.parametrize("scope", ["user", "app"])
-def test_state_that_another_session_wrote_for_the_user_or_the_app_is_shown(
-    stage: Stage, form: str, scope: str
-) -> None:
+def test_state_that_another_session_wrote_for_the_user_or_the_app_is_shown(stage: Stage, form: str, scope: str) -> None:
     key = stage.new_session(form, events=1)
     other = writes.create_session(key.source, key.app_name, key.user_id, session_id="other", actor=WRITER)
     page = stage.page(key).until_all()

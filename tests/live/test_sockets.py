@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import os
-import re
 import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,12 +18,11 @@ from websockets.exceptions import InvalidStatus
 
 from sessions_app import writes
 from sessions_app.keys import SessionKey
-from sessions_app.web.news import CATCH_UP
 from tests.browser.serving import Adkweb
 from tests.servers import HOST
 
 from .conftest import WRITER, Stage
-from .pages import Page, browser, eventually, ids_of, live_path, page_path, sign_in
+from .pages import Page, browser, ids_of, live_path, sign_in
 
 # --- The handshake ----------------------------------------------------------------------------------------------------
 
@@ -225,9 +223,7 @@ def test_homes_socket_understands_nothing_and_says_so(stage: Stage) -> None:
 
 @pytest.mark.parametrize("form", ["sqlite", "postgresql"])
 @pytest.mark.parametrize("place", [10**30, 2**63 - 1, 2**63, 999_999_999, -1, -(10**30)])
-def test_a_place_from_the_future_or_from_nowhere_loads_the_timeline_anew(
-    stage: Stage, form: str, place: int
-) -> None:
+def test_a_place_from_the_future_or_from_nowhere_loads_the_timeline_anew(stage: Stage, form: str, place: int) -> None:
     key = stage.new_session(form, events=3)
     page = stage.page(key, after=place)
     page.until(lambda page: page.resets == 1, "a reset")

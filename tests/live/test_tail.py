@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tracemalloc
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -26,12 +27,35 @@ SQLITE = pytest.mark.parametrize("form", ["sqlite", "sqlite-database"])
 POSTGRESQL = pytest.mark.parametrize("form", ["postgresql"])
 
 
-def session(source: str, name: str) -> SessionKey:
-    return writes.create_session(source, "app", "ana", session_id=name, actor=WHO)
+class Others:
+    """Whoever writes: never the connection that looks, to which SQLite does not tell its own writes."""
+
+    def __init__(self) -> None:
+        self._thread = ThreadPoolExecutor(1)
+
+    def __call__(self, function: Callable[..., Any], *values: Any, **named: Any) -> Any:
+        return self._thread.submit(function, *values, **named).result()
+
+    def session(self, source: str, name: str) -> SessionKey:
+        found: SessionKey = self(writes.create_session, source, "app", "ana", session_id=name, actor=WHO)
+        return found
+
+    def append(self, key: SessionKey) -> None:
+        self(writes.append_event, key, {"author": "agent", "invocation_id": "i"}, actor=WHO)
+
+    def delete(self, key: SessionKey) -> None:
+        self(writes.delete_session, key, actor=WHO)
+
+    def close(self) -> None:
+        self(connections.close_all)
+        self._thread.shutdown()
 
 
-def append(key: SessionKey) -> str:
-    return str(writes.append_event(key, {"author": "agent", "invocation_id": "i"}, actor=WHO).event["id"])
+@pytest.fixture
+def others(source: str) -> Iterator[Others]:
+    writers = Others()
+    yield writers
+    writers.close()
 
 
 def all_moved(tail: Tail) -> list[SessionKey]:
@@ -80,28 +104,28 @@ def take_number(connection: psycopg.Connection[Any], key: SessionKey) -> int:
 # --- Both databases ---------------------------------------------------------------------------------------------------
 
 
-def test_what_is_new_is_told_once_and_what_was_there_before_never(source: str) -> None:
-    old, one, two = (session(source, name) for name in ("old", "one", "two"))
-    append(old)
+def test_what_is_new_is_told_once_and_what_was_there_before_never(source: str, others: Others) -> None:
+    old, one, two = (others.session(source, name) for name in ("old", "one", "two"))
+    others.append(old)
     tail = Tail(source)
     assert all_moved(tail) == []
-    append(one)
+    others.append(one)
     assert all_moved(tail) == [one]
     for key in (one, two, two):
-        append(key)
+        others.append(key)
     assert sorted(all_moved(tail)) == [one, two]
     assert not tail.moved()
     assert not tail.moved()
 
 
 @pytest.mark.parametrize("form", ["sqlite", "postgresql"])
-def test_more_than_one_look_can_read_is_told_by_the_next_looks(source: str) -> None:
-    keys = [session(source, name) for name in ("first", "second", "third")]
+def test_more_than_one_look_can_read_is_told_by_the_next_looks(source: str, others: Others) -> None:
+    keys = [others.session(source, name) for name in ("first", "second", "third")]
     tail = Tail(source)
     tail.moved()
-    fill(keys[0], 5_200)
-    append(keys[1])
-    append(keys[2])
+    others(fill, keys[0], 5_200)
+    others.append(keys[1])
+    others.append(keys[2])
     found = set()
     for _ in range(4):
         found |= tail.moved() or set()
@@ -109,9 +133,9 @@ def test_more_than_one_look_can_read_is_told_by_the_next_looks(source: str) -> N
     assert not tail.moved()
 
 
-def test_a_look_at_what_did_not_move_reads_no_event(source: str) -> None:
-    key = session(source, "one")
-    append(key)
+def test_a_look_at_what_did_not_move_reads_no_event(source: str, others: Others) -> None:
+    key = others.session(source, "one")
+    others.append(key)
     tail = Tail(source)
     tail.moved()
     statements: list[str] = []
@@ -131,8 +155,8 @@ def test_a_look_at_what_did_not_move_reads_no_event(source: str) -> None:
 
 
 @POSTGRESQL
-def test_a_number_that_commits_late_is_not_missed_and_told_once(source: str, transaction: Any) -> None:
-    late, later, early = (session(source, name) for name in ("late", "later", "early"))
+def test_a_number_that_commits_late_is_not_missed_and_told_once(source: str, others: Others, transaction: Any) -> None:
+    late, later, early = (others.session(source, name) for name in ("late", "later", "early"))
     tail = Tail(source)
     first, second, third = transaction(), transaction(), transaction()
     numbers = [take_number(first, late), take_number(second, later), take_number(third, early)]
@@ -143,7 +167,7 @@ def test_a_number_that_commits_late_is_not_missed_and_told_once(source: str, tra
     assert tail.moved() is None
     second.commit()
     assert tail.moved() == {later}
-    append(early)
+    others.append(early)
     assert tail.moved() == {early}
     first.commit()
     assert tail.moved() == {late}
@@ -151,12 +175,12 @@ def test_a_number_that_commits_late_is_not_missed_and_told_once(source: str, tra
 
 
 @POSTGRESQL
-def test_a_number_taken_before_the_tail_began_is_not_missed(source: str, transaction: Any) -> None:
-    late, early = session(source, "late"), session(source, "early")
-    append(early)
+def test_a_number_taken_before_the_tail_began_is_not_missed(source: str, others: Others, transaction: Any) -> None:
+    late, early = others.session(source, "late"), others.session(source, "early")
+    others.append(early)
     first = transaction()
     take_number(first, late)
-    append(early)
+    others.append(early)
     tail = Tail(source)
     assert tail.moved() is None
     first.commit()
@@ -166,9 +190,9 @@ def test_a_number_taken_before_the_tail_began_is_not_missed(source: str, transac
 
 @POSTGRESQL
 def test_a_number_that_was_rolled_back_is_given_up_after_a_while(
-    source: str, transaction: Any, monkeypatch: pytest.MonkeyPatch
+    source: str, others: Others, transaction: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    key, clock, asked = session(source, "one"), SimpleNamespace(now=1000.0), []
+    key, clock, asked = others.session(source, "one"), SimpleNamespace(now=1000.0), []
 
     def appended(source: str, seq: int, also: Any = (), **rest: Any) -> Any:
         asked.append(set(also))
@@ -181,7 +205,7 @@ def test_a_number_that_was_rolled_back_is_given_up_after_a_while(
     first, slow = transaction(), transaction()
     gone, waits = take_number(first, key), take_number(slow, key)
     first.rollback()
-    append(key)
+    others.append(key)
     assert tail.moved() == {key}
     clock.now += PATIENCE_SECONDS - 1
     assert tail.moved() is None
@@ -189,7 +213,7 @@ def test_a_number_that_was_rolled_back_is_given_up_after_a_while(
     slow.commit()
     assert tail.moved() == {key}
     clock.now += 2
-    append(key)
+    others.append(key)
     assert tail.moved() == {key}
     tail.moved()
     assert asked[-1] == set()
@@ -197,10 +221,10 @@ def test_a_number_that_was_rolled_back_is_given_up_after_a_while(
 
 @POSTGRESQL
 def test_numbers_are_given_up_where_nothing_else_happens_too(
-    source: str, transaction: Any, monkeypatch: pytest.MonkeyPatch
+    source: str, others: Others, transaction: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else every look would go on asking for them."""
-    key, clock, asked = session(source, "one"), SimpleNamespace(now=1000.0), []
+    key, clock, asked = others.session(source, "one"), SimpleNamespace(now=1000.0), []
     real = reads.appended
     monkeypatch.setattr(tail_module, "time", SimpleNamespace(monotonic=lambda: clock.now))
     monkeypatch.setattr(reads, "appended", lambda s, q, also=(), **r: asked.append(set(also)) or real(s, q, also, **r))
@@ -208,7 +232,7 @@ def test_numbers_are_given_up_where_nothing_else_happens_too(
     first = transaction()
     take_number(first, key)
     first.rollback()
-    append(key)
+    others.append(key)
     assert tail.moved() == {key}
     clock.now += PATIENCE_SECONDS + 1
     for _ in range(3):
@@ -217,13 +241,13 @@ def test_numbers_are_given_up_where_nothing_else_happens_too(
 
 
 @POSTGRESQL
-def test_a_leap_of_the_numbers_costs_no_memory(source: str, place: str) -> None:
-    key = session(source, "one")
-    append(key)
+def test_a_leap_of_the_numbers_costs_no_memory(source: str, others: Others, place: str) -> None:
+    key = others.session(source, "one")
+    others.append(key)
     tail = Tail(source)
     with psycopg.connect(place) as connection:
         connection.execute("SELECT setval(pg_get_serial_sequence('events', 'seq'), 3000000)")
-    append(key)
+    others.append(key)
     tracemalloc.start()
     try:
         assert tail.moved() == {key}
@@ -232,14 +256,14 @@ def test_a_leap_of_the_numbers_costs_no_memory(source: str, place: str) -> None:
         tracemalloc.stop()
     assert peak < 5_000_000
     assert len(tail._holes) <= LOOK_BACK
-    append(key)
+    others.append(key)
     assert tail.moved() == {key}
 
 
 @POSTGRESQL
-def test_many_writers_at_once_are_all_told(source: str, place: str, transaction: Any) -> None:
+def test_many_writers_at_once_are_all_told(source: str, others: Others, place: str, transaction: Any) -> None:
     """Each takes its number, then they commit in the opposite order, two at a time between looks."""
-    keys = [session(source, f"s{number}") for number in range(20)]
+    keys = [others.session(source, f"s{number}") for number in range(20)]
     tail, writers = Tail(source), [transaction() for _ in keys]
     for writer, key in zip(writers, keys, strict=True):
         take_number(writer, key)
@@ -253,10 +277,12 @@ def test_many_writers_at_once_are_all_told(source: str, place: str, transaction:
 
 
 @POSTGRESQL
-def test_a_tail_outlives_a_server_that_was_away(source: str, postgresql_server: PostgreSQL, transaction: Any) -> None:
-    key = session(source, "one")
+def test_a_tail_outlives_a_server_that_was_away(
+    source: str, others: Others, postgresql_server: PostgreSQL, transaction: Any
+) -> None:
+    key = others.session(source, "one")
     tail = Tail(source)
-    append(key)
+    others.append(key)
     with psycopg.connect(postgresql_server.url(), autocommit=True) as operator:
         operator.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()")
     found: set[SessionKey] | None = None
@@ -273,57 +299,63 @@ def test_a_tail_outlives_a_server_that_was_away(source: str, postgresql_server: 
 
 
 @SQLITE
-def test_a_number_that_is_given_again_after_a_session_was_deleted_is_told(source: str) -> None:
-    kept, newest = session(source, "kept"), session(source, "newest")
-    append(kept)
+def test_a_number_that_is_given_again_after_a_session_was_deleted_is_told(source: str, others: Others) -> None:
+    kept, newest = others.session(source, "kept"), others.session(source, "newest")
+    others.append(kept)
     for _ in range(3):
-        append(newest)
+        others.append(newest)
     tail = Tail(source)
     tail.moved()
-    writes.delete_session(newest, actor=WHO)
+    others.delete(newest)
     assert not tail.moved()
-    append(kept)
+    others.append(kept)
     assert tail.moved() == {kept}
     assert not tail.moved()
 
 
 @SQLITE
-def test_a_number_given_again_between_two_looks_is_a_look_at_everything_not_nothing(source: str) -> None:
+def test_a_number_given_again_between_two_looks_is_a_look_at_everything_not_nothing(
+    source: str, others: Others
+) -> None:
     """What happened cannot be told, so the answer must not be None, which stands for “nothing was written”."""
-    kept, newest = session(source, "kept"), session(source, "newest")
-    append(kept)
+    kept, newest = others.session(source, "kept"), others.session(source, "newest")
+    others.append(kept)
     for _ in range(3):
-        append(newest)
+        others.append(newest)
     tail = Tail(source)
     tail.moved()
-    writes.delete_session(newest, actor=WHO)
-    append(kept)
+    others.delete(newest)
+    others.append(kept)
     assert tail.moved() is not None
-    append(kept)
+    others.append(kept)
     assert tail.moved() == {kept}
 
 
 @SQLITE
-def test_a_file_that_is_made_anew_is_followed_from_its_beginning(source: str, place: str, form: str) -> None:
+def test_a_file_that_is_made_anew_is_followed_from_its_beginning(
+    source: str, others: Others, place: str, form: str
+) -> None:
     from sessions_app import adopt
 
-    old = session(source, "old")
+    old = others.session(source, "old")
     for _ in range(5):
-        append(old)
+        others.append(old)
     tail = Tail(source)
     tail.moved()
     connections[source].close()
+    others(connections.close_all)
     for file in Path(place).parent.glob(f"{Path(place).name}*"):
         file.unlink()
     Path(place).touch()
     if form == "sqlite-database":
         adopt.create(source, "database")
         connections[source].close()
+    others(connections.close_all)
     told: set[SessionKey] = set()
-    new = session(source, "new")
+    new = others.session(source, "new")
     told |= tail.moved() or set()
-    append(new)
+    others.append(new)
     told |= tail.moved() or set()
-    append(new)
+    others.append(new)
     told |= tail.moved() or set()
     assert new in told
