@@ -46,6 +46,7 @@ from .state import ABSENT, Change, Scoped, State, scope_of
 PAGE: Final = 50  # rows of a table
 EVENTS: Final = 100  # events of a timeline page
 IN_FLIGHT: Final = 100  # events looked through for the invocation in flight
+RUNNING_REACH: Final = 300  # events of all sessions looked through for those whose agent runs
 COUNT_LIMIT: Final = 10_000
 ROW_COUNT_LIMIT: Final = 1_000  # events counted for one row of a table of sessions
 
@@ -92,6 +93,15 @@ class SessionView:
     revision: float
     state: Scoped
     initial_state: State | None
+
+
+@dataclass(frozen=True, slots=True)
+class RunningSession:
+    """A session whose agent runs now."""
+
+    key: SessionKey
+    title: str
+    flight: Running
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,10 +297,10 @@ def misses_more_than(key: SessionKey, seq: int, number: int) -> bool:
         return bool(events_of(key).filter(seq__gt=seq).order_by("seq").values_list("seq")[number : number + 1])
 
 
-def in_flight(key: SessionKey, reach: int = IN_FLIGHT) -> Running | None:
+def in_flight(key: SessionKey) -> Running | None:
     """The invocation that has begun and not ended, by the newest events and the silence that the settings define."""
     with sources.using(key.source):
-        rows = list(ordered(events_of(key), key.source).values_list("invocation_id", "event_data")[:reach])
+        rows = list(ordered(events_of(key), key.source).values_list("invocation_id", "event_data")[:IN_FLIGHT])
         events = [{**as_object(data), "invocation_id": invocation_id} for invocation_id, data in reversed(rows)]
         return running(events, time.time(), settings.SILENCE_SECONDS)
 
@@ -397,19 +407,32 @@ def newest_events(source: str, limit: int) -> list[EventView]:
         return [view_of(SessionKey(source, row.app_name, row.user_id, row.session_id), row) for row in rows]
 
 
-def running_now(source: str, limit: int) -> list[tuple[SessionRow, Running]]:
-    """The sessions whose agent runs now, the most recently active first, among the `limit` newest of each app."""
-    found = []
-    with sources.using(source):
-        since = time.time() - settings.SILENCE_SECONDS
-        for name in Session.objects.using(source).values_list("app_name", flat=True).distinct():
-            for row in sessions(source, name, limit=limit).rows:
-                if row.update_time < since:
-                    break
-                flight = in_flight(row.key, reach=30)
-                if flight and not flight.waiting:
-                    found.append((row, flight))
-    return sorted(found, key=lambda pair: pair[1].last, reverse=True)
+def running_now(source: str) -> list[RunningSession]:
+    """The sessions whose agent runs now, as far as the source's newest events tell; the one with the newest event first."""
+    with sources.using(source) as db:
+        if not sources.is_adopted(source):
+            return []
+        rows = Event.objects.using(source).order_by(RawSQL(_PLACE[db.vendor], []).desc())[:RUNNING_REACH]
+        by_session: dict[SessionKey, list[dict[str, Any]]] = {}
+        for row in rows:
+            key = SessionKey(source, row.app_name, row.user_id, row.session_id)
+            by_session.setdefault(key, []).append({**as_object(row.event_data), "invocation_id": row.invocation_id})
+        now = time.time()
+        flights = {key: running(events[::-1], now, settings.SILENCE_SECONDS) for key, events in by_session.items()}
+        found = {key: flight for key, flight in flights.items() if flight and not flight.waiting}
+        titles = _titles(source, found.keys())
+        return [RunningSession(key, titles.get(key, ""), flight) for key, flight in found.items()]
+
+
+def _titles(source: str, keys: Collection[SessionKey]) -> dict[SessionKey, str]:
+    if not keys:
+        return {}
+    any_of = Q(*(Q(app_name=key.app_name, user_id=key.user_id, id=key.session_id) for key in keys), _connector=Q.OR)
+    rows = Session.objects.using(source).filter(any_of).annotate(title=_TITLE)
+    return {
+        SessionKey(source, *names): title or ""
+        for *names, title in rows.values_list("app_name", "user_id", "id", "title")
+    }
 
 
 # --- Who wrote a key --------------------------------------------------------------------------------------------------

@@ -9,18 +9,16 @@ from django.views.decorators.http import require_GET
 from .. import reads, sources
 from ..errors import SourceError
 from ..event_rows import EventView
-from ..running import Running
 from .news import fragment
 
 EVENTS: Final = 12
-SESSIONS: Final = 8  # of each app, looked at for what runs
 
 
 @dataclass(frozen=True, slots=True)
 class Activity:
     """Sessions whose agent runs, the longest silent last; the newest events, the newest first."""
 
-    running: list[tuple[reads.SessionRow, Running]]
+    running: list[reads.RunningSession]
     events: list[EventView]
 
 
@@ -29,11 +27,11 @@ def activity() -> Activity:
     running, events = [], []
     for source in sources.listed():
         try:
-            running += reads.running_now(source.alias, SESSIONS)
+            running += reads.running_now(source.alias)
             events += reads.newest_events(source.alias, EVENTS)
         except SourceError:
             continue
-    running.sort(key=lambda pair: pair[1].last, reverse=True)
+    running.sort(key=lambda session: session.flight.last, reverse=True)
     events.sort(key=lambda event: event.timestamp, reverse=True)
     return Activity(running, events[:EVENTS])
 

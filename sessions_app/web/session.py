@@ -49,7 +49,13 @@ def _timeline(request: HttpRequest, key: SessionKey) -> dict[str, object]:
     chosen = _filters(request)
     seq = reads.newest_seq(key)  # first: what is appended meanwhile comes twice to a page that follows, and not never
     found = reads.events(key, before=request.GET.get("before"), kind=chosen["kind"], author=chosen["author"])
-    return {**chosen, "seq": seq, "invocations": invocations(found.rows), "earlier": found.next, "filters": list(FILTERS)}
+    return {
+        **chosen,
+        "seq": seq,
+        "invocations": invocations(found.rows),
+        "earlier": found.next,
+        "filters": list(FILTERS),
+    }
 
 
 def _filters(request: HttpRequest) -> dict[str, str]:

@@ -34,6 +34,7 @@ from .watching import (
     rows,
     scroll_to_row,
     sign_in,
+    until,
     watch_session,
     watching,
     words,
@@ -228,7 +229,7 @@ def test_what_is_read_does_not_move_and_what_is_new_is_told(
     agent.do(session, append=2)
     expect(page.locator(".ev")).to_have_count(82)
     expect(note(page)).to_be_hidden()
-    page.wait_for_function("document.querySelector('.ev:last-of-type').getBoundingClientRect().bottom <= innerHeight")
+    until(page, "document.querySelector('.ev:last-of-type').getBoundingClientRect().bottom <= innerHeight")
     assert at_end(page)
 
     row = scroll_to_row(page, 30)
@@ -312,7 +313,7 @@ def test_a_server_that_is_started_again_is_found_and_nothing_is_lost(
             expect(words(each)).to_have_text("connection lost, trying again")
             expect(words(each)).to_be_visible()
         agent.do(session, append=3)
-        page.wait_for_function("noted.sockets.length >= 5", timeout=LATE)
+        until(page, "noted.sockets.length >= 5")
     finally:
         world.server.start()
     tried = noted(page, "sockets")
@@ -455,7 +456,7 @@ def test_1500_events_at_once_come_in_order_and_the_page_goes_on_answering(
     print(f"\n1500 events in {took:.1f} s; the longest frame took {gap:.0f} ms")
     expect_rows(page, ids[50:])
     assert gap < 2000
-    page.wait_for_function(
+    until(page, 
         "document.querySelector('[data-row]:last-of-type').getBoundingClientRect().top < innerHeight"
     )
     assert at_end(page)
@@ -469,14 +470,14 @@ def test_a_page_that_is_open_all_day_lets_go_of_its_oldest_rows_and_finds_them_a
     ids = insert(lite, session, 5, "before")
     page = watch_session(me(), "lite", session)
     ids += insert(lite, session, 3200)
-    page.wait_for_function("document.querySelector('#event-bulk-03199')", timeout=LATE)
+    until(page, "document.querySelector('#event-bulk-03199')")
     shown = rows(page)
     assert 2000 <= len(shown) < 3000
     assert shown == ids[-len(shown) :]
     assert at_end(page)
     while len(shown) < len(ids):
         page.get_by_role("link", name="Earlier events").dispatch_event("click")
-        page.wait_for_function("(before) => document.querySelectorAll('.ev').length > before", arg=len(shown))
+        until(page, "(before) => document.querySelectorAll('.ev').length > before", len(shown))
         shown = rows(page)
         assert shown == ids[-len(shown) :]
     expect(page.get_by_role("link", name="Earlier events")).to_have_count(0)
@@ -502,21 +503,21 @@ def test_rows_that_are_being_read_are_not_let_go(lite: Path, session: str, me: C
 def test_who_has_missed_much_starts_anew_though_the_agent_goes_on(
     agent: Agent, lite: Path, session: str, me: Callable[..., Page]
 ) -> None:
-    insert(lite, session, 5, "before")
+    truth = insert(lite, session, 5, "before")
     page = watch_session(me(), "lite", session)
     page.get_by_role("button", name="Pause").click()
     expect(words(page)).to_have_text("paused")
-    insert(lite, session, 1500)
-    agent.begin(session, append=80, pause=0.05)
+    truth += insert(lite, session, 6000)
+    agent.begin(session, append=200)
+    agent.wait_for(session, 5)
     page.get_by_role("button", name="Pause").click()
     agent.wait()
-    newest = agent.stored[session][-1]
-    page.wait_for_function("(id) => document.getElementById(`event-${id}`)", arg=newest, timeout=LATE)
-    truth = [f"before-{n:05}" for n in range(5)] + [f"bulk-{n:05}" for n in range(1500)] + agent.stored[session]
+    until(page, "(id) => document.getElementById(`event-${id}`)", agent.stored[session][-1])
+    truth += agent.stored[session]
     shown = rows(page)
     assert shown == truth[-len(shown) :]
     page.get_by_role("link", name="Earlier events").dispatch_event("click")
-    page.wait_for_function("(before) => document.querySelectorAll('.ev').length > before", arg=len(shown))
+    until(page, "(before) => document.querySelectorAll('.ev').length > before", len(shown))
     shown = rows(page)
     assert shown == truth[-len(shown) :]
 

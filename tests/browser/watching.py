@@ -153,6 +153,14 @@ def expect_rows(page: Page, ids: list[str], timeout: float = LATE) -> None:
     assert len(added) == len(set(added)), "an event was put into the page twice"
 
 
+def until(page: Page, expression: str, argument: Any = None) -> None:
+    """Waits until something is true in the page; Playwright's own way to do so is refused by adkweb's CSP."""
+    deadline = time.monotonic() + LATE / 1000
+    while not page.evaluate(expression, argument):
+        assert time.monotonic() < deadline, f"never true: {expression}"
+        page.wait_for_timeout(50)
+
+
 def at_end(page: Page) -> bool:
     """Whether the newest event is in sight, to the pixel."""
     return bool(

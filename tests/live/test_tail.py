@@ -20,7 +20,6 @@ from sessions_app.keys import SessionKey
 from sessions_app.live import tail as tail_module
 from sessions_app.live.tail import LOOK_BACK, PATIENCE_SECONDS, Tail
 from tests.core.bulk import fill
-from tests.servers import PostgreSQL
 
 WHO = Actor("test")
 SQLITE = pytest.mark.parametrize("form", ["sqlite", "sqlite-database"])
@@ -246,7 +245,7 @@ def test_a_leap_of_the_numbers_costs_no_memory(source: str, others: Others, plac
     others.append(key)
     tail = Tail(source)
     with psycopg.connect(place) as connection:
-        connection.execute("SELECT setval(pg_get_serial_sequence('events', 'seq'), 3000000)")
+        connection.execute("SELECT setval(pg_get_serial_sequence('events', 'seq'), 300000)")
     others.append(key)
     tracemalloc.start()
     try:
@@ -283,8 +282,11 @@ def test_a_tail_outlives_a_server_that_was_away(
     key = others.session(source, "one")
     tail = Tail(source)
     others.append(key)
-    with psycopg.connect(postgresql_server.url(), autocommit=True) as operator:
-        operator.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()")
+    with psycopg.connect(place, autocommit=True) as operator:
+        operator.execute(
+            """SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+            WHERE pid <> pg_backend_pid() AND datname = current_database()"""
+        )
     found: set[SessionKey] | None = None
     for _ in range(50):
         try:

@@ -1,0 +1,320 @@
+"""What runs while somebody watches, and only then; and that one session's misfortune is not another's."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib.auth import HASH_SESSION_KEY, SESSION_KEY, get_user_model
+from django.contrib.sessions.backends.db import SessionStore
+from django.db import connections
+
+from sessions_app import broadcast, reads, writes
+from sessions_app.access import Actor
+from sessions_app.keys import SessionKey
+from sessions_app.live import follower, lobby, room
+from sessions_app.live.room import Seat
+from sessions_app.web import news
+from tests.core.own import migrated, own_database
+
+from .pages import eventually, ids_in, ids_of
+
+WHO = Actor("test")
+
+
+class Reader:
+    """A watcher without a socket."""
+
+    def __init__(self, sign_in: str, language: str = "en") -> None:
+        self.sign_in, self.name, self.language = sign_in, "maria", language
+        self.closed = False
+        self.messages: list[dict[str, Any]] = []
+        self.ended: tuple[int, str] | None = None
+
+    @property
+    def seen(self) -> list[str]:
+        return [event for message in list(self.messages) for event in ids_in(message.get("events", ""))]
+
+    @property
+    def parts(self) -> dict[str, str]:
+        return {name: text for message in list(self.messages) for name, text in message.items()}
+
+    def take(self, text: str) -> None:
+        self.messages.append(json.loads(text))
+
+    def end(self, code: int, reason: str) -> None:
+        self.closed, self.ended = True, (code, reason)
+
+    def _call(self, function: Callable[..., Any], *values: Any) -> None:
+        function(*values)
+
+
+class House:
+    """adkweb's live part in this process, with somebody who may look."""
+
+    def __init__(self, sign_in: str) -> None:
+        self.sign_in = sign_in
+        self._writer = ThreadPoolExecutor(1)
+        self._seats: list[tuple[follower.Follower, SessionKey, Seat]] = []
+
+    def watch(self, key: SessionKey, after: int = 0, **options: str) -> Reader:
+        reader = Reader(self.sign_in, **options)
+        seat = Seat(reader, news.Filter(), after)  # type: ignore[arg-type]
+        found = follower.follow(key.source, lambda found: found.enter(key, seat))
+        self._seats.append((found, key, seat))
+        return reader
+
+    def go(self, reader: Reader | None = None) -> None:
+        """One reader leaves, or all."""
+        for found, key, seat in list(self._seats):
+            if reader is None or seat.watcher is reader:
+                found.leave(key, seat)
+                self._seats.remove((found, key, seat))
+
+    def elsewhere(self, function: Callable[..., Any], *values: Any, **named: Any) -> Any:
+        """Does something on another connection than this thread's."""
+        return self._writer.submit(function, *values, **named).result()
+
+    def session(self, source: str, name: str) -> SessionKey:
+        found: SessionKey = self.elsewhere(writes.create_session, source, "app", "ana", session_id=name, actor=WHO)
+        return found
+
+    def append(self, key: SessionKey) -> str:
+        event = {"author": "agent", "invocation_id": "i"}
+        return str(self.elsewhere(writes.append_event, key, event, actor=WHO).event["id"])
+
+    def close(self) -> None:
+        self.elsewhere(connections.close_all)
+        self._writer.shutdown()
+
+
+def threads(prefix: str = "adkweb-live") -> list[str]:
+    return sorted(thread.name for thread in threading.enumerate() if thread.name.startswith(prefix))
+
+
+def none_left() -> None:
+    eventually(lambda: not threads(), f"that the threads end: {threads()}")
+    assert follower._followers == {}
+    assert lobby._lobby is None
+
+
+@pytest.fixture(autouse=True)
+def house(tmp_path: Path, source: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[House]:
+    """With adkweb's own database in a file, as threads share it, and a house that is left soon."""
+    own = f"sqlite:///{migrated(tmp_path / 'own.db')}"
+    monkeypatch.setattr(follower, "LINGER_SECONDS", 0.3)
+    monkeypatch.setattr(follower, "AWAY_SECONDS", 0.1)
+    monkeypatch.setattr(lobby, "LOOK_SECONDS", 0.2)
+    broadcast.listen(follower.tell)
+    with own_database(own):
+        person = get_user_model().objects.create_user("maria")
+        store = SessionStore()
+        store[SESSION_KEY], store[HASH_SESSION_KEY] = str(person.pk), person.get_session_auth_hash()
+        store.create()
+        living = House(store.session_key or "")
+        yield living
+        living.go()
+        none_left()
+        living.close()
+    broadcast.stop_listening(follower.tell)
+
+
+SQLITE = pytest.mark.parametrize("form", ["sqlite"])
+
+
+def test_a_thread_starts_when_somebody_watches_and_ends_when_nobody_does(house: House, source: str) -> None:
+    key = house.session(source, "one")
+    assert threads() == []
+    reader = house.watch(key)
+    event = house.append(key)
+    eventually(lambda: event in reader.seen, "the event")
+    assert threads() == [f"adkweb-live-{source}"]
+    house.go(reader)
+    none_left()
+    again = house.watch(key)
+    eventually(lambda: event in again.seen, "the event, by a new thread")
+
+
+@SQLITE
+def test_one_thread_serves_all_watchers_of_all_sessions_of_a_source(house: House, source: str) -> None:
+    keys = [house.session(source, f"s{number}") for number in range(5)]
+    readers = {key: [house.watch(key) for _ in range(3)] for key in keys}
+    events = {key: house.append(key) for key in keys}
+    for key, found in readers.items():
+        for reader in found:
+            eventually(lambda key=key, reader=reader: reader.seen == [events[key]], "the event of its own session")
+    assert threads() == [f"adkweb-live-{source}"]
+
+
+@SQLITE
+def test_who_goes_from_page_to_page_meets_the_same_thread(
+    house: House, source: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follower, "LINGER_SECONDS", 60.0)
+    key = house.session(source, "one")
+    first = house.watch(key)
+    eventually(lambda: first.parts.get("status"), "the first message")
+    before = follower._followers[source]
+    house.go(first)
+    eventually(lambda: not before._rooms, "an empty house")
+    second = house.watch(key)
+    eventually(lambda: second.parts.get("status"), "the first message")
+    assert follower._followers[source] is before
+    monkeypatch.setattr(follower, "LINGER_SECONDS", 0.1)
+
+
+@SQLITE
+def test_where_nothing_is_written_only_the_mark_of_the_file_is_read(
+    house: House, source: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follower, "SWEEP_SECONDS", 3600.0)
+    monkeypatch.setitem(room.INTERVALS, "stats", 0.0)
+    key = house.session(source, "one")
+    reader, event = house.watch(key), house.append(key)
+    eventually(lambda: event in reader.seen and reader.parts.get("stats"), "everything")
+    statements: Counter[str] = Counter()
+    real = follower.Follower._look
+
+    def look(self: follower.Follower) -> float:
+        def note(execute: Any, sql: str, *rest: Any) -> Any:
+            statements[sql] += 1
+            return execute(sql, *rest)
+
+        with connections[source].execute_wrapper(note), connections["default"].execute_wrapper(note):
+            return real(self)
+
+    monkeypatch.setattr(follower.Follower, "_look", look)
+    eventually(lambda: statements["PRAGMA data_version"] >= 5, "some looks")
+    statements.clear()  # what was still to be done
+    eventually(lambda: statements["PRAGMA data_version"] >= 15, "more looks")
+    assert set(statements) == {"PRAGMA data_version"}
+    last = house.append(key)
+    eventually(lambda: last in reader.seen, "the next event all the same")
+
+
+def test_a_thread_ends_although_its_source_does_not_answer(
+    house: House, source: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = house.session(source, "one")
+    reader = house.watch(key)
+    eventually(lambda: reader.parts.get("status"), "the first message")
+
+    def fail(*_values: Any) -> Any:
+        from sessions_app.errors import SourceError
+
+        raise SourceError("the disk is on fire")
+
+    for name in ("revisions", "appended", "data_version", "newest_place"):
+        monkeypatch.setattr(reads, name, fail)
+    eventually(lambda: reader.parts.get("away") == "the disk is on fire", "that the source is away")
+    house.go(reader)
+    eventually(lambda: not threads(), "the end of the thread", 5)
+
+
+def test_who_watches_while_the_source_is_away_is_told_once_and_gets_everything_after(
+    house: House, source: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sessions_app.errors import SourceError
+
+    key = house.session(source, "one")
+    first = house.append(key)
+    reader = house.watch(key)
+    eventually(lambda: first in reader.seen, "the first event")
+    away, tries = threading.Event(), []
+    real = reads.revisions
+
+    def revisions(*values: Any) -> Any:
+        if away.is_set():
+            tries.append(1)
+            raise SourceError("the disk is on fire")
+        return real(*values)
+
+    monkeypatch.setattr(reads, "revisions", revisions)
+    away.set()
+    events = [house.append(key) for _ in range(3)]
+    eventually(lambda: len(tries) > 5, "several tries")
+    late = house.watch(key)
+    away.clear()
+    eventually(lambda: reader.seen == late.seen == [first, *events], "all events, once, in order")
+    assert [m["away"] for m in reader.messages if m.get("away")] == ["the disk is on fire"]
+    assert reader.parts["away"] == ""
+    assert reader.seen == ids_of(key)
+
+
+@SQLITE
+def test_a_fault_in_one_session_closes_its_own_sockets_and_no_others(
+    house: House, source: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    bad, good = house.session(source, "bad"), house.session(source, "good")
+    real = news.following
+
+    def following(key: SessionKey, *rest: Any) -> Any:
+        if key == bad:
+            raise ZeroDivisionError("a fault of adkweb's own")
+        return real(key, *rest)
+
+    other = house.watch(good)
+    eventually(lambda: other.parts.get("status"), "the first message")
+    monkeypatch.setattr(news, "following", following)
+    reader = house.watch(bad)
+    eventually(lambda: reader.ended, "the end of the socket")
+    assert reader.ended == (1011, "fault")
+    assert "a fault of adkweb's own" in caplog.text
+    event = house.append(good)
+    eventually(lambda: event in other.seen, "the other's event")
+    assert other.ended is None
+
+
+# --- Home -------------------------------------------------------------------------------------------------------------
+
+
+def test_the_feed_runs_while_somebody_looks_at_it(house: House, source: str) -> None:
+    key = house.session(source, "one")
+    reader = Reader(house.sign_in)
+    found = lobby.enter(reader)  # type: ignore[arg-type]
+    eventually(lambda: "feed" in reader.parts, "home")
+    assert threads() == sorted(["adkweb-live-feed", f"adkweb-live-{source}"])
+    event = house.append(key)
+    eventually(lambda: event in reader.parts["feed"], "the event")
+    found.leave(reader)  # type: ignore[arg-type]
+    none_left()
+
+
+@SQLITE
+def test_who_leaves_home_while_it_is_made_has_left(house: House, source: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    house.session(source, "one")
+    reader, stays = Reader(house.sign_in), Reader(house.sign_in)
+    real = lobby.activity
+
+    def activity() -> Any:
+        found.leave(reader)  # type: ignore[arg-type]
+        return real()
+
+    found = lobby.enter(stays)  # type: ignore[arg-type]
+    eventually(lambda: stays.parts.get("feed"), "home")
+    monkeypatch.setattr(lobby, "activity", activity)
+    found.enter(reader)  # type: ignore[arg-type]
+    eventually(lambda: reader not in found._watchers, "that it went")
+    found.leave(stays)  # type: ignore[arg-type]
+    monkeypatch.setattr(lobby, "activity", real)
+    none_left()
+
+
+@SQLITE
+def test_many_come_and_go_and_nothing_stays(house: House, source: str) -> None:
+    key = house.session(source, "one")
+    event = house.append(key)
+    for _ in range(30):
+        reader = house.watch(key)
+        eventually(lambda reader=reader: event in reader.seen, "the event")
+        house.go(reader)
+    stays = house.watch(key)
+    eventually(lambda: event in stays.seen, "the event")
+    (found,) = follower._followers.values()
+    eventually(lambda: [len(room.seats) for room in found._rooms.values()] == [1], "one seat")
