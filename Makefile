@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
 
-.PHONY: run test test-long lint bench messages demo vendor clean
+.PHONY: run test test-long lint bench bench-live messages demo vendor clean
 
 run: $(VENV)/run.stamp ## open SOURCE (folders, files, URLs), or the demo
 	@$(BIN)/adkweb $(SOURCE) --host $(HOST) --port $(PORT)
@@ -27,6 +27,9 @@ lint: $(VENV)/test.stamp $(VENV)/node.stamp
 
 bench: $(VENV)/test.stamp ## appends beside google-adk in the same run, memory, opening a long session
 	$(BIN)/python -m benchmarks.appends
+
+bench-live: $(VENV)/test.stamp ## live pages: from commit to the browser, 200 watchers, a burst, an idle server
+	$(BIN)/python -m benchmarks.live
 
 messages: $(VENV)/test.stamp ## gather the words to translate, and compile the catalogues
 	$(BIN)/python -m tests.messages

@@ -1,6 +1,6 @@
 """How soon a live page shows what was written, what many watchers cost, what an idle one costs, and what a burst does.
 
-    python -m benchmarks.live [--seconds 12]
+    python -m benchmarks.live [--seconds 10]
 
 Every server here is `adkweb SOURCE` in a process of its own, the writers and the watchers are in other processes, and
 every database was made by google-adk's own service (SqliteSessionService; DatabaseSessionService on PostgreSQL with fsync,
@@ -50,7 +50,7 @@ from .appends import TEXT, dashboard, prepare
 
 APP, USER = "app", "ana"
 SESSIONS, WATCHERS, RATE = 20, 200, 50  # events a second, of all sessions together
-PAGE_RATE = 8  # events a second before one page
+PAGE_RATE = 10  # events a second before one page
 BURST, TRANSACTIONS = 5_000, 10
 WARM = 3  # events that are not counted
 PATIENCE = 15.0  # seconds that the last event may take before it counts as lost
@@ -636,7 +636,7 @@ def heading(title: str, row: str, *names: str) -> None:
 def main() -> None:
     """Runs everything, in less than three minutes."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=12, help="of one measurement (12)")
+    parser.add_argument("--seconds", type=float, default=10, help="of one measurement (10)")
     parser.add_argument("--only", default="pages,burst,crowd,idle", help="of pages,burst,crowd,idle")
     given = parser.parse_args()
     only = given.only.split(",")
@@ -667,7 +667,7 @@ def main() -> None:
                 heading(
                     "Idle: CPU, and threads before, while and after a session is watched", IDLE, "database", *names, ""
                 )
-                idle(places, min(10.0, given.seconds))
+                idle(places, min(8.0, given.seconds))
         finally:
             writer.close()
             watchers.close()

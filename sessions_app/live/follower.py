@@ -61,7 +61,6 @@ class Follower(threading.Thread):
             room = self._rooms.setdefault(key, Room(key))
             room.seats.append(seat)
             room.due = 0.0
-            self._announce(room)
 
         self.do(enter)
 
@@ -72,7 +71,7 @@ class Follower(threading.Thread):
             room = self._rooms.get(key)
             if room and seat in room.seats:
                 room.seats.remove(seat)
-                self._announce(room)
+                room.due = 0.0
 
         self.do(leave)
 
@@ -157,7 +156,7 @@ class Follower(threading.Thread):
             room.say("away", "")
             if check:
                 room.check_sign_ins()
-            if repeat:
+            if repeat or room.told_people != room.people():
                 self._announce(room)
             try:
                 room.serve(revisions.get(key), moved=key in moved)
@@ -168,6 +167,8 @@ class Follower(threading.Thread):
             except Exception:  # a fault of adkweb's own: these watchers come back, and other sessions are not disturbed
                 log.exception("following %s", "/".join(key))
                 room.dismiss()
+            if room.told_people != room.people():  # who was signed out is gone by now
+                self._announce(room)
             if not room.seats:
                 del self._rooms[key]
 
@@ -191,8 +192,9 @@ class Follower(threading.Thread):
             room.be_away(text)
 
     def _announce(self, room: Room) -> None:
-        room.meet(PROCESS, room.people())
-        broadcast.tell("watching", room.key, room.people())
+        room.told_people = room.people()
+        room.meet(PROCESS, room.told_people)
+        broadcast.tell("watching", room.key, room.told_people)
 
 
 _lock = threading.Lock()

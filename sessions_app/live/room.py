@@ -46,6 +46,7 @@ class Room:
         self.key = key
         self.seats: list[Seat] = []
         self.due = 0.0  # of time.monotonic
+        self.told_people: tuple[str, ...] = ()
         self._revision: Any = None
         self._running: Running | None = None
         self._writers: dict[str, Writer] = {}

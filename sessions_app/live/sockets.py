@@ -32,7 +32,7 @@ from .watcher import BAD_REQUEST, FAULT, GONE, REFUSED, SIGNED_OUT, Watcher
 FRAME_LENGTH: Final = 1000  # characters of what a client says
 
 
-class Refused(Exception):
+class Refused(RuntimeError):
     """A socket that is closed at once: `args` are the code and a reason of at most 123 bytes."""
 
 

@@ -87,13 +87,13 @@
   /** A page that is open all day keeps its newest rows; the others are an “Earlier events” away. */
   function cut(list) {
     const timeline = list.closest("[data-timeline]");
-    const away = timeline.querySelector("[data-timeline-new]:not([hidden])");
     const rows = timeline.querySelectorAll("[data-row]");
-    if (rows.length <= MOST_ROWS || away) return;
+    if (rows.length <= MOST_ROWS || timeline.dataset.following !== "true") return;
     const first = rows[rows.length - KEPT_ROWS];
     for (const row of [...rows].slice(0, -KEPT_ROWS)) row.remove();
     for (const head of timeline.querySelectorAll(".inv")) {
       if (!head.nextElementSibling || head.nextElementSibling.matches(".inv")) head.remove();
+      else if (head.nextElementSibling === first) head.id = first.id.replace("event-", "inv-"); // as a page begins
     }
     const address = new URL(box.dataset.events, location.href);
     address.searchParams.set("before", first.dataset.cursor);
@@ -190,7 +190,12 @@
     address.protocol = address.protocol.replace("http", "ws");
     address.search = query({ after: place ?? "0", language: document.documentElement.lang });
     if (!box.dataset.state || failures === 0) say("connecting");
-    const mine = new WebSocket(address);
+    let mine;
+    try {
+      mine = new WebSocket(address);
+    } catch {
+      return later(); // a browser that is told to refuse sockets
+    }
     socket = mine;
     mine.addEventListener("message", ({ data }) => {
       if (socket !== mine) return;

@@ -31,6 +31,7 @@
     const box = scroller(timeline);
     const top = box === timeline ? box.getBoundingClientRect().top : 0;
     const anchor = firstBelow(rows(timeline), top);
+    timeline.dataset.following = atEnd(box); // for live.js, which takes nothing away from a reader who is not
     positions.set(timeline, { atEnd: atEnd(box), anchor, top: anchor?.getBoundingClientRect().top });
     if (atEnd(box)) announce(timeline, 0);
   }

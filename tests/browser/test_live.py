@@ -260,6 +260,42 @@ def test_what_is_read_does_not_move_and_what_is_new_is_told(
     expect(page.locator(".ev").last).to_be_in_viewport(ratio=1)
 
 
+def test_a_reader_of_the_state_on_a_phone_is_left_alone(
+    agent: Agent, lite: Path, session: str, me: Callable[..., Page]
+) -> None:
+    insert(lite, session, 80)
+    agent.do(session, append=[{"delta": {f"key{number:02}": number for number in range(40)}}])
+    page = watch_session(me(viewport=WIDTHS["narrow"]), "lite", session)
+    scroll_to_row(page, 30)
+    page.get_by_role("tab", name="State").click()
+    key = page.locator("#groups [data-key-row='key20'] .kv")
+    for block in ("center", "end"):  # in the middle, and where the State tab ends
+        key.evaluate("(row, block) => row.scrollIntoView({ block })", block)
+        before = height_of(key)
+        agent.do(session, append=[{"text": "Hello", "delta": {"key39": block}}])
+        expect(page.locator("#groups [data-key-row='key39'] .value")).to_have_text(f'"{block}"')
+        assert height_of(key) == pytest.approx(before, abs=1)
+        page.evaluate("scrollTo(0, document.scrollingElement.scrollHeight)")
+    before = height_of(key)
+    agent.do(session, append=[{"text": "Hello", "delta": {"key39": "over"}}])
+    expect(page.locator("#groups [data-key-row='key39'] .value")).to_have_text('"over"')
+    assert height_of(key) == pytest.approx(before, abs=1)
+    page.get_by_role("tab", name="Timeline").click()
+    expect(note(page)).to_have_text("3 new events")
+
+
+def test_the_feed_keeps_the_focus_while_events_arrive(agent: Agent, session: str, me: Callable[..., Page]) -> None:
+    (event,) = agent.do(session, append=[{"text": "the one being read"}])
+    page = me()
+    page.goto("/")
+    expect_state(page, "live")
+    link = page.locator(f"#feed [data-feed='{event}'] a")
+    link.focus()
+    (newest,) = agent.do(session, append=1)
+    expect(page.locator(f"#feed [data-feed='{newest}']")).to_be_visible()
+    expect(link).to_be_focused()
+
+
 def test_a_reader_who_pauses_sees_nothing_new_until_going_on(
     agent: Agent, session: str, me: Callable[..., Page], maria: Callable[..., Page]
 ) -> None:
@@ -430,12 +466,14 @@ def test_who_may_not_look_any_more_is_not_given_the_next_event(
 
 
 def test_a_session_that_is_deleted_says_so(agent: Agent, session: str, me: Callable[..., Page]) -> None:
-    agent.do(session, append=2)
+    agent.do(session, append=[{"text": "one"}, {"text": "Hello", "author": "user"}])
     page = watch_session(me(), "lite", session)
+    expect(page.locator("#status [data-running]")).to_be_visible()
     agent.do(session, delete=True)
     expect(notice(page)).to_have_text("This session was deleted.")
     expect(words(page)).to_have_text("deleted")
     assert len(rows(page)) == 2
+    expect(page.locator("#status [data-running]")).to_have_count(0)
 
 
 # --- Much at once -----------------------------------------------------------------------------------------------------
@@ -456,9 +494,7 @@ def test_1500_events_at_once_come_in_order_and_the_page_goes_on_answering(
     print(f"\n1500 events in {took:.1f} s; the longest frame took {gap:.0f} ms")
     expect_rows(page, ids[50:])
     assert gap < 2000
-    until(page, 
-        "document.querySelector('[data-row]:last-of-type').getBoundingClientRect().top < innerHeight"
-    )
+    until(page, "document.querySelector('[data-row]:last-of-type').getBoundingClientRect().top < innerHeight")
     assert at_end(page)
     page.get_by_role("link", name="Earlier events").dispatch_event("click")
     expect_rows(page, ids)

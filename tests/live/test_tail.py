@@ -276,9 +276,7 @@ def test_many_writers_at_once_are_all_told(source: str, others: Others, place: s
 
 
 @POSTGRESQL
-def test_a_tail_outlives_a_server_that_was_away(
-    source: str, others: Others, postgresql_server: PostgreSQL, transaction: Any
-) -> None:
+def test_a_tail_outlives_a_connection_that_was_cut(source: str, others: Others, place: str) -> None:
     key = others.session(source, "one")
     tail = Tail(source)
     others.append(key)
