@@ -11,10 +11,11 @@ Numbers are layers; a module imports only from smaller numbers (tests/test_archi
 5  adopt  access  broadcast    adkweb's columns in an ADK database; who may do what; “this session moved”, after commit
 6  sources  filters            a file, folder or URL becomes an open database; what a timeline can be filtered by
 7  event_rows                  a session's stored events as views
-8  writes  reads               THE WRITE PATH, and every query
+8  writes  reads  loads        THE WRITE PATH, and every query; a session whole, as its agent loads it
 9  edits                       what a person does to state, each as an event
 10  queued                     edits that wait until the agent is idle
 11  web                        pages for people
 12  live                       websockets: authorise, catch up, follow
 13  management                 commands for terminals
+14  adk                        the session services that an ADK agent plugs in; alone it needs google-adk
 """

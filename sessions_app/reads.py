@@ -4,6 +4,7 @@ Lists page by key and never count everything to show ten; a number that may be l
 source was not adopted (read-only), events have no seq and are ordered by timestamp and id, which is ADK's own order.
 """
 
+import json
 import time
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
@@ -27,7 +28,6 @@ from .event_rows import (
     as_object,
     before_cursor,
     events_of,
-    initial_state,
     newest_first,
     no_seq,
     ordered,
@@ -38,7 +38,7 @@ from .event_rows import (
 from .events import edit_of, removed_by
 from .filters import BY_AUTHOR, FILTERS, TOKENS
 from .keys import SessionKey
-from .models import App, Event, Session, User
+from .models import App, Event, Session, User, read_instant
 from .paging import Page, read_cursor, write_cursor
 from .running import Running, running
 from .state import ABSENT, Change, Scoped, State, scope_of
@@ -204,25 +204,28 @@ def sessions(
 
 def session(key: SessionKey) -> SessionView:
     """One session with its state by scope; raises NotFound."""
-    with sources.using(key.source) as db:
-        found = Session.objects.using(key.source).filter(app_name=key.app_name, user_id=key.user_id, id=key.session_id)
-        row = found.annotate(title=_TITLE).first()
-        if row is None:
-            raise NotFound(_("Session %(id)s not found.") % {"id": key.session_id})
-        app_state = App.objects.using(key.source).filter(app_name=key.app_name).values_list("state", flat=True)
-        user = User.objects.using(key.source).filter(app_name=key.app_name, user_id=key.user_id)
-        return SessionView(
-            key,
-            row.title or "",
-            row.create_time,
-            row.update_time,
-            Scoped(
-                app=as_object(app_state.first()),
-                user=as_object(user.values_list("state", flat=True).first()),
-                session=as_object(row.state),
-            ),
-            initial_state(db, key),
+    with sources.using(key.source) as db, db.cursor() as cursor:
+        cursor.execute(
+            f"""SELECT s.create_time, s.update_time, s.state, u.state, a.state,
+            {"s.initial_state" if sources.is_adopted(key.source) else "NULL"}
+            FROM sessions AS s LEFT JOIN app_states AS a ON a.app_name = s.app_name
+            LEFT JOIN user_states AS u ON u.app_name = s.app_name AND u.user_id = s.user_id
+            WHERE s.app_name = %s AND s.user_id = %s AND s.id = %s""",
+            key[1:],
         )
+        row = cursor.fetchone()
+    if row is None:
+        raise NotFound(_("Session %(id)s not found.") % {"id": key.session_id})
+    own, user, app, initial = (None if text is None else as_object(json.loads(text)) for text in row[2:])
+    title = as_object((own or {}).get("__session_metadata__")).get("displayName")
+    return SessionView(
+        key,
+        title if isinstance(title, str) else "",
+        read_instant(row[0]),
+        read_instant(row[1]),
+        Scoped(app=app or {}, user=user or {}, session=own or {}),
+        initial,
+    )
 
 
 def stats(key: SessionKey) -> Stats:

@@ -16,7 +16,7 @@ import sessions_app
 ROOT: Final = Path(sessions_app.__file__).parent
 Code = dict[str, str]  # path below sessions_app → source
 
-DOORS: Final = {"web", "live", "management"}
+DOORS: Final = {"web", "live", "management", "adk"}
 DJANGOS: Final = {"apps", "migrations"}  # Django's own entries, which are on no layer and which nobody imports
 ADK_TABLES: Final = ("sessions", "events", "app_states", "user_states")
 ADK_MODELS: Final = {"App", "User", "Session", "Event"}

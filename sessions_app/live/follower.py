@@ -8,6 +8,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from django.db import DatabaseError, connections
@@ -139,38 +140,43 @@ class Follower(threading.Thread):
             return 1.0
         if self._tail is None:
             self._tail = Tail(self.source)
-        moved = self._tail.moved()
         now = time.monotonic()
+        moved = self._tail.moved()
         if moved or told:
             for hear in list(self.hearers):
                 hear()
         if moved is not None or told or self._is_time("sweep", SWEEP_SECONDS) or self._due() <= now:
             self._serve((moved or set()) | told)
-        return min(LOOK_SECONDS[connections[self.source].vendor], max(0.0, self._due() - time.monotonic()))
+        look = now + LOOK_SECONDS[connections[self.source].vendor]
+        return max(0.0, min(look, self._due()) - time.monotonic())
 
     def _serve(self, moved: set[SessionKey]) -> None:
         revisions = reads.revisions(self.source, self._rooms.keys())
         check = self._is_time("sign-ins", SIGN_IN_SECONDS)
         repeat = self._is_time("presence", PRESENCE_SECONDS)
+        for key, room in self._rooms.items():  # events first, to all: they are what is waited for
+            self._try(room, partial(room.follow, revisions.get(key), moved=key in moved))
         for key, room in list(self._rooms.items()):
             room.say("away", "")
             if check:
                 room.check_sign_ins()
             if repeat or room.told_people != room.people():
                 self._announce(room)
-            try:
-                room.serve(revisions.get(key), moved=key in moved)
-            except NotFound:  # deleted a moment ago
-                room.serve(None, moved=True)
-            except (Error, DatabaseError):
-                raise
-            except Exception:  # a fault of adkweb's own: these watchers come back, and other sessions are not disturbed
-                log.exception("following %s", "/".join(key))
-                room.dismiss()
-            if room.told_people != room.people():  # who was signed out is gone by now
-                self._announce(room)
+            self._try(room, room.refresh)
             if not room.seats:
+                self._announce(room)
                 del self._rooms[key]
+
+    def _try(self, room: Room, serve: Callable[[], None]) -> None:
+        try:
+            serve()
+        except NotFound:  # deleted a moment ago
+            room.follow(None, moved=True)
+        except (Error, DatabaseError):
+            raise
+        except Exception:  # a fault of adkweb's own: these watchers come back, and other sessions are not disturbed
+            log.exception("following %s", "/".join(room.key))
+            room.dismiss()
 
     def _due(self) -> float:
         return min((room.due for room in self._rooms.values()), default=time.monotonic() + SWEEP_SECONDS)

@@ -3,7 +3,7 @@
 import math
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -57,8 +57,8 @@ class Room:
         self._last: dict[tuple[news.Filter, int], Invocation] = {}  # by place, what a timeline ends with
         self._present: dict[str, tuple[float, tuple[str, ...]]] = {}  # by process: until when, and who watches there
 
-    def serve(self, revision: Any, *, moved: bool) -> None:
-        """Gives every watcher what it has not seen, and sets `due`, when to be called again though nothing moved.
+    def follow(self, revision: Any, *, moved: bool) -> None:
+        """Gives every watcher the events that it has not seen.
 
         `revision` is the session's, None where it is gone; `moved` where it has new events.
         """
@@ -71,8 +71,34 @@ class Room:
             self._fall_behind()
         for seat in [seat for seat in self.seats if seat.fresh]:
             self._welcome(seat)
-        self._refresh()
-        self._push()
+        places: dict[Any, list[Seat]] = defaultdict(list)
+        for seat in self.seats:
+            if seat.behind:
+                places[seat.chosen, seat.seq, seat.watcher.language].append(seat)
+        for (chosen, seq, language), seats in places.items():
+            with translation.override(language):
+                found = news.following(self.key, seq, chosen, self._last.get((chosen, seq)))
+            if found.last:
+                self._last[chosen, found.seq] = found.last
+            message = {"events": found.html, "seq": found.seq} if found.html else {"seq": found.seq}
+            for seat in self._push(seats, message if found.seq != seq else {}):
+                seat.seq, seat.behind = found.seq, found.more
+        taken = {(seat.chosen, seat.seq) for seat in self.seats}
+        self._last = {place: last for place, last in self._last.items() if place in taken}
+
+    def refresh(self) -> None:
+        """Gives every watcher the parts that it lacks, and sets `due`: when to be called again though nothing moved."""
+        self._make()
+        groups: dict[Any, list[Seat]] = defaultdict(list)
+        for seat in self.seats:
+            parts = self._parts[seat.watcher.language]
+            lacks = tuple(name for name, text in parts.items() if seat.parts.get(name) != text)
+            if lacks:
+                groups[seat.watcher.language, lacks].append(seat)
+        for (language, lacks), seats in groups.items():
+            parts = {name: self._parts[language][name] for name in lacks}
+            for seat in self._push(seats, parts):
+                seat.parts.update(parts)
         self.due = time.monotonic() + self._rest()
 
     def say(self, part: str, text: str) -> None:
@@ -108,7 +134,7 @@ class Room:
                 seat.behind, seat.lost = False, True
                 push([seat.watcher], {"reset": True})
 
-    def _refresh(self) -> None:
+    def _make(self) -> None:
         """Makes the parts anew that are out of date, where their time has come."""
         now = time.monotonic()
         if self._running and now >= self._earliest.get("status", 0) + RUNNING_SECONDS:
@@ -116,9 +142,9 @@ class Room:
         due = [part for part in INTERVALS if part in self._stale and self._earliest.get(part, 0) <= now]
         if not due:
             return
-        newest = reads.newest_seq(self.key)  # first: what is appended meanwhile is looked at again
-        self._writers |= reads.writers(self.key, after=self._written)
-        self._written = newest
+        newly = reads.writers(self.key, after=self._written)
+        self._writers |= newly
+        self._written = max((writer.seq or 0 for writer in newly.values()), default=self._written)
         view = reads.session(self.key)
         self._running = reads.in_flight(self.key)
         makers: dict[str, Callable[[], str]] = {
@@ -135,45 +161,19 @@ class Room:
             self._earliest[part] = ended + max(INTERVALS[part], SHARE * (ended - began) if INTERVALS[part] else 0)
             self._stale.discard(part)
 
-    def _push(self) -> None:
-        """To those who stand at the same place and lack the same parts, one message, made once."""
-        groups: dict[Any, list[Seat]] = defaultdict(list)
-        for seat in self.seats:
-            parts = self._parts[seat.watcher.language]
-            lacks = tuple(name for name, text in parts.items() if seat.parts.get(name) != text)
-            if seat.behind or lacks:
-                place = (seat.chosen, seat.seq) if seat.behind else None
-                groups[place, seat.watcher.language, lacks].append(seat)
-        if not groups:
-            return
-        # Asked on every push: who lost the right to look gets nothing more.
-        allowed = access.signed_in({seat.watcher.sign_in for seats in groups.values() for seat in seats})
-        for (place, language, lacks), seats in groups.items():
-            for seat in seats:
-                if seat.watcher.sign_in not in allowed:
-                    self.leave(seat, SIGNED_OUT, "signed out")
-            kept = [seat for seat in seats if seat.watcher.sign_in in allowed]
-            if kept:
-                self._push_to(kept, place, language, lacks)
-        places = {(seat.chosen, seat.seq) for seat in self.seats}
-        self._last = {place: last for place, last in self._last.items() if place in places}
-
-    def _push_to(self, seats: list[Seat], place: Any, language: str, lacks: Iterable[str]) -> None:
-        parts = {name: self._parts[language][name] for name in lacks}
-        message: dict[str, Any] = dict(parts)
-        if place:
-            with translation.override(language):
-                found = news.following(self.key, place[1], place[0], self._last.get(place))
-            if found.html:
-                message |= {"events": found.html}
-            message["seq"] = found.seq
-            if found.last:
-                self._last[place[0], found.seq] = found.last
-            for seat in seats:
-                seat.seq, seat.behind = found.seq, found.more
-        push([seat.watcher for seat in seats], message)
+    def _push(self, seats: list[Seat], message: dict[str, Any]) -> list[Seat]:
+        """Sends a message, where there is one, to those who may still look: asked on every push, after reading what is
+        pushed. Returns them.
+        """
+        if not message:
+            return seats
+        allowed = access.signed_in({seat.watcher.sign_in for seat in seats})
         for seat in seats:
-            seat.parts.update(parts)
+            if seat.watcher.sign_in not in allowed:
+                self.leave(seat, SIGNED_OUT, "signed out")
+        kept = [seat for seat in seats if seat.watcher.sign_in in allowed]
+        push([seat.watcher for seat in kept], message)
+        return kept
 
     def _rest(self) -> float:
         if any(seat.behind for seat in self.seats):

@@ -12,14 +12,14 @@ from django.views.decorators.http import require_GET
 
 from .. import reads, sources
 from ..errors import Invalid
-from ..event_rows import EventView, Writer
+from ..event_rows import Writer
 from ..keys import SessionKey
 from ..paging import write_cursor
 from ..running import Running
 from .targets import of_session
 from .timeline import Invocation, invocations
 
-BATCH: Final = 200  # events in one push
+BATCH: Final = 100  # events in one push
 CATCH_UP: Final = 1000  # who has missed more than this loads the timeline anew
 
 
@@ -46,7 +46,8 @@ def following(key: SessionKey, seq: int, chosen: Filter, last: Invocation | None
 
     `last` is the invocation that the timeline ends with; it is looked up where the caller does not know it.
     """
-    newest = reads.newest_seq(key)  # first: what is appended meanwhile is left for the next time
+    # What a filter hides is passed, too; asked for first, so that what is appended meanwhile is left for the next time.
+    newest = reads.newest_seq(key) if chosen.kind or chosen.author else 0
     events = reads.events_after(key, seq, kind=chosen.kind, author=chosen.author, limit=BATCH)
     if not events:
         return News("", max(seq, newest), last)
@@ -55,8 +56,9 @@ def following(key: SessionKey, seq: int, chosen: Filter, last: Invocation | None
         last = invocations(before)[-1] if before else None
     groups = invocations(events, last)
     more = len(events) == BATCH
+    reached = events[-1].seq or 0
     html = fragment("session/_lines.html", key=key, invocations=groups)
-    return News(html, _place(events) if more else max(newest, _place(events)), groups[-1], more)
+    return News(html, reached if more else max(newest, reached), groups[-1], more)
 
 
 def state(view: reads.SessionView, writers: Mapping[str, Writer] | None = None) -> str:
@@ -117,10 +119,6 @@ def place(text: str) -> int:
         return int(text[:20])
     except ValueError as error:
         raise Invalid(_("This link's place in the list is not valid.")) from error
-
-
-def _place(events: list[EventView]) -> int:
-    return events[-1].seq or 0
 
 
 def _answer(data: dict[str, Any]) -> HttpResponse:

@@ -31,7 +31,9 @@
   function length(seconds) {
     if (seconds < 60) return `${Math.floor(seconds)} s`;
     const minutes = Math.floor(seconds / 60);
-    return minutes < 60 ? `${minutes} min ${Math.floor(seconds % 60)} s` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+    return minutes < 60
+      ? `${minutes} min ${Math.floor(seconds % 60)} s`
+      : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
   }
 
   function text(element, at, now) {

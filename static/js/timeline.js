@@ -5,12 +5,19 @@
 (() => {
   const NEAR = 48;
   const positions = new WeakMap();
-  const started = new WeakSet();
+  const observers = new WeakMap();
+  let scrollers = new WeakMap();
 
   function scroller(timeline) {
-    const own = getComputedStyle(timeline).overflowY;
-    return own === "auto" || own === "scroll" ? timeline : document.scrollingElement;
+    if (!scrollers.has(timeline)) {
+      const own = getComputedStyle(timeline).overflowY;
+      scrollers.set(timeline, own === "auto" || own === "scroll" ? timeline : document.scrollingElement);
+    }
+    return scrollers.get(timeline);
   }
+  addEventListener("resize", () => {
+    scrollers = new WeakMap(); // on a narrow screen, the page scrolls
+  });
 
   const rows = (timeline) => timeline.querySelectorAll("[data-row]");
   const atEnd = (box) => box.scrollHeight - box.scrollTop - box.clientHeight < NEAR;
@@ -74,16 +81,24 @@
   }
 
   function start(timeline) {
-    if (started.has(timeline)) return;
-    started.add(timeline);
+    if (observers.has(timeline)) return;
     const selected = timeline.querySelector(".selected");
     if (selected) selected.scrollIntoView({ block: "center", behavior: "instant" });
     else if (!location.hash) toEnd(scroller(timeline));
     remember(timeline);
-    new MutationObserver((records) => {
+    const take = (records) => {
       const added = newRows(records);
       if (added.length) hold(timeline, added);
-    }).observe(timeline, { childList: true, subtree: true });
+      return added.length;
+    };
+    const observer = new MutationObserver(take);
+    observer.observe(timeline, { childList: true, subtree: true });
+    observers.set(timeline, () => take(observer.takeRecords()));
+  }
+
+  /** Where the reader is; rows that have just been added and not been seen here did not move them. */
+  function note(timeline) {
+    if (!observers.get(timeline)?.()) remember(timeline);
   }
 
   const all = () => document.querySelectorAll("[data-timeline]");
@@ -92,7 +107,7 @@
   startAll();
   document.addEventListener("htmx:load", startAll);
   for (const name of ["htmx:beforeSwap", "htmx:oobBeforeSwap"]) {
-    document.addEventListener(name, () => all().forEach(remember));
+    document.addEventListener(name, () => all().forEach(note));
   }
   let waiting = false;
   document.addEventListener(
@@ -102,7 +117,7 @@
       waiting = true;
       requestAnimationFrame(() => {
         waiting = false;
-        all().forEach(remember);
+        all().forEach(note);
       });
     },
     { capture: true, passive: true },

@@ -260,6 +260,21 @@ def test_what_is_read_does_not_move_and_what_is_new_is_told(
     expect(page.locator(".ev").last).to_be_in_viewport(ratio=1)
 
 
+@pytest.mark.parametrize("size", WIDTHS)
+def test_who_is_at_the_end_stays_there(
+    agent: Agent, lite: Path, session: str, me: Callable[..., Page], size: str
+) -> None:
+    insert(lite, session, 80)
+    page = watch_session(me(viewport=WIDTHS[size]), "lite", session)
+    for number in range(3):
+        page.wait_for_timeout(2500)  # after a while of silence all parts of the page come in one message
+        agent.do(session, append=[{"text": "Hello", "delta": {f"key{key}": number for key in range(12)}}])
+        expect(page.locator(".ev")).to_have_count(81 + number)
+        expect(page.locator("#stats")).to_contain_text(f"{81 + number} events")
+        expect(note(page)).to_be_hidden()
+        assert at_end(page)
+
+
 def test_a_reader_of_the_state_on_a_phone_is_left_alone(
     agent: Agent, lite: Path, session: str, me: Callable[..., Page]
 ) -> None:
@@ -277,8 +292,8 @@ def test_a_reader_of_the_state_on_a_phone_is_left_alone(
         assert height_of(key) == pytest.approx(before, abs=1)
         page.evaluate("scrollTo(0, document.scrollingElement.scrollHeight)")
     before = height_of(key)
-    agent.do(session, append=[{"text": "Hello", "delta": {"key39": "over"}}])
-    expect(page.locator("#groups [data-key-row='key39'] .value")).to_have_text('"over"')
+    agent.do(session, append=[{"text": "Hello", "delta": {"key40": "over"}}])
+    expect(page.locator("#groups [data-key-row='key40'] .value")).to_have_text('"over"')
     assert height_of(key) == pytest.approx(before, abs=1)
     page.get_by_role("tab", name="Timeline").click()
     expect(note(page)).to_have_text("3 new events")

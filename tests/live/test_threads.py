@@ -15,7 +15,7 @@ from django.contrib.auth import HASH_SESSION_KEY, SESSION_KEY, get_user_model
 from django.contrib.sessions.backends.db import SessionStore
 from django.db import connections
 
-from sessions_app import broadcast, reads, writes
+from sessions_app import broadcast, reads, sources, writes
 from sessions_app.access import Actor
 from sessions_app.keys import SessionKey
 from sessions_app.live import follower, lobby, room
@@ -112,6 +112,8 @@ def house(tmp_path: Path, source: str, monkeypatch: pytest.MonkeyPatch) -> Itera
     monkeypatch.setattr(follower, "AWAY_SECONDS", 0.1)
     monkeypatch.setattr(follower, "LONGEST_AWAY_SECONDS", 0.1)
     monkeypatch.setattr(lobby, "LOOK_SECONDS", 0.2)
+    here = sources.get(source)
+    monkeypatch.setattr(sources, "listed", lambda: [here])  # other tests' sources stay out of it
     broadcast.listen(follower.tell)
     with own_database(own):
         person = get_user_model().objects.create_user("maria")
@@ -128,6 +130,7 @@ def house(tmp_path: Path, source: str, monkeypatch: pytest.MonkeyPatch) -> Itera
         finally:  # a test that failed is not to fail the next
             if lobby._lobby:
                 lobby._lobby._watchers.clear()
+            eventually(lambda: not any(thread.is_alive() for thread in follower._followers.values()), "the end", 10)
             follower._followers.clear()
         living.close()
     broadcast.stop_listening(follower.tell)

@@ -1,0 +1,152 @@
+"""The store that adkweb's tables are; import it only where Django is set up."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from django.conf import settings
+from django.db import connections
+from google.adk.errors.already_exists_error import AlreadyExistsError
+from google.adk.errors.input_validation_error import InputValidationError
+from google.adk.sessions import Session
+
+from .. import loads, reads, sources, writes
+from ..access import Actor
+from ..errors import AlreadyExists, Conflict, Invalid, NotFound, SourceError, StaleSession
+from ..keys import SessionKey
+from ..state import State
+from .crew import Crew
+from .objects import Seen, already_exists, event_of, not_found, session_of, stale
+from .service import Names, Standing, Written
+
+T = TypeVar("T")
+
+
+def alias_of(text: str) -> str:
+    """The alias of the source that a text names; a SQLite file that is not there is made, as ADK's services make it."""
+    if any(source.alias == text for source in sources.listed()):
+        return text
+    if "://" not in text or text.startswith("sqlite"):
+        path = sources.sqlite_path(text)
+        if path.is_dir():
+            raise SourceError(f"{text} is a folder; a session service needs one file in it.")
+        if not settings.READ_ONLY:
+            path.touch()
+    (source,) = sources.add(text)
+    return source.alias
+
+
+class Tables:
+    """A `Store`; each call is done by a thread of its crew, which alone has a connection."""
+
+    def __init__(self, alias: str) -> None:
+        self._alias = alias
+        self._actor = Actor("agent")
+        # A quarter of the connections stays for the pages of an adkweb in the same process.
+        self._crew = Crew(max(1, settings.POOL_SIZE * 3 // 4), connections.close_all, f"adkweb-{alias}")
+
+    async def create(self, names: Names, state: State) -> Session:
+        """Creates a session, and loads it with the state of its user and app."""
+
+        def work() -> Session:
+            writes.create_session(
+                self._alias, names.app_name, names.user_id, actor=self._actor, state=state, session_id=names.session_id
+            )
+            found = loads.load(self._key(names), newest=0)
+            if found is None:
+                raise NotFound
+            return _session(found)
+
+        return await self._do(names, work)
+
+    async def load(
+        self, names: Names, *, newest: int | None = None, since: float | None = None, after: int | None = None
+    ) -> Session | None:
+        """Loads a session; none where a name is one that no column can hold."""
+
+        def work() -> Session | None:
+            with suppress(Invalid):
+                found = loads.load(self._key(names), newest=newest, since=since, after=after)
+                return None if found is None else _session(found)
+            return None
+
+        return await self._do(names, work)
+
+    async def load_all(self, app_name: str, user_id: str | None) -> list[Session]:
+        """Loads sessions without events."""
+
+        def work() -> list[Session]:
+            return [_session(found) for found in loads.load_all(self._alias, app_name, user_id)]
+
+        return await self._do(Names(app_name, user_id or "", ""), work)
+
+    async def delete(self, names: Names) -> None:
+        """Deletes a session, or nothing where there is none."""
+
+        def work() -> None:
+            with suppress(NotFound):
+                writes.delete_session(self._key(names), actor=self._actor)
+
+        await self._do(names, work)
+
+    async def user_state(self, app_name: str, user_id: str) -> State:
+        """A user's state, or an empty one."""
+
+        def work() -> State:
+            with suppress(NotFound, Invalid):
+                return reads.user_state(self._alias, app_name, user_id)
+            return {}
+
+        return await self._do(Names(app_name, user_id, ""), work)
+
+    async def stand(self, names: Names, event_id: str) -> Standing | None:
+        """Where a session stands, and an event in it."""
+
+        def work() -> Standing | None:
+            found = loads.place(self._key(names), event_id)
+            return None if found is None else Standing(found.created, found.revision, found.newest, found.seq)
+
+        return await self._do(names, work)
+
+    async def append(self, names: Names, event: dict[str, Any], revision: float | None) -> Written | None:
+        """Appends an event through the write path."""
+
+        def work() -> Written | None:
+            appended = writes.append_event(self._key(names), event, actor=self._actor, expected=revision)
+            if appended.seq is None or appended.revision is None:
+                return None
+            return Written(appended.seq, appended.revision)
+
+        return await self._do(names, work)
+
+    async def close(self) -> None:
+        """Waits until all is done, and closes the connections."""
+        await asyncio.to_thread(self._crew.close)
+
+    def _key(self, names: Names) -> SessionKey:
+        return SessionKey(self._alias, *names)
+
+    async def _do(self, names: Names, work: Callable[[], T]) -> T:
+        """Has it done, and says in ADK's words what went wrong; the core's own errors stay where ADK has none."""
+        try:
+            return await asyncio.wrap_future(self._crew.submit(work))
+        except NotFound as error:
+            raise not_found(names.session_id) from error
+        except AlreadyExists as error:
+            raise already_exists(names.session_id) from error
+        except StaleSession as error:
+            raise stale() from error
+        except Conflict as error:
+            raise AlreadyExistsError(error.message) from error
+        except Invalid as error:
+            raise InputValidationError(error.message) from error
+
+
+def _session(found: loads.StoredSession) -> Session:
+    return session_of(
+        *found.key[1:],
+        found.state.merged(),
+        Seen(found.created, found.revision, found.seq),
+        [event_of(*event) for event in found.events],
+    )

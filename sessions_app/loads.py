@@ -1,0 +1,156 @@
+"""A session whole, as an agent loads it: merged state, and its events as they are stored, unparsed.
+
+One statement reads all of it, so that state, revision and events are of one moment: an agent that goes on from here misses
+nothing and sees nothing twice.
+"""
+
+import json
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from . import sources
+from .event_rows import as_object
+from .keys import SessionKey
+from .models import read_instant, stored_instant
+from .state import Scoped
+
+
+class StoredEvent(NamedTuple):
+    """An event's row; `text` is its JSON, in which the columns' values may be missing."""
+
+    text: str
+    id: str
+    invocation_id: str
+    timestamp: float
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSession:
+    """A session at one moment; `seq` is the place of its newest event, loaded or not: 0 for none, None for not asked."""
+
+    key: SessionKey
+    state: Scoped
+    created: float
+    revision: float
+    seq: int | None
+    events: list[StoredEvent] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a session stands: its newest event's id, and the place of the event that was asked about; None for none."""
+
+    created: float
+    revision: float
+    newest: str | None
+    seq: int | None
+
+
+def load(
+    key: SessionKey, *, newest: int | None = None, since: float | None = None, after: int | None = None
+) -> StoredSession | None:
+    """A session with its events in append order, or None where there is no such session.
+
+    Of the events only the `newest` so many, those with a timestamp of `since` or later, those after the place `after`.
+    """
+    with sources.using(key.source) as db:
+        place, order = _order(key.source, db.vendor)
+        only = f"AND timestamp >= {_AT}" if since is not None else ""
+        only += f" AND {place} > %(after)s" if after is not None else ""
+        limit = "LIMIT %(newest)s" if newest is not None else ""
+        with db.cursor() as cursor:
+            cursor.execute(
+                f"""SELECT 0, s.state{_TEXT[db.vendor]}, a.state{_TEXT[db.vendor]}, u.state{_TEXT[db.vendor]},
+                    s.create_time, s.update_time, (SELECT {place} FROM events WHERE {_EVENTS} ORDER BY {order} LIMIT 1)
+                FROM sessions AS s LEFT JOIN app_states AS a ON a.app_name = s.app_name
+                LEFT JOIN user_states AS u ON u.app_name = s.app_name AND u.user_id = s.user_id
+                WHERE s.app_name = %(app)s AND s.user_id = %(user)s AND s.id = %(session)s
+                UNION ALL SELECT * FROM (
+                    SELECT 1, event_data{_TEXT[db.vendor]}, id, invocation_id, timestamp, timestamp, {place}
+                    FROM events WHERE {_EVENTS} {only} ORDER BY {order} {limit}) AS loaded""",
+                {
+                    **_names(key),
+                    **({} if since is None else {"since": stored_instant(since, db)}),
+                    **({} if after is None else {"after": after}),
+                    **({} if newest is None else {"newest": newest}),
+                },
+            )
+            rows = cursor.fetchall()
+    head = next((row for row in rows if row[0] == 0), None)
+    if head is None:
+        return None
+    events = [row for row in rows if row[0] == 1]
+    events.sort(key=lambda row: row[6] or (row[4], row[2]))
+    return StoredSession(
+        key,
+        Scoped(session=_state(head[1]), app=_state(head[2]), user=_state(head[3])),
+        read_instant(head[4]),
+        read_instant(head[5]),
+        head[6] or 0,
+        [StoredEvent(row[1] or "{}", row[2], row[3], read_instant(row[4])) for row in events],
+    )
+
+
+def load_all(source: str, app_name: str, user_id: str | None = None) -> list[StoredSession]:
+    """Every session of an app, or of one user, without events; the one updated longest ago first, which is ADK's order."""
+    with sources.using(source) as db, db.cursor() as cursor:
+        of_user = "" if user_id is None else "AND user_id = %(user)s"
+        names = {"app": app_name} | ({} if user_id is None else {"user": user_id})
+
+        def rows(columns: str, table: str, tail: str) -> list[tuple[Any, ...]]:
+            cursor.execute(f"SELECT {columns} FROM {table} WHERE app_name = %(app)s {tail}", names)
+            return list(cursor.fetchall())
+
+        text = _TEXT[db.vendor]
+        found = rows(
+            f"user_id, id, state{text}, create_time, update_time",
+            "sessions",
+            f"{of_user} ORDER BY update_time, user_id, id",
+        )
+        users = dict(rows(f"user_id, state{text}", "user_states", of_user))
+        names = {"app": app_name}
+        apps = rows(f"state{text}", "app_states", "")
+    return [
+        StoredSession(
+            SessionKey(source, app_name, user, name),
+            Scoped(session=_state(state), app=_state(apps[0][0] if apps else None), user=_state(users.get(user))),
+            read_instant(created),
+            read_instant(updated),
+            None,
+        )
+        for user, name, state, created, updated in found
+    ]
+
+
+def place(key: SessionKey, event_id: str = "") -> Place | None:
+    """Where a session stands, and an event in it; None where there is no such session."""
+    with sources.using(key.source) as db, db.cursor() as cursor:
+        seq, order = _order(key.source, db.vendor)
+        cursor.execute(
+            f"""SELECT create_time, update_time, (SELECT id FROM events WHERE {_EVENTS} ORDER BY {order} LIMIT 1),
+                (SELECT {seq} FROM events WHERE {_EVENTS} AND id = %(event)s)
+            FROM sessions WHERE app_name = %(app)s AND user_id = %(user)s AND id = %(session)s""",
+            {**_names(key), "event": event_id},
+        )
+        row = cursor.fetchone()
+    return Place(read_instant(row[0]), read_instant(row[1]), row[2], row[3]) if row else None
+
+
+_TEXT = {"postgresql": "::text", "sqlite": ""}
+_AT = "%(since)s"
+_EVENTS = "app_name = %(app)s AND user_id = %(user)s AND session_id = %(session)s"
+
+
+def _order(source: str, vendor: str) -> tuple[str, str]:
+    """An event's place, and the newest first, as SQL; without adkweb's column, which only reads do, time and id order."""
+    if vendor == "sqlite":
+        return "rowid", "rowid DESC"
+    return ("seq", "seq DESC") if sources.is_adopted(source) else ("NULL::bigint", "timestamp DESC, id DESC")
+
+
+def _names(key: SessionKey) -> dict[str, Any]:
+    return {"app": key.app_name, "user": key.user_id, "session": key.session_id}
+
+
+def _state(text: str | None) -> dict[str, Any]:
+    return as_object(json.loads(text)) if text else {}
