@@ -3,6 +3,7 @@
 import json
 import secrets
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,8 @@ def _secret_key() -> str:
     """The key that signs cookies: given, or made once and kept beside adkweb's own data."""
     given: str = env.str("ADKWEB_SECRET_KEY", default="")
     if given:
+        with suppress(OSError):  # adkweb's own database stands there, too, unless it is a server's
+            DATA_DIR.mkdir(parents=True, exist_ok=True)
         return given
     file = DATA_DIR / "secret-key"
     try:

@@ -141,15 +141,22 @@ class _Thread(threading.Thread):
                 channel = await layer.new_channel()
                 await layer.group_add(GROUP, channel)
                 while True:
-                    self._take(await layer.receive(channel))
+                    try:
+                        message = await layer.receive(channel)
+                    except ValueError:  # no message of adkweb's; the next one may be
+                        continue
+                    self._take(message)
             except Exception as error:
                 log.warning("Redis (ADKWEB_REDIS_URL) does not answer; trying again: %s", error)
                 await asyncio.sleep(_RETRY_SECONDS)
 
     def _take(self, message: dict[str, Any]) -> None:
         try:
-            move = Move(message["what"], SessionKey(*message["key"]), message["process"], tuple(message["people"]))
-        except (KeyError, TypeError):  # of another version of adkweb
+            what, process, key, people = message["what"], message["process"], message["key"], message["people"]
+            if not all(isinstance(text, str) for text in (what, process, *key, *people)):
+                raise TypeError
+            move = Move(what, SessionKey(*key), process, tuple(people))
+        except (KeyError, TypeError):  # of another version of adkweb, or of somebody else
             return
         if move.process != PROCESS:
             _hear(move)

@@ -8,7 +8,7 @@ import json
 import time
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from django.conf import settings
 from django.db import connections
@@ -47,6 +47,7 @@ PAGE: Final = 50  # rows of a table
 EVENTS: Final = 100  # events of a timeline page
 IN_FLIGHT: Final = 100  # events looked through for the invocation in flight
 RUNNING_REACH: Final = 300  # events of all sessions looked through for those whose agent runs
+APPENDED: Final = 5_000  # events of a source listed at once
 COUNT_LIMIT: Final = 10_000
 ROW_COUNT_LIMIT: Final = 1_000  # events counted for one row of a table of sessions
 
@@ -102,6 +103,15 @@ class RunningSession:
     key: SessionKey
     title: str
     flight: Running
+
+
+class Revision(NamedTuple):
+    """When a session was created and written, and its user's and its app's state, as the database has them."""
+
+    created: Any
+    session: Any
+    user: Any
+    app: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,23 +358,23 @@ def edits(before: str | None = None, limit: int = PAGE) -> tuple[Page[EventView]
 _PLACE: Final = {"postgresql": "seq + 0", "sqlite": "rowid"}  # as the index of adopt.py has it
 
 
-def revisions(source: str, keys: Collection[SessionKey]) -> dict[SessionKey, Any]:
-    """For each session that exists, something that differs as soon as its state, or its user's or app's, was written."""
+def revisions(source: str, keys: Collection[SessionKey]) -> dict[SessionKey, Revision]:
+    """For each session that exists, what differs as soon as its state, or its user's or app's, was written."""
     if not keys:
         return {}
     names = [name for key in keys for name in key[1:]]
     with sources.using(source) as db, db.cursor() as cursor:
         cursor.execute(
-            f"""SELECT s.app_name, s.user_id, s.id, s.update_time, u.update_time, a.update_time
+            f"""SELECT s.app_name, s.user_id, s.id, s.create_time, s.update_time, u.update_time, a.update_time
             FROM sessions AS s LEFT JOIN app_states AS a ON a.app_name = s.app_name
             LEFT JOIN user_states AS u ON u.app_name = s.app_name AND u.user_id = s.user_id
             WHERE (s.app_name, s.user_id, s.id) IN (VALUES {", ".join(["(%s, %s, %s)"] * len(keys))})""",
             names,
         )
-        return {SessionKey(source, *row[:3]): row[3:] for row in cursor.fetchall()}
+        return {SessionKey(source, *row[:3]): Revision(*row[3:]) for row in cursor.fetchall()}
 
 
-def appended(source: str, seq: int, also: Collection[int] = (), limit: int = 5_000) -> list[tuple[int, SessionKey]]:
+def appended(source: str, seq: int, also: Collection[int] = (), limit: int = APPENDED) -> list[tuple[int, SessionKey]]:
     """Which events, of any session, have a greater place or one of those in `also` (PostgreSQL only): their places and
     sessions, in order.
 

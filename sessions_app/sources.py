@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qsl, unquote, urlsplit
+from weakref import WeakKeyDictionary
 
 import psycopg
 from django.conf import settings
@@ -52,6 +53,7 @@ _sources: dict[str, Source] = {}
 _folders: list[Path] = []
 _UNOPENED: Final = (-1, -1)
 _opened: dict[str, tuple[int, int] | None] = {}  # by alias, which file it was: a developer may delete and remake it
+_files: WeakKeyDictionary[BaseDatabaseWrapper, tuple[int, int]] = WeakKeyDictionary()  # what each connection opened
 _identity: dict[str, str] = {}  # what an alias stands for
 _lock = threading.RLock()
 _opening: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
@@ -156,6 +158,9 @@ def using(alias: str) -> Iterator[BaseDatabaseWrapper]:
     """A source's connection, opened; what the database answers badly becomes a SourceError that says what and where."""
     get(alias)
     connection = connections[alias]
+    replaced = connection.connection is not None and _files.get(connection) != _opened.get(alias)
+    if replaced and not connection.in_atomic_block:
+        connection.close()  # this thread's still holds a file that is not there any more
     try:
         yield connection
     except IntegrityError:
@@ -164,7 +169,7 @@ def using(alias: str) -> Iterator[BaseDatabaseWrapper]:
         raise Invalid(str(error)) from error
     except DatabaseError as error:
         connection.close_if_unusable_or_obsolete()
-        if "no such" in str(error) or "does not exist" in str(error):
+        if any(sign in str(error) for sign in ("no such", "has no column", "does not exist")):
             _opened.pop(alias, None)  # released or made anew meanwhile: the next request looks again
         raise problem(alias, error) from error
 
@@ -174,7 +179,8 @@ def _read_any_text(connection: BaseDatabaseWrapper, **_sent: Any) -> None:
     """SQLite's JSON functions make bytes that are no text from half of a surrogate pair, a title cut within an emoji say;
     it is read as “�”, and the source stays usable.
     """
-    if connection.vendor == "sqlite":
+    if connection.vendor == "sqlite" and "ADKWEB" in connection.settings_dict:
+        _files[connection] = _file_at(connection.settings_dict["ADKWEB"].get("path", ""))
         connection.connection.text_factory = lambda text: text.decode("utf-8", "replace")
 
 
@@ -365,8 +371,12 @@ def _file_of(source: Source) -> tuple[int, int] | None:
     """Which file a SQLite source is just now, as device and inode; None for a server."""
     if source.vendor != "sqlite":
         return None
+    return _file_at(connections.databases[source.alias]["ADKWEB"]["path"])
+
+
+def _file_at(path: str) -> tuple[int, int]:
     try:
-        found = os.stat(connections.databases[source.alias]["ADKWEB"]["path"])
+        found = os.stat(path)
     except OSError:
         return -2, -2  # gone: it is opened anew, which says so
     return found.st_dev, found.st_ino

@@ -1,9 +1,9 @@
 """Threads that do work which would make an event loop wait; they come when there is work and go when there is none."""
 
 import threading
-from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
+from queue import Empty, SimpleQueue
 from typing import Any, Final, TypeVar
 
 T = TypeVar("T")
@@ -14,62 +14,75 @@ IDLE_SECONDS: Final = 5.0
 class Crew:
     """At most `size` threads, for any number of loops and threads; each calls `leave` before it ends.
 
-    Unlike a ThreadPoolExecutor's, an idle thread ends: what it holds, a connection, is given back.
+    Unlike a ThreadPoolExecutor's, an idle thread ends after a while: the connection that it holds is given back.
+    There are never fewer threads at work than jobs that are not done, up to `size`.
     """
 
     def __init__(self, size: int, leave: Callable[[], None], name: str) -> None:
         self._size, self._leave, self._name = size, leave, name
-        self._jobs: deque[tuple[Future[Any], Callable[[], Any]]] = deque()
-        self._changed = threading.Condition()
+        self._jobs: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
+        self._lock = threading.Lock()
+        self._undone = 0
+        self._working = 0
         self._threads: set[threading.Thread] = set()
-        self._idle = 0
-        self._closing = False
 
     def submit(self, work: Callable[[], T]) -> Future[T]:
         """Has a thread do it."""
         future: Future[T] = Future()
-        with self._changed:
-            self._jobs.append((future, work))
-            if len(self._jobs) > self._idle and len(self._threads) < self._size:
+        future.set_running_or_notify_cancel()  # nobody takes back what may have begun
+        with self._lock:
+            self._undone += 1
+            if self._working < min(self._undone, self._size):
+                self._working += 1
                 thread = threading.Thread(target=self._run, name=self._name, daemon=True)
                 self._threads.add(thread)
                 thread.start()
-            else:
-                self._changed.notify()
+        self._jobs.put((future, work))
         return future
 
     def close(self) -> None:
-        """Waits until all is done and every thread has left; the crew can be used again."""
-        with self._changed:
-            self._closing = True
+        """Waits until all is done and the threads have left; the crew can be used again."""
+        with self._lock:
             threads = list(self._threads)
-            self._changed.notify_all()
+        for _ in threads:
+            self._jobs.put(None)
         for thread in threads:
             thread.join()
-        with self._changed:
-            self._closing = False
 
     def _run(self) -> None:
         try:
-            while (job := self._next()) is not None:
-                future, work = job
-                if not future.set_running_or_notify_cancel():
-                    continue
-                try:
-                    future.set_result(work())
-                except BaseException as error:  # whoever waits for it is told
-                    future.set_exception(error)
-                del job, future, work  # what it was about need not live as long as this thread
+            while (job := self._next()) or not self._may_leave():
+                if job:
+                    self._do(*job)
         finally:
             self._leave()
+            with self._lock:
+                self._threads.discard(threading.current_thread())
 
     def _next(self) -> tuple[Future[Any], Callable[[], Any]] | None:
-        """The next job; None when this thread is to leave."""
-        with self._changed:
-            self._idle += 1
-            self._changed.wait_for(lambda: self._jobs or self._closing, IDLE_SECONDS)
-            self._idle -= 1
-            if self._jobs:
-                return self._jobs.popleft()
-            self._threads.discard(threading.current_thread())
+        """A job; None after a while without any, or when `close` asks to leave."""
+        try:
+            return self._jobs.get(timeout=IDLE_SECONDS)
+        except Empty:
             return None
+
+    def _may_leave(self) -> bool:
+        with self._lock:
+            if self._working <= self._undone:
+                return False
+            self._working -= 1
+            return True
+
+    def _do(self, future: Future[Any], work: Callable[[], Any]) -> None:
+        answer, error = None, None
+        try:
+            answer = work()
+        except BaseException as raised:  # whoever waits for it is told
+            error = raised
+        with self._lock:  # before that: who is told may submit the next job at once
+            self._undone -= 1
+        if error is None:
+            future.set_result(answer)
+        else:
+            future.set_exception(error)
+            del error  # a cycle, through its traceback

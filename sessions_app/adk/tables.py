@@ -14,8 +14,10 @@ from google.adk.sessions import Session
 from .. import loads, reads, sources, writes
 from ..access import Actor
 from ..errors import AlreadyExists, Conflict, Invalid, NotFound, SourceError, StaleSession
+from ..events import ID_LENGTH
 from ..keys import SessionKey
 from ..state import State
+from ..values import check_name
 from .crew import Crew
 from .objects import Seen, already_exists, event_of, not_found, session_of, stale
 from .service import Names, Standing, Written
@@ -63,15 +65,13 @@ class Tables:
     async def load(
         self, names: Names, *, newest: int | None = None, since: float | None = None, after: int | None = None
     ) -> Session | None:
-        """Loads a session; none where a name is one that no column can hold."""
+        """Loads a session."""
 
         def work() -> Session | None:
-            with suppress(Invalid):
-                found = loads.load(self._key(names), newest=newest, since=since, after=after)
-                return None if found is None else _session(found)
-            return None
+            found = loads.load(self._key(names), newest=newest, since=since, after=after)
+            return None if found is None else _session(found)
 
-        return await self._do(names, work)
+        return await self._do(names, work) if _possible(*names) else None
 
     async def load_all(self, app_name: str, user_id: str | None) -> list[Session]:
         """Loads sessions without events."""
@@ -79,7 +79,7 @@ class Tables:
         def work() -> list[Session]:
             return [_session(found) for found in loads.load_all(self._alias, app_name, user_id)]
 
-        return await self._do(Names(app_name, user_id or "", ""), work)
+        return await self._do(Names(app_name, user_id or "", ""), work) if _possible(app_name, user_id or "") else []
 
     async def delete(self, names: Names) -> None:
         """Deletes a session, or nothing where there is none."""
@@ -94,11 +94,11 @@ class Tables:
         """A user's state, or an empty one."""
 
         def work() -> State:
-            with suppress(NotFound, Invalid):
+            with suppress(NotFound):
                 return reads.user_state(self._alias, app_name, user_id)
             return {}
 
-        return await self._do(Names(app_name, user_id, ""), work)
+        return await self._do(Names(app_name, user_id, ""), work) if _possible(app_name, user_id) else {}
 
     async def stand(self, names: Names, event_id: str) -> Standing | None:
         """Where a session stands, and an event in it."""
@@ -107,7 +107,7 @@ class Tables:
             found = loads.place(self._key(names), event_id)
             return None if found is None else Standing(found.created, found.revision, found.newest, found.seq)
 
-        return await self._do(names, work)
+        return await self._do(names, work) if _possible(*names) else None
 
     async def append(self, names: Names, event: dict[str, Any], revision: float | None) -> Written | None:
         """Appends an event through the write path."""
@@ -141,6 +141,14 @@ class Tables:
             raise AlreadyExistsError(error.message) from error
         except Invalid as error:
             raise InputValidationError(error.message) from error
+
+
+def _possible(*names: str) -> bool:
+    """Whether there can be anything under these names; others would be a fault of the database's driver."""
+    try:
+        return all(check_name(name, "", ID_LENGTH) is name for name in names)
+    except Invalid:
+        return False
 
 
 def _session(found: loads.StoredSession) -> Session:

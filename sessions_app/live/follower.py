@@ -72,7 +72,9 @@ class Follower(threading.Thread):
             room = self._rooms.get(key)
             if room and seat in room.seats:
                 room.seats.remove(seat)
-                room.due = 0.0
+                self._announce(room)
+                if not room.seats:
+                    del self._rooms[key]
 
         self.do(leave)
 
@@ -96,7 +98,7 @@ class Follower(threading.Thread):
             if move.what == "queued":
                 self.do(lambda: room.say("queued", str(time.time())))
             elif move.process != PROCESS:
-                self.do(lambda: room.meet(move.process, move.people))
+                self.do(lambda: self._meet(room, move))
 
     # --- In its own --------------------------------------------------------------------------------------------------
 
@@ -111,7 +113,7 @@ class Follower(threading.Thread):
             except (Error, DatabaseError) as error:
                 self._be_away(error)
                 wait = min(LONGEST_AWAY_SECONDS, AWAY_SECONDS * 2**failures)
-                failures += 1
+                failures = min(failures + 1, 10)
             except Exception:
                 log.exception("following %s", self.source)
                 for room in self._rooms.values():
@@ -157,7 +159,6 @@ class Follower(threading.Thread):
         for key, room in self._rooms.items():  # events first, to all: they are what is waited for
             self._try(room, partial(room.follow, revisions.get(key), moved=key in moved))
         for key, room in list(self._rooms.items()):
-            room.say("away", "")
             if check:
                 room.check_sign_ins()
             if repeat or room.told_people != room.people():
@@ -196,6 +197,10 @@ class Follower(threading.Thread):
             connection.close_if_unusable_or_obsolete()
         for room in self._rooms.values():
             room.be_away(text)
+
+    def _meet(self, room: Room, move: Move) -> None:
+        if room.meet(move.process, move.people):
+            self._announce(room)  # who has just come does not know yet who is here
 
     def _announce(self, room: Room) -> None:
         room.told_people = room.people()

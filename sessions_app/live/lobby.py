@@ -31,12 +31,13 @@ class Lobby(threading.Thread):
 
     def enter(self, watcher: Watcher) -> None:
         """Serves a watcher from now on."""
-        self._watchers[watcher] = {}
+        self._watchers[watcher] = {}  # under the lock: see `enter` below
         self._moved.set()
 
     def leave(self, watcher: Watcher) -> None:
         """Forgets a watcher."""
-        self._watchers.pop(watcher, None)
+        with _lock:
+            self._watchers.pop(watcher, None)
         self._moved.set()
 
     def run(self) -> None:
@@ -77,13 +78,20 @@ class Lobby(threading.Thread):
         for language in {watcher.language for watcher in watchers}:
             with translation.override(language):
                 made = parts(found)
-            told = [w for w in watchers if w.language == language and self._watchers.get(w) != made]
+            told = [w for w in watchers if w.language == language and self._watchers.get(w, made) != made]
             for watcher in told:
                 if watcher.sign_in in allowed:
-                    self._watchers[watcher] = made
+                    self._note(watcher, made)
                 else:
                     self._dismiss(watcher, SIGNED_OUT, "signed out")
             push([watcher for watcher in told if watcher.sign_in in allowed], made)
+
+    def _note(self, watcher: Watcher, made: dict[str, str]) -> None:
+        with _lock:
+            if watcher in self._watchers and not watcher.closed:  # who left meanwhile has left
+                self._watchers[watcher] = made
+            else:
+                self._watchers.pop(watcher, None)
 
     def _dismiss(self, watcher: Watcher, code: int, reason: str) -> None:
         self._watchers.pop(watcher, None)

@@ -47,7 +47,8 @@ class Room:
         self.seats: list[Seat] = []
         self.due = 0.0  # of time.monotonic
         self.told_people: tuple[str, ...] = ()
-        self._revision: Any = None
+        self._revision: reads.Revision | None = None
+        self._created: Any = None
         self._running: Running | None = None
         self._writers: dict[str, Writer] = {}
         self._written = 0  # the place up to which the writers are known
@@ -57,7 +58,7 @@ class Room:
         self._last: dict[tuple[news.Filter, int], Invocation] = {}  # by place, what a timeline ends with
         self._present: dict[str, tuple[float, tuple[str, ...]]] = {}  # by process: until when, and who watches there
 
-    def follow(self, revision: Any, *, moved: bool) -> None:
+    def follow(self, revision: reads.Revision | None, *, moved: bool) -> None:
         """Gives every watcher the events that it has not seen.
 
         `revision` is the session's, None where it is gone; `moved` where it has new events.
@@ -65,6 +66,10 @@ class Room:
         if revision is None:
             self._end()
             return
+        self._be_back()
+        if self._created is not None and revision.created != self._created:
+            self._begin_anew()
+        self._created = revision.created
         if moved or revision != self._revision:
             self._revision = revision
             self._stale |= INTERVALS.keys()
@@ -88,6 +93,10 @@ class Room:
 
     def refresh(self) -> None:
         """Gives every watcher the parts that it lacks, and sets `due`: when to be called again though nothing moved."""
+        self.seats = [seat for seat in self.seats if not seat.watcher.closed]
+        languages = {seat.watcher.language for seat in self.seats}
+        for language in self._parts.keys() - languages:
+            del self._parts[language]  # nobody would keep them up to date
         self._make()
         groups: dict[Any, list[Seat]] = defaultdict(list)
         for seat in self.seats:
@@ -116,18 +125,26 @@ class Room:
         """Who watches in this process, a browser counted once."""
         return tuple(sorted({seat.watcher.sign_in: seat.watcher.name for seat in self.seats}.values()))
 
-    def meet(self, process: str, people: tuple[str, ...]) -> None:
-        """Notes who watches in a process, this one or another."""
+    def meet(self, process: str, people: tuple[str, ...]) -> bool:
+        """Notes who watches in a process, this one or another; whether nobody was known to watch there."""
         now = time.monotonic()
+        before = self._present.get(process)
         self._present[process] = (now + 3 * PRESENCE_SECONDS, people)
         names = [name for until, names in self._present.values() if until > now for name in names]
         self.say("watching", "\n".join(sorted(names)))
+        return bool(people) and (before is None or before[0] <= now or not before[1])
+
+    def _begin_anew(self) -> None:
+        """It was deleted, and another of its name created: nothing that was known of it holds."""
+        self._writers, self._written, self._last = {}, 0, {}
+        for seat in self.seats:
+            seat.seq, seat.fresh = -1, True  # a place that nothing follows: they load the timeline anew
 
     def _welcome(self, seat: Seat) -> None:
         """Somebody who has just said where they are: too far away, and they load the timeline anew."""
         seat.fresh = False
         with translation.override(seat.watcher.language):
-            if seat.watcher.language not in self._parts:
+            if "state" not in self._parts[seat.watcher.language]:
                 self._stale |= INTERVALS.keys()
                 self._earliest.clear()
             if news.must_reset(self.key, seat.seq):
@@ -165,7 +182,7 @@ class Room:
         """Sends a message, where there is one, to those who may still look: asked on every push, after reading what is
         pushed. Returns them.
         """
-        if not message:
+        if not message or not seats:
             return seats
         allowed = access.signed_in({seat.watcher.sign_in for seat in seats})
         for seat in seats:
@@ -205,15 +222,19 @@ class Room:
             self.leave(seat, SIGNED_OUT, "signed out")
 
     def be_away(self, text: str) -> None:
-        """Tells that the source does not answer, once; everybody is behind from now on."""
-        if any(parts.get("away") != text for parts in self._parts.values()):
-            self.say("away", text)
-            push([seat.watcher for seat in self.seats], {"away": text})
-            for seat in self.seats:
-                seat.parts["away"] = text
+        """Tells that the source does not answer, to each once; everybody is behind from now on."""
+        self.say("away", text)
+        for seat in self._push([seat for seat in self.seats if seat.parts.get("away") != text], {"away": text}):
+            seat.parts["away"] = text
         self._revision = None
         self.due = 0.0
         self._fall_behind()
+
+    def _be_back(self) -> None:
+        """The source answers: said before anything else, to those who were told otherwise."""
+        self.say("away", "")
+        for seat in self._push([seat for seat in self.seats if seat.parts.get("away")], {"away": ""}):
+            seat.parts["away"] = ""
 
     def _fall_behind(self) -> None:
         for seat in self.seats:

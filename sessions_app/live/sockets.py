@@ -21,7 +21,7 @@ from django.http.request import split_domain_port, validate_host
 from django.urls import path, re_path
 
 from .. import access, broadcast
-from ..errors import Error, Invalid
+from ..errors import Error, Invalid, SourceError
 from ..keys import SessionKey
 from ..web import news
 from ..web.urls import LIVE_SESSION
@@ -116,6 +116,8 @@ class SessionSocket(Socket):
         self.seat = Seat(watcher, chosen, _place(self.query.get("after", "")))
         try:
             await database_sync_to_async(news.check, thread_sensitive=False)(self.key, chosen)
+        except SourceError:
+            pass  # away: the follower says so, and gives everything when it is back
         except Error as error:
             await self.send(text_data=json.dumps({"gone": error.message}))
             raise Refused(GONE, "no such session") from error
@@ -163,11 +165,11 @@ def same_origin(scope: Any) -> bool:
     origin, host = (headers.get(name, b"").decode("latin-1").lower() for name in (b"origin", b"host"))
     if origin in settings.CSRF_TRUSTED_ORIGINS:
         return True
-    return (
-        bool(origin)
-        and urlsplit(origin).netloc == host
-        and validate_host(split_domain_port(host)[0], settings.ALLOWED_HOSTS)
-    )
+    try:
+        asks = urlsplit(origin).netloc
+    except ValueError:
+        return False
+    return bool(origin) and asks == host and validate_host(split_domain_port(host)[0], settings.ALLOWED_HOSTS)
 
 
 async def _person(scope: Any) -> tuple[str, str]:

@@ -35,11 +35,15 @@ class Tail:
             if version == self._version:
                 return None
             self._version = version
+        now = time.monotonic()
+        self._holes = {seq: until for seq, until in self._holes.items() if until > now}
         found = reads.appended(self._source, self._seq, self._holes)
         if not found:
             if self._sqlite:
                 self._seq = min(self._seq, reads.newest_place(self._source))
             return set() if self._sqlite else None
+        if len(found) >= reads.APPENDED:
+            self._version = None  # there are more
         numbers = {seq for seq, _key in found}
         self._holes = {seq: until for seq, until in self._holes.items() if seq not in numbers}
         start, self._seq = self._seq, max(self._seq, max(numbers))
@@ -48,7 +52,7 @@ class Tail:
         return {key for _seq, key in found}
 
     def _note_holes(self, start: int, found: set[int]) -> None:
-        now = time.monotonic()
-        missing = {seq: now + PATIENCE_SECONDS for seq in range(start + 1, self._seq + 1) if seq not in found}
-        kept = {seq: until for seq, until in self._holes.items() if until > now}
-        self._holes = dict(list({**kept, **missing}.items())[-LOOK_BACK:])
+        until = time.monotonic() + PATIENCE_SECONDS
+        numbers = range(max(start, self._seq - LOOK_BACK) + 1, self._seq + 1)
+        holes = {**self._holes, **{seq: until for seq in numbers if seq not in found}}
+        self._holes = dict(list(holes.items())[-LOOK_BACK:])

@@ -21,6 +21,7 @@ from ... import access, sources
 from ...errors import SourceError
 from ...live.sockets import FRAME_LENGTH
 
+_UNREAD_MILLISECONDS: Final = 30_000
 _EVERYWHERE: Final = ("0.0.0.0", "::")  # noqa: S104
 
 
@@ -125,6 +126,8 @@ def _listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux: lets go of a client that does not take what it is sent
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _UNREAD_MILLISECONDS)
     try:
         listener.bind((host, port))
         listener.listen(2048)

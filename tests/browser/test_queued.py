@@ -1,0 +1,126 @@
+"""An edit while the agent runs: it waits and the run completes, or it is written at once and the run ends."""
+
+from __future__ import annotations
+
+import getpass
+from collections.abc import Callable, Iterator
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.servers import PostgreSQL
+
+from .agent import BOOK, FLIGHT, Agent
+from .conftest import Visit, Watch, serve
+from .places import path, type_json
+from .watching import LATE, World, key, sign_in, watch_session, watching
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory, browser: Browser, postgresql_server: PostgreSQL) -> Iterator[World]:
+    """An agent on SQLite, another on PostgreSQL, and adkweb on both."""
+    folder = tmp_path_factory.mktemp("queued")
+    lite, url = folder / "lite.db", postgresql_server.create_database("pg")
+    lite.touch()
+    servers = serve(folder, url)
+    with Agent(str(lite)) as on_sqlite, Agent(url) as on_postgresql:
+        server = next(servers)
+        yield World(server, {"lite": on_sqlite, "pg": on_postgresql}, *sign_in(browser, server))
+    assert next(servers, None) is None  # nothing is wrong in its log
+
+
+@pytest.fixture(params=["lite", "pg"])
+def source(request: pytest.FixtureRequest) -> str:
+    """Each kind of database."""
+    return str(request.param)
+
+
+@pytest.fixture
+def me(visitor: Visit, world: World) -> Callable[[], Page]:
+    """A page of mine."""
+    return lambda: watching(visitor, world)
+
+
+def open_form(page: Page, reason: str) -> None:
+    """The form for the key `note`, filled."""
+    page.get_by_role("link", name="Edit note", exact=True).dispatch_event("click")
+    expect(page.locator("#edit .cm-content")).to_be_visible()
+    type_json(page, '"new"')
+    page.get_by_label("Reason").fill(reason)
+
+
+def test_an_edit_queued_while_the_agent_runs_is_applied_after_it_and_the_run_completes(
+    world: World, me: Callable[[], Page], source: str
+) -> None:
+    agent, session, page = world.agents[source], "waits", me()
+    agent.do(session, create={"note": "old"})
+    watch_session(page, source, session)
+    agent.begin(session, say=FLIGHT, pause=2)
+    expect(page.locator("#status [data-running]")).to_be_visible(timeout=LATE)
+    open_form(page, "by phone")
+    form = page.locator("form.editbox")
+    expect(form).to_contain_text("An invocation is running")
+    expect(form).to_contain_text("the agent's next append fails")
+    page.get_by_label("Reason").press("Enter")  # what Enter does is what does no harm
+
+    waits = page.locator("#queued article")
+    expect(waits).to_contain_text("Waits until the invocation has ended")
+    for word in (getpass.getuser(), "by phone", "note", '"old"', '"new"'):
+        expect(waits).to_contain_text(word)
+    agent.wait()  # the run completes: nothing failed
+    outcome = page.locator("#outcomes article")
+    expect(outcome).to_contain_text("Queued edit applied as event #", timeout=LATE)  # nobody reloads
+    expect(waits).to_have_count(0)
+    expect(page.locator('[data-key-row="note"]')).to_contain_text('"new"', timeout=LATE)
+    stored = agent.stored[session]
+    shown = page.locator(".ev").evaluate_all("all => all.map((each) => each.id.slice('event-'.length))")
+    assert shown[:-1] == stored  # after everything that the run wrote
+    assert "edit" in (page.locator(".ev").last.get_attribute("class") or "")
+    outcome.get_by_role("button", name="Dismiss").click()
+    expect(outcome).to_have_count(0)
+
+    # The agent goes on from it.
+    agent.do(session, say=BOOK)
+    expect(page.locator(".ev")).to_have_count(len(agent.stored[session]) + 1, timeout=LATE)
+
+
+def test_the_same_edit_applied_now_is_written_at_once_and_ends_the_run_as_the_warning_says(
+    world: World, me: Callable[[], Page], source: str
+) -> None:
+    agent, session, page = world.agents[source], "now", me()
+    agent.do(session, create={"note": "old"})
+    watch_session(page, source, session)
+    agent.begin(session, say=FLIGHT, pause=2)
+    expect(page.locator("#status [data-running]")).to_be_visible(timeout=LATE)
+    open_form(page, "at once")
+    expect(page.locator("form.editbox .notice.warn")).to_contain_text("StaleSessionError")
+    page.get_by_role("button", name="Apply now").click()
+    expect(page.get_by_text("Saved as event #")).to_be_visible()
+    expect(page.locator('[data-key-row="note"]')).to_contain_text('"new"')
+    with pytest.raises(AssertionError, match="StaleSessionError"):
+        agent.wait()
+    agent.error = ""
+
+
+def test_an_edit_begun_while_the_agent_was_idle_is_not_written_into_a_run_and_can_be_withdrawn(
+    world: World, me: Callable[[], Page], watch: Watch, source: str
+) -> None:
+    watch.allow(409)
+    agent, session, page = world.agents[source], "back", me()
+    agent.do(session, create={"note": "old"})
+    watch_session(page, source, session)
+    open_form(page, "thought of before")
+    agent.begin(session, say=FLIGHT, pause=2)
+    expect(page.locator("#status [data-running]")).to_be_visible(timeout=LATE)
+    page.get_by_role("button", name="Apply", exact=True).click()
+    expect(page.locator("form.editbox")).to_contain_text("An invocation is running")
+    expect(page.get_by_label("Reason")).to_have_value("thought of before")
+    page.get_by_role("button", name="Apply when idle").click()
+    waits = page.locator("#queued article")
+    expect(waits).to_contain_text("thought of before")
+    waits.get_by_role("button", name="Withdraw").click()
+    expect(waits).to_have_count(0)
+    agent.wait()
+    page.goto(path("s", *key(source, session)))
+    expect(page.locator(".ev")).to_have_count(len(agent.stored[session]))
+    expect(page.locator('[data-key-row="note"]')).to_contain_text('"old"')
