@@ -187,6 +187,7 @@ LOGGING = {
     "root": {"handlers": ["stderr"], "level": "WARNING"},
     "loggers": {
         "adkweb": {"level": "INFO"},
+        "channels_redis": {"level": "CRITICAL"},  # broadcast.py says it once, and not with a traceback a second
         "django.request": {"level": "ERROR"},
         "django.security.DisallowedHost": {"level": "CRITICAL"},
     },

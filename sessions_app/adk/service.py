@@ -14,6 +14,7 @@ from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from typing import Any, Literal, NamedTuple, Protocol, Self, get_args
 
+from google.adk.errors import StaleSessionError
 from google.adk.events import Event
 from google.adk.platform import uuid as platform_uuid
 from google.adk.sessions import BaseSessionService, Session
@@ -163,7 +164,7 @@ class StoredSessionService(BaseSessionService):
         seen = seen_by(session) or await self._derive(names, session)
         try:
             written = await self._store.append(names, stored, seen.revision)
-        except type(stale()):
+        except StaleSessionError:
             # A rewind brings back what its session was: computed from an old one, it would bring back something else.
             if self._on_stale == "raise" or event.actions.rewind_before_invocation_id:
                 raise

@@ -1,9 +1,11 @@
 """The store that adkweb's tables are; import it only where Django is set up."""
 
 import asyncio
+import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from django.conf import settings
 from django.db import connections
@@ -23,6 +25,8 @@ from .objects import Seen, already_exists, event_of, not_found, session_of, stal
 from .service import Names, Standing, Written
 
 T = TypeVar("T")
+
+_TRUSTED_SECONDS: Final = 1.0  # an unused connection; the server may have been restarted since
 
 
 def alias_of(text: str) -> str:
@@ -45,6 +49,7 @@ class Tables:
     def __init__(self, alias: str) -> None:
         self._alias = alias
         self._actor = Actor("agent")
+        self._thread = threading.local()
         # A quarter of the connections stays for the pages of an adkweb in the same process.
         self._crew = Crew(max(1, settings.POOL_SIZE * 3 // 4), connections.close_all, f"adkweb-{alias}")
 
@@ -124,13 +129,22 @@ class Tables:
         """Waits until all is done, and closes the connections."""
         await asyncio.to_thread(self._crew.close)
 
+    def _checked(self, work: Callable[[], T]) -> T:
+        """Does it; on a connection that has rested only after the pool has looked whether it still works."""
+        if time.monotonic() - getattr(self._thread, "used", 0.0) > _TRUSTED_SECONDS:
+            connections[self._alias].close()
+        try:
+            return work()
+        finally:
+            self._thread.used = time.monotonic()
+
     def _key(self, names: Names) -> SessionKey:
         return SessionKey(self._alias, *names)
 
     async def _do(self, names: Names, work: Callable[[], T]) -> T:
         """Has it done, and says in ADK's words what went wrong; the core's own errors stay where ADK has none."""
         try:
-            return await asyncio.wrap_future(self._crew.submit(work))
+            return await asyncio.wrap_future(self._crew.submit(lambda: self._checked(work)))
         except NotFound as error:
             raise not_found(names.session_id) from error
         except AlreadyExists as error:

@@ -48,7 +48,7 @@
     const words = people.getAttribute(`data-word-${form}`) ?? people.getAttribute("data-word-other");
     people.textContent = words.replace("{n}", all.length);
     people.title = [...new Set(all)].join(", ");
-    people.hidden = false;
+    people.hidden = all.length < 2; // oneself is no news
   }
 
   function notice(text, kind) {
@@ -147,12 +147,23 @@
     }
   }
 
+  for (const row of document.querySelectorAll("[data-feed]")) sources.set(row, row.outerHTML);
+
   function showFeed(section, html) {
-    const known = new Set([...section.querySelectorAll("[data-feed]")].map((row) => row.dataset.feed));
-    section.replaceChildren(parse(html));
-    for (const row of section.querySelectorAll("[data-feed]")) {
-      if (!known.has(row.dataset.feed)) row.classList.add("fresh");
+    const known = new Map([...section.querySelectorAll("[data-feed]")].map((row) => [row.dataset.feed, row]));
+    const fresh = parse(html);
+    const focused = document.activeElement;
+    for (const row of fresh.querySelectorAll("[data-feed]")) {
+      const before = known.get(row.dataset.feed);
+      if (before && sources.get(before) === row.outerHTML) {
+        row.replaceWith(before);
+        continue;
+      }
+      sources.set(row, row.outerHTML);
+      if (!before) row.classList.add("fresh");
     }
+    section.replaceChildren(fresh);
+    if (focused?.isConnected && focused !== document.activeElement) focused.focus({ preventScroll: true });
   }
 
   function apply(message) {
@@ -172,7 +183,9 @@
 
   /** What was missed is too much to be added: the timeline's newest page takes its place. */
   async function loadAnew() {
+    const before = $("#events .timeline");
     await htmx.ajax("GET", box.dataset.events, { target: "#events", swap: "innerHTML" });
+    if ($("#events .timeline") === before) return void setTimeout(loadAnew, 2 * FIRST_WAIT);
     place = $("#events [data-seq]")?.dataset.seq ?? place;
     if (socket?.readyState === WebSocket.OPEN) socket.send(JSON.stringify({ after: Number(place) }));
   }
@@ -217,7 +230,9 @@
     socket = null;
     clearTimeout(reopening);
     stopPolling();
-    old?.close(1000);
+    // One that is still connecting is closed once it is open: before, the browser would put a warning into the console.
+    if (old?.readyState === 0) old.addEventListener("open", () => old.close(1000));
+    else old?.close(1000);
   }
 
   function later() {
@@ -233,6 +248,10 @@
     over = true;
     close();
     say(state);
+    if (state === "gone") {
+      $("#status")?.replaceChildren(); // nothing runs there any more
+      document.body.dataset.gone = "";
+    }
     const words = text ?? box.getAttribute(`data-notice-${state}`);
     if (words) notice(words, "bad");
   }
@@ -275,7 +294,7 @@
 
   box.querySelector("[data-live-pause]")?.addEventListener("click", ({ currentTarget: button }) => {
     paused = !paused;
-    button.setAttribute("aria-pressed", String(paused));
+    button.textContent = paused ? button.dataset.wordResume : button.dataset.wordPause;
     if (paused) {
       close();
       say("paused");

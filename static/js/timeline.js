@@ -35,6 +35,7 @@
   }
 
   function remember(timeline) {
+    if (!timeline.checkVisibility()) return; // another tab is shown, which scrolls for itself
     const box = scroller(timeline);
     const top = box === timeline ? box.getBoundingClientRect().top : 0;
     const anchor = firstBelow(rows(timeline), top);
@@ -58,6 +59,7 @@
 
   function hold(timeline, added) {
     const box = scroller(timeline);
+    if (!timeline.checkVisibility()) return announce(timeline, added.length);
     const { atEnd: following, anchor, top } = positions.get(timeline);
     if (following) toEnd(box);
     else if (anchor?.isConnected) box.scrollTop += anchor.getBoundingClientRect().top - top;

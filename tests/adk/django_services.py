@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -66,10 +66,3 @@ def _renamed(thing: Any, seen: dict[str, str]) -> Any:
     if isinstance(thing, dict):
         return {_renamed(key, seen): _renamed(value, seen) for key, value in thing.items()}
     return [_renamed(each, seen) for each in thing] if isinstance(thing, list) else thing
-
-
-def numbers() -> Iterator[int]:
-    """1, 2, 3, …"""
-    number = 0
-    while True:
-        yield (number := number + 1)

@@ -604,4 +604,3 @@ def test_nothing_else_of_adkweb_needs_google_adk() -> None:
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
             assert not [name for name in names if name.split(".")[0] in ("google", "pydantic")], path
-            assert "adk" not in names, path

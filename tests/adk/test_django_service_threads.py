@@ -23,9 +23,13 @@ from django.test import AsyncClient
 from django.urls import path
 from google.adk.sessions import Session
 
-from sessions_app.adk import DjangoSessionService, crew
+from sessions_app import broadcast
+from sessions_app.adk import DjangoSessionService, crew, tables
 from sessions_app.adk.crew import Crew
+from sessions_app.broadcast import Move
+from sessions_app.errors import SourceError
 from tests.adk.django_services import APP, USER, event, texts
+from tests.servers import PostgreSQL
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
 
@@ -92,9 +96,7 @@ def test_one_session_object_appended_to_by_many_tasks_at_once_never_goes_stale(s
     asyncio.run(run())
 
 
-def test_the_loop_goes_on_while_a_database_makes_an_append_wait_and_a_cancelled_one_is_whole(
-    source: str, form: str, request: pytest.FixtureRequest
-) -> None:
+def test_the_loop_goes_on_while_a_database_makes_an_append_wait_and_a_cancelled_one_is_whole(source: str) -> None:
     async def run() -> None:
         async with DjangoSessionService(source) as service:
             session = await service.create_session(**NAME)
@@ -165,7 +167,7 @@ def test_a_loop_that_ends_in_the_middle_of_an_append_keeps_nobody_else_waiting(s
     asyncio.run(go_on(session))
 
 
-def test_closed_it_holds_no_thread_and_no_connection_and_can_be_used_again(source: str, form: str, place: str) -> None:
+def test_closed_it_holds_no_thread_and_no_connection_and_can_be_used_again(source: str) -> None:
     async def run() -> None:
         service = DjangoSessionService(source)
         session = await service.create_session(**NAME)
@@ -179,6 +181,23 @@ def test_closed_it_holds_no_thread_and_no_connection_and_can_be_used_again(sourc
         assert crew_threads() == []
 
     asyncio.run(run())
+
+
+def test_who_follows_a_session_in_this_process_is_told_of_an_append(source: str) -> None:
+    moves: list[Move] = []
+
+    async def run() -> None:
+        async with DjangoSessionService(source) as service:
+            session = await service.create_session(**NAME)
+            moves.clear()
+            await service.append_event(session, event("hello"))
+
+    broadcast.listen(moves.append)
+    try:
+        asyncio.run(run())
+    finally:
+        broadcast.stop_listening(moves.append)
+    assert [(move.what, move.key[1:]) for move in moves] == [("events", (APP, USER, "s1"))]
 
 
 def test_idle_threads_leave_by_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,6 +224,28 @@ def test_work_that_comes_one_after_the_other_is_done_by_one_thread() -> None:
         some.submit(lambda: None).result(5)
     assert len(crew_threads()) == 1
     some.close()
+
+
+def test_a_server_that_was_restarted_while_the_agent_rested_is_not_noticed(
+    open_source: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tables, "_TRUSTED_SECONDS", 0.05)
+
+    async def run(server: PostgreSQL, source: str) -> None:
+        async with DjangoSessionService(source) as service:
+            session = await service.create_session(**NAME)
+            await asyncio.gather(*(service.get_session(**NAME) for _ in range(5)))
+            await asyncio.to_thread(server.stop)
+            with pytest.raises(SourceError):
+                await service.append_event(session, event("nobody hears it"))
+            await asyncio.to_thread(server.start)
+            await asyncio.sleep(0.1)
+            await asyncio.gather(*(service.get_session(**NAME) for _ in range(5)))
+            await service.append_event(session, event("as if nothing had been"))
+            assert texts(session) == ["as if nothing had been"]
+
+    with PostgreSQL() as server:
+        asyncio.run(run(server, open_source(server.create_database("restarted"))))
 
 
 # --- A request of Django's --------------------------------------------------------------------------------------------
@@ -237,8 +278,8 @@ def test_it_works_in_asynchronous_requests_at_once(source: str, settings: Any) -
 # --- A process without Django -----------------------------------------------------------------------------------------
 
 
-def python(script: str, folder: Path, **environment: str) -> str:
-    """Runs a script in a folder, as an agent's own process would be run; it must say nothing on stderr."""
+def python(script: str, folder: Path, *, silent: bool = True, **environment: str) -> str:
+    """Runs a script in a folder, as an agent's own process would be run; if `silent`, it must say nothing on stderr."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("ADKWEB_", "DJANGO_", "PYTEST_"))}
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", script],
@@ -249,7 +290,7 @@ def python(script: str, folder: Path, **environment: str) -> str:
         timeout=60,
         check=False,
     )
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, done.stderr if silent else "") == (0, ""), done.stderr
     return done.stdout
 
 
@@ -304,5 +345,5 @@ SCRIPTS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 def test_what_the_docs_show_runs(tmp_path: Path, number: int) -> None:
     (tmp_path / "agents").symlink_to(ROOT / "examples" / "agents")
     booking = "import sys; sys.path.insert(0, 'agents')\n"
-    said = python(booking + SCRIPTS[number], tmp_path)
+    said = python(booking + SCRIPTS[number], tmp_path, silent=False)  # ADK has advice about the demo
     assert "TP431" in said
