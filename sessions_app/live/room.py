@@ -117,10 +117,6 @@ class Room:
                 self._parts[language][part] = text
                 self.due = 0.0
 
-    def find(self, watcher: Watcher) -> Seat | None:
-        """A watcher's seat."""
-        return next((seat for seat in self.seats if seat.watcher is watcher), None)
-
     def people(self) -> tuple[str, ...]:
         """Who watches in this process, a browser counted once."""
         return tuple(sorted({seat.watcher.sign_in: seat.watcher.name for seat in self.seats}.values()))

@@ -20,16 +20,16 @@ from .watching import LATE, World, key, sign_in, watch_session, watching
 def world(tmp_path_factory: pytest.TempPathFactory, browser: Browser, postgresql_server: PostgreSQL) -> Iterator[World]:
     """An agent on SQLite, another on PostgreSQL, and adkweb on both."""
     folder = tmp_path_factory.mktemp("queued")
-    lite, url = folder / "lite.db", postgresql_server.create_database("pg")
+    lite, url = folder / "lite.db", postgresql_server.create_database("waits")
     lite.touch()
     servers = serve(folder, url)
     with Agent(str(lite)) as on_sqlite, Agent(url) as on_postgresql:
         server = next(servers)
-        yield World(server, {"lite": on_sqlite, "pg": on_postgresql}, *sign_in(browser, server))
+        yield World(server, {"lite": on_sqlite, "waits": on_postgresql}, *sign_in(browser, server))
     assert next(servers, None) is None  # nothing is wrong in its log
 
 
-@pytest.fixture(params=["lite", "pg"])
+@pytest.fixture(params=["lite", "waits"])
 def source(request: pytest.FixtureRequest) -> str:
     """Each kind of database."""
     return str(request.param)

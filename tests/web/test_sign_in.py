@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from uuid import uuid4
 
 import pytest
 from django.contrib.auth import get_user_model
@@ -38,9 +39,10 @@ def admin(person: User) -> User:
 def every_address() -> dict[str, str]:
     """An address of every page in urls.py, by name: a new page is here by itself."""
     found = {}
+    examples = {"number": 0, "queued_id": uuid4()}
     for url in urlpatterns:
         assert isinstance(url.pattern, RoutePattern)
-        names = {name: 0 if name == "number" else name for name in url.pattern.converters}
+        names = {name: examples.get(name, name) for name in url.pattern.converters}
         found[str(url.name)] = reverse(str(url.name), kwargs=names)
     return found
 
