@@ -1,4 +1,4 @@
-"""The `adkweb` command: `adkweb [SOURCE …]` serves; `adkweb adopt|create|release|…` are management commands."""
+"""The `adkweb` command: `adkweb [SOURCE …]` serves; `adkweb adopt|create|export|…` are management commands."""
 
 import os
 import sys
@@ -10,7 +10,7 @@ from django.core.management import call_command, execute_from_command_line
 from . import __version__
 
 # A folder may have the name of any other of Django's commands, and be a source.
-COMMANDS: Final = ("serve", "create", "adopt", "release", "createsuperuser", "changepassword")
+COMMANDS: Final = ("serve", "create", "adopt", "release", "export", "import", "createsuperuser", "changepassword")
 ACCOUNTS: Final = ("createsuperuser", "changepassword")
 
 

@@ -14,8 +14,9 @@ Numbers are layers; a module imports only from smaller numbers (tests/test_archi
 8  writes  reads  loads        THE WRITE PATH, and every query; a session whole, as its agent loads it
 9  edits                       what a person does to state, each as an event
 10  queued                     edits that wait until the agent is idle
-11  web                        pages for people
-12  live                       websockets: authorise, catch up, follow
-13  management                 commands for terminals
-14  adk                        the session services that an ADK agent plugs in; alone it needs google-adk
+11  transfer                   stores as files and back: one file a format, and their table
+12  web                        pages for people
+13  live                       websockets: authorise, catch up, follow
+14  management                 commands for terminals
+15  adk                        the session services that an ADK agent plugs in; alone it needs google-adk
 """

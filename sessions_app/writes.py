@@ -11,11 +11,11 @@ import threading
 import time
 import uuid
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from django.db import IntegrityError, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
@@ -141,6 +141,112 @@ def delete_session(key: SessionKey, *, actor: Actor) -> None:
         cursor.execute("DELETE FROM sessions WHERE app_name = %s AND user_id = %s AND id = %s", key[1:])
     broadcast.tell("events", key)
     log.info("%s deleted the session %s", actor.name, "/".join(key))
+
+
+# --- Import -----------------------------------------------------------------------------------------------------------
+
+# The own state of a session that is being imported: its last batch puts the real one in its place. What reads the session
+# meanwhile finds a shorter one, whole in itself.
+IMPORTING: Final[State] = {"adkweb:importing": True}
+
+
+class ImportedEvent(NamedTuple):
+    """An event's row as another store had it; `text` is its JSON."""
+
+    id: str
+    invocation_id: str
+    timestamp: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedSession:
+    """A session's row as another store had it, states as JSON; `initial_state` None where it was never recorded."""
+
+    key: SessionKey
+    created: float
+    updated: float
+    state: str
+    initial_state: str | None
+
+
+def import_session(
+    session: ImportedSession, events: Sequence[ImportedEvent], *, actor: Actor, after: str | None, last: bool
+) -> None:
+    """Stores the next events of an imported session as they are, in this order, all or nothing.
+
+    `after` is the id of the event that must stand last before them: None makes the session, "" is for none yet. Until the
+    `last` batch the session's own state is IMPORTING. Raises AlreadyExists, Conflict (it is not being imported, or was
+    written to meanwhile), Invalid, NotFound, NotAllowed, SourceError.
+    """
+    actor.check_may_write()
+    key = session.key
+    _check_names(key)
+    try:
+        with sources.using(key.source) as db, _transaction(db), db.cursor() as cursor:
+            if after is None:
+                _begin_import(cursor, session)
+            elif _lock_session(cursor, key) != IMPORTING or _newest_event(cursor, key) != after:
+                raise Conflict(_("Somebody wrote to this session while it was imported."))
+            if events:
+                cursor.executemany(
+                    """INSERT INTO events (app_name, user_id, session_id, id, invocation_id, timestamp, event_data)
+                    VALUES (%s, %s, %s, %s, %s, %s, %s)""",
+                    [
+                        (*key[1:], event.id, event.invocation_id, stored_instant(event.timestamp, db), event.text)
+                        for event in events
+                    ],
+                )
+            if last:
+                cursor.execute(
+                    f"UPDATE sessions SET state = %s, initial_state = %s, update_time = %s WHERE {_SESSION}",
+                    [session.state, session.initial_state, stored_instant(session.updated, db), *key[1:]],
+                )
+    except IntegrityError as error:
+        raise Conflict(_("Another event of this session has the same id.")) from error
+    broadcast.tell("events", key)
+
+
+def import_state(key: SessionKey, scope: Scope, state: State, *, actor: Actor, updated: float, overwrite: bool) -> None:
+    """Makes the row of a user's or an app's state, as another store had it; one that is there gets these keys' values
+    only to `overwrite`, and keeps its other keys. Raises Invalid, NotFound, NotAllowed, SourceError.
+    """
+    actor.check_may_write()
+    _check_names(key)
+    with sources.using(key.source) as db, _transaction(db), db.cursor() as cursor:
+        at = stored_instant(updated, db)
+        _merge(cursor, key, scope, {}, (), at)
+        made = cursor.rowcount == 1
+        before = _lock_scope(cursor, key, scope)
+        delta = {name: value for name, value in state.items() if not _equal(before.get(name, ABSENT), value)}
+        if delta and (made or overwrite):
+            _merge(cursor, key, scope, delta, (), at if made else stored_instant(time.time(), db))
+
+
+def _begin_import(cursor: Any, session: ImportedSession) -> None:
+    created = stored_instant(session.created, cursor.db)
+    marked = json.dumps(IMPORTING)
+    cursor.execute(
+        """INSERT INTO sessions (app_name, user_id, id, state, initial_state, create_time, update_time)
+        VALUES (%s, %s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING""",
+        [*session.key[1:], marked, session.initial_state, created, created],
+    )
+    if cursor.rowcount == 0:
+        raise AlreadyExists(_("The session %(id)s exists already.") % {"id": session.key.session_id})
+    for scope in ("user", "app"):  # as for a session that is created
+        _merge(cursor, session.key, scope, {}, (), created)
+
+
+def _newest_event(cursor: Any, key: SessionKey) -> str:
+    """The id of the event that was appended last; empty for none."""
+    place = "seq" if cursor.db.vendor == "postgresql" else "rowid"
+    cursor.execute(
+        f"""SELECT id FROM events WHERE app_name = %s AND user_id = %s AND session_id = %s
+        ORDER BY {place} DESC LIMIT 1""",
+        key[1:],
+    )
+    row = cursor.fetchone()
+    return row[0] if row else ""
 
 
 class _Append:

@@ -49,3 +49,14 @@ def _named(texts: list[str]) -> Iterator[sources.Source]:
                 f"{text}: no {sources.SESSION_FILE} in this folder, {sources.DEPTH} levels deep.", returncode=2
             )
         yield from found
+
+
+def one_source(text: str) -> sources.Source:
+    """The one source that a text names, open; a folder may hold only one. Raises SourceError."""
+    found = list(_named([text]))
+    if len(found) > 1:
+        raise CommandError(
+            f"{text} holds {len(found)} stores; name one: {', '.join(source.where for source in found)}", returncode=2
+        )
+    sources.open_source(found[0])
+    return found[0]

@@ -29,8 +29,8 @@ class Command(BaseCommand):
     """Serves until it is interrupted."""
 
     help = (
-        "Open ADK's session databases in the browser. Other commands: adkweb create, adopt, release, createsuperuser, "
-        "changepassword; --help after each says more."
+        "Open ADK's session databases in the browser. Other commands: adkweb create, adopt, release, export, import, "
+        "createsuperuser, changepassword; --help after each says more."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:

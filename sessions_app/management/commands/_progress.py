@@ -1,0 +1,51 @@
+"""A bar on standard error, where that is a terminal; nothing elsewhere."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+_STEP = 200  # moves between two looks at the clock
+
+
+class Bar(Protocol):
+    """How far a command is."""
+
+    def total(self, number: int) -> None:
+        """How many there will be."""
+
+    def moved(self, number: int) -> None:
+        """So many more."""
+
+
+@contextmanager
+def progress(verb: str, unit: str) -> Iterator[Bar]:
+    """A bar while the block runs."""
+    console = Console(stderr=True)
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TextColumn("{task.completed:,.0f} " + unit),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as shown:
+        yield _Bar(shown, verb)
+
+
+class _Bar:
+    def __init__(self, shown: Progress, verb: str) -> None:
+        self._shown, self._task = shown, shown.add_task(verb, total=None)
+        self._waiting = self._moves = 0
+
+    def total(self, number: int) -> None:
+        self._shown.update(self._task, total=number)
+
+    def moved(self, number: int) -> None:
+        self._waiting += number
+        self._moves += 1
+        if self._moves % _STEP == 0:
+            self._shown.advance(self._task, self._waiting)
+            self._waiting = 0

@@ -1,0 +1,82 @@
+"""`adkweb export SOURCE`: a store as a file, or on standard output."""
+
+import os
+import sys
+from argparse import ArgumentParser
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError
+
+from ...errors import Error, SourceError
+from ...transfer import FORMATS, stored
+from ...transfer.items import EventItem, Item
+from ._progress import progress
+from ._sources import one_source
+
+
+class Command(BaseCommand):
+    """Writes a store's sessions out."""
+
+    help = "Write the sessions of a store to a file. Nothing is changed or adopted."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """SOURCE [--app] [--user] [--session] [--format] [--output]"""
+        parser.add_argument("source", metavar="SOURCE", help="a folder, a SQLite file or a postgresql:// URL")
+        parser.add_argument("--app", help="only this app's sessions")
+        parser.add_argument("--user", help="only this user's sessions")
+        parser.add_argument("--session", help="only the session of this id")
+        parser.add_argument("--format", choices=[*FORMATS], default="jsonl", help="of the file (jsonl)")
+        parser.add_argument("-o", "--output", metavar="FILE", help="the file to write (standard output)")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """One moment of each session, in an order that is always the same."""
+        settings.READ_ONLY = True
+        only = stored.Filter(options["app"], options["user"], options["session"])
+        try:
+            source = one_source(options["source"])
+            with _output(options["output"]) as file, progress("exporting", "events") as bar:
+                bar.total(stored.count(source.alias, only))
+                for line in FORMATS[options["format"]].write(_told(stored.items(source.alias, only), bar.moved)):
+                    file.write(line)
+        except SourceError as error:
+            raise CommandError(error.message, returncode=2) from error
+        except Error as error:
+            raise CommandError(error.message) from error
+        except KeyboardInterrupt as error:
+            raise CommandError("Interrupted.", returncode=130) from error
+        except BrokenPipeError as error:  # `adkweb export … | head`
+            with suppress(OSError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise CommandError("Nobody reads the export any more.") from error
+        except OSError as error:
+            raise CommandError(
+                f"{options['output'] or 'standard output'} cannot be written: {error.strerror}"
+            ) from error
+
+
+def _told(items: Iterator[Item], moved: Any) -> Iterator[Item]:
+    for item in items:
+        if isinstance(item, EventItem):
+            moved(1)
+        yield item
+
+
+@contextmanager
+def _output(name: str | None) -> Iterator[BinaryIO]:
+    """The file, which appears under its name when it is whole."""
+    if name is None:
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    part = Path(f"{name}.part")
+    try:
+        with part.open("wb") as file:
+            yield file
+        part.replace(name)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise

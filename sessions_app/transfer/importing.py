@@ -1,0 +1,289 @@
+"""A file enters a store: checked as a whole first, then told, or done, session by session.
+
+A session that is not there is written in batches, each a transaction; while it is under way its state marks it
+(writes.IMPORTING). One that is there is compared with the file: equal, it is left; marked, and its events those that the
+file begins with, its import goes on behind them; anything else is reported and never touched.
+"""
+
+from array import array
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import chain, islice
+from typing import Any, Final
+
+from .. import writes
+from ..access import Actor
+from ..errors import AlreadyExists, Conflict
+from ..keys import SessionKey
+from ..state import ABSENT, Change, Scope, diff, full_key
+from . import stored
+from .items import EventItem, Fault, Item, Reader, SessionItem, StateItem
+
+LISTED: Final = 1_000  # of whatever is reported one by one
+_BATCH: Final = 500  # events of a transaction
+_BATCH_LENGTH: Final = 2_000_000  # characters of one, about
+
+Told = Callable[[], None]
+
+
+@dataclass(slots=True)
+class Counts:
+    """What a file holds."""
+
+    states: int = 0
+    sessions: int = 0
+    events: int = 0
+
+
+@dataclass(slots=True)
+class Skipped:
+    """A session that was left as it is, and why."""
+
+    key: SessionKey
+    why: str
+
+
+@dataclass(slots=True)
+class Differing:
+    """Keys of an app's or a user's state that the store has otherwise (`old` ABSENT: has not) than the file."""
+
+    app: str
+    user: str | None
+    changes: list[Change]
+
+
+@dataclass(slots=True)
+class Report:
+    """What an import did, or would do. Of `skipped` and `differing` the first LISTED."""
+
+    new: int = 0
+    resumed: int = 0
+    same: int = 0
+    events: int = 0  # written
+    states_made: int = 0
+    skipped_count: int = 0
+    differing_count: int = 0
+    skipped: list[Skipped] = field(default_factory=list)
+    differing: list[Differing] = field(default_factory=list)
+
+
+def check(read: Callable[[], Reader], told: Told = lambda: None) -> Counts:
+    """Reads a file to its end; raises Fault with the line where anything is wrong. `read` opens it, each time anew."""
+    counts = Counts()
+    ids = _Ids()
+    reader = read()
+    for item in reader:
+        if isinstance(item, EventItem):
+            counts.events += 1
+            ids.add(item.id)
+        else:
+            _refuse_twice(read, ids)
+            ids = _Ids()
+            counts.sessions += isinstance(item, SessionItem)
+            counts.states += isinstance(item, StateItem)
+        told()
+    _refuse_twice(read, ids)
+    return counts
+
+
+def bring(
+    items: Iterable[Item],
+    into: str,
+    *,
+    actor: Actor,
+    state: bool = False,
+    preview: bool = False,
+    told: Told = lambda: None,
+) -> Report:
+    """Writes a file's items into a source, or only says what that would do (`preview`).
+
+    State of apps and users that is there changes only with `state`. Raises Fault, NotAllowed, SourceError: what was
+    written by then is whole or goes on with the next import.
+    """
+    return _Import(into, actor, state, preview, told).run(iter(items))
+
+
+class _Import:
+    def __init__(self, into: str, actor: Actor, state: bool, preview: bool, told: Told) -> None:
+        self.into, self.actor, self.told = into, actor, told
+        self.overwrite, self.preview = state, preview
+        self.report = Report()
+
+    def run(self, items: Iterator[Item]) -> Report:
+        for item in items:
+            self.told()
+            if isinstance(item, StateItem):
+                self.state(item)
+            elif isinstance(item, SessionItem):
+                batches = _batches(islice(self._events(items), item.events))
+                try:
+                    self.session(item, batches)
+                except (AlreadyExists, Conflict) as error:
+                    self.skip(item, error.message)
+                for _left in batches:
+                    pass
+        return self.report
+
+    def _events(self, items: Iterator[Item]) -> Iterator[EventItem]:
+        for item in items:
+            assert isinstance(item, EventItem)  # noqa: S101  a reader sees to it
+            self.told()
+            yield item
+
+    def state(self, item: StateItem) -> None:
+        """An app's or a user's."""
+        scope: Scope = "app" if item.user is None else "user"
+        found = stored.state(self.into, item)
+        if found is None:
+            self.report.states_made += 1
+        elif changes := [change for change in diff(found, item.state) if change.new is not ABSENT]:
+            self.report.differing_count += 1
+            if len(self.report.differing) < LISTED:
+                named = [Change(full_key(scope, c.key), c.old, c.new) for c in changes]
+                self.report.differing.append(Differing(item.app, item.user, named))
+        if not self.preview:
+            key = SessionKey(self.into, item.app, item.user or "", "")
+            writes.import_state(
+                key, scope, item.state, actor=self.actor, updated=item.updated, overwrite=self.overwrite
+            )
+
+    def session(self, item: SessionItem, batches: Iterator[list[EventItem]]) -> None:
+        """One session; raises Conflict where somebody else writes to it meanwhile."""
+        key = SessionKey(self.into, item.app, item.user, item.session)
+        found = stored.head(key)
+        if found is None:
+            self.report.new += 1
+            self.write(item, batches, 0, None)
+        elif found.state == stored.UNFINISHED:
+            if found.events > item.events:
+                self.skip(item, "it is half-imported, with more events than the file has")
+                return
+            last, rest = self.compare(key, found, batches)
+            if rest is None:
+                self.skip(item, "it is half-imported, with other events than the file's")
+                return
+            self.report.resumed += 1
+            self.write(item, chain([rest], batches) if rest else batches, found.events, last)
+        elif why := _difference(found, item):
+            self.skip(item, why)
+        elif self.compare(key, found, batches)[1] is None:
+            self.skip(item, "it is there with other events")
+        else:
+            self.report.same += 1
+
+    def compare(
+        self, key: SessionKey, found: SessionItem, batches: Iterator[list[EventItem]]
+    ) -> tuple[str, list[EventItem] | None]:
+        """The id of the last stored event, and what is left of the batch in which it stands; None where events differ."""
+        there = _stored_events(key, found.events)
+        left, last = found.events, ""
+        while left:
+            batch = next(batches)
+            begin = batch[:left]
+            if list(islice(there, len(begin))) != begin:
+                return last, None
+            left -= len(begin)
+            last = begin[-1].id
+            if not left:
+                return last, batch[len(begin) :]
+        return last, []
+
+    def write(self, item: SessionItem, batches: Iterable[list[EventItem]], there: int, after: str | None) -> None:
+        """The session from its first event on that is not there; `after` that one, None where nothing is there."""
+        if self.preview:
+            self.report.events += item.events - there
+            return
+        key = SessionKey(self.into, item.app, item.user, item.session)
+        session = writes.ImportedSession(key, item.created, item.updated, item.state, item.initial_state)
+        for batch in chain(batches, [[]]):
+            there += len(batch)
+            last = there == item.events
+            rows = [writes.ImportedEvent(*event[:4]) for event in batch]
+            writes.import_session(session, rows, actor=self.actor, after=after, last=last)
+            self.report.events += len(batch)
+            if last:
+                return
+            after = batch[-1].id
+
+    def skip(self, item: SessionItem, why: str) -> None:
+        """Left as it is."""
+        self.report.skipped_count += 1
+        if len(self.report.skipped) < LISTED:
+            self.report.skipped.append(Skipped(SessionKey(self.into, item.app, item.user, item.session), why))
+
+
+def _difference(found: SessionItem, item: SessionItem) -> str:
+    """What the rows of two sessions do not share, as a reason; events are compared elsewhere."""
+    if found.events != item.events:
+        return f"it is there with other events: {found.events}, the file has {item.events}"
+    if found.state != item.state:
+        return "it is there with another state"
+    if (found.created, found.updated) != (item.created, item.updated):
+        return "it is there with other times"
+    # Not known in a store that was not adopted when the session began.
+    if found.initial_state is not None and found.initial_state != item.initial_state:
+        return "it is there with another initial state"
+    return ""
+
+
+def _stored_events(key: SessionKey, count: int) -> Iterator[EventItem]:
+    place: Any = None
+    while count:
+        page, place = stored.events(key, place, count)
+        if not page:
+            return
+        count -= len(page)
+        yield from page
+
+
+def _batches(events: Iterator[EventItem]) -> Iterator[list[EventItem]]:
+    batch: list[EventItem] = []
+    length = 0
+    for event in events:
+        batch.append(event)
+        length += len(event.text)
+        if len(batch) == _BATCH or length > _BATCH_LENGTH:
+            yield batch
+            batch, length = [], 0
+    if batch:
+        yield batch
+
+
+# --- Ids that stand twice ---------------------------------------------------------------------------------------------
+
+
+class _Ids:
+    """The ids of a session's events in eight bytes each; `twice` holds the hashes of those that may stand twice."""
+
+    def __init__(self) -> None:
+        self._buckets: dict[int, array[int]] = {}
+
+    def add(self, event_id: str) -> None:
+        number = hash(event_id)
+        bucket = self._buckets.get(number & 255)
+        if bucket is None:
+            bucket = self._buckets[number & 255] = array("q")
+        bucket.append(number)
+
+    def twice(self) -> set[int]:
+        found: set[int] = set()
+        for bucket in self._buckets.values():
+            if len(set(bucket)) < len(bucket):
+                seen: set[int] = set()
+                found |= {number for number in bucket if number in seen or seen.add(number)}  # type: ignore[func-returns-value]
+        return found
+
+
+def _refuse_twice(read: Callable[[], Reader], ids: _Ids) -> None:
+    """Finds the line of an id that stands twice in a session, by reading again."""
+    if not (suspects := ids.twice()):
+        return
+    reader = read()
+    seen: set[str] = set()
+    for item in reader:
+        if not isinstance(item, EventItem):
+            seen.clear()
+        elif hash(item.id) in suspects:
+            if item.id in seen:
+                raise Fault(f"event: the id {item.id} stands twice in its session", line=reader.line)
+            seen.add(item.id)

@@ -1,0 +1,184 @@
+"""What a store is, piece by piece, whatever the format: states, sessions and their events, in one order (pure).
+
+Everything is canonical, so that two stores with the same content give the same bytes. Object keys are sorted, as
+PostgreSQL does not keep their order. Numbers are what ADK reads: a float from 1e16 on is the whole number that it is, and
+-0.0 is 0.0. A row's time has microseconds, which is all that PostgreSQL keeps; an event's own `timestamp` stays exact, and
+its row's time is that one wherever they are the same to the microsecond.
+"""
+
+import json
+import math
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any, Final, NamedTuple, Protocol
+
+from ..errors import Invalid
+
+_WHOLE: Final = 1e16  # see values.py
+_FIRST: Final = -30_000_000_000  # in the year 1019; SQLite does not read earlier dates back
+_DEEPEST: Final = 200  # levels; ADK's parser stops there, and with it its reading of the session
+_NUL: Final = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
+
+
+class Fault(Invalid):
+    """The file is not what it should be."""
+
+
+class StateItem(NamedTuple):
+    """The state of an app, or of a user in it; keys without prefix. An empty one is no item."""
+
+    app: str
+    user: str | None
+    state: dict[str, Any]
+    updated: float
+
+
+class SessionItem(NamedTuple):
+    """A session's row, states as canonical JSON; `events` follow it. `initial_state` None: never recorded."""
+
+    app: str
+    user: str
+    session: str
+    created: float
+    updated: float
+    state: str
+    initial_state: str | None
+    events: int
+
+
+class EventItem(NamedTuple):
+    """An event's row, `text` its canonical JSON; `extra`: what its columns say otherwise (id, invocation_id, at)."""
+
+    id: str
+    invocation_id: str
+    timestamp: float
+    text: str
+    extra: dict[str, Any]
+
+
+Item = StateItem | SessionItem | EventItem
+
+
+class Reader(Protocol):
+    """The items of a file, in order; raises Fault. `line` and `bytes` say how far it has read."""
+
+    line: int
+    bytes: int
+
+    def __iter__(self) -> Iterator[Item]:
+        """From the file's beginning, once."""
+        ...
+
+
+def event_item(data: Any, event_id: str, invocation_id: str, at: float | None) -> EventItem:
+    """An event from its JSON and its columns; `at` None for the event's own time. Raises Invalid where it has none."""
+    own = data if isinstance(data, dict) else {}
+    extra: dict[str, Any] = {}
+    said = moment(own.get("timestamp"))
+    if at is None:
+        at = said
+    if at is None:
+        raise Invalid("the event has no time: neither “timestamp” in it nor “at” beside it is one")
+    if said is not None and (said == at or microseconds(said) == microseconds(at)):
+        at = said
+    else:
+        at = extra["at"] = microseconds(at)
+    if own.get("id") != event_id:
+        extra["id"] = event_id
+    if own.get("invocation_id") != invocation_id:
+        extra["invocation_id"] = invocation_id
+    return EventItem(event_id, invocation_id, at, canonical(data), extra)
+
+
+def moment(value: Any) -> float | None:
+    """A number that is a time every store can hold, as seconds; None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        datetime.fromtimestamp(value, UTC)
+    except (ValueError, OverflowError, OSError):
+        return None
+    return float(value) if value >= _FIRST else None
+
+
+def microseconds(seconds: float) -> float:
+    """A time as PostgreSQL keeps it; what is no date stays as it is."""
+    try:
+        return datetime.fromtimestamp(seconds, UTC).timestamp()
+    except (ValueError, OverflowError, OSError):
+        return seconds
+
+
+def parse(text: str, *, strict: bool = False) -> Any:
+    """JSON as ADK reads it, NaN included; `strict` refuses what PostgreSQL cannot hold. Raises Invalid."""
+    try:
+        if strict:
+            value = json.loads(text, parse_float=_finite, parse_constant=_refuse)
+        else:
+            value = json.loads(text, parse_float=_number)
+    except json.JSONDecodeError as error:
+        raise Invalid(f"not valid JSON: {error.msg} (column {error.colno})") from error
+    except RecursionError as error:
+        raise Invalid(f"nested deeper than {_DEEPEST} levels") from error
+    except ValueError as error:
+        raise Invalid(str(error)) from error
+    if text.count("[") + text.count("{") > _DEEPEST and _depth(value) > _DEEPEST:
+        raise Invalid(f"nested deeper than {_DEEPEST} levels, which no agent could read")
+    if strict and "\\u" in text:
+        written = canonical(value)
+        if _NUL.search(written):
+            raise Invalid("PostgreSQL cannot hold the character U+0000")
+        if re.search(r"\\ud[89a-f]", written):  # else it would have been written as the character
+            _check_characters(value)
+    return value
+
+
+def canonical(value: Any) -> str:
+    """The one text of a JSON value; where it holds half of a surrogate pair, in ASCII."""
+    text = _PLAIN.encode(value)
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            text = _ESCAPED.encode(value)
+    return text
+
+
+_PLAIN: Final = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+_ESCAPED: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
+
+
+def _number(text: str) -> float | int:
+    value = float(text)
+    return int(value) if _WHOLE <= abs(value) < math.inf else value + 0.0
+
+
+def _finite(text: str) -> float | int:
+    value = _number(text)
+    return value if math.isfinite(value) else _refuse(text)
+
+
+def _refuse(name: str) -> Any:
+    raise ValueError(f"PostgreSQL cannot hold {name}")
+
+
+def _check_characters(value: Any) -> None:
+    try:
+        _PLAIN.encode(value).encode()
+    except UnicodeEncodeError as error:
+        raise Invalid("PostgreSQL cannot hold half of a surrogate pair") from error
+
+
+def _depth(value: Any) -> int:
+    """How many levels lie in a value; counted without descending, as Python would stop too early."""
+    levels, layer = 0, [value]
+    while layer:
+        layer = [
+            inner
+            for outer in layer
+            if isinstance(outer, dict | list)
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+        ]
+        levels += 1
+    return levels - 1

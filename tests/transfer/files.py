@@ -1,0 +1,95 @@
+"""Exports as bytes, imports from bytes, and a store worth exporting."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any
+
+from django.db import connections
+
+from sessions_app import writes
+from sessions_app.access import Actor
+from sessions_app.keys import SessionKey
+from sessions_app.transfer import FORMATS, importing, stored
+from sessions_app.transfer.items import Reader
+from tests.core.stored import execute
+
+ANA = Actor("ana")
+Line = dict[str, Any]
+
+
+def exported(source: str, **only: str) -> bytes:
+    """A source as a file."""
+    return b"".join(FORMATS["jsonl"].write(stored.items(source, stored.Filter(**only))))
+
+
+def imported(source: str, file: bytes, **options: Any) -> importing.Report:
+    """A file brought into a source, as the command does it."""
+
+    def read() -> Reader:
+        return FORMATS["jsonl"].read(io.BytesIO(file), connections[source].vendor == "postgresql")
+
+    importing.check(read)
+    return importing.bring(read(), source, actor=ANA, **options)
+
+
+def lines(file: bytes) -> list[Line]:
+    """A file, line by line."""
+    return [json.loads(line) for line in file.decode().split("\n")[:-1]]
+
+
+def file_of(*given: Line) -> bytes:
+    """A file of these lines, between a header and the end that belongs to them."""
+    kinds = [line.get("type") for line in given]
+    end = {"type": "end", **{f"{kind}s": kinds.count(kind) for kind in ("app", "user", "session", "event")}}
+    return b"".join(json.dumps(line).encode() + b"\n" for line in ({"adkweb": "jsonl", "version": 1}, *given, end))
+
+
+def session_line(session: str = "s1", events: int = 0, **other: Any) -> Line:
+    """A session's."""
+    row = {"app": "app", "user": "u", "session": session, "created": 1.0, "updated": 2.5, "state": {}}
+    return {"type": "session", **row, "events": events, **other}
+
+
+def event_line(event_id: str = "e1", **other: Any) -> Line:
+    """An event's."""
+    data = {"id": event_id, "invocation_id": "i", "author": "a", "timestamp": 2.5}
+    return {"type": "event", "data": data, **other}
+
+
+def drifted(key: SessionKey, state: str) -> None:
+    """Sets a session's own state past its events, as another program might."""
+    execute(key.source, "UPDATE sessions SET state = %s WHERE id = %s", [state, key.session_id])
+
+
+def furnish(source: str) -> None:
+    """Initial state, state of every scope, removed keys, drift, an order that times do not tell, any text."""
+    one = writes.create_session(
+        source,
+        "app",
+        "ana",
+        actor=ANA,
+        session_id="s1",
+        state={"a": 1, "app:plan": "x", "user:lang": "한국어", "n": None},
+    )
+    for n in range(5):
+        delta: dict[str, Any] = {"n": n, "user:n": n, "a": None, "big": 2**70 + n, "real": 0.1 + 0.2, "huge": 1e300}
+        event = {
+            "id": f"e{9 - n}",
+            "timestamp": 1_700_000_000.1234567 - n,
+            "author": "agent",
+            "content": {"role": "model", "parts": [{"text": "👩‍👩‍👧‍👦 \u2028 \\u0000 \x01"}]},
+            "actions": {"state_delta": delta, "artifact_delta": {"f": n}},
+            "custom_metadata": {"adkweb": {"removed": ["a"]}},
+            "x_unknown": {"z": [1.0, 1, -0.0, 5e-324, True, None], "a": {}},
+        }
+        writes.append_event(one, event, actor=ANA)
+    two = writes.create_session(source, "app", "Ána", actor=ANA, session_id="S2", state={})
+    writes.append_event(two, {"id": "e1", "timestamp": 5, "author": "user"}, actor=ANA)
+    drifted(two, '{"drifted": true}')
+    three = writes.create_session(source, "Zoo", "ana", actor=ANA, session_id="👍", state={"user:x": [1]})
+    writes.append_event(three, {"id": "e1", "author": "user", "invocation_id": "i"}, actor=ANA)
+    execute(source, "UPDATE sessions SET initial_state = NULL WHERE id = %s", ["👍"])
+    execute(source, "UPDATE events SET invocation_id = 'other' WHERE session_id = %s", ["👍"])
+    writes.create_session(source, "Zoo", "ana", actor=ANA, session_id="empty")

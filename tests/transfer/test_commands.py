@@ -1,0 +1,206 @@
+"""`adkweb export` and `adkweb import` as a person types them, and as a machine kills them."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.core.stored import query
+from tests.transfer.files import event_line, exported, file_of, furnish, session_line
+from tests.web.conftest import DEMO, ROOT
+
+SECONDS = 140
+MEGABYTES = 150
+FURNISHED = 7  # events
+
+
+def command(
+    tmp_path: Path, *words: str | Path, program: str = "from adkweb.cli import main; main()"
+) -> subprocess.Popen[bytes]:
+    """A command, started."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("ADKWEB_", "DJANGO_"))}
+    return subprocess.Popen(
+        [sys.executable, "-c", program, *map(str, words)],
+        cwd=tmp_path,
+        env={**kept, "ADKWEB_DATA_DIR": str(tmp_path / "data"), "PYTHONWARNINGS": "error", "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+
+
+def run(tmp_path: Path, *words: str | Path) -> tuple[int, bytes, str]:
+    """A command, to its end: exit code, output, complaints."""
+    with command(tmp_path, *words) as started:
+        out, errors = started.communicate(timeout=SECONDS)
+    return started.returncode, out, errors.decode()
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    """A new store, for an agent."""
+    assert run(tmp_path, "create", "store.db")[0] == 0
+    return tmp_path / "store.db"
+
+
+def test_a_store_leaves_and_enters_another(tmp_path: Path, store: Path) -> None:
+    before = DEMO.read_bytes()
+    code, file, errors = run(tmp_path, "export", DEMO)
+    assert (code, errors) == (0, "")
+    assert DEMO.read_bytes() == before
+    assert run(tmp_path, "export", DEMO, "-o", "demo.jsonl") == (0, b"", "")
+    assert (tmp_path / "demo.jsonl").read_bytes() == file
+    untouched = store.read_bytes()
+    code, told, errors = run(tmp_path, "import", "demo.jsonl", "--into", store, "--preview")
+    assert (code, errors, store.read_bytes() == untouched) == (0, "", True)
+    assert "10 │ new sessions would be imported" in told.decode()
+    code, told, errors = run(tmp_path, "import", "demo.jsonl", "--into", store)
+    assert (code, errors) == (0, "")
+    assert "10 │ new sessions imported" in told.decode()
+    assert run(tmp_path, "export", store) == (0, file, "")
+    code, told, errors = run(tmp_path, "import", "demo.jsonl", "demo.jsonl", "--into", store)
+    assert (code, errors, told.decode().count("10 │ sessions are there already")) == (0, "", 2)
+    _code, part, _errors = run(tmp_path, "export", store, "--app", "support")
+    assert 0 < part.count(b'"type":"session"') < 10
+
+
+def test_a_bad_file_stops_all_before_anything_is_written(tmp_path: Path, store: Path) -> None:
+    good, bad = tmp_path / "good.jsonl", tmp_path / "bad.jsonl"
+    good.write_bytes(file_of(session_line()))
+    bad.write_bytes(file_of(session_line("x", 2), event_line())[:-60])
+    code, told, errors = run(tmp_path, "import", good, bad, "--into", store)
+    assert (code, told) == (2, b"")
+    assert f"{bad}, line 4: the file is truncated" in errors
+    with closing(sqlite3.connect(store)) as db:
+        assert db.execute("SELECT count(*) FROM sessions").fetchone() == (0,)
+    for words in (("none.jsonl", "--into", store), (good, "--into", "none.db"), (tmp_path, "--into", store)):
+        code, _told, errors = run(tmp_path, "import", *words)
+        assert code == 2
+        assert "Traceback" not in errors
+
+
+def test_what_is_skipped_and_what_differs_is_said_and_is_no_success(tmp_path: Path, store: Path) -> None:
+    app = {"type": "app", "app": "app", "state": {"plan": "[red]x"}, "updated": 1.0}
+    file = tmp_path / "file.jsonl"
+    file.write_bytes(file_of(app, session_line()))
+    assert run(tmp_path, "import", file, "--into", store)[0] == 0
+    file.write_bytes(
+        file_of({**app, "state": {"plan": "y", "new": 1, "\x1b[2J": 2}}, session_line(events=1), event_line())
+    )
+    code, told, errors = run(tmp_path, "import", file, "--into", store)
+    assert code == 1
+    assert "1 sessions were skipped" in errors
+    assert "skipped app/u/s1: it is there with other events: 0, the file has 1" in told.decode()
+    assert 'kept; --state sets it: app app:plan: "[red]x" → "y"' in told.decode()
+    code, told, errors = run(tmp_path, "import", file, "--into", store, "--state")
+    assert "set: app app:new: absent → 1" in told.decode()
+    assert "\x1b" not in told.decode()
+
+
+def test_an_output_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
+    code, _out, errors = run(tmp_path, "export", DEMO, "-o", "no/such/folder.jsonl")
+    assert (code, "cannot be written" in errors) == (1, True)
+    (tmp_path / "taken").mkdir()
+    assert run(tmp_path, "export", DEMO, "-o", "taken")[0] == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["data", "taken"]
+
+
+def write_large(path: Path, events: int) -> None:
+    """One session of so many events."""
+    with path.open("wb") as file:
+        first, *_, end = file_of(session_line(events=events)).splitlines(keepends=True)
+        file.write(first)
+        file.write(json.dumps(session_line(events=events, state={"n": events})).encode() + b"\n")
+        for n in range(events):
+            data = {
+                "id": f"6e0c8a4e-0000-4000-8000-{n:012}",
+                "invocation_id": f"e-6e0c8a4e-0000-4000-8000-{n // 10:012}",
+                "timestamp": 1_700_000_000.123456 + n,
+                "author": "agent",
+                "content": {"role": "model", "parts": [{"text": "Where would you like to fly? " * 5}]},
+                "actions": {"state_delta": {"n": n}},
+            }
+            file.write(json.dumps({"type": "event", "data": data}).encode() + b"\n")
+        file.write(json.dumps({**json.loads(end), "events": events}).encode() + b"\n")
+
+
+# Of this program alone: what the system counts for a child begins with what its parent had.
+MEASURED = """
+from adkweb.cli import main
+main()
+with open("/proc/self/status") as status:
+    print(next(line.split()[1] for line in status if line.startswith("VmHWM")))
+"""
+
+
+def measured(tmp_path: Path, *words: str | Path) -> float:
+    """Runs a command, which must succeed; the most memory it had, in MB."""
+    begun = time.monotonic()
+    with command(tmp_path, *words, program=MEASURED) as started:
+        output, errors = started.communicate(timeout=SECONDS * 5)
+    assert (started.returncode, errors) == (0, b"")
+    most = int(output.split()[-1]) / 1024
+    print(f"{words[0]}: {most:.0f} MB, {time.monotonic() - begun:.1f} s")
+    return most
+
+
+def stays_small(tmp_path: Path, into: str | Path, events: int) -> None:
+    file, again = tmp_path / "large.jsonl", tmp_path / "again.jsonl"
+    write_large(file, events)
+    assert measured(tmp_path, "import", file, "--into", into) < MEGABYTES
+    assert measured(tmp_path, "export", into, "-o", again) < MEGABYTES
+    assert measured(tmp_path, "import", again, "--into", into) < MEGABYTES  # compares
+    with again.open("rb") as lines:
+        assert sum(1 for _line in lines) == events + 3
+
+
+@pytest.mark.parametrize("form", ["sqlite", "postgresql"])
+def test_memory_does_not_grow_with_a_session(tmp_path: Path, form: str, new_database: Callable[[str], str]) -> None:
+    stays_small(tmp_path, new_database(form), 20_000)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("form", ["sqlite", "postgresql"])
+@pytest.mark.parametrize("events", [200_000, 1_000_000])
+def test_a_million_events_pass_within_150_mb(
+    tmp_path: Path, form: str, events: int, new_database: Callable[[str], str]
+) -> None:
+    stays_small(tmp_path, new_database(form), events)
+
+
+@pytest.mark.parametrize("form", ["sqlite", "postgresql"])
+def test_an_import_killed_twice_ends_as_one_that_was_not(
+    tmp_path: Path, form: str, new_database: Callable[[str], str], open_source: Callable[[str, str], str]
+) -> None:
+    text = new_database(form)
+    source = open_source(text, form)
+    furnish(source)
+    file = tmp_path / "file.jsonl"
+    write_large(file, 20_000)
+    for events in (1, 5_000):
+        with command(tmp_path, "import", file, "--into", text) as started:
+            until = time.monotonic() + SECONDS
+            while query(source, "SELECT count(*) FROM events")[0][0] < FURNISHED + events:
+                assert time.monotonic() < until
+                assert started.poll() is None
+            started.kill()
+    code, told, errors = run(tmp_path, "import", file, "--into", text)
+    assert (code, errors) == (0, "")
+    assert "1 │ half-imported sessions finished" in told.decode()
+    with_path = tmp_path / "whole.jsonl"
+    with_path.write_bytes(exported(source))
+    fresh = new_database("sqlite")
+    assert run(tmp_path, "create", fresh)[0] == 0
+    assert run(tmp_path, "import", with_path, "--into", fresh)[0] == 0
+    assert run(tmp_path, "export", fresh)[1] == with_path.read_bytes()
+    ids = [json.loads(line)["data"]["id"] for line in with_path.read_bytes().split(b"\n") if b"-8000-" in line]
+    assert len(ids) == 20_000
+    assert ids == sorted(ids)

@@ -1,0 +1,208 @@
+"""What an import does to what is there: nothing twice, nothing mixed, and it goes on where it stopped."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from sessions_app import reads, writes
+from sessions_app.errors import Conflict, NotAllowed
+from sessions_app.keys import SessionKey
+from sessions_app.state import ABSENT
+from sessions_app.transfer import importing, stored
+from tests.core.stored import counts, everything, execute
+from tests.transfer.conftest import Make
+from tests.transfer.files import ANA, drifted, event_line, exported, file_of, imported, session_line
+
+COUNT = 9
+
+
+@pytest.fixture
+def file(monkeypatch: pytest.MonkeyPatch) -> bytes:
+    """A session of several batches, one of none, one of exactly one."""
+    monkeypatch.setattr(importing, "_BATCH", 2)
+    return file_of(
+        {"type": "app", "app": "app", "state": {"plan": "x"}, "updated": 3.0},
+        {"type": "user", "app": "app", "user": "u", "state": {"lang": "ko"}, "updated": 3.25},
+        session_line("a", COUNT, state={"n": [1]}, initial_state={"n": 0}),
+        *(event_line(f"e{COUNT - n}") for n in range(COUNT)),
+        session_line("b"),
+        session_line("c", 2),
+        event_line("e1"),
+        event_line("e2"),
+    )
+
+
+def cut_off(monkeypatch: pytest.MonkeyPatch, at: int) -> None:
+    """Lets the n-th write of sessions die before it happens."""
+    real, calls = writes.import_session, 0
+
+    def dying(*args: Any, **options: Any) -> None:
+        nonlocal calls
+        calls += 1
+        if calls > at:
+            raise KeyboardInterrupt
+        real(*args, **options)
+
+    monkeypatch.setattr(writes, "import_session", dying)
+
+
+def test_importing_twice_changes_nothing(source: str, file: bytes) -> None:
+    first = imported(source, file)
+    assert (first.new, first.events, first.states_made) == (3, COUNT + 2, 2)
+    before = everything(source)
+    again = imported(source, file)
+    assert (again.new, again.resumed, again.events, again.states_made, again.same) == (0, 0, 0, 0, 3)
+    assert (again.skipped, again.differing) == ([], [])
+    assert imported(source, file, state=True).same == 3
+    assert everything(source) == before
+
+
+@pytest.mark.parametrize("at", range(7))
+def test_an_import_cut_off_before_any_batch_goes_on_there(
+    source: str, make: Make, file: bytes, at: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as dying:
+        cut_off(dying, at)
+        with pytest.raises(KeyboardInterrupt):
+            imported(source, file)
+    written = counts(source)["events"]
+    key = SessionKey(source, "app", "u", "a")
+    if 0 < at < 5:
+        # Who looks meanwhile sees the events so far and a state that says why there are no more.
+        assert reads.session(key).state.session == writes.IMPORTING
+        assert len(reads.events(key).rows) == written == at * 2
+        assert imported(source, file, preview=True).resumed == 1
+    report = imported(source, file)
+    assert report.resumed == (0 < at < 5)
+    assert report.events == COUNT + 2 - written
+    whole = make("sqlite")
+    imported(whole, file)
+    assert exported(source) == exported(whole)
+    assert imported(source, file).same == 3
+
+
+def test_a_session_whose_last_batch_alone_is_missing_is_finished(source: str, file: bytes) -> None:
+    imported(source, file)
+    drifted(SessionKey(source, "app", "u", "a"), json.dumps(writes.IMPORTING))
+    report = imported(source, file)
+    assert (report.resumed, report.events, report.same) == (1, 0, 2)
+    assert reads.session(SessionKey(source, "app", "u", "a")).state.session == {"n": [1]}
+
+
+def test_a_session_that_exists_otherwise_is_skipped_and_reported(source: str, file: bytes) -> None:
+    imported(source, file)
+    original = everything(source)
+    changes = {
+        "other events: 10": lambda key: writes.append_event(key, {"id": "more"}, actor=ANA),
+        "another state": lambda key: drifted(key, "{}"),
+        "other times": lambda key: execute(source, "UPDATE sessions SET update_time = create_time WHERE id = 'a'"),
+        "initial state": lambda key: execute(source, "UPDATE sessions SET initial_state = '{}' WHERE id = 'a'"),
+        "with other events": lambda key: execute(
+            source, "UPDATE events SET event_data = '{\"timestamp\": 2.5}' WHERE id = 'e5'"
+        ),
+        "half-imported, with other": lambda key: (
+            drifted(key, json.dumps(writes.IMPORTING)),
+            execute(source, "UPDATE events SET invocation_id = 'x' WHERE id = 'e1' AND session_id = 'a'"),
+        ),
+        "half-imported, with more": lambda key: (
+            writes.append_event(key, {"id": "more"}, actor=ANA),
+            drifted(key, json.dumps(writes.IMPORTING)),
+        ),
+    }
+    key = SessionKey(source, "app", "u", "a")
+    for why, change in changes.items():
+        change(key)
+        before = everything(source)
+        report = imported(source, file)
+        assert [(left.key, why in left.why) for left in report.skipped] == [(key, True)], report.skipped
+        assert (report.same, report.skipped_count, everything(source)) == (2, 1, before)
+        writes.delete_session(key, actor=ANA)
+        assert imported(source, file).new == 1
+        assert {t: len(r) for t, r in everything(source).items()} == {t: len(r) for t, r in original.items()}
+
+
+def test_a_session_that_somebody_writes_to_while_it_is_imported_is_left_to_them(
+    source: str, file: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, calls = writes.import_session, 0
+    key = SessionKey(source, "app", "u", "a")
+
+    def slow(*args: Any, **options: Any) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 3:
+            writes.append_event(key, {"id": "agent", "actions": {"state_delta": {"mine": 1}}}, actor=ANA)
+        real(*args, **options)
+
+    monkeypatch.setattr(writes, "import_session", slow)
+    report = imported(source, file)
+    assert [(left.key, "wrote" in left.why) for left in report.skipped] == [(key, True)]
+    assert report.new == 3
+    assert counts(source)["events"] == 4 + 1 + 2
+    assert [left.key for left in imported(source, file).skipped] == [key]
+
+
+def test_a_batch_that_does_not_follow_what_is_there_is_refused(source: str) -> None:
+    key = SessionKey(source, "app", "u", "s")
+    row = writes.ImportedSession(key, 1.0, 2.0, "{}", None)
+    event = writes.ImportedEvent("e1", "i", 1.0, "{}")
+    writes.import_session(row, [event], actor=ANA, after=None, last=False)
+    before = everything(source)
+    for after, events in (("", [event]), ("e0", []), ("e1", [event])):
+        with pytest.raises(Conflict):
+            writes.import_session(row, events, actor=ANA, after=after, last=True)
+    assert everything(source) == before
+    writes.import_session(row, [], actor=ANA, after="e1", last=True)
+    with pytest.raises(Conflict):
+        writes.import_session(row, [], actor=ANA, after="e1", last=True)
+
+
+def test_a_preview_writes_nothing_and_says_what_the_import_does(source: str, file: bytes) -> None:
+    before = everything(source)
+    seen = imported(source, file, preview=True)
+    assert everything(source) == before
+    done = imported(source, file)
+    assert seen == done
+
+
+def test_state_of_apps_and_users_that_is_there_changes_only_when_asked_for(source: str, file: bytes) -> None:
+    writes.create_session(
+        source, "app", "u", actor=ANA, session_id="own", state={"app:plan": "mine", "app:kept": 1, "user:mine": 2}
+    )
+    for options in ({"preview": True, "state": True}, {"preview": True}, {}):
+        report = imported(source, file, **options)
+        told = {(d.app, d.user, c.key, c.old, c.new) for d in report.differing for c in d.changes}
+        assert told == {("app", None, "app:plan", "mine", "x"), ("app", "u", "user:lang", ABSENT, "ko")}
+        state = reads.session(SessionKey(source, "app", "u", "own")).state
+        assert (state.app, state.user) == ({"plan": "mine", "kept": 1}, {"mine": 2})
+    assert imported(source, file, state=True).differing_count == 2
+    state = reads.session(SessionKey(source, "app", "u", "own")).state
+    assert (state.app, state.user) == ({"plan": "x", "kept": 1}, {"mine": 2, "lang": "ko"})
+    before = everything(source)
+    assert imported(source, file, state=True).differing == []
+    assert everything(source) == before
+
+
+def test_rows_that_adk_needs_are_made_even_where_the_file_has_no_state(source: str) -> None:
+    imported(source, file_of(session_line()))
+    assert counts(source) == {"app_states": 1, "user_states": 1, "sessions": 1, "events": 0}
+
+
+def test_nobody_imports_into_a_read_only_adkweb(source: str, file: bytes, settings: Any) -> None:
+    settings.READ_ONLY = True
+    with pytest.raises(NotAllowed):
+        imported(source, file)
+    assert counts(source)["sessions"] == 0
+
+
+def test_a_session_deleted_while_it_is_exported_is_an_error_and_no_short_session(source: str, file: bytes) -> None:
+    imported(source, file)
+    found = stored.items(source, stored.Filter())
+    while not isinstance(next(found), stored.SessionItem):
+        pass
+    writes.delete_session(SessionKey(source, "app", "u", "a"), actor=ANA)
+    with pytest.raises(Conflict, match="deleted while it was read"):
+        list(found)
