@@ -73,8 +73,9 @@ class Lobby(threading.Thread):
             follow(source.alias, lambda follower: follower.hearers.add(self._moved.set)) for source in sources.listed()
         }
         watchers = list(self._watchers)
-        allowed = access.signed_in({watcher.sign_in for watcher in watchers})
         found = activity()
+        # After reading what is pushed, as in room.py: who lost the right to look meanwhile gets nothing of it.
+        allowed = access.signed_in({watcher.sign_in for watcher in watchers})
         for language in {watcher.language for watcher in watchers}:
             with translation.override(language):
                 made = parts(found)
