@@ -1,27 +1,89 @@
 """Sessions leave a store as a file and enter another: one module a format, and the table of formats.
 
-A format turns `items` into bytes and back; it knows no database. `stored` reads items from a source, in the same order
-every time; `importing` checks a whole file, then says what it would do, or does it through writes.py. Adding a format:
-one module and one line here.
+A format turns `items` into bytes and back; it knows no store of adkweb's. `stored` reads items from a source, in the same
+order every time; `importing` checks all that is read, then says what it would do, or does it through writes.py. Adding a
+format: one module, one line here, and how `recognise` knows it.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import BinaryIO, Final
+from typing import Final
 
-from . import jsonl
-from .items import Item, Reader
+from . import adk_go, adk_json, adk_rust, adk_v0, databases, evalset, jsonl, vertex
+from .document import load
+from .items import Fault, Item, Reader, open_file
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """One kind of file. `read` is told whether the items are for PostgreSQL, which cannot hold everything."""
+    """One kind of file or database that sessions leave as, or come from.
+
+    `read` takes a path or URL, and whether the items are for PostgreSQL, which cannot hold everything. `write` is None for
+    what can only be read. `suffix` is that of a file of it, with its dot; `lossless`: what leaves so comes back the same.
+    """
 
     what: str
-    write: Callable[[Iterable[Item]], Iterator[bytes]]
-    read: Callable[[BinaryIO, bool], Reader]
+    suffix: str
+    lossless: bool
+    read: Callable[[str, bool], AbstractContextManager[Reader]] | None
+    write: Callable[[Iterable[Item]], Iterator[bytes]] | None
 
 
-FORMATS: Final = {
-    "jsonl": Format("adkweb's own, lossless: one JSON object a line", jsonl.write, jsonl.Lines),
+FORMATS: Final[dict[str, Format]] = {
+    "jsonl": Format("adkweb's own, lossless: one JSON object a line", ".jsonl", True, jsonl.read, jsonl.write),
+    "adk-json": Format(
+        "one session, as adk web exports it and adk run saves it", ".json", False, adk_json.read, adk_json.write
+    ),
+    "evalset": Format(
+        "cases of ADK's evaluation: what a conversation says", ".evalset.json", False, evalset.read, evalset.write
+    ),
+    "adk-database": Format("a database of ADK's session services, as any SOURCE is", "", False, databases.read, None),
+    "adk-v0": Format("a database of ADK before 1.22, whose actions are pickled", "", False, adk_v0.read, None),
+    "adk-go": Format("a database of adk-go", "", False, adk_go.read, None),
+    "adk-rust": Format("a database of adk-rust", "", False, adk_rust.read, None),
+    "vertex": Format("Vertex AI Agent Engine: agentengine://…", "", False, vertex.read, None),
 }
+
+_HEAD: Final = 4096  # bytes of a file's first line that say whose it is
+_HEADER: Final = re.compile(rb'\s*\{\s*"adkweb"')
+_OTHERS: Final = {  # what somebody may take for a file of a format
+    b"\x1f\x8b": "compressed by gzip: unpack it first",
+    b"PK\x03\x04": "a zip archive: unpack it first",
+    b"PGDMP": "a dump of PostgreSQL: restore it, and give the URL of the database",
+}
+_KEYS: Final[dict[str, tuple[set[str], ...]]] = {  # what the JSON object of a format has, in either spelling
+    "adk-json": adk_json.NAMES,
+    "evalset": evalset.NAMES,
+}
+
+
+def recognise(path: str) -> str:
+    """The name of the format of a file, by what is in it, or of a database at a path or URL. Raises Fault, OSError."""
+    if "://" in path:
+        return databases.recognise_database(path)
+    with open_file(path) as (file, size):
+        head = file.readline(_HEAD)
+        if head.startswith(b"SQLite format 3\0"):
+            return databases.recognise_database(path)
+        for magic, what in _OTHERS.items():
+            if head.startswith(magic):
+                raise _unknown(f"it is {what}")
+        if not size:
+            raise _unknown("it is empty")
+        if _HEADER.match(head):
+            return "jsonl"
+        if not head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith((b"{", b"[")):
+            raise _unknown("it begins as none of these")
+        file.seek(0)
+        found = load(file)
+    for name, known in _KEYS.items():
+        if isinstance(found, dict) and any(found.keys() >= them for them in known):
+            return name
+    raise _unknown("its JSON is none of these")
+
+
+def _unknown(what: str) -> Fault:
+    names = ", ".join(name for name, form in FORMATS.items() if form.read)
+    return Fault(f"nothing that can be imported ({names}): {what}", place="")

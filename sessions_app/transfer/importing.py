@@ -1,4 +1,4 @@
-"""A file enters a store: checked as a whole first, then told, or done, session by session.
+"""What is read enters a store: checked as a whole first, then told, or done, session by session.
 
 A session that is not there is written in batches, each a transaction; while it is under way its state marks it
 (writes.IMPORTING). One that is there is compared with the file: equal, it is left; marked, and its events those that the
@@ -7,13 +7,14 @@ file begins with, its import goes on behind them; anything else is reported and 
 
 from array import array
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import Any, Final
 
 from .. import writes
 from ..access import Actor
-from ..errors import AlreadyExists, Conflict
+from ..errors import AlreadyExists, Conflict, Invalid
 from ..keys import SessionKey
 from ..state import ABSENT, Change, Scope, diff, full_key
 from . import stored
@@ -23,7 +24,8 @@ LISTED: Final = 1_000  # of whatever is reported one by one
 _BATCH: Final = 500  # events of a transaction
 _BATCH_LENGTH: Final = 2_000_000  # characters of one, about
 
-Told = Callable[[], None]
+Open = Callable[[], AbstractContextManager[Reader]]  # what is imported, each time from its beginning
+Told = Callable[[Reader], None]  # after every item
 
 
 @dataclass(slots=True)
@@ -67,55 +69,65 @@ class Report:
     differing: list[Differing] = field(default_factory=list)
 
 
-def check(read: Callable[[], Reader], told: Told = lambda: None) -> Counts:
-    """Reads a file to its end; raises Fault with the line where anything is wrong. `read` opens it, each time anew."""
+def check(read: Open, told: Told = lambda reader: None) -> Counts:
+    """Reads all that there is to import; raises Fault with the place where anything is wrong."""
     counts = Counts()
     ids = _Ids()
-    reader = read()
-    for item in reader:
-        if isinstance(item, EventItem):
-            counts.events += 1
-            ids.add(item.id)
-        else:
-            _refuse_twice(read, ids)
-            ids = _Ids()
-            counts.sessions += isinstance(item, SessionItem)
-            counts.states += isinstance(item, StateItem)
-        told()
+    with read() as reader:
+        for item in _items(reader, told):
+            if isinstance(item, EventItem):
+                counts.events += 1
+                ids.add(item.id)
+            else:
+                _refuse_twice(read, ids)
+                ids = _Ids()
+                counts.sessions += isinstance(item, SessionItem)
+                counts.states += isinstance(item, StateItem)
     _refuse_twice(read, ids)
     return counts
 
 
 def bring(
-    items: Iterable[Item],
+    read: Open,
     into: str,
     *,
     actor: Actor,
     state: bool = False,
     preview: bool = False,
-    told: Told = lambda: None,
+    told: Told = lambda reader: None,
 ) -> Report:
-    """Writes a file's items into a source, or only says what that would do (`preview`).
+    """Writes what is read into a source, or only says what that would do (`preview`).
 
     State of apps and users that is there changes only with `state`. Raises Fault, NotAllowed, SourceError: what was
     written by then is whole or goes on with the next import.
     """
-    return _Import(into, actor, state, preview, told).run(iter(items))
+    with read() as reader:
+        return _Import(into, actor, state, preview).run(_items(reader, told))
+
+
+def _items(reader: Reader, told: Told) -> Iterator[Item]:
+    try:
+        for item in reader:
+            told(reader)
+            yield item
+    except Fault:
+        raise
+    except Invalid as error:
+        raise Fault(error.message, place=reader.place) from error
 
 
 class _Import:
-    def __init__(self, into: str, actor: Actor, state: bool, preview: bool, told: Told) -> None:
-        self.into, self.actor, self.told = into, actor, told
+    def __init__(self, into: str, actor: Actor, state: bool, preview: bool) -> None:
+        self.into, self.actor = into, actor
         self.overwrite, self.preview = state, preview
         self.report = Report()
 
     def run(self, items: Iterator[Item]) -> Report:
         for item in items:
-            self.told()
             if isinstance(item, StateItem):
                 self.state(item)
             elif isinstance(item, SessionItem):
-                batches = _batches(islice(self._events(items), item.events))
+                batches = _batches(islice(_events(items), item.events))
                 try:
                     self.session(item, batches)
                 except (AlreadyExists, Conflict) as error:
@@ -123,12 +135,6 @@ class _Import:
                 for _left in batches:
                     pass
         return self.report
-
-    def _events(self, items: Iterator[Item]) -> Iterator[EventItem]:
-        for item in items:
-            assert isinstance(item, EventItem)  # noqa: S101  a reader sees to it
-            self.told()
-            yield item
 
     def state(self, item: StateItem) -> None:
         """An app's or a user's."""
@@ -226,6 +232,12 @@ def _difference(found: SessionItem, item: SessionItem) -> str:
     return ""
 
 
+def _events(items: Iterator[Item]) -> Iterator[EventItem]:
+    for item in items:
+        assert isinstance(item, EventItem)  # noqa: S101  a reader sees to it
+        yield item
+
+
 def _stored_events(key: SessionKey, count: int) -> Iterator[EventItem]:
     place: Any = None
     while count:
@@ -274,16 +286,16 @@ class _Ids:
         return found
 
 
-def _refuse_twice(read: Callable[[], Reader], ids: _Ids) -> None:
-    """Finds the line of an id that stands twice in a session, by reading again."""
+def _refuse_twice(read: Open, ids: _Ids) -> None:
+    """Finds the place of an id that stands twice in a session, by reading again."""
     if not (suspects := ids.twice()):
         return
-    reader = read()
     seen: set[str] = set()
-    for item in reader:
-        if not isinstance(item, EventItem):
-            seen.clear()
-        elif hash(item.id) in suspects:
-            if item.id in seen:
-                raise Fault(f"event: the id {item.id} stands twice in its session", line=reader.line)
-            seen.add(item.id)
+    with read() as reader:
+        for item in _items(reader, lambda _reader: None):
+            if not isinstance(item, EventItem):
+                seen.clear()
+            elif hash(item.id) in suspects:
+                if item.id in seen:
+                    raise Fault(f"event: the id {item.id} stands twice in its session", place=reader.place)
+                seen.add(item.id)

@@ -10,11 +10,15 @@ import json
 import math
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Any, Final, NamedTuple, Protocol
+from os import SEEK_END
+from pathlib import Path
+from typing import Any, BinaryIO, Final, NamedTuple, Protocol
 
 from ..errors import Invalid
 
+MOST: Final = 256 * 2**20  # bytes of what is read as one: a line, a session; no database holds a longer value
 _WHOLE: Final = 1e16  # see values.py
 _FIRST: Final = -30_000_000_000  # in the year 1019; SQLite does not read earlier dates back
 _DEEPEST: Final = 200  # levels; ADK's parser stops there, and with it its reading of the session
@@ -22,7 +26,7 @@ _NUL: Final = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
 
 class Fault(Invalid):
-    """The file is not what it should be."""
+    """What is read is not what it should be; `detail["place"]` says where in it, "" for all of it."""
 
 
 class StateItem(NamedTuple):
@@ -61,14 +65,37 @@ Item = StateItem | SessionItem | EventItem
 
 
 class Reader(Protocol):
-    """The items of a file, in order; raises Fault. `line` and `bytes` say how far it has read."""
+    """The items of something that is read, in order; raises Fault, or Invalid for a fault at `place`."""
 
-    line: int
-    bytes: int
+    @property
+    def done(self) -> int:
+        """How far it has read, in the units of `total`: bytes of a file, events of a database."""
+        ...
+
+    @property
+    def total(self) -> int:
+        """How much there is, about."""
+        ...
+
+    @property
+    def place(self) -> str:
+        """Where it stands, for a fault's reader: "line 12"."""
+        ...
 
     def __iter__(self) -> Iterator[Item]:
-        """From the file's beginning, once."""
+        """From the beginning, once."""
         ...
+
+
+@contextmanager
+def open_file(path: str) -> Iterator[tuple[BinaryIO, int]]:
+    """A file, and its size in bytes. Raises Fault for what cannot be read twice, OSError."""
+    with Path(path).open("rb") as file:
+        if not file.seekable():
+            raise Fault("this is no file: an import reads it twice", place="")
+        size = file.seek(0, SEEK_END)
+        file.seek(0)
+        yield file, size
 
 
 def event_item(data: Any, event_id: str, invocation_id: str, at: float | None) -> EventItem:

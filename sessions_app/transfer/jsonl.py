@@ -6,15 +6,28 @@ truncated file is known. Apps, users and sessions ascend by their names, so none
 
 import json
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, BinaryIO, Final
 
 from ..errors import Invalid
 from ..events import ID_LENGTH, INVOCATION_ID_LENGTH
 from ..values import check_name
-from .items import EventItem, Fault, Item, SessionItem, StateItem, canonical, event_item, microseconds, moment, parse
+from .items import (
+    MOST,
+    EventItem,
+    Item,
+    Reader,
+    SessionItem,
+    StateItem,
+    canonical,
+    event_item,
+    microseconds,
+    moment,
+    open_file,
+    parse,
+)
 
 VERSION: Final = 1
-LONGEST: Final = 256 * 2**20  # bytes of a line; no database holds a longer value
 
 _FIELDS: Final[dict[str, tuple[set[str], set[str]]]] = {  # by type of line, what it must have and what it may have
     "app": ({"app", "state", "updated"}, set()),
@@ -55,12 +68,19 @@ def _line(value: dict[str, Any]) -> bytes:
     return canonical(value).encode() + b"\n"
 
 
-class Lines:
-    """The items of a file, read line by line; raises Fault with the number of the line."""
+@contextmanager
+def read(path: str, strict: bool) -> Iterator[Reader]:
+    """The items of a file; `strict`: they are for PostgreSQL."""
+    with open_file(path) as (file, size):
+        yield _Lines(file, size, strict)
 
-    def __init__(self, file: BinaryIO, strict: bool) -> None:
-        self.line = 0
-        self.bytes = 0
+
+class _Lines:
+    """The items of a file, read line by line."""
+
+    def __init__(self, file: BinaryIO, size: int, strict: bool) -> None:
+        self.done, self.total = 0, size
+        self._line = 0
         self._file = file
         self._strict = strict
         self._counts = dict.fromkeys(("apps", "users", "sessions", "events"), 0)
@@ -68,25 +88,25 @@ class Lines:
         self._session = ""
         self._wanted = 0  # events of the session that are still to come
 
+    @property
+    def place(self) -> str:
+        """The line that was read last."""
+        return f"line {self._line}"
+
     def __iter__(self) -> Iterator[Item]:
         """From the file's beginning, once."""
-        try:
-            self._header()
-            while (item := self._item()) is not None:
-                yield item
-            if self._read():
-                raise Invalid("the file goes on after its end")
-        except Fault:
-            raise
-        except Invalid as error:
-            raise Fault(error.message, line=self.line) from error
+        self._header()
+        while (item := self._item()) is not None:
+            yield item
+        if self._read():
+            raise Invalid("the file goes on after its end")
 
     def _read(self) -> str:
-        self.line += 1
-        found = self._file.readline(LONGEST + 1)
-        self.bytes += len(found)
-        if len(found) > LONGEST:
-            raise Invalid(f"the line is longer than {LONGEST} bytes")
+        self._line += 1
+        found = self._file.readline(MOST + 1)
+        self.done += len(found)
+        if len(found) > MOST:
+            raise Invalid(f"the line is longer than {MOST} bytes")
         try:
             return found.decode()
         except UnicodeDecodeError as error:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-import io
 import json
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from django.db import connections
@@ -12,26 +15,42 @@ from sessions_app import writes
 from sessions_app.access import Actor
 from sessions_app.keys import SessionKey
 from sessions_app.transfer import FORMATS, importing, stored
-from sessions_app.transfer.items import Reader
+from sessions_app.transfer.importing import Open
 from tests.core.stored import execute
 
 ANA = Actor("ana")
 Line = dict[str, Any]
 
 
-def exported(source: str, **only: str) -> bytes:
+def exported(source: str, form: str = "jsonl", **only: str) -> bytes:
     """A source as a file."""
-    return b"".join(FORMATS["jsonl"].write(stored.items(source, stored.Filter(**only))))
+    write = FORMATS[form].write
+    assert write
+    return b"".join(write(stored.items(source, stored.Filter(**only))))
 
 
-def imported(source: str, file: bytes, **options: Any) -> importing.Report:
+@contextmanager
+def opening(file: bytes, form: str = "jsonl", strict: bool = False) -> Iterator[Open]:
+    """What reads a file's bytes, again and again."""
+    with tempfile.NamedTemporaryFile(suffix=FORMATS[form].suffix) as stored_file:
+        stored_file.write(file)
+        stored_file.flush()
+        read = FORMATS[form].read
+        assert read
+        yield partial(read, stored_file.name, strict)
+
+
+def checked(file: bytes, form: str = "jsonl", strict: bool = False) -> importing.Counts:
+    """What a file holds; raises its fault."""
+    with opening(file, form, strict) as opened:
+        return importing.check(opened)
+
+
+def imported(source: str, file: bytes, form: str = "jsonl", **options: Any) -> importing.Report:
     """A file brought into a source, as the command does it."""
-
-    def read() -> Reader:
-        return FORMATS["jsonl"].read(io.BytesIO(file), connections[source].vendor == "postgresql")
-
-    importing.check(read)
-    return importing.bring(read(), source, actor=ANA, **options)
+    with opening(file, form, connections[source].vendor == "postgresql") as opened:
+        importing.check(opened)
+        return importing.bring(opened, source, actor=ANA, **options)
 
 
 def lines(file: bytes) -> list[Line]:

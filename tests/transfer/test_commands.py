@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import sqlite3
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from sessions_app.transfer import FORMATS
 from tests.core.stored import query
 from tests.transfer.files import event_line, exported, file_of, furnish, session_line
 from tests.web.conftest import DEMO, ROOT
@@ -81,7 +83,14 @@ def test_a_bad_file_stops_all_before_anything_is_written(tmp_path: Path, store: 
     assert f"{bad}, line 4: the file is truncated" in errors
     with closing(sqlite3.connect(store)) as db:
         assert db.execute("SELECT count(*) FROM sessions").fetchone() == (0,)
-    for words in (("none.jsonl", "--into", store), (good, "--into", "none.db"), (tmp_path, "--into", store)):
+    packed = tmp_path / "good.jsonl.gz"
+    packed.write_bytes(gzip.compress(good.read_bytes()))
+    for words in (
+        (packed, "--into", store),
+        ("none.jsonl", "--into", store),
+        (good, "--into", "none.db"),
+        (tmp_path, "--into", store),
+    ):
         code, _told, errors = run(tmp_path, "import", *words)
         assert code == 2
         assert "Traceback" not in errors
@@ -103,6 +112,39 @@ def test_what_is_skipped_and_what_differs_is_said_and_is_no_success(tmp_path: Pa
     code, told, errors = run(tmp_path, "import", file, "--into", store, "--state")
     assert "set: app app:new: absent → 1" in told.decode()
     assert "\x1b" not in told.decode()
+
+
+def test_every_kind_of_file_leaves_and_enters_by_its_content(tmp_path: Path, store: Path) -> None:
+    (line, *_rest) = (x for x in run(tmp_path, "export", DEMO)[1].splitlines() if b'"type":"session"' in x)
+    only = [word for name in ("app", "user", "session") for word in (f"--{name}", json.loads(line)[name])]
+    files = []
+    for name, form in FORMATS.items():
+        if form.write:
+            files.append(tmp_path / f"{name}.txt")
+            assert run(tmp_path, "export", DEMO, *only, "--format", name, "-o", files[-1]) == (0, b"", "")
+    assert len(files) >= 3
+    for file in files:
+        code, told, errors = run(tmp_path, "import", file, "--into", store, "--preview")
+        assert (code, errors) == (0, "")
+        assert "1 │ new sessions would be imported" in told.decode()
+    code, _told, errors = run(tmp_path, "import", files[1], "--into", store, "--format", "jsonl")
+    assert (code, f"{files[1]}, line 1: " in errors) == (2, True)
+    assert run(tmp_path, "import", files[1], "--into", store)[0] == 0
+    assert run(tmp_path, "export", store, "--format", "adk-json")[1] == files[1].read_bytes()
+
+
+def test_a_password_is_never_shown(tmp_path: Path, store: Path) -> None:
+    for url in ("postgresql://ana:s3cr3t@127.0.0.1:1/x", "postgresql://ana@127.0.0.1:1/x?password=s3cr3t"):
+        code, told, errors = run(tmp_path, "import", url, "--into", store)
+        assert (code, told) == (2, b"")
+        assert "127.0.0.1" in errors
+        assert "s3cr3t" not in errors
+
+
+def test_what_a_format_cannot_hold_leaves_no_file(tmp_path: Path) -> None:
+    code, out, errors = run(tmp_path, "export", DEMO, "--format", "adk-json", "-o", "a.json")
+    assert (code, out, "--session" in errors) == (1, b"", True)
+    assert [path.name for path in tmp_path.iterdir()] == ["data"]
 
 
 def test_an_output_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 from typing import Any
 
@@ -10,14 +9,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sessions_app.transfer import FORMATS, importing, jsonl
+from sessions_app.transfer import jsonl
 from sessions_app.transfer.items import Fault
 from tests import strategies
 from tests.core.stored import counts
-from tests.transfer.files import event_line, file_of, imported, session_line
+from tests.transfer.files import checked, event_line, file_of, imported, session_line
 
 EVENT, SESSION = event_line(), session_line(events=1)
 GOOD = file_of(SESSION, EVENT)
+LF = b"\n"
 EMPTY = {"app_states": 0, "user_states": 0, "sessions": 0, "events": 0}
 
 
@@ -86,7 +86,7 @@ def test_a_fault_names_its_line_and_nothing_is_written(name: str, source: str) -
     file, line, words = FAULTS[name]
     with pytest.raises(Fault, match=words.replace("+", r"\+")) as raised:
         imported(source, file)
-    assert raised.value.detail["line"] == line
+    assert raised.value.detail["place"] == f"line {line}"
     assert counts(source) == EMPTY
 
 
@@ -94,28 +94,24 @@ def test_the_good_file_has_no_fault(source: str) -> None:
     assert imported(source, GOOD).new == 1
 
 
-def check(file: bytes, strict: bool = False) -> importing.Counts:
-    return importing.check(lambda: FORMATS["jsonl"].read(io.BytesIO(file), strict))
-
-
 def test_a_file_truncated_anywhere_is_known_as_such() -> None:
     for length in range(len(GOOD) - 1):
         with pytest.raises(Fault) as raised:
-            check(GOOD[:length])
+            checked(GOOD[:length])
         whole = GOOD[length : length + 1] == b"\n"  # only its line feed is missing
-        assert raised.value.detail["line"] == GOOD[:length].count(b"\n") + 1 + whole
-    assert check(GOOD[:-1]).events == 1  # an editor may drop the last line feed
+        assert raised.value.detail["place"] == f"line {len(GOOD[:length].split(LF)) + whole}"
+    assert checked(GOOD[:-1]).events == 1  # an editor may drop the last line feed
 
 
 def test_a_line_without_end_is_not_read_into_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jsonl, "LONGEST", 1_000)
+    monkeypatch.setattr(jsonl, "MOST", 1_000)
     with pytest.raises(Fault, match="longer than 1000") as raised:
-        check(raw(b" " * 2_000))
-    assert raised.value.detail["line"] == 3
+        checked(raw(b" " * 2_000))
+    assert raised.value.detail["place"] == "line 3"
 
 
 def test_the_same_id_in_two_sessions_is_no_fault() -> None:
-    assert check(file_of(session_line("a", 1), EVENT, session_line("b", 1), EVENT)).sessions == 2
+    assert checked(file_of(session_line("a", 1), EVENT, session_line("b", 1), EVENT)).sessions == 2
 
 
 LINES = GOOD.split(b"\n")
@@ -127,9 +123,9 @@ _values = strategies.json_values.map(lambda value: json.dumps(value).encode()) |
 def test_whatever_stands_in_a_file_it_is_read_or_refused(place: int, line: bytes, swap: bool, strict: bool) -> None:
     given = [*LINES[:place], line, *LINES[place + swap :]]
     try:
-        check(b"\n".join(given), strict)
+        checked(b"\n".join(given), strict=strict)
     except Fault as fault:
-        found = fault.detail["line"]
+        found = int(fault.detail["place"].removeprefix("line "))
     else:
         found = 1
     assert 1 <= found <= len(given) + line.count(b"\n") + 1

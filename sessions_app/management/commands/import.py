@@ -1,36 +1,34 @@
-"""`adkweb import FILE … --into SOURCE`: files that `adkweb export` wrote enter a store."""
+"""`adkweb import FILE … --into SOURCE`: what other stores wrote enters one."""
 
+import re
 from argparse import ArgumentParser
-from contextlib import ExitStack
-from pathlib import Path
-from typing import IO, Any, BinaryIO, cast
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import IO, Any, cast
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 from rich.console import Console
 from rich.table import Table
 
-from ... import sources
+from ... import sources, transfer
 from ...access import SYSTEM
 from ...errors import Error, SourceError
-from ...state import ABSENT
 from ...transfer import FORMATS, importing
 from ...transfer.items import Fault, Reader
-from ...values import dumps
 from ._progress import Bar, progress
 from ._sources import one_source
-
-_SHOWN = 60  # characters of a value
+from ._terminal import plain, short
 
 
 class Command(BaseCommand):
     """Brings sessions in; twice is as once."""
 
-    help = "Bring exported sessions into a store. What is there already stays; an interrupted import goes on."
+    help = "Bring sessions into a store. What is there already stays; an interrupted import goes on."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """FILE … --into SOURCE [--preview] [--state] [--format]"""
-        parser.add_argument("file", nargs="+", metavar="FILE", help="what `adkweb export` wrote")
+        parser.add_argument("file", nargs="+", metavar="FILE", help="an export, a session of adk web, another database")
         parser.add_argument(
             "--into", required=True, metavar="SOURCE", help="the store: a SQLite file or a postgresql:// URL"
         )
@@ -38,7 +36,8 @@ class Command(BaseCommand):
         parser.add_argument(
             "--state", action="store_true", help="set app: and user: keys, too, where the store has them otherwise"
         )
-        parser.add_argument("--format", choices=[*FORMATS], default="jsonl", help="of the files (jsonl)")
+        readable = [name for name, form in FORMATS.items() if form.read]
+        parser.add_argument("--format", choices=["auto", *readable], default="auto", help="of FILE (found out)")
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Every file is checked to its end before the first one writes."""
@@ -48,12 +47,12 @@ class Command(BaseCommand):
         skipped = 0
         try:
             source = one_source(options["into"])
-            files = options["file"]
-            for name in files:
-                self._check(name, source, options["format"])
-            for name in files:
-                report = self._bring(name, source, options)
-                self._tell(name, report, options)
+            inputs = [_Input(name, options["format"], source) for name in options["file"]]
+            for each in inputs:
+                each.check()
+            for each in inputs:
+                report = each.bring(options)
+                self._tell(each.name, report, options)
                 skipped += report.skipped_count
         except SourceError as error:
             raise CommandError(error.message, returncode=2) from error
@@ -63,31 +62,6 @@ class Command(BaseCommand):
             raise CommandError("Interrupted. The same command goes on where this stopped.", returncode=130) from error
         if skipped:
             raise CommandError(f"{skipped} sessions were skipped, as the store has others under their names.")
-
-    def _check(self, name: str, source: sources.Source, form: str) -> None:
-        with ExitStack() as opened, progress("checking", "bytes") as bar:
-            opening = _Opening(name, source, form, opened, bar)
-            try:
-                importing.check(opening.read, opening.told)
-            except Fault as fault:
-                raise CommandError(f"{name}, line {fault.detail['line']}: {fault.message}", returncode=2) from fault
-            except OSError as error:
-                raise CommandError(f"{name} cannot be read: {error.strerror}", returncode=2) from error
-
-    def _bring(self, name: str, source: sources.Source, options: dict[str, Any]) -> importing.Report:
-        with ExitStack() as opened, progress("importing", "bytes") as bar:
-            opening = _Opening(name, source, options["format"], opened, bar)
-            try:
-                return importing.bring(
-                    opening.read(),
-                    source.alias,
-                    actor=SYSTEM,
-                    state=options["state"],
-                    preview=options["preview"],
-                    told=opening.told,
-                )
-            except Fault as fault:  # it changed since it was checked
-                raise CommandError(f"{name}, line {fault.detail['line']}: {fault.message}", returncode=2) from fault
 
     def _tell(self, name: str, report: importing.Report, options: dict[str, Any]) -> None:
         would = "would be " if options["preview"] else ""
@@ -113,47 +87,72 @@ class Command(BaseCommand):
             markup=False,
             emoji=False,
         )
-        console.print(_plain(name), soft_wrap=True)
+        console.print(plain(name), soft_wrap=True)
         console.print(table)
         for left in report.skipped:
-            console.print(_plain(f"skipped {'/'.join(left.key[1:])}: {left.why}"), soft_wrap=True)
+            console.print(plain(f"skipped {'/'.join(left.key[1:])}: {left.why}"), soft_wrap=True)
         for differing in report.differing:
             whose = "/".join(filter(None, (differing.app, differing.user)))
             verb = f"{would}set" if options["state"] else "kept; --state sets it"
             for change in differing.changes:
-                old = "absent" if change.old is ABSENT else _short(change.old)
-                console.print(_plain(f"{verb}: {whose} {change.key}: {old} → {_short(change.new)}"), soft_wrap=True)
+                old = short(change.old)
+                console.print(plain(f"{verb}: {whose} {change.key}: {old} → {short(change.new)}"), soft_wrap=True)
 
 
-class _Opening:
-    """A file, opened as often as it is read, and how far that is."""
+class _Input:
+    """One thing to import, opened as often as it is read."""
 
-    def __init__(self, name: str, source: sources.Source, form: str, opened: ExitStack, bar: Bar) -> None:
-        self._name, self._source, self._format = name, source, FORMATS[form]
-        self._opened, self._bar = opened, bar
+    def __init__(self, name: str, form: str, into: sources.Source) -> None:
+        self.name, self._into = _shown(name), into
+        self._place = name
+        with self._faults():
+            self._format = FORMATS[transfer.recognise(name) if form == "auto" else form]
+
+    def check(self) -> None:
+        """Reads it to its end."""
+        with self._faults(), progress("checking", "read") as bar:
+            importing.check(self._open, _Moves(bar))
+
+    def bring(self, options: dict[str, Any]) -> importing.Report:
+        """Writes it, or looks what that would do."""
+        state, preview = options["state"], options["preview"]
+        # A fault now: it changed since it was checked.
+        with self._faults(), progress("importing", "read") as bar:
+            return importing.bring(
+                self._open, self._into.alias, actor=SYSTEM, state=state, preview=preview, told=_Moves(bar)
+            )
+
+    def _open(self) -> AbstractContextManager[Reader]:
+        assert self._format.read  # noqa: S101  the others are no choice
+        return self._format.read(self._place, self._into.vendor == "postgresql")
+
+    @contextmanager
+    def _faults(self) -> Iterator[None]:
+        try:
+            yield
+        except Fault as fault:
+            where = ", ".join(filter(None, (self.name, fault.detail["place"])))
+            raise CommandError(plain(f"{where}: {fault.message}"), returncode=2) from fault
+        except OSError as error:
+            raise CommandError(f"{self.name} cannot be read: {error.strerror}", returncode=2) from error
+
+
+class _Moves:
+    """Moves a bar as far as a reader is."""
+
+    def __init__(self, bar: Bar) -> None:
+        self._bar = bar
         self._reader: Reader | None = None
-        self._told = 0
+        self._done = 0
 
-    def read(self) -> Reader:
-        file: BinaryIO = self._opened.enter_context(Path(self._name).open("rb"))  # noqa: SIM115
-        if not file.seekable():
-            raise CommandError(f"{self._name} is no file: an import reads it twice.", returncode=2)
-        self._bar.total(file.seek(0, 2))
-        file.seek(0)
-        self._reader, self._told = self._format.read(file, self._source.vendor == "postgresql"), 0
-        return self._reader
-
-    def told(self) -> None:
-        if self._reader is not None:
-            self._bar.moved(self._reader.bytes - self._told)
-            self._told = self._reader.bytes
+    def __call__(self, reader: Reader) -> None:
+        if reader is not self._reader:
+            self._reader, self._done = reader, 0
+            self._bar.total(reader.total)
+        self._bar.moved(reader.done - self._done)
+        self._done = reader.done
 
 
-def _plain(text: str) -> str:
-    """A line that moves no cursor, whatever names are in it."""
-    return "".join(c if c.isprintable() else "�" for c in text)
-
-
-def _short(value: Any) -> str:
-    text = dumps(value).encode("utf-8", "replace").decode()
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+def _shown(place: str) -> str:
+    """A path, or a URL without its password."""
+    return re.sub(r"(?<=[?&]password=)[^&]*", "…", re.sub(r"(://[^/:@]*):.*@", r"\1@", place))

@@ -1,0 +1,178 @@
+"""A pickle of an unknown hand: data comes out of it, or a refusal; nothing in it is ever run, looked up or unfolded."""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import os
+import pickle
+import resource
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.adk.events import EventActions
+from google.adk.sessions import _restricted_pickle
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sessions_app.errors import Invalid
+from sessions_app.transfer import unpickle
+
+HEAD = b"\x80\x05"
+MODEL = b"cgoogle.adk.events.event_actions\nEventActions\n)\x81"
+
+
+class Calls:
+    """Pickles as a call."""
+
+    def __init__(self, *call: Any) -> None:
+        self.call = call
+
+    def __reduce__(self) -> Any:
+        return self.call
+
+
+def within(value: Any) -> bytes:
+    """Actions whose state holds it."""
+    return pickle.dumps(EventActions.model_construct(state_delta={"x": value}))
+
+
+FILE = "hostile-was-here"
+CALLS = {
+    "os.system": (os.system, (f"touch {FILE}",)),
+    "builtins.eval": (eval, (f"open({FILE!r}, 'w')",)),
+    "builtins.exec": (exec, (f"open({FILE!r}, 'w')",)),
+    "builtins.getattr": (getattr, ("", "join")),
+    "builtins.open": (open, (FILE, "w")),
+    "builtins.__import__": (builtins.__import__, ("antigravity",)),
+    "functools.partial": (functools.partial, (os.system, "true")),
+    "subprocess.Popen": (subprocess.Popen, (["touch", FILE],)),
+    "sys.exit": (sys.exit, (3,)),
+    "pickle.loads": (pickle.loads, (pickle.dumps(Calls(os.system, (f"touch {FILE}",))),)),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("place", ["whole", "state", "key"])
+def test_a_call_is_refused_by_its_name_and_not_made(
+    name: str, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    call = Calls(*CALLS[name])
+    hostile = {"whole": pickle.dumps(call), "state": within(call), "key": within({call: 1})}[place]
+    said = name.replace("os.", f"{os.name}.") if name == "os.system" else name.replace("builtins.open", "io.open")
+    said = said.replace("pickle.loads", "_pickle.loads")
+    with pytest.raises(Invalid, match=f"refused, and nothing of it run: the pickle names {said}"):
+        unpickle.actions(hostile)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("opcodes", "problem"),
+    [
+        (b"X\x01\x00\x00\x00aQ.", "opcode BINPERSID"),
+        (b"Pa\n.", "opcode PERSID"),
+        (b"\x82\x01.", "opcode EXT1"),
+        (b"\x97.", "opcode NEXT_BUFFER"),
+        (b"(cos\nsystem\nX\x02\x00\x00\x00ido.", "names os.system"),
+        (b"(X\x02\x00\x00\x00idios\nsystem\n.", "opcode INST"),
+        (MODEL + b"}X\x0a\x00\x00\x00__reduce__cposix\nsystem\nsb.", "names posix.system"),
+        (b"cgoogle.adk.events.event_actions\nos.system\n.", "names google.adk.events.event_actions.os.system"),
+        (b"cgoogle.adk.events.event_actions\n__builtins__\n.", "__builtins__"),
+        (b"X\x01\x00\x00\x00a)R.", "calls what is no class"),
+        (b"cdatetime\ndate\n(X\x04\x00\x00\x00abcdtR)R.", "calls what is no class"),
+        (MODEL + b"cdatetime\ndate\n\x86R.", "damaged"),
+        (b"cdatetime\ndate\n.", "itself"),
+        (b"}K\x01cdatetime\ndate\n(K\x01tRs.", "datetime.date that is none"),
+        (b"}K\x01cuuid\nUUID\n)\x81}X\x03\x00\x00\x00intX\x01\x00\x00\x00asbs.", "uuid.UUID that is none"),
+        (b"cgoogle.adk.tools.tool_confirmation\nToolConfirmation\n)\x81.", "not EventActions"),
+        (MODEL + b".", "no model"),
+        (b"K\x01.", "holds no actions"),
+        (b"]q\x00h\x00a.", "nested deeper than 200 levels"),
+        (b"]" * 300 + b"a" * 299 + b".", "nested deeper than 200 levels"),
+        (b"", "no pickle"),
+        (b".", "damaged"),
+        (b"N", "no pickle"),
+        (b"}.}.", "damaged"),
+        (b"((((", "no pickle"),
+        (b"h\x07.", "damaged"),
+        (b"a.", "damaged"),
+        (b"}K\x01s.", "damaged"),
+        (b"\xff\x00 not one", "no pickle"),
+    ],
+)
+def test_what_no_actions_consist_of_is_refused(opcodes: bytes, problem: str) -> None:
+    with pytest.raises(Invalid, match=f"actions: .*{problem}"):
+        unpickle.actions(HEAD + opcodes)
+
+
+def laughs() -> bytes:
+    """A list of ten times a list of ten times …, each the same one."""
+    lists = b"".join(b"](" + bytes([ord("h"), n]) * 10 + b"eq" + bytes([n + 1]) for n in range(20))
+    return b"}X\x01\x00\x00\x00a(]q\x00" + lists + b"ts."
+
+
+@pytest.mark.parametrize(
+    ("hostile", "problem"),
+    [
+        (b"\x8d" + (2**30).to_bytes(8, "little") + b"short.", "no pickle"),  # claims of 1 GB, of text and of bytes
+        (b"\x8e" + (2**30).to_bytes(8, "little") + b"short.", "no pickle"),
+        (b"\x96" + (2**30).to_bytes(8, "little") + b"short.", "no pickle"),
+        (b"\x8b" + (2**31 - 1).to_bytes(4, "little") + b"short.", "no pickle"),
+        (b"Nr\xff\xff\xff\xff0.", "opcode POP"),  # a place in the memo that would want 64 GB before it
+        (b"}" * 1_000_100 + b".", "more than 1000000 steps"),
+        (b"N" * (unpickle.MOST_BYTES + 1), "the limit is"),
+        (laughs(), "unfolds to more than"),
+        (
+            b"\x8a\xff" + b"\x7f" * 255 + b"\x8b" + (9_000).to_bytes(4, "little") + b"\x7f" * 9_000 + b"\x86.",
+            "no actions",
+        ),
+        (b"}X\x01\x00\x00\x00a\x8b" + (9_000).to_bytes(4, "little") + b"\x7f" * 9_000 + b"s.", ""),
+    ],
+)
+def test_a_bomb_costs_little(hostile: bytes, problem: str) -> None:
+    begun, before = time.monotonic(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    if problem:
+        with pytest.raises(Invalid, match=problem):
+            unpickle.actions(HEAD + hostile)
+    else:
+        unpickle.actions(HEAD + hostile)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 400 * 2**10  # KB
+    assert time.monotonic() - begun < 60
+
+
+def test_whatever_google_adk_allows_is_known_here() -> None:
+    for module, name in _restricted_pickle._allowed_globals():
+        pickled = HEAD + f"c{module}\n{name}\n.".encode()
+        with pytest.raises(Invalid, match="itself"):  # a name alone is no value, but it is not refused
+            unpickle.actions(pickled)
+
+
+REAL = pickle.dumps(EventActions(state_delta={"a": [1, {"b": "c"}], "d": b"x"}, transfer_to_agent="z"))
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, len(REAL) - 1), st.integers(0, 255)), min_size=1, max_size=8), st.data())
+def test_a_damaged_pickle_gives_json_or_a_refusal(changes: list[tuple[int, int]], data: st.DataObject) -> None:
+    damaged = bytearray(REAL)
+    for place, value in changes:
+        damaged[place] = value
+    end = data.draw(st.integers(0, len(REAL)))
+    for each in (bytes(damaged), bytes(damaged[:end])):
+        try:
+            found = unpickle.actions(each)
+        except Invalid:
+            continue
+        assert isinstance(found, dict)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.binary(max_size=200))
+def test_any_bytes_give_json_or_a_refusal(text: bytes) -> None:
+    with suppress(Invalid):
+        assert isinstance(unpickle.actions(HEAD + text), dict)
