@@ -10,8 +10,29 @@ from django.core.management import call_command, execute_from_command_line
 from . import __version__
 
 # A folder may have the name of any other of Django's commands, and be a source.
-COMMANDS: Final = ("serve", "create", "adopt", "release", "export", "import", "createsuperuser", "changepassword")
-ACCOUNTS: Final = ("createsuperuser", "changepassword")
+COMMANDS: Final = {
+    "serve": "what adkweb does without a command",
+    "create": "make a database with ADK's tables",
+    "adopt": "add what adkweb needs to databases, ahead of serving",
+    "release": "take that away again",
+    "export": "write the sessions of a store to a file",
+    "import": "bring exported sessions into a store",
+    "tail": "follow a store in the terminal",
+    "doctor": "check databases, sources and settings, and say what to do",
+    "completion": "print what completes these commands in bash, zsh or fish",
+    "token": "make, list and revoke the tokens by which programs sign in",
+    "createsuperuser": "make an account with a password",
+    "changepassword": "change a password",
+}
+ACCOUNTS: Final = ("token", "createsuperuser", "changepassword")
+HELP: Final = """usage: adkweb [SOURCE …] [--host HOST] [--port PORT] [--read-only] [--demo]
+       adkweb COMMAND …
+
+Opens ADK's session databases in the browser. A SOURCE is a folder (searched for .adk/session.db), a SQLite file or a
+postgresql:// URL; with none, the demo is opened.
+
+commands (adkweb COMMAND --help says more):
+"""
 
 
 def main() -> None:
@@ -21,6 +42,11 @@ def main() -> None:
     if given == ["--version"]:
         print(f"adkweb {__version__}")  # noqa: T201
         return
+    if given in (["help"], ["--help"], ["-h"]):
+        print(HELP + "\n".join(f"  {name:<16} {what}" for name, what in COMMANDS.items()))  # noqa: T201
+        return
+    if given[:1] == ["help"] and given[1] in COMMANDS:
+        given = [given[1], "--help"]
     if not given or given[0] not in COMMANDS:
         given = ["serve", *given]
     if given[0] in ACCOUNTS:  # adkweb's own tables may not be there yet

@@ -1,6 +1,6 @@
 """`adkweb adopt SOURCE …`: adds adkweb's columns and indexes to ADK's databases, which `serve` does by itself."""
 
-from ... import sources
+from ... import adopt, sources
 from ._sources import OverSources
 
 
@@ -11,5 +11,7 @@ class Command(OverSources):
     done = "adopted"
 
     def do(self, source: sources.Source) -> None:
-        """Opening adopts."""
+        """Opening adopts; what was taken away again since then is added, too."""
         sources.open_source(source)
+        with sources.connected(source):
+            adopt.adopt(source.alias)

@@ -28,10 +28,7 @@ _EVERYWHERE: Final = ("0.0.0.0", "::")  # noqa: S104
 class Command(BaseCommand):
     """Serves until it is interrupted."""
 
-    help = (
-        "Open ADK's session databases in the browser. Other commands: adkweb create, adopt, release, export, import, "
-        "createsuperuser, changepassword; --help after each says more."
-    )
+    help = "Open ADK's session databases in the browser. Other commands: adkweb help."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """[SOURCE …] [--host] [--port] [--read-only] [--demo]"""

@@ -1,0 +1,173 @@
+"""What `adkweb doctor` looks at besides the sources: adkweb's own database and files, and its settings."""
+
+import os
+import stat
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final, NamedTuple
+from urllib.parse import urlsplit
+
+from django.conf import settings
+from django.db import DatabaseError, connections
+from django.db.migrations.executor import MigrationExecutor
+
+from ... import access
+
+OK, NOTE, BAD = "✓", "!", "✗"
+_REDIS_SECONDS: Final = 3
+
+
+class Finding(NamedTuple):
+    """What one check found: a mark, and a sentence with what to do."""
+
+    mark: str
+    text: str
+
+
+def own() -> Iterator[Finding]:
+    """adkweb's own database, files and settings. Nothing is made that is not there."""
+    (database,) = _database()
+    yield database
+    yield from _files()
+    outside = [host for host in settings.ALLOWED_HOSTS if not access.is_loopback(host)]
+    if database.mark != BAD:
+        yield from _accounts(outside, ready=database.mark == OK)
+    yield from _hosts(outside)
+    yield from _numbers()
+    yield from _redis()
+    if settings.DEBUG:
+        yield Finding(
+            BAD if outside else NOTE,
+            "ADKWEB_DEBUG is on: error pages show adkweb's settings and what it holds in memory. Unset it.",
+        )
+
+
+def _database() -> Iterator[Finding]:
+    configured = settings.DATABASES["default"]
+    where, sqlite = str(configured["NAME"]), configured["ENGINE"].endswith("sqlite3")
+    if sqlite and not Path(where).exists():  # to connect would make it
+        yield Finding(NOTE, f"adkweb's own database {where} is not there yet: the first start of adkweb makes it.")
+        return
+    connection = connections["default"]
+    try:
+        executor = MigrationExecutor(connection)
+        waiting = executor.migration_plan(executor.loader.graph.leaf_nodes())
+    except DatabaseError as error:
+        yield Finding(BAD, f"adkweb's own database (ADKWEB_DATABASE_URL) cannot be used: {str(error).strip()}")
+        return
+    if waiting:
+        yield Finding(
+            NOTE,
+            f"adkweb's own database {where} lacks {len(waiting)} migrations: `adkweb` or `adkweb createsuperuser` "
+            "applies them; other servers need that first.",
+        )
+    elif sqlite and not os.access(where, os.W_OK):
+        yield Finding(BAD, f"adkweb's own database {where} may not be written by this user: nobody could sign in.")
+    else:
+        yield Finding(OK, f"adkweb's own database answers and is up to date: {where}")
+
+
+def _files() -> Iterator[Finding]:
+    folder = Path(settings.DATA_DIR)
+    if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
+        yield Finding(BAD, f"The data directory {folder} cannot be written. Name another: ADKWEB_DATA_DIR")
+    else:
+        yield Finding(OK, f"The data directory can be written: {folder}")
+    key = folder / "secret-key"
+    if os.environ.get("ADKWEB_SECRET_KEY") or not key.exists():
+        return
+    mode = stat.S_IMODE(key.stat().st_mode)
+    if os.name == "posix" and mode & 0o077:
+        yield Finding(
+            NOTE,
+            f"{key} can be read by others of this machine (mode {mode:o}), who could sign in with it: chmod 600 {key}",
+        )
+    else:
+        yield Finding(OK, "The secret key is readable by its owner only")
+
+
+def _accounts(outside: list[str], *, ready: bool) -> Iterator[Finding]:
+    if ready and access.admin_exists():
+        yield Finding(OK, "An account with a password exists")
+    elif outside:
+        yield Finding(
+            BAD,
+            f"ADKWEB_ALLOWED_HOSTS names {', '.join(outside)}, and nobody could sign in there: adkweb createsuperuser",
+        )
+    else:
+        yield Finding(OK, "No account has a password, and this machine needs none: adkweb prints a link that signs in")
+
+
+def _hosts(outside: list[str]) -> Iterator[Finding]:
+    problems = [
+        Finding(BAD, f"ADKWEB_ALLOWED_HOSTS: “{host}” can match no request. It takes host names: adkweb.example.com")
+        for host in settings.ALLOWED_HOSTS
+        if "/" in host or (":" in host and not host.startswith("["))
+    ]
+    if "*" in outside:
+        problems.append(
+            Finding(NOTE, "ADKWEB_ALLOWED_HOSTS is “*”: requests for any host name are answered. Name yours.")
+        )
+    for origin in settings.CSRF_TRUSTED_ORIGINS:
+        parts = urlsplit(origin)
+        if parts.scheme not in ("http", "https") or not parts.netloc:
+            problems.append(
+                Finding(BAD, f"ADKWEB_TRUSTED_ORIGINS: “{origin}” needs its scheme: https://adkweb.example.com")
+            )
+        elif not _allowed(parts.hostname or ""):
+            problems.append(
+                Finding(
+                    BAD,
+                    f"ADKWEB_TRUSTED_ORIGINS has {origin}, and ADKWEB_ALLOWED_HOSTS lacks {parts.hostname}: add it.",
+                )
+            )
+    yield from problems or [Finding(OK, f"Host names that are answered: {', '.join(settings.ALLOWED_HOSTS)}")]
+
+
+def _allowed(host: str) -> bool:
+    return any(
+        pattern in ("*", host) or (pattern.startswith(".") and f".{host}".endswith(pattern))
+        for pattern in settings.ALLOWED_HOSTS
+    )
+
+
+def _numbers() -> Iterator[Finding]:
+    silence, settle = settings.SILENCE_SECONDS, settings.SETTLE_SECONDS
+    if silence <= 0:
+        yield Finding(BAD, f"ADKWEB_SILENCE_SECONDS is {silence}: it must be a number above 0.")
+    elif silence < 30:
+        yield Finding(
+            NOTE,
+            f"ADKWEB_SILENCE_SECONDS is {silence:g}: a model that thinks longer counts as ended, and an edit then ends "
+            "its run. 300 is the default.",
+        )
+    if settle < 0:
+        yield Finding(BAD, f"ADKWEB_SETTLE_SECONDS is {settle}: it must be a number from 0 on.")
+    elif settle > silence:
+        yield Finding(NOTE, "ADKWEB_SETTLE_SECONDS is larger than ADKWEB_SILENCE_SECONDS: queued edits wait very long.")
+    if settings.POOL_SIZE < 1:
+        yield Finding(BAD, f"ADKWEB_POOL_SIZE is {settings.POOL_SIZE}: PostgreSQL sources need at least 1 connection.")
+
+
+def _redis() -> Iterator[Finding]:
+    if not settings.REDIS_URL:
+        return
+    if find_spec("channels_redis") is None:
+        yield Finding(BAD, 'ADKWEB_REDIS_URL is set, but its library is missing: pip install "adkweb[redis]"')
+        return
+    from redis import Redis, RedisError
+
+    try:
+        with Redis.from_url(
+            settings.REDIS_URL, socket_timeout=_REDIS_SECONDS, socket_connect_timeout=_REDIS_SECONDS
+        ) as server:
+            server.ping()
+    except (RedisError, ValueError, OSError) as error:
+        yield Finding(
+            BAD,
+            f"The Redis of ADKWEB_REDIS_URL does not answer: {error} Until it does, processes find each other's changes "
+            "only by looking.",
+        )
+    else:
+        yield Finding(OK, "The Redis of ADKWEB_REDIS_URL answers")

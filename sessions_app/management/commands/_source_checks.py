@@ -1,0 +1,277 @@
+"""What `adkweb doctor` looks at in a source; it reads, and never adopts."""
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from django.db import connections
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+from ... import adopt, sources
+from ...drift import drift
+from ...errors import Error, Invalid, NotFound, SourceError
+from ...fields import check_fields
+from ...keys import SessionKey
+from ...sources import Source
+from ...writes import IMPORTING
+from ._checks import BAD, NOTE, OK, Finding
+from ._progress import progress
+from ._terminal import short
+
+_EVENTS: Final = 1_000  # of the newest, tried
+_SESSIONS: Final = 100  # of the newest, folded
+_PAGE: Final = 1_000
+_NAMED: Final = 3  # of whatever is wrong, by name
+_SKEW_SECONDS: Final = 2.0
+_OLDEST_POSTGRESQL: Final = 130_000
+
+
+def check(source: Source, *, every_session: bool) -> Iterator[Finding]:
+    """Everything about a source, one finding a check."""
+    try:
+        with sources.connected(source):
+            shape = adopt.inspect(source.alias)
+        if shape.empty:
+            yield Finding(NOTE, "is empty: the agent, or adkweb as soon as it opens it, makes ADK's tables.")
+            return
+        sources.open_source(source)
+    except SourceError as error:
+        yield Finding(BAD, error.message)
+        return
+    for look in (_kind, _adopted, _permissions, _rows_of_state, _half_imported, _events, _clock):
+        yield from _tried(source, look)
+    yield from _tried(source, lambda db, of: _drift(of, every_session))
+
+
+def _tried(source: Source, look: Callable[[BaseDatabaseWrapper, Source], Iterator[Finding]]) -> list[Finding]:
+    try:
+        with sources.using(source.alias) as db:
+            return list(look(db, source))
+    except Error as error:
+        return [Finding(BAD, error.message)]
+
+
+def _kind(db: BaseDatabaseWrapper, source: Source) -> Iterator[Finding]:
+    writer = "SqliteSessionService" if db.settings_dict["ADKWEB"]["real_times"] else "DatabaseSessionService"
+    if source.vendor == "sqlite":
+        (version, mode), *_ = _query(db, "SELECT sqlite_version(), journal_mode FROM pragma_journal_mode")
+        yield Finding(OK, f"opens: SQLite {version}, journal mode {mode}, as {writer} writes it")
+        return
+    number, version = int(_query(db, "SHOW server_version_num")[0][0]), _query(db, "SHOW server_version")[0][0]
+    if number < _OLDEST_POSTGRESQL:
+        yield Finding(NOTE, f"opens: PostgreSQL {version}, which gets no fixes any more: update the server.")
+    else:
+        yield Finding(OK, f"opens: PostgreSQL {version}, as {writer} writes it")
+
+
+def _adopted(_db: BaseDatabaseWrapper, source: Source) -> Iterator[Finding]:
+    lacking = adopt.missing(source.alias)
+    own = {"events.seq", "sessions.initial_state"}
+    if not lacking:
+        yield Finding(OK, "is adopted, and all that adopting adds is there")
+    elif own.issubset(lacking) or (source.vendor == "sqlite" and own & set(lacking)):
+        yield Finding(
+            NOTE,
+            f"is not adopted: lists are slower and initial state is not kept. adkweb {source.where}, or adkweb adopt "
+            f"{source.where}",
+        )
+    else:
+        yield Finding(
+            BAD,
+            f"is adopted, but this was taken away: {', '.join(lacking)}. adkweb adopt {source.where} adds it again.",
+        )
+
+
+def _permissions(db: BaseDatabaseWrapper, source: Source) -> Iterator[Finding]:
+    problem = _sqlite_problem(db) if source.vendor == "sqlite" else _postgresql_problem(db, source)
+    if problem:
+        yield Finding(NOTE, f"{problem} adkweb shows it with --read-only.")
+    else:
+        yield Finding(OK, "may be written")
+
+
+def _sqlite_problem(db: BaseDatabaseWrapper) -> str:
+    path = Path(db.settings_dict["ADKWEB"]["path"])
+    if not os.access(path, os.W_OK):
+        return "the file may not be written by this user:"
+    if not os.access(path.parent, os.W_OK | os.X_OK):  # of the journal
+        return "its folder may not be written by this user, which SQLite needs to write the file:"
+    return ""
+
+
+def _postgresql_problem(db: BaseDatabaseWrapper, source: Source) -> str:
+    if _query(db, "SELECT pg_is_in_recovery()")[0][0]:
+        return "the server is a replica, which cannot be written:"
+    rows = _query(
+        db,
+        """SELECT relname, has_table_privilege(oid, 'INSERT') AND has_table_privilege(oid, 'UPDATE')
+            AND has_table_privilege(oid, 'DELETE'), pg_has_role(relowner, 'USAGE') FROM pg_class
+        WHERE oid IN ('sessions'::regclass, 'events'::regclass, 'app_states'::regclass, 'user_states'::regclass)
+        ORDER BY 1""",
+    )
+    refused = [name for name, may_write, _owns in rows if not may_write]
+    if refused:
+        return f"this user may not write to {', '.join(refused)}: GRANT SELECT, INSERT, UPDATE, DELETE. Without,"
+    if not sources.is_adopted(source.alias) and not all(owns for _name, _may, owns in rows):
+        return "only the tables' owner can adopt it: adkweb adopt, as that user. Without,"
+    return ""
+
+
+def _rows_of_state(db: BaseDatabaseWrapper, _source: Source) -> Iterator[Finding]:
+    """SqliteSessionService does without them."""
+    if db.settings_dict["ADKWEB"]["real_times"]:
+        return
+    found: list[str] = []
+    number = 0
+    for table, names in (("app_states", ("app_name",)), ("user_states", ("app_name", "user_id"))):
+        same = " AND ".join(f"{table}.{name} = sessions.{name}" for name in names)
+        rows = _query(
+            db,
+            f"""SELECT DISTINCT {", ".join(names)} FROM sessions
+            WHERE NOT EXISTS (SELECT 1 FROM {table} WHERE {same})""",
+        )
+        number += len(rows)
+        found += [f"{'/'.join(row)} in {table}" for row in rows]
+    if found:
+        yield Finding(
+            BAD,
+            f"{number} rows are missing without which DatabaseSessionService appends nothing: {_some(found)}. To make "
+            "one, set any user: or app: key of such a session in adkweb.",
+        )
+    else:
+        yield Finding(OK, "every session has the rows of state that ADK needs")
+
+
+def _half_imported(db: BaseDatabaseWrapper, source: Source) -> Iterator[Finding]:
+    marked = "state = %s::jsonb" if source.vendor == "postgresql" else "state = %s"
+    found = _query(db, f"SELECT app_name, user_id, id FROM sessions WHERE {marked}", [json.dumps(IMPORTING)])
+    if found:
+        yield Finding(
+            BAD,
+            f"{len(found)} sessions are half-imported: {_some('/'.join(row) for row in found)}. Repeat the adkweb import "
+            "that was interrupted, or delete them.",
+        )
+    else:
+        yield Finding(OK, "no import was left half-done")
+
+
+def _events(db: BaseDatabaseWrapper, source: Source) -> Iterator[Finding]:
+    order, text = "rowid DESC", ""
+    if source.vendor == "postgresql":
+        order, text = "seq + 0 DESC" if sources.is_adopted(source.alias) else "timestamp DESC, id DESC", "::text"
+    rows = _query(
+        db,
+        f"""SELECT app_name, user_id, session_id, id, invocation_id, event_data{text} FROM events
+        ORDER BY {order} LIMIT {_EVENTS}""",
+    )
+    found = []
+    for app, user, session, event_id, invocation_id, data in rows:
+        if problem := _unloadable(event_id, invocation_id, data):
+            found.append(f"{app}/{user}/{session} {event_id} ({problem})")
+    if found:
+        yield Finding(
+            BAD,
+            f"{len(found)} of the newest {len(rows):,} events cannot be loaded by google-adk, and with them their whole "
+            f"session: {_some(found)}. Delete the session, or correct the row with the program that wrote it.",
+        )
+    else:
+        yield Finding(OK, f"google-adk can load the newest {len(rows):,} events")
+
+
+def _unloadable(event_id: str, invocation_id: str, data: Any) -> str:
+    if data is None:
+        return "event_data is NULL"
+    try:
+        event = json.loads(data)
+    except (ValueError, TypeError, RecursionError):
+        return "event_data is not JSON"
+    if not isinstance(event, dict):
+        return "event_data is no object"
+    try:
+        check_fields({**event, "id": event_id, "invocation_id": invocation_id})
+    except Invalid as error:
+        return error.message
+    except RecursionError:
+        return "it is nested too deeply"
+    return ""
+
+
+def _clock(db: BaseDatabaseWrapper, source: Source) -> Iterator[Finding]:
+    if source.vendor == "sqlite":
+        return
+    before = time.time()
+    there = float(_query(db, "SELECT extract(epoch FROM clock_timestamp())")[0][0])
+    skew = there - (before + time.time()) / 2
+    if abs(skew) > _SKEW_SECONDS:
+        yield Finding(
+            NOTE,
+            f"the server's clock is {abs(skew):.0f} s {'ahead of' if skew > 0 else 'behind'} this machine's. Whether an "
+            "agent runs is told by times: set both clocks by NTP.",
+        )
+    else:
+        yield Finding(OK, "the server's clock and this machine's agree")
+
+
+def _drift(source: Source, every_session: bool) -> Iterator[Finding]:
+    if source.vendor == "postgresql" and not sources.is_adopted(source.alias):
+        yield Finding(NOTE, "whether states are what events say cannot be told before it is adopted.")
+        return
+    found: list[str] = []
+    looked = 0
+    with progress("folding", "sessions") as bar:
+        for key in _all(source.alias) if every_session else _newest(source.alias):
+            looked += 1
+            bar.moved(1)
+            try:
+                changes = drift(key)
+            except NotFound:  # deleted meanwhile
+                continue
+            if changes:
+                keys = ", ".join(
+                    f"{change.key}: {short(change.new, 40)}, by its events {short(change.old, 40)}"
+                    for change in changes[:_NAMED]
+                )
+                more = f", and {len(changes) - _NAMED} keys more" if len(changes) > _NAMED else ""
+                found.append(f"{'/'.join(key[1:])} ({keys}{more})")
+    which = f"{looked:,} sessions" if every_session else f"the newest {looked:,} sessions"
+    if found:
+        yield Finding(
+            BAD,
+            f"{len(found)} of {which} have a state that their events do not make: {_some(found)}. An update was lost, or "
+            "another program wrote to the table itself. To make it whole, set the key in adkweb to what is right.",
+        )
+    else:
+        yield Finding(OK, f"the state of {which} is what their events make of it")
+
+
+def _newest(alias: str) -> list[SessionKey]:
+    order = "ORDER BY update_time DESC LIMIT %s"
+    rows = _query(connections[alias], f"SELECT app_name, user_id, id FROM sessions {order}", [_SESSIONS])
+    return [SessionKey(alias, *row) for row in rows]
+
+
+def _all(alias: str) -> Iterator[SessionKey]:
+    after: list[str] = []
+    while True:
+        beyond = "WHERE (app_name, user_id, id) > (%s, %s, %s)" if after else ""
+        sql = f"SELECT app_name, user_id, id FROM sessions {beyond} ORDER BY app_name, user_id, id LIMIT {_PAGE}"
+        rows = _query(connections[alias], sql, after)
+        yield from (SessionKey(alias, *row) for row in rows)
+        if len(rows) < _PAGE:
+            return
+        after = list(rows[-1])
+
+
+def _query(db: BaseDatabaseWrapper, sql: str, values: Iterable[Any] = ()) -> list[tuple[Any, ...]]:
+    with db.cursor() as cursor:
+        cursor.execute(sql, list(values))
+        return list(cursor.fetchall())
+
+
+def _some(found: Iterable[str]) -> str:
+    names = list(found)
+    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+    return "; ".join(names[:_NAMED]) + more

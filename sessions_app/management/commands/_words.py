@@ -1,0 +1,103 @@
+"""What happened in an event, on one line of a terminal."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from ...event_rows import EventView, as_object
+from ...events import Description, Part, describe
+from ._terminal import short, words
+
+_VALUE: Final = 60  # characters of an argument
+
+
+def told(view: EventView) -> str:
+    """What an event says, in words; the kind itself stands beside it and is not repeated."""
+    description = view.description
+    say = _SAY.get(description.kind)
+    text = say(description, view.data) if say else ""
+    if description.kind != "artifact" and description.actions.get("artifact_delta"):
+        text = f"{text} {_artifacts(description)}"
+    return text.strip()
+
+
+def _call(part: Part) -> str:
+    arguments = ", ".join(f"{words(name, _VALUE)}={short(value, _VALUE)}" for name, value in _items(part.value))
+    return f"{words(part.name)}({arguments})"
+
+
+def _response(part: Part) -> str:
+    value = part.value
+    if part.failed:
+        error = as_object(value).get("error")
+        return f"{words(part.name)} → error {words(error, 160) if isinstance(error, str) else short(error, 160)}"
+    if isinstance(value, dict) and len(value) == 1 and "result" in value:  # ADK's wrapper of what is no object
+        value = value["result"]
+    return f"{words(part.name)} → {short(value, 160)}"
+
+
+def _calls(found: Description) -> str:
+    return " · ".join(_call(part) + (" waits for an answer" if part.waiting else "") for part in found.calls)
+
+
+def _asked(found: Description) -> str:
+    """The tools that a person is asked about."""
+    names = [as_object(as_object(part.value).get("originalFunctionCall")).get("name") for part in found.calls]
+    return words(" · ".join([str(name) for name in names if name] + [part.name for part in found.responses]))
+
+
+def _edit(found: Description) -> str:
+    reason = found.edit.get("reason")
+    who = f"by {found.edit.get('actor')}"
+    return words(" ".join([who, f"“{reason}”" if reason else "", found.text]))
+
+
+def _transfer(found: Description) -> str:
+    reason = found.actions.get("transfer_reason")
+    return words(f"to {found.actions.get('transfer_to_agent')}" + (f": {reason}" if reason else ""))
+
+
+def _heard(data: dict[str, Any]) -> str:
+    spoken = [as_object(data.get(f"{way}_transcription")).get("text") for way in ("input", "output")]
+    return words(next((text for text in spoken if isinstance(text, str)), ""))
+
+
+def _first(found: Description, kind: str) -> str:
+    return next((words(part.value) for part in found.of(kind) if isinstance(part.value, str)), "")
+
+
+def _artifacts(found: Description) -> str:
+    return words(" · ".join(f"{name} v{version}" for name, version in _items(found.actions.get("artifact_delta"))))
+
+
+def _items(value: Any) -> list[tuple[str, Any]]:
+    return list(as_object(value).items())
+
+
+_SAY: Final[dict[str, Callable[[Description, dict[str, Any]], str]]] = {
+    "edit": lambda d, e: _edit(d),
+    "rewind": lambda d, e: words(f"to before {d.actions['rewind_before_invocation_id']}"),
+    "compaction": lambda d, e: words(
+        describe({"content": as_object(d.actions["compaction"]).get("compacted_content")}).text
+    ),
+    "error": lambda d, e: words(f"{e.get('error_code') or ''} {e.get('error_message') or ''}"),
+    "interrupted": lambda d, e: words(d.text),
+    "auth": lambda d, e: "asks for a sign-in " + words(" · ".join(part.name for part in [*d.calls, *d.responses])),
+    "confirmation": lambda d, e: "asks for a confirmation " + _asked(d),
+    "long_running": lambda d, e: _calls(d),
+    "transfer": lambda d, e: _transfer(d),
+    "escalation": lambda d, e: "to the agent above",
+    "call": lambda d, e: _calls(d),
+    "response": lambda d, e: " · ".join(map(_response, d.responses)),
+    "code": lambda d, e: _first(d, "code"),
+    "code_result": lambda d, e: _first(d, "code_result"),
+    "message": lambda d, e: words(d.text),
+    "media": lambda d, e: words(" · ".join(part.name for part in d.media)),
+    "transcription": lambda d, e: _heard(e),
+    "thought": lambda d, e: _first(d, "thought"),
+    "output": lambda d, e: short(e["output"], 160),
+    "artifact": lambda d, e: _artifacts(d),
+    "checkpoint": lambda d, e: "agent finished" if d.actions.get("end_of_agent") else "",
+    "unknown": lambda d, e: words(
+        ", ".join(sorted(e.keys() - {"id", "invocation_id", "timestamp", "author", "actions"}))
+    ),
+}

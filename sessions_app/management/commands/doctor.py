@@ -1,0 +1,79 @@
+"""`adkweb doctor [SOURCE …]`: what is wrong here, and what to do about it."""
+
+import sys
+from argparse import ArgumentParser
+from collections.abc import Iterable
+from typing import Any, Final
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError
+from rich.console import Console
+from rich.text import Text
+
+from ... import sources
+from ...errors import SourceError
+from ._checks import BAD, NOTE, OK, Finding, own
+from ._source_checks import check
+from ._terminal import plain, silence_logs
+
+_STYLES: Final = {OK: "green", NOTE: "bold yellow", BAD: "bold red"}
+
+
+class Command(BaseCommand):
+    """Exit code 1 where something is wrong."""
+
+    help = (
+        "Check adkweb's own database, its settings and the sources, and say what to do. Nothing is changed or adopted."
+    )
+    requires_system_checks = ()  # it is here to say what is wrong with the settings
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """[SOURCE …] [--drift]"""
+        parser.add_argument(
+            "source",
+            nargs="*",
+            metavar="SOURCE",
+            help="a folder, a SQLite file or a postgresql:// URL; none: those of ADKWEB_SOURCES",
+        )
+        parser.add_argument(
+            "--drift", action="store_true", help="fold the events of every session, not only of the newest 100"
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """A line a check: ✓ fine, ! worth knowing, ✗ wrong."""
+        settings.READ_ONLY = True
+        silence_logs()
+        sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
+        self._console = Console(highlight=False, markup=False, emoji=False)
+        self._bad = 0
+        try:
+            self._say("adkweb", own())
+            for text in options["source"] or settings.SOURCES:
+                self._source(text, every_session=options["drift"])
+        except KeyboardInterrupt as error:
+            raise CommandError("Interrupted.", returncode=130) from error
+        if self._bad:
+            raise SystemExit(1)
+
+    def _source(self, text: str, *, every_session: bool) -> None:
+        try:
+            found = sources.add(text)
+        except SourceError as error:
+            self._say(text, [Finding(BAD, error.message)])
+            return
+        if not found:
+            self._say(text, [Finding(NOTE, f"no {sources.SESSION_FILE} in this folder, {sources.DEPTH} levels deep.")])
+        for source in found:
+            self._say(source.where, check(source, every_session=every_session))
+
+    def _say(self, heading: str, findings: Iterable[Finding]) -> None:
+        self._print(Text(plain(heading), "bold"))
+        for finding in findings:
+            self._bad += finding.mark == BAD
+            self._print(Text.assemble("  ", (finding.mark, _STYLES[finding.mark]), " ", plain(finding.text)))
+
+    def _print(self, text: Text) -> None:
+        with self._console.capture() as captured:
+            self._console.print(text, soft_wrap=True, end="")
+        self.stdout.write(captured.get() if self._console.is_terminal else text.plain)
+        self.stdout.flush()

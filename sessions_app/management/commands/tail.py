@@ -1,0 +1,247 @@
+"""`adkweb tail SOURCE`: what happens in a store, one line an event, as it happens."""
+
+import os
+import select
+import stat
+import sys
+import time
+from argparse import ArgumentParser, ArgumentTypeError
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import datetime
+from typing import Any, Final
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError
+from rich.cells import cell_len
+from rich.console import Console
+from rich.text import Text
+
+from ... import sources
+from ...errors import SourceError
+from ...event_rows import EventView
+from ...state import ABSENT, UNKNOWN, Change
+from ._following import Following, Only
+from ._terminal import plain, short, silence_logs, words
+from ._words import told
+
+LOOK_SECONDS: Final = {"sqlite": 0.2, "postgresql": 0.5}
+_AWAY_SECONDS: Final = 1.0  # between two tries of a source that does not answer, at first
+_LONGEST_AWAY_SECONDS: Final = 8.0
+_MOST_LINES: Final = 10_000
+_CHIPS: Final = 8  # of one line
+_LEAST: Final = 24  # characters of what happened, however narrow the terminal
+
+_SCOPES: Final = {"session": "blue", "user": "magenta", "app": "yellow", "temp": "dim"}
+_KINDS: Final = {
+    "edit": "bold yellow",
+    "rewind": "bold yellow",
+    "compaction": "dim",
+    "error": "bold red",
+    "interrupted": "bold red",
+    "auth": "bold magenta",
+    "confirmation": "bold magenta",
+    "long_running": "bold magenta",
+    "thought": "dim",
+    "checkpoint": "dim",
+    "finish": "dim",
+    "message": "bold green",
+}
+
+
+class Command(BaseCommand):
+    """Follows until it is interrupted."""
+
+    help = "Follow a store in the terminal: its newest events, then each new one. Nothing is changed or adopted."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """SOURCE [--app] [--user] [--session] [--lines]"""
+        parser.add_argument("source", metavar="SOURCE", help="a folder, a SQLite file or a postgresql:// URL")
+        parser.add_argument("--app", help="only this app's events")
+        parser.add_argument("--user", help="only this user's events")
+        parser.add_argument("--session", help="only the events of the session of this id")
+        parser.add_argument(
+            "--lines", type=_lines, default=10, metavar="N", help="how many of the newest events come first (10)"
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """The newest first, then what is new; Ctrl+C is how one ends it."""
+        settings.READ_ONLY = True
+        silence_logs()
+        sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
+        with suppress(KeyboardInterrupt):
+            try:
+                self._follow(options["source"], Only(options["app"], options["user"], options["session"]), options)
+            except BrokenPipeError:  # `adkweb tail … | head`
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+    def _follow(self, text: str, only: Only, options: dict[str, Any]) -> None:
+        try:
+            found = sources.add(text)
+        except SourceError as error:
+            raise CommandError(error.message, returncode=2) from error
+        folder = bool(sources.folders())
+        if not found:
+            self.stderr.write(f"{plain(text)}: no {sources.SESSION_FILE} yet; it is followed as soon as there is one")
+        feeds = {source.alias: _Feed(source, only) for source in found}
+        if not folder:
+            self._first(feeds[found[0].alias])
+        line = _Line(only, several=folder)
+        for view in _newest(feeds.values(), options["lines"]):
+            self._show(line.of(view))
+        while True:
+            for feed in feeds.values():
+                for view in feed.more():
+                    self._show(line.of(view))
+                if note := feed.note():
+                    self.stderr.write(plain(note))
+            if folder:
+                for source in sources.listed():
+                    feeds.setdefault(source.alias, _Feed(source, only, whole=True))
+            _wait(min((LOOK_SECONDS[feed.vendor] for feed in feeds.values()), default=0.5))
+
+    def _first(self, feed: "_Feed") -> None:
+        """What was named itself must be there at first."""
+        try:
+            feed.open()
+        except SourceError as error:
+            raise CommandError(error.message, returncode=2) from error
+
+    def _show(self, line: str) -> None:
+        self.stdout.write(line)
+        self.stdout.flush()
+
+
+class _Feed:
+    """One source, through its absences."""
+
+    def __init__(self, source: sources.Source, only: Only, *, whole: bool = False) -> None:
+        self.vendor = source.vendor
+        self._source, self._only, self._whole = source, only, whole
+        self._following: Following | None = None
+        self._problem = self._told = ""
+        self._retry = 0.0
+        self._pause = _AWAY_SECONDS
+
+    def open(self) -> Following:
+        """Raises SourceError."""
+        if self._following is None:
+            self._following = Following(self._source, self._only, whole=self._whole)
+        return self._following
+
+    def newest(self, number: int) -> list[EventView]:
+        """The newest events; none where the source is away."""
+        with self._away():
+            return self.open().newest(number) if number else []
+        return []
+
+    def more(self) -> Iterator[EventView]:
+        """What is new; nothing while the source is away."""
+        if time.monotonic() < self._retry:
+            return
+        with self._away():
+            yield from self.open().more()
+            self._problem, self._pause = "", _AWAY_SECONDS
+
+    def note(self) -> str:
+        """What has to be said now: that the source went away, or is back."""
+        if self._problem == self._told or (self._problem and self._told):
+            return ""
+        self._told = self._problem
+        return self._problem or f"{self._source.where} is back."
+
+    @contextmanager
+    def _away(self) -> Iterator[None]:
+        try:
+            yield
+        except SourceError as error:
+            self._problem = error.message
+            self._retry = time.monotonic() + self._pause
+            self._pause = min(_LONGEST_AWAY_SECONDS, self._pause * 2)
+
+
+class _Line:
+    """How an event is written: with colours, and no wider than it, where standard output is a terminal."""
+
+    def __init__(self, only: Only, *, several: bool) -> None:
+        self._console = Console(highlight=False, markup=False, emoji=False)
+        self._width = self._console.width if sys.stdout.isatty() else None
+        named = (not several, only.app is not None, only.user is not None, only.session is not None)
+        self._parts = [place for place, fixed in enumerate(named) if not fixed]
+        self._before: list[str] = []
+
+    def of(self, view: EventView) -> str:
+        """One line."""
+        found = view.description
+        text, end = Text(), Text()
+        text.append(_clock(view.timestamp), "dim")
+        self._where(view, text)
+        author = {"user": "green", "system": "yellow"}.get(found.author, "magenta")
+        text.append(f"  {words(found.author, 40) or '–'}", author)
+        text.append(f"  {found.kind}", "bold red" if found.failed else _KINDS.get(found.kind, "bold"))
+        for change in view.changes[:_CHIPS]:
+            end.append(f"  {_chip(change)}", _SCOPES[change.scope])
+        if len(view.changes) > _CHIPS:
+            end.append(f"  +{len(view.changes) - _CHIPS}", "dim")
+        if found.tokens:
+            end.append(f"  {found.tokens:,} tok" if found.tokens < 10**15 else "  … tok", "dim")
+        if happened := told(view):
+            room = self._width - cell_len(text.plain) - cell_len(end.plain) - 2 if self._width else len(happened)
+            text.append("  ").append(words(happened, max(_LEAST, room)))
+        return self._rendered(text.append_text(end))
+
+    def _where(self, view: EventView, text: Text) -> None:
+        """As much of the name as was not named; what is as in the line before steps back."""
+        parts = [view.key[place] for place in self._parts]
+        for number, part in enumerate(parts):
+            same = self._before[: number + 1] == parts[: number + 1]
+            text.append("  " if number == 0 else "/", "dim").append(words(part, 60), "dim" if same else "cyan")
+        self._before = parts
+
+    def _rendered(self, text: Text) -> str:
+        if self._width:
+            text.truncate(self._width, overflow="ellipsis")
+        if not self._console.is_terminal:
+            return text.plain
+        with self._console.capture() as captured:
+            self._console.print(text, soft_wrap=True, end="")
+        return captured.get()
+
+
+def _chip(change: Change) -> str:
+    old = "" if change.old is UNKNOWN or change.old is ABSENT else f"{short(change.old, 24)} "
+    return f"{words(change.key, 48)} {old}→ {'removed' if change.new is ABSENT else short(change.new, 32)}"
+
+
+def _clock(seconds: float) -> str:
+    try:
+        moment = datetime.fromtimestamp(seconds).astimezone()
+    except (OverflowError, ValueError, OSError):  # an event may hold anything
+        return "--:--:--"
+    today = datetime.now().astimezone().date()
+    return moment.strftime("%H:%M:%S" if moment.date() == today else "%Y-%m-%d %H:%M:%S")
+
+
+def _newest(feeds: Iterable[_Feed], number: int) -> list[EventView]:
+    """Of several sources by time; within one as they were appended."""
+    found = [feed.newest(number) for feed in feeds]
+    if len(found) == 1:
+        return found[0]
+    return sorted((view for views in found for view in views), key=lambda view: view.timestamp)[-number:]
+
+
+def _wait(seconds: float) -> None:
+    """Until the next look; raises BrokenPipeError as soon as nobody reads any more."""
+    if hasattr(select, "poll") and stat.S_ISFIFO(os.fstat(sys.stdout.fileno()).st_mode):
+        poll = select.poll()
+        poll.register(sys.stdout.fileno(), 0)
+        if any(event & (select.POLLERR | select.POLLHUP) for _file, event in poll.poll(seconds * 1000)):
+            raise BrokenPipeError
+    else:
+        time.sleep(seconds)
+
+
+def _lines(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) > _MOST_LINES:
+        raise ArgumentTypeError(f"{plain(text)} is not a number from 0 to {_MOST_LINES:,}")
+    return int(text)

@@ -1,0 +1,115 @@
+"""Commands as processes, and an agent that writes beside them."""
+
+from __future__ import annotations
+
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.adk.services import Adk
+from tests.web.conftest import ROOT
+
+SECONDS = 30
+PROGRAM = "from adkweb.cli import main; main()"
+
+
+def environment(tmp_path: Path, **more: str) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("ADKWEB_", "DJANGO_"))}
+    own = {"ADKWEB_DATA_DIR": str(tmp_path / "data"), "PYTHONWARNINGS": "error", "PYTHONPATH": str(ROOT)}
+    return {**kept, **own, **more}
+
+
+def run(tmp_path: Path, *words: str | Path, program: str = PROGRAM, **more: str) -> tuple[int, str, str]:
+    """A command, to its end: exit code, output, complaints."""
+    done = subprocess.run(
+        [sys.executable, "-c", program, *map(str, words)],
+        cwd=tmp_path,
+        env=environment(tmp_path, **more),
+        capture_output=True,
+        text=True,
+        timeout=SECONDS * 2,
+        check=False,
+    )
+    assert "Traceback" not in done.stderr, done.stderr
+    return done.returncode, done.stdout, done.stderr
+
+
+class Tailing:
+    """`adkweb tail` while it runs, line by line."""
+
+    def __init__(self, tmp_path: Path, *words: str | Path, **more: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", PROGRAM, "tail", *map(str, words)],
+            cwd=tmp_path,
+            env=environment(tmp_path, TZ="UTC", **more),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self._lines: queue.Queue[str] = queue.Queue()
+        self._complaints: queue.Queue[str] = queue.Queue()
+        for stream, lines in ((self.process.stdout, self._lines), (self.process.stderr, self._complaints)):
+            threading.Thread(target=self._read, args=(stream, lines), daemon=True).start()
+
+    @staticmethod
+    def _read(stream: Iterator[str], lines: queue.Queue[str]) -> None:
+        for line in stream:
+            lines.put(line.rstrip("\n"))
+
+    def line(self, seconds: float = SECONDS) -> str:
+        """The next one."""
+        return self._lines.get(timeout=seconds)
+
+    def complaint(self) -> str:
+        """The next line of standard error."""
+        return self._complaints.get(timeout=SECONDS)
+
+    def silent(self, seconds: float = 1.2) -> bool:
+        """Whether nothing more comes, on either stream."""
+        time.sleep(seconds)
+        return self._lines.empty() and self._complaints.empty()
+
+    def interrupt(self) -> int:
+        """Ctrl+C; the exit code."""
+        self.process.send_signal(signal.SIGINT)
+        return self.process.wait(SECONDS)
+
+
+@pytest.fixture
+def tail(tmp_path: Path) -> Iterator[Callable[..., Tailing]]:
+    """Starts `adkweb tail`."""
+    started: list[Tailing] = []
+
+    def start(*words: str | Path, **more: str) -> Tailing:
+        started.append(Tailing(tmp_path, *words, **more))
+        return started[-1]
+
+    yield start
+    for tailing in started:
+        tailing.process.kill()
+        tailing.process.wait()
+        for stream in (tailing.process.stdout, tailing.process.stderr):
+            assert stream is not None
+            stream.close()
+
+
+@pytest.fixture
+def agent() -> Iterator[Callable[[str, str], Adk]]:
+    """Starts google-adk's own service on a database."""
+    started: list[Adk] = []
+
+    def start(form: str, place: str) -> Adk:
+        started.append(Adk(form, place))
+        return started[-1]
+
+    yield start
+    for adk in started:
+        adk.close()

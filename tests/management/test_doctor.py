@@ -1,0 +1,375 @@
+"""`adkweb doctor` finds each thing that can be wrong, says what to do about it, and is content with what is right."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from sessions_app import adopt, sources, writes
+from sessions_app.access import Actor
+from sessions_app.drift import drift
+from sessions_app.keys import SessionKey
+from sessions_app.state import ABSENT, Change
+from tests.adk.services import Adk, key_of
+from tests.core.stored import execute
+from tests.management.conftest import PROGRAM, run
+from tests.servers import Valkey
+from tests.web.conftest import DEMO
+
+Open = Callable[..., str]
+Agent = Callable[[str, str], Adk]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """A whole, adopted store."""
+    return Path(shutil.copy(DEMO, tmp_path / "agent.db"))
+
+
+def findings(tmp_path: Path, *words: str | Path, **settings: str) -> tuple[int, list[str]]:
+    """The exit code, and every line that is no ✓."""
+    code, out, errors = run(tmp_path, "doctor", *words, **settings)
+    assert errors == ""
+    lines = [line.strip() for line in out.splitlines() if line.startswith("  ")]
+    assert code == int(any(line.startswith("✗") for line in lines))
+    return code, [line for line in lines if not line.startswith("✓")]
+
+
+def change(file: Path, *statements: str) -> None:
+    """As another program would."""
+    with closing(sqlite3.connect(file)) as db:
+        for statement in statements:
+            db.execute(statement)
+        db.commit()
+
+
+@pytest.fixture
+def ready(tmp_path: Path) -> None:
+    """adkweb's own database, made."""
+    made = (
+        "import django; django.setup(); from django.core.management import call_command as c; c('migrate', verbosity=0)"
+    )
+    assert run(tmp_path, program=made, DJANGO_SETTINGS_MODULE="adkweb.settings")[0] == 0
+
+
+# --- What is well -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("ready")
+def test_a_healthy_machine_and_stores_of_every_format_are_content_and_untouched(
+    tmp_path: Path, form: str, new_database: Callable[[str], str], agent: Agent, open_source: Open
+) -> None:
+    place = new_database(form)
+    adk = agent(form, place)
+    session = adk.create("s1", {"a": 1, "user:u": 1, "gone": [1.5, {"x": None}]})
+    for number in range(5):
+        adk.append(session, f"{number}", n=number, app__p=number, gone=None)
+    alias = open_source(place)
+    key = key_of(alias)
+    event = {"author": "system", "actions": {"state_delta": {"gone": None}}}
+    writes.append_event(key, {**event, "custom_metadata": {"adkweb": {"removed": ["gone"]}}}, actor=Actor("maria"))
+    assert findings(tmp_path, place, "--drift") == (0, [])
+
+
+def test_a_new_machine_and_a_store_not_yet_adopted_are_nothing_wrong(
+    tmp_path: Path, form: str, new_database: Callable[[str], str], agent: Agent
+) -> None:
+    place = new_database(form)
+    adk = agent(form, place)
+    adk.append(adk.create("s1"), "hello", n=1)
+    before = None if "://" in place else Path(place).read_bytes()
+    code, found = findings(tmp_path, place)
+    assert code == 0
+    assert "is not there yet" in found[0]
+    assert "is not adopted" in found[1]
+    assert before is None or Path(place).read_bytes() == before
+
+
+def test_sources_of_the_settings_are_looked_at_where_none_is_named(tmp_path: Path, file: Path) -> None:
+    code, out, _errors = run(tmp_path, "doctor", ADKWEB_SOURCES=json.dumps([str(file), "missing.db"]))
+    assert code == 1
+    assert "agent.db\n  ✓ opens: SQLite" in out
+    assert "✗ missing.db does not exist." in out
+
+
+# --- adkweb's own -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("ready")
+@pytest.mark.parametrize(
+    ("settings", "code", "sentence"),
+    [
+        ({"ADKWEB_DATABASE_URL": "postgresql://nobody@127.0.0.1:1/x"}, 1, "own database (ADKWEB_DATABASE_URL) cannot"),
+        ({"ADKWEB_ALLOWED_HOSTS": "adkweb.example.com"}, 1, "nobody could sign in there: adkweb createsuperuser"),
+        ({"ADKWEB_ALLOWED_HOSTS": "https://127.0.0.1"}, 1, "“https://127.0.0.1” can match no request"),
+        ({"ADKWEB_ALLOWED_HOSTS": "127.0.0.1:8000"}, 1, "“127.0.0.1:8000” can match no request"),
+        ({"ADKWEB_ALLOWED_HOSTS": "*"}, 1, "requests for any host name are answered"),
+        ({"ADKWEB_TRUSTED_ORIGINS": "localhost"}, 1, "needs its scheme"),
+        ({"ADKWEB_TRUSTED_ORIGINS": "https://a.example.com"}, 1, "ADKWEB_ALLOWED_HOSTS lacks a.example.com"),
+        ({"ADKWEB_REDIS_URL": "redis://127.0.0.1:1"}, 1, "The Redis of ADKWEB_REDIS_URL does not answer"),
+        ({"ADKWEB_REDIS_URL": "nonsense"}, 1, "The Redis of ADKWEB_REDIS_URL does not answer"),
+        ({"ADKWEB_DEBUG": "1"}, 0, "ADKWEB_DEBUG is on"),
+        ({"ADKWEB_SILENCE_SECONDS": "0"}, 1, "ADKWEB_SILENCE_SECONDS is 0.0"),
+        ({"ADKWEB_SILENCE_SECONDS": "5"}, 0, "a model that thinks longer"),
+        ({"ADKWEB_SETTLE_SECONDS": "-1"}, 1, "ADKWEB_SETTLE_SECONDS is -1.0"),
+        ({"ADKWEB_SETTLE_SECONDS": "900"}, 0, "queued edits wait very long"),
+        ({"ADKWEB_POOL_SIZE": "0"}, 1, "ADKWEB_POOL_SIZE is 0"),
+        ({"ADKWEB_DATA_DIR": "/dev/null/x", "ADKWEB_SECRET_KEY": "k" * 50}, 1, "data directory /dev/null/x cannot be"),
+    ],
+    ids=str,
+)
+def test_a_setting_that_does_not_work_is_named(
+    tmp_path: Path, settings: dict[str, str], code: int, sentence: str
+) -> None:
+    ended, found = findings(tmp_path, **settings)
+    assert sentence in "\n".join(found)
+    assert ended == code
+
+
+@pytest.mark.usefixtures("ready")
+def test_a_redis_that_answers_and_an_account_are_well(tmp_path: Path) -> None:
+    made = run(
+        tmp_path,
+        "createsuperuser",
+        "--noinput",
+        "--username",
+        "a",
+        "--email",
+        "a@example.com",
+        DJANGO_SUPERUSER_PASSWORD="horse",
+    )
+    assert made[0] == 0
+    with Valkey() as server:
+        settings = {"ADKWEB_REDIS_URL": server.url, "ADKWEB_ALLOWED_HOSTS": "adkweb.example.com"}
+        assert findings(tmp_path, **settings) == (0, [])
+
+
+@pytest.mark.usefixtures("ready")
+def test_a_key_that_others_can_read_and_tables_that_wait_are_told(tmp_path: Path) -> None:
+    (tmp_path / "data" / "secret-key").chmod(0o644)
+    change(tmp_path / "data" / "adkweb.db", "DELETE FROM django_migrations WHERE app = 'sessions_app'")
+    code, found = findings(tmp_path)
+    assert code == 0
+    assert re.search(r"lacks \d migrations: `adkweb` or `adkweb createsuperuser` applies them", found[0])
+    assert "can be read by others of this machine (mode 644)" in found[1]
+
+
+# --- A store that is broken -------------------------------------------------------------------------------------------
+
+EVENT = "UPDATE events SET event_data = {} WHERE rowid = (SELECT max(rowid) FROM events)"
+BROKEN = [
+    ("DROP INDEX adkweb_edits", "this was taken away: adkweb_edits. adkweb adopt agent.db adds it again"),
+    ("DROP TRIGGER adkweb_keep_initial_state", "taken away: adkweb_keep_initial_state"),
+    ("DROP TABLE app_states", "the table “app_states” has no app_name"),
+    ("ALTER TABLE events RENAME COLUMN event_data TO actions", "ADK's old schema (v0)"),
+    (EVENT.format("'no json'"), "1 of the newest 183 events cannot be loaded by google-adk, and with them"),
+    (EVENT.format("'[]'"), "(event_data is no object)"),
+    (EVENT.format("json_set(event_data, '$.actions.surprise', 1)"), "(actions.surprise: ADK does not know this field"),
+    (
+        """UPDATE sessions SET state = '{"adkweb:importing": true}' WHERE id = 'seoul-trip'""",
+        "1 sessions are half-imported: booking/ana/seoul-trip",
+    ),
+    (
+        "UPDATE sessions SET state = json_set(state, '$.searches', 99) WHERE id = 'seoul-trip'",
+        "booking/ana/seoul-trip (searches: 99, by its events 3)",
+    ),
+]
+
+
+@pytest.mark.usefixtures("ready")
+@pytest.mark.parametrize(("statement", "sentence"), BROKEN, ids=[sentence[:30] for _statement, sentence in BROKEN])
+def test_a_fault_of_a_store_is_told(tmp_path: Path, file: Path, statement: str, sentence: str) -> None:
+    change(file, statement)
+    before = file.read_bytes()
+    code, found = findings(tmp_path, file)
+    assert code == 1
+    assert len(found) == 1, found
+    assert sentence in found[0]
+    assert file.read_bytes() == before
+
+
+@pytest.mark.usefixtures("ready")
+def test_what_no_store_is_is_told(tmp_path: Path) -> None:
+    (tmp_path / "text.db").write_text("this is no database, but some text" * 100)
+    (tmp_path / "empty.db").touch()
+    (tmp_path / "folder").mkdir()
+    change(tmp_path / "other.db", "CREATE TABLE things (x)")
+    code, found = findings(tmp_path, "text.db", "empty.db", "other.db", "folder", "postgresql://nobody@127.0.0.1:1/x")
+    assert code == 1
+    assert [line[0] for line in found] == ["✗", "!", "✗", "!", "✗"]
+    for line, sentence in zip(
+        found, ("not a SQLite", "is empty", "not one of ADK's", "no .adk", "no server"), strict=True
+    ):
+        assert sentence in line
+
+
+@pytest.mark.usefixtures("ready")
+def test_a_row_of_state_that_adk_needs_is_missed(
+    tmp_path: Path, new_database: Callable[[str], str], agent: Agent, open_source: Open
+) -> None:
+    for form in ("sqlite-database", "postgresql"):
+        place = new_database(form)
+        adk = agent(form, place)
+        session = adk.create("s1")
+        alias = open_source(place)
+        execute(alias, "DELETE FROM user_states")
+        with pytest.raises(ValueError, match="User state missing"):
+            adk.append(session, "refused")
+        code, (line,) = findings(tmp_path, place)
+        assert code == 1
+        assert (
+            "1 rows are missing without which DatabaseSessionService appends nothing: booking/ana in user_states"
+            in line
+        )
+        event = {"author": "system", "actions": {"state_delta": {"user:x": 1}}}
+        writes.append_event(key_of(alias), event, actor=Actor("maria"))  # as it is told
+        assert findings(tmp_path, place) == (0, [])
+
+
+# --- PostgreSQL -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def server_store(new_database: Callable[[str], str], agent: Agent, open_source: Open) -> str:
+    """A whole, adopted store on PostgreSQL."""
+    place = new_database("postgresql")
+    adk = agent("postgresql", place)
+    adk.append(adk.create("s1"), "hello", n=1)
+    open_source(place)
+    return place
+
+
+@pytest.mark.usefixtures("ready")
+@pytest.mark.parametrize(
+    ("statement", "lacking"),
+    [
+        ("DROP INDEX adkweb_events_tail", "adkweb_events_tail"),
+        ("ALTER TABLE sessions DISABLE TRIGGER adkweb_keep_initial_state", "adkweb_keep_initial_state"),
+        ("DROP FUNCTION adkweb_keep_initial_state CASCADE", "adkweb_keep_initial_state"),
+        ("ALTER TABLE events DROP COLUMN seq", "events.seq, adkweb_events_seq, adkweb_events_tail"),
+        ("ALTER TABLE sessions DROP COLUMN initial_state", "sessions.initial_state"),
+    ],
+)
+def test_what_was_taken_away_is_named_and_adopt_adds_it_again(
+    tmp_path: Path, server_store: str, statement: str, lacking: str
+) -> None:
+    with psycopg.connect(server_store) as db:
+        db.execute(statement)
+    code, found = findings(tmp_path, server_store)
+    assert code == 1
+    assert f"taken away: {lacking}. adkweb adopt" in found[0]
+    assert run(tmp_path, "adopt", server_store)[0] == 0
+    assert findings(tmp_path, server_store) == (0, [])
+
+
+@pytest.mark.usefixtures("ready")
+def test_a_user_who_may_only_read_is_told_which_rights_are_missing(tmp_path: Path, server_store: str) -> None:
+    with psycopg.connect(server_store) as db:
+        db.execute("DROP ROLE IF EXISTS reader")
+        db.execute("CREATE ROLE reader LOGIN PASSWORD 'reader'")
+        db.execute("GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader")
+        db.execute("GRANT ALL ON app_states TO reader")
+    as_reader = re.sub(r"//[^@]*@", "//reader:reader@", server_store)
+    try:
+        code, (line,) = findings(tmp_path, as_reader)
+        assert code == 0
+        assert "this user may not write to events, sessions, user_states: GRANT" in line
+    finally:
+        with psycopg.connect(server_store) as db:
+            db.execute("DROP OWNED BY reader")
+            db.execute("DROP ROLE reader")
+
+
+@pytest.mark.usefixtures("ready")
+def test_a_clock_that_is_wrong_is_told(tmp_path: Path, server_store: str) -> None:
+    wrong = f"import time; right = time.time; time.time = lambda: right() + 60; {PROGRAM}"
+    code, out, _errors = run(tmp_path, "doctor", server_store, program=wrong)
+    assert code == 0
+    assert "! the server's clock is 60 s behind this machine's" in out
+    assert run(tmp_path, "adopt", server_store)[0] == 0
+
+
+# --- Drift ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def key(source: str) -> SessionKey:
+    """A session whose state many events made, in a source of each format."""
+    key = writes.create_session(
+        source, "app", "ana", actor=Actor("a"), session_id="s1", state={"first": 1, "user:u": 1}
+    )
+    for number in range(100):
+        event = {"author": "a", "actions": {"state_delta": {"n": number, "gone": None, "app:p": number, "temp:t": 1}}}
+        writes.append_event(key, {**event, "custom_metadata": {"adkweb": {"removed": ["gone"]}}}, actor=Actor("a"))
+    return key
+
+
+def test_a_state_that_events_make_has_no_drift(key: SessionKey) -> None:
+    assert drift(key) == []
+
+
+@pytest.mark.parametrize(
+    ("state", "changes"),
+    [
+        ({"first": 1, "n": 98}, [Change("n", 99, 98)]),
+        ({"first": 1, "n": 99, "other": None}, [Change("other", ABSENT, None)]),
+        ({"n": 99}, [Change("first", 1, ABSENT)]),
+        ({"first": True, "n": 99, "gone": None}, [Change("first", 1, True), Change("gone", ABSENT, None)]),
+    ],
+)
+def test_every_key_that_differs_is_told(key: SessionKey, state: dict[str, object], changes: list[Change]) -> None:
+    execute(key.source, "UPDATE sessions SET state = %s", [json.dumps(state)])
+    assert drift(key) == changes
+
+
+def test_without_initial_state_only_what_events_wrote_is_compared(key: SessionKey) -> None:
+    execute(key.source, "UPDATE sessions SET initial_state = NULL, state = %s", ['{"n": 1, "before": 2}'])
+    assert drift(key) == [Change("n", 99, 1)]
+
+
+@pytest.mark.usefixtures("ready")
+def test_all_sessions_are_folded_only_when_asked_for(
+    tmp_path: Path, new_database: Callable[[str], str], open_source: Open
+) -> None:
+    place = new_database("sqlite")
+    alias = open_source(place)
+    for number in range(102):
+        writes.create_session(alias, "app", "ana", actor=Actor("a"), session_id=f"s{number:03}", state={"x": 1})
+    execute(alias, "UPDATE sessions SET state = '{}' WHERE id = 's000'")
+    assert findings(tmp_path, place) == (0, [])
+    code, (line,) = findings(tmp_path, place, "--drift")
+    assert code == 1
+    assert (
+        "1 of 102 sessions have a state that their events do not make: app/ana/s000 (x: absent, by its events 1)"
+        in line
+    )
+
+
+@pytest.mark.usefixtures("ready")
+def test_a_name_that_is_hostile_moves_no_cursor(tmp_path: Path, file: Path) -> None:
+    change(
+        file,
+        """UPDATE sessions SET id = char(27) || '[2J' || char(8238), state = '{"adkweb:importing": true}'
+        WHERE id = 'seoul-trip'""",
+    )
+    code, (line,) = findings(tmp_path, file)
+    assert code == 1
+    assert line.isprintable()
+
+
+def test_released_and_adopted_in_part_ends_as_never_adopted(server_store: str) -> None:
+    (source,) = sources.add(server_store)
+    execute(source.alias, "DROP INDEX adkweb_edits")
+    adopt.release(source.alias)
+    assert "adkweb" not in json.dumps([name for name in adopt.missing(source.alias) if "." in name])
+    assert len(adopt.missing(source.alias)) == 8
+    adopt.adopt(source.alias)
+    assert adopt.missing(source.alias) == []
