@@ -7,6 +7,7 @@ import django
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "adkweb.settings")
 django.setup()
 
-from sessions_app.live.sockets import application as live  # noqa: E402 - models are there only after setup
+from sessions_app.api.limits import Limited  # noqa: E402 - models are there only after setup
+from sessions_app.live.sockets import application as live  # noqa: E402
 
-application = live()
+application = Limited(live())

@@ -37,6 +37,7 @@ PREPARED_STATEMENTS = env.bool("ADKWEB_PREPARED_STATEMENTS", default=True)
 SILENCE_SECONDS = env.float("ADKWEB_SILENCE_SECONDS", default=300.0)
 SETTLE_SECONDS = env.float("ADKWEB_SETTLE_SECONDS", default=2.0)
 REDIS_URL = env.str("ADKWEB_REDIS_URL", default="")
+MAX_UPLOAD = env.int("ADKWEB_MAX_UPLOAD", default=1024 * 1024 * 1024)
 DEBUG = env.bool("ADKWEB_DEBUG", default=False)
 ALLOWED_HOSTS = env.list("ADKWEB_ALLOWED_HOSTS", default=["127.0.0.1", "localhost", "[::1]"])
 CSRF_TRUSTED_ORIGINS = env.list("ADKWEB_TRUSTED_ORIGINS", default=[])
@@ -145,7 +146,7 @@ SECURE_CROSS_ORIGIN_OPENER_POLICY = "same-origin"
 SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
 # An event may be large; the limit keeps one request from filling the memory.
-DATA_UPLOAD_MAX_MEMORY_SIZE = 32 * 1024 * 1024
+DATA_UPLOAD_MAX_MEMORY_SIZE = env.int("ADKWEB_MAX_BODY", default=32 * 1024 * 1024)
 DATA_UPLOAD_MAX_NUMBER_FIELDS = 5000
 MESSAGE_STORAGE = "django.contrib.messages.storage.session.SessionStorage"
 

@@ -1,6 +1,7 @@
 """Who asks, what they may do, and how a developer signs in on their own machine.
 
-Until roles exist, everybody who is signed in may read and edit everything, unless adkweb was started read-only.
+Until roles exist, everybody who is signed in may read and edit everything, unless adkweb was started read-only; a program
+may do what its token allows (tokens.py).
 """
 
 import getpass
@@ -10,7 +11,8 @@ import secrets
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Final
+from fnmatch import fnmatchcase
+from typing import Final, Literal
 
 from django.conf import settings
 from django.contrib.auth import HASH_SESSION_KEY, SESSION_KEY, get_user_model
@@ -25,15 +27,40 @@ from .models import SignInToken
 
 LINK_LIFETIME: Final = timedelta(days=1)
 
+Right = Literal["read", "append", "admin"]
+RIGHTS: Final[tuple[Right, ...]] = ("read", "append", "admin")  # each includes those before it
+
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """Who asks: the name goes into every edit."""
+    """Who asks: the name goes into every edit. What they may do, in apps whose names match a pattern (`booking*`)."""
 
     name: str
+    right: Right = "admin"
+    apps: str = "*"
+
+    def may_see(self, app_name: str) -> bool:
+        """Whether an app exists for this actor."""
+        return fnmatchcase(app_name, self.apps)
+
+    def check_may(self, right: Right, app_name: str) -> None:
+        """Raises NotAllowed where this actor lacks a right in an app."""
+        if not self.may_see(app_name):
+            raise NotAllowed(_("%(name)s may do nothing in the app “%(app)s”.") % {"name": self.name, "app": app_name})
+        self.check_right(right)
+
+    def check_right(self, right: Right) -> None:
+        """Raises NotAllowed where this actor lacks a right in whatever app."""
+        if right != "read":
+            self.check_may_write()
+        if RIGHTS.index(self.right) < RIGHTS.index(right):
+            raise NotAllowed(
+                _("This needs the scope “%(right)s”; %(name)s has “%(own)s”.")
+                % {"right": right, "name": self.name, "own": self.right}
+            )
 
     def check_may_write(self) -> None:
-        """Raises NotAllowed where this actor may not change anything."""
+        """Raises NotAllowed where nobody may change anything."""
         if settings.READ_ONLY:
             raise NotAllowed(_("adkweb was started with --read-only: it shows everything and writes nothing."))
 

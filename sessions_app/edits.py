@@ -36,7 +36,13 @@ class Entry:
 
 
 def edit_state(
-    key: SessionKey, entries: Sequence[Entry], *, actor: Actor, reason: str = "", once: str = ""
+    key: SessionKey,
+    entries: Sequence[Entry],
+    *,
+    actor: Actor,
+    reason: str = "",
+    once: str = "",
+    revision: float | None = None,
 ) -> Appended:
     """Sets, adds or removes keys of any scope in one event of this session.
 
@@ -44,9 +50,10 @@ def edit_state(
     the values by now. Raises Invalid, NotFound, NotAllowed, SourceError.
 
     `once` is a token of the form that asks: the same edit sent again with it, because its answer was lost, is stored once.
+    With `revision` it is stored only where that is the session's still; raises StaleSession.
     """
     event, seen = state_event(entries, actor, reason, once=once)
-    return append_once(key, event, actor, seen)
+    return append_once(key, event, actor, seen, revision)
 
 
 def state_event(
@@ -61,7 +68,7 @@ def state_event(
             raise Invalid(_("%(key)s: here, a key begins with %(scope)s:") % {"key": entry.key, "scope": only})
     changes = [entry for entry in entries if not same(entry.value, entry.seen)]
     _check(entries, changes)
-    event_id = id_of(once, [[e.key, None if e.value is ABSENT else e.value, e.value is ABSENT] for e in changes])
+    event_id = edit_id(once, entries)
     event = {
         "id": event_id,
         "invocation_id": EDIT_PREFIX + event_id,
@@ -78,6 +85,11 @@ def state_event(
         },
     }
     return check_event(event), {e.key: e.seen for e in changes}
+
+
+def edit_id(once: str, entries: Sequence[Entry]) -> str:
+    """The id of the event that an edit of state becomes, whatever its keys hold meanwhile."""
+    return id_of(once, [[e.key, None if e.value is ABSENT else e.value, e.value is ABSENT] for e in entries])
 
 
 def id_of(once: str, what: Any) -> str:

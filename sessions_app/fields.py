@@ -1,7 +1,7 @@
 """The fields that google-adk knows inside an event, so that what a person writes by hand is one that it loads (pure).
 
 An agent that meets one event that it cannot load cannot load the session any more. adk_fields.json has google-adk's own
-models; a test compares it with the installed one. Events that programs send are not held against it: theirs may be newer.
+models; a test compares it with the installed one. A program's google-adk may be newer, and have fields that are not here.
 """
 
 import base64
@@ -16,9 +16,25 @@ from django.utils.translation import gettext as _
 from .errors import Invalid
 
 
-def check_fields(event: Mapping[str, Any]) -> None:
-    """Raises Invalid, naming the place, where google-adk could not load this event."""
+def check_fields(event: Mapping[str, Any], *, newer: bool = False) -> None:
+    """Raises Invalid, naming the place, where google-adk could not load this event; a `newer` one may know more fields."""
+    if newer:
+        event = _known(event, "Event")
     _check(event, "Event", "")
+
+
+def _known(value: Any, kinds: str) -> Any:
+    """A value without the fields that are not known here."""
+    kind = next((kind for kind in _split(kinds) if _opens(value, kind)), None)
+    if kind is None:
+        return value
+    if kind.startswith("["):
+        return [_known(each, kind[1:-1]) for each in value]
+    if kind.startswith("{"):
+        return {name: _known(each, kind[1:-1]) for name, each in value.items()}
+    model = _models()[kind]
+    named = {name: model.get(name) or model.get(name + "!") or model.get("*") for name in value}
+    return {name: _known(value[name], kinds) for name, kinds in named.items() if kinds}
 
 
 def _check(value: Any, kinds: str, where: str) -> None:

@@ -5,14 +5,18 @@ nothing and sees nothing twice.
 """
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from . import sources
 from .event_rows import as_object
 from .keys import SessionKey
 from .models import read_instant, stored_instant
+from .paging import Page, read_cursor, write_cursor
 from .state import Scoped
+
+PAGE: Final = 1_000  # events read at once where they are streamed
 
 
 class StoredEvent(NamedTuple):
@@ -22,6 +26,7 @@ class StoredEvent(NamedTuple):
     id: str
     invocation_id: str
     timestamp: float
+    seq: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,39 +92,100 @@ def load(
         read_instant(head[4]),
         read_instant(head[5]),
         head[6] or 0,
-        [StoredEvent(row[1] or "{}", row[2], row[3], read_instant(row[4])) for row in events],
+        [_event(row[1:5] + row[6:]) for row in events],
     )
+
+
+def stream(
+    key: SessionKey, *, newest: int | None = None, since: float | None = None, after: int | None = None
+) -> tuple[StoredSession, Iterator[list[StoredEvent]]] | None:
+    """As `load`, its events by page: memory is that of a page, and nothing is held open while a slow reader takes them.
+
+    The session is of one moment, and so are its events: those up to the newest one at that moment, which never change.
+    """
+    sources.get(key.source)
+    if newest is not None or not sources.is_adopted(key.source):  # few, or without places to page by
+        found = load(key, newest=newest, since=since, after=after)
+        return None if found is None else (found, iter([found.events]))
+    found = load(key, newest=0)
+    return None if found is None else (found, _pages(key, found.seq or 0, since, after or 0))
+
+
+def _pages(key: SessionKey, last: int, since: float | None, after: int) -> Iterator[list[StoredEvent]]:
+    while after < last:
+        with sources.using(key.source) as db, db.cursor() as cursor:
+            place, _order_by = _order(key.source, db.vendor)
+            only = f"AND timestamp >= {_AT}" if since is not None else ""
+            cursor.execute(
+                f"""SELECT event_data{_TEXT[db.vendor]}, id, invocation_id, timestamp, {place} FROM events
+                WHERE {_EVENTS} {only} AND {place} > %(after)s AND {place} <= %(last)s ORDER BY {place} LIMIT {PAGE}""",
+                {
+                    **_names(key),
+                    "after": after,
+                    "last": last,
+                    **({} if since is None else {"since": stored_instant(since, db)}),
+                },
+            )
+            rows = cursor.fetchall()
+        if not rows:
+            return
+        yield [_event(row) for row in rows]
+        after = rows[-1][-1]
+
+
+def _event(row: tuple[Any, ...]) -> StoredEvent:
+    text, event_id, invocation_id, timestamp, seq = row
+    return StoredEvent(text or "{}", event_id, invocation_id, read_instant(timestamp), seq)
 
 
 def load_all(source: str, app_name: str, user_id: str | None = None) -> list[StoredSession]:
     """Every session of an app, or of one user, without events; the one updated longest ago first, which is ADK's order."""
-    with sources.using(source) as db, db.cursor() as cursor:
-        of_user = "" if user_id is None else "AND user_id = %(user)s"
-        names = {"app": app_name} | ({} if user_id is None else {"user": user_id})
+    return load_page(source, app_name, user_id).rows
 
-        def rows(columns: str, table: str, tail: str) -> list[tuple[Any, ...]]:
-            cursor.execute(f"SELECT {columns} FROM {table} WHERE app_name = %(app)s {tail}", names)
+
+def load_page(
+    source: str, app_name: str, user_id: str | None = None, after: str | None = None, limit: int | None = None
+) -> Page[StoredSession]:
+    """As `load_all`, by page: a session that is updated meanwhile comes again at the end, and none is left out."""
+    with sources.using(source) as db, db.cursor() as cursor:
+
+        def rows(columns: str, table: str, tail: str, names: dict[str, Any]) -> list[tuple[Any, ...]]:
+            cursor.execute(f"SELECT {columns} FROM {table} WHERE app_name = %(app)s {tail}", {"app": app_name} | names)
             return list(cursor.fetchall())
 
         text = _TEXT[db.vendor]
+        names: dict[str, Any] = {} if user_id is None else {"user": user_id}
+        of_user = "" if user_id is None else "AND user_id = %(user)s"
+        beyond, place = "", {}
+        if after is not None:
+            moment, user, name = read_cursor(after, float, str, str)
+            beyond = "AND (update_time, user_id, id) > (%(moment)s, %(after_user)s, %(after_id)s)"
+            place = {"moment": stored_instant(moment, db), "after_user": user, "after_id": name}
         found = rows(
             f"user_id, id, state{text}, create_time, update_time",
             "sessions",
-            f"{of_user} ORDER BY update_time, user_id, id",
+            f"{of_user} {beyond} ORDER BY update_time, user_id, id {'' if limit is None else f'LIMIT {limit:d}'}",
+            names | place,
         )
-        users = dict(rows(f"user_id, state{text}", "user_states", of_user))
-        names = {"app": app_name}
-        apps = rows(f"state{text}", "app_states", "")
-    return [
+        if limit is not None and user_id is None:  # of many users only those of the page
+            names = {f"user{number}": user for number, user in enumerate({row[0] for row in found})}
+            of_user = f"AND user_id IN ({', '.join(f'%({name})s' for name in names) or 'NULL'})"
+        users = dict(rows(f"user_id, state{text}", "user_states", of_user, names))
+        apps = rows(f"state{text}", "app_states", "", {})
+    app, states = _state(apps[0][0] if apps else None), {user: _state(state) for user, state in users.items()}
+    sessions = [
         StoredSession(
             SessionKey(source, app_name, user, name),
-            Scoped(session=_state(state), app=_state(apps[0][0] if apps else None), user=_state(users.get(user))),
+            Scoped(session=_state(state), app=app, user=states.get(user, {})),
             read_instant(created),
             read_instant(updated),
             None,
         )
         for user, name, state, created, updated in found
     ]
+    last = sessions[-1] if limit is not None and len(sessions) == limit else None
+    following = write_cursor(last.revision, last.key.user_id, last.key.session_id) if last else None
+    return Page(sessions, following)
 
 
 def place(key: SessionKey, event_id: str = "") -> Place | None:

@@ -140,6 +140,47 @@ class SignInToken(models.Model):
     created = models.DateTimeField(auto_now_add=True)
 
 
+class ApiToken(models.Model):
+    """What a program signs in with; only its hash is kept. One that was revoked stays, so that its name still says who."""
+
+    name = models.CharField(max_length=100, unique=True)
+    digest = models.CharField(max_length=64, unique=True)
+    right = models.CharField(max_length=10)
+    apps = models.CharField(max_length=200)
+    created_by = models.CharField(max_length=150)
+    created = models.DateTimeField(auto_now_add=True)
+    used = models.DateTimeField(null=True)  # last, to the minute
+    revoked_by = models.CharField(max_length=150, default="")
+    revoked = models.DateTimeField(null=True)
+
+
+class FileImport(models.Model):
+    """A file that somebody sent to be imported, and how far that is (imports.py). Moments are seconds.
+
+    `file` is its name in the folder of uploads, `name` what its sender calls it; `where` as in QueuedEdit. `found` is JSON
+    text: what is in it, once it was looked through.
+    """
+
+    id = models.UUIDField(primary_key=True)
+    file = models.CharField(max_length=32)
+    name = models.CharField(max_length=255)
+    where = models.TextField()
+    actor = models.CharField(max_length=150)
+    created = models.FloatField()
+    stage = models.CharField(max_length=10)
+    share = models.FloatField(default=0.0)
+    beat = models.FloatField()  # the last sign of life
+    message = models.TextField(default="")
+    found = models.TextField(default="")
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                fields=["where"], condition=models.Q(stage="importing"), name="one_import_at_a_time"
+            )
+        ]
+
+
 class QueuedEdit(models.Model):
     """An edit that waits until no invocation runs in its session, and then what became of it. Moments are seconds.
 

@@ -136,6 +136,13 @@ def apps(source: str) -> list[AppRow]:
         return [_app_row(source, name) for name in sorted(names)]
 
 
+def has_app(source: str, app_name: str) -> bool:
+    """Whether a source has sessions or state of an app."""
+    with sources.using(source):
+        found = Session.objects.using(source).filter(app_name=app_name).exists()
+        return found or App.objects.using(source).filter(app_name=app_name).exists()
+
+
 def app(source: str, app_name: str) -> tuple[AppRow, State]:
     """One app and its state; raises NotFound."""
     with sources.using(source):
@@ -258,7 +265,9 @@ def stats(key: SessionKey) -> Stats:
 # --- Events -----------------------------------------------------------------------------------------------------------
 
 
-def events(key: SessionKey, *, before: str | None = None, kind: str = "", author: str = "") -> Page[EventView]:
+def events(
+    key: SessionKey, *, before: str | None = None, kind: str = "", author: str = "", limit: int = EVENTS
+) -> Page[EventView]:
     """A page of the timeline in append order, the newest or those before a cursor; `next` leads to earlier ones.
 
     `kind` is one of FILTERS.
@@ -267,10 +276,10 @@ def events(key: SessionKey, *, before: str | None = None, kind: str = "", author
         found = _filtered(events_of(key), key, kind, author)
         if before:
             found = found.filter(before_cursor(key.source, before))
-        rows = [view_of(key, row) for row in ordered(found, key.source)[: EVENTS + 1]]
-        page = rows[:EVENTS][::-1]
+        rows = [view_of(key, row) for row in ordered(found, key.source)[: limit + 1]]
+        page = rows[:limit][::-1]
         add_changes(key, page)
-        return Page(page, page[0].cursor if len(rows) > EVENTS else None)
+        return Page(page, page[0].cursor if len(rows) > limit else None)
 
 
 def event(key: SessionKey, event_id: str) -> EventView:

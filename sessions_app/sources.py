@@ -292,19 +292,19 @@ def _register_url(text: str) -> Source:
     try:
         port = parts.port or 5432
     except ValueError as error:
-        raise SourceError(_("%(url)s: the port is not a number.") % {"url": _without_password(text)}) from error
+        raise SourceError(_("%(url)s: the port is not a number.") % {"url": without_password(text)}) from error
     name = unquote(parts.path.lstrip("/"))
     if not name:
         raise SourceError(
-            _("%(url)s names no database: postgresql://user@host/database") % {"url": _without_password(text)}
+            _("%(url)s names no database: postgresql://user@host/database") % {"url": without_password(text)}
         )
     options: dict[str, Any] = dict(parse_qsl(parts.query))
     options.setdefault("connect_timeout", _CONNECT_SECONDS)
     if settings.READ_ONLY:
         options["options"] = f"{options.get('options', '')} -c default_transaction_read_only=on".strip()
-    alias = _alias(name or "postgresql", _without_password(text))
+    alias = _alias(name or "postgresql", without_password(text))
     return _register(
-        Source(alias, _without_password(text), "postgresql"),
+        Source(alias, without_password(text), "postgresql"),
         {
             "ENGINE": "django.db.backends.postgresql",
             "NAME": name,
@@ -382,7 +382,8 @@ def _file_at(path: str) -> tuple[int, int]:
     return found.st_dev, found.st_ino
 
 
-def _without_password(url: str) -> str:
+def without_password(url: str) -> str:
+    """A database's URL as it may be shown: user, host and name."""
     parts = urlsplit(url)
     host = parts.netloc.rpartition("@")[2]
     user = f"{parts.username}@" if parts.username else ""

@@ -66,7 +66,7 @@ def append_event(
     """
     if is_partial(event):
         return Appended(dict(event))
-    actor.check_may_write()
+    actor.check_may("append", key.app_name)
     stored = check_event(event)
     _check_names(key)
     append = _Append(key, stored)
@@ -106,7 +106,7 @@ def create_session(
     Initial state is not an event: it is kept in `sessions.initial_state`, with full keys. Raises AlreadyExists, Invalid,
     NotAllowed, SourceError.
     """
-    actor.check_may_write()
+    actor.check_may("append", app_name)
     key = SessionKey(
         source,
         check_name(app_name, _("the app's name"), ID_LENGTH),
@@ -133,7 +133,7 @@ def create_session(
 
 def delete_session(key: SessionKey, *, actor: Actor) -> None:
     """Deletes a session with its events; app and user state stay. Raises NotFound, NotAllowed, SourceError."""
-    actor.check_may_write()
+    actor.check_may("admin", key.app_name)
     _check_names(key)
     with sources.using(key.source) as db, _transaction(db), db.cursor() as cursor:
         _lock_session(cursor, key)
@@ -179,7 +179,7 @@ def import_session(
     `last` batch the session's own state is IMPORTING. Raises AlreadyExists, Conflict (it is not being imported, or was
     written to meanwhile), Invalid, NotFound, NotAllowed, SourceError.
     """
-    actor.check_may_write()
+    actor.check_may("admin", session.key.app_name)
     key = session.key
     _check_names(key)
     try:
@@ -211,7 +211,7 @@ def import_state(key: SessionKey, scope: Scope, state: State, *, actor: Actor, u
     """Makes the row of a user's or an app's state, as another store had it; one that is there gets these keys' values
     only to `overwrite`, and keeps its other keys. Raises Invalid, NotFound, NotAllowed, SourceError.
     """
-    actor.check_may_write()
+    actor.check_may("admin", key.app_name)
     _check_names(key)
     with sources.using(key.source) as db, _transaction(db), db.cursor() as cursor:
         at = stored_instant(updated, db)

@@ -14,11 +14,11 @@ from .. import edits, queued, reads
 from ..errors import Conflict, Error, Invalid, NotFound
 from ..events import new_id
 from ..keys import SessionKey
+from ..problems import status_of
 from ..running import Running
 from ..state import ABSENT, same
 from ..values import dumps
 from . import state_form
-from .errors import STATUS
 from .render import data, page
 from .targets import Target, actor, of_app, of_session, of_user
 
@@ -122,7 +122,7 @@ def _submit(request: HttpRequest, target: Target, rows: list[state_form.FormRow]
     except Invalid as error:
         return _form(request, target, rows, error=error.message, status=400)
     except Error as error:  # the form comes back filled, whatever happened
-        return _form(request, target, rows, error=error.message, status=STATUS[type(error)])
+        return _form(request, target, rows, error=error.message, status=status_of(error))
     if request.POST.get("queued"):
         with suppress(NotFound):  # what became of that edit has been dealt with
             queued.dismiss(request.POST["queued"], request.user)  # type: ignore[arg-type]

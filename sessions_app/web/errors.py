@@ -8,21 +8,13 @@ from django.core.exceptions import DisallowedHost
 from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext as _
 
-from ..errors import AlreadyExists, Conflict, Error, Invalid, NotAllowed, NotFound, SourceError, StaleSession
+from ..errors import Error
+from ..problems import for_programs, problem, status_of
 from .render import data, page
 
 log = logging.getLogger("adkweb.web")
 
 _TEXT: Final = "text/plain; charset=utf-8"
-STATUS: Final[dict[type[Error], int]] = {
-    Invalid: 400,
-    NotAllowed: 403,
-    NotFound: 404,
-    AlreadyExists: 409,
-    StaleSession: 409,
-    Conflict: 409,
-    SourceError: 503,
-}
 
 
 class ErrorPages:
@@ -39,11 +31,13 @@ class ErrorPages:
         """The answer to an Error; None for everything else, which is a bug and Django's to report."""
         if not isinstance(error, Error):
             return None
-        return answer(request, error.message, STATUS[type(error)])
+        return answer(request, error.message, status_of(error))
 
 
 def answer(request: HttpRequest, message: str, status: int) -> HttpResponse:
-    """An error as a page, or as plain text for htmx."""
+    """An error as a page, as plain text for htmx, as a problem for programs."""
+    if for_programs(request.path):
+        return problem(status, message)
     if request.headers.get("HX-Request"):
         return data(message, _TEXT, status)
     return page(request, "error.html", {"message": message, "status": status}, status)
@@ -57,10 +51,10 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
     """A request that Django refuses before any view sees it: a host name that is not adkweb's, too large a form."""
     if isinstance(exception, DisallowedHost):
-        return data(
-            _("adkweb does not answer under this host name. ADKWEB_ALLOWED_HOSTS names those it does."), _TEXT, 400
-        )
-    return data(_("This request is not valid, or too large; nothing was written."), _TEXT, 400)
+        message = _("adkweb does not answer under this host name. ADKWEB_ALLOWED_HOSTS names those it does.")
+    else:
+        message = _("This request is not valid, or too large; nothing was written.")
+    return problem(400, message) if for_programs(request.path) else data(message, _TEXT, 400)
 
 
 def forged(request: HttpRequest, reason: str = "") -> HttpResponse:

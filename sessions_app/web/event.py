@@ -18,8 +18,8 @@ from ..errors import Error, Invalid, NotFound
 from ..event_rows import EventView
 from ..events import Part, new_id
 from ..keys import SessionKey
+from ..problems import status_of
 from ..values import dumps, loads
-from .errors import STATUS
 from .render import data, page
 from .targets import actor
 
@@ -92,7 +92,7 @@ def add(request: HttpRequest, **names: str) -> HttpResponse:
         )
     except Error as error:
         context |= {"text": text, "reason": request.POST.get("reason", ""), "error": error.message}
-        return page(request, "event/add.html", context, STATUS[type(error)])
+        return page(request, "event/add.html", context, status_of(error))
     messages.success(request, _("The event was added."))
     return redirect(reverse("session", kwargs=names) + f"#event-{quote(appended.event['id'])}")
 

@@ -13,8 +13,8 @@ from django.views.decorators.http import require_GET, require_http_methods
 from .. import queued, reads, sources, writes
 from ..errors import AlreadyExists, Error, Invalid
 from ..keys import SessionKey
+from ..problems import status_of
 from ..values import loads
-from .errors import STATUS
 from .render import page
 from .targets import actor
 
@@ -47,7 +47,7 @@ def new(request: HttpRequest) -> HttpResponse:
         return page(request, "sessions/new.html", context, 409)
     except Error as error:
         context["errors"] = {error.detail.get("field", "form"): error.message}
-        return page(request, "sessions/new.html", context, STATUS[type(error)])
+        return page(request, "sessions/new.html", context, status_of(error))
     messages.success(request, _("The session was created."))
     return redirect(reverse("session", kwargs=key._asdict()))
 

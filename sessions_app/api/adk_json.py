@@ -1,0 +1,199 @@
+"""Sessions as `adk api_server` sends them: camelCase, nulls left out, defaults filled in, no secrets.
+
+Events are read and written by page, and only their own fields are looked at: google-adk makes objects of all of them.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from functools import cache
+from typing import Any, Final
+
+import orjson
+
+from .. import loads
+from ..camel import camel_name, to_camel
+from ..event_rows import as_object
+from ..events import AUTH_CALL
+from .adk_models import event_model
+from .bodies import text_of
+
+INTERNAL: Final = "__adk_internal_"  # begins the keys of custom metadata that google-adk keeps to itself
+EVALUATIONS: Final = ("adk-eval-session-", "___eval___session___")  # begin the ids of sessions that it does not list
+
+_ACTIONS: Final[dict[str, Any]] = {
+    "stateDelta": {},
+    "artifactDelta": {},
+    "requestedAuthConfigs": {},
+    "requestedToolConfirmations": {},
+}
+_NODE: Final = ("path", "outputFor", "messageAsOutput")
+_NO_NODE: Final[dict[str, Any]] = {"path": ""}
+
+_AUTH_TYPES: Final = frozenset(["apiKey", "http", "oauth2", "openIdConnect", "serviceAccount"]) | {
+    name
+    for kind in ("API_KEY", "HTTP", "OAUTH2", "OPEN_ID_CONNECT", "SERVICE_ACCOUNT")
+    for name in (kind, kind.lower())
+}
+_CREDENTIALS: Final = frozenset(
+    name for snake in ("raw_auth_credential", "exchanged_auth_credential") for name in (snake, camel_name(snake))
+)
+_REQUESTED: Final = ("requestedAuthConfigs", "requested_auth_configs")
+# A text that has none of these has no secrets.
+_MARKS: Final = ("authType", "auth_type", AUTH_CALL, *_REQUESTED, *_CREDENTIALS)
+_SECRETS: Final = frozenset(
+    name
+    for snake in (
+        "password",
+        "token",
+        "additional_headers",
+        "client_secret",
+        "auth_response_uri",
+        "auth_code",
+        "access_token",
+        "refresh_token",
+        "id_token",
+        "code_verifier",
+        "private_key_id",
+        "private_key",
+        "api_key",
+    )
+    for name in (snake, camel_name(snake))
+)
+
+_DIGITS: Final = bytes(48 if 48 <= byte < 58 else 32 for byte in range(256))
+_TOO_LONG: Final = b"0" * 19  # digits of an integer that orjson would make a float of
+
+
+def session(
+    stored: loads.StoredSession, pages: Iterable[list[loads.StoredEvent]], temp: dict[str, Any] | None = None
+) -> Iterator[bytes]:
+    """A session, piece by piece: what stands before its events, each page of them, what stands after."""
+    yield _head(stored, temp or {})[:-1] + b',"events":['
+    comma = b""
+    for page in pages:
+        if page:
+            yield comma + _dumps(_events(page))[1:-1]
+            comma = b","
+    yield b'],"lastUpdateTime":' + _dumps(stored.revision) + b"}"
+
+
+def sessions(found: Iterable[loads.StoredSession]) -> bytes:
+    """A list of sessions, without events; those of evaluations are left out."""
+    tail = b',"events":[],"lastUpdateTime":'
+    told = (
+        _head(each, {})[:-1] + tail + _dumps(each.revision) + b"}"
+        for each in found
+        if not each.key.session_id.startswith(EVALUATIONS)
+    )
+    return b"[" + b",".join(told) + b"]"
+
+
+def redacted(value: Any) -> Any:
+    """A value without the credentials' secrets in it, by google-adk's rules."""
+    if isinstance(value, list):
+        return [redacted(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    if any(isinstance(kind := value.get(name), str) and kind in _AUTH_TYPES for name in ("authType", "auth_type")):
+        return _stripped(value)
+    if value.get("name") == AUTH_CALL:
+        return {name: _of_call(name, each) for name, each in value.items()}
+    carriers = _REQUESTED if any(name in value for name in _REQUESTED) else _CREDENTIALS
+    return {name: _stripped(each) if name in carriers else redacted(each) for name, each in value.items()}
+
+
+def _of_call(name: str, value: Any) -> Any:
+    if name == "args" and isinstance(value, dict):
+        configs = ("authConfig", "auth_config")
+        return {each: _stripped(inner) if each in configs else inner for each, inner in value.items()}
+    return _stripped(value) if name == "response" else redacted(value)
+
+
+def _stripped(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _stripped(each) for name, each in value.items() if name not in _SECRETS}
+    return [_stripped(each) for each in value] if isinstance(value, list) else value
+
+
+def _head(stored: loads.StoredSession, temp: dict[str, Any]) -> bytes:
+    key = stored.key
+    state = stored.state.merged() | temp
+    head = {"id": key.session_id, "appName": key.app_name, "userId": key.user_id, "state": state}
+    text = _dumps(head)
+    return _dumps(redacted(head)) if any(mark.encode() in text for mark in _MARKS) else text
+
+
+def _events(page: list[loads.StoredEvent]) -> list[dict[str, Any]]:
+    text = "[" + ",".join([event.text for event in page]) + "]"
+    # `requested_auth_configs` stands in every event that google-adk stores.
+    marks = [mark for mark in _MARKS if text.count(mark) > (len(page) if mark == _REQUESTED[1] else 0)]
+    return [_event(event, data, marks) for event, data in zip(page, _loads(text), strict=True)]
+
+
+def _event(row: loads.StoredEvent, data: Any, marks: list[str]) -> dict[str, Any]:
+    """An event as google-adk has it once loaded; `marks` are those of secrets that its page has."""
+    data = as_object(data)
+    if "null" in row.text:
+        data = _without_nulls(row, data)
+    known = _fields()
+    sent = {name: value for name, value in to_camel(data).items() if name in known}
+    actions = sent.get("actions")
+    sent["actions"] = {**_ACTIONS, **actions} if isinstance(actions, dict) else _ACTIONS
+    node = sent.get("nodeInfo")
+    sent["nodeInfo"] = {"path": "", **{name: node[name] for name in _NODE if name in node}} if node else _NO_NODE
+    sent["invocationId"], sent["id"] = row.invocation_id, row.id
+    sent.setdefault("author", "")
+    sent.setdefault("timestamp", row.timestamp)
+    if "longRunningToolIds" in sent:
+        sent["longRunningToolIds"] = sorted(set(sent["longRunningToolIds"]))
+    if INTERNAL in row.text:
+        _hide_internal(sent)
+    if sent["actions"]["requestedAuthConfigs"] or (marks and any(mark in row.text for mark in marks)):
+        return as_object(redacted(sent))
+    return sent
+
+
+@cache
+def _fields() -> frozenset[str | None]:
+    """What google-adk knows of an event; it reads past anything else."""
+    return frozenset(field.alias for field in event_model().model_fields.values())
+
+
+def _without_nulls(row: loads.StoredEvent, data: dict[str, Any]) -> dict[str, Any]:
+    """An event without the nulls of ADK's own fields: those of state, arguments and the like are values."""
+    columns = {"id": row.id, "invocation_id": row.invocation_id}
+    timestamp = row.timestamp if data.get("timestamp") is None else data["timestamp"]
+    try:
+        read = event_model().model_validate({**data, **columns, "timestamp": timestamp})
+        found: dict[str, Any] = read.model_dump(mode="json", exclude_none=True)
+    except ValueError:  # of an event that google-adk could not load
+        return {name: value for name, value in data.items() if value is not None}
+    return found
+
+
+def _hide_internal(sent: dict[str, Any]) -> None:
+    metadata = as_object(sent.get("customMetadata"))
+    kept = {name: value for name, value in metadata.items() if not name.startswith(INTERNAL)}
+    if kept:
+        sent["customMetadata"] = kept
+    elif metadata:
+        del sent["customMetadata"]
+
+
+def _loads(text: str) -> Any:
+    """A JSON text, NaN read as null; by the faster parser where both would read the same."""
+    raw = text.encode("utf-8", "surrogatepass")
+    if _TOO_LONG not in raw.translate(_DIGITS):
+        with suppress(orjson.JSONDecodeError):
+            return orjson.loads(raw)
+    return json.loads(text, parse_constant=lambda _name: None)
+
+
+def _dumps(value: Any) -> bytes:
+    """A value as JSON text, NaN written as null."""
+    try:
+        text: bytes = orjson.dumps(value)
+    except TypeError:  # integers beyond 64 bits, halves of surrogate pairs
+        return text_of(value).encode("utf-8", "replace")
+    return text

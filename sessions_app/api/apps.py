@@ -1,0 +1,48 @@
+"""Sources, apps and users: what there is."""
+
+from dataclasses import asdict
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from ninja import Router
+
+from .. import reads, sources
+from ..errors import SourceError
+from . import schemas
+from .asking import actor_of, source_of
+from .bodies import answer
+
+router = Router()
+
+
+@router.get("/sources", response=list[schemas.Source], summary="The databases that adkweb shows")
+def list_sources(request: HttpRequest) -> HttpResponse:
+    """Every source, by its alias."""
+    return answer([{"source": s.alias, "where": s.where, "vendor": s.vendor} for s in sources.listed()])
+
+
+@router.get("/apps", response=schemas.Apps, summary="Apps, in every source")
+def list_apps(request: HttpRequest) -> HttpResponse:
+    """Those that the token may see."""
+    found, problems = [], []
+    for source in sources.listed():
+        try:
+            rows = reads.apps(source.alias)
+        except SourceError as error:
+            problems.append(error.message)
+        else:
+            found += [asdict(row) for row in rows if actor_of(request).may_see(row.app_name)]
+    return answer({"items": found, "problems": problems})
+
+
+@router.get("/apps/{plain:app_name}/users", response=schemas.Users, summary="Users of an app")
+def list_users(
+    request: HttpRequest, app_name: str, after: str | None = None, source: str | None = None
+) -> HttpResponse:
+    """A page of them, by id."""
+    page = reads.users(source_of(request, app_name, source), app_name, after)
+    return answer(_page([asdict(row) for row in page.rows], page.next))
+
+
+def _page(items: list[Any], following: str | None) -> dict[str, Any]:
+    return {"items": items, "next": following}

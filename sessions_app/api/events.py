@@ -1,0 +1,138 @@
+"""Events: by page, one, append."""
+
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from ninja import Router
+from ninja.params.functions import Query
+
+from .. import reads, writes
+from ..errors import Conflict, Invalid, StaleSession
+from ..event_rows import EventView
+from ..events import check_event
+from ..fields import check_fields
+from ..filters import FILTERS
+from ..keys import SessionKey
+from . import schemas
+from .asking import actor_of, check_places, source_of
+from .bodies import IF_MATCH, Precondition, answer, change_of, expected_revision, object_of
+from .document import needs, tagged
+from .sessions import SESSION
+
+router = Router()
+
+EVENTS = SESSION + "/events"
+MOST: int = 1_000
+
+
+@router.get(EVENTS, response=schemas.Events, summary="Events by page", openapi_extra=tagged(200))
+def listed(
+    request: HttpRequest,
+    app_name: str,
+    user_id: str,
+    session_id: str,
+    before: str | None = Query(None, description="`next` of the page with later ones"),
+    after: int | None = Query(
+        None, ge=0, lt=2**63, description="the events that follow this place, the first ones first"
+    ),
+    kind: str = Query("", description=", ".join(FILTERS)),
+    author: str = "",
+    limit: int = Query(reads.EVENTS, ge=1, le=MOST),
+    source: str | None = None,
+) -> HttpResponse:
+    """The newest, those before them, or those after a place; in append order, with what each changed."""
+    key = SessionKey(source_of(request, app_name, source), app_name, user_id, session_id)
+    revision = reads.session(key).revision
+    if after is None:
+        page = reads.events(key, before=before, kind=kind, author=author, limit=limit)
+        return answer({"items": [_event(view) for view in page.rows], "next": page.next}, revision=revision)
+    if before is not None:
+        raise Invalid("before, after: one of them")
+    check_places(key.source)
+    rows = reads.events_after(key, after, kind=kind, author=author, limit=limit)
+    following = str(rows[-1].seq) if len(rows) == limit else None
+    return answer({"items": [_event(view) for view in rows], "next": following}, revision=revision)
+
+
+@router.get(EVENTS + "/{plain:event_id}", response=schemas.EventView, summary="One event")
+def get(
+    request: HttpRequest, app_name: str, user_id: str, session_id: str, event_id: str, source: str | None = None
+) -> HttpResponse:
+    """With what it changed."""
+    key = SessionKey(source_of(request, app_name, source), app_name, user_id, session_id)
+    return answer(_event(reads.event(key, event_id)))
+
+
+@router.post(
+    EVENTS,
+    response={201: schemas.Appended, 200: schemas.Appended},
+    summary="Append an event",
+    openapi_extra={
+        "requestBody": {"content": {"application/json": {"schema": {"type": "object"}}}, "required": True},
+        **IF_MATCH,
+        **needs("append"),
+        **tagged(200, 201, required=False),
+    },
+)
+def append(
+    request: HttpRequest, app_name: str, user_id: str, session_id: str, source: str | None = None
+) -> HttpResponse:
+    """An event as ADK stores it, in snake_case; its `state_delta` is applied. The same event again (by its `id`) is
+    answered with 200 and stored once; another one under that id with 409. With `If-Match: "<revision>"` it is stored only
+    if nobody has written since, else 412.
+    """
+    key = SessionKey(source_of(request, app_name, source, "append"), app_name, user_id, session_id)
+    given = object_of(request)
+    event = check_event(given)
+    check_fields(event, newer=True)
+    if event.get("partial"):
+        raise Invalid("partial: a partial event is never stored")
+    who, revision = actor_of(request), expected_revision(request)
+    try:
+        appended = writes.append_event(key, event, actor=who, expected=revision)
+    except StaleSession as error:
+        raise Precondition from error
+    except Conflict:
+        if given.get("timestamp") is not None:
+            raise
+        # Sent again by a client that leaves the time to the server.
+        event["timestamp"] = reads.event(key, event["id"]).timestamp
+        appended = writes.append_event(key, event, actor=who, expected=revision)
+    return told(appended)
+
+
+@router.get("/edits", response=schemas.Edits, summary="Edits, in every session")
+def all_edits(request: HttpRequest, before: str | None = None) -> HttpResponse:
+    """Who changed what, why, and what stood there before; the newest first. Those in apps that the token may see."""
+    page, problems = reads.edits(before)
+    items = [
+        {**_names(view.key), "actor": view.description.edit.get("actor"), "reason": view.description.edit.get("reason")}
+        | _event(view)
+        for view in page.rows
+        if actor_of(request).may_see(view.key.app_name)
+    ]
+    return answer({"items": items, "next": page.next, "problems": problems})
+
+
+def told(appended: writes.Appended) -> HttpResponse:
+    """What was stored, or was there already."""
+    status = 200 if appended.seq is None else 201
+    return answer(
+        {"seq": appended.seq, "revision": appended.revision, "event": appended.event}, status, appended.revision
+    )
+
+
+def _event(view: EventView) -> dict[str, Any]:
+    return {
+        "seq": view.seq,
+        "id": view.id,
+        "invocation_id": view.invocation_id,
+        "timestamp": view.timestamp,
+        "kind": view.description.kind,
+        "changes": [change_of(change) for change in view.changes],
+        "event": view.data,
+    }
+
+
+def _names(key: SessionKey) -> dict[str, str]:
+    return {"source": key.source, "app_name": key.app_name, "user_id": key.user_id, "session_id": key.session_id}

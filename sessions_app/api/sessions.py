@@ -1,0 +1,202 @@
+"""Sessions: by page, whole, a new one, an end to one."""
+
+from collections.abc import Iterator
+from urllib.parse import quote
+
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.utils.translation import gettext as _
+from ninja import Router
+from ninja.params.functions import Query
+
+from .. import loads, reads, writes
+from ..errors import NotFound
+from ..keys import SessionKey
+from ..streaming import streamed
+from . import schemas
+from .asking import actor_of, check_places, source_of
+from .bodies import answer, body_of, body_schema, checked, headers_of, text_of
+from .document import needs, tagged
+from .names import Name
+
+router = Router()
+
+USER = "/apps/{plain:app_name}/users/{plain:user_id}"
+SESSION = USER + "/sessions/{plain:session_id}"
+MOST: int = 500  # rows of a page
+
+_LOCATION = {"responses": {201: {"headers": {"Location": {"schema": {"type": "string"}, "required": True}}}}}
+
+
+@router.get("/apps/{plain:app_name}/sessions", response=schemas.Sessions, summary="Sessions of an app")
+def of_app(
+    request: HttpRequest,
+    app_name: str,
+    before: str | None = None,
+    limit: int = Query(reads.PAGE, ge=1, le=MOST),
+    source: str | None = None,
+) -> HttpResponse:
+    """A page of them, the last active first."""
+    return _listed(source_of(request, app_name, source), app_name, None, before, limit)
+
+
+@router.get(
+    "/apps/{plain:app_name}/sessions/states", response=schemas.States, summary="Sessions of an app with their state"
+)
+def states(
+    request: HttpRequest,
+    app_name: str,
+    user: str | None = Query(None, description="only sessions of this user"),
+    after: str | None = None,
+    limit: int = Query(MOST, ge=1, le=MOST),
+    source: str | None = None,
+) -> HttpResponse:
+    """A page of them, the one updated longest ago first: one that is updated between two pages comes again at the end,
+    so that none is left out. State that they share stands once.
+    """
+    page = loads.load_page(source_of(request, app_name, source), app_name, user, after, limit)
+    items = [
+        {
+            "user_id": found.key.user_id,
+            "id": found.key.session_id,
+            "created": found.created,
+            "revision": found.revision,
+            "state": found.state.session,
+        }
+        for found in page.rows
+    ]
+    shared = {found.key.user_id: found.state.user for found in page.rows if found.state.user}
+    app = page.rows[0].state.app if page.rows else {}
+    return answer({"items": items, "app": app, "users": shared, "next": page.next})
+
+
+@router.get(USER + "/sessions", response=schemas.Sessions, summary="Sessions of a user")
+def of_user(
+    request: HttpRequest,
+    app_name: str,
+    user_id: str,
+    before: str | None = None,
+    limit: int = Query(reads.PAGE, ge=1, le=MOST),
+    source: str | None = None,
+) -> HttpResponse:
+    """A page of them, the last active first."""
+    return _listed(source_of(request, app_name, source), app_name, user_id, before, limit)
+
+
+@router.post(
+    USER + "/sessions",
+    response={201: schemas.Created},
+    summary="Create a session",
+    openapi_extra=body_schema(schemas.NewSession) | needs("append") | _LOCATION,
+)
+def create(request: HttpRequest, app_name: str, user_id: str, source: str | None = None) -> HttpResponse:
+    """With initial state, which is split by scope; 409 where its id is taken."""
+    alias = source_of(request, app_name, source, "append", new=True)
+    body = body_of(request, schemas.NewSession)
+    key = writes.create_session(
+        alias,
+        app_name,
+        user_id,
+        actor=actor_of(request),
+        state=body.state,
+        session_id=body.session_id,
+    )
+    response = answer(_names(key), 201)
+    response["Location"] = f"{quote(request.path)}/{quote(Name().to_url(key.session_id))}"
+    return response
+
+
+@router.get(SESSION, response=schemas.Session, summary="A session with its events", openapi_extra=tagged(200))
+def get(
+    request: HttpRequest,
+    app_name: str,
+    user_id: str,
+    session_id: str,
+    newest: int | None = Query(None, ge=0, le=2**31, description="only so many of the newest events"),
+    after: int | None = Query(None, ge=0, lt=2**63, description="only events after this place"),
+    since: float | None = Query(None, ge=0, lt=2**32, description="only events from this moment on"),
+    source: str | None = None,
+) -> HttpResponseBase:
+    """State by scope and events as they are stored, of one moment; streamed."""
+    key = SessionKey(source_of(request, app_name, source), app_name, user_id, session_id)
+    if after is not None:
+        check_places(key.source)
+    found = loads.stream(key, newest=newest, since=since, after=after)
+    if found is None:
+        raise NotFound(_("Session %(id)s not found.") % {"id": session_id})
+    session, pages = found
+    return streamed(_session(session, pages), "application/json", headers_of(session.revision))
+
+
+@router.get(
+    SESSION + "/standing", response=schemas.Standing, summary="Where a session stands", openapi_extra=tagged(200)
+)
+def standing(
+    request: HttpRequest, app_name: str, user_id: str, session_id: str, event: str = "", source: str | None = None
+) -> HttpResponse:
+    """Its revision, its newest event, and the place of the event that is asked about."""
+    key = SessionKey(source_of(request, app_name, source), app_name, user_id, session_id)
+    found = loads.place(key, event)
+    if found is None:
+        raise NotFound(_("Session %(id)s not found.") % {"id": session_id})
+    told = {"created": found.created, "revision": found.revision, "newest": found.newest, "seq": found.seq}
+    return answer(told, revision=found.revision)
+
+
+@router.delete(SESSION, response={204: None}, summary="Delete a session", openapi_extra=needs("admin"))
+def delete(
+    request: HttpRequest, app_name: str, user_id: str, session_id: str, source: str | None = None
+) -> HttpResponse:
+    """With its events; the state of its user and app stays."""
+    key = SessionKey(source_of(request, app_name, source, "admin"), app_name, user_id, session_id)
+    writes.delete_session(key, actor=actor_of(request))
+    return HttpResponse(status=204)
+
+
+def _listed(source: str, app_name: str, user_id: str | None, before: str | None, limit: int) -> HttpResponse:
+    page = reads.sessions(source, app_name, user_id, before, limit)
+    items = [
+        {
+            **_names(row.key),
+            "title": row.title,
+            "created": row.create_time,
+            "revision": row.update_time,
+            "events": row.events,
+            "errors": row.errors,
+        }
+        for row in page.rows
+    ]
+    return answer({"items": items, "next": page.next})
+
+
+def _session(session: loads.StoredSession, pages: Iterator[list[loads.StoredEvent]]) -> Iterator[bytes]:
+    """A session as JSON, its events as they are stored."""
+    state = session.state
+    head = {
+        **_names(session.key),
+        "created": session.created,
+        "revision": session.revision,
+        "seq": session.seq,
+        "state": {"app": state.app, "user": state.user, "session": state.session},
+    }
+    yield f'{text_of(head)[:-1]},"events":['.encode("utf-8", "replace")
+    comma = ""
+    for page in pages:
+        if page:
+            yield (comma + ",".join(map(_event, page))).encode("utf-8", "replace")
+            comma = ","
+    yield b"]}"
+
+
+def _event(event: loads.StoredEvent) -> str:
+    beside = {
+        "seq": event.seq,
+        "id": event.id,
+        "invocation_id": event.invocation_id,
+        "timestamp": event.timestamp,
+    }
+    return f'{text_of(beside)[:-1]},"event":{checked(event.text)}}}'
+
+
+def _names(key: SessionKey) -> dict[str, str]:
+    return {"source": key.source, "app_name": key.app_name, "user_id": key.user_id, "id": key.session_id}

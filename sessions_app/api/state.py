@@ -1,0 +1,174 @@
+"""State of a session, a user, an app: by scope, and edits of it, each one event."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from django.http import HttpRequest, HttpResponse
+from django.utils.translation import gettext as _
+from ninja import Router
+
+from .. import edits, reads
+from ..access import Actor
+from ..edits import Entry
+from ..errors import Conflict, Invalid, NotFound, StaleSession
+from ..keys import SessionKey
+from ..state import ABSENT, State, same
+from ..writes import Appended
+from . import schemas
+from .asking import actor_of, source_of
+from .bodies import IF_MATCH, Precondition, answer, body_of, body_schema, expected_revision
+from .document import needs, tagged
+from .events import told
+from .sessions import SESSION, USER
+
+router = Router()
+
+APP: Final = "/apps/{plain:app_name}"
+_ANSWERS: Final = {201: schemas.Appended, 200: schemas.Appended}
+_EDIT: Final = body_schema(schemas.Edit, required=True) | needs("append") | tagged(200, 201, required=False)
+_TRIES: Final = 100  # each fails because somebody else's succeeded
+
+Apply = Callable[[Sequence[Entry], str], Appended]
+
+
+@router.get(
+    SESSION + "/state", response=schemas.State, summary="State of a session, by scope", openapi_extra=tagged(200)
+)
+def of_session(
+    request: HttpRequest, app_name: str, user_id: str, session_id: str, source: str | None = None
+) -> HttpResponse:
+    """Its own, its user's and its app's; keys without prefix."""
+    view = reads.session(SessionKey(source_of(request, app_name, source), app_name, user_id, session_id))
+    state = view.state
+    return answer({"app": state.app, "user": state.user, "session": state.session}, revision=view.revision)
+
+
+@router.get(USER + "/state", response=schemas.Json, summary="State of a user")
+def of_user(request: HttpRequest, app_name: str, user_id: str, source: str | None = None) -> HttpResponse:
+    """Shared by all the sessions of this user in this app; keys without prefix."""
+    return answer(reads.user_state(source_of(request, app_name, source), app_name, user_id))
+
+
+@router.get(APP + "/state", response=schemas.Json, summary="State of an app")
+def of_app(request: HttpRequest, app_name: str, source: str | None = None) -> HttpResponse:
+    """Shared by all users; keys without prefix."""
+    return answer(reads.app(source_of(request, app_name, source), app_name)[1])
+
+
+@router.patch(
+    SESSION + "/state",
+    response=_ANSWERS,
+    summary="Edit state in a session",
+    openapi_extra={**_EDIT, **IF_MATCH},
+)
+def edit_session(
+    request: HttpRequest, app_name: str, user_id: str, session_id: str, source: str | None = None
+) -> HttpResponse:
+    """Sets and removes keys of any scope in one event of this session, whose `reason` and `actor` stand in it."""
+    key = SessionKey(source_of(request, app_name, source, "append"), app_name, user_id, session_id)
+    body, who, revision = body_of(request, schemas.Edit), actor_of(request), expected_revision(request)
+
+    def read() -> State:
+        view = reads.session(key)
+        if revision not in (None, view.revision):
+            raise Precondition
+        return view.state.merged()
+
+    def apply(entries: Sequence[Entry], once: str) -> Appended:
+        return edits.edit_state(key, entries, actor=who, reason=body.reason, once=once, revision=revision)
+
+    return _edit(body, key, who, read, apply)
+
+
+@router.patch(
+    USER + "/state",
+    response=_ANSWERS,
+    summary="Edit state of a user",
+    openapi_extra=_EDIT,
+)
+def edit_user(request: HttpRequest, app_name: str, user_id: str, source: str | None = None) -> HttpResponse:
+    """Keys that begin with `user:`, by an event in adkweb's own session of this user."""
+    alias = source_of(request, app_name, source, "append")
+    body, who = body_of(request, schemas.Edit), actor_of(request)
+
+    def read() -> State:
+        return _prefixed("user:", reads.user_state(alias, app_name, user_id))
+
+    def apply(entries: Sequence[Entry], once: str) -> Appended:
+        return edits.edit_user_state(alias, app_name, user_id, entries, actor=who, reason=body.reason, once=once)
+
+    return _edit(body, SessionKey(alias, app_name, user_id, edits.OWN_NAME), who, read, apply)
+
+
+@router.patch(
+    APP + "/state",
+    response=_ANSWERS,
+    summary="Edit state of an app",
+    openapi_extra=_EDIT,
+)
+def edit_app(request: HttpRequest, app_name: str, source: str | None = None) -> HttpResponse:
+    """Keys that begin with `app:`, by an event in adkweb's own session of this app."""
+    alias = source_of(request, app_name, source, "append")
+    body, who = body_of(request, schemas.Edit), actor_of(request)
+
+    def read() -> State:
+        return _prefixed("app:", reads.app(alias, app_name)[1])
+
+    def apply(entries: Sequence[Entry], once: str) -> Appended:
+        return edits.edit_app_state(alias, app_name, entries, actor=who, reason=body.reason, once=once)
+
+    return _edit(body, SessionKey(alias, app_name, edits.OWN_NAME, edits.OWN_NAME), who, read, apply)
+
+
+def _edit(body: schemas.Edit, key: SessionKey, actor: Actor, read: Callable[[], State], apply: Apply) -> HttpResponse:
+    """Applies an edit; keys of which nothing is expected are compared with nothing, whoever writes meanwhile."""
+    changes, wanted = _checked(body)
+    once = f"{actor.name}\n{body.once}" if body.once else ""
+    if once and (stored := _stored(key, once, changes)):
+        return told(stored)
+    state = read()
+    for _attempt in range(_TRIES):
+        entries = [Entry(name, value, wanted.get(name, state.get(name, ABSENT))) for name, value in changes.items()]
+        if not any(not same(entry.value, entry.seen) for entry in entries) and not _differing(wanted, state):
+            return answer({"seq": None, "revision": None, "event": None})
+        try:
+            return told(apply(entries, once))
+        except StaleSession as error:
+            raise Precondition from error
+        except Conflict as conflict:
+            current = conflict.detail.get("current")
+            if current is None or _differing(wanted, current):
+                raise
+            state = current
+    raise Conflict
+
+
+def _checked(body: schemas.Edit) -> tuple[State, State]:
+    """The keys' new values and those that they must still have, ABSENT among both; raises Invalid."""
+    wanted = {**body.expected, **dict.fromkeys(body.absent, ABSENT)}
+    changes = {**body.set, **dict.fromkeys(body.remove, ABSENT)}
+    for names in (body.set.keys() & set(body.remove), body.expected.keys() & set(body.absent)):
+        if names:
+            raise Invalid(_("%(key)s: stands twice in this edit") % {"key": min(names)})
+    if not changes:
+        raise Invalid(_("Nothing would change: neither `set` nor `remove` names a key."))
+    if strange := wanted.keys() - changes.keys():
+        raise Invalid(_("%(key)s: is expected to be something, and neither set nor removed") % {"key": min(strange)})
+    return changes, wanted
+
+
+def _stored(key: SessionKey, once: str, changes: State) -> Appended | None:
+    """This very edit of this very program, whatever was written since; None where it is not stored."""
+    entries = [Entry(name, value, ABSENT) for name, value in changes.items()]
+    try:
+        return Appended(reads.event(key, edits.edit_id(once, entries)).data)
+    except NotFound:
+        return None
+
+
+def _differing(wanted: Mapping[str, Any], state: Mapping[str, Any]) -> bool:
+    return any(not same(value, state.get(name, ABSENT)) for name, value in wanted.items())
+
+
+def _prefixed(prefix: str, state: Mapping[str, Any]) -> dict[str, Any]:
+    return {prefix + name: value for name, value in state.items()}

@@ -1,0 +1,98 @@
+"""Sessions leave as a file and enter from one."""
+
+from dataclasses import asdict, replace
+
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.utils.translation import gettext as _
+from ninja import Router
+from ninja.params.functions import Query
+
+from .. import sources, uploads
+from ..errors import Invalid, NotAllowed
+from ..streaming import streamed
+from ..transfer import FORMATS, stored
+from . import schemas
+from .asking import actor_of, source_of
+from .bodies import answer, change_of
+from .document import needs
+
+router = Router()
+
+_PIECE = 1024 * 1024
+WRITTEN = [name for name, form in FORMATS.items() if form.write]
+
+
+@router.get(
+    "/export",
+    response={200: None},
+    summary="Sessions as a file",
+    openapi_extra={"responses": {200: {"content": {"application/octet-stream": {"schema": {"type": "string"}}}}}},
+)
+def export(
+    request: HttpRequest,
+    format: str = Query("jsonl", description=", ".join(WRITTEN)),
+    app: str | None = None,
+    user: str | None = None,
+    session: str | None = None,
+    source: str | None = None,
+) -> HttpResponseBase:
+    """Those of an app, of a user, one, or all; streamed. Nothing is changed."""
+    if format not in WRITTEN:
+        raise Invalid(_("format: one of %(names)s") % {"names": ", ".join(WRITTEN)})
+    alias = _source(request, app, source)
+    only = stored.Filter(app, user, session)
+    write = FORMATS[format].write
+    assert write  # noqa: S101  it is one of WRITTEN
+    name = f'attachment; filename="export{FORMATS[format].suffix}"'
+    return streamed(write(stored.items(alias, only)), "application/octet-stream", {"Content-Disposition": name})
+
+
+@router.post(
+    "/import",
+    response=schemas.Imported,
+    summary="Bring sessions in from a file",
+    openapi_extra={
+        "requestBody": {
+            "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
+            "required": True,
+        },
+        **needs("admin"),
+    },
+)
+def bring(
+    request: HttpRequest,
+    preview: bool = Query(False, description="say what would be done, and write nothing"),
+    state: bool = Query(False, description="set `app:` and `user:` keys, too, that the source has otherwise"),
+    source: str | None = None,
+) -> HttpResponse:
+    """A file of any format that can be imported, as the body. It is read to its end before anything is written; what is
+    there already stays. Twice is as once, and an import that was interrupted goes on when the file is sent again.
+    """
+    who, alias = actor_of(request), _source(request, None, source, every_app=False)
+    who.check_right("admin")  # of each app that is in the file, once it is known
+    upload = uploads.receive(iter(lambda: request.read(_PIECE), b""))
+    try:
+        found = uploads.preview(upload, alias, who)
+        report = found.report if preview else uploads.bring(upload, alias, who, state=state)
+    finally:
+        uploads.discard(upload)
+    told = asdict(replace(report, skipped=[], differing=[]))
+    told["skipped"] = [{"session": "/".join(each.key[1:]), "why": each.why} for each in report.skipped]
+    told["differing"] = [
+        {"app": each.app, "user": each.user, "changes": [change_of(change) for change in each.changes]}
+        for each in report.differing
+    ]
+    return answer({"format": found.format, **told})
+
+
+def _source(request: HttpRequest, app: str | None, source: str | None, every_app: bool = True) -> str:
+    """As for one app; without one, the token must be for every app where nothing else would tell them apart."""
+    if app is not None:
+        return source_of(request, app, source)
+    if every_app and actor_of(request).apps != "*":
+        raise NotAllowed(_("This token is not for every app; name one."))
+    every = [each.alias for each in sources.listed()]
+    if source is None and len(every) != 1:
+        raise Invalid(_("Name the source: %(names)s.") % {"names": ", ".join(every)})
+    return sources.get(source or every[0]).alias

@@ -1,0 +1,11 @@
+"""Every address of programs: ours below `/api/`, and ADK's own at theirs."""
+
+from django.urls import include, path
+
+from . import adk_routes
+from .routes import urls
+
+urlpatterns = [
+    path("api/", include((urls(), "api"))),
+    *adk_routes.addresses(),
+]

@@ -1,0 +1,104 @@
+"""Programs, their tokens, and what they ask about."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from django.db import connections
+
+from sessions_app import tokens, writes
+from sessions_app.access import Actor
+from sessions_app.keys import SessionKey
+from tests.core import bulk
+from tests.core.stored import execute
+
+from .program import Program
+
+APP = "booking"
+_numbers = itertools.count()
+
+
+@pytest.fixture
+def new_token(db: None) -> Callable[..., str]:
+    """Makes a token of a right, for the apps that match a pattern; its text."""
+
+    def make(right: str = "admin", apps: str = "*", name: str = "") -> str:
+        return tokens.create(name or f"{right} {next(_numbers)}", right, apps, by="maria")[1]
+
+    return make
+
+
+@pytest.fixture
+def program(new_token: Callable[..., str]) -> Program:
+    """A program that may do everything."""
+    return Program(new_token(name="program"))
+
+
+@pytest.fixture
+def appender(new_token: Callable[..., str]) -> Program:
+    """A program that may read and append."""
+    return Program(new_token("append"))
+
+
+@pytest.fixture
+def reader(new_token: Callable[..., str]) -> Program:
+    """A program that may read."""
+    return Program(new_token("read"))
+
+
+@pytest.fixture
+def guest(db: None) -> Program:
+    """A program without a token."""
+    return Program()
+
+
+@pytest.fixture
+def store(tmp_path: Path, open_source: Callable[[str], str]) -> str:
+    """An empty SQLite source."""
+    (tmp_path / "store.db").touch()
+    return open_source(str(tmp_path / "store.db"))
+
+
+@pytest.fixture
+def other_store(tmp_path: Path, open_source: Callable[[str], str]) -> str:
+    """Another empty SQLite source."""
+    (tmp_path / "other.db").touch()
+    return open_source(str(tmp_path / "other.db"))
+
+
+STATE = {"step": "choose", "nothing": None, "user:tier": "gold", "app:limit": 10}
+
+
+@pytest.fixture
+def key(store: str, actor: Actor) -> SessionKey:
+    """A session with state in every scope, in a SQLite source."""
+    return writes.create_session(store, APP, "ana", session_id="s1", state=STATE, actor=actor)
+
+
+@pytest.fixture
+def each_key(source: str, actor: Actor) -> SessionKey:
+    """The same in a source of each format."""
+    return writes.create_session(source, APP, "ana", session_id="s1", state=STATE, actor=actor)
+
+
+@pytest.fixture
+def add(actor: Actor) -> Callable[..., str]:
+    """Appends an event as an agent would; its id."""
+
+    def append(key: SessionKey, text: str = "hello", **event: object) -> str:
+        said = {"author": "agent", "invocation_id": "i1", "content": {"role": "model", "parts": [{"text": text}]}}
+        return str(writes.append_event(key, {**said, **event}, actor=actor).event["id"])
+
+    return append
+
+
+def fill(key: SessionKey, count: int) -> None:
+    """As bulk.fill, in any format."""
+    bulk.fill(key, count)
+    connection = connections[key.source]
+    if connection.vendor == "sqlite" and not connection.settings_dict["ADKWEB"]["real_times"]:
+        moment = "strftime('%%Y-%%m-%%d %%H:%%M:%%S.000000', timestamp, 'unixepoch')"
+        execute(key.source, f"UPDATE events SET timestamp = {moment} WHERE typeof(timestamp) <> 'text'")

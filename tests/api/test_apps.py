@@ -1,0 +1,101 @@
+"""Sources, apps and users, as programs see them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sessions_app import sources, writes
+from sessions_app.access import Actor
+from sessions_app.keys import SessionKey
+
+from .program import Program
+
+pytestmark = pytest.mark.django_db
+
+
+def test_sources_are_told_by_their_alias(program: Program, store: str, other_store: str) -> None:
+    told = program.get("/api/sources").json()
+    assert [(row["source"], row["vendor"]) for row in told] == [(other_store, "sqlite"), (store, "sqlite")]
+    assert all(row["where"].endswith(".db") for row in told)
+
+
+def test_no_source_is_an_empty_list(program: Program) -> None:
+    assert program.get("/api/sources").json() == []
+    assert program.get("/api/apps").json() == {"items": [], "problems": []}
+
+
+def test_apps_of_every_source_with_their_numbers(
+    program: Program, key: SessionKey, other_store: str, actor: Actor
+) -> None:
+    for user in ("ana", "ben"):
+        writes.create_session(other_store, "support", user, actor=actor)
+    told = program.get("/api/apps").json()
+    assert told["problems"] == []
+    assert [(row["source"], row["app_name"], row["sessions"], row["users"]) for row in told["items"]] == [
+        (other_store, "support", 2, 2),
+        (key.source, "booking", 1, 1),
+    ]
+    assert all(isinstance(row["last_activity"], float) for row in told["items"])
+
+
+def test_a_source_that_is_away_takes_no_other_with_it(
+    program: Program, key: SessionKey, other_store: str, tmp_path: Path
+) -> None:
+    sources.open_source(next(source for source in sources.listed() if source.alias == other_store))
+    (tmp_path / "other.db").unlink()
+    told = program.get("/api/apps").json()
+    assert [row["app_name"] for row in told["items"]] == ["booking"]
+    (problem,) = told["problems"]
+    assert "other.db" in problem
+    refused = program.get("/api/apps/booking/users", source=other_store)
+    assert refused.status == 503
+    assert "other.db" in refused.detail
+
+
+def test_users_page_by_id(program: Program, store: str, actor: Actor) -> None:
+    names = sorted(f"u{number:03}" for number in range(120))
+    for name in names:
+        writes.create_session(store, "booking", name, actor=actor)
+    found, after, pages = [], None, 0
+    while pages == 0 or after:
+        page = program.get("/api/apps/booking/users", **({"after": after} if after else {})).json()
+        found += [row["user_id"] for row in page["items"]]
+        after, pages = page["next"], pages + 1
+    assert found == names
+    assert pages == 3
+
+
+def test_an_app_is_looked_for_in_every_source(
+    program: Program, key: SessionKey, other_store: str, actor: Actor
+) -> None:
+    assert program.get("/api/apps/booking/state").json() == {"limit": 10}
+    writes.create_session(other_store, "booking", "ben", actor=actor)
+    both = program.get("/api/apps/booking/state")
+    assert both.status == 409
+    assert key.source in both.detail
+    assert other_store in both.detail
+    assert program.get("/api/apps/booking/state", source=key.source).json() == {"limit": 10}
+    assert program.get("/api/apps/booking/state", source=other_store).json() == {}
+
+
+@pytest.mark.parametrize("query", [{}, {"source": "nowhere"}])
+def test_what_is_not_there_is_not_found(
+    program: Program, key: SessionKey, other_store: str, query: dict[str, str]
+) -> None:
+    assert program.get("/api/apps/ghost/state", **query).status == 404
+
+
+def test_a_cursor_that_is_none_is_not_valid(program: Program, key: SessionKey) -> None:
+    assert program.get("/api/apps/booking/users", after="nonsense").status == 400
+
+
+def test_a_token_for_some_apps_sees_no_other(new_token: Callable[..., str], key: SessionKey, actor: Actor) -> None:
+    writes.create_session(key.source, "secret", "ana", actor=actor)
+    some = Program(new_token("read", "book*"))
+    assert [row["app_name"] for row in some.get("/api/apps").json()["items"]] == ["booking"]
+    refused = some.get("/api/apps/secret/users")
+    assert refused.status == 403
+    assert "secret" in refused.detail

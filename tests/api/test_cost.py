@@ -1,0 +1,56 @@
+"""What an answer costs does not grow with what is stored."""
+
+from __future__ import annotations
+
+import pytest
+from django.db import connections
+from django.test.utils import CaptureQueriesContext
+
+from sessions_app import writes
+from sessions_app.access import Actor
+from sessions_app.keys import SessionKey
+
+from .conftest import fill
+from .program import Program, address
+
+pytestmark = pytest.mark.django_db
+
+
+def queries(program: Program, source: str, path: str) -> int:
+    """How many queries a source gets for an answer."""
+    program.get(path)  # whatever is kept from request to request is kept by now
+    with CaptureQueriesContext(connections[source]) as captured:
+        assert program.get(path).status == 200
+    return len(captured)
+
+
+@pytest.mark.parametrize("path", ["/api/apps/booking/sessions", "/api/apps/booking/users/ana/sessions"])
+def test_a_page_of_sessions_costs_one_query(program: Program, each_key: SessionKey, actor: Actor, path: str) -> None:
+    for _ in range(60):
+        writes.create_session(*each_key[:3], actor=actor)
+    assert queries(program, each_key.source, path) == 1
+
+
+@pytest.mark.parametrize(
+    ("tail", "most"), [("/events", 4), ("/events/e50", 3), ("/state", 1), ("/standing", 1), ("?newest=5", 1)]
+)
+def test_an_answer_about_a_long_session_costs_as_many_queries_as_about_a_short_one(
+    program: Program, each_key: SessionKey, actor: Actor, tail: str, most: int
+) -> None:
+    long = writes.create_session(*each_key[:3], session_id="long", actor=actor)
+    fill(each_key, 60)
+    with connections[each_key.source].cursor() as cursor:
+        cursor.execute("UPDATE events SET id = 's' || id")  # fill gives every session the same ids
+    fill(long, 10_000)
+    short = queries(program, each_key.source, address(each_key, tail.replace("e50", "se50")))
+    assert queries(program, each_key.source, address(long, tail)) <= short <= most
+
+
+def test_a_whole_session_costs_one_query_and_one_for_a_thousand_events(program: Program, each_key: SessionKey) -> None:
+    assert queries(program, each_key.source, address(each_key)) == 1
+    fill(each_key, 3_000)
+    assert queries(program, each_key.source, address(each_key)) == 4
+
+
+def test_a_request_costs_adkwebs_own_database_one_query(program: Program, key: SessionKey) -> None:
+    assert queries(program, "default", address(key)) == 1

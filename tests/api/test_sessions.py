@@ -1,0 +1,401 @@
+"""Sessions: by page, whole and streamed, created, deleted."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+from urllib.parse import unquote
+
+import pytest
+from django.db import connections
+from pytest_django import DjangoDbBlocker, Settings
+
+from sessions_app import adopt, sources, writes
+from sessions_app.access import Actor
+from sessions_app.keys import SessionKey
+from tests.core.stored import counts, execute
+
+from .conftest import fill
+from .program import Answer, Program, address
+
+pytestmark = pytest.mark.django_db
+
+HARD_NAMES = [
+    "a/b",
+    "..",
+    ".",
+    "~",
+    "~2f",
+    "100%",
+    "%2F",
+    "한 국",
+    "a?b#c",
+    "",
+    "é",
+    "\u202e",
+    "a\\b",
+    "-",
+    "x" * 128,
+    "😀;",
+]
+USER = "/api/apps/booking/users/ana"
+
+
+def pages_of(program: Program, path: str, cursor: str = "before", **query: Any) -> list[list[dict[str, Any]]]:
+    """The items of every page, from the first on."""
+    found, following = [], None
+    while not found or following:
+        page = program.get(path, **query, **({cursor: following} if following else {}))
+        assert page.status == 200, page
+        found.append(page.json()["items"])
+        following = page.json()["next"]
+        assert len(found) < 50, "the pages do not end"
+    return found
+
+
+# --- Lists ------------------------------------------------------------------------------------------------------------
+
+
+def test_pages_cover_every_session_once_though_many_were_active_at_the_same_moment(
+    program: Program, source: str, actor: Actor
+) -> None:
+    keys = [
+        writes.create_session(source, "booking", f"u{number % 3}", session_id=f"s{number:02}", actor=actor)
+        for number in range(25)
+    ]
+    at = "1767225600.0" if connections[source].settings_dict["ADKWEB"]["real_times"] else "'2026-01-01 00:00:00.000000'"
+    execute(source, f"UPDATE sessions SET update_time = {at} WHERE id < 's20'")
+    pages = pages_of(program, "/api/apps/booking/sessions", limit=4)
+    assert [len(page) for page in pages] == [4, 4, 4, 4, 4, 4, 1]
+    rows = [row for page in pages for row in page]
+    assert {(row["user_id"], row["id"]) for row in rows} == {(key.user_id, key.session_id) for key in keys}
+    assert len(rows) == 25
+    assert [row["revision"] for row in rows] == sorted((row["revision"] for row in rows), reverse=True)
+    mine = [row for page in pages_of(program, "/api/apps/booking/users/u1/sessions", limit=3) for row in page]
+    assert [row["id"] for row in mine] == [row["id"] for row in rows if row["user_id"] == "u1"]
+
+
+def test_a_row_says_what_a_table_of_sessions_shows(
+    program: Program, each_key: SessionKey, add: Callable[..., str]
+) -> None:
+    state = {"__session_metadata__": {"displayName": "Paris"}}
+    add(each_key, timestamp=1_800_000_000, actions={"state_delta": state})
+    add(each_key, timestamp=1_800_000_001, error_code="500")
+    (row,) = program.get(USER + "/sessions").json()["items"]
+    assert row["created"] < row["revision"] == 1_800_000_001
+    assert {name: row[name] for name in row.keys() - {"created", "revision"}} == {
+        "source": each_key.source,
+        "app_name": "booking",
+        "user_id": "ana",
+        "id": "s1",
+        "title": "Paris",
+        "events": 2,
+        "errors": 1,
+    }
+
+
+@pytest.mark.parametrize("query", ["limit=0", "limit=501", "limit=x", "limit=", "before=x", "before=W10"])
+def test_a_page_that_cannot_be_is_refused(program: Program, key: SessionKey, query: str) -> None:
+    assert program.get(f"{USER}/sessions?{query}").status == 400
+    assert query.partition("=")[0] in program.get(f"{USER}/sessions?{query}").content.decode() or "before" in query
+
+
+# --- Names ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", HARD_NAMES)
+def test_any_name_has_an_address(program: Program, source: str, actor: Actor, name: str) -> None:
+    key = writes.create_session(source, name or "app", name or "user", session_id=name or "s", actor=actor)
+    writes.append_event(key, {"id": name or "e"}, actor=actor)
+    whole = program.get(address(key))
+    assert whole.status == 200, (address(key), whole)
+    assert (whole.json()["app_name"], whole.json()["id"]) == (key.app_name, key.session_id)
+    event_name = address(SessionKey("", "", "", name or "e")).rpartition("/")[2]
+    assert program.get(address(key, f"/events/{event_name}")).json()["id"] == (name or "e")
+
+
+def test_the_empty_name_is_a_tilde(program: Program, store: str, actor: Actor) -> None:
+    writes.create_session(store, "", "", session_id="s", actor=actor)
+    assert program.get("/api/apps/~/users/~/sessions/s").json()["user_id"] == ""
+
+
+@pytest.mark.parametrize("name", ["~ff", "~c3", "%00", "~00", "%ff", "x" * 129])
+def test_a_name_that_no_session_has_is_not_found(program: Program, each_key: SessionKey, name: str) -> None:
+    for tail in ("", "/standing", "/state", "/events", "/events/e"):
+        assert program.get(f"{USER}/sessions/{name}{tail}").status in (400, 404), tail
+    assert program.post(f"{USER}/sessions/{name}/events", {"author": "a"}).status in (400, 404)
+    assert program.patch(f"{USER}/sessions/{name}/state", {"set": {"a": 1}}).status in (400, 404)
+    assert program.delete(f"{USER}/sessions/{name}").status in (400, 404)
+    assert program.get(f"/api/apps/{name}/users/{name}/state").status in (400, 404)
+    assert counts(each_key.source)["sessions"] == 1
+
+
+# --- Create and delete ------------------------------------------------------------------------------------------------
+
+
+def test_a_session_is_created_with_state_by_scope(program: Program, source: str) -> None:
+    state = {"step": 1, "user:tier": "gold", "app:limit": 2.5, "temp:x": 1, "none": None}
+    made = program.post(USER + "/sessions", {"session_id": "s 1/2", "state": state}, source=source)
+    assert made.status == 201
+    assert made.json() == {"source": source, "app_name": "booking", "user_id": "ana", "id": "s 1/2"}
+    assert made.headers["location"] == USER + "/sessions/s%201~2f2"
+    found = program.get(made.headers["location"]).json()
+    assert found["state"] == {
+        "app": {"limit": 2.5},
+        "user": {"tier": "gold"},
+        "session": {"step": 1, "none": None},
+    }
+    assert found["events"] == []
+    assert found["seq"] == 0
+
+
+@pytest.mark.parametrize("options", [{}, {"body": b""}, {"body": {}}, {"body": {"session_id": None, "state": {}}}])
+def test_a_session_without_an_id_gets_one(program: Program, source: str, options: dict[str, Any]) -> None:
+    made = program.post(USER + "/sessions", **options)
+    assert made.status == 201
+    assert len(made.json()["id"]) == 36
+
+
+def test_an_id_that_is_taken_is_a_conflict(program: Program, each_key: SessionKey) -> None:
+    refused = program.post(USER + "/sessions", {"session_id": "s1", "state": {"app:limit": 11}})
+    assert refused.status == 409
+    assert "s1" in refused.detail
+    assert program.get("/api/apps/booking/state").json() == {"limit": 10}
+
+
+@pytest.mark.parametrize(
+    ("body", "place"),
+    [
+        ({"session_id": 5}, "session_id"),
+        ({"session_id": "x" * 129}, "129"),
+        ({"session_id": "a\0b"}, "U+0000"),
+        ({"state": []}, "state"),
+        ({"state": None}, "state"),
+        ({"sessionId": "camel"}, "sessionId"),
+        ({"events": []}, "events"),
+        ([], "object"),
+        ("text", "object"),
+        (b"{", "line 1, column 2"),
+        (b'{"state": {"a": NaN}}', "NaN"),
+        (b'{"state": {"\\ud800": 1}}', "surrogate"),
+    ],
+)
+def test_what_no_session_can_be_made_of_is_refused_with_its_place(
+    program: Program, source: str, body: Any, place: str
+) -> None:
+    refused = program.post(USER + "/sessions", body)
+    assert refused.status == 400
+    assert place in refused.detail
+    assert counts(source)["sessions"] == 0
+
+
+def test_in_which_source_a_new_app_begins_must_be_said(program: Program, store: str, other_store: str) -> None:
+    refused = program.post(USER + "/sessions", {})
+    assert refused.status == 409
+    assert store in refused.detail
+    assert program.post(USER + "/sessions", {}, source=store).status == 201
+    assert program.post(USER + "/sessions", {}).json()["source"] == store  # the only one that has this app by now
+    assert counts(other_store)["sessions"] == 0
+
+
+def test_a_deleted_session_is_gone_with_its_events_and_nothing_else(
+    program: Program, each_key: SessionKey, add: Callable[..., str]
+) -> None:
+    add(each_key)
+    answer = program.delete(address(each_key))
+    assert (answer.status, answer.content) == (204, b"")
+    assert program.get(address(each_key)).status == 404
+    assert program.delete(address(each_key)).status == 404
+    assert counts(each_key.source) == {"app_states": 1, "user_states": 1, "sessions": 0, "events": 0}
+
+
+# --- Whole ------------------------------------------------------------------------------------------------------------
+
+
+def test_the_etag_is_the_revision_and_moves_with_every_write(
+    program: Program, each_key: SessionKey, add: Callable[..., str]
+) -> None:
+    seen = set()
+    for _ in range(3):
+        tags = {program.get(address(each_key, tail)).headers["etag"] for tail in ("", "/standing", "/state", "/events")}
+        assert len(tags) == 1
+        assert tags == {f'"{program.get(address(each_key)).json()["revision"]!r}"'}
+        seen |= tags
+        add(each_key)
+    assert len(seen) == 3
+
+
+def test_events_are_given_as_they_are_stored(program: Program, each_key: SessionKey, add: Callable[..., str]) -> None:
+    add(each_key, id="e1", timestamp=1_800_000_000.25, later_field={"camelCase": [1.5, None, 10**25, "é😀"]})
+    (event,) = program.get(address(each_key)).json()["events"]
+    assert event.keys() == {"seq", "id", "invocation_id", "timestamp", "event"}
+    assert (event["id"], event["invocation_id"], event["timestamp"]) == ("e1", "i1", 1_800_000_000.25)
+    assert event["event"]["later_field"] == {"camelCase": [1.5, None, 10**25, "é😀"]}
+    assert program.get(address(each_key)).json()["seq"] == event["seq"]
+
+
+def test_a_long_session_comes_in_pieces_and_in_order(program: Program, each_key: SessionKey) -> None:
+    fill(each_key, 3_000)
+    whole = program.get(address(each_key))
+    ids = [event["id"] for event in whole.json()["events"]]
+    assert ids == [f"e{number}" for number in range(1, 3_001)]
+    assert whole.pieces > 1
+    assert "content-length" not in whole.headers
+
+
+def test_only_so_many_only_after_a_place_only_since_a_moment(program: Program, each_key: SessionKey) -> None:
+    fill(each_key, 1_500)
+
+    def ids(**query: Any) -> list[str]:
+        return [event["id"] for event in program.get(address(each_key), **query).json()["events"]]
+
+    places = {event["id"]: event["seq"] for event in program.get(address(each_key)).json()["events"]}
+    assert ids(newest=2) == ["e1499", "e1500"]
+    assert ids(newest=0) == []
+    assert ids(newest=5_000) == list(places)
+    assert ids(after=places["e1498"]) == ["e1499", "e1500"]
+    assert ids(after=places["e1500"]) == []
+    assert ids(since=1767225600.0 + 1499) == ["e1499", "e1500"]
+    assert ids(since=1767225600.0 + 1499, newest=1) == ["e1500"]
+    assert ids(since=1767225600.0 + 10, after=places["e1499"]) == ["e1500"]
+    assert program.get(address(each_key), newest=0).json()["seq"] == places["e1500"]
+
+
+@pytest.mark.parametrize(
+    "query", ["newest=-1", "newest=99999999999", "after=-1", f"after={2**63}", "since=nan", "since=x"]
+)
+def test_events_that_nobody_can_mean_are_refused(program: Program, each_key: SessionKey, query: str) -> None:
+    refused = program.get(address(each_key, "?" + query))
+    assert refused.status == 400
+    assert query.partition("=")[0] in refused.detail
+    assert refused.json()["errors"][0]["place"].endswith(query.partition("=")[0])
+
+
+def test_what_adk_stored_although_it_is_no_json_is_null(program: Program, key: SessionKey) -> None:
+    stored = '{"id": "e1", "author": "NaN", "x": [NaN, -Infinity, "Infinity", 1e999]}'
+    execute(
+        key.source,
+        "INSERT INTO events (id, app_name, user_id, session_id, invocation_id, timestamp, event_data)"
+        " VALUES ('e1', 'booking', 'ana', 's1', 'i1', 1, %s)",
+        [stored],
+    )
+    execute(key.source, """UPDATE sessions SET state = '{"a": NaN}'""")
+    execute(key.source, """UPDATE app_states SET state = '{"b": [Infinity]}'""")
+    found = program.get(address(key)).json()
+    assert found["state"]["session"] == {"a": None}
+    assert found["state"]["app"] == {"b": [None]}
+    (event,) = found["events"]
+    assert event["event"]["author"] == "NaN"
+    assert event["event"]["x"][:3] == [None, None, "Infinity"]
+    assert program.get(address(key, "/state")).json()["session"] == {"a": None}
+    assert program.get("/api/apps/booking/state").json() == {"b": [None]}
+    (listed,) = program.get(address(key, "/events")).json()["items"]
+    assert listed["event"]["x"] == [None, None, "Infinity", None]
+    refused = program.patch(address(key, "/state"), {"set": {"a": 1}, "expected": {"a": 2}})
+    assert (refused.status, refused.json()["current"]) == (409, {"a": None})
+
+
+def test_half_of_a_surrogate_pair_does_not_break_an_answer(program: Program, key: SessionKey) -> None:
+    execute(key.source, r"""UPDATE sessions SET state = '{"a": "\ud83d"}'""")
+    for tail in ("", "/state", "/events"):
+        assert program.get(address(key, tail)).status == 200
+    assert program.get(address(key)).json()["state"]["session"].keys() == {"a"}
+
+
+@pytest.fixture
+def unadopted(
+    form: str, new_database: Callable[[str], str], settings: Settings, actor: Actor, django_db_blocker: DjangoDbBlocker
+) -> Iterator[SessionKey]:
+    """A session of 3 000 events in a database of each format that adkweb only reads, and never wrote to."""
+    place = new_database(form)
+    with django_db_blocker.unblock():
+        (source,) = sources.add(place)
+        if form == "sqlite-database":
+            adopt.create(source.alias, "database")
+        sources.open_source(source)
+        key = writes.create_session(source.alias, "booking", "ana", session_id="s1", actor=actor)
+        fill(key, 3_000)
+        adopt.release(source.alias)
+        sources.forget(source.alias)
+        settings.READ_ONLY = True
+        (source,) = sources.add(place)
+        yield SessionKey(source.alias, *key[1:])
+        sources.forget(source.alias)
+
+
+def test_a_database_that_is_only_read_gives_all_its_events(program: Program, unadopted: SessionKey) -> None:
+    found = program.get(address(unadopted)).json()
+    assert [event["id"] for event in found["events"]] == [f"e{number}" for number in range(1, 3_001)]
+    newest = program.get(address(unadopted), newest=2).json()
+    assert [event["id"] for event in newest["events"]] == ["e2999", "e3000"]
+    listed = program.get(address(unadopted, "/events"), limit=2).json()
+    assert [item["id"] for item in listed["items"]] == ["e2999", "e3000"]
+    earlier = program.get(address(unadopted, "/events"), limit=2, before=listed["next"]).json()
+    assert [item["id"] for item in earlier["items"]] == ["e2997", "e2998"]
+    standing = program.get(address(unadopted, "/standing"), event="e3000").json()
+    assert standing["newest"] == "e3000"
+
+
+@pytest.mark.parametrize("tail", ["", "/events"])
+def test_events_after_a_place_where_none_has_one_are_refused_and_not_forgotten(
+    program: Program, unadopted: SessionKey, form: str, tail: str
+) -> None:
+    answer = program.get(address(unadopted, tail), after=2_998)
+    if form == "postgresql":  # SQLite has places of its own
+        assert answer.status == 400
+        assert "after" in answer.detail
+        assert program.get(address(unadopted, tail)).status == 200
+    else:
+        items = answer.json()["events" if tail == "" else "items"]
+        assert [item["id"] for item in items] == ["e2999", "e3000"]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_session_is_of_one_moment_while_somebody_appends(
+    program: Program, each_key: SessionKey, add: Callable[..., str]
+) -> None:
+    fill(each_key, 1_200)
+    done = threading.Event()
+
+    def write() -> None:
+        number = 1_200
+        while not done.is_set():
+            number += 1
+            add(each_key, id=f"e{number}", actions={"state_delta": {"n": number, "app:n": number}})
+        connections.close_all()
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        answers: list[Answer] = [program.get(address(each_key)) for _ in range(8)]
+    finally:
+        done.set()
+        writer.join(60)
+    for answer in answers:
+        found = answer.json()
+        last = found["events"][-1]
+        assert [event["id"] for event in found["events"]] == [f"e{n}" for n in range(1, len(found["events"]) + 1)]
+        assert found["seq"] == last["seq"]
+        if len(found["events"]) > 1_200:
+            assert found["state"]["session"]["n"] == found["state"]["app"]["n"] == len(found["events"])
+            assert found["revision"] >= last["timestamp"]
+    assert len(answers[-1].json()["events"]) > len(answers[0].json()["events"])
+
+
+def test_where_a_session_stands(program: Program, each_key: SessionKey, add: Callable[..., str]) -> None:
+    empty = program.get(address(each_key, "/standing")).json()
+    assert (empty["newest"], empty["seq"]) == (None, None)
+    first, second = add(each_key), add(each_key)
+    standing = program.get(address(each_key, "/standing"), event=first).json()
+    events = {event["id"]: event["seq"] for event in program.get(address(each_key)).json()["events"]}
+    assert (standing["newest"], standing["seq"]) == (second, events[first])
+    assert program.get(address(each_key, "/standing"), event="ghost").json()["seq"] is None
+
+
+def test_addresses_in_answers_are_percent_encoded(program: Program, store: str) -> None:
+    made = program.post("/api/apps/%ED%95%9C/users/a~2fb/sessions", {"session_id": "..é%"})
+    assert made.status == 201
+    assert made.headers["location"].isascii()
+    assert unquote(made.headers["location"]).endswith("..é%")
+    assert program.get(made.headers["location"]).json()["user_id"] == "a/b"

@@ -1,0 +1,133 @@
+"""Tokens: shown once, kept as a hash, of one scope, for some apps, revoked at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import timedelta
+
+import pytest
+from django.db import connection
+from django.utils import timezone
+
+from sessions_app import tokens
+from sessions_app.access import Actor
+from sessions_app.errors import AlreadyExists, Invalid, NotAllowed, NotFound
+from sessions_app.models import ApiToken
+
+from .program import Program
+
+pytestmark = pytest.mark.django_db
+
+
+def test_a_token_is_shown_once_and_stored_as_a_hash() -> None:
+    token, text = tokens.create(" agent ", "append", "", by="maria")
+    assert (token.name, token.right, token.apps, token.created_by) == ("agent", "append", "*", "maria")
+    assert (token.used, token.revoked, token.revoked_by) == (None, None, "")
+    assert text.startswith(tokens.PREFIX)
+    assert len(text) > 40
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT * FROM sessions_app_apitoken")
+        assert text not in repr(cursor.fetchall())
+    assert tokens.create("other", "append", "*", by="maria")[1] != text
+
+
+def test_a_token_stands_for_its_program() -> None:
+    _token, text = tokens.create("agent", "append", "book*", by="maria")
+    assert tokens.actor_of(text) == Actor("token agent", "append", "book*")
+    for wrong in ("", text[:-1], text + "x", text.upper(), "ä\ud800\0"):
+        assert tokens.actor_of(wrong) is None
+
+
+def test_a_revoked_token_ends_at_once_and_keeps_its_name(program: Program) -> None:
+    assert program.get("/api/apps").status == 200
+    ended = tokens.revoke("program", by="maria")
+    assert (ended.revoked_by, ended.revoked is not None) == ("maria", True)
+    refused = program.get("/api/apps")
+    assert refused.status == 401
+    assert "revoked" in refused.detail
+    assert tokens.revoke("program", by="ben") == ended
+    with pytest.raises(AlreadyExists, match="program"):
+        tokens.create("program", "read", "*", by="maria")
+    with pytest.raises(NotFound):
+        tokens.revoke("ghost", by="maria")
+
+
+def test_those_in_use_are_listed_first() -> None:
+    for name in ("c", "a", "b"):
+        tokens.create(name, "read", "*", by="maria")
+    tokens.revoke("a", by="maria")
+    assert [token.name for token in tokens.listed()] == ["b", "c", "a"]
+
+
+def test_when_a_token_was_used_last_is_known_to_the_minute(program: Program) -> None:
+    program.get("/api/apps")
+    (token,) = tokens.listed()
+    assert token.used is not None
+    assert timezone.now() - token.used < timedelta(seconds=30)
+    program.get("/api/apps")
+    assert tokens.listed()[0].used == token.used
+    ApiToken.objects.update(used=timezone.now() - timedelta(minutes=2))
+    tokens._known.clear()  # a second later
+    program.get("/api/apps")
+    used = tokens.listed()[0].used
+    assert used is not None
+    assert used > token.used
+
+
+@pytest.mark.parametrize(
+    ("name", "right", "apps"),
+    [
+        ("", "read", "*"),
+        (" ", "read", "*"),
+        ("x" * 101, "read", "*"),
+        ("a\0", "read", "*"),
+        ("a", "write", "*"),
+        ("a", "", "*"),
+        ("a", "read", "x" * 201),
+    ],
+)
+def test_what_no_token_can_be_is_refused(name: str, right: str, apps: str) -> None:
+    with pytest.raises(Invalid):
+        tokens.create(name, right, apps, by="maria")
+    assert tokens.listed() == []
+
+
+@pytest.mark.parametrize(("right", "may"), [("read", 1), ("append", 2), ("admin", 3)])
+def test_each_scope_includes_those_before_it(right: str, may: int) -> None:
+    actor = Actor("agent", right)  # type: ignore[arg-type]
+    allowed = []
+    for wanted in ("read", "append", "admin"):
+        with suppress(NotAllowed):
+            actor.check_may(wanted, "booking")  # type: ignore[arg-type]
+            allowed.append(wanted)
+    assert len(allowed) == may
+
+
+@pytest.mark.parametrize(
+    ("pattern", "app", "may"),
+    [
+        ("*", "any thing", True),
+        ("booking", "booking", True),
+        ("booking", "Booking", False),
+        ("booking", "booking2", False),
+        ("book*", "booking", True),
+        ("book*", "a book", False),
+        ("b?", "b", False),
+    ],
+)
+def test_a_pattern_names_whole_names(pattern: str, app: str, may: bool) -> None:
+    assert Actor("agent", "read", pattern).may_see(app) is may
+
+
+@pytest.mark.parametrize("header", ["", "Bearer", "Bearer ", "Basic abc", "Token x", "Bearer a b", "bearer\tx"])
+def test_what_is_no_token_signs_nobody_in(guest: Program, header: str) -> None:
+    assert guest.get("/api/apps", headers={"Authorization": header}).status == 401
+
+
+def test_the_scheme_may_be_written_in_any_case(guest: Program, new_token: Callable[..., str]) -> None:
+    assert guest.get("/api/apps", headers={"Authorization": f"bearer {new_token('read')}"}).status == 200
+
+
+def test_a_token_in_the_address_is_none(guest: Program, new_token: Callable[..., str]) -> None:
+    assert guest.get("/api/apps", token="", access_token=new_token()).status == 401
