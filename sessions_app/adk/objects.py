@@ -13,7 +13,7 @@ from google.adk.events import Event
 from google.adk.sessions import Session
 from pydantic_core import to_jsonable_python
 
-from ..events import removed_by
+from ..events import ID_LENGTH, removed_by
 from ..state import State
 
 log = logging.getLogger("adkweb.adk")
@@ -83,6 +83,22 @@ def receive(session: Session, event: Event) -> None:
     session.events.append(event)
 
 
+# --- Names ------------------------------------------------------------------------------------------------------------
+
+
+def possible(*names: str) -> bool:
+    """Whether there can be anything under these names; others would be a fault of a database's driver, or no address."""
+    return all(len(name) <= ID_LENGTH and "\0" not in name and _is_text(name) for name in names)
+
+
+def _is_text(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:  # half of a surrogate pair
+        return False
+    return True
+
+
 # --- From and to JSON -------------------------------------------------------------------------------------------------
 
 
@@ -95,9 +111,8 @@ def session_of(
     return session
 
 
-def event_of(text: str, event_id: str, invocation_id: str, timestamp: float) -> Event:
+def event_of(event: Event, event_id: str, invocation_id: str, timestamp: float) -> Event:
     """A stored event. Ids stand in columns of their own, which decide; the exact time stands in the event."""
-    event = Event.model_validate_json(text)
     if event.id != event_id:
         event.id = event_id
     if event.invocation_id != invocation_id:

@@ -11,17 +11,16 @@ from django.conf import settings
 from django.db import connections
 from google.adk.errors.already_exists_error import AlreadyExistsError
 from google.adk.errors.input_validation_error import InputValidationError
+from google.adk.events import Event
 from google.adk.sessions import Session
 
 from .. import loads, reads, sources, writes
 from ..access import Actor
 from ..errors import AlreadyExists, Conflict, Invalid, NotFound, SourceError, StaleSession
-from ..events import ID_LENGTH
 from ..keys import SessionKey
 from ..state import State
-from ..values import check_name
 from .crew import Crew
-from .objects import Seen, already_exists, event_of, not_found, session_of, stale
+from .objects import Seen, already_exists, event_of, not_found, possible, session_of, stale
 from .service import Names, Standing, Written
 
 T = TypeVar("T")
@@ -76,7 +75,7 @@ class Tables:
             found = loads.load(self._key(names), newest=newest, since=since, after=after)
             return None if found is None else _session(found)
 
-        return await self._do(names, work) if _possible(*names) else None
+        return await self._do(names, work) if possible(*names) else None
 
     async def load_all(self, app_name: str, user_id: str | None) -> list[Session]:
         """Loads sessions without events."""
@@ -84,7 +83,7 @@ class Tables:
         def work() -> list[Session]:
             return [_session(found) for found in loads.load_all(self._alias, app_name, user_id)]
 
-        return await self._do(Names(app_name, user_id or "", ""), work) if _possible(app_name, user_id or "") else []
+        return await self._do(Names(app_name, user_id or "", ""), work) if possible(app_name, user_id or "") else []
 
     async def delete(self, names: Names) -> None:
         """Deletes a session, or nothing where there is none."""
@@ -103,7 +102,7 @@ class Tables:
                 return reads.user_state(self._alias, app_name, user_id)
             return {}
 
-        return await self._do(Names(app_name, user_id, ""), work) if _possible(app_name, user_id) else {}
+        return await self._do(Names(app_name, user_id, ""), work) if possible(app_name, user_id) else {}
 
     async def stand(self, names: Names, event_id: str) -> Standing | None:
         """Where a session stands, and an event in it."""
@@ -112,7 +111,7 @@ class Tables:
             found = loads.place(self._key(names), event_id)
             return None if found is None else Standing(found.created, found.revision, found.newest, found.seq)
 
-        return await self._do(names, work) if _possible(*names) else None
+        return await self._do(names, work) if possible(*names) else None
 
     async def append(self, names: Names, event: dict[str, Any], revision: float | None) -> Written | None:
         """Appends an event through the write path."""
@@ -157,18 +156,13 @@ class Tables:
             raise InputValidationError(error.message) from error
 
 
-def _possible(*names: str) -> bool:
-    """Whether there can be anything under these names; others would be a fault of the database's driver."""
-    try:
-        return all(check_name(name, "", ID_LENGTH) is name for name in names)
-    except Invalid:
-        return False
-
-
 def _session(found: loads.StoredSession) -> Session:
     return session_of(
         *found.key[1:],
         found.state.merged(),
         Seen(found.created, found.revision, found.seq),
-        [event_of(*event) for event in found.events],
+        [
+            event_of(Event.model_validate_json(each.text), each.id, each.invocation_id, each.timestamp)
+            for each in found.events
+        ],
     )

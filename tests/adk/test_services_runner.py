@@ -1,4 +1,4 @@
-"""A real Runner on DjangoSessionService: the same conversation ends as in memory, and goes on through edits from outside."""
+"""A real Runner on both of our services: the same conversation ends as in memory, and goes on through edits from outside."""
 
 from __future__ import annotations
 
@@ -21,13 +21,15 @@ from google.genai import types
 
 from sessions_app import edits, reads
 from sessions_app.access import Actor
-from sessions_app.adk import DjangoSessionService
+from sessions_app.adk.service import StoredSessionService
 from sessions_app.edits import Entry
 from sessions_app.state import ABSENT
-from tests.adk.django_services import APP, USER, told
 from tests.adk.services import Adk, key_of
+from tests.adk.sides import APP, USER, told
 
 AGENTS = Path(__file__).resolve().parents[2] / "examples" / "agents"
+Ours = Callable[..., StoredSessionService]
+
 NAME = {"app_name": APP, "user_id": USER, "session_id": "s1"}
 
 # ADK and the demo agents warn that what they show is experimental.
@@ -111,14 +113,14 @@ async def whole(service: BaseSessionService, app: App) -> list[Any]:
     return left
 
 
-def test_a_long_conversation_ends_as_on_the_service_in_memory(source: str, booking: App) -> None:
+def test_a_long_conversation_ends_as_on_the_service_in_memory(source: str, ours: Ours, booking: App) -> None:
     async def run() -> None:
-        async with DjangoSessionService(source) as service:
-            ours = await whole(service, booking)
+        async with ours(source) as service:
+            mine = await whole(service, booking)
         memory = await whole(InMemorySessionService(), booking)
-        for mine, theirs in zip(told(ours), told(memory), strict=True):
-            assert mine == theirs
-        last: Session = ours[-3]
+        for one, other in zip(told(mine), told(memory), strict=True):
+            assert one == other
+        last: Session = mine[-3]
         assert any(event.actions.compaction for event in last.events)
         assert any(event.actions.rewind_before_invocation_id for event in last.events)
         assert {"last_answer", "user:visits", "app:total_searches", "booking"} <= last.state.keys()
@@ -127,16 +129,18 @@ def test_a_long_conversation_ends_as_on_the_service_in_memory(source: str, booki
     asyncio.run(run())
 
 
-def test_adks_own_service_goes_on_with_the_conversation(create: Callable[[], str], adk: Adk, booking: App) -> None:
+def test_adks_own_service_goes_on_with_the_conversation(
+    ours: Ours, create: Callable[[], str], adk: Adk, booking: App
+) -> None:
     source = create()
 
     async def begin() -> None:
-        async with DjangoSessionService(source) as service:
+        async with ours(source) as service:
             await service.create_session(**NAME)
             await Conversation(service, booking).say(SAID[0])
 
     async def end() -> None:
-        async with DjangoSessionService(source) as service:
+        async with ours(source) as service:
             answered = await Conversation(service, booking).say("Pay with the blue card")
             assert "blue" in str(told(answered))
 
@@ -205,11 +209,11 @@ def editor(source: str, only: int | None = None) -> Callable[[int], Awaitable[No
     return edit_if
 
 
-def test_an_edit_reaches_the_running_agent_in_its_next_step(source: str, looker: App) -> None:
+def test_an_edit_reaches_the_running_agent_in_its_next_step(source: str, ours: Ours, looker: App) -> None:
     received: list[tuple[int, int]] = []
 
     async def run() -> None:
-        service = DjangoSessionService(
+        service = ours(
             source,
             on_stale="rebase",
             on_rebase=lambda session, missed: received.append((len(session.events), len(missed))),
@@ -229,9 +233,9 @@ def test_an_edit_reaches_the_running_agent_in_its_next_step(source: str, looker:
     assert edit.description.edit["actor"] == "maria"
 
 
-def test_edits_after_every_event_end_no_run(source: str, booking: App) -> None:
+def test_edits_after_every_event_end_no_run(source: str, ours: Ours, booking: App) -> None:
     async def run() -> None:
-        async with DjangoSessionService(source, on_stale="rebase") as service:
+        async with ours(source, on_stale="rebase") as service:
             await service.create_session(**NAME)
             events = await run_with_edits(service, booking, editor(source))
             assert len(events) > 3
@@ -247,9 +251,9 @@ def test_edits_after_every_event_end_no_run(source: str, booking: App) -> None:
     asyncio.run(run())
 
 
-def test_with_raise_an_edit_ends_the_run_as_with_adks_own(source: str, booking: App) -> None:
+def test_with_raise_an_edit_ends_the_run_as_with_adks_own(source: str, ours: Ours, booking: App) -> None:
     async def run() -> None:
-        async with DjangoSessionService(source) as service:
+        async with ours(source) as service:
             await service.create_session(**NAME)
             with pytest.raises(StaleSessionError, match="has been modified in storage since it was loaded"):
                 await run_with_edits(service, booking, editor(source, only=1))
@@ -259,9 +263,9 @@ def test_with_raise_an_edit_ends_the_run_as_with_adks_own(source: str, booking: 
     asyncio.run(run())
 
 
-def test_two_invocations_of_one_session_at_once_both_end(source: str, booking: App) -> None:
+def test_two_invocations_of_one_session_at_once_both_end(source: str, ours: Ours, booking: App) -> None:
     async def run() -> None:
-        async with DjangoSessionService(source, on_stale="rebase") as service:
+        async with ours(source, on_stale="rebase") as service:
             await service.create_session(**NAME)
             chat = Conversation(service, booking)
             both = await asyncio.gather(chat.say(SAID[0]), chat.say(SAID[9]))
@@ -272,7 +276,7 @@ def test_two_invocations_of_one_session_at_once_both_end(source: str, booking: A
     asyncio.run(run())
 
 
-def test_no_key_of_the_state_is_lost_between_the_two(source: str, booking: App) -> None:
+def test_no_key_of_the_state_is_lost_between_the_two(source: str, ours: Ours, booking: App) -> None:
     """Edits set keys of their own while the agent sets its keys."""
     count = 0
 
@@ -283,7 +287,7 @@ def test_no_key_of_the_state_is_lost_between_the_two(source: str, booking: App) 
         await asyncio.to_thread(edits.edit_state, key_of(source), [entry], actor=Actor("maria"))
 
     async def run() -> None:
-        async with DjangoSessionService(source, on_stale="rebase") as service:
+        async with ours(source, on_stale="rebase") as service:
             await service.create_session(**NAME)
             await run_with_edits(service, booking, edit)
             state = (await stored(service)).state

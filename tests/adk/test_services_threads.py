@@ -1,4 +1,4 @@
-"""Any loop, any thread, any process: where DjangoSessionService runs, and what it leaves behind."""
+"""Any loop, any thread, any process: where our services run, and what it leaves behind."""
 
 from __future__ import annotations
 
@@ -26,12 +26,15 @@ from google.adk.sessions import Session
 from sessions_app import broadcast
 from sessions_app.adk import DjangoSessionService, crew, tables
 from sessions_app.adk.crew import Crew
+from sessions_app.adk.service import StoredSessionService
 from sessions_app.broadcast import Move
 from sessions_app.errors import SourceError
-from tests.adk.django_services import APP, USER, event, texts
+from tests.adk.sides import APP, USER, event, texts
 from tests.servers import PostgreSQL
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
+
+Ours = Callable[..., StoredSessionService]
 
 NAME = {"app_name": APP, "user_id": USER, "session_id": "s1"}
 ROOT = Path(__file__).resolve().parents[2]
@@ -45,8 +48,8 @@ def crew_threads() -> list[threading.Thread]:
 # --- Loops and threads ------------------------------------------------------------------------------------------------
 
 
-def test_many_loops_in_many_threads_use_one_service(source: str) -> None:
-    service = DjangoSessionService(source, on_stale="rebase")
+def test_many_loops_in_many_threads_use_one_service(source: str, ours: Ours) -> None:
+    service = ours(source, on_stale="rebase")
     threads, each = 6, 8
 
     async def one(number: int) -> None:
@@ -82,11 +85,11 @@ def test_many_loops_in_many_threads_use_one_service(source: str) -> None:
     assert crew_threads() == []
 
 
-def test_one_session_object_appended_to_by_many_tasks_at_once_never_goes_stale(source: str) -> None:
+def test_one_session_object_appended_to_by_many_tasks_at_once_never_goes_stale(source: str, ours: Ours) -> None:
     """As parallel tools do it; in the order in which they asked."""
 
     async def run() -> None:
-        async with DjangoSessionService(source) as service:
+        async with ours(source) as service:
             session = await service.create_session(**NAME)
             await asyncio.gather(*(service.append_event(session, event(f"{n}", n=n)) for n in range(20)))
             stored = await service.get_session(**NAME)
@@ -96,9 +99,11 @@ def test_one_session_object_appended_to_by_many_tasks_at_once_never_goes_stale(s
     asyncio.run(run())
 
 
-def test_the_loop_goes_on_while_a_database_makes_an_append_wait_and_a_cancelled_one_is_whole(source: str) -> None:
+def test_the_loop_goes_on_while_a_database_makes_an_append_wait_and_a_cancelled_one_is_whole(
+    source: str, ours: Ours
+) -> None:
     async def run() -> None:
-        async with DjangoSessionService(source) as service:
+        async with ours(source) as service:
             session = await service.create_session(**NAME)
             with locked(source):
                 append = asyncio.create_task(service.append_event(session, event("cancelled", n=1)))
@@ -146,8 +151,8 @@ def locked(source: str) -> Iterator[None]:
             yield
 
 
-def test_a_loop_that_ends_in_the_middle_of_an_append_keeps_nobody_else_waiting(source: str) -> None:
-    service = DjangoSessionService(source, on_stale="rebase")
+def test_a_loop_that_ends_in_the_middle_of_an_append_keeps_nobody_else_waiting(source: str, ours: Ours) -> None:
+    service = ours(source, on_stale="rebase")
 
     async def begin() -> Session:
         return await service.create_session(**NAME)
@@ -167,9 +172,9 @@ def test_a_loop_that_ends_in_the_middle_of_an_append_keeps_nobody_else_waiting(s
     asyncio.run(go_on(session))
 
 
-def test_closed_it_holds_no_thread_and_no_connection_and_can_be_used_again(source: str) -> None:
+def test_closed_it_holds_no_thread_and_no_connection_and_can_be_used_again(source: str, ours: Ours) -> None:
     async def run() -> None:
-        service = DjangoSessionService(source)
+        service = ours(source)
         session = await service.create_session(**NAME)
         await asyncio.gather(*(service.get_session(**NAME) for _ in range(10)))
         assert crew_threads()
@@ -338,11 +343,11 @@ except RuntimeError as error:
 
 
 PAGE = (ROOT / "docs" / "agents.md").read_text()
-SCRIPTS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+SCRIPTS = [each for each in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL) if "asyncio.run(main())" in each]
 
 
 @pytest.mark.parametrize("number", range(len(SCRIPTS)))
-def test_what_the_docs_show_runs(tmp_path: Path, number: int) -> None:
+def test_the_programs_that_the_docs_show_run(tmp_path: Path, number: int) -> None:
     (tmp_path / "agents").symlink_to(ROOT / "examples" / "agents")
     booking = "import sys; sys.path.insert(0, 'agents')\n"
     said = python(booking + SCRIPTS[number], tmp_path, silent=False)  # ADK has advice about the demo

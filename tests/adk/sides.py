@@ -1,4 +1,4 @@
-"""The same conversation with our service and with google-adk's own, told in a form in which they can be compared."""
+"""The same conversation with our services and with google-adk's own, told in a form in which they can be compared."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from google.adk.events import Event, EventActions
 from google.adk.sessions import BaseSessionService, DatabaseSessionService, InMemorySessionService, Session
 from google.genai import types
 
-from sessions_app.adk import DjangoSessionService
+from sessions_app.adk.service import StoredSessionService
 
 APP, USER = "booking", "ana"
 _TIMES = ("timestamp", "last_update_time", "start_timestamp", "end_timestamp")
@@ -21,11 +21,11 @@ _ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 
 
 @asynccontextmanager
-async def services(file: Path, source: str) -> AsyncIterator[dict[str, BaseSessionService]]:
+async def services(file: Path, mine: StoredSessionService) -> AsyncIterator[dict[str, BaseSessionService]]:
     """InMemorySessionService, DatabaseSessionService on a new file, and ours."""
     database = DatabaseSessionService(f"sqlite+aiosqlite:///{file}")
-    async with database, DjangoSessionService(source) as ours:
-        yield {"memory": InMemorySessionService(), "database": database, "ours": ours}
+    async with database, mine:
+        yield {"memory": InMemorySessionService(), "database": database, "ours": mine}
 
 
 def event(text: str = "", *, id: str = "", **delta: Any) -> Event:

@@ -1,0 +1,94 @@
+"""HttpSessionService: an agent on another machine, over adkweb's REST API."""
+
+import os
+import re
+from typing import Final, cast, get_args
+from urllib.parse import SplitResult, parse_qsl, urlsplit
+
+from .http_store import Remote
+from .service import OnRebase, OnStale, StoredSessionService
+
+SCHEME: Final = "adkweb"
+VARIABLE: Final = "ADKWEB_TOKEN"
+
+_SENDABLE: Final = re.compile(r"[!-~]+")
+
+
+class HttpSessionService(StoredSessionService):
+    """ADK's session service on the sessions of an adkweb elsewhere.
+
+    `uri` is adkweb's address, `http://host:8000` or `https://…`; or, as ADK's command line takes it,
+    `adkweb://host:8000?source=alias&on_stale=rebase&tls=true`. `token` is one of `adkweb token create` with the scope
+    append, or admin to delete sessions; else the environment's ADKWEB_TOKEN. `source` is needed where adkweb shows several
+    databases. `on_stale` and `on_rebase` as for DjangoSessionService. Works in any number of event loops and threads.
+
+    A request that is not answered is sent again, for a minute at most: nothing is stored twice. Raises ADK's errors,
+    PermissionError, ConnectionError; ValueError for an address that is none.
+    """
+
+    def __init__(
+        self,
+        uri: str,
+        *,
+        token: str | None = None,
+        source: str | None = None,
+        on_stale: OnStale = "raise",
+        on_rebase: OnRebase | None = None,
+        agents_dir: str | None = None,
+    ) -> None:
+        # `agents_dir` is what ADK gives to every service that it makes from a URI.
+        parts = _split(uri)
+        url = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
+        if parts.scheme == SCHEME:
+            asked = _asked(parts)
+            url = f"{'https' if asked.get('tls') == 'true' else 'http'}://{parts.netloc}"
+            source, on_stale = asked.get("source", source), cast(OnStale, asked.get("on_stale", on_stale))
+        super().__init__(Remote(url, _token(token), source), on_stale, on_rebase)
+
+
+def register() -> None:
+    """Makes `adkweb://` known to ADK's command line; in the `services.py` of a folder of agents."""
+    from google.adk.cli.service_registry import get_service_registry  # heavy, and only for this
+
+    get_service_registry().register_session_service(SCHEME, lambda uri, **given: HttpSessionService(uri, **given))
+
+
+def _split(uri: str) -> SplitResult:
+    """The parts of an address; raises ValueError, in which no password is told."""
+    parts = urlsplit(uri)
+    if "@" in parts.netloc:
+        raise ValueError(f"adkweb's address has no user and no token in it: give token=…, or set {VARIABLE}.")
+    try:
+        valid = bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:
+        valid = False
+    if not valid or parts.scheme not in ("http", "https", SCHEME) or parts.fragment:
+        raise ValueError(
+            f"adkweb's address is like http://host:8000, https://host or {SCHEME}://host:8000, not {uri!r}."
+        )
+    if parts.scheme == SCHEME and parts.path not in ("", "/"):
+        raise ValueError(f"{SCHEME}:// takes no path, as in {parts.path!r}; the source stands behind ?source=")
+    if parts.scheme != SCHEME and parts.query:
+        raise ValueError("An http address takes no options; give source=… and on_stale=… beside it.")
+    return parts
+
+
+def _asked(parts: SplitResult) -> dict[str, str]:
+    """The options of an adkweb:// address; raises ValueError for any other."""
+    asked = dict(parse_qsl(parts.query, keep_blank_values=True))
+    known = {"source": (), "on_stale": get_args(OnStale), "tls": ("true", "false")}
+    for name, value in asked.items():
+        if name not in known:
+            raise ValueError(f"{SCHEME}:// takes the options {', '.join(known)}, not {name!r}.")
+        if known[name] and value not in known[name]:
+            raise ValueError(f"{name} is {' or '.join(known[name])}, not {value!r}.")
+    return asked
+
+
+def _token(given: str | None) -> str:
+    token = (given or os.environ.get(VARIABLE, "")).strip()
+    if not token:
+        raise ValueError(f"adkweb asks for a token: give token=…, or set {VARIABLE}. `adkweb token create` makes one.")
+    if _SENDABLE.fullmatch(token) is None:
+        raise ValueError("The token has characters that no token of adkweb's has.")
+    return token
