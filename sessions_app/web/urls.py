@@ -4,7 +4,7 @@ from django.contrib.auth.decorators import login_not_required
 from django.urls import path, register_converter
 from django.views.i18n import set_language
 
-from . import app, edit, edits, event, feed, home, news, queued, session, sessions, signin, user
+from . import app, edit, edits, event, feed, home, news, queued, session, sessions, signin, tokens, transfer, user
 from .paths import Segment
 
 register_converter(Segment, "name")
@@ -19,6 +19,10 @@ urlpatterns = [
     path("feed/", feed.feed, name="feed"),
     path("edits/", edits.edits, name="edits"),
     path("sessions/new/", sessions.new, name="new-session"),
+    path("import/", transfer.imports, name="imports"),
+    path("import/<uuid:import_id>/", transfer.import_, name="import"),
+    path("tokens/", tokens.tokens, name="tokens"),
+    path("tokens/<name:name>/revoke/", tokens.revoke, name="revoke-token"),
     path("sign-in/", signin.sign_in, name="sign-in"),
     path("sign-out/", signin.sign_out, name="sign-out"),
     path("language/", login_not_required(set_language), name="set_language"),
@@ -31,10 +35,12 @@ urlpatterns = [
     path(APP + "sessions/", sessions.sessions, name="sessions"),
     path(APP + "edit/", edit.app, name="app-edit"),
     path(APP + "value/", edit.app_value, name="app-value"),
+    path(APP + "export/", transfer.export_app, name="app-export"),
     path(USER, user.user, name="user"),
     path(USER + "sessions/", sessions.sessions, name="user-sessions"),
     path(USER + "edit/", edit.user, name="user-edit"),
     path(USER + "value/", edit.user_value, name="user-value"),
+    path(USER + "export/", transfer.export_user, name="user-export"),
     path(SESSION, session.session, name="session"),
     path(SESSION + "events/", session.events, name="events"),
     path(SESSION + "news/", news.news, name="news"),
@@ -42,6 +48,7 @@ urlpatterns = [
     path(SESSION + "edit/", edit.session, name="session-edit"),
     path(SESSION + "queued/", queued.of_session, name="queued"),
     path(SESSION + "value/", edit.session_value, name="session-value"),
+    path(SESSION + "export/", transfer.export_session, name="session-export"),
     path(SESSION + "delete/", sessions.delete, name="delete-session"),
     path(SESSION + "add/", event.add, name="add-event"),
     path(SESSION + "e/<name:event_id>/", event.event, name="event"),

@@ -62,7 +62,7 @@ def _form(page: Page) -> None:
 
 def _menu(page: Page) -> None:
     page.goto("/")
-    page.locator("details.menu > summary").click()
+    page.locator(".topbar details.menu > summary").click()
 
 
 def _keys(page: Page) -> None:
@@ -92,11 +92,18 @@ def _refused_session(page: Page) -> None:
     expect(page.locator("#session_id-error")).to_be_visible()
 
 
+def _export(page: Page) -> None:
+    page.goto(path("a", "demo", "booking"))
+    page.locator("summary", has_text="Export").click()
+    expect(page.get_by_role("link", name="jsonl")).to_be_visible()
+
+
 PLACES: Final[dict[str, Callable[[Page], None]]] = {
     "home": goto("/"),
     "home, menu open": _menu,
     "home, keys shown": _keys,
     "app": goto(path("a", "demo", "booking")),
+    "app, export open": _export,
     "users": goto(path("a", "demo", "booking", end="users/")),
     "user": goto(path("u", "demo", "booking", "omar@example.com")),
     "sessions": goto(path("a", "demo", "booking", end="sessions/")),
@@ -114,6 +121,8 @@ PLACES: Final[dict[str, Callable[[Page], None]]] = {
     "new session, refused": _refused_session,
     "add event": goto(path("s", *SEOUL, end="add/")),
     "delete": goto(path("s", *SEOUL, end="delete/")),
+    "import": goto("/import/"),
+    "tokens": goto("/tokens/"),
     "error 404": goto("/no/such/page/"),
 }
 STATUSES: Final = {"conflict": 409, "new session, refused": 409, "error 404": 404}

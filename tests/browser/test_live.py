@@ -432,7 +432,7 @@ def test_a_hidden_tab_lets_go_and_catches_up_when_it_is_shown(
 def _sign_out(world: World, page: Page) -> None:
     tab = page.context.new_page()
     tab.goto("/")
-    tab.locator("details.menu > summary").click()
+    tab.locator(".topbar details.menu > summary").click()
     tab.get_by_role("button", name="Sign out").click()
     expect(tab.get_by_role("heading", name="Sign in")).to_be_visible()
 

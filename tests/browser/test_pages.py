@@ -390,7 +390,7 @@ def test_the_theme_is_chosen_and_stays(page: Page) -> None:
 @pytest.mark.parametrize(("name", "code", "edits"), [("Español", "es", "Ediciones"), ("한국어", "ko", "편집")])
 def test_the_language_is_chosen_and_stays(page: Page, name: str, code: str, edits: str) -> None:
     page.goto(SESSION)
-    page.locator("details.menu > summary").click()
+    page.locator(".topbar details.menu > summary").click()
     page.get_by_role("button", name=name).click()
     expect(page.locator("html")).to_have_attribute("lang", code)
     assert page.url.endswith(SESSION)
@@ -398,7 +398,7 @@ def test_the_language_is_chosen_and_stays(page: Page, name: str, code: str, edit
     expect(page.locator("html")).to_have_attribute("lang", code)
     expect(page.locator(".topbar-end").get_by_role("link", name=edits)).to_be_visible()
     page.goto("/edits/")
-    page.locator("details.menu > summary").click()
+    page.locator(".topbar details.menu > summary").click()
     page.get_by_role("button", name="English").click()
     expect(page.locator("html")).to_have_attribute("lang", "en")
 

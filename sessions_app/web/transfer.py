@@ -1,0 +1,157 @@
+"""Export and import in the browser: a download; a file that is looked through, confirmed, brought in."""
+
+import re
+import uuid
+from typing import Any, Final
+
+from django.conf import settings
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.utils.http import content_disposition_header
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_GET, require_http_methods
+from django_htmx.http import HttpResponseClientRedirect
+
+from .. import imports as core
+from .. import reads, sources, uploads
+from ..errors import Conflict, Error, Invalid, NotFound
+from ..keys import SessionKey
+from ..problems import STATUS
+from ..streaming import streamed
+from ..transfer import FORMATS, stored
+from .render import page
+from .targets import actor
+
+_ONE_SESSION: Final = ("adk-json",)  # formats that hold no more
+_UNSAFE: Final = re.compile(r"[^\w.@+-]+")
+_NAME_LENGTH: Final = 100
+_SWAPPED: Final = (400, 409)  # what base.html tells htmx to show in the page
+
+
+# --- Export -----------------------------------------------------------------------------------------------------------
+
+
+@require_GET
+def export_app(request: HttpRequest, source: str, app_name: str) -> StreamingHttpResponse:
+    """Every session of an app, as a file."""
+    reads.app(source, app_name)
+    return _export(request, source, stored.Filter(app_name))
+
+
+@require_GET
+def export_user(request: HttpRequest, source: str, app_name: str, user_id: str) -> StreamingHttpResponse:
+    """Every session of a user, as a file."""
+    reads.user_state(source, app_name, user_id)
+    return _export(request, source, stored.Filter(app_name, user_id))
+
+
+@require_GET
+def export_session(request: HttpRequest, **names: str) -> StreamingHttpResponse:
+    """A session, as a file."""
+    key = SessionKey(**names)
+    reads.session(key)
+    return _export(request, key.source, stored.Filter(*key[1:]))
+
+
+def _export(request: HttpRequest, source: str, only: stored.Filter) -> StreamingHttpResponse:
+    name = request.GET.get("format", "jsonl")
+    form = FORMATS.get(name)
+    if form is None or form.write is None or (name in _ONE_SESSION and only.session is None):
+        raise NotFound(_("There is no export as “%(format)s” here.") % {"format": name})
+    names = [_UNSAFE.sub("_", text) for text in (only.app, only.user, only.session) if text]
+    file = "-".join(names).lstrip(".")[:_NAME_LENGTH] + form.suffix
+    disposition = content_disposition_header(as_attachment=True, filename=file)
+    return streamed(
+        form.write(stored.items(source, only)),
+        "application/json" if form.suffix.endswith(".json") else "application/jsonl",
+        {"Content-Disposition": str(disposition)},
+    )
+
+
+# --- Import -----------------------------------------------------------------------------------------------------------
+
+
+@require_http_methods(["GET", "POST"])
+def imports(request: HttpRequest) -> HttpResponse:
+    """Takes a file, and lists those of the last day."""
+    actor(request).check_may_write()
+    given = request.POST if request.method == "POST" else request.GET
+    context = {
+        "sources": [source.alias for source in sources.listed()],
+        "source": given.get("source", ""),
+        "limit": settings.MAX_UPLOAD,
+        "recent": core.recent(),
+    }
+    if request.method == "GET":
+        return page(request, "transfer/imports.html", context)
+    try:
+        import_id = _take(request, context["source"])
+    except Error as error:
+        status = STATUS.get(type(error), 400)
+        if request.htmx and status not in _SWAPPED:  # type: ignore[attr-defined]
+            raise
+        return page(request, "transfer/imports.html", context | {"error": error.message}, status)
+    address = reverse("import", kwargs={"import_id": import_id})
+    return HttpResponseClientRedirect(address) if request.htmx else redirect(address)  # type: ignore[attr-defined]
+
+
+@require_http_methods(["GET", "POST"])
+def import_(request: HttpRequest, import_id: uuid.UUID) -> HttpResponse:
+    """One import as it stands, for htmx its changing part; brings the file in, goes on with it, or discards it."""
+    who = actor(request)
+    context: dict[str, Any] = {}
+    status = 200
+    if request.method == "POST":
+        who.check_may_write()
+        if "discard" in request.POST:
+            _discard(request, import_id)
+            return redirect("imports")
+        try:
+            core.go_on(import_id, who, state="state" in request.POST)
+            return redirect("import", import_id=import_id)
+        except Conflict as error:
+            context, status = {"error": error.message, "state": "state" in request.POST}, STATUS[Conflict]
+    found = core.get(import_id)
+    template = "transfer/_import.html" if request.htmx else "transfer/import.html"  # type: ignore[attr-defined]
+    return page(request, template, context | {"job": found, "words": _words_of(found)}, status)
+
+
+def _take(request: HttpRequest, source: str) -> uuid.UUID:
+    file = request.FILES.get("file")
+    if file is None:
+        raise Invalid(_("Choose a file first."))
+    sources.get(source)  # before gigabytes are copied
+    upload = uploads.receive(file.chunks())
+    try:
+        return core.begin(upload, file.name or "", source, actor(request))
+    except BaseException:
+        uploads.discard(upload)
+        raise
+
+
+def _discard(request: HttpRequest, import_id: uuid.UUID) -> None:
+    found = core.get(import_id)
+    core.discard(import_id)
+    if found.stage in ("importing", "stopped"):
+        messages.info(
+            request, _("The import was stopped. What it has written stays; the same file, sent again, goes on.")
+        )
+
+
+def _words_of(found: core.Import) -> str:
+    """What the file's format is, in the reader's language."""
+    if found.found is None:
+        return ""
+    name = found.found.format
+    words = {
+        "jsonl": _("adkweb's own format"),
+        "adk-json": _("a session as adk web exports it"),
+        "evalset": _("cases of an ADK evaluation"),
+        "adk-database": _("a database of ADK's session services"),
+        "adk-v0": _("a database of ADK before 1.22"),
+        "adk-go": _("a database of adk-go"),
+        "adk-rust": _("a database of adk-rust"),
+    }
+    return words.get(name, FORMATS[name].what)

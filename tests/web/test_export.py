@@ -1,0 +1,102 @@
+"""Downloads: what the command writes, under a good name, streamed; what is not there is a page that says so."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from django.http import StreamingHttpResponse
+from django.urls import reverse
+
+from sessions_app import writes
+from sessions_app.access import Actor
+from sessions_app.keys import SessionKey
+from sessions_app.transfer import FORMATS
+from tests.transfer.files import exported
+
+from .conftest import Browser, names_of
+
+pytestmark = pytest.mark.django_db
+
+
+def body(response: Any) -> bytes:
+    """All that is streamed."""
+
+    async def read() -> bytes:
+        return b"".join([piece async for piece in response])
+
+    assert isinstance(response, StreamingHttpResponse)
+    return asyncio.run(read())
+
+
+def links(maria: Browser, name: str, **names: Any) -> dict[str, str]:
+    """The formats that a page offers, with their addresses."""
+    menu = maria.open(name, **names).one("div", "exports")
+    return {link.one("b").text: link["href"] for link in menu.all("a")}
+
+
+def test_a_session_is_downloaded_in_every_format_that_can_be_written(maria: Browser, key: SessionKey, add: Any) -> None:
+    add(key, {"text": "hello"})
+    found = links(maria, "session", **key._asdict())
+    assert list(found) == [name for name, form in FORMATS.items() if form.write]
+    for form, address in found.items():
+        response = maria.get(address)
+        assert response.status_code == 200
+        only = {"app": "booking", "user": "ana", "session": "s1"}
+        assert body(response) == exported(key.source, form, **only)
+        assert response["Content-Disposition"] == f'attachment; filename="booking-ana-s1{FORMATS[form].suffix}"'
+        assert "private" in response["Cache-Control"]
+        assert response["X-Content-Type-Options"] == "nosniff"
+
+
+@pytest.mark.parametrize(("name", "count", "file"), [("app", 2, "booking"), ("user", 3, "booking-ana")])
+def test_an_app_and_a_user_are_downloaded_with_all_their_sessions(
+    maria: Browser, key: SessionKey, actor: Actor, name: str, count: int, file: str
+) -> None:
+    writes.create_session(key.source, "booking", "ana", session_id="s2", actor=actor)
+    writes.create_session(key.source, "booking", "omar", session_id="s3", actor=actor)
+    writes.create_session(key.source, "other", "ana", session_id="s4", actor=actor)
+    found = links(maria, name, **names_of(key, count))
+    assert list(found) == ["jsonl", "evalset"]
+    response = maria.get(found["jsonl"])
+    sessions = [line.get("session") for line in map(json.loads, body(response).splitlines())]
+    assert [session for session in sessions if session] == (["s1", "s2", "s3"] if name == "app" else ["s1", "s2"])
+    assert f'filename="{file}.jsonl"' in response["Content-Disposition"]
+
+
+def test_a_download_is_offered_when_nothing_may_be_written(maria: Browser, key: SessionKey, read_only: None) -> None:
+    assert "jsonl" in links(maria, "session", **key._asdict())
+    assert maria.get(reverse("session-export", kwargs=key._asdict())).status_code == 200
+
+
+def test_names_of_any_text_make_a_harmless_file_name(maria: Browser, store: str, actor: Actor) -> None:
+    names = ["../../etc", 'a"b\r\n;x', "é 한"]
+    key = writes.create_session(store, names[0], names[1], session_id=names[2], actor=actor)
+    said = maria.get(reverse("session-export", kwargs=key._asdict()))["Content-Disposition"]
+    assert said.startswith("attachment; filename*=utf-8''_.._etc-a_b_x-")
+    assert not set('/"\r\n') & set(said)
+
+
+@pytest.mark.parametrize("form", ["adk-v0", "adk-database", "nothing", ""])
+def test_a_format_that_cannot_be_written_is_not_found(maria: Browser, key: SessionKey, form: str) -> None:
+    page = maria.open("session-export", status=404, query={"format": form}, **key._asdict())
+    assert "There is no export" in page.one("main").text
+
+
+def test_an_app_does_not_leave_as_one_session(maria: Browser, key: SessionKey) -> None:
+    maria.open("app-export", status=404, query={"format": "adk-json"}, **names_of(key, 2))
+
+
+@pytest.mark.parametrize(
+    ("name", "names"),
+    [
+        ("session-export", ["booking", "ana", "gone"]),
+        ("user-export", ["booking", "nobody"]),
+        ("app-export", ["nothing"]),
+    ],
+)
+def test_what_is_not_there_is_not_found(maria: Browser, key: SessionKey, name: str, names: list[str]) -> None:
+    fields = dict(zip(("source", "app_name", "user_id", "session_id"), [key.source, *names], strict=False))
+    assert maria.open(name, status=404, **fields).one("h1").text == "Not found"

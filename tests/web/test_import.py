@@ -1,0 +1,394 @@
+"""Files that enter through the browser: looked through, confirmed, brought in, with progress that outlives the page."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.core.files.uploadedfile import SimpleUploadedFile
+
+from sessions_app import imports, reads, sources, uploads, writes
+from sessions_app.access import Actor
+from sessions_app.api.limits import Limited
+from sessions_app.keys import SessionKey
+from sessions_app.models import FileImport
+from tests.core.stored import execute
+from tests.transfer.files import event_line, exported, file_of, furnish, session_line
+
+from .conftest import Browser, names_of
+from .html import Element, page_of
+
+# The work is done by threads, which see only what is committed.
+pytestmark = pytest.mark.django_db(transaction=True)
+
+ANA = Actor("ana")
+FOLDER = Path(settings.DATA_DIR) / "uploads"
+STATE = {"type": "app", "app": "booking", "state": {"plan": "pro", "new": 1}, "updated": 1.0}
+
+
+@pytest.fixture(autouse=True)
+def _no_files_are_left() -> Iterator[None]:
+    yield
+    for thread in threading.enumerate():
+        if thread.name == "adkweb-import":
+            thread.join()
+    for path in FOLDER.glob("*"):
+        path.unlink()
+
+
+@pytest.fixture
+def file(tmp_path: Path, open_source: Callable[[str], str]) -> bytes:
+    """The export of a store that is hard to carry."""
+    (tmp_path / "full.db").touch()
+    full = open_source(str(tmp_path / "full.db"))
+    furnish(full)
+    return exported(full)
+
+
+def send(maria: Browser, source: str, content: bytes, name: str = "a.jsonl", *, htmx: bool = False) -> Any:
+    """The answer to a file that is sent."""
+    return maria.send("imports", {"source": source, "file": SimpleUploadedFile(name, content)}, htmx=htmx)
+
+
+def sent(maria: Browser, source: str, content: bytes, name: str = "a.jsonl") -> str:
+    """The page of a file that was sent and looked through."""
+    address = send(maria, source, content, name)["Location"]
+    settled(address)
+    return str(address)
+
+
+def settled(address: str) -> imports.Import:
+    """An import that does nothing any more."""
+    until = time.monotonic() + 20
+    while (found := imports.get(re.findall(r"[0-9a-f-]{36}", address)[0])).working:
+        assert time.monotonic() < until
+        time.sleep(0.02)
+    return found
+
+
+def confirm(maria: Browser, address: str, **fields: str) -> Element:
+    """The page after the button Import."""
+    form = maria.open(address).one("form", "importform")
+    assert form.one("button", "primary").text == "Import"
+    response = maria.send(address, {**form.fields(), **fields} if fields else _unchecked(form))
+    assert response["Location"] == address
+    settled(address)
+    return maria.open(address)
+
+
+def _unchecked(form: Element) -> dict[str, str]:
+    return {name: value for name, value in form.fields().items() if name != "state"}
+
+
+def tally(page: Element) -> dict[str, str]:
+    """What an import would do, in numbers."""
+    return dict(zip(page.one("dl", "tally").texts("dt"), page.one("dl", "tally").texts("dd"), strict=True))
+
+
+# --- The way of a file ------------------------------------------------------------------------------------------------
+
+
+def test_a_file_is_sent_looked_at_and_imported(maria: Browser, store: str, file: bytes) -> None:
+    form = maria.open("imports", query={"source": store}).one("form", data_upload="")
+    assert form["enctype"] == "multipart/form-data"
+    assert form.fields()["source"] == store
+    address = sent(maria, store, file, "backup.jsonl")
+
+    page = maria.open(address)
+    assert page.one("h1").text == "backup.jsonl"
+    assert page.one("p", "what").text == "jsonl adkweb's own format: 4 sessions, 7 events"
+    assert tally(page) == {
+        "new sessions": "4",
+        "events to write": "7",
+        "there already": "0",
+        "to be skipped": "0",
+        "app and user states to make": "3",
+    }
+    assert reads.apps(store) == []
+    assert "name" not in page.one("form", "importform").one("button", "primary")
+
+    page = confirm(maria, address)
+    assert page.one(role="status").text == "4 sessions were imported. 7 events were written."
+    assert "deleted on its own page" in page.text
+    links = page.one("ul", "feed").links()
+    assert len(links) > 4
+    for link in links.values():
+        maria.open(link)
+    assert exported(store) == file
+    assert list(FOLDER.glob("*")) == []
+
+
+def test_the_same_file_again_is_nothing_to_import(maria: Browser, store: str, file: bytes) -> None:
+    confirm(maria, sent(maria, store, file))
+    page = maria.open(sent(maria, store, file))
+    assert "Everything in this file is there already." in page.text
+    assert tally(page)["there already"] == "4"
+    assert page.one("form", "importform").texts("button") == ["Discard the file"]
+
+
+def test_a_file_is_recognised_by_what_is_in_it(maria: Browser, store: str, tmp_path: Path, file: bytes) -> None:
+    database = shutil.copy(tmp_path / "full.db", tmp_path / "copy.db")
+    page = maria.open(sent(maria, store, Path(database).read_bytes(), "x.jsonl"))
+    assert page.one("p", "what").one("span", "badge").text == "adk-database"
+    session = json.dumps({"id": "s", "appName": "a", "userId": "u", "state": {}, "events": [], "lastUpdateTime": 1.0})
+    page = maria.open(sent(maria, store, session.encode(), "export"))
+    assert "adk-json a session as adk web exports it: 1 session, 0 events" in page.text
+
+
+def test_state_that_is_there_is_shown_old_and_new_and_set_only_when_asked(maria: Browser, key: SessionKey) -> None:
+    writes.append_event(key, {"author": "a", "actions": {"state_delta": {"app:plan": "free"}}}, actor=ANA)
+    address = sent(maria, key.source, file_of(STATE))
+    page = maria.open(address)
+    assert page.texts("span", "delta") == ["app:new 1", 'app:plan "free" "pro"']
+    assert "checked" not in page.one("input", name="state")
+    confirm(maria, address)
+    assert reads.app(key.source, "booking")[1] == {"limit": 10, "plan": "free"}
+    confirm(maria, sent(maria, key.source, file_of(STATE)), state="1")
+    assert reads.app(key.source, "booking")[1] == {"limit": 10, "plan": "pro", "new": 1}
+
+
+def test_a_session_that_is_there_otherwise_is_skipped_with_the_reason(maria: Browser, key: SessionKey) -> None:
+    line = session_line("s1", app="booking", user="ana")
+    address = sent(maria, key.source, file_of(line, session_line("s9", app="booking", user="ana")))
+    page = maria.open(address)
+    assert tally(page)["to be skipped"] == "1"
+    (item,) = page.one("ul", "differing").all("li")
+    assert item.text.startswith("booking / ana / s1")
+    assert "it is there with another state" in item.text
+    page = confirm(maria, address)
+    assert page.one(role="status").text.startswith("1 session was imported.")
+    assert reads.session(key).state.session["step"] == "choose"
+    assert "s1" not in page.one("ul", "feed").links()
+
+
+def test_an_import_that_stopped_goes_on(maria: Browser, store: str) -> None:
+    lines = [session_line("s1", 700), *(event_line(f"e{n}") for n in range(700))]
+    confirm(maria, sent(maria, store, file_of(*lines)))
+    # As a crash between two transactions leaves it.
+    execute(store, "DELETE FROM events WHERE rowid > (SELECT rowid FROM events WHERE id = 'e499')", [])
+    execute(store, "UPDATE sessions SET state = %s", [json.dumps(writes.IMPORTING)])
+    address = sent(maria, store, file_of(*lines))
+    page = maria.open(address)
+    assert tally(page)["half-imported, to be finished"] == "1"
+    assert tally(page)["events to write"] == "200"
+    assert "1 session was imported. 200 events were written." in confirm(maria, address).text
+
+
+# --- While it works ---------------------------------------------------------------------------------------------------
+
+
+def row_of(address: str) -> Any:
+    """The row of an import, to set it as another process left it."""
+    return FileImport.objects.filter(pk=re.findall(r"[0-9a-f-]{36}", address)[0])
+
+
+def test_progress_is_shown_and_asked_for_again_until_it_is_done(maria: Browser, store: str, file: bytes) -> None:
+    address = sent(maria, store, file)
+    row_of(address).update(stage="importing", share=0.427, beat=time.time())
+    page = maria.open(address)
+    section = page.one("section", id="import")
+    assert (section["hx-get"], section["hx-trigger"]) == (address, "load delay:700ms")
+    assert page.one("progress")["value"] == "42"
+    assert maria.open("imports").one("ul", "feed").one("span", "meta").text.startswith("42 % · ")
+    fragment = maria.open(address, htmx=True)
+    assert fragment.all("h1") == []
+    row_of(address).update(stage="ready")
+    assert "hx-get" not in maria.open(address, htmx=True).one("section", id="import")
+
+
+def test_an_import_whose_process_died_is_shown_as_stopped_and_goes_on(maria: Browser, store: str, file: bytes) -> None:
+    address = sent(maria, store, file)
+    row_of(address).update(stage="importing", beat=time.time() - 3600)
+    page = maria.open(address)
+    assert "The import stopped before its end." in page.one(role="alert").text
+    assert page.one("button", "primary").text == "Go on"
+    assert maria.send(address, {})["Location"] == address
+    assert settled(address).stage == "done"
+    assert exported(store) == file
+
+
+def test_a_check_whose_process_died_begins_again(maria: Browser, store: str, file: bytes) -> None:
+    address = sent(maria, store, file)
+    row_of(address).update(stage="checking", found="", beat=time.time() - 3600)
+    assert "not looked through to its end" in maria.open(address).one(role="alert").text
+    maria.send(address, {})
+    assert settled(address).stage == "ready"
+    assert reads.apps(store) == []
+
+
+def test_into_one_source_goes_one_import_at_a_time(maria: Browser, store: str, file: bytes) -> None:
+    first, second = sent(maria, store, file), sent(maria, store, file)
+    row_of(first).update(stage="importing", beat=time.time())
+    response = maria.send(second, {"state": "1"})
+    assert response.status_code == 409
+    assert "Another import into this source is under way" in page_of(response).one(role="alert").text
+    row_of(first).update(stage="done")
+    maria.send(second, {})
+    assert settled(second).stage == "done"
+
+
+def test_a_second_click_imports_once(maria: Browser, store: str, file: bytes) -> None:
+    address = sent(maria, store, file)
+    for _click in range(3):
+        assert maria.send(address, {})["Location"] == address
+    assert settled(address).found.report.new == 4  # type: ignore[union-attr]
+    assert exported(store) == file
+
+
+def test_a_discarded_file_is_gone(maria: Browser, store: str, file: bytes) -> None:
+    address = sent(maria, store, file)
+    assert maria.send(address, {"discard": "1"})["Location"] == "/import/"
+    assert list(FOLDER.glob("*")) == []
+    assert maria.get(address).status_code == 404
+    assert reads.apps(store) == []
+
+
+def test_an_import_is_forgotten_after_a_day(maria: Browser, store: str, file: bytes) -> None:
+    address = sent(maria, store, file)
+    row_of(address).update(beat=time.time() - uploads.KEPT_SECONDS - 1)
+    other = sent(maria, store, file)
+    assert maria.get(address).status_code == 404
+    assert len(list(FOLDER.glob("*"))) == 1
+    assert maria.get(other).status_code == 200
+
+
+def test_a_source_that_is_closed_since_is_named(maria: Browser, store: str, file: bytes) -> None:
+    address = sent(maria, store, file)
+    sources.forget(store)
+    assert "a source that is not open now" in maria.open(address).text
+    assert maria.send(address, {}).status_code == 404
+
+
+# --- Refused ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "it is empty"),
+        (b"hello", "it begins as none of these"),
+        (b"PK\x03\x04", "a zip archive: unpack it first"),
+        (b"\x1f\x8b", "compressed by gzip"),
+        (file_of(session_line())[:-20], "line 3: "),
+        (file_of(session_line(events=2), event_line()), "line 4: "),
+        (b'{"adkweb":"jsonl","version":1}\n{"type":\n', "line 2: "),
+        (b"SQLite format 3\0" + b"\xff" * 4096, ""),
+    ],
+    ids=["empty", "text", "zip", "gzip", "cut", "event missing", "not JSON", "broken database"],
+)
+def test_a_bad_file_is_refused_with_the_place_and_not_kept(
+    maria: Browser, store: str, content: bytes, message: str
+) -> None:
+    page = maria.open(sent(maria, store, content))
+    alert = page.one(role="alert").text
+    assert "This file cannot be imported, and nothing of it was." in alert
+    assert message in alert
+    assert page.one("main").links()["Choose another file"] == f"/import/?source={store}"
+    assert reads.apps(store) == []
+    assert list(FOLDER.glob("*")) == []
+
+
+def test_without_a_file_the_form_says_so_and_keeps_the_source(maria: Browser, store: str, demo: str) -> None:
+    response = maria.send("imports", {"source": demo})
+    page = page_of(response)
+    assert response.status_code == 400
+    assert page.one(id="upload-error").text == "Choose a file first."
+    assert page.one("form", data_upload="").fields()["source"] == demo
+
+
+def test_an_unknown_source_keeps_no_file(maria: Browser, store: str) -> None:
+    response = send(maria, "nowhere", b"x")
+    assert response.status_code == 404
+    assert "There is no source “nowhere” here." in page_of(response).one(id="upload-error").text
+    response = send(maria, "nowhere", b"x", htmx=True)
+    assert (response.status_code, response["Content-Type"]) == (404, "text/plain; charset=utf-8")
+    assert list(FOLDER.glob("*")) == []
+
+
+def test_a_file_that_scripts_send_leads_to_its_page(maria: Browser, store: str, file: bytes) -> None:
+    response = send(maria, store, file, htmx=True)
+    assert response.status_code == 200
+    assert maria.get(response["HX-Redirect"]).status_code == 200
+
+
+@pytest.mark.parametrize("name", ["../../../etc/passwd", "/tmp/x", "a\u202eb<script>.jsonl", "x" * 900, "..\\..\\x"])
+def test_a_files_name_is_only_shown(maria: Browser, store: str, file: bytes, name: str) -> None:
+    page = maria.open(sent(maria, store, file, name))
+    assert page.one("h1").text
+    assert len(page.one("h1").text) <= 255
+    (kept,) = FOLDER.glob("*")
+    assert re.fullmatch(r"[0-9a-f]{32}", kept.name)
+
+
+@pytest.mark.parametrize("method", ["get", "post"])
+def test_read_only_takes_no_file(maria: Browser, store: str, read_only: None, method: str) -> None:
+    response = getattr(maria, method)("/import/")
+    assert response.status_code == 403
+    assert "--read-only" in page_of(response).one("main").text
+    assert "Import" not in maria.open("home").links()
+
+
+def test_an_import_that_is_not_there_is_not_found(maria: Browser, store: str) -> None:
+    page = maria.open("import", import_id="00000000-0000-4000-8000-000000000000", status=404)
+    assert "files are kept for a day" in page.text
+
+
+def test_where_there_is_no_store_the_page_says_how_to_make_one(maria: Browser) -> None:
+    if sources.listed():
+        pytest.skip("another test's source is open")
+    assert "adkweb create sessions.db" in maria.open("imports").texts("pre")
+
+
+def test_the_pages_of_apps_lead_to_what_was_imported(maria: Browser, store: str, file: bytes) -> None:
+    confirm(maria, sent(maria, store, file))
+    assert "s1" in maria.open("app", **names_of(SessionKey(store, "app", "", ""), 2)).text
+
+
+# --- Too large --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("told", [True, False], ids=["length told", "in chunks"])
+@pytest.mark.parametrize(
+    ("path", "limit", "name"),
+    [("/import/", 3000, "ADKWEB_MAX_UPLOAD"), ("/sessions/new/", 1000, "ADKWEB_MAX_BODY")],
+)
+def test_a_body_that_is_too_large_is_refused_with_a_sentence(
+    settings: Any, path: str, limit: int, name: str, told: bool
+) -> None:
+    settings.MAX_UPLOAD, settings.DATA_UPLOAD_MAX_MEMORY_SIZE = 3000, 1000
+    chunks = [b"x" * 500] * (limit // 500 + 1)
+    status, headers, body, read = asyncio.run(_post(path, chunks, told))
+    assert (status, headers[b"content-type"]) == (413, b"text/plain; charset=utf-8")
+    assert f"larger than the {limit} bytes that {name} allows" in body
+    assert read <= (0 if told else limit + 500)
+
+
+async def _post(path: str, chunks: list[bytes], told: bool) -> tuple[int, dict[bytes, bytes], str, int]:
+    """Status, headers, body, and how many bytes were read."""
+    length = [(b"content-length", str(sum(map(len, chunks))).encode())] if told else []
+    scope = {"type": "http", "method": "POST", "path": path, "query_string": b"", "headers": length}
+    waiting = list(chunks)
+    answer: list[dict[str, Any]] = []
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": waiting.pop(0), "more_body": bool(waiting)}
+
+    async def reader(scope: Any, receive: Any, send: Any) -> None:
+        while (await receive())["more_body"]:
+            pass
+
+    async def send(message: dict[str, Any]) -> None:
+        answer.append(message)
+
+    await Limited(reader)(scope, receive, send)
+    read = sum(map(len, chunks)) - sum(map(len, waiting))
+    return answer[0]["status"], dict(answer[0]["headers"]), answer[1]["body"].decode(), read

@@ -1,0 +1,80 @@
+"""`adkweb token`: for scripts, the text alone on standard output; for people, everything else on standard error."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from .test_commands import run
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """adkweb's own data, which is not there yet."""
+    return tmp_path / "data"
+
+
+def token(data: Path, *words: str) -> tuple[int, str, str]:
+    """Exit code, standard output, standard error."""
+    done = run(data, "token", *words, manage=False)
+    assert "Traceback" not in done.stderr
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_a_token_is_made_listed_and_revoked(data: Path) -> None:
+    code, text, told = token(data, "create", "booking agent", "--scope", "append", "--apps", "booking*")
+    assert code == 0
+    assert text.startswith("adkweb_")
+    assert text.count("\n") == 1
+    assert len(text) > 40
+    assert "booking agent: scope append, apps booking*. It is shown only now" in told
+    assert text.strip() not in told
+
+    code, listed, told = token(data, "list")
+    head, row = listed.splitlines()
+    assert head.split() == ["NAME", "SCOPE", "APPS", "CREATED", "LAST", "USED"]
+    assert row.startswith("booking agent  append  booking*  ")
+    assert row.endswith("never")
+    assert text.strip() not in listed
+
+    assert token(data, "revoke", "booking agent")[0] == 0
+    assert "revoked" in token(data, "list")[1]
+
+
+def test_only_a_hash_of_a_token_is_kept(data: Path) -> None:
+    text = token(data, "create", "agent")[1].strip()
+    assert text.encode() not in b"".join(path.read_bytes() for path in data.glob("adkweb.db*"))
+    with closing(sqlite3.connect(data / "adkweb.db")) as db:
+        assert db.execute('SELECT name, "right", apps FROM sessions_app_apitoken').fetchall() == [
+            ("agent", "append", "*")
+        ]
+
+
+def test_without_any_token_the_list_says_how_to_make_one(data: Path) -> None:
+    assert token(data, "list") == (0, "", "There is no token yet: adkweb token create NAME\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["create", "twice"], "There is a token “twice” already"),
+        (["create", " "], "A token needs a name"),
+        (["create", "x" * 101], "100"),
+        (["create", "agent", "--scope", "all"], "invalid choice: 'all'"),
+        (["revoke", "nobody"], "There is no token “nobody”."),
+        ([], "create|list|revoke"),
+        (["create"], "NAME"),
+    ],
+    ids=" ".join,
+)
+def test_what_cannot_be_done_is_said_and_nothing_is_on_standard_output(
+    data: Path, words: list[str], message: str
+) -> None:
+    token(data, "create", "twice")
+    code, text, told = token(data, *words)
+    assert code != 0
+    assert text == ""
+    assert message in told

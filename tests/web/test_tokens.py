@@ -1,0 +1,140 @@
+"""The tokens of programs: made, shown once, revoked after a question; a form that is refused comes back as it was sent."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from sessions_app import tokens
+from sessions_app.access import Actor
+
+from .conftest import NAME, Browser
+from .html import page_of
+
+pytestmark = pytest.mark.django_db
+
+
+def rows(maria: Browser) -> list[str]:
+    """The table, row by row."""
+    return [row.text for row in maria.open("tokens").all("tr", data_row="")]
+
+
+def make(maria: Browser, **fields: str) -> str:
+    """A new token's text."""
+    response = maria.send("tokens", {"name": "agent", "scope": "append", "apps": "", **fields})
+    assert response.status_code == 200, response.content.decode()
+    return page_of(response).one("code", id="token-text").text
+
+
+def test_a_token_is_made_and_signs_its_program_in(maria: Browser) -> None:
+    form = maria.open("tokens").one("form", class_="form")
+    assert form.fields()["scope"] == "append"
+    response = maria.send("tokens", {**form.fields(), "name": "booking agent", "apps": "booking*"})
+    page = page_of(response)
+    text = page.one("code", id="token-text").text
+    assert tokens.actor_of(text) == Actor("token booking agent", "append", "booking*")
+    assert page.one("button", data_copy_from="#token-text").text == "Copy"
+    curl, service = page.texts("pre", "code")
+    assert curl == 'curl http://testserver/api/apps \\ -H "Authorization: Bearer $ADKWEB_TOKEN"'
+    assert 'HttpSessionService("http://testserver")' in service
+    assert text not in curl + service
+
+
+def test_a_tokens_text_is_shown_once_and_kept_nowhere(maria: Browser) -> None:
+    text = make(maria)
+    response = maria.get("/tokens/")
+    assert text not in response.content.decode()
+    assert response["Cache-Control"] == "private, no-store"
+    assert "no-store" in maria.send("tokens", {"name": "b", "scope": "read"})["Cache-Control"]
+
+
+def test_a_token_that_only_reads_is_no_session_service(maria: Browser) -> None:
+    page = page_of(maria.send("tokens", {"name": "script", "scope": "read"}))
+    assert ["curl" in text for text in page.texts("pre", "code")] == [True]
+
+
+def test_every_token_is_listed_with_who_made_it(maria: Browser) -> None:
+    make(maria, name="b", scope="admin", apps="booking")
+    used = make(maria, name="a", scope="read")
+    tokens.actor_of(used)
+    first, second = rows(maria)
+    assert first.startswith("a read * ")
+    assert second.startswith("b admin booking ")
+    assert NAME in second
+    assert "never" in second
+    assert "never" not in first
+
+
+def test_without_tokens_the_page_says_what_one_is_for(maria: Browser) -> None:
+    page = maria.open("tokens")
+    assert page.one("div", "empty").one("h2").text == "No tokens yet"
+    assert page.all("table") == []
+
+
+def test_a_token_is_revoked_after_a_question(maria: Browser) -> None:
+    text = make(maria, name="a b/c")
+    make(maria, name="z")
+    revoke = next(link for link in maria.open("tokens").all("a", "danger") if link["aria-label"] == "Revoke a b/c")
+    page = maria.open(revoke["href"])
+    assert "This cannot be undone." in page.text
+    assert tokens.actor_of(text)
+    response = maria.send(revoke["href"], page.one("form", class_="form").fields())
+    assert response["Location"] == "/tokens/"
+    assert tokens.actor_of(text) is None
+    page = maria.open("tokens")
+    assert page.one(role="status").text == "The token “a b/c” is revoked."
+    last = page.all("tr", data_row="")[-1]
+    assert "ended" in last.classes
+    assert re.search(rf"revoked [\d :-]+ · {NAME}$", last.text)
+    assert last.all("a") == []
+
+
+def test_looking_at_the_question_revokes_nothing(maria: Browser) -> None:
+    text = make(maria, name="a")
+    maria.open("revoke-token", name="a")
+    assert tokens.actor_of(text)
+
+
+def test_a_revoked_token_is_not_asked_about_again(maria: Browser) -> None:
+    make(maria, name="a")
+    tokens.revoke("a", by="omar")
+    assert maria.get("/tokens/a/revoke/")["Location"] == "/tokens/"
+    maria.send("revoke-token", {}, name="a")
+    assert "omar" in rows(maria)[0]
+
+
+@pytest.mark.parametrize(
+    ("fields", "status", "message"),
+    [
+        ({"name": "taken"}, 409, "There is a token “taken” already"),
+        ({"name": "  "}, 400, "A token needs a name"),
+        ({"name": "x" * 101}, 400, "100"),
+        ({"name": "a", "apps": "x" * 201}, 400, "200"),
+        ({"name": "a", "scope": "all"}, 400, "read, append, admin"),
+    ],
+    ids=["taken", "blank", "long name", "long pattern", "scope"],
+)
+def test_a_refused_form_comes_back_as_it_was_sent(
+    maria: Browser, fields: dict[str, str], status: int, message: str
+) -> None:
+    make(maria, name="taken")
+    sent = {"name": "a", "scope": "admin", "apps": "book*", **fields}
+    response = maria.send("tokens", sent)
+    page = page_of(response)
+    assert response.status_code == status
+    assert any(message in text for text in page.texts(role="alert"))
+    back = page.one("form", class_="form").fields()
+    assert (back["name"], back["apps"]) == (sent["name"], sent["apps"])
+    assert back.get("scope") == (sent["scope"] if sent["scope"] == "admin" else None)
+    assert page.all("code", id="token-text") == []
+    assert [token.name for token in tokens.listed()] == ["taken"]
+
+
+def test_a_token_that_is_not_there_is_not_found(maria: Browser) -> None:
+    assert "There is no token “nobody”." in maria.open("revoke-token", name="nobody", status=404).text
+
+
+def test_the_menu_leads_to_tokens_and_to_the_import(maria: Browser) -> None:
+    links = maria.open("home").one("details", "menu").links()
+    assert (links["Tokens"], links["Import"]) == ("/tokens/", "/import/")
