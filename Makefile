@@ -25,8 +25,9 @@ lint: $(VENV)/test.stamp $(VENV)/node.stamp
 	$(BIN)/djlint templates --lint --quiet
 	cd frontend && ../$(BIN)/node node_modules/@biomejs/biome/bin/biome ci ..
 
-bench: $(VENV)/test.stamp ## appends beside google-adk in the same run, memory, opening a long session
+bench: $(VENV)/test.stamp ## beside google-adk in the same run: appends, REST, session services; memory, opening a long session
 	$(BIN)/python -m benchmarks.appends
+	$(BIN)/python -m benchmarks.agents
 
 bench-live: $(VENV)/test.stamp ## live pages: from commit to the browser, 200 watchers, a burst, an idle server
 	$(BIN)/python -m benchmarks.live

@@ -10,4 +10,6 @@ django.setup()
 from sessions_app.api.limits import Limited  # noqa: E402 - models are there only after setup
 from sessions_app.live.sockets import application as live  # noqa: E402
 
-application = Limited(live())
+from .handler import Handler  # noqa: E402
+
+application = Limited(live(Handler()))

@@ -104,7 +104,6 @@ INSTALLED_APPS = [
 ]
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
-    "servestatic.middleware.ServeStaticMiddleware",
     "csp.middleware.CSPMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.locale.LocaleMiddleware",
@@ -172,6 +171,12 @@ STORAGES = {
 }
 SERVESTATIC_USE_FINDERS = True  # no collectstatic step between a checkout and its pages
 SERVESTATIC_AUTOREFRESH = DEBUG
+
+
+def SERVESTATIC_ADD_HEADERS_FUNCTION(headers: Any, path: str, url: str) -> None:  # noqa: N802
+    """Static files are served before any middleware."""
+    headers["X-Content-Type-Options"] = "nosniff"
+
 
 USE_TZ = True
 TIME_ZONE = "UTC"

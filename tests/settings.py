@@ -8,6 +8,10 @@ import tempfile
 if "ADKWEB_DATA_DIR" not in os.environ:  # a test's own subprocess shares its parent's
     os.environ["ADKWEB_DATA_DIR"] = tempfile.mkdtemp(prefix="adkweb-tests-")
     atexit.register(shutil.rmtree, os.environ["ADKWEB_DATA_DIR"], ignore_errors=True)
+worker = os.environ.get("PYTEST_XDIST_WORKER", "")
+if worker and os.path.basename(os.environ["ADKWEB_DATA_DIR"]) != worker:  # each its own, for it and its subprocesses
+    os.environ["ADKWEB_DATA_DIR"] = os.path.join(os.environ["ADKWEB_DATA_DIR"], worker)
+    os.makedirs(os.environ["ADKWEB_DATA_DIR"])
 for name in ("ADKWEB_DATABASE_URL", "ADKWEB_SOURCES", "ADKWEB_READ_ONLY"):
     os.environ.pop(name, None)
 

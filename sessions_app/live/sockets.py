@@ -14,7 +14,6 @@ from channels.db import database_sync_to_async
 from channels.generic.websocket import AsyncWebsocketConsumer
 from channels.routing import ProtocolTypeRouter, URLRouter
 from django.conf import settings
-from django.core.asgi import get_asgi_application
 from django.db import DatabaseError
 from django.http import parse_cookie
 from django.http.request import split_domain_port, validate_host
@@ -214,11 +213,11 @@ class Lifespan:
                 return
 
 
-def application() -> ProtocolTypeRouter:
-    """Every protocol's application: pages over HTTP, live pages over websockets."""
+def application(http: Any) -> ProtocolTypeRouter:
+    """Every protocol's application: `http` for pages and programs, live pages over websockets."""
     routes: list[Any] = [
         path(address, cast(Any, socket.as_asgi()))
         for address, socket in ((LIVE_SESSION, SessionSocket), ("live/feed/", FeedSocket))
     ]
     routes.append(re_path("", cast(Any, NoSocket.as_asgi())))
-    return ProtocolTypeRouter({"http": get_asgi_application(), "websocket": URLRouter(routes), "lifespan": Lifespan()})
+    return ProtocolTypeRouter({"http": http, "websocket": URLRouter(routes), "lifespan": Lifespan()})

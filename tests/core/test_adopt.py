@@ -337,7 +337,7 @@ def test_adks_old_schema_is_refused_with_the_command_that_converts_it(
 ) -> None:
     _create_v0(place)
     before = _schema(place)
-    with pytest.raises(SourceError, match="adkweb import THIS --into new.db"):
+    with pytest.raises(SourceError, match=r"adkweb import THIS --into new\.db"):
         open_source(place)
     assert _schema(place) == before
 

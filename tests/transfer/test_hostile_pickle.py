@@ -90,6 +90,9 @@ def test_a_call_is_refused_by_its_name_and_not_made(
         (b"cdatetime\ndate\n.", "itself"),
         (b"}K\x01cdatetime\ndate\n(K\x01tRs.", "datetime.date that is none"),
         (b"}K\x01cuuid\nUUID\n)\x81}X\x03\x00\x00\x00intX\x01\x00\x00\x00asbs.", "uuid.UUID that is none"),
+        (b"}K\x01cuuid\nUUID\n)\x81}bs.", "uuid.UUID that is none"),
+        (b"}K\x01cdatetime\ntimezone\n)Rs.", "datetime.timezone that is none"),
+        (b"}K\x01cbuiltins\nbytearray\nJ\xff\xff\xff\x7f\x85Rs.", "bytearray that is none"),  # so many zeros
         (b"cgoogle.adk.tools.tool_confirmation\nToolConfirmation\n)\x81.", "not EventActions"),
         (MODEL + b".", "no model"),
         (b"K\x01.", "holds no actions"),
@@ -117,6 +120,15 @@ def laughs() -> bytes:
     return b"}X\x01\x00\x00\x00a(]q\x00" + lists + b"ts."
 
 
+LONG = b"X" + (1_000_000).to_bytes(4, "little") + b"x" * 1_000_000 + b"q\x01"
+PATH, ENUM = b"cpathlib\nPurePosixPath\n", b"cgoogle.genai.types\nX\n"
+
+
+def named_often(first: bytes, again: bytes, around: tuple[bytes, bytes] = (b"](", b"e")) -> bytes:
+    """Actions with something long in them, and the same 4 000 times again."""
+    return b"}X\x01\x00\x00\x00a" + around[0] + first + again * 4_000 + around[1] + b"s."
+
+
 @pytest.mark.parametrize(
     ("hostile", "problem"),
     [
@@ -128,6 +140,11 @@ def laughs() -> bytes:
         (b"}" * 1_000_100 + b".", "more than 1000000 steps"),
         (b"N" * (unpickle.MOST_BYTES + 1), "the limit is"),
         (laughs(), "unfolds to more than"),
+        (named_often(LONG, b"h\x01"), "unfolds to more than"),
+        (named_often(ENUM + LONG + b"\x85R", ENUM + b"h\x01\x85R"), "unfolds to more than"),
+        (named_often(b"}" + LONG + b"Ns", b"}h\x01Ns"), "unfolds to more than"),
+        (named_often(b"\x8b\xa4\x06\x00\x00" + b"\x7f" * 1_700 + b"q\x01", b"h\x01" * 10), "unfolds to more than"),
+        (named_often(LONG, b"h\x01", (PATH + b"(", b"tR")), "PurePosixPath that is none"),
         (
             b"\x8a\xff" + b"\x7f" * 255 + b"\x8b" + (9_000).to_bytes(4, "little") + b"\x7f" * 9_000 + b"\x86.",
             "no actions",

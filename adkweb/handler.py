@@ -1,0 +1,59 @@
+"""HTTP for a project whose views and middleware are all synchronous: a request runs whole in one thread.
+
+Django's own handler starts two threads and an event loop for each request, and opens every database anew in them, which is
+most of the time that a small request takes. Here a thread serves one request after the other and keeps its connections.
+"""
+
+from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+from asgiref.sync import SyncToAsync, ThreadSensitiveContext, sync_to_async
+from django.core.handlers.asgi import ASGIHandler
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+from servestatic.middleware import ServeStaticMiddleware
+
+_MOST_IDLE: Final = 16  # threads that are kept while there is nothing for them to do
+_idle: Final[list[ThreadPoolExecutor]] = []
+
+
+class Handler(ASGIHandler):
+    """Django's, with static files served by the event loop and everything else by threads that are used again."""
+
+    def load_middleware(self, is_async: bool = True) -> None:
+        """The synchronous chain, behind static files."""
+        super().load_middleware(is_async=False)
+        self._static = ServeStaticMiddleware(self._in_thread)
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """One request."""
+        async with _thread():
+            await self.handle(scope, receive, send)
+
+    async def get_response_async(self, request: HttpRequest) -> HttpResponseBase:
+        """A static file, or what the chain answers."""
+        found: HttpResponseBase = await self._static(request)
+        return found
+
+    async def _in_thread(self, request: HttpRequest) -> HttpResponseBase:
+        return await sync_to_async(self.get_response)(request)
+
+
+@asynccontextmanager
+async def _thread() -> AsyncIterator[None]:
+    """What is synchronous within runs in one thread, which goes on to other requests afterwards."""
+    thread = _idle.pop() if _idle else ThreadPoolExecutor(1, "adkweb-request")
+    context = ThreadSensitiveContext()
+    SyncToAsync.context_to_thread_executor[context] = thread
+    token = SyncToAsync.thread_sensitive_context.set(context)
+    try:
+        yield
+    finally:
+        SyncToAsync.thread_sensitive_context.reset(token)
+        SyncToAsync.context_to_thread_executor.pop(context, None)
+        if len(_idle) < _MOST_IDLE:
+            _idle.append(thread)
+        else:
+            thread.shutdown(wait=False)
