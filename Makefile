@@ -55,7 +55,8 @@ $(VENV)/test.stamp: pyproject.toml | $(BIN)/python
 	@touch $@ $(VENV)/run.stamp
 
 $(VENV)/node.stamp: frontend/package-lock.json | $(VENV)/test.stamp
-	cd frontend && PATH="$(abspath $(BIN)):$$PATH" ../$(BIN)/npm ci --silent --no-audit --no-fund
+	cd frontend && export PATH="$(abspath $(BIN)):$$PATH" && \
+	{ ../$(BIN)/npm ci --silent --no-audit --no-fund || ../$(BIN)/npm ci --no-audit --no-fund; }
 	@touch $@
 
 clean:

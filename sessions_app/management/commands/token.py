@@ -29,7 +29,7 @@ class Command(BaseCommand):
             "--scope",
             choices=RIGHTS,
             default="append",
-            help="what it may do: read; append, which is what an agent needs; admin, which also edits, deletes, imports",
+            help="what it may do: read; append, what an agent needs, edits too; admin, which also deletes and imports",
         )
         create.add_argument(
             "--apps", metavar="PATTERN", default="*", help="apps that it may use: booking, booking-* (*)"
