@@ -9,7 +9,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
+from django.utils.translation import gettext as _
+
 from . import sources
+from .errors import NotFound
 from .event_rows import as_object
 from .keys import SessionKey
 from .models import read_instant, stored_instant
@@ -102,6 +105,7 @@ def stream(
     """As `load`, its events by page: memory is that of a page, and nothing is held open while a slow reader takes them.
 
     The session is of one moment, and so are its events: those up to the newest one at that moment, which never change.
+    Raises NotFound between two pages where it was deleted, so that nobody takes its beginning for all of it.
     """
     sources.get(key.source)
     if newest is not None or not sources.is_adopted(key.source):  # few, or without places to page by
@@ -114,11 +118,11 @@ def stream(
 def _pages(key: SessionKey, last: int, since: float | None, after: int) -> Iterator[list[StoredEvent]]:
     while after < last:
         with sources.using(key.source) as db, db.cursor() as cursor:
-            place, _order_by = _order(key.source, db.vendor)
+            seq, _order_by = _order(key.source, db.vendor)
             only = f"AND timestamp >= {_AT}" if since is not None else ""
             cursor.execute(
-                f"""SELECT event_data{_TEXT[db.vendor]}, id, invocation_id, timestamp, {place} FROM events
-                WHERE {_EVENTS} {only} AND {place} > %(after)s AND {place} <= %(last)s ORDER BY {place} LIMIT {PAGE}""",
+                f"""SELECT event_data{_TEXT[db.vendor]}, id, invocation_id, timestamp, {seq} FROM events
+                WHERE {_EVENTS} {only} AND {seq} > %(after)s AND {seq} <= %(last)s ORDER BY {seq} LIMIT {PAGE}""",
                 {
                     **_names(key),
                     "after": after,
@@ -128,6 +132,8 @@ def _pages(key: SessionKey, last: int, since: float | None, after: int) -> Itera
             )
             rows = cursor.fetchall()
         if not rows:
+            if since is None or place(key) is None:
+                raise NotFound(_("The session was deleted while it was read."))
             return
         yield [_event(row) for row in rows]
         after = rows[-1][-1]

@@ -27,9 +27,9 @@ from . import sources, transfer
 from .access import Actor
 from .errors import NotFound, SourceError
 from .keys import SessionKey
-from .transfer import FORMATS, importing
+from .transfer import FORMATS, databases, importing
 from .transfer.importing import Counts, Report
-from .transfer.items import EventItem, Item, Reader, SessionItem
+from .transfer.items import EventItem, Fault, Item, Reader, SessionItem
 
 KEPT_SECONDS: Final = 24 * 60 * 60
 LISTED: Final = 20  # sessions that are named
@@ -128,6 +128,7 @@ def _looked_at(
     """A file's format, and how it is opened; `sessions` is filled while it is read."""
     strict = sources.get(source).vendor == "postgresql"
     try:
+        databases.check_pages(str(upload.path))
         form = transfer.recognise(str(upload.path))
         read = FORMATS[form].read
         assert read  # noqa: S101  recognise knows no others
@@ -138,6 +139,8 @@ def _looked_at(
                 yield _Allowed(reader, actor, source, sessions)
 
         yield form, opened
+    except Fault as error:  # where the file lies is nobody's business
+        raise Fault(error.message.replace(str(upload.path), _("the file")), **error.detail) from error
     except FileNotFoundError as error:
         raise NotFound(_("This file is not here any more: send it again.")) from error
     except OSError as error:

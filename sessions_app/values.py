@@ -14,6 +14,7 @@ from django.utils.translation import gettext as _
 from .errors import Invalid
 
 MAX_DEPTH: Final = 150
+MAX_CONTAINERS: Final = 300_000  # lists and objects of one text: to make more of them holds up every other thread
 MAX_DIGITS: Final = 4300  # Python's own limit for reading an integer back
 
 # Above 2**53 a float is a whole number. PostgreSQL's jsonb writes it without a fraction and so as another float's digits
@@ -54,6 +55,7 @@ def loads(text: str) -> Any:
 
     Stricter than Python's parser: a key given twice is refused, since one of its values would be lost.
     """
+    check_containers(text)
     try:
         value = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_unique)
     except json.JSONDecodeError as error:
@@ -64,6 +66,13 @@ def loads(text: str) -> Any:
     except ValueError as error:  # int() of too many digits
         raise Invalid(_("an integer of more than %(n)s digits") % {"n": MAX_DIGITS}) from error
     return check(value)
+
+
+def check_containers(text: str | bytes, most: int = MAX_CONTAINERS) -> None:
+    """Raises Invalid for a text of more lists and objects than are parsed; brackets within its texts count, too."""
+    found = text.count(b"[") + text.count(b"{") if isinstance(text, bytes) else text.count("[") + text.count("{")
+    if found > most:
+        raise Invalid(_("more than %(n)s lists and objects") % {"n": most})
 
 
 def dumps(value: Any, indent: int | None = None) -> str:

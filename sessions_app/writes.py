@@ -131,12 +131,16 @@ def create_session(
     return key
 
 
-def delete_session(key: SessionKey, *, actor: Actor) -> None:
-    """Deletes a session with its events; app and user state stay. Raises NotFound, NotAllowed, SourceError."""
+def delete_session(key: SessionKey, *, actor: Actor, revision: float | None = None) -> None:
+    """Deletes a session with its events; app and user state stay. With `revision` only if nobody has written since it was
+    that one. Raises NotFound, NotAllowed, StaleSession, SourceError.
+    """
     actor.check_may("admin", key.app_name)
     _check_names(key)
     with sources.using(key.source) as db, _transaction(db), db.cursor() as cursor:
         _lock_session(cursor, key)
+        if revision not in (None, _revision(cursor, key)):
+            raise StaleSession
         cursor.execute("DELETE FROM events WHERE app_name = %s AND user_id = %s AND session_id = %s", key[1:])
         cursor.execute("DELETE FROM sessions WHERE app_name = %s AND user_id = %s AND id = %s", key[1:])
     broadcast.tell("events", key)
@@ -307,8 +311,7 @@ class _Append:
         """Read, merge, write, alone in the file: SQLite's own merge functions would round numbers and drop nulls."""
         with db.cursor() as cursor:
             state = apply(_lock_session(cursor, self.key), self.delta.session, self.removed["session"])
-            cursor.execute(f"SELECT update_time FROM sessions WHERE {_SESSION}", self.key[1:])
-            current = read_instant(cursor.fetchone()[0])
+            current = _revision(cursor, self.key)
             if revision is not None and revision != current:
                 raise StaleSession
             at = stored_instant(max(self.event["timestamp"], current + _STEP), db)
@@ -420,6 +423,11 @@ def _lock_session(cursor: Any, key: SessionKey) -> State:
     if row is None:
         raise NotFound(_("Session %(id)s not found.") % {"id": key.session_id})
     return _object(row[0])
+
+
+def _revision(cursor: Any, key: SessionKey) -> float:
+    cursor.execute(f"SELECT update_time FROM sessions WHERE {_SESSION}", key[1:])
+    return read_instant(cursor.fetchone()[0])
 
 
 def _lock_scope(cursor: Any, key: SessionKey, scope: Scope) -> State:

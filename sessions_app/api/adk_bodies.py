@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, create
 from pydantic.alias_generators import to_camel
 
 from ..events import AUTH_CALL, CONFIRMATION_CALL, INPUT_CALL, check_event
+from ..values import check_containers
 from .adk_json import INTERNAL
 from .adk_models import event_model
 
@@ -100,6 +101,7 @@ def _sent(request: HttpRequest) -> Any:
         return None
     if not _is_json(request.headers.get("Content-Type", "")):
         return request.body.decode("utf-8", "replace")
+    check_containers(request.body)
     try:
         return json.loads(request.body, parse_constant=lambda _name: None)
     except json.JSONDecodeError as error:

@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 
 from ..problems import for_programs, problem
 
-_UPLOADS: Final = re.compile(r"/(api/)?import/?$")
+_UPLOADS: Final = re.compile(r"/(api/)?import/?")
 
 Message = dict[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -32,7 +32,7 @@ class Limited:
         if scope["type"] != "http":
             await self._application(scope, receive, send)
             return
-        name = "ADKWEB_MAX_UPLOAD" if _UPLOADS.search(scope["path"]) else "ADKWEB_MAX_BODY"
+        name = "ADKWEB_MAX_UPLOAD" if _UPLOADS.fullmatch(scope["path"]) else "ADKWEB_MAX_BODY"
         limit = settings.MAX_UPLOAD if name == "ADKWEB_MAX_UPLOAD" else settings.DATA_UPLOAD_MAX_MEMORY_SIZE
         said = dict(scope["headers"]).get(b"content-length", b"")
         if said.isdigit() and int(said) > limit:

@@ -51,9 +51,10 @@ for part in (apps, sessions, events, state, transfer):
 def failed(request: HttpRequest, error: Error) -> HttpResponse:
     """An error of the core's."""
     status = 412 if isinstance(error, Precondition) else status_of(error)
+    where = {"place": error.detail["place"]} if error.detail.get("place") else {}
     current = error.detail.get("current")
     if current is None:
-        return problem(status, error.message)
+        return problem(status, error.message, **where)
     known = {key: value for key, value in current.items() if value is not ABSENT}
     return problem(status, error.message, current=json.loads(text_of(known)))
 

@@ -15,6 +15,7 @@ class Problem(Schema):
     status: int
     detail: str = Field(description="a sentence for the person who has to act")
     errors: list[Json] | None = Field(None, description="by place, what is not valid in the address or the query")
+    place: str | None = Field(None, description="where in a file that is imported")
     current: Json | None = Field(None, description="the values by now of the keys that differ from `expected`")
 
 

@@ -10,12 +10,22 @@ from ninja import Router
 from ninja.params.functions import Query
 
 from .. import loads, reads, writes
-from ..errors import NotFound
+from ..errors import NotFound, StaleSession
 from ..keys import SessionKey
 from ..streaming import streamed
 from . import schemas
 from .asking import actor_of, check_places, source_of
-from .bodies import answer, body_of, body_schema, checked, headers_of, text_of
+from .bodies import (
+    IF_MATCH,
+    Precondition,
+    answer,
+    body_of,
+    body_schema,
+    checked,
+    expected_revision,
+    headers_of,
+    text_of,
+)
 from .document import needs, tagged
 from .names import Name
 
@@ -143,13 +153,18 @@ def standing(
     return answer(told, revision=found.revision)
 
 
-@router.delete(SESSION, response={204: None}, summary="Delete a session", openapi_extra=needs("admin"))
+@router.delete(SESSION, response={204: None}, summary="Delete a session", openapi_extra={**IF_MATCH, **needs("admin")})
 def delete(
     request: HttpRequest, app_name: str, user_id: str, session_id: str, source: str | None = None
 ) -> HttpResponse:
-    """With its events; the state of its user and app stays."""
+    """With its events; the state of its user and app stays. With `If-Match: "<revision>"` only if nobody has written since,
+    else 412.
+    """
     key = SessionKey(source_of(request, app_name, source, "admin"), app_name, user_id, session_id)
-    writes.delete_session(key, actor=actor_of(request))
+    try:
+        writes.delete_session(key, actor=actor_of(request), revision=expected_revision(request))
+    except StaleSession as error:
+        raise Precondition from error
     return HttpResponse(status=204)
 
 

@@ -23,7 +23,19 @@ from ..events import ID_LENGTH, INVOCATION_ID_LENGTH
 from ..fields import check_fields
 from ..values import check_name
 from . import stored
-from .items import EventItem, Fault, Item, Reader, SessionItem, StateItem, canonical, event_item, microseconds, moment
+from .items import (
+    MOST,
+    EventItem,
+    Fault,
+    Item,
+    Reader,
+    SessionItem,
+    StateItem,
+    canonical,
+    event_item,
+    microseconds,
+    moment,
+)
 from .items import parse as parse_json
 
 Row = Mapping[str, Any]
@@ -109,12 +121,14 @@ class _Sqlite:
     vendor = "sqlite"
     columns = """SELECT tables.name AS "table", columns.name, columns.type
         FROM sqlite_master AS tables, pragma_table_info(tables.name) AS columns
-        WHERE tables.type = 'table' AND tables.name NOT GLOB 'sqlite_*'"""
+        WHERE tables.type = 'table' AND tables.name NOT GLOB 'sqlite_*'
+        AND tables.sql LIKE 'CREATE TABLE %'"""  # as SQLite writes it: no virtual table, whose rows need never end
 
     def __init__(self, path: Path) -> None:
         self.where = str(path)
         with _problems(self.where):
             self.connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=_SECONDS)
+        self.connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MOST)  # a damaged file can claim a gigabyte in a page
         self.connection.row_factory = sqlite3.Row
         self.connection.text_factory = lambda text: text.decode("utf-8", "replace")
         self.tables: Tables = {}
@@ -169,6 +183,20 @@ def opened(place: str) -> Iterator[Database]:
         for row in database.rows(database.columns):
             database.tables.setdefault(row["table"], {})[row["name"]] = row["type"].lower()
         yield database
+
+
+def check_pages(path: str) -> None:
+    """Reads a file once, page by page, if it is SQLite's: pages that lead in a circle, which somebody can make, would be
+    read for ever. Raises Fault.
+    """
+    with open(path, "rb") as file:
+        if not file.read(16).startswith(b"SQLite format 3\0"):
+            return
+    with opened(path) as database:
+        database.rows("PRAGMA ignore_check_constraints = ON")  # they are the file's own, and can be anything
+        (first, *_more) = database.rows("PRAGMA quick_check(1)")
+    if (problem := str(next(iter(first.values())))).startswith("***"):
+        raise Fault(f"the database is damaged: {' '.join(problem.split())}", place="")
 
 
 @contextmanager
@@ -323,7 +351,7 @@ class Items:
             None if first is None else canonical(self._json.object(first, "initial_state")),
             row["events"],
         )
-        if item.state == stored.UNFINISHED:
+        if stored.is_half(item):
             raise Invalid("the session is half-imported there: finish its import, or delete it, first")
         yield item
         yield from self._events(item)

@@ -4,7 +4,8 @@ import json
 from typing import Any, BinaryIO
 
 from ..errors import Invalid
-from .items import MOST, Fault, parse
+from ..values import check_containers
+from .items import MOST, MOST_CONTAINERS, Fault, parse
 
 
 def load(file: BinaryIO) -> Any:
@@ -12,6 +13,10 @@ def load(file: BinaryIO) -> Any:
     data = file.read(MOST + 1)
     if len(data) > MOST:
         raise Fault(f"the file is larger than {MOST} bytes", place="")
+    try:
+        check_containers(data, MOST_CONTAINERS)
+    except Invalid as error:
+        raise Fault(error.message, place="") from error
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -252,18 +252,29 @@ def _steps(said: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """What agents said and did in an invocation: in order, or, in the older form, its tools apart."""
     for step in _list(said, "invocation_events"):
         yield {name: _field(_object(step), name) for name in ("author", "content", *_KEPT)}
-    responses = [_object(response) for response in _list(said, "tool_responses")]
+    responses = [(_object(response), _id(response)) for response in _list(said, "tool_responses")]
+    waiting: dict[str, list[Any]] = {}
+    for response, call in responses:
+        waiting.setdefault(call, []).append(response)
+    asked = set()
     for use in _list(said, "tool_uses"):
         yield _tool("model", function_call=use)
-        for response in [each for each in responses if each.get("id") and each.get("id") == _object(use).get("id")]:
-            responses.remove(response)
+        if call := _id(_object(use)):
+            asked.add(call)
+            for response in waiting.pop(call, []):
+                yield _tool(_USER, function_response=response)
+    for response, call in responses:
+        if call not in asked:
             yield _tool(_USER, function_response=response)
-    for response in responses:
-        yield _tool(_USER, function_response=response)
     for pair in _list(said, "intermediate_responses"):
         if not isinstance(pair, list) or len(pair) != 2:
             raise Invalid("intermediate_responses: each is an author and a list of parts")
         yield {"author": pair[0], "content": {"role": "model", "parts": pair[1]}}
+
+
+def _id(tool: dict[str, Any]) -> str:
+    found = tool.get("id")
+    return found if isinstance(found, str) else ""
 
 
 def _place_final(steps: list[dict[str, Any]], final: Any) -> None:

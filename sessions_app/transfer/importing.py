@@ -170,6 +170,8 @@ class _Import:
                 return
             self.report.resumed += 1
             self.write(item, chain([rest], batches) if rest else batches, found.events, last)
+        elif stored.is_half(found):
+            self.skip(item, "it is half-imported, and somebody wrote to it since: delete it, and import again")
         elif why := _difference(found, item):
             self.skip(item, why)
         elif self.compare(key, found, batches)[1] is None:

@@ -17,11 +17,13 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple, Protocol
 
 from ..errors import Invalid
+from ..values import check_containers
 
 MOST: Final = 256 * 2**20  # bytes of what is read as one: a line, a session; no database holds a longer value
 _WHOLE: Final = 1e16  # see values.py
 _FIRST: Final = -30_000_000_000  # in the year 1019; SQLite does not read earlier dates back
 _DEEPEST: Final = 200  # levels; ADK's parser stops there, and with it its reading of the session
+MOST_CONTAINERS: Final = 1_000_000  # lists and objects of a file that is one JSON value, or of a line
 _NUL: Final = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
 
@@ -139,6 +141,7 @@ def microseconds(seconds: float) -> float:
 
 def parse(text: str, *, strict: bool = False) -> Any:
     """JSON as ADK reads it, NaN included; `strict` refuses what PostgreSQL cannot hold. Raises Invalid."""
+    check_containers(text, MOST_CONTAINERS)
     try:
         if strict:
             value = json.loads(text, parse_float=_finite, parse_constant=_refuse)

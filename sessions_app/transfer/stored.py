@@ -4,6 +4,7 @@ Each session is of one moment: its row and the number of its events are read by 
 which never change. Memory is that of a page of events, however long a session is. An adopted source is not needed.
 """
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -19,6 +20,7 @@ from ..writes import IMPORTING
 from .items import EventItem, Item, SessionItem, StateItem, canonical, event_item, microseconds, parse
 
 UNFINISHED: Final = canonical(IMPORTING)  # the state of a session whose import stopped
+_MARK: Final = next(iter(IMPORTING))  # its key, which stays where somebody wrote to it
 _KEYS: Final = 2_000  # sessions whose names are read at once
 _STATES: Final = 50
 _MOST_EVENTS: Final = 256  # of a page; fewer where they are large
@@ -52,7 +54,7 @@ def items(source: str, only: Filter) -> Iterator[Item]:
         found = head(key)
         if found is None:
             continue  # deleted since
-        if found.state == UNFINISHED:
+        if is_half(found):
             raise Conflict(f"The session {'/'.join(names)} is half-imported: finish its import, or delete it, first.")
         yield found
         place, left = None, found.events
@@ -62,6 +64,11 @@ def items(source: str, only: Filter) -> Iterator[Item]:
                 raise Conflict(f"The session {'/'.join(names)} was deleted while it was read.")
             left -= len(page)
             yield from page
+
+
+def is_half(found: SessionItem) -> bool:
+    """Whether a session's import has not ended, whoever wrote to it meanwhile."""
+    return _MARK in found.state and _MARK in json.loads(found.state)
 
 
 def count(source: str, only: Filter) -> int:

@@ -22,6 +22,7 @@ from ..errors import Invalid
 MOST_BYTES: Final = 64 * 2**20
 _MOST_STEPS: Final = 1_000_000  # each can make an object of 100 bytes
 _MOST_LENGTH: Final = MOST_BYTES  # of the JSON, a value counted as 64: what is named twice is written twice, and so on
+_LONGEST_PATH: Final = 100_000
 _DEEPEST: Final = 200  # levels; ADK's parser stops there
 
 
@@ -256,9 +257,7 @@ class _Json:
 
     def of(self, value: Any, *, depth: int, keep_null: bool) -> Any:
         """One value. `keep_null`: whether a model's nulls stay, as they do where ADK has any value, not this model."""
-        self._length += 64 + (len(value) if isinstance(value, str | bytes | bytearray) else 0)
-        if self._length > _MOST_LENGTH:
-            raise Invalid(f"the pickle unfolds to more than {_MOST_LENGTH} bytes")
+        self._count(value)
         if depth > _DEEPEST:
             raise Invalid(f"nested deeper than {_DEEPEST} levels, which no agent could read")
         if value is None or isinstance(value, bool | int | float | str):
@@ -273,8 +272,17 @@ class _Json:
             return self._made(value, depth, keep_null)
         raise Invalid(f"the pickle has {value} itself as a value")
 
+    def _count(self, value: Any) -> None:
+        length = len(value) if isinstance(value, str | bytes | bytearray) else 0
+        if isinstance(value, int):
+            length = value.bit_length() // 3  # digits, about
+        self._length += 64 + length
+        if self._length > _MOST_LENGTH:
+            raise Invalid(f"the pickle unfolds to more than {_MOST_LENGTH} bytes")
+
     def _key(self, key: Any) -> str:
         if isinstance(key, str):
+            self._count(key)
             return key
         found = self.of(key, depth=0, keep_null=False)
         if isinstance(found, list | dict):
@@ -285,18 +293,14 @@ class _Json:
         if (convert := _KNOWN.get(str(value.name))) is not None:
             try:
                 return self.of(convert(value), depth=depth + 1, keep_null=keep_null)
-            except (ValueError, TypeError, AttributeError, OverflowError, InvalidOperation) as error:
+            except (ValueError, TypeError, AttributeError, LookupError, OverflowError, InvalidOperation) as error:
                 raise Invalid(f"the pickle has a {value.name} that is none") from error
         if value.state is None and len(value.arguments) == 1 and isinstance(value.arguments[0], str | int):
-            return value.arguments[0]  # of an enumeration
+            return self.of(value.arguments[0], depth=depth + 1, keep_null=keep_null)  # of an enumeration
         fields = dict(_fields(value))
         any_value = value.name == _ACTIONS
         return {
-            name: self.of(
-                each,
-                depth=depth + 1,
-                keep_null=keep_null or (any_value and name in _ANY),
-            )
+            self._key(name): self.of(each, depth=depth + 1, keep_null=keep_null or (any_value and name in _ANY))
             for name, each in fields.items()
             if each is not None or keep_null
         }
@@ -377,6 +381,11 @@ def _map(value: _Made) -> _Map:
     return found
 
 
+def _bytes(value: _Made) -> bytes:
+    found = value.arguments[0]
+    return bytes(found) if isinstance(found, bytes | bytearray) else _refuse()  # of a number it would be so many
+
+
 def _text(value: _Made) -> str:
     (text,) = value.arguments
     return str(Decimal(text)) if isinstance(text, str) else _refuse()
@@ -391,6 +400,8 @@ def _path(value: _Made) -> str:
     parts = [part for part in value.arguments if isinstance(part, str)]
     if len(parts) != len(value.arguments):
         raise TypeError
+    if sum(map(len, parts)) > _LONGEST_PATH:  # one that is named a million times
+        raise ValueError
     if not parts:
         return "."
     root = parts[0] if parts[0].endswith(separator) else ""
@@ -412,7 +423,7 @@ _KNOWN: Final[dict[str, Callable[[_Made], Any]]] = {
     **dict.fromkeys(_PATHS, _path),
     **dict.fromkeys([f"builtins.{name}" for name in ("bool", "bytes", "float", "int", "str")], _plain),
     **dict.fromkeys(("datetime.date", "datetime.datetime", "datetime.time"), _moment),
-    "builtins.bytearray": lambda value: bytes(value.arguments[0]) if value.arguments else b"",
+    "builtins.bytearray": lambda value: _bytes(value) if value.arguments else b"",
     "builtins.complex": _complex,
     "datetime.timedelta": _duration,
     "datetime.timezone": lambda value: str(_zone(value)),

@@ -138,7 +138,7 @@ def checked(answer: Answer) -> Answer:
     return answer
 
 
-_PROBLEM: Final = ("type", "title", "status", "detail", "errors", "current")
+_PROBLEM: Final = ("type", "title", "status", "detail", "errors", "place", "current")
 
 
 async def _ask(method: str, path: str, query: str, headers: dict[str, str], pieces: list[bytes]) -> Answer:

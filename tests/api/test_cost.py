@@ -6,7 +6,7 @@ import pytest
 from django.db import connections
 from django.test.utils import CaptureQueriesContext
 
-from sessions_app import writes
+from sessions_app import tokens, writes
 from sessions_app.access import Actor
 from sessions_app.keys import SessionKey
 
@@ -52,5 +52,12 @@ def test_a_whole_session_costs_one_query_and_one_for_a_thousand_events(program: 
     assert queries(program, each_key.source, address(each_key)) == 4
 
 
-def test_a_request_costs_adkwebs_own_database_one_query(program: Program, key: SessionKey) -> None:
-    assert queries(program, "default", address(key)) == 1
+def test_a_request_costs_adkwebs_own_database_one_query_and_those_that_follow_none(
+    program: Program, key: SessionKey
+) -> None:
+    path = address(key)
+    assert queries(program, "default", path) == 0
+    tokens._known.clear()  # a second later
+    with CaptureQueriesContext(connections["default"]) as captured:
+        program.get(path)
+    assert len(captured) == 1

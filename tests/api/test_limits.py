@@ -100,5 +100,11 @@ def test_a_file_to_import_has_a_limit_of_its_own(server: Adkweb, token: str, who
     assert "ADKWEB_MAX_UPLOAD" in told["detail"]
 
 
+def test_a_session_that_is_called_import_has_the_limit_of_a_session(server: Adkweb, token: str) -> None:
+    status, told, _headers = ask(server, token, f"{SESSIONS}/import", pieces(LIMIT + 1_000))
+    assert status == 413
+    assert "ADKWEB_MAX_BODY" in told["detail"]
+
+
 def test_the_log_tells_of_no_fault(server: Adkweb) -> None:
     assert "Traceback" not in server.log

@@ -11,8 +11,9 @@ import pytest
 from django.db import connections
 from pytest_django import DjangoDbBlocker, Settings
 
-from sessions_app import adopt, sources, writes
+from sessions_app import adopt, loads, sources, writes
 from sessions_app.access import Actor
+from sessions_app.errors import NotFound
 from sessions_app.keys import SessionKey
 from tests.core.stored import counts, execute
 
@@ -197,6 +198,35 @@ def test_in_which_source_a_new_app_begins_must_be_said(program: Program, store: 
     assert program.post(USER + "/sessions", {}, source=store).status == 201
     assert program.post(USER + "/sessions", {}).json()["source"] == store  # the only one that has this app by now
     assert counts(other_store)["sessions"] == 0
+
+
+def test_a_session_that_moved_is_not_deleted_where_if_match_says_so(program: Program, each_key: SessionKey) -> None:
+    tag = program.get(address(each_key)).headers["etag"]
+    moved = program.post(address(each_key, "/events"), {"author": "a"}, if_match=tag)
+    before = counts(each_key.source)
+    assert program.delete(address(each_key), if_match=tag).status == 412
+    assert counts(each_key.source) == before
+    assert program.delete(address(each_key), if_match=moved.headers["etag"]).status == 204
+
+
+@pytest.mark.parametrize("query", [{}, {"since": 1}])
+def test_a_session_that_is_deleted_while_it_is_read_never_looks_whole(
+    each_key: SessionKey, actor: Actor, query: dict[str, Any]
+) -> None:
+    fill(each_key, loads.PAGE + 1)
+    found = loads.stream(each_key, **query)
+    assert found
+    _session, pages = found
+    assert len(next(pages)) == loads.PAGE
+    writes.delete_session(each_key, actor=actor)
+    with pytest.raises(NotFound, match="deleted while it was read"):
+        next(pages)
+
+
+def test_a_fault_in_a_file_is_told_with_its_place(program: Program, store: str) -> None:
+    refused = program.post("/api/import", b'{"adkweb":"jsonl","version":1}\nnothing\n')
+    assert refused.status == 400
+    assert refused.json()["place"] == "line 2"
 
 
 def test_a_deleted_session_is_gone_with_its_events_and_nothing_else(

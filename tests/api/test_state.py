@@ -260,3 +260,10 @@ def test_what_adk_stored_although_it_is_no_json_can_be_replaced(program: Program
     execute(key.source, """UPDATE sessions SET state = '{"a": NaN}'""")
     assert program.patch(address(key, "/state"), {"set": {"a": 1}}).status == 201
     assert program.get(address(key, "/state")).json()["session"] == {"a": 1}
+
+
+def test_a_body_of_too_many_lists_is_refused_before_it_is_read(program: Program, key: SessionKey) -> None:
+    """To make millions of objects would hold up every other request."""
+    body = b'{"set":{"a":[' + b"[]," * 400_000 + b"1]}}"
+    answer = program.patch(address(key, "/state"), body)
+    assert (answer.status, answer.detail) == (400, "more than 300000 lists and objects")

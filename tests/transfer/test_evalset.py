@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -207,6 +208,20 @@ CASE = EvalCase(
     session_input=SessionInput(app_name="app", user_id="u", state={"n": 1, "app:plan": "x", "user:lang": "ko"}),
     creation_timestamp=5.0,
 )
+
+
+def test_a_case_with_many_tools_is_read_in_a_time_that_grows_with_them() -> None:
+    many = 10_000
+    case = json.loads(CASE.model_dump_json(exclude_none=True))
+    case["conversation"][0]["intermediate_data"] = {
+        "tool_uses": [{"id": "c", "name": "a", "args": {}}] * many,
+        "tool_responses": [{"id": f"d{number}", "name": "a", "response": {}} for number in range(many)],
+    }
+    file = json.dumps({"eval_set_id": "s", "eval_cases": [case]}).encode()
+    begun = time.process_time()
+    with opening(file, "evalset") as opened, opened() as reader:
+        assert sum(1 for _item in reader) > 2 * many
+    assert time.process_time() - begun < 10
 
 
 @pytest.mark.parametrize("alias", [True, False])

@@ -107,6 +107,7 @@ def test_a_session_that_exists_otherwise_is_skipped_and_reported(source: str, fi
             drifted(key, json.dumps(writes.IMPORTING)),
             execute(source, "UPDATE events SET invocation_id = 'x' WHERE id = 'e1' AND session_id = 'a'"),
         ),
+        "half-imported, and somebody": lambda key: drifted(key, json.dumps({**writes.IMPORTING, "z": 1})),
         "half-imported, with more": lambda key: (
             writes.append_event(key, {"id": "more"}, actor=ANA),
             drifted(key, json.dumps(writes.IMPORTING)),

@@ -17,7 +17,7 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError
 
-from ... import access, sources
+from ... import access, sources, uploads
 from ...errors import SourceError
 from ...live.sockets import FRAME_LENGTH
 
@@ -48,6 +48,7 @@ class Command(BaseCommand):
         if options["read_only"]:
             settings.READ_ONLY = True
         _migrate()
+        uploads.sweep()
         if not access.is_loopback(options["host"]):
             _check_admin(options["host"])
             # On every interface this machine has names that only its network knows. Sign-in guards each page, and its
