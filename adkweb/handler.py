@@ -44,7 +44,7 @@ class Handler(ASGIHandler):
 @asynccontextmanager
 async def _thread() -> AsyncIterator[None]:
     """What is synchronous within runs in one thread, which goes on to other requests afterwards."""
-    thread = _idle.pop() if _idle else ThreadPoolExecutor(1, "adkweb-request")
+    thread = _idle.pop() if _idle else ThreadPoolExecutor(1, "http-request")
     context = ThreadSensitiveContext()
     SyncToAsync.context_to_thread_executor[context] = thread
     token = SyncToAsync.thread_sensitive_context.set(context)
