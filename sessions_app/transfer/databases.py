@@ -203,7 +203,7 @@ def check_pages(path: str) -> None:
 def _problems(where: str) -> Iterator[None]:
     try:
         yield
-    except (sqlite3.Error, psycopg.Error) as error:
+    except (sqlite3.Error, psycopg.Error, UnicodeDecodeError) as error:  # the last: of a name that is damaged
         raise Fault(sources.problem(where, error).message, place="") from error
 
 

@@ -201,7 +201,16 @@ def kinds(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     write_v0(f"sqlite:///{folder / 'v0'}", written())
     write_go(str(folder / "go"), ROWS + NEW, True)
     write_rust(str(folder / "rust"), RUST_ROWS)
-    return {f"adk-{path.name}": path.read_bytes() for path in folder.iterdir()} | {"adk-database": DEMO.read_bytes()}
+    return Kinds(
+        {f"adk-{path.name}": path.read_bytes() for path in folder.iterdir()} | {"adk-database": DEMO.read_bytes()}
+    )
+
+
+class Kinds(dict[str, bytes]):
+    """Databases, which no report has to show."""
+
+    def __repr__(self) -> str:
+        return "kinds"
 
 
 @pytest.mark.parametrize("form", ["adk-database", "adk-v0", "adk-go", "adk-rust"])
@@ -221,6 +230,14 @@ def test_a_damaged_file_gives_items_or_a_fault(
     with suppress(Fault):
         recognise(str(file))
         importing.check(opened(str(file), form))
+
+
+def test_a_name_that_is_no_text_is_a_fault(kinds: dict[str, bytes], tmp_path: Path) -> None:
+    """SQLite repeats it in its message, which Python then cannot read."""
+    file = tmp_path / "damaged.db"
+    file.write_bytes(kinds["adk-rust"].replace(b"CREATE TABLE", b"\xa6REATE TABLE", 1))
+    with pytest.raises(Fault):
+        recognise(str(file))
 
 
 @pytest.mark.parametrize("value", [10**12, -1, 1.5, b"\xff", "", b"", "{", "null", "[[]]"])
