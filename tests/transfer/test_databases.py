@@ -235,7 +235,7 @@ def test_a_damaged_file_gives_items_or_a_fault(
 def test_a_name_that_is_no_text_is_a_fault(kinds: dict[str, bytes], tmp_path: Path) -> None:
     """SQLite repeats it in its message, which Python then cannot read."""
     file = tmp_path / "damaged.db"
-    file.write_bytes(kinds["adk-rust"].replace(b"CREATE TABLE", b"\xa6REATE TABLE", 1))
+    file.write_bytes(kinds["adk-rust"].replace(b"CREATE TABLE", b"CREATE \xa6ABLE"))
     with pytest.raises(Fault):
         recognise(str(file))
 
