@@ -6,7 +6,7 @@ Numbers are layers; a module imports only from smaller numbers (tests/test_archi
 0  errors  keys  streaming     what can go wrong; which session; answers that are sent while they are read
 1  values  fields  problems    JSON values: what may be stored, when two are equal; ADK's fields; programs' errors
 2  state  paging  camel        scopes: split, merge, fold, diff; pages by key; ADK's two spellings of an event
-3  events                      the shape of an event: check it, describe it
+3  events  instructions        the shape of an event: check it, describe it; {key} in a template, filled in from state
 4  models  running             ADK's four tables as Django sees them, and adkweb's own; which invocation is in flight
 5  adopt  access  broadcast    adkweb's columns in an ADK database; who may do what; “this session moved”, after commit
 6  sources  filters  tokens    a file, folder or URL becomes an open database; timelines' filters; programs' tokens
