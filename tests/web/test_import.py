@@ -342,9 +342,9 @@ def test_an_import_that_is_not_there_is_not_found(maria: Browser, store: str) ->
     assert "files are kept for a day" in page.text
 
 
-def test_where_there_is_no_store_the_page_says_how_to_make_one(maria: Browser) -> None:
-    if sources.listed():
-        pytest.skip("another test's source is open")
+def test_where_there_is_no_store_the_page_says_how_to_make_one(maria: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sources, "_sources", {})
+    monkeypatch.setattr(sources, "_folders", [])
     assert "adkweb create sessions.db" in maria.open("imports").texts("pre")
 
 
