@@ -162,7 +162,20 @@ def read(model: type[BaseModel], given: Any) -> Any:
 def test_an_event_is_read_as_google_adk_reads_it(given: dict[str, Any]) -> None:
     event = {**given, "id": "e1", "timestamp": 1.5}
     event["actions"] = {"state_delta": {}, "requested_auth_configs": {}}
-    assert read(event_model(), event) == read(Event, event)
+    ours = read(event_model(), event)
+    try:
+        theirs = read(Event, event)
+    except AttributeError:  # google-genai's own fault, met with an object where an enumeration's name belongs
+        assert isinstance(ours, list)
+    else:
+        assert ours == theirs
+
+
+def test_an_enumeration_that_google_genai_breaks_on_is_refused() -> None:
+    event = {"content": {"parts": [{"executable_code": {"code": "x", "language": {}}}]}}
+    with pytest.raises(AttributeError):
+        read(Event, event)
+    assert isinstance(read(event_model(), event), list)
 
 
 def test_an_event_with_every_field_is_read_as_google_adk_reads_it() -> None:
