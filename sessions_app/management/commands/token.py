@@ -35,7 +35,7 @@ class Command(BaseCommand):
             "--apps", metavar="PATTERN", default="*", help="apps that it may use: booking, booking-* (*)"
         )
         verbs.add_parser("list", help="every token, without its text")
-        revoke = verbs.add_parser("revoke", help="end a token at once")
+        revoke = verbs.add_parser("revoke", help="end a token, within a second")
         revoke.add_argument("name", metavar="NAME", help="of the token")
 
     def handle(self, *args: Any, **options: Any) -> None:
