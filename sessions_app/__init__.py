@@ -10,10 +10,10 @@ Numbers are layers; a module imports only from smaller numbers (tests/test_archi
 4  models  running             ADK's four tables as Django sees them, and adkweb's own; which invocation is in flight
 5  adopt  access  broadcast    adkweb's columns in an ADK database; who may do what; “this session moved”, after commit
 6  sources  filters  tokens    a file, folder or URL becomes an open database; timelines' filters; programs' tokens
-7  event_rows                  a session's stored events as views
+7  event_rows  changes         a session's stored events as views; where each key was written (derived data)
 8  writes  reads  loads        THE WRITE PATH, and every query; a session whole, as its agent loads it
-9  edits  drift                what a person does to state, each as an event; state that is not what events say
-10  queued                     edits that wait until the agent is idle
+9  edits  moments              what a person does to state, each as an event; state at any event, a key's history
+10  queued  undo  rewind  forks  edits that wait until the agent is idle; taking back; a session copied at an event
 11  transfer                   stores as files and back: one file a format, and their table
 12  uploads                    files that are sent to be imported: kept, looked through, brought in
 13  imports                    imports in the background, with progress that outlives the page

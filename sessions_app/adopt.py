@@ -1,8 +1,8 @@
 """ADK's tables: recognise them, create them, adopt them, release them.
 
 Adopting adds, and never changes a row or column of ADK's: `events.seq` (PostgreSQL; on SQLite the rowid serves),
-`sessions.initial_state` with the trigger that fills it for every new session whoever creates it, and indexes for
-adkweb's own reads. All of it happens in one transaction, so an interruption leaves nothing half-done; doing it again does
+`sessions.initial_state` with the trigger that fills it for every new session whoever creates it, `sessions.initial_place`,
+which says between which events adkweb created a session, and indexes for adkweb's own reads. All of it happens in one transaction, so an interruption leaves nothing half-done; doing it again does
 nothing; `release` takes it all away again.
 """
 
@@ -30,6 +30,7 @@ class Shape:
     empty: bool
     real_times: bool = False
     adopted: bool = False
+    creations: bool = False  # sessions.initial_place is there, which older versions did not add
 
 
 def inspect(alias: str) -> Shape:
@@ -50,7 +51,12 @@ def inspect(alias: str) -> Shape:
         return Shape(empty=True)
     _check_columns(tables)
     adopted = "initial_state" in tables["sessions"] and ("seq" in tables["events"] or connection.vendor == "sqlite")
-    return Shape(empty=False, real_times=tables["sessions"]["update_time"].upper() == "REAL", adopted=adopted)
+    return Shape(
+        empty=False,
+        real_times=tables["sessions"]["update_time"].upper() == "REAL",
+        adopted=adopted,
+        creations="initial_place" in tables["sessions"],
+    )
 
 
 def create(alias: str, form: Format) -> None:
@@ -195,10 +201,30 @@ IS_EDIT: Final = {
     "postgresql": "(event_data #> '{custom_metadata,adkweb}') IS NOT NULL",
     "sqlite": "CASE WHEN json_valid(event_data) THEN json_type(event_data, '$.custom_metadata.adkweb') END IS NOT NULL",
 }
+# Of which session another is a fork (forks.py), in the same words for the index to serve; no longer than an id.
+FORKED_FROM: Final = {
+    "postgresql": "left(event_data #>> '{custom_metadata,adkweb,forked,session}', 128)",
+    "sqlite": """CASE WHEN json_valid(event_data)
+        THEN json_extract(event_data, '$.custom_metadata.adkweb.forked.session') END""",
+}
+
+
+def _forks(vendor: str) -> str:
+    of = FORKED_FROM[vendor]
+    return f"CREATE INDEX adkweb_forks ON events (app_name, ({of})) WHERE ({of}) IS NOT NULL"
+
+
 _INDEXES: Final = {
     "adkweb_sessions_app": ["CREATE INDEX adkweb_sessions_app ON sessions (app_name, update_time, user_id, id)"],
     "adkweb_sessions_user": ["CREATE INDEX adkweb_sessions_user ON sessions (app_name, user_id, update_time, id)"],
+    "adkweb_sessions_place": [
+        "CREATE INDEX adkweb_sessions_place ON sessions (initial_place) WHERE initial_place IS NOT NULL"
+    ],
+    "adkweb_sessions_unplaced": [
+        "CREATE INDEX adkweb_sessions_unplaced ON sessions (app_name, user_id) WHERE initial_place IS NULL"
+    ],
 }
+_ADD_PLACE: Final = "ALTER TABLE sessions ADD COLUMN initial_place bigint"
 _TRIGGER: Final = "adkweb_keep_initial_state"
 _ADOPT: Final[dict[str, dict[str, list[str]]]] = {
     "postgresql": {
@@ -225,6 +251,8 @@ _ADOPT: Final[dict[str, dict[str, list[str]]]] = {
             "DROP INDEX IF EXISTS adkweb_edits",
             f"CREATE INDEX adkweb_edits ON events (timestamp, id) WHERE {IS_EDIT['postgresql']}",
         ],
+        "adkweb_forks": ["DROP INDEX IF EXISTS adkweb_forks", _forks("postgresql")],
+        "sessions.initial_place": [_ADD_PLACE],
         **{name: [f"DROP INDEX IF EXISTS {name}", *statements] for name, statements in _INDEXES.items()},
         "sessions.initial_state": ["ALTER TABLE sessions ADD COLUMN initial_state jsonb"],
         _TRIGGER: [
@@ -238,6 +266,8 @@ _ADOPT: Final[dict[str, dict[str, list[str]]]] = {
         # Every index of SQLite ends with the rowid, so this one reads a session's events in append order.
         "adkweb_events_seq": ["CREATE INDEX adkweb_events_seq ON events (app_name, user_id, session_id)"],
         "adkweb_edits": [f"CREATE INDEX adkweb_edits ON events (timestamp, id) WHERE {IS_EDIT['sqlite']}"],
+        "adkweb_forks": [_forks("sqlite")],
+        "sessions.initial_place": [_ADD_PLACE],
         **_INDEXES,
         "sessions.initial_state": ["ALTER TABLE sessions ADD COLUMN initial_state TEXT"],
         _TRIGGER: [
@@ -258,21 +288,21 @@ _PRESENT: Final = {  # an index that PostgreSQL does not use and a trigger that 
             WHERE attrelid IN ('sessions'::regclass, 'events'::regclass) AND attnum > 0 AND NOT attisdropped""",
 }
 
-_DROP_INDEXES: Final = {
-    name: f"DROP INDEX {name}"
-    for name in ("adkweb_edits", "adkweb_events_seq", "adkweb_sessions_app", "adkweb_sessions_user")
+_DROP: Final = {
+    **{name: f"DROP INDEX {name}" for name in ("adkweb_edits", "adkweb_forks", "adkweb_events_seq", *_INDEXES)},
+    "sessions.initial_place": "ALTER TABLE sessions DROP COLUMN initial_place",
 }
 _RELEASE: Final[dict[str, dict[str, str]]] = {
     "postgresql": {
         _TRIGGER: f"DROP FUNCTION {_TRIGGER}() CASCADE",  # and the trigger with it
-        **_DROP_INDEXES,
+        **_DROP,
         "adkweb_events_tail": "DROP INDEX adkweb_events_tail",
         "sessions.initial_state": "ALTER TABLE sessions DROP COLUMN initial_state",
         "events.seq": "ALTER TABLE events DROP COLUMN seq",
     },
     "sqlite": {
         _TRIGGER: f"DROP TRIGGER {_TRIGGER}",
-        **_DROP_INDEXES,
+        **_DROP,
         "sessions.initial_state": "ALTER TABLE sessions DROP COLUMN initial_state",
     },
 }

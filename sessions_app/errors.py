@@ -47,3 +47,7 @@ class Conflict(Error):
 
 class SourceError(Error):
     """The database cannot be used."""
+
+
+class Behind(Error):
+    """The events of this source are still being read."""

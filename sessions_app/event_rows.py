@@ -48,6 +48,7 @@ class Writer:
     author: str
     actor: str  # of an edit, else empty
     timestamp: float
+    key: SessionKey  # of the session that it wrote in
 
 
 # --- Rows and views ---------------------------------------------------------------------------------------------------
@@ -171,9 +172,9 @@ def state_rows(
     return rows
 
 
-def writer(row: dict[str, Any]) -> Writer:
+def writer(key: SessionKey, row: dict[str, Any]) -> Writer:
     """Who wrote a row of `state_rows`."""
-    return Writer(row["id"], row.get("seq"), str(row["by"] or ""), str(row["actor"] or ""), row["timestamp"])
+    return Writer(row["id"], row.get("seq"), str(row["by"] or ""), str(row["actor"] or ""), row["timestamp"], key)
 
 
 # --- The values before ------------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ ADK's tables are never migrated by Django (adopt.py creates and adopts them) and
 """
 
 from datetime import UTC, datetime
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from django.conf import settings
 from django.db import models
@@ -132,6 +132,10 @@ class Event(models.Model):
         db_table = "events"
 
 
+# Places in the projection, where a session that is created stands between two events: `seq` times this, and the event last.
+BETWEEN: Final = 2**20
+
+
 class SignInToken(models.Model):
     """A link that signs a person in once; only its hash is kept."""
 
@@ -181,6 +185,46 @@ class FileImport(models.Model):
         ]
 
 
+class Projection(models.Model):
+    """How far changes.py has read a source's events; `where` as in QueuedEdit, the lists are JSON text.
+
+    `marks` are places with the event that stood there, by which is noticed that a place was given again; `holes` are places
+    that were passed over, with the moment until when their events are waited for.
+    """
+
+    where = models.TextField(unique=True)
+    seq = models.BigIntegerField(default=0)
+    marks = models.TextField(default="[]")
+    holes = models.TextField(default="[]")
+
+
+class StateOwner(models.Model):
+    """Whose state a key belongs to: a session's, a user's or an app's, unused names empty; or a session's marks."""
+
+    projection = models.ForeignKey(Projection, models.CASCADE, related_name="+")
+    scope = models.CharField(max_length=10)
+    app_name = models.CharField(max_length=128)
+    user_id = models.CharField(max_length=128)
+    session_id = models.CharField(max_length=128)
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                fields=["projection", "app_name", "user_id", "session_id", "scope"], name="one_owner_of_state"
+            )
+        ]
+
+
+class StateChange(models.Model):
+    """That the event at a place wrote a key, or has a mark; `since` is of a rewind: the place from which it takes back."""
+
+    pk = models.CompositePrimaryKey("owner_id", "key", "place")
+    owner_id = models.BigIntegerField()
+    key = models.TextField()
+    place = models.BigIntegerField()
+    since = models.BigIntegerField(null=True)
+
+
 class QueuedEdit(models.Model):
     """An edit that waits until no invocation runs in its session, and then what became of it. Moments are seconds.
 
@@ -195,6 +239,7 @@ class QueuedEdit(models.Model):
     user_id = models.CharField(max_length=128)
     session_id = models.CharField(max_length=128)
     entries = models.TextField()
+    of = models.TextField(default="")  # what the edit comes from, as it will note it: JSON text, or empty
     actor = models.CharField(max_length=150)
     person = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True, related_name="+")
     reason = models.TextField()

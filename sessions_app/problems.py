@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from django.http import HttpResponse
 
-from .errors import AlreadyExists, Conflict, Error, Invalid, NotAllowed, NotFound, SourceError, StaleSession
+from .errors import AlreadyExists, Behind, Conflict, Error, Invalid, NotAllowed, NotFound, SourceError, StaleSession
 
 STATUS: Final[dict[type[Error], int]] = {
     Invalid: 400,
@@ -16,6 +16,7 @@ STATUS: Final[dict[type[Error], int]] = {
     StaleSession: 409,
     Conflict: 409,
     SourceError: 503,
+    Behind: 503,
 }
 TITLES: Final = {
     400: "The request is not valid",

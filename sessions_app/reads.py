@@ -466,7 +466,7 @@ def writers(key: SessionKey, after: int = 0) -> dict[str, Writer]:
         found: dict[str, Writer] = {}
         for row in state_rows(key, after=after):
             for name in as_object(row["delta"]):
-                found.setdefault(name, writer(row))
+                found.setdefault(name, writer(key, row))
         return found
 
 
@@ -476,7 +476,7 @@ def last_writer(key: SessionKey, full_key: str) -> Writer | None:
     with sources.using(key.source):
         keys = [key] if scope == "session" else list(_sessions_since(key, scope))
         found = [
-            writer(row)
+            writer(candidate, row)
             for candidate in keys
             for row in state_rows(candidate, limit=100)
             if full_key in as_object(row["delta"])

@@ -12,7 +12,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -134,9 +134,15 @@ def open_source(source: Source) -> None:
                     adopt.create(source.alias, "sqlite" if source.vendor == "sqlite" else "database")
                 adopt.adopt(source.alias)
                 shape = adopt.inspect(source.alias)
+            elif not settings.READ_ONLY and not shape.creations:
+                with suppress(SourceError):  # adopted by an older adkweb, maybe by another user: it does without
+                    adopt.adopt(source.alias)
+                    shape = adopt.inspect(source.alias)
         if shape.empty:
             raise SourceError(_("%(where)s is empty: no agent has written here yet.") % {"where": source.where})
-        connections.databases[source.alias]["ADKWEB"].update(real_times=shape.real_times, adopted=shape.adopted)
+        connections.databases[source.alias]["ADKWEB"].update(
+            real_times=shape.real_times, adopted=shape.adopted, creations=shape.creations
+        )
         _opened[source.alias] = file
 
 
@@ -187,6 +193,11 @@ def _read_any_text(connection: BaseDatabaseWrapper, **_sent: Any) -> None:
 def is_adopted(alias: str) -> bool:
     """Whether an open source has adkweb's columns; without them, timestamp and id order the events."""
     return bool(connections.databases[alias]["ADKWEB"]["adopted"])
+
+
+def keeps_creations(alias: str) -> bool:
+    """Whether an open source keeps between which events adkweb created a session."""
+    return bool(connections.databases[alias]["ADKWEB"]["creations"])
 
 
 def problem(alias: str, error: Exception) -> SourceError:

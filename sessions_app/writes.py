@@ -26,7 +26,7 @@ from .access import Actor
 from .errors import AlreadyExists, Conflict, Invalid, NotFound, StaleSession
 from .events import ID_LENGTH, Event, check_event, delta_of, is_partial, removed_by, same
 from .keys import SessionKey
-from .models import read_instant, stored_instant
+from .models import BETWEEN, read_instant, stored_instant
 from .state import ABSENT, PREFIXES, Scope, State, apply, scope_of, split, without_temp
 from .values import check, check_name, dumps, equal
 
@@ -127,8 +127,26 @@ def create_session(
         # ADK's DatabaseSessionService needs both rows to exist, empty or not.
         for scope in ("user", "app"):
             _merge(cursor, key, scope, scoped.scope(scope), (), now)
+        if sources.keeps_creations(source):
+            _note_place(cursor, key)
     broadcast.tell("events", key)
     return key
+
+
+def _note_place(cursor: Any, key: SessionKey) -> None:
+    """Notes after which event the session was made, which is when its initial `user:` and `app:` keys were written.
+
+    When every lock is held, as an event is numbered; the numbers between two events tell the order of sessions made there.
+    """
+    place, greatest = ("seq + 0", "greatest") if cursor.db.vendor == "postgresql" else ("rowid", "max")
+    cursor.execute(
+        f"""UPDATE sessions SET initial_place = (
+            SELECT {greatest}(first, coalesce((SELECT max(initial_place) FROM sessions
+                WHERE initial_place >= first AND initial_place < first + {BETWEEN - 2}), 0)) + 1
+            FROM (SELECT (coalesce(max({place}), 0) + 1) * {BETWEEN} AS first FROM events) AS newest)
+        WHERE {_SESSION}""",
+        key[1:],
+    )
 
 
 def delete_session(key: SessionKey, *, actor: Actor, revision: float | None = None) -> None:
@@ -165,13 +183,17 @@ class ImportedEvent(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ImportedSession:
-    """A session's row as another store had it, states as JSON; `initial_state` None where it was never recorded."""
+    """A session's row as another store had it, states as JSON; `initial_state` None where it was never recorded.
+
+    `begins_here`: it is made by adkweb from what stands in this source (a fork), and writes no `user:` or `app:` key.
+    """
 
     key: SessionKey
     created: float
     updated: float
     state: str
     initial_state: str | None
+    begins_here: bool = False
 
 
 def import_session(
@@ -239,6 +261,8 @@ def _begin_import(cursor: Any, session: ImportedSession) -> None:
         raise AlreadyExists(_("The session %(id)s exists already.") % {"id": session.key.session_id})
     for scope in ("user", "app"):  # as for a session that is created
         _merge(cursor, session.key, scope, {}, (), created)
+    if session.begins_here and sources.keeps_creations(session.key.source):
+        _note_place(cursor, session.key)
 
 
 def _newest_event(cursor: Any, key: SessionKey) -> str:

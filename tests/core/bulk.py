@@ -14,7 +14,7 @@ _FILL = {
         FROM generate_series(1, %(count)s::int) AS n""",
     "sqlite": """WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < %(count)s)
         INSERT INTO events (id, app_name, user_id, session_id, invocation_id, timestamp, event_data)
-        SELECT 'e' || n, %(app)s, %(user)s, %(session)s, 'i' || n / 10, 1767225600.0 + n,
+        SELECT 'e' || n, %(app)s, %(user)s, %(session)s, 'i' || n / 10, %(time)s,
         json_object('id', 'e' || n, 'author', 'agent', 'content', json('{"parts": [{"text": "hello"}]}'),
         'actions', json_object('state_delta', json_object('n', n))) FROM numbers""",
 }
@@ -24,5 +24,8 @@ def fill(key: SessionKey, count: int) -> None:
     """Appends events e1, e2, … that set the key `n`, past adkweb's own write path."""
     with connections[key.source].cursor() as cursor:
         names = dict(zip(("app", "user", "session"), key[1:], strict=True))
-        cursor.execute(_FILL[cursor.db.vendor], {**names, "count": count})
+        real = "1767225600.0 + n"
+        text = "strftime('%%Y-%%m-%%d %%H:%%M:%%S.000000', 1767225600 + n, 'unixepoch')"
+        time = real if cursor.db.settings_dict["ADKWEB"]["real_times"] else text
+        cursor.execute(_FILL[cursor.db.vendor].replace("%(time)s", time), {**names, "count": count})
         cursor.execute("ANALYZE")

@@ -1,0 +1,358 @@
+"""State at any event, every value that a key ever had, and what differs between two moments.
+
+A session's own keys are written by its events only. `user:` and `app:` keys are written by other sessions, too, some of them
+deleted by now, and by the initial state of sessions that ADK itself created, which nothing records: what therefore cannot
+be known is UNKNOWN, and never guessed. Every answer reads first what is new in the source, and may raise Behind.
+"""
+
+import json
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Final, NamedTuple
+
+from django.db import connections
+from django.utils.translation import gettext as _
+
+from . import reads, sources
+from .changes import Places, catch_up, is_creation, is_shortened, place_of, places, seq_of, stored_key, writes_of
+from .errors import Invalid, NotFound
+from .event_rows import EventView, Writer, as_object, events_of, ordered
+from .events import delta_of, edit_of, removed_by
+from .keys import SessionKey
+from .models import read_instant
+from .paging import Page, read_cursor, write_cursor
+from .state import ABSENT, STORED, UNKNOWN, Change, Scope, Scoped, State, full_key, same, scope_of, split
+
+PAGE: Final = 50  # writes of a key
+_CHUNK: Final = 500  # events fetched by one statement
+_FOREVER: Final = 2**62
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """The state of a session's three scopes just after an event, or just before it; `event` is None for now.
+
+    `state` has bare keys, UNKNOWN where nobody can say; `writers` and `initial`, the keys that stand since a session was
+    created, full ones. `unrecorded` says that this session's initial state is not known.
+    """
+
+    key: SessionKey
+    event: EventView | None
+    seq: int
+    state: Scoped
+    writers: dict[str, Writer] = field(default_factory=dict)
+    initial: frozenset[str] = frozenset()
+    unrecorded: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class KeyWrite:
+    """One write of one key; one by a session's initial state has no event: `event_id` is empty, and `seq` 0."""
+
+    key: SessionKey
+    event_id: str
+    seq: int
+    timestamp: float
+    author: str
+    actor: str
+    reason: str
+    change: Change
+
+
+class _Written(NamedTuple):
+    """What stands at a place: the keys that an event wrote, or those that a session began with."""
+
+    writer: Writer | None  # None for a session that was created
+    key: SessionKey
+    timestamp: float
+    delta: State
+    removed: Collection[str] = ()
+    edit: Mapping[str, Any] = {}
+
+    def value(self, name: str) -> Any:
+        """The full key's value after this."""
+        return ABSENT if name in self.removed and self.delta.get(name) is None else self.delta.get(name, UNKNOWN)
+
+    def before(self, name: str) -> Any:
+        """The full key's value before this, where it is an edit, which notes it."""
+        replaced = self.edit.get("replaced")
+        return replaced.get(name, ABSENT) if isinstance(replaced, dict) else UNKNOWN
+
+
+# --- State ------------------------------------------------------------------------------------------------------------
+
+
+def state_at(key: SessionKey, event_id: str, *, before: bool = False) -> Moment:
+    """The state just after an event, or just before it. Raises NotFound for one that is gone."""
+    event = reads.event(key, event_id)
+    return _state_upto(key, event, place_of(event.seq) - before if event.seq is not None else _FOREVER)
+
+
+def state_at_place(key: SessionKey, seq: int) -> Moment:
+    """The state just after the session's event at a place, or the nearest before it; raises NotFound for none."""
+    with sources.using(key.source):
+        found = events_of(key).filter(seq__lte=seq) if sources.is_adopted(key.source) else events_of(key)
+        event_id = ordered(found, key.source).values_list("id", flat=True).first()
+    if event_id is None:
+        raise NotFound(_("There is no event here; it may have been deleted."))
+    return state_at(key, event_id)
+
+
+def state_now(key: SessionKey) -> Moment:
+    """The state as it is stored, with who wrote it."""
+    return _state_upto(key, None, _FOREVER)
+
+
+def _state_upto(key: SessionKey, event: EventView | None, upto: int) -> Moment:
+    now = reads.session(key)  # before the projection: a key that is written meanwhile is then known to be
+    catch_up(key.source)
+    wanted = {scope: places(key, scope, upto) for scope in STORED}
+    asked = {place for each in wanted.values() for found in each.values() for place in found[:2] if place is not None}
+    written = _written(key.source, asked)
+    moment = Moment(
+        key, event, event.seq or 0 if event else reads.newest_seq(key), Scoped(), unrecorded=now.initial_state is None
+    )
+    initial: set[str] = set()
+    for scope in STORED:
+        told = _Scope(now, scope, wanted[scope], written)
+        for bare in told.names():
+            value = told.value(bare) if event else now.state.scope(scope).get(bare, ABSENT)
+            if value is ABSENT:
+                continue
+            moment.state.scope(scope)[bare] = value
+            name, last = full_key(scope, bare), told.last(bare)
+            if last is None and value is not UNKNOWN and scope == "session":
+                initial.add(name)
+            elif last is not None and same(last.value(name), value):
+                if last.writer is None:
+                    initial.add(name)
+                else:
+                    moment.writers[name] = last.writer
+    return replace(moment, initial=frozenset(initial))
+
+
+class _Scope:
+    """One scope as the writes of its keys tell it."""
+
+    def __init__(
+        self, now: reads.SessionView, scope: Scope, found: Mapping[str, Places], written: Mapping[int, _Written]
+    ) -> None:
+        self._key, self._scope, self._written = now.key, scope, written
+        self._now = now.state.scope(scope)
+        self._initial = None if now.initial_state is None else split(now.initial_state).session
+        self._places = {self._bare(kept, each): each for kept, each in found.items()}
+
+    def names(self) -> list[str]:
+        """Every bare key that is stored, or was ever written."""
+        initial = self._initial if self._scope == "session" else None
+        return sorted({*self._places, *self._now, *(initial or ())})
+
+    def last(self, bare: str) -> _Written | None:
+        """The last write of a key so far."""
+        found = self._places.get(bare)
+        return self._written.get(found.last) if found and found.last is not None else None
+
+    def value(self, bare: str) -> Any:
+        """A key's value so far: ABSENT for none, UNKNOWN where nobody can say."""
+        found, name = self._places.get(bare), full_key(self._scope, bare)
+        if found and found.last is not None and not self._earlier(found.last):
+            last = self._written.get(found.last)
+            if last is None:
+                return UNKNOWN  # written by a session that was deleted
+            value = last.value(name)
+            unrecorded = found.next is None and not same(value, self._now.get(bare, ABSENT))
+            return UNKNOWN if unrecorded and self._scope != "session" else value
+        return self._before_any(bare, name, found)
+
+    def _before_any(self, bare: str, name: str, found: Places | None) -> Any:
+        """The value before the first write of a key."""
+        if self._scope == "session" and self._initial is not None:
+            return self._initial.get(bare, ABSENT)
+        if found is None:
+            return self._now.get(bare, ABSENT) if self._scope == "session" else UNKNOWN
+        following = self._written.get(found.next) if found.next is not None else None
+        before = following.before(name) if following else UNKNOWN
+        return ABSENT if before is UNKNOWN and self._all_recorded else before
+
+    @cached_property
+    def _all_recorded(self) -> bool:
+        return self._scope != "session" and _all_recorded(self._key, self._scope)
+
+    def _earlier(self, place: int) -> bool:
+        """Whether a session's write is of another session, which had the same id and was deleted."""
+        if self._scope != "session" or place in self._written:
+            return False
+        with sources.using(self._key.source):
+            first = ordered(events_of(self._key), self._key.source, newest=False).values_list("seq", flat=True).first()
+        return first is None or place < place_of(first)
+
+    def _bare(self, kept: str, found: Places) -> str:
+        """A bare key from what the projection keeps of it."""
+        if not is_shortened(kept):
+            return kept
+        for place in found[:2]:
+            written = self._written.get(place) if place is not None else None
+            for name in written.delta if written else ():
+                scope, bare = scope_of(name)
+                if scope == self._scope and stored_key(bare) == kept:
+                    return bare
+        return kept
+
+
+def _all_recorded(key: SessionKey, scope: Scope) -> bool:
+    """Whether adkweb created every session of a user, or of an app, and so knows with which state."""
+    with sources.using(key.source) as db, db.cursor() as cursor:
+        if not sources.keeps_creations(key.source):
+            return False
+        names = key[1:3] if scope == "user" else key[1:2]
+        cursor.execute(
+            f"""SELECT 1 FROM sessions WHERE app_name = %s {"AND user_id = %s" if scope == "user" else ""}
+            AND initial_place IS NULL LIMIT 1""",
+            names,
+        )
+        return cursor.fetchone() is None
+
+
+# --- History ----------------------------------------------------------------------------------------------------------
+
+
+def history(key: SessionKey, name: str, before: str | None = None, limit: int = PAGE) -> Page[KeyWrite]:
+    """Every write of a full key, the newest first; of a `user:` or `app:` key those of all sessions.
+
+    The last page ends with the value that the session began with, where it is known. Of another incarnation of the session,
+    deleted since, nothing. Raises Invalid for a `temp:` key, which is never stored.
+    """
+    scope, _bare = scope_of(name)
+    if scope not in STORED:
+        raise Invalid(_("%(key)s: temp: keys live for one invocation and are never stored") % {"key": name})
+    below = read_cursor(before, int)[0] if before else None
+    catch_up(key.source)
+    found = writes_of(key, name, below, limit + 1)
+    written = _written(key.source, found)
+    if scope == "session":  # what is gone was written in another session, which had the same id
+        found = [place for place in found if place in written]
+    first = _first(key, scope, name) if len(found) <= limit else None
+    rows = []
+    for number, place in enumerate(found[:limit]):
+        if place not in written:
+            continue
+        this = written[place]
+        old = this.before(name)
+        if old is UNKNOWN or scope == "session":
+            older = found[number + 1] if number + 1 < len(found) else None
+            if older is not None:
+                old = written[older].value(name) if older in written else UNKNOWN
+            elif first is not UNKNOWN:
+                old = first
+        rows.append(_key_write(this, place, Change(name, old, this.value(name))))
+    if len(found) > limit:
+        return Page(rows, write_cursor(found[limit - 1]))
+    if scope == "session" and first is not UNKNOWN and first is not ABSENT:
+        created = reads.session(key).create_time
+        rows.append(KeyWrite(key, "", 0, created, "", "", "", Change(name, ABSENT, first)))
+    return Page(rows)
+
+
+def _first(key: SessionKey, scope: Scope, name: str) -> Any:
+    """A key's value before the first write of it; UNKNOWN where that is not recorded."""
+    if scope == "session":
+        initial = reads.session(key).initial_state
+        return UNKNOWN if initial is None else initial.get(name, ABSENT)
+    return ABSENT if _all_recorded(key, scope) else UNKNOWN
+
+
+def _key_write(this: _Written, place: int, change: Change) -> KeyWrite:
+    who = this.writer
+    return KeyWrite(
+        this.key,
+        who.event_id if who else "",
+        seq_of(place) if who else 0,
+        this.timestamp,
+        who.author if who else "",
+        who.actor if who else "",
+        str(this.edit.get("reason") or ""),
+        change,
+    )
+
+
+# --- Comparing --------------------------------------------------------------------------------------------------------
+
+
+def compare(a: Moment, b: Moment) -> list[Change]:
+    """What differs from one moment to another, by full key; what is UNKNOWN on either side is among it."""
+    old, new = a.state.merged(), b.state.merged()
+    found = []
+    for name in sorted(old.keys() | new.keys()):
+        change = Change(name, old.get(name, ABSENT), new.get(name, ABSENT))
+        if UNKNOWN in (change.old, change.new) or not same(change.old, change.new):
+            found.append(change)
+    return found
+
+
+# --- What stands at a place -------------------------------------------------------------------------------------------
+
+_SEQ: Final = {"postgresql": "seq + 0", "sqlite": "rowid"}  # as the index of adopt.py has it
+_LOOKED_AT: Final = {
+    "postgresql": """(event_data #> '{actions,state_delta}')::text, event_data ->> 'author',
+        (event_data #> '{custom_metadata,adkweb}')::text, NULL""",
+    "sqlite": """CASE WHEN json_valid(event_data) THEN json_extract(event_data, '$.actions.state_delta') END,
+        CASE WHEN json_valid(event_data) THEN json_extract(event_data, '$.author') END,
+        CASE WHEN json_valid(event_data) THEN json_extract(event_data, '$.custom_metadata.adkweb') END,
+        CASE WHEN NOT json_valid(event_data) THEN event_data END""",
+}
+
+
+def _written(source: str, asked: Iterable[int]) -> dict[int, _Written]:
+    """What was written at these places; nothing for an event or a session that is gone."""
+    wanted = sorted(asked)
+    found: dict[int, _Written] = {}
+    with sources.using(source):
+        for start in range(0, len(wanted), _CHUNK):
+            some = wanted[start : start + _CHUNK]
+            found |= _events_at(source, [seq_of(place) for place in some if not is_creation(place)])
+            found |= _creations_at(source, [place for place in some if is_creation(place)])
+    return found
+
+
+def _events_at(source: str, seqs: list[int]) -> dict[int, _Written]:
+    if not seqs:
+        return {}
+    vendor = connections[source].vendor
+    found = {}
+    with connections[source].cursor() as cursor:
+        cursor.execute(
+            f"""SELECT {_SEQ[vendor]}, app_name, user_id, session_id, id, timestamp, {_LOOKED_AT[vendor]}
+            FROM events WHERE {_SEQ[vendor]} IN ({", ".join(["%s"] * len(seqs))})""",
+            seqs,
+        )
+        for seq, app, user, session, event_id, at, delta, author, edit, damaged in cursor.fetchall():
+            event = {"author": author, "actions": {"state_delta": _loads(delta)}}
+            event["custom_metadata"] = {"adkweb": _loads(edit)}
+            event = event if damaged is None else as_object(_loads(damaged))
+            noted, key, moment = edit_of(event), SessionKey(source, app, user, session), read_instant(at)
+            who = Writer(event_id, seq, str(event.get("author") or ""), str(noted.get("actor") or ""), moment, key)
+            found[place_of(seq)] = _Written(who, key, moment, delta_of(event), removed_by(event), noted)
+    return found
+
+
+def _creations_at(source: str, wanted: list[int]) -> dict[int, _Written]:
+    if not wanted:
+        return {}
+    with connections[source].cursor() as cursor:
+        cursor.execute(
+            f"""SELECT initial_place, app_name, user_id, id, create_time, initial_state FROM sessions
+            WHERE initial_place IN ({", ".join(["%s"] * len(wanted))})""",
+            wanted,
+        )
+        return {
+            place: _Written(None, SessionKey(source, *names), read_instant(at), as_object(_loads(state)))
+            for place, *names, at, state in cursor.fetchall()
+        }
+
+
+def _loads(text: str | None) -> Any:
+    try:
+        return json.loads(text or "null")
+    except (ValueError, RecursionError):
+        return None

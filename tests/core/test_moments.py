@@ -1,0 +1,295 @@
+"""State at any event equals a naive fold of everything that was written, in whatever order it is read."""
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import psycopg
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sessions_app import changes, moments, reads, sources, writes
+from sessions_app.access import Actor
+from sessions_app.edits import Entry, edit_state
+from sessions_app.errors import Behind, Invalid, NotFound
+from sessions_app.events import new_id
+from sessions_app.keys import SessionKey
+from sessions_app.state import ABSENT, UNKNOWN, Scoped, apply, split
+from sessions_app.values import equal
+
+from ..strategies import json_values
+from .bulk import fill
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+ALICE = Actor("alice")
+USERS, SESSIONS = ("ana", "ben"), ("s1", "s2", "s3")
+KEYS = ("n", "m", "user:tier", "user:x", "app:total", "app:", "temp:t", "a" * 700, "ключ 👩‍👩‍👧‍👦", "\1odd")
+_apps = itertools.count()
+
+values = st.none() | st.integers(0, 3) | json_values
+deltas = st.dictionaries(st.sampled_from(KEYS), values, max_size=4)
+creations = st.tuples(st.just("create"), st.sampled_from(USERS), st.sampled_from(SESSIONS), deltas)
+appends = st.tuples(
+    st.just("append"),
+    st.sampled_from(USERS),
+    st.sampled_from(SESSIONS),
+    deltas,
+    st.lists(st.sampled_from(KEYS), max_size=2),
+)
+looks = st.tuples(st.just("look"))
+histories = st.lists(st.one_of(creations, appends, appends, appends, looks), max_size=25)
+
+
+class Fold:
+    """Everything that was written, applied in order; and the state of each event's session before it and after."""
+
+    def __init__(self, source: str) -> None:
+        self.source, self.app_name = source, f"app{next(_apps)}"
+        self.app: dict[str, Any] = {}
+        self.user: dict[str, dict[str, Any]] = {}
+        self.session: dict[SessionKey, dict[str, Any]] = {}
+        self.seen: list[tuple[SessionKey, str, Scoped, Scoped]] = []
+        self.writes: list[tuple[str, str, str, Any]] = []
+
+    def key(self, user: str, name: str) -> SessionKey:
+        return SessionKey(self.source, self.app_name, user, name)
+
+    def state(self, key: SessionKey) -> Scoped:
+        return Scoped(dict(self.app), dict(self.user.get(key.user_id, {})), dict(self.session[key]))
+
+    def apply(self, key: SessionKey, delta: dict[str, Any], removed: list[str] = []) -> None:  # noqa: B006  # read only
+        gone = split(dict.fromkeys(removed))
+        scoped = split(delta)
+        self.app = apply(self.app, scoped.app, gone.app)
+        self.user[key.user_id] = apply(self.user.get(key.user_id, {}), scoped.user, gone.user)
+        self.session[key] = apply(self.session.get(key, {}), scoped.session, gone.session)
+
+    def create(self, user: str, name: str, state: dict[str, Any]) -> None:
+        key = self.key(user, name)
+        if key in self.session:
+            return
+        writes.create_session(*key[:3], session_id=name, state=state, actor=ALICE)
+        self.apply(key, state)
+
+    def append(self, user: str, name: str, delta: dict[str, Any], wish: list[str]) -> None:
+        key = self.key(user, name)
+        if key not in self.session:
+            return
+        removed = [each for each in wish if not each.startswith("temp:")]
+        event = {
+            "id": new_id(),
+            "author": "agent",
+            "actions": {"state_delta": {**delta, **dict.fromkeys(removed)}},
+            "custom_metadata": {"adkweb": {"removed": removed}} if removed else {},
+        }
+        before = self.state(key)
+        writes.append_event(key, event, actor=ALICE)
+        self.apply(key, delta, removed)
+        self.seen.append((key, event["id"], before, self.state(key)))
+
+
+def same_state(found: Scoped, wanted: Scoped) -> None:
+    for scope in ("app", "user", "session"):
+        assert found.scope(scope).keys() == wanted.scope(scope).keys(), scope
+        for name, value in found.scope(scope).items():
+            assert equal(value, wanted.scope(scope)[name]), (scope, name, value, wanted.scope(scope)[name])
+
+
+@given(history=histories)
+def test_state_at_every_event_equals_a_naive_fold(source: str, history: list[tuple[Any, ...]]) -> None:
+    fold = Fold(source)
+    for what, *rest in history:
+        if what == "look":
+            changes.catch_up(source)
+        else:
+            getattr(fold, what)(*rest)
+    for key, event_id, before, after in fold.seen:
+        same_state(moments.state_at(key, event_id).state, after)
+        same_state(moments.state_at(key, event_id, before=True).state, before)
+    for key in fold.session:
+        same_state(moments.state_now(key).state, fold.state(key))
+
+
+@given(history=histories)
+def test_what_is_read_piece_by_piece_is_what_is_read_at_once(source: str, history: list[tuple[Any, ...]]) -> None:
+    fold = Fold(source)
+    for what, *rest in history:
+        changes.catch_up(source)
+        if what != "look":
+            getattr(fold, what)(*rest)
+    pieces = [moments.state_at(key, event_id) for key, event_id, _before, _after in fold.seen]
+    number = changes.rebuild(source)
+    assert [moments.state_at(key, event_id) for key, event_id, _before, _after in fold.seen] == pieces
+    assert changes.rebuild(source) == number
+
+
+@given(history=histories)
+def test_a_keys_history_is_every_value_that_it_had(source: str, history: list[tuple[Any, ...]]) -> None:
+    fold = Fold(source)
+    for what, *rest in history:
+        if what != "look":
+            getattr(fold, what)(*rest)
+    for key, event_id, before, after in fold.seen:
+        for name in KEYS[:6]:
+            found = [w for w in moments.history(key, name).rows if w.event_id == event_id]
+            for write in found:
+                assert equal_or_absent(write.change.old, before.get(name))
+                assert equal_or_absent(write.change.new, after.get(name))
+            if not equal_or_absent(before.get(name), after.get(name)):
+                assert found, name
+
+
+def equal_or_absent(a: Any, b: Any) -> bool:
+    return a is b if ABSENT in (a, b) else equal(a, b)
+
+
+def test_a_keys_history_pages_by_place_and_ends_with_the_initial_value(source: str) -> None:
+    key = writes.create_session(source, "booking", "ana", state={"n": 0, "user:tier": "basic"}, actor=ALICE)
+    fill(key, 120)
+    first = moments.history(key, "n")
+    assert [write.change.new for write in first.rows] == list(range(120, 70, -1))
+    assert [write.change.old for write in first.rows] == list(range(119, 69, -1))
+    second = moments.history(key, "n", first.next)
+    third = moments.history(key, "n", second.next)
+    assert third.next is None
+    assert [write.change.new for write in third.rows][-3:] == [2, 1, 0]
+    assert (third.rows[-1].event_id, third.rows[-1].change.old) == ("", ABSENT)
+    assert third.rows[-2].change.old == 0
+    (tier,) = moments.history(key, "user:tier").rows
+    assert (tier.event_id, tier.change.new, tier.key) == ("", "basic", key)
+    with pytest.raises(Invalid, match="temp"):
+        moments.history(key, "temp:x")
+    assert moments.history(key, "never").rows == []
+
+
+def append(key: SessionKey, delta: dict[str, Any], **more: Any) -> str:
+    event = {"author": "agent", "actions": {"state_delta": delta}, **more}
+    return str(writes.append_event(key, event, actor=ALICE).event["id"])
+
+
+def test_other_sessions_writes_count_up_to_that_moment(source: str) -> None:
+    one = writes.create_session(source, "booking", "ana", state={"app:limit": 1}, actor=ALICE)
+    two = writes.create_session(source, "booking", "ana", actor=ALICE)
+    first = append(one, {"user:tier": "silver"})
+    append(two, {"user:tier": "gold", "app:limit": 2})
+    second = append(one, {"n": 1})
+    at_first, at_second = moments.state_at(one, first), moments.state_at(one, second)
+    assert (at_first.state.user, at_first.state.app) == ({"tier": "silver"}, {"limit": 1})
+    assert (at_second.state.user, at_second.state.app) == ({"tier": "gold"}, {"limit": 2})
+    assert at_second.writers["user:tier"].key == two
+    assert at_first.initial == {"app:limit"}
+    assert {c.key for c in moments.compare(at_first, at_second)} == {"user:tier", "app:limit", "n"}
+
+
+def test_what_a_deleted_session_wrote_is_unknown_and_not_the_value_before(source: str) -> None:
+    one = writes.create_session(source, "booking", "ana", actor=ALICE)
+    two = writes.create_session(source, "booking", "ana", actor=ALICE)
+    append(one, {"user:tier": "silver"})
+    append(two, {"user:tier": "gold"})
+    last = append(one, {"n": 1})
+    assert moments.state_at(one, last).state.user == {"tier": "gold"}
+    writes.delete_session(two, actor=ALICE)
+    assert moments.state_at(one, last).state.user == {"tier": UNKNOWN}
+    changes.rebuild(source)
+    assert moments.state_at(one, last).state.user == {"tier": UNKNOWN}, (
+        "the stored value is not what is left of its writes"
+    )
+
+
+def test_a_place_that_is_given_again_is_noticed(source: str) -> None:
+    one = writes.create_session(source, "booking", "ana", actor=ALICE)
+    append(one, {"n": 1})
+    for _ in range(3):
+        two = writes.create_session(source, "booking", "ana", session_id="again", state={"m": 0}, actor=ALICE)
+        ids = [append(two, {"m": number, "user:x": number}) for number in range(5)]
+        assert moments.state_at(two, ids[-1]).state.session == {"m": 4}
+        assert moments.state_at(two, ids[2]).state.user == {"x": 2}
+        assert moments.state_at(two, ids[0], before=True).state.session == {"m": 0}
+        assert [write.change.new for write in moments.history(two, "m").rows] == [4, 3, 2, 1, 0, 0]
+        writes.delete_session(two, actor=ALICE)
+
+
+def test_a_session_adopted_late_says_what_it_cannot_know(
+    form: str, new_database: Callable[[str], str], open_source: Callable[[str, str], str]
+) -> None:
+    source = open_source(new_database(form), form)
+    key = writes.create_session(source, "booking", "ana", state={"n": 0, "kept": 1}, actor=ALICE)
+    first = append(key, {"other": 1})
+    second = append(key, {"n": 1})
+    with sources.using(source) as db, db.cursor() as cursor:
+        cursor.execute("UPDATE sessions SET initial_state = NULL, initial_place = NULL")
+    found = moments.state_at(key, first)
+    assert found.unrecorded
+    assert found.state.session == {"n": UNKNOWN, "kept": 1, "other": 1}
+    assert moments.state_at(key, second).state.session == {"n": 1, "kept": 1, "other": 1}
+    (write,) = moments.history(key, "n").rows
+    assert write.change.old is UNKNOWN
+
+
+def test_an_edits_note_tells_the_value_before_it(source: str) -> None:
+    key = writes.create_session(source, "booking", "ana", actor=ALICE)
+    with sources.using(source) as db, db.cursor() as cursor:
+        cursor.execute("UPDATE sessions SET initial_place = NULL")
+    first = append(key, {"n": 1})
+    edit_state(key, [Entry("user:tier", "gold", ABSENT)], actor=ALICE)
+    assert moments.state_at(key, first).state.user == {}, "nothing stood there when it was edited"
+    (write,) = moments.history(key, "user:tier").rows
+    assert (write.change.old, write.change.new, write.actor) == (ABSENT, "gold", "alice")
+
+
+def test_an_event_that_is_gone(source: str) -> None:
+    key = writes.create_session(source, "booking", "ana", actor=ALICE)
+    with pytest.raises(NotFound, match="event"):
+        moments.state_at(key, "gone")
+    with pytest.raises(NotFound):
+        moments.state_at_place(key, 7)
+    event_id = append(key, {"n": 1})
+    seq = reads.event(key, event_id).seq
+    assert seq is not None
+    assert moments.state_at_place(key, seq + 100).event == reads.event(key, event_id)
+
+
+def test_what_takes_long_says_how_far_it_is_and_goes_on(source: str) -> None:
+    key = writes.create_session(source, "booking", "ana", actor=ALICE)
+    fill(key, 12_000)
+    with pytest.raises(Behind) as behind:
+        changes.catch_up(source, seconds=0)
+    assert 0 < behind.value.detail["share"] < 1
+    rounds = 1
+    while True:
+        try:
+            changes.catch_up(source, seconds=0)
+            break
+        except Behind:
+            rounds += 1
+    assert rounds == 2
+    assert moments.state_at(key, "e9000").state.session == {"n": 9000}
+    assert len(changes.marks(key, ["state"], after=0, limit=20_000)) == 12_000
+
+
+def test_an_event_that_becomes_visible_late_is_not_passed_over(
+    new_database: Callable[[str], str], open_source: Callable[[str, str], str]
+) -> None:
+    url = new_database("postgresql")
+    source = open_source(url, "")
+    key = writes.create_session(source, "booking", "ana", actor=ALICE)
+    other = writes.create_session(source, "booking", "ben", actor=ALICE)
+    append(key, {"app:n": 0})
+    with psycopg.connect(url) as connection:  # takes a number, and commits later
+        connection.execute(
+            """INSERT INTO events (app_name, user_id, session_id, id, invocation_id, timestamp, event_data)
+            VALUES (%s, %s, %s, 'late', 'i', now()::timestamp, '{"author": "x", "actions": {"state_delta": {"k": 1}}}')""",
+            other[1:],
+        )
+        last = append(key, {"app:n": 1})
+        assert moments.state_at(key, last).state.app == {"n": 1}
+    assert moments.state_at(other, "late").state.session == {"k": 1}
+
+
+def test_many_keys_are_found_by_the_index(source: str) -> None:
+    key = writes.create_session(source, "booking", "ana", actor=ALICE)
+    for start in range(0, 1000, 100):
+        event_id = append(key, {f"k{number:04}": number for number in range(start, start + 100)})
+    assert len(moments.state_at(key, event_id).state.session) == 1000
