@@ -61,7 +61,8 @@ def test_adopting_only_adds(place: str, written: Adk, open_source: Callable[[str
     after = _schema(place)
     assert schema <= after  # every table, column, index and constraint of ADK's is there as it was
     added = {name for _kind, name, *_ in after - schema}
-    assert all(name in ("seq", "initial_state") or name.startswith(("adkweb_", "events_seq_")) for name in added), added
+    columns = ("seq", "initial_state", "initial_place")
+    assert all(name in columns or name.startswith(("adkweb_", "events_seq_")) for name in added), added
 
 
 def test_adopting_again_does_nothing(place: str, written: Adk, open_source: Callable[[str], str]) -> None:
