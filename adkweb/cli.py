@@ -15,6 +15,7 @@ COMMANDS: Final = {
     "create": "make a database with ADK's tables",
     "adopt": "add what adkweb needs to databases, ahead of serving",
     "release": "take that away again",
+    "reindex": "read anew which events wrote which keys",
     "export": "write the sessions of a store to a file",
     "import": "bring exported sessions into a store",
     "tail": "follow a store in the terminal",

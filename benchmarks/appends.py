@@ -366,10 +366,10 @@ def appends(bench: Bench, rounds: int) -> None:
 
 
 @contextmanager
-def dashboard(*places: str) -> Iterator[tuple[psutil.Process, str, urllib.request.OpenerDirector]]:
-    """`adkweb SOURCE …` in a process of its own, its address, and a browser that is signed in."""
-    with tempfile.TemporaryDirectory(prefix="adkweb-bench-") as data:
-        environment = os.environ | {"ADKWEB_DATA_DIR": data, "DJANGO_SETTINGS_MODULE": "adkweb.settings"}
+def dashboard(*places: str, data: str = "") -> Iterator[tuple[psutil.Process, str, urllib.request.OpenerDirector]]:
+    """`adkweb SOURCE …` in a process of its own (`data`: its files), its address, and a browser that is signed in."""
+    with tempfile.TemporaryDirectory(prefix="adkweb-bench-") as own:
+        environment = os.environ | {"ADKWEB_DATA_DIR": data or own, "DJANGO_SETTINGS_MODULE": "adkweb.settings"}
         command = [sys.executable, "manage.py", "serve", *places, "--port", "0"]
         with subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True) as process:
             try:

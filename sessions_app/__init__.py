@@ -6,14 +6,14 @@ Numbers are layers; a module imports only from smaller numbers (tests/test_archi
 0  errors  keys  streaming     what can go wrong; which session; answers that are sent while they are read
 1  values  fields  problems    JSON values: what may be stored, when two are equal; ADK's fields; programs' errors
 2  state  paging  camel        scopes: split, merge, fold, diff; pages by key; ADK's two spellings of an event
-3  events  instructions        the shape of an event: check it, describe it; {key} in a template, filled in from state
-4  models  running             ADK's four tables as Django sees them, and adkweb's own; which invocation is in flight
+3  events  instructions  turns  differences  the shape of an event; {key} in a template; calls beside responses; what differs
+4  models  running  contents   ADK's four tables, and adkweb's own; which invocation is in flight; what a model is given
 5  adopt  access  broadcast    adkweb's columns in an ADK database; who may do what; “this session moved”, after commit
 6  sources  filters  tokens    a file, folder or URL becomes an open database; timelines' filters; programs' tokens
 7  event_rows  changes         a session's stored events as views; where each key was written (derived data)
 8  writes  reads  loads        THE WRITE PATH, and every query; a session whole, as its agent loads it
-9  edits  moments              what a person does to state, each as an event; state at any event, a key's history
-10  queued  undo  rewind  forks  edits that wait until the agent is idle; taking back; a session copied at an event
+9  edits  moments  strip       what a person does to state, each as an event; state at any event; a session at a glance
+10  queued  undo  rewind  forks  context  drift  edits that wait; taking back; copies; what an agent sees; what was lost
 11  transfer                   stores as files and back: one file a format, and their table
 12  uploads                    files that are sent to be imported: kept, looked through, brought in
 13  imports                    imports in the background, with progress that outlives the page

@@ -2,8 +2,8 @@
 
 Adopting adds, and never changes a row or column of ADK's: `events.seq` (PostgreSQL; on SQLite the rowid serves),
 `sessions.initial_state` with the trigger that fills it for every new session whoever creates it, `sessions.initial_place`,
-which says between which events adkweb created a session, and indexes for adkweb's own reads. All of it happens in one transaction, so an interruption leaves nothing half-done; doing it again does
-nothing; `release` takes it all away again.
+which says between which events adkweb created a session, and indexes for adkweb's own reads. All of it happens in one
+transaction, so an interruption leaves nothing half-done; doing it again does nothing; `release` takes it all away again.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -201,19 +201,18 @@ IS_EDIT: Final = {
     "postgresql": "(event_data #> '{custom_metadata,adkweb}') IS NOT NULL",
     "sqlite": "CASE WHEN json_valid(event_data) THEN json_type(event_data, '$.custom_metadata.adkweb') END IS NOT NULL",
 }
-# Of which session another is a fork (forks.py), in the same words for the index to serve; no longer than an id.
+# Of which session another is a fork (forks.py), no longer than an id. PostgreSQL needs the expression among the index's
+# columns to know how rare one is; on SQLite, SQLAlchemy, by which ADK reads what tables are there, would warn of that in
+# every agent, and so few events say such a thing that the index of them all serves.
 FORKED_FROM: Final = {
     "postgresql": "left(event_data #>> '{custom_metadata,adkweb,forked,session}', 128)",
     "sqlite": """CASE WHEN json_valid(event_data)
         THEN json_extract(event_data, '$.custom_metadata.adkweb.forked.session') END""",
 }
-
-
-def _forks(vendor: str) -> str:
-    of = FORKED_FROM[vendor]
-    return f"CREATE INDEX adkweb_forks ON events (app_name, ({of})) WHERE ({of}) IS NOT NULL"
-
-
+_FORKS: Final = {
+    vendor: f"CREATE INDEX adkweb_forks ON events (app_name, {column}) WHERE {FORKED_FROM[vendor]} IS NOT NULL"
+    for vendor, column in {"postgresql": FORKED_FROM["postgresql"], "sqlite": "timestamp"}.items()
+}
 _INDEXES: Final = {
     "adkweb_sessions_app": ["CREATE INDEX adkweb_sessions_app ON sessions (app_name, update_time, user_id, id)"],
     "adkweb_sessions_user": ["CREATE INDEX adkweb_sessions_user ON sessions (app_name, user_id, update_time, id)"],
@@ -251,7 +250,7 @@ _ADOPT: Final[dict[str, dict[str, list[str]]]] = {
             "DROP INDEX IF EXISTS adkweb_edits",
             f"CREATE INDEX adkweb_edits ON events (timestamp, id) WHERE {IS_EDIT['postgresql']}",
         ],
-        "adkweb_forks": ["DROP INDEX IF EXISTS adkweb_forks", _forks("postgresql")],
+        "adkweb_forks": ["DROP INDEX IF EXISTS adkweb_forks", _FORKS["postgresql"]],
         "sessions.initial_place": [_ADD_PLACE],
         **{name: [f"DROP INDEX IF EXISTS {name}", *statements] for name, statements in _INDEXES.items()},
         "sessions.initial_state": ["ALTER TABLE sessions ADD COLUMN initial_state jsonb"],
@@ -266,7 +265,7 @@ _ADOPT: Final[dict[str, dict[str, list[str]]]] = {
         # Every index of SQLite ends with the rowid, so this one reads a session's events in append order.
         "adkweb_events_seq": ["CREATE INDEX adkweb_events_seq ON events (app_name, user_id, session_id)"],
         "adkweb_edits": [f"CREATE INDEX adkweb_edits ON events (timestamp, id) WHERE {IS_EDIT['sqlite']}"],
-        "adkweb_forks": [_forks("sqlite")],
+        "adkweb_forks": [_FORKS["sqlite"]],
         "sessions.initial_place": [_ADD_PLACE],
         **_INDEXES,
         "sessions.initial_state": ["ALTER TABLE sessions ADD COLUMN initial_state TEXT"],

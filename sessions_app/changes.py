@@ -399,6 +399,24 @@ def marks(
     return [Mark(kind, seq_of(place), since) for kind, place, since in rows]
 
 
+def mark_counts(key: SessionKey, kinds: Sequence[str], stretches: Sequence[tuple[int, int]]) -> list[tuple[int, ...]]:
+    """How many of a session's events of each of these KINDS_OF_MARK stand from a seq to a seq, stretch by stretch."""
+    owner = _owner(key, _MARKS)
+    if owner is None or not stretches:
+        return [(0,) * len(kinds)] * len(stretches)
+    values = ", ".join(f"({n}, {place_of(first)}, {place_of(last)})" for n, (first, last) in enumerate(stretches))
+    count = """(SELECT count(*) FROM sessions_app_statechange
+        WHERE owner_id = %s AND key = %s AND place BETWEEN stretch_first AND stretch_last)"""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"""WITH stretches (number, stretch_first, stretch_last) AS (VALUES {values})
+            SELECT {", ".join([count] * len(kinds))} FROM stretches ORDER BY number""",
+            [value for kind in kinds for value in (owner, kind)],
+        )
+        found: list[tuple[int, ...]] = cursor.fetchall()
+        return found
+
+
 def _owner(key: SessionKey, scope: str) -> int | None:
     fields = dict(zip(("app_name", "user_id", "session_id", "scope"), _names(key, scope), strict=True))
     found = StateOwner.objects.filter(projection__where=sources.identity(key.source), **fields)

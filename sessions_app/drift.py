@@ -1,30 +1,101 @@
-"""Where a session's stored state is not what its events say: an update that was lost, or a direct write.
+"""Where stored state is not what the events make of it: an update that was lost, or a direct write; and its repair.
 
-Only the session's own keys: those of `app:` and `user:` are written from other sessions, too, some deleted meanwhile.
+A session's own keys are replayed from its events. Those of `app:` and `user:` are written from other sessions, too, some
+deleted meanwhile or created with initial state: of them only what moments.py knows is told.
 """
 
 import json
-from collections.abc import Iterator
-from typing import Any, Final
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
 
 from django.db.backends.base.base import BaseDatabaseWrapper
+from django.utils.translation import gettext as _
 
-from . import sources
-from .errors import NotFound
+from . import edits, moments, reads, sources
+from .access import Actor
+from .edits import Entry
+from .errors import Conflict, Invalid, NotFound, StaleSession
 from .event_rows import as_object
-from .events import delta_of, removed_by
+from .events import Event, delta_of, removed_by
 from .keys import SessionKey
-from .state import Change, State, apply, diff, scope_of, split
-from .writes import IMPORTING
+from .models import read_instant
+from .state import ABSENT, UNKNOWN, Change, Scope, State, diff, full_key, same, scope_of, split
+from .writes import IMPORTING, Appended
+
+Why = Literal["", "places", "importing"]
 
 _FIRST_PAGE: Final = 32  # events; then as many as PAGE_LENGTH allows
 _LARGEST_PAGE: Final = 500
 _PAGE_LENGTH: Final = 1_000_000  # characters that a page of events aims at
 _PLACE: Final = {"postgresql": "seq", "sqlite": "rowid"}
+_FOREVER: Final = 2**62  # a place that no event reaches
+_SHARED: Final[tuple[Scope, ...]] = ("user", "app")
+_TRIES: Final = 20  # each fails because somebody else's append succeeded
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What wrote a key last, and the key's value before; a session that was created with it has no event: `event_id` ""."""
+
+    key: SessionKey
+    event_id: str
+    seq: int
+    before: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """A key that differs: `change.old` is what initial state and events make of it, `change.new` is what is stored.
+
+    Where it is stored otherwise than its name says, `stray`, no event reaches it: `user:x` in a session's own state.
+    """
+
+    change: Change
+    last: Written | None  # None: no event wrote it
+    stray: bool = False
+
+    @property
+    def lost(self) -> bool:
+        """Whether what is stored is what stood there before the last event: as if its update had been lost."""
+        return self.last is not None and same(self.last.before, self.change.new)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Which keys differ, and of which keys it cannot be known; of a session's own keys, or of those that it shares.
+
+    `untold` says why nothing can be told: its events have no places (PostgreSQL, not adopted), or it is being imported.
+    """
+
+    drifted: list[Drift] = field(default_factory=list)
+    unknown: list[str] = field(default_factory=list)
+    revision: float = 0.0  # the session's, of the same moment
+    events: int = 0  # replayed
+    untold: Why = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """How a key is repaired: what is stored stays and becomes an event (`keep`), or what the events say is put back.
+
+    `said` and `stored` are the two values that whoever chose has seen.
+    """
+
+    key: str
+    keep: bool
+    said: Any
+    stored: Any
 
 
 def drift(key: SessionKey) -> list[Change]:
-    """The session keys that differ: `old` is what initial state and events make of them, `new` is what is stored.
+    """The session keys that differ: `old` is what initial state and events make of them, `new` is what is stored."""
+    return [each.change for each in own(key).drifted]
+
+
+def own(key: SessionKey) -> Report:
+    """The drift of a session's own keys, by replaying all its events.
 
     Of a session whose initial state was never recorded only the keys that its events write; of one that is being imported,
     or whose events have no places (PostgreSQL, not adopted), nothing. The session may be written to meanwhile: state and
@@ -32,54 +103,169 @@ def drift(key: SessionKey) -> list[Change]:
     """
     with sources.using(key.source) as db:
         if db.vendor == "postgresql" and not sources.is_adopted(key.source):
-            return []
-        stored, initial, last = _head(db, key)
-        if stored == IMPORTING:
-            return []
-        folded = split(initial or {}).session
-        written: set[str] = set()
-        for event in _events(db, key, last):
-            delta = split(delta_of(event)).session
-            removed = [bare for scope, bare in map(scope_of, removed_by(event)) if scope == "session"]
-            folded = apply(folded, delta, removed)
-            written |= delta.keys()
-    if initial is None:
-        stored = {name: value for name, value in stored.items() if name in written}
-    return diff(folded, stored)
+            return Report(untold="places")
+        head = _head(db, key)
+        if head.stored == IMPORTING:
+            return Report(untold="importing")
+        folded = split(head.initial or {}).session
+        last: dict[str, Written] = {}
+        count = 0
+        for place, event_id, event in _events(db, key, head.last):
+            count += 1
+            delta = delta_of(event)
+            removed = set(removed_by(event)) if delta else ()
+            for name, value in delta.items():
+                if scope_of(name)[0] == "session":
+                    last[name] = Written(key, event_id, place, folded.get(name, ABSENT))
+                    if name in removed:
+                        folded.pop(name, None)
+                    else:
+                        folded[name] = value
+    unknown = [] if head.initial is not None else sorted(head.stored.keys() - last.keys())
+    stored = {name: value for name, value in head.stored.items() if name not in unknown}
+    drifted = [Drift(change, last.get(change.key), stray=change.scope != "session") for change in diff(folded, stored)]
+    return Report(drifted, unknown, head.revision, count)
 
 
-def _head(db: BaseDatabaseWrapper, key: SessionKey) -> tuple[State, State | None, int | None]:
-    """Stored state, initial state, and the place of the newest event; None where there is none."""
+def shared(key: SessionKey) -> Report:
+    """The `user:` and `app:` keys that differ from what was last written to them, as far as is known.
+
+    A session that is deleted by now may have written them since: such a key need not be wrong. Of keys that nothing wrote
+    of which anything is left, nothing can be known. Raises Behind, Invalid (no places), NotFound, SourceError.
+    """
+    now = moments.state_now(key)
+    found = _of_others(now)
+    asked = found.keys() - now.writers.keys()
+    with suppress(NotFound):  # there is no event yet
+        told = _of_others(moments.state_at_place(key, _FOREVER))
+        asked |= {name for name, value in told.items() if value is UNKNOWN and name not in found}
+    drifted, unknown = [], []
+    for name in sorted(asked):
+        stored = found.get(name, ABSENT)
+        write = next(iter(moments.history(key, name, limit=1).rows), None)
+        if write and not same(write.change.new, stored):
+            last = Written(write.key, write.event_id, write.seq, write.change.old)
+            drifted.append(Drift(Change(name, write.change.new, stored), last))
+        elif name not in now.initial:
+            unknown.append(name)
+    return Report(drifted, unknown)
+
+
+def choose(key: SessionKey, keep: Collection[str], put_back: Collection[str]) -> list[Choice]:
+    """A choice for each of these keys, of the drift as it is now. Raises Invalid for a key that does not differ, or that no
+    event reaches; NotFound, Behind, SourceError.
+    """
+    names = [*keep, *put_back]
+    found = [*own(key).drifted, *(shared(key).drifted if _any_shared(names) else ())]
+    changes = {each.change.key: each.change for each in found if not each.stray}
+    for name in names:
+        if name not in changes:
+            raise Invalid(_("%(key)s: no drift that an event could repair") % {"key": name})
+        if names.count(name) > 1:
+            raise Invalid(_("%(key)s: stands twice in this edit") % {"key": name})
+    return [Choice(name, name in keep, changes[name].old, changes[name].new) for name in names]
+
+
+def repair(key: SessionKey, choices: Sequence[Choice], *, actor: Actor, reason: str = "", once: str = "") -> Appended:
+    """Makes stored state and events agree again in the chosen keys, by one event of this session.
+
+    Raises Conflict, and writes nothing, where a key is stored otherwise by now, or its events say something else;
+    `detail["current"]` has what is stored. Raises Invalid, NotFound, NotAllowed, SourceError. `once` is a token of the form
+    that asks: the same repair sent again with it is stored once.
+    """
+    actor.check_may("append", key.app_name)
+    event = repair_event(choices, actor, reason, once)
+    for _attempt in range(_TRIES):
+        found = own(key)
+        drifted = [*found.drifted, *(shared(key).drifted if _any_shared(choice.key for choice in choices) else ())]
+        if (stored := _still(drifted, choices)) is None:
+            if once and (before := edits.stored(key, event)):
+                return Appended(before.data)
+            state = reads.session(key).state
+            raise Conflict(current={choice.key: state.get(choice.key) for choice in choices})
+        try:
+            return edits.append_once(key, event, actor, stored, found.revision)
+        except StaleSession:  # the session moved between; it is looked at again
+            continue
+    raise Conflict
+
+
+def repair_event(choices: Sequence[Choice], actor: Actor, reason: str, once: str = "") -> Event:
+    """The event that a repair is; writes nothing. What an event of it notes as replaced is what events said before.
+
+    Raises Invalid: also for a stored value that is no JSON, which no event can hold.
+    """
+    entries = [
+        Entry(each.key, each.stored, each.said) if each.keep else Entry(each.key, each.said, each.stored)
+        for each in choices
+    ]
+    return edits.state_event(entries, actor, reason, once=once)[0]
+
+
+def _of_others(moment: moments.Moment) -> State:
+    """What other sessions see, too, by full key."""
+    return {full_key(scope, bare): value for scope in _SHARED for bare, value in moment.state.scope(scope).items()}
+
+
+def _any_shared(names: Iterable[str]) -> bool:
+    return any(scope_of(name)[0] in _SHARED for name in names)
+
+
+def _still(found: Sequence[Drift], choices: Sequence[Choice]) -> State | None:
+    """The stored values of the chosen keys; None where one of them is not what the person saw any more."""
+    drifted = {each.change.key: each.change for each in found if not each.stray}
+    for choice in choices:
+        change = drifted.get(choice.key)
+        if change is None or not (same(change.old, choice.said) and same(change.new, choice.stored)):
+            return None
+    return {choice.key: choice.stored for choice in choices}
+
+
+# --- Replay -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Head:
+    """A session's row, and the place of its newest event; None where there is none."""
+
+    revision: float
+    stored: State
+    initial: State | None
+    last: int | None
+
+
+def _head(db: BaseDatabaseWrapper, key: SessionKey) -> _Head:
     place = _PLACE[db.vendor]
     with db.cursor() as cursor:
         cursor.execute(
-            f"""SELECT state, {"initial_state" if sources.is_adopted(key.source) else "NULL"}, (SELECT {place} FROM events
-                WHERE app_name = sessions.app_name AND user_id = sessions.user_id AND session_id = sessions.id
-                ORDER BY {place} DESC LIMIT 1)
+            f"""SELECT update_time, state, {"initial_state" if sources.is_adopted(key.source) else "NULL"},
+                (SELECT {place} FROM events WHERE app_name = sessions.app_name AND user_id = sessions.user_id
+                AND session_id = sessions.id ORDER BY {place} DESC LIMIT 1)
             FROM sessions WHERE app_name = %s AND user_id = %s AND id = %s""",
             key[1:],
         )
         row = cursor.fetchone()
     if row is None:
-        raise NotFound(f"Session {key.session_id} not found.")
-    return _object(row[0]), None if row[1] is None else _object(row[1]), row[2]
+        raise NotFound(_("Session %(id)s not found.") % {"id": key.session_id})
+    return _Head(read_instant(row[0]), _object(row[1]), None if row[2] is None else _object(row[2]), row[3])
 
 
-def _events(db: BaseDatabaseWrapper, key: SessionKey, last: int | None) -> Iterator[dict[str, Any]]:
+def _events(db: BaseDatabaseWrapper, key: SessionKey, last: int | None) -> Iterator[tuple[int, str, dict[str, Any]]]:
+    """Place, id and event, in append order."""
     place = _PLACE[db.vendor]
     after, size = -1, _FIRST_PAGE
     while last is not None:
         with db.cursor() as cursor:
             cursor.execute(
-                f"""SELECT {place}, event_data FROM events WHERE app_name = %s AND user_id = %s AND session_id = %s
+                f"""SELECT {place}, id, event_data FROM events WHERE app_name = %s AND user_id = %s AND session_id = %s
                 AND {place} > %s AND {place} <= %s ORDER BY {place} LIMIT %s""",
                 [*key[1:], after, last, size],
             )
             rows = cursor.fetchall()
-        yield from (_object(text) for _number, text in rows)
+        yield from ((number, event_id, _object(text)) for number, event_id, text in rows)
         if len(rows) < size:
             return
-        after, length = rows[-1][0], sum(len(text or "") for _number, text in rows)
+        after, length = rows[-1][0], sum(len(text or "") for _number, _id, text in rows)
         size = max(1, min(_LARGEST_PAGE, size * _PAGE_LENGTH // max(1, length)))
 
 

@@ -43,6 +43,7 @@ def edit_state(
     reason: str = "",
     once: str = "",
     revision: float | None = None,
+    of: Mapping[str, str] | None = None,
 ) -> Appended:
     """Sets, adds or removes keys of any scope in one event of this session.
 
@@ -50,18 +51,24 @@ def edit_state(
     the values by now. Raises Invalid, NotFound, NotAllowed, SourceError.
 
     `once` is a token of the form that asks: the same edit sent again with it, because its answer was lost, is stored once.
-    With `revision` it is stored only where that is the session's still; raises StaleSession.
+    With `revision` it is stored only where that is the session's still; raises StaleSession. `of` is noted beside who and
+    why: what the edit comes from, as `{"undoes": id}` or `{"restores": id}`.
     """
-    event, seen = state_event(entries, actor, reason, once=once)
+    event, seen = state_event(entries, actor, reason, once=once, of=of)
     return append_once(key, event, actor, seen, revision)
 
 
 def state_event(
-    entries: Sequence[Entry], actor: Actor, reason: str, only: Scope | None = None, once: str = ""
+    entries: Sequence[Entry],
+    actor: Actor,
+    reason: str,
+    only: Scope | None = None,
+    once: str = "",
+    of: Mapping[str, str] | None = None,
 ) -> tuple[Event, dict[str, Any]]:
     """The event that an edit is, and the values that the person saw in the keys that it changes; writes nothing.
 
-    `only` is the one scope that is edited where no conversation is. Raises Invalid.
+    `only` is the one scope that is edited where no conversation is; `of` as in `edit_state`. Raises Invalid.
     """
     for entry in entries:
         if only and scope_of(entry.key)[0] != only:
@@ -75,16 +82,19 @@ def state_event(
         "author": SYSTEM,
         "timestamp": time.time(),
         "actions": {"state_delta": {e.key: None if e.value is ABSENT else e.value for e in changes}},
-        "custom_metadata": {
-            "adkweb": {
-                "actor": actor.name,
-                "reason": _check_reason(reason),
-                "replaced": {e.key: _noted(e.seen) for e in changes if e.seen is not ABSENT},
-                "removed": [e.key for e in changes if e.value is ABSENT],
-            }
-        },
+        "custom_metadata": {"adkweb": {**(of or {}), **note(changes, actor, reason)}},
     }
     return check_event(event), {e.key: e.seen for e in changes}
+
+
+def note(changes: Sequence[Entry], actor: Actor, reason: str) -> dict[str, Any]:
+    """Who, why, and what is replaced and removed, as an event notes it; raises Invalid for a reason that is too long."""
+    return {
+        "actor": actor.name,
+        "reason": _check_reason(reason),
+        "replaced": {e.key: _noted(e.seen) for e in changes if e.seen is not ABSENT},
+        "removed": [e.key for e in changes if e.value is ABSENT],
+    }
 
 
 def edit_id(once: str, entries: Sequence[Entry]) -> str:
@@ -134,13 +144,9 @@ def add_event(key: SessionKey, event: Mapping[str, Any], *, actor: Actor, reason
     for attempt in range(_TRIES):
         state = reads.session(key).state
         before = {name: state.get(name) for name in delta_of(checked)}
-        note: dict[str, Any] = {
-            "actor": actor.name,
-            "reason": _check_reason(reason),
-            "replaced": {name: _noted(value) for name, value in before.items() if value is not ABSENT},
-            "removed": edit_of(checked).get("removed", []),
-        }
-        checked["custom_metadata"] = {**checked.get("custom_metadata", {}), "adkweb": note}
+        noted = note([Entry(name, None, value) for name, value in before.items()], actor, reason)
+        noted["removed"] = edit_of(checked).get("removed", [])
+        checked["custom_metadata"] = {**checked.get("custom_metadata", {}), "adkweb": noted}
         try:
             return append_once(key, checked, actor, before)
         except Conflict as conflict:

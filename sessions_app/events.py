@@ -100,6 +100,11 @@ def edit_of(event: Mapping[str, Any]) -> dict[str, Any]:
     return _dict(_dict(event.get("custom_metadata")).get("adkweb"))
 
 
+def is_copy(event: Mapping[str, Any]) -> bool:
+    """Whether a fork copied the event here from another session."""
+    return bool(_dict(event.get("custom_metadata")).get("adkweb_origin"))
+
+
 def same(a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:
     """Whether two events are the same event, sent twice: equal but for what storing leaves out."""
     return equal(_core(a), _core(b))

@@ -39,11 +39,14 @@ def pieces(
 ) -> list[Piece]:
     """A template's pieces in order; `state` has full keys, `artifact` answers the text of one, or None."""
     found = []
+    known: dict[str, Piece] = {}  # a value may be large, and stand there a thousand times
     end = 0
     for match in _PLACEHOLDER.finditer(template):
         if match.start() > end:
             found.append(_text(template[end : match.start()]))
-        found.append(_placeholder(match[0], state, artifact))
+        if match[0] not in known:
+            known[match[0]] = _placeholder(match[0], state, artifact)
+        found.append(known[match[0]])
         end = match.end()
     if end < len(template):
         found.append(_text(template[end:]))

@@ -9,7 +9,7 @@ import json
 import logging
 import time
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -54,6 +54,7 @@ class Queued:
     id: uuid.UUID
     key: SessionKey | None
     entries: list[Entry]
+    of: dict[str, str]  # as in edits.edit_state
     author_id: int | None
     actor: str
     reason: str
@@ -83,7 +84,13 @@ def held(key: SessionKey) -> Running | None:
 
 
 def queue_edit(
-    key: SessionKey, entries: Sequence[Entry], *, person: AbstractBaseUser, reason: str = "", once: str = ""
+    key: SessionKey,
+    entries: Sequence[Entry],
+    *,
+    person: AbstractBaseUser,
+    reason: str = "",
+    once: str = "",
+    of: Mapping[str, str] | None = None,
 ) -> Queued:
     """Keeps an edit until its session is idle; nothing is written to the session before `apply_due` does.
 
@@ -92,7 +99,7 @@ def queue_edit(
     """
     actor = actor_of(person)
     actor.check_may_write()
-    event, seen = edits.state_event(entries, actor, reason, once=once)
+    event, seen = edits.state_event(entries, actor, reason, once=once, of=of)
     state = reads.session(key).state
     names = [check_name(name, _("a name"), ID_LENGTH) for name in key[1:]]
     where = sources.identity(key.source)
@@ -112,6 +119,7 @@ def queue_edit(
                 "user_id": key.user_id,
                 "session_id": key.session_id,
                 "entries": _dump([entry for entry in entries if entry.key in seen]),
+                "of": json.dumps(dict(of)) if of else "",
                 "actor": actor.name,
                 "person_id": person.pk,
                 "reason": edit_of(event)["reason"],
@@ -283,7 +291,7 @@ def _check_author(person: Any) -> None:
 
 def _event(row: QueuedEdit) -> tuple[Event, dict[str, Any]]:
     """The event that the edit becomes, with the id that was fixed for it, and the values that the person saw."""
-    event, seen = edits.state_event(_entries(row), Actor(row.actor), row.reason)
+    event, seen = edits.state_event(_entries(row), Actor(row.actor), row.reason, of=_of(row))
     event |= {"id": row.event_id, "invocation_id": EDIT_PREFIX + row.event_id}
     edit_of(event)["queued"] = row.created
     return event, seen
@@ -360,11 +368,16 @@ def _entries(row: QueuedEdit) -> list[Entry]:
     return [Entry(kept["key"], kept.get("value", ABSENT), kept.get("seen", ABSENT)) for kept in json.loads(row.entries)]
 
 
+def _of(row: QueuedEdit) -> dict[str, str]:
+    return json.loads(row.of) if row.of else {}
+
+
 def _view(row: QueuedEdit) -> Queued:
     return Queued(
         row.id,
         _key(row),
         _entries(row),
+        _of(row),
         None if row.person is None or not row.person.is_active else row.person.pk,
         row.actor,
         row.reason,

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from .events import AUTH_CALL, CONFIRMATION_CALL, INPUT_CALL, Description, Part, describe, is_partial
+from .events import AUTH_CALL, CONFIRMATION_CALL, INPUT_CALL, Description, Part, describe, is_copy, is_partial
 
 _ASKING_CALLS: Final = frozenset({AUTH_CALL, CONFIRMATION_CALL, INPUT_CALL})
 _SPOKEN: Final = frozenset({"error", "interrupted", "transcription", "output", "finish"})  # without any part
@@ -43,7 +43,7 @@ def running(events: Sequence[Mapping[str, Any]], now: float, silence: float) -> 
     waits = session.waits()
     for name, found in reversed(session.invocations.items()):
         busy = found.open or (found.at_work and name not in waits)  # what waits has paused its workflow agents
-        if busy and not now - found.last > silence:
+        if busy and not found.copied and not now - found.last > silence:
             in_flight.append(Running(name, found.since, found.last, waiting=False))
         elif name in waits:
             in_flight.append(Running(name, found.since, found.last, waiting=True, waits_for=tuple(waits[name])))
@@ -78,6 +78,7 @@ class _Invocation:
     last: float
     open: set[str] = field(default_factory=set)  # branches that have not had their last word
     at_work: dict[str, str] = field(default_factory=dict)  # workflow agents with a checkpoint and no end; their branch
+    copied: bool = False  # its newest event is a fork's copy: no agent works on it here
     newly_asked: dict[str, str] = field(default_factory=dict)  # by its newest event: id of the call, name of the tool
 
     def say(self, branch: str, goes_on: bool) -> None:
@@ -103,6 +104,7 @@ class _Session:
         name, branch, at = _text(event.get("invocation_id")), _text(event.get("branch")), _seconds(event)
         found = self.invocations.pop(name, None) or _Invocation(at, at)
         self.invocations[name] = found
+        found.copied = is_copy(event)
         gap, found.since, found.last = at - found.last, found.since or at, max(at, found.last)
         _take_checkpoint(found, branch, said)
         goes_on = _goes_on(event, said)

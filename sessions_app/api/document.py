@@ -13,6 +13,9 @@ RIGHT: Final = "x-scope"  # of an operation: the scope that a token needs for it
 
 _HEADERS: Final[dict[int, dict[str, Any]]] = {
     401: {"WWW-Authenticate": {"schema": {"type": "string"}, "required": True}},
+    503: {
+        "Retry-After": {"schema": {"type": "string"}, "description": "seconds, where the source is still being read"},
+    },
     405: {"Allow": {"schema": {"type": "string"}, "required": True, "description": "the methods that it has"}},
 }
 _PARAMETERS: Final = {

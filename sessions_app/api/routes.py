@@ -13,10 +13,10 @@ from django.views.decorators.http import require_safe
 from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 
-from ..errors import Error
+from ..errors import Behind, Error
 from ..problems import TITLES, problem, status_of
 from ..state import ABSENT
-from . import apps, events, sessions, state, transfer
+from . import apps, events, sessions, state, time, transfer
 from .asking import Bearer
 from .bodies import Precondition, answer, errors_of, text_of
 from .document import document_of
@@ -43,7 +43,7 @@ api = Api(
     openapi_url=None,
     urls_namespace="api",
 )
-for part in (apps, sessions, events, state, transfer):
+for part in (apps, sessions, events, state, time, transfer):
     api.add_router("", part.router)
 
 
@@ -54,7 +54,10 @@ def failed(request: HttpRequest, error: Error) -> HttpResponse:
     where = {"place": error.detail["place"]} if error.detail.get("place") else {}
     current = error.detail.get("current")
     if current is None:
-        return problem(status, error.message, **where)
+        response = problem(status, error.message, **where)
+        if isinstance(error, Behind):
+            response["Retry-After"] = "1"
+        return response
     known = {key: value for key, value in current.items() if value is not ABSENT}
     return problem(status, error.message, current=json.loads(text_of(known)))
 

@@ -11,7 +11,6 @@ from django.utils import translation
 from django.utils.translation import gettext as _
 
 from .. import access, reads
-from ..event_rows import Writer
 from ..keys import SessionKey
 from ..running import Running
 from ..web import news
@@ -50,8 +49,6 @@ class Room:
         self._revision: reads.Revision | None = None
         self._created: Any = None
         self._running: Running | None = None
-        self._writers: dict[str, Writer] = {}
-        self._written = 0  # the place up to which the writers are known
         self._stale: set[str] = set()
         self._earliest: dict[str, float] = {}
         self._parts: dict[str, dict[str, str]] = defaultdict(dict)  # by language
@@ -132,7 +129,7 @@ class Room:
 
     def _begin_anew(self) -> None:
         """It was deleted, and another of its name created: nothing that was known of it holds."""
-        self._writers, self._written, self._last = {}, 0, {}
+        self._last = {}
         for seat in self.seats:
             seat.seq, seat.fresh = -1, True  # a place that nothing follows: they load the timeline anew
 
@@ -155,14 +152,11 @@ class Room:
         due = [part for part in INTERVALS if part in self._stale and self._earliest.get(part, 0) <= now]
         if not due:
             return
-        newly = reads.writers(self.key, after=self._written)
-        self._writers |= newly
-        self._written = max((writer.seq or 0 for writer in newly.values()), default=self._written)
         view = reads.session(self.key)
         self._running = reads.in_flight(self.key)
         makers: dict[str, Callable[[], str]] = {
             "status": lambda: news.status(self._running, view.revision),
-            "state": lambda: news.state(view, self._writers),
+            "state": lambda: news.state(view),
             "stats": lambda: news.stats(self.key),
         }
         for part in due:

@@ -1,11 +1,14 @@
-"""Editing state: of a session, an app or a user, by one form."""
+"""Editing state: of a session, an app or a user, by one form; what is undone or restored comes to it filled in."""
 
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, Final
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
+from django.urls import reverse
+from django.utils.html import format_html
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_http_methods
 from django_htmx.http import HttpResponseClientRedirect
@@ -17,10 +20,15 @@ from ..keys import SessionKey
 from ..problems import status_of
 from ..running import Running
 from ..state import ABSENT, same
+from ..undo import Plan
 from ..values import dumps
 from . import state_form
 from .render import data, page
 from .targets import Target, actor, of_app, of_session, of_user
+
+TAKING_BACK: Final = ("undoes", "restores")  # what an edit may come from, in its note and in the form
+_FULL: Final = 6  # keys that are put back with an editor each; more of them are rows to be chosen
+_MOST: Final = 900  # of those, in one form
 
 
 @require_http_methods(["GET", "POST"])
@@ -59,6 +67,18 @@ def user_value(request: HttpRequest, source: str, app_name: str, user_id: str) -
     return _value(request, of_user(source, app_name, user_id))
 
 
+def taking_back(request: HttpRequest, plan: Plan, of: str, reason: str) -> HttpResponse:
+    """The form, filled with what undoes an event or restores a moment."""
+    target = of_session(reads.session(plan.event.key))
+    compact = len(plan.steps) > _FULL
+    rows = [state_form.step_row(step, compact=compact) for step in plan.steps[:_MOST]]
+    for row in rows:
+        if row.conflict:
+            row.writer = reads.last_writer(target.key, row.key)
+    more = len(plan.steps) - len(rows)
+    return _form(request, target, rows, reason=reason, of={of: plan.event.id}, unknown=plan.unknown, more=more)
+
+
 def _edit(request: HttpRequest, target: Target) -> HttpResponse:
     actor(request).check_may_write()
     if request.method == "GET":
@@ -83,7 +103,7 @@ def _form_again(request: HttpRequest, target: Target, found: queued.Queued) -> H
     for row, entry in zip(rows, found.entries, strict=True):
         _mark_conflict(row, entry.seen, target.state.get(row.key, ABSENT), target.key)
     error = Conflict().message if any(row.conflict for row in rows) else ""
-    return _form(request, target, rows, error, reason=found.reason)
+    return _form(request, target, rows, error, reason=found.reason, of=found.of)
 
 
 def _preview(request: HttpRequest, target: Target, rows: list[state_form.FormRow]) -> HttpResponse:
@@ -92,7 +112,8 @@ def _preview(request: HttpRequest, target: Target, rows: list[state_form.FormRow
         return _form(request, target, rows, status=400)
     try:
         only = None if target.kind == "session" else target.kind
-        event, _seen = edits.state_event(entries, actor(request), request.POST.get("reason", ""), only)
+        why = request.POST.get("reason", "")
+        event, _seen = edits.state_event(entries, actor(request), why, only, of=_of(request))
     except Invalid as error:
         return _form(request, target, rows, error=error.message, status=400)
     return _form(request, target, rows, preview=dumps(event, indent=2))
@@ -116,7 +137,7 @@ def _submit(request: HttpRequest, target: Target, rows: list[state_form.FormRow]
             _apply(request, target, entries)
     except Conflict as conflict:
         current = conflict.detail.get("current", {})
-        for row, entry in zip(rows, entries, strict=True):
+        for row, entry in zip((row for row in rows if row.taken), entries, strict=True):
             _mark_conflict(row, entry.seen, current.get(row.key, ABSENT), target.key)
         return _form(request, target, rows, error=conflict.message, status=409)
     except Invalid as error:
@@ -129,26 +150,43 @@ def _submit(request: HttpRequest, target: Target, rows: list[state_form.FormRow]
     return _done(request, target.page)
 
 
+def _of(request: HttpRequest) -> dict[str, str]:
+    """What the edit that is sent comes from, as it will note it."""
+    return {name: request.POST[name] for name in TAKING_BACK if request.POST.get(name)}
+
+
 def _apply(request: HttpRequest, target: Target, entries: list[edits.Entry]) -> None:
-    appended = target.apply(entries, actor(request), request.POST.get("reason", ""), request.POST.get("once", ""))
+    who, why, once = actor(request), request.POST.get("reason", ""), request.POST.get("once", "")
+    if target.kind == "session" and (of := _of(request)):
+        for event_id in of.values():
+            reads.event(target.key, event_id)  # raises NotFound
+        appended = edits.edit_state(target.key, entries, actor=who, reason=why, once=once, of=of)
+    else:
+        appended = target.apply(entries, who, why, once)
     if appended.seq is None:
         messages.info(request, _("This edit was written already."))
     else:
-        messages.success(request, _("Saved as event #%(seq)s.") % {"seq": appended.seq})
+        tell_saved(request, target.key, appended.event["id"], appended.seq)
+
+
+def tell_saved(request: HttpRequest, key: SessionKey, event_id: str, seq: int | None) -> None:
+    """Tells, on the next page, which event was written, with a link to it."""
+    url = reverse("event", kwargs={**key._asdict(), "event_id": event_id})
+    messages.success(request, format_html('<a href="{}">{}</a>', url, _("Saved as event #%(seq)s.") % {"seq": seq}))
 
 
 def _queue(request: HttpRequest, target: Target, entries: list[edits.Entry]) -> None:
     """Queues the edit, and applies it at once where nothing runs any more."""
     person: Any = request.user
     reason, once = request.POST.get("reason", ""), request.POST.get("once", "")
-    waiting = queued.queue_edit(target.key, entries, person=person, reason=reason, once=once)
+    waiting = queued.queue_edit(target.key, entries, person=person, reason=reason, once=once, of=_of(request))
     queued.apply_due([target.key])
     found = queued.get(waiting.id)
     if found.state == queued.WAITING:
         messages.info(request, _("The edit waits until the invocation has ended."))
     elif found.state == queued.APPLIED:
         queued.dismiss(found.id, person)
-        messages.success(request, _("Saved as event #%(seq)s.") % {"seq": found.seq})
+        tell_saved(request, target.key, found.event_id, found.seq)
     elif waiting.state != queued.WAITING:
         messages.info(request, _("This edit was queued before, and does not wait any more."))
 
@@ -185,6 +223,9 @@ def _form(
     status: int = 200,
     preview: str = "",
     reason: str = "",
+    of: dict[str, str] | None = None,
+    unknown: Sequence[str] = (),
+    more: int = 0,
 ) -> HttpResponse:
     template = "edit/_form.html" if request.htmx else "edit/page.html"  # type: ignore[attr-defined]
     context = {
@@ -198,10 +239,22 @@ def _form(
         "held": _held(target),
         "key": target.key,
         "conflict": any(row.conflict for row in rows),
-        "changed": bool(request.POST.get("reason")) or any(row.changed for row in rows),
+        "compact": sum(row.compact for row in rows),
+        "changed": not of and (bool(request.POST.get("reason")) or any(row.changed for row in rows)),
+        **_taking_back(target, of or _of(request)),
+        "unknown": unknown,
+        "more": more,
         "other_keys": sorted(target.state.keys() - {row.key for row in rows}),
     }
     return page(request, template, context, status)
+
+
+def _taking_back(target: Target, of: dict[str, str]) -> dict[str, Any]:
+    """What the form says of the event that it undoes, or to which it restores."""
+    found = None
+    with suppress(Error):  # it may be gone; sending the form says so
+        found = next((reads.event(target.key, event_id) for event_id in of.values()), None)
+    return {"of": of, "undoes": "undoes" in of, "past": found}
 
 
 def _done(request: HttpRequest, where: str) -> HttpResponse:

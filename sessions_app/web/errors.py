@@ -8,7 +8,7 @@ from django.core.exceptions import DisallowedHost
 from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext as _
 
-from ..errors import Error
+from ..errors import Behind, Error
 from ..problems import for_programs, problem, status_of
 from .render import data, page
 
@@ -31,6 +31,8 @@ class ErrorPages:
         """The answer to an Error; None for everything else, which is a bug and Django's to report."""
         if not isinstance(error, Error):
             return None
+        if isinstance(error, Behind) and request.method == "GET":
+            return _behind(request, error)
         return answer(request, error.message, status_of(error))
 
 
@@ -41,6 +43,20 @@ def answer(request: HttpRequest, message: str, status: int) -> HttpResponse:
     if request.headers.get("HX-Request"):
         return data(message, _TEXT, status)
     return page(request, "error.html", {"message": message, "status": status}, status)
+
+
+def _behind(request: HttpRequest, error: Behind) -> HttpResponse:
+    """How far the reading is that the answer waits for; the page, or the part of one, asks again every second."""
+    context = {"share": error.detail["share"], "where": request.get_full_path()}
+    if request.headers.get("HX-Request"):
+        return page(request, "moment/_behind.html", context, 202)
+    if for_programs(request.path):
+        response = answer(request, error.message, status_of(error))
+    else:
+        response = page(request, "moment/behind.html", context, status_of(error))
+        response["Refresh"] = "1"
+    response["Retry-After"] = "1"
+    return response
 
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:

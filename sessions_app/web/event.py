@@ -29,21 +29,9 @@ TEMPLATE: Final = {"author": "user", "content": {"role": "user", "parts": [{"tex
 
 @require_GET
 def event(request: HttpRequest, event_id: str, **names: str) -> HttpResponse:
-    """The event with its parts, its neighbours and its paired calls; the detail alone for htmx."""
+    """The event with its parts, its neighbours and its paired calls."""
     view = reads.event(SessionKey(**names), event_id)
-    earlier, later = reads.around(view)
-    raw = dumps(view.data, indent=2)
-    context = {
-        "key": view.key,
-        "event": view,
-        "previous": earlier[0] if earlier else None,
-        "following": later[0] if later else None,
-        "pairs": _pairs(view, earlier, later),
-        "raw": raw[:RAW_LIMIT],
-        "raw_cut": len(raw) > RAW_LIMIT,
-    }
-    template = "event/_detail.html" if request.htmx else "event/event.html"  # type: ignore[attr-defined]
-    return page(request, template, context)
+    return page(request, "event/event.html", {"key": view.key, **about(view)})
 
 
 @require_GET
@@ -95,6 +83,20 @@ def add(request: HttpRequest, **names: str) -> HttpResponse:
         return page(request, "event/add.html", context, status_of(error))
     messages.success(request, _("The event was added."))
     return redirect(reverse("session", kwargs=names) + f"#event-{quote(appended.event['id'])}")
+
+
+def about(view: EventView) -> dict[str, Any]:
+    """What an event's templates show: its parts, its neighbours, its paired calls, its JSON text cut to RAW_LIMIT."""
+    earlier, later = reads.around(view)
+    raw = dumps(view.data, indent=2)
+    return {
+        "event": view,
+        "previous": earlier[0] if earlier else None,
+        "following": later[0] if later else None,
+        "pairs": _pairs(view, earlier, later),
+        "raw": raw[:RAW_LIMIT],
+        "raw_cut": len(raw) > RAW_LIMIT,
+    }
 
 
 def _pairs(view: EventView, earlier: list[EventView], later: list[EventView]) -> dict[str, Any]:

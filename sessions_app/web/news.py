@@ -1,6 +1,5 @@
 """What is new in a session, for a page that shows it already: the page's own fragments, over a websocket or without."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -12,11 +11,10 @@ from django.views.decorators.http import require_GET
 
 from .. import reads, sources
 from ..errors import Invalid
-from ..event_rows import Writer
 from ..keys import SessionKey
 from ..paging import write_cursor
 from ..running import Running
-from .targets import of_session
+from .targets import of_session, who_wrote
 from .timeline import Invocation, invocations
 
 BATCH: Final = 100  # events in one push
@@ -61,9 +59,9 @@ def following(key: SessionKey, seq: int, chosen: Filter, last: Invocation | None
     return News(html, reached if more else max(newest, reached), groups[-1], more)
 
 
-def state(view: reads.SessionView, writers: Mapping[str, Writer] | None = None) -> str:
+def state(view: reads.SessionView) -> str:
     """The state panel's groups."""
-    return fragment("state/_groups.html", target=of_session(view, writers))
+    return fragment("state/_groups.html", target=of_session(view, *who_wrote(view)))
 
 
 def status(running: Running | None, revision: float) -> str:

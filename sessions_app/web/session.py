@@ -1,41 +1,57 @@
-"""The session page: the timeline and the state."""
+"""The session page: the timeline and the state, now or at an event."""
+
+from typing import Any, Final
 
 from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
 from django.views.decorators.http import require_GET
 
 from .. import queued, reads, sources
+from ..event_rows import EventView
 from ..filters import FILTERS
 from ..keys import SessionKey
+from ..paging import read_cursor, write_cursor
+from .moment import chosen, panel
 from .render import page
-from .targets import of_session
-from .timeline import invocations
+from .targets import address_at, of_session, who_wrote
+from .timeline import invocations, no_longer_given
+
+_BEFORE: Final = 60  # events of a page that is about one, before it and itself
+_AFTER: Final = 40
 
 
 @require_GET
 def session(request: HttpRequest, **names: str) -> HttpResponse:
-    """The newest events, and the merged state by scope."""
+    """The newest events and the merged state by scope; with ?at=<event id>, the events around it and the state then."""
     key = SessionKey(**names)
     view = reads.session(key)
+    event_id = chosen(request, key)
+    if event_id and "place" in request.GET:
+        return redirect(address_at(key, event_id, **_filters(request), show=request.GET.get("show", "")))
+    then = panel(request, key, event_id) if event_id else {}
     context = {
+        **then,
         "view": view,
         "key": key,
         "revision": view.revision,
         "running": reads.in_flight(key),
         "queued": queued.of_session(key),
         "numbered": sources.is_adopted(key.source),
-        "target": of_session(view),
-        **_timeline(request, key),
+        "target": of_session(view) if "behind" in then else of_session(view, *who_wrote(view)),  # not waited for twice
+        **_timeline(request, key, then.get("event")),
     }
-    return page(request, "session/session.html", context)
+    return page(request, "session/session.html", context, 404 if "gone" in then else 200)
 
 
 @require_GET
 def events(request: HttpRequest, **names: str) -> HttpResponse:
-    """Earlier events, for the top of the timeline; as a page of its own where there are no scripts."""
+    """Events ?before= or ?after= a place, or ?around= an event, for the timeline; a page of its own without scripts."""
     key = SessionKey(**names)
     if not request.htmx:  # type: ignore[attr-defined]
         return session(request, **names)
-    return page(request, "session/_events.html", {"key": key, **_timeline(request, key)})
+    around = request.GET.get("around")
+    context = _timeline(request, key, reads.event(key, around) if around else None)
+    return page(request, "session/_events.html", {"key": key, "at": around, **context})
 
 
 @require_GET
@@ -45,18 +61,42 @@ def stats(request: HttpRequest, **names: str) -> HttpResponse:
     return page(request, "session/_stats.html", {"key": key, "stats": reads.stats(key), **_filters(request)})
 
 
-def _timeline(request: HttpRequest, key: SessionKey) -> dict[str, object]:
-    chosen = _filters(request)
+def _timeline(request: HttpRequest, key: SessionKey, about: EventView | None = None) -> dict[str, Any]:
+    """A page of the timeline. Where it does not reach to the newest event, `later` leads on, and what arrives meanwhile
+    goes into a list of its own below (`tail`), unless the page that asks has that already.
+    """
+    filters = _filters(request)
     seq = reads.newest_seq(key)  # first: what is appended meanwhile comes twice to a page that follows, and not never
-    found = reads.events(key, before=request.GET.get("before"), kind=chosen["kind"], author=chosen["author"])
+    before, after = request.GET.get("before"), request.GET.get("after")
+    later = None
+    if about and about.seq is not None:
+        found = reads.events(key, before=write_cursor(about.seq + 1), limit=_BEFORE, **filters)
+        following, later = _after(key, about.seq, _AFTER, filters)
+        rows, earlier = found.rows + following, found.next
+    elif after and sources.is_adopted(key.source):
+        rows, later = _after(key, read_cursor(after, int)[0], reads.EVENTS, filters)
+        earlier = rows[0].cursor if rows and not request.htmx else None  # type: ignore[attr-defined]
+    else:
+        found = reads.events(key, before=before, **filters)
+        rows, earlier = found.rows, found.next
+        if before and rows and rows[-1].seq is not None and not request.htmx:  # type: ignore[attr-defined]
+            later = rows[-1].cursor
     return {
-        **chosen,
+        **filters,
         "seq": seq,
-        "invocations": invocations(found.rows),
-        "earlier": found.next,
+        "invocations": invocations(rows, gone=no_longer_given(key, rows)),
+        "earlier": earlier,
+        "later": later,
+        "tail": bool(later) and not (after and request.htmx),  # type: ignore[attr-defined]
         "filters": list(FILTERS),
     }
 
 
-def _filters(request: HttpRequest) -> dict[str, str]:
+def _after(key: SessionKey, seq: int, limit: int, filters: dict[str, Any]) -> tuple[list[EventView], str | None]:
+    """The events after a place, and the cursor that leads on."""
+    rows = reads.events_after(key, seq, limit=limit + 1, **filters)
+    return rows[:limit], rows[limit - 1].cursor if len(rows) > limit else None
+
+
+def _filters(request: HttpRequest) -> dict[str, Any]:
     return {"kind": request.GET.get("kind", ""), "author": request.GET.get("author", "")}

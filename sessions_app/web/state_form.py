@@ -10,7 +10,8 @@ from django.utils.translation import gettext as _
 from ..edits import Entry
 from ..errors import Invalid
 from ..event_rows import Writer
-from ..state import ABSENT, Scope, scope_of
+from ..state import ABSENT, UNKNOWN, Scope, scope_of
+from ..undo import Step
 from ..values import dumps, loads
 
 Operation = Literal["set", "null", "remove"]
@@ -18,7 +19,10 @@ Operation = Literal["set", "null", "remove"]
 
 @dataclass(slots=True)
 class FormRow:
-    """One key of the form. `seen` is JSON text, or empty where the key did not exist when the form was opened."""
+    """One key of the form. `seen` is JSON text, or empty where the key did not exist when the form was opened.
+
+    A `compact` row has no editor: it is `taken` or not. `wrote` is the value that an event set which is being undone.
+    """
 
     key: str
     operation: str
@@ -28,6 +32,9 @@ class FormRow:
     current: Any = None
     conflict: bool = False
     writer: Writer | None = None
+    compact: bool = False
+    taken: bool = True
+    wrote: Any = UNKNOWN
 
     @property
     def scope(self) -> Scope:
@@ -43,6 +50,22 @@ class FormRow:
     def changed(self) -> bool:
         """Whether it holds something that a person typed or chose."""
         return self.operation != "set" or self.text != self.seen_pretty
+
+    @property
+    def saw(self) -> Any:
+        """The value that the person saw, for a row without an editor."""
+        try:
+            return self._saw()
+        except Invalid:  # no browser of ours has sent this; `entry` says so
+            return UNKNOWN
+
+    @property
+    def value(self) -> Any:
+        """The value that a row without an editor writes."""
+        try:
+            return ABSENT if self.operation == "remove" else json.loads(self.text)
+        except (ValueError, RecursionError):
+            return self.text
 
     def entry(self) -> Entry:
         """The edit that this row asks for; raises Invalid."""
@@ -80,9 +103,19 @@ def asked_row(entry: Entry) -> FormRow:
     return FormRow(entry.key, "set", dumps(entry.value, indent=2), seen)
 
 
+def step_row(step: Step, *, compact: bool) -> FormRow:
+    """A row for a key that is put back; one that somebody wrote since asks which value is to stand."""
+    row = asked_row(step.entry)
+    row.compact = compact
+    if step.contested:
+        row.conflict, row.current, row.wrote = True, step.now, step.wrote
+    return row
+
+
 def posted_rows(data: Mapping[str, str]) -> list[FormRow]:
     """The rows that were sent, without those for which the person chose to keep the other's value or took away."""
     rows = []
+    compact = set(data.get("compact", "").split())
     for number in data.get("rows", "").split():
         if data.get(f"choice-{number}") == "theirs" or data.get("drop") == number:
             continue
@@ -92,15 +125,19 @@ def posted_rows(data: Mapping[str, str]) -> list[FormRow]:
                 data.get(f"operation-{number}", "set"),
                 data.get(f"value-{number}", "").replace("\r\n", "\n"),
                 data.get(f"seen-{number}", ""),
+                compact=number in compact,
+                taken=number not in compact or f"take-{number}" in data,
             )
         )
     return rows
 
 
 def entries(rows: Iterable[FormRow]) -> list[Entry] | None:
-    """The edit that the rows ask for; None, with each row's error noted in it, where one is not valid."""
+    """The edit that the rows that are taken ask for; None, with each row's error noted in it, where one is not valid."""
     found = []
     for row in rows:
+        if not row.taken:
+            continue
         try:
             found.append(row.entry())
         except Invalid as error:

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from django import template
 from django.templatetags.static import static
-from django.urls import reverse
+from django.urls import NoReverseMatch, reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.http import urlencode
 from django.utils.safestring import SafeString, mark_safe
@@ -19,7 +19,7 @@ from ..reads import COUNT_LIMIT, ROW_COUNT_LIMIT
 from ..state import ABSENT, UNKNOWN, scope_of
 from ..values import dumps, kind
 from .json_tree import Tree, brief
-from .targets import Row, Target
+from .targets import Row, Target, address_at
 
 register = template.Library()
 
@@ -189,6 +189,12 @@ def counted(number: int) -> str:
 
 
 @register.filter
+def percent(share: float) -> int:
+    """How much of a whole is done, never all of it before it is."""
+    return min(99, int(share * 100))
+
+
+@register.filter
 def row_counted(number: int) -> str:
     """A number that reads.py counts up to ROW_COUNT_LIMIT."""
     return count(number, ROW_COUNT_LIMIT)
@@ -286,6 +292,14 @@ def event_url(view: EventView, name: str = "event") -> str:
 
 
 @register.simple_tag
+def sibling_link(view: EventView, event_id: Any) -> SafeString:
+    """A link to another event of the same session, by what an event noted as its id."""
+    name = plain(event_id)
+    url = reverse("event", kwargs={**view.key._asdict(), "event_id": name}) if name else ""
+    return format_html('<a class="mono bidi" href="{}">{}</a>', url, name) if url else format_html("{}", name)
+
+
+@register.simple_tag
 def media_url(view: EventView, part: Part) -> str:
     """Where inline data can be had; empty where the event does not hold the data itself."""
     if not isinstance(part.value.get("data"), str):
@@ -320,16 +334,7 @@ def crumbs(source: str, app_name: str = "", user_id: str | None = None) -> SafeS
 @register.simple_tag(takes_context=True)
 def written_by(context: dict[str, Any], row: Row, target: Target) -> SafeString:
     """The end of a key's row: the button that edits it, and the event that last wrote it."""
-    by: str | SafeString = ""
-    if row.writer:
-        number = f"#{row.writer.seq}" if row.writer.seq is not None else _("event")
-        url = reverse("event", kwargs={**target.key._asdict(), "event_id": row.writer.event_id})
-        who = row.writer.actor.partition("@")[0]
-        by = format_html(
-            '<a href="{}" hx-get="{}" hx-target="#detail">{}</a>{}', url, url, number, f" {who}" if who else ""
-        )
-    elif row.initial:
-        by = _("initial")
+    by = wrote(row, target.key, target.kind)
     if context["read_only"]:
         return format_html("{}", by)
     address = f"{target.edit}?{query(key=row.key)}"
@@ -341,6 +346,56 @@ def written_by(context: dict[str, Any], row: Row, target: Target) -> SafeString:
         icon("edit"),
         by,
     )
+
+
+@register.simple_tag
+def wrote(row: Row, key: SessionKey, kind: str = "session") -> SafeString:
+    """Who wrote a key last, seen from a session: its number leads to the state just after that, in whichever session; and
+    the way to everything that the key ever was.
+    """
+    history, by = _history(row.key, key, kind), SafeString()
+    if row.writer:
+        number = f"#{row.writer.seq}" if row.writer.seq is not None else _("event")
+        there = address_at(row.writer.key, row.writer.event_id)
+        who = row.writer.actor.partition("@")[0]
+        if row.writer.key == key:
+            by = format_html(
+                '<a href="{}" data-at="{}">{}</a>{}', there, row.writer.event_id, number, who and f" {who}"
+            )
+        else:
+            other = row.writer.key.session_id
+            by = format_html(
+                '<a class="bidi" href="{}" title="{}">{} {}</a>{}',
+                there,
+                other,
+                words(other, 9),
+                number,
+                who and f" {who}",
+            )
+    elif row.initial:
+        by = format_html("{}", _("initial"))
+    return format_html("{}{}", history, by)
+
+
+def _history(name: str, key: SessionKey, kind: str) -> SafeString:
+    names = dict(list(key._asdict().items())[: {"app": 2, "user": 3}.get(kind)])
+    try:
+        url = reverse(f"{kind}-history", kwargs=names)
+    except NoReverseMatch:
+        return SafeString()
+    return format_html(
+        '<a class="iconbtn small act" href="{}?{}" aria-label="{}" data-row-key="h">{}</a>',
+        url,
+        query(key=name),
+        _("History of %(key)s") % {"key": name[:100]},
+        icon("past"),
+    )
+
+
+@register.simple_tag
+def at_url(session: SessionKey, event_id: str, name: str = "session", **more: str) -> str:
+    """A page of a session at an event."""
+    return address_at(session, event_id, name, **more)
 
 
 @register.simple_tag

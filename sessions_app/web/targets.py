@@ -1,29 +1,37 @@
 """Whose state a page shows and edits: a session's, an app's or a user's. One panel and one form serve all three."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from django.http import HttpRequest
 from django.urls import reverse
+from django.utils.http import urlencode
 
-from .. import access, edits, reads
+from .. import access, edits, moments, reads
 from ..edits import Entry
+from ..errors import Behind, Invalid
 from ..event_rows import Writer
 from ..keys import SessionKey
-from ..state import ABSENT, PREFIXES, STORED, Scope, State, full_key
-from ..values import equal
+from ..state import ABSENT, PREFIXES, STORED, Change, Scope, State, full_key, same, scope_of
 from ..writes import Appended
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One key in the state panel; `bare` is without prefix."""
+    """One key in the state panel, with its prefix; at an event also what that changed, and why a value is not known."""
 
     key: str
     value: Any
     writer: Writer | None = None
     initial: bool = False
+    change: Change | None = None
+    unknown: str = ""
+
+    @property
+    def same(self) -> bool:
+        """Whether the event wrote the value that stood there already."""
+        return self.change is not None and same(self.change.old, self.change.new)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +61,40 @@ def actor(request: HttpRequest) -> access.Actor:
     return access.actor_of(request.user)  # type: ignore[arg-type]
 
 
-def of_session(view: reads.SessionView, writers: Mapping[str, Writer] | None = None) -> Target:
-    """A session's merged state, all three scopes; `writers` where the caller knows them already."""
+def address_at(key: SessionKey, event_id: str, name: str = "session", /, **more: str) -> str:
+    """The address of a session's page at an event; of `more` what is empty is left out."""
+    asked = {"at": event_id, **{name: value for name, value in more.items() if value}}
+    # Half of a surrogate pair, which no address can hold, becomes a question mark.
+    query = urlencode({name: value.encode("utf-8", "replace") for name, value in asked.items()})
+    return f"{reverse(name, kwargs=key._asdict())}?{query}"
+
+
+def who_wrote(view: reads.SessionView) -> tuple[Mapping[str, Writer], Collection[str]]:
+    """Of the state as it is stored: the last writers of its keys, in whichever session, and the keys that stand since a
+    session was created. While the source is being read, what this session's newest events tell of its own keys.
+    """
+    try:
+        now = moments.state_now(view.key)
+        writers, initial = now.writers, now.initial
+    except (Behind, Invalid):
+        found = reads.writers(view.key)
+        writers = {name: writer for name, writer in found.items() if scope_of(name)[0] == "session"}
+        initial = frozenset(view.state.session.keys() - found.keys()) if view.initial_state else frozenset()
+    began = view.initial_state
+    return writers, {
+        name
+        for name in initial
+        # One that an old ADK wrote without an event is neither.
+        if began is None or scope_of(name)[0] != "session" or same(began.get(name, ABSENT), view.state.get(name))
+    }
+
+
+def of_session(
+    view: reads.SessionView, writers: Mapping[str, Writer] | None = None, initial: Collection[str] = ()
+) -> Target:
+    """A session's merged state, all three scopes; with who wrote it where the caller asked `who_wrote`."""
     key = view.key
-    writers = reads.writers(key) if writers is None else writers
-    initial = view.initial_state or {}
+    writers = writers or {}
     groups = [
         Group(
             scope,
@@ -66,8 +103,7 @@ def of_session(view: reads.SessionView, writers: Mapping[str, Writer] | None = N
                     name := full_key(scope, bare),
                     value,
                     writers.get(name),
-                    # Of a user's or app's key, other sessions may be the writers.
-                    scope == "session" and name not in writers and equal(initial.get(name, ABSENT), value),
+                    name in initial,
                 )
                 for bare, value in sorted(view.state.scope(scope).items())
             ],

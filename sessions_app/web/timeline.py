@@ -1,17 +1,23 @@
-"""The timeline's rows: events by invocation, with the time since the one before."""
+"""The timeline's rows: events by invocation, with the time since the one before, and whether agents are still given them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from ..context import LeftOut, left_out
+from ..errors import Error
 from ..event_rows import EventView
+from ..keys import SessionKey
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One event, and the seconds since the one before it in its invocation; None for the first."""
+    """One event, and the seconds since the one before it in its invocation; None for the first. `left_out`: why no agent
+    is given it any more.
+    """
 
     event: EventView
     since: float | None
+    left_out: LeftOut | None = None
 
 
 @dataclass(slots=True)
@@ -33,8 +39,13 @@ class Invocation:
         return max(0.0, self.last - self.first.timestamp)
 
 
-def invocations(events: Sequence[EventView], after: Invocation | None = None) -> list[Invocation]:
-    """Events in append order, grouped where neighbours share an invocation; `after` is what they follow."""
+def invocations(
+    events: Sequence[EventView], after: Invocation | None = None, gone: Mapping[str, LeftOut] | None = None
+) -> list[Invocation]:
+    """Events in append order, grouped where neighbours share an invocation; `after` is what they follow, `gone` by id why
+    they are left out.
+    """
+    gone = gone or {}
     found: list[Invocation] = []
     if after and events and events[0].invocation_id == after.id:
         found.append(replace(after, lines=[], again=True))
@@ -42,7 +53,15 @@ def invocations(events: Sequence[EventView], after: Invocation | None = None) ->
         if not found or found[-1].id != event.invocation_id:
             found.append(Invocation(event.invocation_id, event, event.timestamp))
         current = found[-1]
-        current.lines.append(Line(event, event.timestamp - current.last if current.count else None))
+        current.lines.append(Line(event, event.timestamp - current.last if current.count else None, gone.get(event.id)))
         current.count += 1
         current.last = event.timestamp
     return found
+
+
+def no_longer_given(key: SessionKey, events: Sequence[EventView]) -> dict[str, LeftOut]:
+    """By id, why no agent is given an event any more; nothing where that cannot be told now: no timeline waits for it."""
+    try:
+        return left_out(key, events)
+    except Error:
+        return {}

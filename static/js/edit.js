@@ -1,20 +1,6 @@
-// Beside the timeline: #detail (one event) takes the place of #state, and [data-close-detail] gives it back.
-// In the edit form: [data-operation] other than "set" needs no editor; [data-close-form] closes the form in place.
+// In the edit form: [data-operation] other than "set" needs no editor; [data-close-form] closes the form in place;
+// [data-take-all] ticks every [data-take], or none.
 (() => {
-  const detail = document.querySelector("#detail");
-  const state = document.querySelector("#state");
-
-  function select(row) {
-    for (const other of document.querySelectorAll(".ev.selected")) other.classList.remove("selected");
-    row?.classList.add("selected");
-  }
-
-  function showDetail(shown) {
-    detail.hidden = !shown;
-    state.hidden = shown;
-    if (!shown) select(null);
-  }
-
   /** On a narrow screen, what was asked for stands behind the other tab. */
   function showTab() {
     document.querySelector("[role=tab][data-tab-target=state]")?.click();
@@ -32,15 +18,7 @@
   }
 
   document.addEventListener("htmx:afterSwap", (event) => {
-    const { target, requestConfig } = event.detail;
-    if (detail && target === detail) {
-      select(requestConfig.elt.closest(".ev"));
-      showDetail(true);
-      showTab();
-    } else if (target?.id === "edit") {
-      if (detail) showDetail(false);
-      showTab();
-    }
+    if (event.detail.target?.id === "edit") showTab();
   });
   document.addEventListener("htmx:load", showOperations);
   document.addEventListener("htmx:afterSettle", (event) => {
@@ -54,14 +32,12 @@
   });
   document.addEventListener("change", (event) => {
     if (event.target.matches("[data-operation]")) showOperation(event.target);
+    if (event.target.matches("[data-take-all]")) {
+      for (const box of event.target.form.querySelectorAll("[data-take]")) box.checked = event.target.checked;
+    }
   });
   document.addEventListener("click", (event) => {
     const target = event.target instanceof Element ? event.target : null;
-    if (target?.closest("[data-close-detail]")) {
-      const row = document.querySelector(".ev.selected a");
-      showDetail(false);
-      row?.focus({ preventScroll: true });
-    }
     const close = target?.closest("[data-close-form]");
     const slot = close?.closest("#edit");
     if (slot) {

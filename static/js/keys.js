@@ -1,5 +1,6 @@
-// Keys: j and k move over [data-row] (focus goes to the row's link), any [data-key="x"] is clicked when x is pressed,
-// [data-key="/"] gets the focus, ? opens dialog#keys, Escape clicks [data-key="Escape"] of the open form.
+// Keys: j and k move over [data-row] (focus goes to the row's link), any [data-key="x"] is clicked when x is pressed, and
+// so is the [data-row-key="x"] of the [data-key-row] in which the focus is; [data-key="/"] gets the focus, ? opens
+// dialog#keys, Escape clicks [data-key="Escape"] of the open form.
 // Nothing happens while a person types (except Escape), with a modifier, or with <body data-keys="off">.
 (() => {
   const TYPING = [
@@ -44,9 +45,13 @@
     return Boolean(button);
   }
 
+  function ofRow(key) {
+    return document.activeElement?.closest("[data-key-row]")?.querySelector(`[data-row-key="${CSS.escape(key)}"]`);
+  }
+
   function press(key) {
     if ((key === "j" || key === "k") && move(key === "j" ? 1 : -1)) return true;
-    const [found] = withKey(key, scope());
+    const found = ofRow(key) ?? withKey(key, scope())[0];
     if (found) {
       if (found.matches(TYPING)) {
         found.focus();

@@ -82,6 +82,19 @@
     list.append(added);
     for (const row of rows) if (row.isConnected) htmx.process(row);
     cut(list);
+    if (rows.some((row) => "greys" in row.dataset && row.isConnected)) grey();
+  }
+
+  /** A rewind or a summary has come: what no agent is given any more is shown so, as far as the newest page tells. */
+  async function grey() {
+    const answer = await fetch(box.dataset.events, { headers: { "HX-Request": "true" } }).catch(() => null);
+    if (!answer?.ok) return; // after the next load, then
+    for (const fresh of parse(await answer.text()).querySelectorAll(".ev.gone")) {
+      const row = document.getElementById(fresh.id);
+      if (!row || row.matches(".gone")) continue;
+      row.classList.add("gone");
+      row.querySelector(".meta").prepend(fresh.querySelector(".gonewhy"));
+    }
   }
 
   /** A page that is open all day keeps its newest rows; the others are an “Earlier events” away. */

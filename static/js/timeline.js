@@ -20,7 +20,9 @@
   });
 
   const rows = (timeline) => timeline.querySelectorAll("[data-row]");
-  const atEnd = (box) => box.scrollHeight - box.scrollTop - box.clientHeight < NEAR;
+  // Where the timeline goes on beyond what is shown (.later), its last row is not its end.
+  const atEnd = (box, timeline) =>
+    !timeline.querySelector(".later") && box.scrollHeight - box.scrollTop - box.clientHeight < NEAR;
   const toEnd = (box) => box.scrollTo({ top: box.scrollHeight, behavior: "instant" });
 
   /** The first row that ends below a height; rows stand one under the other, so half of them are left out each time. */
@@ -39,9 +41,10 @@
     const box = scroller(timeline);
     const top = box === timeline ? box.getBoundingClientRect().top : 0;
     const anchor = firstBelow(rows(timeline), top);
-    timeline.dataset.following = atEnd(box); // for live.js, which takes nothing away from a reader who is not
-    positions.set(timeline, { atEnd: atEnd(box), anchor, top: anchor?.getBoundingClientRect().top });
-    if (atEnd(box)) announce(timeline, 0);
+    const following = atEnd(box, timeline);
+    timeline.dataset.following = following; // for live.js, which takes nothing away from a reader who is not
+    positions.set(timeline, { atEnd: following, anchor, top: anchor?.getBoundingClientRect().top });
+    if (following) announce(timeline, 0);
   }
 
   function announce(timeline, count) {
@@ -59,12 +62,13 @@
 
   function hold(timeline, added) {
     const box = scroller(timeline);
-    if (!timeline.checkVisibility()) return announce(timeline, added.length);
+    const pushed = added.filter((row) => row.dataset.asked === undefined);
+    if (!timeline.checkVisibility()) return announce(timeline, pushed.length);
     const { atEnd: following, anchor, top } = positions.get(timeline);
     if (following) toEnd(box);
     else if (anchor?.isConnected) box.scrollTop += anchor.getBoundingClientRect().top - top;
     if (!following && anchor) {
-      const below = added.filter((row) => anchor.compareDocumentPosition(row) & Node.DOCUMENT_POSITION_FOLLOWING);
+      const below = pushed.filter((row) => anchor.compareDocumentPosition(row) & Node.DOCUMENT_POSITION_FOLLOWING);
       if (below.length) announce(timeline, below.length);
     }
     remember(timeline);
@@ -76,7 +80,10 @@
       for (const node of record.addedNodes) {
         if (node.nodeType !== 1 || !node.isConnected) continue;
         if (node.matches("[data-row]")) found.push(node);
-        else found.push(...node.querySelectorAll("[data-row]"));
+        for (const row of node.querySelectorAll("[data-row]")) {
+          row.dataset.asked = ""; // a page that the reader asked for, and no news
+          found.push(row);
+        }
       }
     }
     return found;

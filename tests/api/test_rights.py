@@ -30,23 +30,30 @@ EACH: Final = pytest.mark.parametrize(
     ("method", "path", "operation"), OPERATIONS, ids=[operation["operationId"] for _m, _p, operation in OPERATIONS]
 )
 NAMES: Final = {"app_name": "booking", "user_id": "ana", "session_id": "s1", "event_id": "e1"}
+QUERY: Final = {"key": "step", "a": "e1"}  # what an address must have
 BODIES: Final[dict[str, Any]] = {
     "sessions_create": {"session_id": "new"},
     "events_append": {"id": "new", "author": "agent"},
     "state_edit_session": {"set": {"a": 1}},
     "state_edit_user": {"set": {"user:a": 1}},
     "state_edit_app": {"set": {"app:a": 1}},
+    "time_undo": {},
+    "time_rewind": {"before": "i1"},
+    "time_fork": {"session_id": "new"},
 }
 
 
 @pytest.fixture
 def ask(key: SessionKey, add: Callable[..., str]) -> Callable[..., Any]:
     """Asks one operation as it is meant; of what is there."""
-    add(key, id="e1")
+    add(key, id="e1", actions={"state_delta": {"step": "pay"}})
 
     def ask(program: Program, method: str, path: str, operation: dict[str, Any]) -> Any:
         body = {"body": BODIES.get(operation["operationId"], {})} if "requestBody" in operation else {}
-        return program.ask(method, path.format(**NAMES), **body)
+        needed = {
+            p["name"]: QUERY[p["name"]] for p in operation.get("parameters", []) if p["in"] == "query" and p["required"]
+        }
+        return program.ask(method, path.format(**NAMES), **body, **needed)
 
     return ask
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 from urllib.parse import urlencode
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from sessions_app.keys import SessionKey
 from sessions_app.web.paths import Segment
@@ -47,10 +47,42 @@ def goto(address: str) -> Callable[[Page], None]:
     return go
 
 
+def open_event(page: Page, line: Locator) -> None:
+    """An event beside the timeline, as itself; those that are opened afterwards are, too."""
+    line.click()
+    page.locator("#show-event").click()
+    expect(page.locator("#detail")).to_be_visible()
+
+
 def _detail(page: Page) -> None:
     page.goto(path("s", *SEOUL))
-    page.locator(".ev .line").last.click()
+    open_event(page, page.locator(".ev .line").last)
     expect(page.locator("#detail .parts")).to_be_visible()
+
+
+def _moment(page: Page) -> None:
+    page.goto(path("s", *SEOUL))
+    page.locator(".ev:has(.delta) .line").last.click()
+    expect(page.locator("#moment .written").first).to_be_visible()
+    expect(page.locator("#travel")).to_be_visible()
+
+
+def _offered(link: str, shown: str) -> Callable[[Page], None]:
+    """Goes to what an event in the middle of a conversation offers, and waits for a part of it."""
+
+    def go(page: Page) -> None:
+        page.goto(path("s", *SEOUL))
+        page.locator(".ev:has(.delta) .line").nth(1).click()
+        page.locator("#moment .takeback").get_by_role("link", name=link).click()
+        expect(page.locator(shown).first).to_be_visible()
+
+    return go
+
+
+def _agent_view(page: Page) -> None:
+    page.goto(path("s", *SEOUL, end="context/"))
+    page.get_by_label("Template").fill("{user:tier} {gone} {gone?} {artifact.notes.md} " + "word " * 60)
+    expect(page.locator(".placeholders li")).to_have_count(4)
 
 
 def _form(page: Page) -> None:
@@ -112,10 +144,19 @@ PLACES: Final[dict[str, Callable[[Page], None]]] = {
     "session in Arabic": goto(path("s", "demo", "support", "omar@example.com", "refund")),
     "session without events": goto(path("s", "demo", "support", "ana", "draft")),
     "session, no such events": goto(path("s", *LONG, end="?kind=errors")),
+    "session, state at an event": _moment,
     "session, event open": _detail,
+    "session, event gone": goto(path("s", *SEOUL, end="?at=gone")),
     "session, edit form open": _form,
     "edit form": lambda page: open_form(page, SEOUL, "booking", "user:tier", "new-one"),
     "conflict": _conflict,
+    "undo": _offered("Undo", ".editbox"),
+    "restore": _offered("Restore…", ".editrow.compact"),
+    "rewind": _offered("Rewind…", ".rewindform"),
+    "fork": _offered("Fork…", "#session_id"),
+    "forks": goto(path("s", *SEOUL, end="forks/")),
+    "what the agent sees": _agent_view,
+    "what the agent sees, nothing yet": goto(path("s", "demo", "support", "ana", "draft", end="context/")),
     "edits": goto("/edits/"),
     "new session": goto("/sessions/new/"),
     "new session, refused": _refused_session,
@@ -125,4 +166,4 @@ PLACES: Final[dict[str, Callable[[Page], None]]] = {
     "tokens": goto("/tokens/"),
     "error 404": goto("/no/such/page/"),
 }
-STATUSES: Final = {"conflict": 409, "new session, refused": 409, "error 404": 404}
+STATUSES: Final = {"session, event gone": 404, "conflict": 409, "new session, refused": 409, "error 404": 404}

@@ -1,6 +1,7 @@
 """What the browser's tests find in the databases, written before the server starts: `python -m tests.browser.seed FOLDER`.
 
-Names for tests: each test that writes has a session of its own, by SESSIONS; LONG pages; HOSTILE is full of attacks.
+Names for tests: each test that writes has a session of its own, by SESSIONS; LONG pages; TRAVEL has a past; HOSTILE is
+full of attacks.
 """
 
 from __future__ import annotations
@@ -25,10 +26,16 @@ SESSIONS: Final = (
     "conflict-of-forms",
     "enter-applies",
     "several-keys",
+    "time-goes-on",
+    "far-back",
+    "agent-view",
+    "greyed",
 )
 STATE: Final = {"step": "choose", "count": 3, "note": None, "options": {"seat": "aisle", "meals": ["vegan", "none"]}}
 LONG: Final = SessionKey("demo", APP, USER, "long")
 LONG_EVENTS: Final = 250
+TRAVEL: Final = SessionKey("demo", APP, USER, "travel")
+TRAVEL_EVENTS: Final = 400
 
 # --- Attacks: each would set window.injected or open a dialog where it is not escaped ---------------------------------
 
@@ -73,6 +80,12 @@ def main(folder: Path) -> None:
     for number in range(LONG_EVENTS):
         text = f"Message {number} " + "and so on " * (number % 12)
         append(LONG, invocation_id=f"e-{number // 5}", content=_content("model", {"text": text}))
+    writes.create_session("demo", APP, USER, session_id=TRAVEL.session_id, state={"n": 0, "kept": "so"}, actor=who)
+    for number in range(1, TRAVEL_EVENTS + 1):
+        delta = {} if number % 4 else {"n": number, "user:far": number, "tree": {"a": [number]}}
+        append(TRAVEL, id=f"t{number}", invocation_id=f"e-{number // 5}", actions={"state_delta": delta})
+    for number in range(128):
+        append(SessionKey("demo", APP, USER, "far-back"), id=f"f{number}", content=_content("model", {"text": "on"}))
     _hostile(writes.create_session(*HOSTILE[:3], session_id=HOSTILE.session_id, state=_state(), actor=who), append)
 
 

@@ -7,7 +7,7 @@ from typing import Final
 import pytest
 from playwright.sync_api import Page, expect
 
-from .places import open_form, path, type_json
+from .places import open_event, open_form, path, type_json
 from .seed import BREAKOUT, EMOJI, HOSTILE, IMAGE, LINK, REVERSED, SCRIPT, TEMPLATE, TEXTS
 
 SESSION: Final = path("s", *HOSTILE)
@@ -69,8 +69,13 @@ def test_each_hostile_event_opens_beside_the_timeline_and_as_a_page(page: Page) 
     assert len(addresses) > 8 * len(TEXTS)
     for address in addresses[:9] + addresses[-5:]:
         page.locator(f'.ev .line[href="{address}"]').dispatch_event("click")
-        expect(page.locator(f'#detail .sidehead a[href="{address}"]')).to_be_visible()
+        expect(page.locator(f'.ev.selected .line[href="{address}"]')).to_be_attached()
+        expect(page.locator("#moment .staterow").first).to_be_attached()
         check(page)
+        page.locator("#show-event").click()
+        expect(page.locator(f'#detail .detailhead a[href="{address}"]')).to_be_visible()
+        check(page)
+        page.locator("#show-merged").click()
     for address in addresses[:9] + addresses[-5:]:
         page.goto(address)
         expect(page.get_by_role("heading", level=1)).to_be_visible()
@@ -116,7 +121,7 @@ def test_an_event_of_five_megabytes_is_cut_and_can_be_had_whole(page: Page) -> N
     page.goto(SESSION)
     assert len(page.content()) < 1_000_000
     line = page.locator('.ev .line[href$="/e/big/"]')
-    line.click()
+    open_event(page, line)
     expect(page.locator("#detail .parts")).to_contain_text("yyyy")
     assert len(page.content()) < 1_500_000
     check(page)

@@ -15,7 +15,7 @@ from tests.servers import PostgreSQL
 
 from .agent import BOOK, FLIGHT, Agent
 from .conftest import Visit, Watch, serve
-from .places import type_json
+from .places import open_event, type_json
 from .test_accessible import check
 from .watching import (
     LATE,
@@ -157,7 +157,7 @@ def test_what_a_reader_has_opened_stays_open_while_the_agent_goes_on(
 ) -> None:
     agent.do(session, append=[{"text": "Hello", "delta": {"seats": {"one": {"row": 12}}, "count": 1}}])
     page = watch_session(me(), "lite", session)
-    page.locator(".ev .line").click()
+    open_event(page, page.locator(".ev .line"))
     expect(page.locator("#detail")).to_contain_text("Hello")
     page.keyboard.press("Escape")
     seats = page.locator("#groups [data-key-row='seats'] details").first

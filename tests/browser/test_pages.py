@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from .conftest import Visit, Watch
-from .places import PLACES, SEOUL, STATUSES, open_form, own, path, type_json
+from .places import PLACES, SEOUL, STATUSES, open_event, open_form, own, path, type_json
 from .seed import LONG, LONG_EVENTS
 
 SESSION = path("s", *SEOUL)
@@ -51,9 +51,12 @@ def test_keys_move_through_the_timeline_and_open_events_beside_it(page: Page) ->
     expect(events.nth(0).locator("a.line")).to_be_focused()
     page.keyboard.press("j")
     page.keyboard.press("Enter")
+    expect(page.locator("#moment")).to_contain_text("State at event")
+    page.locator("#show-event").press("Enter")
     expect(page.locator("#detail")).to_contain_text("Where to?")
     expect(page.locator("#state")).to_be_hidden()
     expect(events.nth(1)).to_have_class(re.compile("selected"))
+    events.nth(1).locator("a.line").focus()
     page.keyboard.press("k")
     page.keyboard.press("Enter")
     expect(page.locator("#detail")).to_contain_text("Hello from keys")
@@ -63,7 +66,7 @@ def test_keys_move_through_the_timeline_and_open_events_beside_it(page: Page) ->
     expect(page.locator("#state")).to_be_visible()
     expect(page.locator(".ev.selected")).to_have_count(0)
     expect(events.nth(0).locator("a.line")).to_be_focused()
-    assert page.url.endswith("/keys/")
+    expect(page).to_have_url(re.compile("/keys/$"))
 
 
 def test_keys_lead_to_forms_and_back(page: Page) -> None:
@@ -104,7 +107,7 @@ def test_keys_move_through_tables_and_make_a_session(page: Page) -> None:
 def test_keys_go_from_event_to_event(page: Page) -> None:
     page.goto(SESSION)
     numbers = page.locator(".ev .seq").all_inner_texts()
-    page.locator(".ev .line").nth(5).click()
+    open_event(page, page.locator(".ev .line").nth(5))
     with page.expect_event("load"):
         page.get_by_role("link", name="Open as a page").click()
     for key, number in (("", numbers[5]), ("j", numbers[6]), ("k", numbers[5]), ("k", numbers[4])):
@@ -133,7 +136,7 @@ def test_filters_show_the_events_that_they_name(page: Page) -> None:
         assert 0 < number < everything
     filters.get_by_role("link", name="All").click()
     expect(page.locator(".ev")).to_have_count(everything)
-    page.locator(".ev .line").last.click()
+    open_event(page, page.locator(".ev .line").last)
     page.locator(".facts").get_by_role("link", name="booking").click()
     expect(page.locator(".ev .who", has_not_text="booking")).to_have_count(0)
     filters.get_by_role("link", name="Show every author").click()
@@ -418,7 +421,7 @@ def test_on_a_narrow_screen_the_state_is_a_tab(visit: Visit) -> None:
     expect(timeline).to_be_focused()
     expect(timeline).to_have_attribute("aria-selected", "true")
     expect(page.locator(".ev").last).to_be_in_viewport()  # where the reader was
-    page.locator(".ev .line").last.click()
+    open_event(page, page.locator(".ev .line").last)
     expect(page.locator("#detail .parts")).to_be_visible()
     expect(state).to_have_attribute("aria-selected", "true")
     tap(timeline)

@@ -17,16 +17,16 @@ TAGS: Final = frozenset(
     re.findall(
         r"[\w-]+",
         """a article aside b body button code datalist dd del details dialog div dl dt em fieldset figcaption figure
-        footer form h1 h2 h3 head header hr html img input ins json-editor kbd label legend li link main meta nav ol option
-        p pre progress script section select span strong summary svg table tbody td textarea th thead time title tr
-        ul use""",
+        footer form h1 h2 h3 head header hr html img input ins json-editor kbd label legend li link main meta nav
+        noscript ol option p polyline pre progress rect script section select span strong summary svg table tbody td
+        textarea th thead time title tr ul use""",
     )
 )
 ATTRIBUTES: Final = re.compile(
-    r"""(data-[a-z-]+|aria-[a-z]+|hx-(get|post|target|select|swap|swap-oob|trigger|headers|encoding)|accesskey|action|alt
-    |autocomplete|autofocus|charset|checked|class|colspan|content|datetime|defer|dir|disabled|download|enctype|for
-    |formnovalidate|hidden|href|id|lang|list|loading|max|maxlength|method|name|nonce|open|original|placeholder|rel|required
-    |role|rows|scope|selected|spellcheck|src|tabindex|title|type|value)""",
+    r"""(data-[a-z-]+|aria-[a-z]+|hx-(get|include|post|target|select|swap|swap-oob|trigger|headers|encoding)|accesskey|action
+    |alt|autocomplete|autofocus|charset|checked|class|colspan|content|datetime|defer|dir|disabled|download|enctype|for
+    |formnovalidate|hidden|href|id|lang|list|loading|max|maxlength|method|name|nonce|open|original|placeholder|points
+    |preserveaspectratio|rel|required|role|rows|rx|scope|selected|spellcheck|src|tabindex|title|type|value|viewbox|height|width|x|y)""",
     re.VERBOSE,
 )
 ADDRESSES: Final = ("href", "src", "action", "hx-get", "hx-post")

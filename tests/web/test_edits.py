@@ -40,11 +40,13 @@ def test_an_edit_tells_who_what_why_and_where(key: SessionKey, maria: Browser, a
         "Change": 'step "choose" "pay" count 3 removed',
         "Why": "Stuck",
         "Where": "booking / ana / s1",
+        "Undo": "Undo",
     }
     links = [link["href"] for link in row.all("a")]
     assert links == [
         reverse("event", kwargs={**key._asdict(), "event_id": edit.event["id"]}),
         reverse("session", kwargs=key._asdict()),
+        reverse("undo", kwargs={**key._asdict(), "event_id": edit.event["id"]}),
     ]
 
 

@@ -56,23 +56,17 @@ def test_an_event_has_its_parts_facts_and_raw_json(key: SessionKey, maria: Brows
     assert json.loads(page.one("pre", "jsonraw").raw)["content"]["parts"][1]["text"] == "Hello"
 
 
-def test_an_event_beside_the_timeline_is_a_fragment(key: SessionKey, maria: Browser, add: Add) -> None:
-    event_id = add(key, {"text": "Hello"})
-    fragment = open_event(maria, key, event_id, htmx=True)
-    assert fragment.all("html") == []
-    assert fragment.one("a", aria_label="Open as a page")["href"] == address(key, event_id)
-
-
 def test_an_event_leads_to_its_neighbours_and_back(key: SessionKey, maria: Browser, add: Add) -> None:
     first, middle, last = (add(key, {"text": str(n)}) for n in range(3))
     links = open_event(maria, key, middle).one("div", "actions").links()
     assert links == {
         "Earlier k": address(key, first),
         "Later j": address(key, last),
+        "State then t": reverse("session", kwargs=key._asdict()) + f"?at={middle}",
         "Session": reverse("session", kwargs=key._asdict()) + f"#event-{middle}",
     }
-    assert list(open_event(maria, key, first).one("div", "actions").links()) == ["Later j", "Session"]
-    assert list(open_event(maria, key, last).one("div", "actions").links()) == ["Earlier k", "Session"]
+    assert list(open_event(maria, key, first).one("div", "actions").links()) == ["Later j", "State then t", "Session"]
+    assert list(open_event(maria, key, last).one("div", "actions").links()) == ["Earlier k", "State then t", "Session"]
 
 
 def test_a_call_leads_to_its_response_and_back(key: SessionKey, maria: Browser, add: Add) -> None:

@@ -36,7 +36,7 @@ def test_every_page_opens(key: SessionKey, maria: Browser, add: Callable[..., st
         0: ["edits", "new-session"],
         2: ["app", "users", "sessions", "app-edit"],
         3: ["user", "user-sessions", "user-edit"],
-        4: ["session", "events", "stats", "session-edit", "add-event", "delete-session"],
+        4: ["session", "events", "stats", "session-edit", "add-event", "delete-session", "drift"],
         5: ["event", "event-json"],
     }.items():
         for page in pages:

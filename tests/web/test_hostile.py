@@ -56,7 +56,9 @@ def pages(key: SessionKey, event_ids: list[str]) -> Iterator[str]:
     yield from (reverse("home"), reverse("edits"))
     yield from (reverse(name, kwargs=app) for name in ("app", "app-edit"))
     yield from (reverse(name, kwargs=user) for name in ("user", "user-edit"))
-    yield from (reverse(name, kwargs=session) for name in ("session", "session-edit", "add-event", "delete-session"))
+    yield from (
+        reverse(name, kwargs=session) for name in ("session", "session-edit", "add-event", "delete-session", "drift")
+    )
     yield from (reverse("event", kwargs={**session, "event_id": event_id}) for event_id in event_ids)
 
 
@@ -117,7 +119,7 @@ def test_a_hostile_name_has_its_pages(store: str, maria: Browser, actor: Actor, 
     if hostile != hostile.strip():  # ADK and adkweb strip a session's id; another program may not
         execute(store, "INSERT INTO app_states VALUES (%s, '{}', 1)", [hostile])
         execute(store, "INSERT INTO user_states VALUES (%s, %s, '{}', 1)", [hostile, hostile])
-        execute(store, "INSERT INTO sessions VALUES (%s, %s, %s, '{}', 1, 1, NULL)", [hostile] * 3)
+        execute(store, "INSERT INTO sessions VALUES (%s, %s, %s, '{}', 1, 1, NULL, NULL)", [hostile] * 3)
     else:
         writes.create_session(store, hostile, hostile, session_id=hostile, actor=actor)
     key = SessionKey(store, hostile, hostile, hostile)
@@ -131,7 +133,7 @@ def test_a_hostile_name_has_its_pages(store: str, maria: Browser, actor: Actor, 
     assert " ".join(hostile.split()) in page.one("nav", "crumbs").text
     for rest in ("users", "sessions", "app-edit"):
         maria.open(rest, source=store, app_name=hostile)
-    for rest in ("session-edit", "add-event", "delete-session", "stats"):
+    for rest in ("session-edit", "add-event", "delete-session", "stats", "drift"):
         maria.open(rest, **key._asdict())
 
 

@@ -208,7 +208,7 @@ def test_each_key_names_the_event_that_last_wrote_it(
     written = add(key, actions={"state_delta": {"step": "pay", "user:tier": "silver"}})
     edit_state(key, [Entry("user:tier", "gold", "silver")], actor=actor)
     by = written_by(open_session(maria, key))
-    assert by["step"].links()["#1"] == reverse("event", kwargs={**key._asdict(), "event_id": written})
+    assert by["step"].links()["#1"] == reverse("session", kwargs=key._asdict()) + f"?at={written}"
     assert by["user:tier"].text == "#2 maria"
     assert by["count"].text == "initial"
     assert by["nothing"].text == "initial"
@@ -223,7 +223,7 @@ def test_a_value_that_is_not_the_initial_one_is_not_called_initial(
     assert {name: by[name].text for name in ("step", "count", "user:step")} == {
         "step": "initial",
         "count": "",
-        "user:step": "",
+        "user:step": "adkweb #1 maria",
     }
 
 
@@ -273,7 +273,8 @@ def test_every_event_of_the_demo_has_a_line_that_reads_and_a_page(
         assert "does not know" not in words, words
         assert line.one("span", "who").text not in ("", "–")
         assert maria.open(line.one("a", "line")["href"]).one("h1").text == f"Event {line.one('span', 'seq').text}"
-        assert maria.open(line.one("a", "line")["hx-get"], htmx=True).all("h2")[0].text.startswith("Event")
+        beside = maria.open("state-at", query={"at": line.one("a", "line")["data-at"]}, htmx=True, **key._asdict())
+        assert beside.one("div", "then").text.startswith("State at event")
 
 
 def test_the_demo_has_events_of_many_kinds(demo: str) -> None:

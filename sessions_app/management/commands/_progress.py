@@ -7,7 +7,7 @@ from typing import Protocol
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-_STEP = 200  # moves between two looks at the clock
+_STEP = 200  # moves between two looks at the clock, where each is small
 
 
 class Bar(Protocol):
@@ -46,6 +46,6 @@ class _Bar:
     def moved(self, number: int) -> None:
         self._waiting += number
         self._moves += 1
-        if self._moves % _STEP == 0:
+        if number >= _STEP or self._moves % _STEP == 0:
             self._shown.advance(self._task, self._waiting)
             self._waiting = 0

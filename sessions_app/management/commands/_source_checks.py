@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
+from django.urls import reverse
 
 from ... import adopt, sources
 from ...drift import drift
@@ -235,13 +236,13 @@ def _drift(source: Source, every_session: bool) -> Iterator[Finding]:
                     for change in changes[:_NAMED]
                 )
                 more = f", and {len(changes) - _NAMED} keys more" if len(changes) > _NAMED else ""
-                found.append(f"{'/'.join(key[1:])} ({keys}{more})")
+                found.append(f"{'/'.join(key[1:])} ({keys}{more}): {reverse('drift', kwargs=key._asdict())}")
     which = f"{looked:,} sessions" if every_session else f"the newest {looked:,} sessions"
     if found:
         yield Finding(
             BAD,
             f"{len(found)} of {which} have a state that their events do not make: {_some(found)}. An update was lost, or "
-            "another program wrote to the table itself. To make it whole, set the key in adkweb to what is right.",
+            "another program wrote to the table itself. Open these paths in adkweb: each key can be repaired there.",
         )
     else:
         yield Finding(OK, f"the state of {which} is what their events make of it")

@@ -1,6 +1,11 @@
 """`adkweb release SOURCE …`: takes away everything that adopting added."""
 
-from ... import adopt, sources
+from pathlib import Path
+
+from django.conf import settings
+from django.db import DatabaseError
+
+from ... import adopt, changes, sources
 from ._sources import OverSources
 
 
@@ -14,3 +19,13 @@ class Command(OverSources):
         """Not opened first, which would adopt."""
         with sources.connected(source):
             adopt.release(source.alias)
+        own = settings.DATABASES["default"]
+        if own["ENGINE"].endswith("sqlite3") and not Path(own["NAME"]).exists():  # to ask it would make it
+            return
+        try:
+            changes.forget(source.alias)  # its places are no more, and would be others when it is adopted again
+        except DatabaseError as error:
+            self.stderr.write(
+                f"What adkweb's own database keeps of {source.where} stays, as it cannot be used "
+                f"({str(error).strip()}): adkweb reindex, if the source is opened again."
+            )

@@ -1,0 +1,349 @@
+"""What an agent sees of a session: which events its model is given, why not the others, and its instruction filled in.
+
+Rewinds and summaries that lie far from the events that are looked at come from the projection of changes.py, so that a page
+of a long session costs what a short session costs. A call and its response are put beside each other if they are at most
+REACH events apart.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Literal
+
+from django.db.models import Q, QuerySet
+from django.db.models.fields.json import KeyTextTransform, KeyTransform
+
+from . import changes, sources
+from .contents import (
+    Kind,
+    Range,
+    Reader,
+    Reason,
+    contents,
+    covering,
+    in_order,
+    is_for_branch,
+    range_of,
+    retained,
+    taken_back,
+    task,
+    timestamp_of,
+)
+from .event_rows import EventView, Valid, Writer, after_cursor, as_object, before_cursor, events_of, ordered, view_of
+from .events import SYSTEM, Part, describe
+from .instructions import Piece, pieces
+from .keys import SessionKey
+from .models import Event
+from .moments import Moment
+from .state import ABSENT, TEMP, UNKNOWN
+from .turns import Turn
+
+PAGE: Final = 100  # events of a conversation shown at once
+REACH: Final = 1_000  # events before and after those that are read with them
+_RECENT: Final = 200  # events that tell which agents speak
+_SAVED: Final = 5_000  # events looked through for artifacts
+_CHUNK: Final = 500  # events fetched by one statement
+_TIMELINE_SECONDS: Final = 0.2  # that a timeline waits for what greys it
+
+Fault = Literal["", "missing", "unrecorded", "temp", "unsaved", "unread"]
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """Why an event is not given to the model, and the event that did it, where it was one: its id and seq."""
+
+    kind: Kind
+    by: str = ""
+    seq: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One content of the request, with its parts, from `events`; or an event that is left out, with the reason."""
+
+    event: EventView
+    turn: Turn | None = None
+    parts: list[Part] = field(default_factory=list)
+    events: list[EventView] = field(default_factory=list)
+    left_out: LeftOut | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """A page of what an agent's model is given, in its order; `earlier` is the cursor of the page before.
+
+    `agents` and `branches` are those of the newest events. `task`: what an agent with a scope of its own is told first.
+    """
+
+    reader: Reader
+    lines: list[Line]
+    earlier: str | None
+    agents: list[str]
+    branches: list[str]
+    task: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A piece of a template as the model gets it, or what keeps it from that.
+
+    `fault`: the key is `missing`, its value was `unrecorded` then, it is a `temp` key, which is never stored; the artifact
+    was `unsaved` by any event, or is there in `version`, but `unread`, as its text is not in the session.
+    """
+
+    piece: Piece
+    fault: Fault = ""
+    writer: Writer | None = None
+    initial: bool = False
+    version: int | None = None
+
+
+# --- A timeline -------------------------------------------------------------------------------------------------------
+
+
+def left_out(key: SessionKey, views: Sequence[EventView]) -> dict[str, LeftOut]:
+    """By id, which of these events no agent is given any more, as a rewind took them back or a summary stands for them.
+
+    Raises Behind, soon, where the source is not read yet. Where events have no seq: nothing.
+    """
+    seqs = [view.seq for view in views if view.seq is not None]
+    if not seqs or len(seqs) < len(views):
+        return {}
+    changes.catch_up(key.source, _TIMELINE_SECONDS)
+    stretches = _rewinds(key, min(seqs))
+    summaries = _summaries(key, stretches, [timestamp_of(view.data) for view in views])
+    found: dict[str, tuple[Kind, int]] = {}
+    for view, seq in zip(views, seqs, strict=True):
+        by = _taken_by(stretches, seq)
+        if by is not None:
+            found[view.id] = ("rewind" if by == seq else "rewound", by)
+        elif not view.description.actions.get("compaction"):
+            mine = [each.range for each in summaries if each.is_for(view.data)]
+            by = covering(retained(mine), timestamp_of(view.data))
+            if by is not None:
+                found[view.id] = ("compacted", by)
+    ids = _ids(key, {by for _kind, by in found.values()})
+    return {name: LeftOut(kind, ids.get(by, ""), by) for name, (kind, by) in found.items() if kind != "rewind"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Summary:
+    range: Range  # its place is a seq
+    branch: str
+    scope: str | None
+
+    def is_for(self, event: Any) -> bool:
+        """Whether the agent that made an event is given this summary."""
+        return event.get("isolation_scope") == self.scope and is_for_branch(event.get("branch"), self.branch)
+
+
+def _rewinds(key: SessionKey, after: int, upto: int | None = None) -> list[tuple[int, int]]:
+    return taken_back((mark.seq, mark.since) for mark in _marks(key, "rewind", after - 1, upto))
+
+
+def _taken_by(stretches: Iterable[tuple[int, int]], seq: int) -> int | None:
+    return next((last for first, last in stretches if first <= seq <= last), None)
+
+
+def _marks(key: SessionKey, kind: str, after: int, upto: int | None) -> list[changes.Mark]:
+    found: list[changes.Mark] = []
+    while more := changes.marks(key, [kind], after, upto):
+        found += more
+        after = more[-1].seq
+    return found
+
+
+def _summaries(
+    key: SessionKey, stretches: list[tuple[int, int]], moments: Sequence[float], upto: int | None = None
+) -> list[_Summary]:
+    """The summaries that are not taken back and cover any time between the first and the last of these moments."""
+    seqs = [mark.seq for mark in _marks(key, "compaction", 0, upto) if _taken_by(stretches, mark.seq) is None]
+    found = []
+    with sources.using(key.source):
+        for start in range(0, len(seqs), _CHUNK):
+            event = Valid("event_data")
+            rows = events_of(key).filter(seq__in=seqs[start : start + _CHUNK])
+            for seq, compaction, branch, scope in rows.annotate(
+                compaction=KeyTransform("compaction", KeyTransform("actions", event)),
+                of_branch=KeyTextTransform("branch", event),
+                of_scope=KeyTextTransform("isolation_scope", event),
+            ).values_list("seq", "compaction", "of_branch", "of_scope"):
+                span = range_of({"actions": {"compaction": compaction}})
+                if span and span[0] <= max(moments) and min(moments) <= span[1]:
+                    found.append(_Summary((seq, *span), branch or "", scope))
+    return found
+
+
+def _ids(key: SessionKey, seqs: Collection[int]) -> dict[int, str]:
+    wanted = sorted(seqs)
+    with sources.using(key.source):
+        return {
+            seq: name
+            for start in range(0, len(wanted), _CHUNK)
+            for seq, name in events_of(key).filter(seq__in=wanted[start : start + _CHUNK]).values_list("seq", "id")
+        }
+
+
+# --- The conversation -------------------------------------------------------------------------------------------------
+
+
+def conversation(
+    key: SessionKey, at: EventView | None = None, agent: str = "", branch: str | None = None, before: str | None = None
+) -> Conversation:
+    """What the model of an agent is given of the events up to one, that included, or of all: the newest, or those before a
+    cursor.
+
+    Without an agent: the one that spoke last. It reads with the branch, scope and node path of its last event; `branch`
+    takes the place of the first. Raises Behind, Invalid.
+    """
+    adopted = sources.is_adopted(key.source)
+    if adopted:
+        changes.catch_up(key.source)
+    with sources.using(key.source):
+        upto = _upto(key, at)
+        recent = [view_of(key, row) for row in ordered(upto, key.source)[:_RECENT]]
+        reader = _reader(recent, agent, branch)
+        window, (start, end), rest = _window(key, upto, before)
+    events = [view.data for view in window]
+    more: list[EventView] = []
+    rewound = None
+    if adopted and window:
+        more, rewound = _from_afar(key, window, at)
+    early = [view for view in more if (view.seq or 0) < (window[0].seq or 0)]
+    late = [view for view in more if (view.seq or 0) > (window[-1].seq or 0)]
+    views = [*early, *window, *late]
+    known = None if rewound is None else _by_place(views, rewound)
+    found = contents([view.data for view in views], reader, known, ends=not rest)
+    first, last = len(early) + start if start else -1, len(early) + end
+    ids = _ids(key, {-reason.by for reason in found.left_out.values() if reason.by is not None and reason.by < 0})
+    lines = [_line(views, place, item, ids) for place, item in in_order(found) if first <= place < last]
+    return Conversation(
+        reader,
+        lines,
+        window[start].cursor if start else None,
+        list(dict.fromkeys([*_agents(recent), *([reader.agent] if reader.agent else [])])),
+        sorted({str(view.data["branch"]) for view in recent if view.data.get("branch")} | ({reader.branch} - {""})),
+        task(events, reader),
+    )
+
+
+def _upto(key: SessionKey, at: EventView | None) -> QuerySet[Event]:
+    found = events_of(key)
+    return found if at is None else found.filter(before_cursor(key.source, at.cursor) | Q(id=at.id))
+
+
+def _reader(recent: Sequence[EventView], agent: str, branch: str | None) -> Reader:
+    """As the agent read last, so far as the newest events tell; `recent` are the newest first."""
+    agent = agent or next(iter(_agents(recent)), "")
+    last = next((view.data for view in recent if view.description.author == agent and agent), {})
+    if branch is None:
+        branch = str(last.get("branch") or "")
+    path = as_object(last.get("node_info")).get("path")
+    return Reader(agent, branch, last.get("isolation_scope"), str(path or ""))
+
+
+def _agents(recent: Sequence[EventView]) -> list[str]:
+    authors = (view.description.author for view in recent)
+    return list(dict.fromkeys(author for author in authors if author not in ("", "user", SYSTEM)))
+
+
+def _window(
+    key: SessionKey, upto: QuerySet[Event], before: str | None
+) -> tuple[list[EventView], tuple[int, int], bool]:
+    """The events of a page with REACH before and after, where in them the page is, and whether others follow."""
+    found = upto.filter(before_cursor(key.source, before)) if before else upto
+    views = [view_of(key, row) for row in ordered(found, key.source)[: PAGE + REACH]][::-1]
+    page = (max(0, len(views) - PAGE), len(views))
+    rest: list[Event] = []
+    if before and views:
+        later = upto.filter(after_cursor(key.source, views[-1].cursor))
+        rest = list(ordered(later, key.source, newest=False)[: REACH + 1])
+        views += [view_of(key, row) for row in rest[:REACH]]
+    return views, page, len(rest) > REACH
+
+
+def _from_afar(
+    key: SessionKey, window: Sequence[EventView], at: EventView | None
+) -> tuple[list[EventView], dict[int, int]]:
+    """What acts on a window from outside: the events with summaries that cover some of it; and by seq of those that were
+    taken back, within or without, the seq of the rewind.
+    """
+    upto = None if at is None else at.seq
+    stretches = _rewinds(key, 0, upto)
+    moments = [timestamp_of(view.data) for view in window]
+    first, last = window[0].seq or 0, window[-1].seq or 0
+    seqs = [each.range[0] for each in _summaries(key, stretches, moments, upto)]
+    outside = [seq for seq in seqs if not first <= seq <= last]
+    more: list[EventView] = []
+    with sources.using(key.source):
+        for start in range(0, len(outside), _CHUNK):
+            rows = events_of(key).filter(seq__in=outside[start : start + _CHUNK])
+            more += [view_of(key, row) for row in ordered(rows, key.source, newest=False)]
+    return more, {view.seq or 0: by for view in window if (by := _taken_by(stretches, view.seq or 0)) is not None}
+
+
+def _by_place(views: Sequence[EventView], rewound: dict[int, int]) -> dict[int, int]:
+    """By place among these events, that of the rewind; one that is not among them is its seq, negative."""
+    places = {view.seq: place for place, view in enumerate(views)}
+    return {places[seq]: places.get(by, -by) for seq, by in rewound.items()}
+
+
+def _line(views: Sequence[EventView], place: int, item: Turn | Reason, ids: dict[int, str]) -> Line:
+    if isinstance(item, Turn):
+        event = views[item.place]
+        told = {
+            "content": {"parts": list(item.parts)},
+            "long_running_tool_ids": event.data.get("long_running_tool_ids"),
+        }
+        return Line(event, item, describe(told).parts, [views[each] for each in item.events])
+    if item.by is None:
+        return Line(views[place], left_out=LeftOut(item.kind))
+    if item.by < 0:
+        return Line(views[place], left_out=LeftOut(item.kind, ids.get(-item.by, ""), -item.by))
+    return Line(views[place], left_out=LeftOut(item.kind, views[item.by].id, views[item.by].seq))
+
+
+# --- The instruction --------------------------------------------------------------------------------------------------
+
+
+def preview(moment: Moment, template: str) -> list[Shown]:
+    """A template's pieces as they were, or are, filled in at a moment."""
+    state = moment.state.merged()
+    found = pieces(template, state)
+    names = {piece.name for piece in found if piece.kind == "artifact"}
+    saved = _saved(moment, names) if names else {}
+    return [_shown(moment, piece, saved) for piece in found]
+
+
+def _shown(moment: Moment, piece: Piece, saved: dict[str, tuple[Writer, int | None]]) -> Shown:
+    if piece.kind == "text":
+        return Shown(piece)
+    if piece.kind == "artifact":
+        if piece.name not in saved:
+            return Shown(piece, "unsaved")
+        by, version = saved[piece.name]
+        return Shown(replace(piece, shown=None), "unread", by, version=version)
+    if piece.value is UNKNOWN:
+        return Shown(replace(piece, shown=None), "unrecorded")
+    if piece.value is ABSENT:
+        return Shown(piece, "temp" if piece.name.startswith(TEMP) else "missing")
+    return Shown(piece, "", moment.writers.get(piece.name), piece.name in moment.initial)
+
+
+def _saved(moment: Moment, names: Collection[str]) -> dict[str, tuple[Writer, int | None]]:
+    """For each of these artifacts the event that saved it last, as far as the session's newest events tell, and the
+    version.
+    """
+    key, found = moment.key, dict[str, tuple[Writer, int | None]]()
+    with sources.using(key.source):
+        event = Valid("event_data")
+        rows = ordered(_upto(key, moment.event), key.source).annotate(
+            saved=KeyTransform("artifact_delta", KeyTransform("actions", event)),
+            by=KeyTextTransform("author", event),
+        )
+        seq = ["seq"] if sources.is_adopted(key.source) else []
+        for row in rows.values("id", "timestamp", "saved", "by", *seq)[:_SAVED]:
+            for name, version in as_object(row["saved"]).items():
+                if name in names:
+                    by = Writer(row["id"], row.get("seq"), str(row["by"] or ""), "", row["timestamp"], key)
+                    found.setdefault(name, (by, version if isinstance(version, int) else None))
+    return found

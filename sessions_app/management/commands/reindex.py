@@ -1,0 +1,52 @@
+"""`adkweb reindex SOURCE …`: builds anew what adkweb keeps to be fast about the past."""
+
+from typing import Any
+
+from django.core.management import call_command
+from django.core.management.base import CommandError
+from django.db import DatabaseError
+
+from ... import changes, sources
+from ...errors import Invalid, SourceError
+from ._progress import progress
+from ._sources import OverSources
+
+
+class Command(OverSources):
+    """Rebuilds the projection, which stands in adkweb's own database; of the source, everything is read."""
+
+    help = (
+        "Forget, and read anew, which events of a source wrote which keys: by that, state at an event and histories of "
+        "keys are found. adkweb keeps it up to date by itself. Events and state stay as they are."
+    )
+    done = "reindexed"
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """adkweb's own tables may not be there yet."""
+        try:
+            call_command("migrate", verbosity=0, interactive=False)
+            super().handle(*args, **options)
+        except DatabaseError as error:
+            raise CommandError(
+                f"adkweb's own database (ADKWEB_DATABASE_URL) cannot be used: {error}", returncode=2
+            ) from error
+        except KeyboardInterrupt as error:
+            raise CommandError("Interrupted; what is missing is read when it is needed.", returncode=130) from error
+
+    def do(self, source: sources.Source) -> None:
+        """With a bar."""
+        sources.open_source(source)
+        with progress("reading", "events") as bar:
+            before = 0
+
+            def moved(done: int, total: int) -> None:
+                nonlocal before
+                bar.total(total)
+                bar.moved(done - before)
+                before = done
+
+            try:
+                writes = changes.rebuild(source.alias, moved)
+            except Invalid as error:
+                raise SourceError(f"{source.where}: {error.message}") from error
+        self.stdout.write(f"{writes:,} writes of keys")

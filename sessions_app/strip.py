@@ -1,0 +1,106 @@
+"""A session at a glance: its events in bars of equal number, with the most telling that is in each; and the way along them.
+
+Costs one scan of an index of the source and what `changes` keeps, however many events there are: no event is read.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+from django.utils.translation import gettext as _
+
+from . import changes, sources
+from .errors import NotFound
+from .keys import SessionKey
+
+BARS: Final = 300
+KINDS: Final = ("state", "compaction", "rewind", "edit", "error")  # the later says more; changes of state come first
+_PLACE: Final = {"postgresql": "seq", "sqlite": "rowid"}
+_EVENTS: Final = "events WHERE app_name = %s AND user_id = %s AND session_id = %s"
+_REACH: Final = 1_000  # places looked through first for an event that changed state
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """Some events that follow each other: the places of the first and the last, how many they are, how many of them changed
+    state, and the KIND that says most of what is in them, empty for none.
+    """
+
+    first: int
+    last: int
+    events: int
+    writes: int
+    kind: str
+
+
+def bars(key: SessionKey, most: int = BARS) -> list[Bar]:
+    """The session's events in at most this many bars, the oldest first. Raises Behind, Invalid, SourceError."""
+    changes.catch_up(key.source)
+    with sources.using(key.source) as db, db.cursor() as cursor:
+        place = _PLACE[db.vendor]
+        cursor.execute(f"SELECT {place} FROM {_EVENTS} ORDER BY {place}", key[1:])
+        places = [row[0] for row in cursor.fetchall()]
+    number = min(most, len(places))
+    ends = [len(places) * bar // number for bar in range(number + 1)] if number else []
+    stretches = [(places[start], places[end - 1]) for start, end in pairwise(ends)]
+    counted = changes.mark_counts(key, KINDS, stretches)
+    return [
+        Bar(first, last, end - start, counts[0], _telling(counts))
+        for (first, last), (start, end), counts in zip(stretches, pairwise(ends), counted, strict=True)
+    ]
+
+
+def _telling(counts: Sequence[int]) -> str:
+    found = [kind for kind, count in zip(KINDS, counts, strict=True) if count]
+    return found[-1] if found else ""
+
+
+def event_at(key: SessionKey, place: int, steps: int = 0, *, writes: bool = False) -> str:
+    """The id of the event so many steps after a place, or before it; without steps, of the one there or nearest before.
+
+    With `writes`, each step goes to an event that changed state. Beyond the ends it is the first event or the last; where
+    no other has changed state, the one at the place. Raises NotFound for a session without events, Behind, SourceError.
+    """
+    if writes and steps:
+        changes.catch_up(key.source)
+        found = _writes_after(key, place, steps) if steps > 0 else _writes_before(key, place, -steps)
+        return event_at(key, found or place)
+    with sources.using(key.source) as db, db.cursor() as cursor:
+        column = _PLACE[db.vendor]
+
+        def ask(condition: str, number: int, order: str) -> str | None:
+            cursor.execute(
+                f"SELECT id FROM {_EVENTS} AND {condition} ORDER BY {column} {order} LIMIT 1 OFFSET %s",
+                [*key[1:], *([place] if "%s" in condition else []), number],
+            )
+            row = cursor.fetchone()
+            return row[0] if row else None
+
+        if steps > 0:
+            event_id = ask(f"{column} > %s", steps - 1, "ASC") or ask("true", 0, "DESC")
+        else:
+            condition = f"{column} < %s" if steps else f"{column} <= %s"
+            event_id = ask(condition, max(0, -steps - 1), "DESC") or ask("true", 0, "ASC")
+    if event_id is None:
+        raise NotFound(_("This session has no events yet."))
+    return event_id
+
+
+def _writes_after(key: SessionKey, place: int, steps: int) -> int | None:
+    found = changes.marks(key, ["state"], after=place, limit=steps)
+    return found[-1].seq if found else None
+
+
+def _writes_before(key: SessionKey, place: int, steps: int) -> int | None:
+    """The place of the write so many before another, or of the first one; looked for further and further back."""
+    reach, upto, found = _REACH, place - 1, None
+    while upto >= 0:
+        after = max(-1, upto - reach)
+        marks = changes.marks(key, ["state"], after=after, upto=upto, limit=reach)
+        if len(marks) >= steps:
+            return marks[-steps].seq
+        if marks:
+            found, steps = marks[0].seq, steps - len(marks)
+        reach, upto = reach * 4, after
+    return found

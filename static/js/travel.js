@@ -1,0 +1,418 @@
+// Time travel: #moment (the state at an event) takes the place of #state (the state now), which live.js goes on keeping up
+// to date. An a[data-at] goes to an event; [data-travel-step] so many events on (data-travel-writes: that changed state);
+// [data-travel-show] shows another part of it; [data-travel-here] goes to the row that is focused or selected;
+// [data-travel-back] gives #state back. #strip holds the slider #travel, its data-places say which place each bar begins at.
+// Everything is asked for here one at a time: what was wished last is asked for when the answer before it is there.
+(() => {
+  const panel = document.querySelector("#moment");
+  if (!panel) return;
+  const now = document.querySelector("#state");
+  const strip = document.querySelector("#strip");
+  const events = document.querySelector("#events");
+  const { state: stateAddress, events: eventsAddress, strip: stripAddress } = panel.dataset;
+
+  const ADDRESS_MS = 400; // browsers refuse to change the address too often
+  const STRIP_MS = 5_000; // a strip that is watched is drawn again no more often
+  const EDGE = 0.999; // of the strip: there is the newest event
+
+  let shown = null; // { at, seq } of the event whose state is shown
+  let show = "merged";
+  let wish = null; // what to ask for next: { at } or { place }, maybe with { step, writes }; or { step } alone
+  let asking = false;
+  let dropped = false; // nobody wants the answer any more
+  let dragging = null; // the strip's rectangle
+  let surroundings = ""; // the event whose timeline was asked for last
+  let newest = false; // the timeline's newest page is wanted
+  let stale = false; // the strip lacks events
+  let addressing = 0;
+
+  const filters = () => {
+    const asked = new URLSearchParams(location.search);
+    return Object.fromEntries(["kind", "author"].map((name) => [name, asked.get(name) ?? ""]));
+  };
+  const rowOf = (id) => document.getElementById(`event-${id}`);
+  const narrow = () => matchMedia("(width < 900px)").matches;
+
+  // --- Asking ------------------------------------------------------------------------------------------------------
+
+  function travel(wanted) {
+    dropped = false;
+    wish = wanted;
+    next();
+  }
+
+  function step(number, writes) {
+    if (!shown && !wish && !asking) return travel({ place: Number.MAX_SAFE_INTEGER }); // from now to the newest event
+    const { step: before = 0, writes: kind, ...from } = wish ?? {};
+    const carried = Boolean(kind) === writes ? before : 0;
+    return travel({ ...from, step: carried + number, ...(writes && { writes: 1 }) });
+  }
+
+  /** What is to be asked for next, unless something is being asked for. */
+  function next() {
+    if (asking) return;
+    if (wish) void askForMoment();
+    else if (newest) void askForEvents({});
+    else if (!dragging && shown && rowOf(shown.at) === null && surroundings !== shown.at) {
+      surroundings = shown.at;
+      void askForEvents({ around: shown.at });
+    } else if (!dragging && stale) void askForStrip();
+  }
+
+  async function askForMoment() {
+    const { ...asked } = wish;
+    wish = null;
+    if (asked.at === undefined && asked.place === undefined) {
+      if (shown?.seq) asked.place = shown.seq;
+      else if (shown) return;
+      else asked.place = Number.MAX_SAFE_INTEGER;
+    }
+    const html = await get(stateAddress, { ...asked, show });
+    if (html !== null && !dropped) put(html);
+    dropped = false;
+    // Painting comes first: what is dragged never waits for what is shown beside it.
+    requestAnimationFrame(next);
+  }
+
+  async function askForEvents(asked) {
+    newest = false;
+    const html = await get(eventsAddress, { ...asked, ...filters() });
+    if (html !== null) {
+      putEvents(html);
+      if (!asked.around) document.querySelector("[data-timeline-end]")?.click();
+    }
+    next();
+  }
+
+  async function askForStrip() {
+    stale = false;
+    const html = await get(stripAddress, {});
+    if (html !== null && !dragging) htmx.swap(strip, html, { swapStyle: "innerHTML" });
+    next();
+  }
+
+  /** A fragment of the page; null where there is none, which has then been said. */
+  async function get(address, asked) {
+    asking = true;
+    try {
+      const answer = await fetch(`${address}?${new URLSearchParams(asked)}`, { headers: { "HX-Request": "true" } });
+      const text = await answer.text();
+      if (answer.redirected)
+        location.reload(); // to the sign-in, which leads back here
+      else if (answer.headers.get("Content-Type")?.startsWith("text/html")) return text;
+      else said("htmx:responseError", { status: answer.status, responseText: text, type: "text/plain" });
+    } catch {
+      said("htmx:sendError", {});
+    } finally {
+      asking = false;
+    }
+    return null;
+  }
+
+  /** As htmx would say it, for htmx-errors.js. */
+  function said(name, { type, ...xhr }) {
+    const detail = { xhr: { ...xhr, getResponseHeader: () => type } };
+    document.body.dispatchEvent(new CustomEvent(name, { bubbles: true, detail }));
+  }
+
+  // --- Showing -----------------------------------------------------------------------------------------------------
+
+  function put(html) {
+    const box = panel.querySelector(".scroll");
+    const [top, opened] = [box?.scrollTop ?? 0, new Map()];
+    for (const row of panel.querySelectorAll("[data-key-row]")) {
+      const all = [...row.querySelectorAll("details")].map((details) => details.open);
+      if (all.length) opened.set(row.dataset.keyRow, all);
+    }
+    const before = panel.querySelector("[data-moment]")?.dataset.show;
+    htmx.swap(panel, html, { swapStyle: "innerHTML" });
+    if (before === panel.querySelector("[data-moment]")?.dataset.show) {
+      for (const row of panel.querySelectorAll("[data-key-row]")) {
+        const all = opened.get(row.dataset.keyRow) ?? [];
+        row.querySelectorAll("details").forEach((details, index) => {
+          details.open = all[index] ?? details.open;
+        });
+      }
+      const fresh = panel.querySelector(".scroll");
+      if (fresh) fresh.scrollTop = top;
+    }
+  }
+
+  /** What the panel holds is what the page is about. */
+  function arrive() {
+    const head = panel.querySelector("[data-moment]");
+    if (!head) return;
+    shown = { at: head.dataset.at, seq: Number(head.dataset.seq ?? 0) };
+    show = head.dataset.show;
+    panel.hidden = false;
+    now.hidden = true;
+    mark(true);
+    point();
+    writeAddress();
+  }
+
+  function back() {
+    wish = null;
+    dropped = asking;
+    if (!shown && panel.hidden) return;
+    const row = shown && rowOf(shown.at);
+    shown = null;
+    surroundings = "";
+    panel.hidden = true;
+    panel.replaceChildren();
+    now.hidden = false;
+    newest = events.querySelector(".later") !== null;
+    mark(false);
+    point();
+    writeAddress();
+    if (document.activeElement === document.body) row?.querySelector("a.line").focus({ preventScroll: true });
+    next();
+  }
+
+  /** Marks the row of the event, and brings it into sight. */
+  function mark(scroll) {
+    const row = shown && rowOf(shown.at);
+    for (const other of document.querySelectorAll(".ev.selected"))
+      if (other !== row) other.classList.remove("selected");
+    if (!row) return;
+    row.classList.add("selected");
+    if (scroll && row.checkVisibility()) row.scrollIntoView({ block: "nearest" });
+  }
+
+  function writeAddress() {
+    if (addressing) return;
+    addressing = setTimeout(() => {
+      addressing = 0;
+      replaceAddress();
+    }, ADDRESS_MS);
+  }
+
+  function replaceAddress() {
+    const address = new URL(location.href);
+    const { at = "" } = shown ?? {};
+    const named = { at, show: at && show !== "merged" ? show : "" };
+    for (const [name, value] of Object.entries(named)) {
+      if (value) address.searchParams.set(name, value);
+      else address.searchParams.delete(name);
+    }
+    if (shown) address.hash = "";
+    if (address.href !== location.href) history.replaceState(history.state, "", address);
+  }
+
+  // --- The timeline ------------------------------------------------------------------------------------------------
+
+  /** Another page of the timeline; what has been pushed since it was read stays. */
+  function putEvents(html) {
+    const rows = [...events.querySelectorAll("[data-row]")];
+    htmx.swap(events, html, { swapStyle: "innerHTML" });
+    const lists = events.querySelectorAll(".timeline");
+    const upto = Number(lists[0]?.dataset.seq ?? 0);
+    lists[lists.length - 1]?.append(...rows.filter((row) => Number(row.querySelector(".seq").textContent) > upto));
+    mark(false);
+    // timeline.js has its say about rows that are new before this.
+    requestAnimationFrame(() => shown && rowOf(shown.at)?.scrollIntoView({ block: "center" }));
+  }
+
+  /** Later events may reach those that were pushed below them. */
+  function join() {
+    const tail = [...events.querySelectorAll(".timeline")].at(-1);
+    for (const row of tail?.querySelectorAll("[data-row]") ?? []) {
+      if (document.getElementById(row.id) !== row) row.remove();
+    }
+    for (const head of tail?.querySelectorAll(".inv") ?? []) {
+      if (!head.nextElementSibling || head.nextElementSibling.matches(".inv")) head.remove();
+    }
+  }
+
+  document.addEventListener("htmx:afterSwap", (event) => {
+    const target = event.detail.target ?? event.target;
+    if (panel.contains(target)) arrive();
+    else if (target?.id === "edit")
+      back(); // an edit is about the state now
+    else if (strip?.contains(target)) point();
+    else if (events.contains(target) || !target?.isConnected) {
+      join();
+      mark(false);
+      point(); // the strip, too, may have come in the place of what asked for it
+    }
+  });
+
+  let drawing = 0;
+  new MutationObserver((records) => {
+    const arrived = records.some(({ addedNodes }) => [...addedNodes].some((node) => node.matches?.(".ev")));
+    if (!arrived || !strip || drawing) return;
+    drawing = setTimeout(() => {
+      drawing = 0;
+      stale = true;
+      if (!document.hidden) next();
+    }, STRIP_MS);
+  }).observe(events, { childList: true, subtree: true });
+
+  // --- The strip ---------------------------------------------------------------------------------------------------
+
+  const slider = () => document.querySelector("#travel");
+  const placesOf = (track) => track.dataset.places.split(" ").map(Number);
+
+  /** Which bar a place belongs to. */
+  function barOf(places, seq) {
+    let [low, high] = [0, places.length - 2];
+    while (low < high) {
+      const middle = (low + high + 1) >> 1;
+      if (places[middle] <= seq) low = middle;
+      else high = middle - 1;
+    }
+    return low;
+  }
+
+  /** Puts the cursor where the event is that is shown, and says so. */
+  function point() {
+    const track = slider();
+    if (!track) return;
+    const places = placesOf(track);
+    const words = panel.querySelector("[data-travel-words]")?.textContent;
+    const bar = shown ? barOf(places, shown.seq) : places.length - 2;
+    track.setAttribute("aria-valuenow", String(bar));
+    track.setAttribute("aria-valuetext", shown && words ? words : panel.dataset.wordNow);
+    if (!dragging) putCursor(track, shown?.seq ? (bar + 0.5) / (places.length - 1) : null);
+  }
+
+  function putCursor(track, share) {
+    const cursor = track.querySelector(".cursor");
+    cursor.hidden = share === null;
+    if (share !== null) cursor.style.insetInlineStart = `${share * 100}%`;
+  }
+
+  let pointer = null;
+  let framed = false;
+
+  /** The place at a share of the strip's width. */
+  function placeAt(track, share) {
+    const places = placesOf(track);
+    const bars = places.length - 1;
+    const at = share * bars;
+    const bar = Math.min(bars - 1, Math.floor(at));
+    const inside = places[bar] + Math.floor((at - bar) * (places[bar + 1] - places[bar]));
+    return share > EDGE ? places[bars] : Math.min(inside, Math.max(places[bar], places[bar + 1] - 1));
+  }
+
+  /** Says which place is under the pointer; null for none. */
+  function showTip(track, share) {
+    const tip = track.querySelector(".tip");
+    tip.hidden = share === null;
+    if (share === null) return;
+    tip.textContent = `#${placeAt(track, share)}`;
+    tip.style.insetInlineStart = `${share * 100}%`;
+  }
+
+  function frame() {
+    framed = false;
+    const track = slider();
+    if (!track || pointer === null) return;
+    const { left, width } = dragging ?? track.getBoundingClientRect();
+    const share = Math.min(1, Math.max(0, (pointer - left) / width));
+    showTip(track, share);
+    if (!dragging) return;
+    putCursor(track, share);
+    const place = placeAt(track, share);
+    if (place === dragging.place) return;
+    dragging.place = place;
+    travel({ place });
+  }
+
+  strip?.addEventListener("pointerdown", (event) => {
+    const track = event.target.closest("#travel");
+    if (!track || event.button !== 0) return;
+    event.preventDefault();
+    track.focus({ preventScroll: true });
+    track.setPointerCapture(event.pointerId);
+    const { left, width } = track.getBoundingClientRect();
+    dragging = { left, width, place: null };
+    pointer = event.clientX;
+    frame();
+  });
+  strip?.addEventListener("pointermove", (event) => {
+    if (!dragging && !event.target.closest("#travel")) return hideTip();
+    pointer = event.clientX;
+    if (!framed) requestAnimationFrame(frame);
+    framed = true;
+  });
+  function hideTip() {
+    pointer = null;
+    const track = slider();
+    if (track) showTip(track, null);
+  }
+  strip?.addEventListener("pointerleave", () => dragging || hideTip());
+  for (const name of ["pointerup", "pointercancel"]) {
+    strip?.addEventListener(name, (event) => {
+      if (!dragging) return;
+      pointer = event.clientX;
+      if (name === "pointerup") frame();
+      dragging = null;
+      if (event.pointerType !== "mouse") hideTip();
+      if (!asking && !wish) point();
+      next();
+    });
+  }
+
+  strip?.addEventListener("keydown", (event) => {
+    const track = event.target.closest("#travel");
+    if (!track || event.ctrlKey || event.metaKey || event.altKey) return;
+    const places = placesOf(track);
+    const bar = Number(track.getAttribute("aria-valuenow"));
+    const far = Math.max(1, Math.round(places.length / 10));
+    const clamped = (number) => places[Math.min(places.length - 1, Math.max(0, number))];
+    const doings = {
+      ArrowLeft: () => step(-1, event.shiftKey),
+      ArrowDown: () => step(-1, event.shiftKey),
+      ArrowRight: () => step(1, event.shiftKey),
+      ArrowUp: () => step(1, event.shiftKey),
+      PageDown: () => travel({ place: clamped(bar - far) }),
+      PageUp: () => travel({ place: clamped(bar + far) }),
+      Home: () => travel({ place: places[0] }),
+      End: () => travel({ place: places.at(-1) }),
+    };
+    if (!doings[event.key]) return;
+    event.preventDefault();
+    doings[event.key]();
+  });
+
+  // --- The reader --------------------------------------------------------------------------------------------------
+
+  document.addEventListener("click", (event) => {
+    const target = event.target instanceof Element ? event.target : null;
+    // While the other tab was shown, the timeline could not go along.
+    if (target?.closest("[data-tab-target=timeline]")) requestAnimationFrame(() => mark(true));
+    const link = target?.closest(
+      "a[data-at], [data-travel-step], [data-travel-show], [data-travel-here], [data-travel-back]",
+    );
+    if (!link || event.defaultPrevented || event.button !== 0) return;
+    if (event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
+    event.preventDefault();
+    const { at, travelStep, travelShow } = link.dataset;
+    if (at !== undefined) {
+      if (link.matches(".line") && narrow()) showState();
+      travel({ at });
+    } else if (travelStep !== undefined) step(Number(travelStep), "travelWrites" in link.dataset);
+    else if (travelShow !== undefined) {
+      show = travelShow;
+      travel({ at: shown.at });
+    } else if ("travelBack" in link.dataset) back();
+    else here();
+  });
+
+  /** The state at the row that the reader is on; without one, at the newest that is shown. */
+  function here() {
+    const row =
+      document.activeElement?.closest(".ev") ??
+      document.querySelector(".ev.selected") ??
+      [...events.querySelectorAll(".ev")].at(-1);
+    show = "merged";
+    if (row) travel({ at: row.id.replace(/^event-/, "") });
+  }
+
+  function showState() {
+    document.querySelector("[role=tab][data-tab-target=state]")?.click();
+  }
+
+  if (!panel.hidden) arrive();
+})();

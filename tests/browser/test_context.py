@@ -1,0 +1,92 @@
+"""A person looks at what the agent sees: types a template, follows links, watches a rewind grey the timeline."""
+
+from __future__ import annotations
+
+import re
+
+from playwright.sync_api import Page, Request, expect
+
+from .conftest import Visit, Watch
+from .places import SEOUL, own, path, type_json
+
+CONTEXT = path("s", *own("agent-view"), end="context/")
+
+
+def test_a_template_is_filled_in_while_it_is_typed_one_request_at_a_time(page: Page) -> None:
+    under_way, most = set[Request](), 0
+
+    def begun(request: Request) -> None:
+        nonlocal most
+        if request.method == "POST":
+            under_way.add(request)
+            most = max(most, len(under_way))
+
+    page.on("request", begun)
+    page.on("requestfinished", lambda request: under_way.discard(request))
+    page.goto(CONTEXT)
+    page.get_by_label("Template").press_sequentially("You are at {step} of {gone", delay=30)
+    expect(page.locator(".filled")).to_have_text("You are at choose of {gone")
+    expect(page.locator(".ph.session")).to_have_text("choose")
+    page.get_by_label("Template").press_sequentially("}")
+    expect(page.locator(".ph.bad")).to_have_text("{gone}")
+    expect(page.get_by_text("ADK stops here with an error")).to_be_visible()
+    assert most == 1
+
+
+def test_what_was_typed_is_back_after_a_reload(visit: Visit, watch: Watch) -> None:
+    watch.stay = False
+    page = visit()
+    page.goto(CONTEXT)
+    page.get_by_label("Template").fill("mine: {count}")
+    expect(page.locator(".filled")).to_have_text("mine: 4")
+    page.reload()
+    expect(page.get_by_label("Template")).to_have_value("mine: {count}")
+    expect(page.locator(".filled")).to_have_text("mine: 4")
+    page.get_by_role("button", name="Discard").click()
+    expect(page.get_by_label("Template")).to_have_value("")
+
+
+def test_a_template_is_filled_in_without_scripts(visit: Visit) -> None:
+    page = visit(java_script_enabled=False)
+    page.goto(CONTEXT)
+    page.get_by_label("Template").fill("{step}!")
+    page.get_by_role("button", name="Fill in").click()
+    expect(page.locator(".filled")).to_have_text("choose!")
+    expect(page.get_by_label("Template")).to_have_value("{step}!")
+
+
+def test_only_what_the_model_gets_can_be_shown_by_keyboard(page: Page) -> None:
+    page.goto(path("s", *SEOUL, end="context/"))
+    left_out = page.locator(".out")
+    expect(left_out.first).to_be_visible()
+    page.get_by_label("only what the model gets").press("Space")
+    expect(page.locator(".out:visible")).to_have_count(0)
+    expect(page.locator(".turn").first).to_be_visible()
+
+
+def test_a_session_leads_there_from_now_and_from_an_event(page: Page) -> None:
+    page.goto(path("s", *SEOUL))
+    page.get_by_role("link", name="What the agent sees").click()
+    expect(page.get_by_role("heading", name="What the agent sees")).to_be_visible()
+    page.get_by_role("link", name="Session", exact=True).click()
+    page.locator(".ev .line").last.click()
+    page.get_by_role("link", name="What the agent saw").click()
+    expect(page.locator(".pagehead")).to_contain_text("just after event")
+
+
+def test_a_rewind_greys_the_timeline_that_is_open(visit: Visit) -> None:
+    watching, writing = visit(), visit()
+    watching.goto(path("s", *own("greyed")))
+    expect(watching.locator("[data-live]")).to_have_attribute("data-state", "live")
+    expect(watching.locator(".ev.gone")).to_have_count(0)
+    writing.goto(path("s", *own("greyed"), end="add/"))
+    type_json(
+        writing,
+        '{"author": "user", "invocation_id": "e-2", "actions": {"rewind_before_invocation_id": "e-1"}}',
+    )
+    writing.get_by_role("button", name=re.compile("Add")).click()
+    expect(writing.locator(".messages")).to_contain_text("The event was added.")
+    expect(watching.locator(".ev")).to_have_count(3)
+    expect(watching.locator(".ev.gone")).to_have_count(2)
+    expect(watching.locator(".ev.gone .gonewhy").first).to_contain_text("rewound by")
+    expect(watching.locator(".ev").last).not_to_have_class(re.compile("gone"))

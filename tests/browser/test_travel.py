@@ -1,0 +1,390 @@
+"""Time travel on the session page: by mouse, by keyboard, by a shared link, while the session goes on."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from .conftest import Visit, Watch
+from .places import own, path
+from .seed import LONG, LONG_EVENTS, TRAVEL, TRAVEL_EVENTS
+
+SESSION = path("s", *TRAVEL)
+# Counts what the page asks for at once, and makes each answer wait as if the server were far away.
+SLOW = """
+    window.asked = { now: 0, most: 0, addresses: [] };
+    const real = window.fetch;
+    window.fetch = async (...all) => {
+        asked.now += 1;
+        asked.most = Math.max(asked.most, asked.now);
+        asked.addresses.push(String(all[0]));
+        try {
+            await new Promise((done) => setTimeout(done, 120));
+            return await real(...all);
+        } finally {
+            asked.now -= 1;
+        }
+    };
+"""
+FRAMES = """
+    window.frames_ = [];
+    const tick = (now) => { frames_.push(now); requestAnimationFrame(tick); };
+    requestAnimationFrame(tick);
+"""
+
+
+def moment(page: Page) -> Locator:
+    """The panel at an event."""
+    return page.locator("#moment")
+
+
+def value(page: Page, key: str, where: str = "#moment") -> Locator:
+    """A key's value in a panel."""
+    return page.locator(f"{where} [data-key-row='{key}'] .kv:has(> .key[title='{key}']) > .value")
+
+
+def go(page: Page, address: str = SESSION) -> Locator:
+    """The session's page; its strip."""
+    page.goto(address)
+    strip = page.get_by_role("slider", name="Time travel")
+    expect(strip).to_be_visible()
+    return strip
+
+
+def n_at(number: int) -> str:
+    """What `n` is after event t<number> of TRAVEL."""
+    return str(number - number % 4)
+
+
+def drag(page: Page, strip: Locator, shares: list[float], steps: int = 12) -> None:
+    """Presses the mouse on the strip, goes to each share of its width, and lets go."""
+    box = strip.bounding_box()
+    assert box
+    for number, share in enumerate(shares):
+        page.mouse.move(box["x"] + share * box["width"], box["y"] + box["height"] / 2, steps=steps if number else 1)
+        if not number:
+            page.mouse.down()
+    page.mouse.up()
+
+
+# --- By mouse ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_click_on_an_event_shows_the_state_just_after_it_and_what_it_changed(page: Page) -> None:
+    go(page)
+    page.locator("#event-t396 .line").click()
+    expect(moment(page).locator(".then")).to_contain_text("State at event")
+    expect(value(page, "n")).to_have_text("396")
+    expect(value(page, "user:far")).to_have_text("396")
+    expect(moment(page).locator("[data-key-row='n'] + .was del")).to_have_text("392")
+    expect(moment(page).locator(".written")).to_have_count(3)
+    expect(value(page, "kept")).to_have_text('"so"')
+    expect(page.locator("#event-t396")).to_have_class(re.compile("selected"))
+    expect(page.locator("#state")).to_be_hidden()
+    expect(page).to_have_url(re.compile(r"\?at=t396$"))
+
+    page.locator("#event-t399 .line").click()
+    expect(moment(page)).to_contain_text(re.compile("State at event"))
+    expect(moment(page).locator(".written")).to_have_count(0)
+    expect(page.locator(".ev.selected")).to_have_count(1)
+    page.get_by_role("link", name="Back to now").click()
+    expect(moment(page)).to_be_hidden()
+    expect(value(page, "n", "#state")).to_have_text("400")
+    expect(page).to_have_url(re.compile(r"/travel/$"))
+    expect(page.locator(".ev.selected")).to_have_count(0)
+
+
+def test_the_parts_of_an_event_stay_chosen_from_event_to_event(page: Page) -> None:
+    go(page)
+    page.locator("#event-t396 .line").click()
+    page.get_by_role("link", name=re.compile("^Changes")).click()
+    expect(moment(page).locator("[data-key-row]")).to_have_count(3)
+    expect(page).to_have_url(re.compile("at=t396&show=changes$"))
+    page.locator("#event-t397 .line").click()
+    expect(moment(page)).to_contain_text("This event changed nothing")
+    page.get_by_role("link", name="Next change of the state").click()
+    expect(moment(page).locator("[data-key-row]")).to_have_count(3)
+    expect(moment(page).locator("[data-key-row='n'] :is(del, ins)")).to_have_text(["396", "400"])
+    page.get_by_role("link", name="Event", exact=True).click()
+    expect(page.locator("#detail .facts")).to_contain_text("t400")
+
+
+def test_a_writer_leads_to_the_state_that_it_left(page: Page) -> None:
+    go(page)
+    page.locator("#state [data-key-row='n'] .by a[data-at]").click()
+    expect(value(page, "n")).to_have_text("400")
+    expect(moment(page).locator(".written")).to_have_count(3)
+    page.locator("#moment [data-key-row='kept']").get_by_text("initial").wait_for()
+
+
+def test_dragging_along_the_strip_asks_for_one_state_at_a_time_and_ends_at_the_last(page: Page) -> None:
+    page.add_init_script(SLOW)
+    strip = go(page)
+    drag(page, strip, [0.9, 0.2, 0.7, 0.05, 0.5])
+    places = strip.get_attribute("data-places")
+    assert places
+    bars = [int(place) for place in places.split()]
+    expect(moment(page)).to_have_attribute("data-state", re.compile("state/$"))
+    shown = moment(page).locator("[data-moment]")
+    expect(page.locator(".ev.selected")).to_be_in_viewport()  # the timeline comes along
+    middle = bars[len(bars) // 2]
+    assert abs(int(shown.get_attribute("data-seq") or 0) - middle) <= 3
+    number = int((shown.get_attribute("data-at") or "t0")[1:])
+    expect(value(page, "n")).to_have_text(n_at(number))
+    asked = page.evaluate("asked")
+    assert asked["most"] == 1
+    states = [address for address in asked["addresses"] if "/state/" in address]
+    assert 2 <= len(states) < 40  # of some 50 moves, those for which there was time
+    expect(page).to_have_url(re.compile(rf"at=t{number}$"))
+
+
+def test_dragging_stays_above_thirty_frames_a_second(page: Page) -> None:
+    page.add_init_script(FRAMES)
+    strip = go(page)
+    box = strip.bounding_box()
+    assert box
+    page.mouse.move(box["x"] + 5, box["y"] + 10)
+    page.mouse.down()
+    began = page.evaluate("performance.now()")
+    for number in range(120):
+        share = abs((number / 40) % 2 - 1)
+        page.mouse.move(box["x"] + 2 + share * (box["width"] - 4), box["y"] + 10)
+    ended = page.evaluate("performance.now()")
+    page.mouse.up()
+    frames = [at for at in page.evaluate("frames_") if began <= at <= ended]
+    assert len(frames) > 10
+    assert len(frames) / ((frames[-1] - frames[0]) / 1000) > 30
+    late = [b - a for a, b in pairwise(frames) if b - a > 100]
+    assert len(late) <= len(frames) / 20, late
+
+
+def test_an_answer_that_nobody_waits_for_any_more_is_not_shown(page: Page) -> None:
+    page.add_init_script(SLOW)
+    go(page)
+    page.locator("#event-t396 .line").click()
+    page.keyboard.press("Escape")  # nothing is open yet
+    page.locator("#event-t397 .line").click()
+    page.locator("#event-t393 .line").click()
+    expect(moment(page).locator("[data-moment]")).to_have_attribute("data-at", "t393")
+    page.locator("#event-t398 .line").click()
+    page.get_by_role("link", name="Back to now").click()
+    while page.evaluate("asked.now"):
+        page.wait_for_timeout(20)
+    page.wait_for_timeout(100)
+    expect(moment(page)).to_be_hidden()
+    expect(page.locator("#state")).to_be_visible()
+    assert page.evaluate("asked.most") == 1
+
+
+# --- By keyboard ------------------------------------------------------------------------------------------------------
+
+
+def test_time_travel_by_keyboard(page: Page) -> None:
+    go(page)
+    at = moment(page).locator("[data-moment]")
+    for key in "jkk":
+        page.keyboard.press(key)
+    page.keyboard.press("t")
+    expect(at).to_have_attribute("data-at", "t398")
+    for key, event in (("]", "t399"), ("]", "t400"), ("]", "t400"), ("[", "t399"), ("{", "t396"), ("{", "t392")):
+        page.keyboard.press(key)
+        expect(at).to_have_attribute("data-at", event)
+    page.keyboard.press("}")
+    expect(at).to_have_attribute("data-at", "t396")
+    expect(value(page, "n")).to_have_text("396")
+    page.keyboard.press("Escape")
+    expect(moment(page)).to_be_hidden()
+    expect(page.locator("#event-t398 .line")).to_be_focused()
+
+
+def test_the_strip_is_a_slider_for_the_keyboard(page: Page) -> None:
+    strip = go(page)
+    at = moment(page).locator("[data-moment]")
+    expect(strip).to_have_attribute("aria-valuetext", "Now")
+    strip.focus()
+    page.keyboard.press("Home")
+    expect(at).to_have_attribute("data-at", "t1")
+    expect(strip).to_have_attribute("aria-valuenow", "0")
+    expect(strip).to_have_attribute("aria-valuetext", re.compile("State at event"))
+    expect(value(page, "n")).to_have_text("0")
+    page.keyboard.press("ArrowRight")
+    expect(at).to_have_attribute("data-at", "t2")
+    page.keyboard.press("Shift+ArrowRight")
+    expect(at).to_have_attribute("data-at", "t4")
+    page.keyboard.press("PageUp")
+    expect(at).to_have_attribute("data-at", re.compile("t4[0-9]"))
+    page.keyboard.press("End")
+    expect(at).to_have_attribute("data-at", f"t{TRAVEL_EVENTS}")
+    page.keyboard.press("ArrowLeft")
+    expect(at).to_have_attribute("data-at", "t399")
+    expect(strip).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(moment(page)).to_be_hidden()
+    expect(strip).to_have_attribute("aria-valuetext", "Now")
+
+
+def test_steps_that_come_faster_than_answers_are_all_taken(page: Page) -> None:
+    page.add_init_script(SLOW)
+    strip = go(page)
+    strip.focus()
+    page.keyboard.press("End")
+    for _ in range(9):
+        page.keyboard.press("ArrowLeft")
+    expect(moment(page).locator("[data-moment]")).to_have_attribute("data-at", "t391")
+    assert page.evaluate("asked.most") == 1
+    assert len([a for a in page.evaluate("asked.addresses") if "/state/" in a]) <= 4
+
+
+# --- Links ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+def test_a_link_shows_somebody_else_the_same_moment(page: Page, visit: Visit, scripts: bool) -> None:
+    strip = go(page)
+    strip.focus()
+    page.keyboard.press("Home")
+    expect(page).to_have_url(re.compile("at=t1$"))
+    for _ in range(7):
+        page.keyboard.press("]")
+    expect(page).to_have_url(re.compile("at=t8$"))
+    other = visit(java_script_enabled=scripts)
+    other.goto(page.url)
+    expect(moment(other).locator(".then")).to_contain_text("State at event")
+    expect(value(other, "n")).to_have_text("8")
+    expect(other.locator("#event-t8")).to_have_class(re.compile("selected"))
+    if scripts:
+        expect(other.locator("#event-t8")).to_be_in_viewport()
+    other.get_by_role("link", name="Next event").click()
+    expect(value(other, "n")).to_have_text("8")
+    expect(other.locator("#event-t9")).to_have_class(re.compile("selected"))
+    other.get_by_role("link", name="Back to now").click()
+    expect(value(other, "n", "#state")).to_have_text("400")
+
+
+def test_a_link_to_an_event_that_is_gone_says_so_and_leads_back(page: Page, watch: Watch) -> None:
+    watch.allow(404)
+    go(page, SESSION + "?at=gone")
+    expect(moment(page).get_by_role("alert")).to_contain_text("This event is gone")
+    page.keyboard.press("Escape")
+    expect(moment(page)).to_be_hidden()
+    expect(value(page, "n", "#state")).to_have_text("400")
+    expect(page).to_have_url(re.compile("/travel/$"))
+
+
+def test_the_timeline_goes_on_from_an_event_far_back_to_the_newest(page: Page) -> None:
+    go(page, path("s", *LONG))
+    number = 20
+    first = page.get_by_role("slider", name="Time travel")
+    first.focus()
+    page.keyboard.press("Home")
+    expect(page.locator(".ev.selected")).to_contain_text("Message 0")
+    expect(page.locator(".ev.selected")).to_be_in_viewport()
+    for _ in range(number):
+        page.keyboard.press("]")
+    expect(page.locator(".ev.selected")).to_contain_text(f"Message {number} ")
+    while page.get_by_role("link", name="Later events").count():
+        before = page.locator(".ev").count()
+        page.get_by_role("link", name="Later events").dispatch_event("click")
+        expect(page.locator(".ev")).not_to_have_count(before)
+    expect(page.locator(".ev")).to_have_count(LONG_EVENTS)
+    numbers = [int(text) for text in page.locator(".ev .seq").all_inner_texts()]
+    assert numbers == sorted(set(numbers))
+    expect(page.locator("[data-timeline-new]")).to_be_hidden()  # what was asked for is no news
+
+
+def test_back_to_now_brings_the_newest_events_back(page: Page) -> None:
+    strip = go(page, path("s", *LONG))
+    strip.focus()
+    page.keyboard.press("Home")
+    expect(page.get_by_role("link", name="Later events")).to_be_attached()
+    expect(page.locator(".ev").first).to_contain_text("Message 0")
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("link", name="Later events")).to_have_count(0)
+    expect(page.locator(".ev").last).to_contain_text(f"Message {LONG_EVENTS - 1}")
+    expect(page.locator(".ev").last).to_be_in_viewport()
+
+
+# --- While the session goes on ----------------------------------------------------------------------------------------
+
+
+def test_what_happens_meanwhile_is_in_the_timeline_and_the_moment_stays(page: Page, visit: Visit) -> None:
+    address = path("s", *own("time-goes-on"))
+    go(page, address)
+    expect(page.locator("[data-live]")).to_have_attribute("data-state", "live")
+    page.locator(".ev .line").first.click()
+    expect(value(page, "count")).to_have_text("3")
+    expect(page.locator("#moment [data-key-row='count']")).to_contain_text("initial")
+
+    other = visit()
+    other.goto(address + "edit/?key=count")
+    other.locator("json-editor .cm-content").click()
+    other.keyboard.press("ControlOrMeta+a")
+    other.keyboard.type("77")
+    other.get_by_role("button", name="Apply").click()
+    expect(other.get_by_text("Saved as event #")).to_be_visible()
+
+    expect(page.locator(".ev")).to_have_count(3)
+    expect(page.locator(".ev").last.locator(".delta b")).to_have_text("77")
+    expect(value(page, "count", "#state")).to_have_text("77")  # kept up to date, and not shown
+    expect(page.locator("#state")).to_be_hidden()
+    expect(value(page, "count")).to_have_text("3")
+    page.keyboard.press("Escape")
+    expect(page.locator("#state")).to_be_visible()
+    expect(value(page, "count", "#state")).to_have_text("77")
+    strip = page.get_by_role("slider", name="Time travel")
+    expect(strip.locator("rect")).to_have_count(3, timeout=20_000)  # the strip is drawn again
+    expect(strip.locator("rect.edit")).to_have_count(1)
+
+
+def test_what_is_appended_while_the_timeline_is_far_back_is_told_and_not_lost(page: Page, visit: Visit) -> None:
+    address = path("s", *own("far-back"))
+    go(page, address + "?at=f5")
+    expect(page.locator("[data-live]")).to_have_attribute("data-state", "live")
+    expect(page.get_by_role("link", name="Later events")).to_be_attached()
+    shown = page.locator(".ev").count()
+    other = visit()
+    other.goto(address + "add/")
+    other.get_by_role("button", name="Add event").click()
+    expect(other.get_by_text("The event was added.")).to_be_visible()
+    expect(page.locator(".ev")).to_have_count(shown + 1)
+    expect(page.locator("[data-timeline-new]")).to_contain_text("1 new event")
+    while page.get_by_role("link", name="Later events").count():
+        before = page.locator(".ev").count()
+        page.get_by_role("link", name="Later events").dispatch_event("click")
+        expect(page.locator(".ev")).not_to_have_count(before)
+    names = page.locator(".ev").evaluate_all("all => all.map((each) => each.id)")
+    assert len(names) == len(set(names)) == 131
+    numbers = [int(text) for text in page.locator(".ev .seq").all_inner_texts()]
+    assert numbers == sorted(numbers)
+
+
+def test_editing_is_about_now(page: Page) -> None:
+    go(page)
+    page.locator("#event-t396 .line").click()
+    expect(moment(page)).to_be_visible()
+    page.keyboard.press("e")
+    expect(page.get_by_label("Key to edit or add")).to_be_focused()
+    expect(moment(page)).to_be_hidden()
+    expect(page.locator("#state")).to_be_visible()
+
+
+# --- On a phone -------------------------------------------------------------------------------------------------------
+
+
+def test_on_a_phone_the_strip_stays_beside_the_state(visit: Visit) -> None:
+    page = visit(viewport={"width": 390, "height": 844}, has_touch=True)
+    strip = go(page)
+    page.locator("#event-t396 .line").click()
+    expect(page.get_by_role("tab", name="State")).to_have_attribute("aria-selected", "true")
+    expect(value(page, "n")).to_be_visible()
+    expect(strip).to_be_in_viewport()
+    box = strip.bounding_box()
+    assert box
+    page.touchscreen.tap(box["x"] + 1, box["y"] + box["height"] / 2)
+    expect(moment(page).locator("[data-moment]")).to_have_attribute("data-at", "t1")
+    expect(value(page, "n")).to_have_text("0")
+    page.get_by_role("tab", name="Timeline").click()
+    expect(page.locator("#event-t1")).to_be_in_viewport()

@@ -1,0 +1,295 @@
+"""What an agent sees of a stored session: cheaply of a long one, and the same by pages as at once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.db import connections
+
+from sessions_app import changes, context, moments, reads, sources, writes
+from sessions_app.access import Actor
+from sessions_app.contents import Reader, contents
+from sessions_app.context import conversation, left_out, preview
+from sessions_app.edits import Entry, edit_state
+from sessions_app.errors import Behind
+from sessions_app.keys import SessionKey
+from sessions_app.state import ABSENT
+
+from .bulk import fill
+from .stored import execute
+
+pytestmark = pytest.mark.django_db
+
+Add = Callable[..., str]
+
+
+@pytest.fixture
+def key(source: str, actor: Actor) -> SessionKey:
+    """An empty session."""
+    return writes.create_session(source, "booking", "ana", session_id="s1", actor=actor)
+
+
+@pytest.fixture
+def add(key: SessionKey, actor: Actor) -> Add:
+    """Appends events, a second apart; their ids."""
+    clock = iter(range(1_790_000_000, 1_800_000_000))
+
+    def append(text: str = "", invocation: str = "i1", author: str = "booking", **event: Any) -> str:
+        if text:
+            event["content"] = {"role": "user" if author == "user" else "model", "parts": [{"text": text}]}
+        event = {"timestamp": float(next(clock)), "author": author, "invocation_id": invocation, **event}
+        return str(writes.append_event(key, event, actor=actor).event["id"])
+
+    return append
+
+
+def rewind(before: str) -> dict[str, Any]:
+    return {"rewind_before_invocation_id": before}
+
+
+def summary(start: float, end: float, text: str = "before") -> dict[str, Any]:
+    content = {"role": "model", "parts": [{"text": text}]}
+    return {"compaction": {"start_timestamp": start, "end_timestamp": end, "compacted_content": content}}
+
+
+def whys(key: SessionKey) -> dict[str, tuple[str, str]]:
+    found = left_out(key, reads.events(key).rows)
+    return {name: (each.kind, each.by) for name, each in found.items()}
+
+
+def texts(found: context.Conversation) -> list[str]:
+    """What arrives, each turn's text; what is left out in brackets, with the reason."""
+    return [
+        "".join(str(part.value) for part in line.parts) if line.turn else f"[{line.left_out and line.left_out.kind}]"
+        for line in found.lines
+    ]
+
+
+# --- A timeline -------------------------------------------------------------------------------------------------------
+
+
+def test_a_rewind_greys_what_it_takes_back_and_not_itself(key: SessionKey, add: Add) -> None:
+    add("kept", "i1")
+    taken = [add("gone", "i2"), add("gone too", "i3")]
+    by = add(invocation="i4", author="user", actions=rewind("i2"))
+    add("after", "i5")
+    assert whys(key) == dict.fromkeys(taken, ("rewound", by))
+
+
+def test_a_rewind_that_another_took_back_greys_nothing_of_its_own(key: SessionKey, add: Add) -> None:
+    first = add("one", "i1")
+    second = add("two", "i2")
+    inner = add(invocation="i3", actions=rewind("i1"))
+    outer = add(invocation="i4", actions=rewind("i2"))
+    assert whys(key) == {second: ("rewound", outer), inner: ("rewound", outer)}
+    assert first not in whys(key)
+
+
+def test_a_rewind_to_an_unknown_invocation_greys_nothing(key: SessionKey, add: Add) -> None:
+    add("one", "i1")
+    add(invocation="i2", actions=rewind("never"))
+    assert whys(key) == {}
+
+
+def test_a_summary_greys_what_it_covers_by_time(key: SessionKey, add: Add) -> None:
+    views = [reads.event(key, add(f"{number}")) for number in range(4)]
+    by = add(author="user", actions=summary(views[0].timestamp, views[2].timestamp))
+    assert whys(key) == {view.id: ("compacted", by) for view in views[:3]}
+
+
+def test_a_summary_that_was_rewound_greys_nothing(key: SessionKey, add: Add) -> None:
+    view = reads.event(key, add("one", "i1"))
+    by = add(invocation="i2", actions=summary(view.timestamp, view.timestamp))
+    again = add(invocation="i3", actions=rewind("i2"))
+    assert whys(key) == {by: ("rewound", again)}
+
+
+def test_a_summary_of_another_branch_or_scope_greys_nothing(key: SessionKey, add: Add) -> None:
+    mine = reads.event(key, add("mine", branch="root.a"))
+    scoped = reads.event(key, add("scoped", isolation_scope="c1"))
+    add(author="user", branch="root.b", actions=summary(mine.timestamp, scoped.timestamp))
+    assert whys(key) == {}
+    by = add(author="user", branch="root", actions=summary(mine.timestamp, scoped.timestamp))
+    assert whys(key) == {mine.id: ("compacted", by)}
+
+
+def test_what_greys_a_page_may_lie_far_behind_it(key: SessionKey, add: Add) -> None:
+    fill(key, 2_000)
+    execute(key.source, "UPDATE events SET invocation_id = 'here' WHERE id = 'e200'")
+    add(invocation="late", actions=rewind("here"))
+    page = reads.events(key, before=reads.event(key, "e250").cursor).rows
+    assert set(left_out(key, page)) == {f"e{number}" for number in range(200, 250)}
+
+
+def test_a_timeline_does_not_wait_for_a_source_that_is_not_read(
+    key: SessionKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(key, 12_000)
+    changes.forget(key.source)
+    monkeypatch.setattr(context, "_TIMELINE_SECONDS", 0.0)
+    with pytest.raises(Behind):
+        left_out(key, reads.events(key).rows)
+
+
+def test_without_places_nothing_is_greyed(key: SessionKey, add: Add) -> None:
+    add("one", "i1")
+    add(invocation="i2", actions=rewind("i1"))
+    views = reads.events(key).rows
+    for view in views:
+        view.seq = None
+    assert left_out(key, views) == {}
+
+
+# --- The conversation -------------------------------------------------------------------------------------------------
+
+
+def test_a_conversation_shows_what_arrives_between_what_does_not(key: SessionKey, add: Add) -> None:
+    add("hello", "i1", "user")
+    add("wrong", "i2")
+    add(invocation="i3", actions=rewind("i2"))
+    add(invocation="i4", actions={"state_delta": {"x": 1}})
+    add("right", "i5")
+    assert texts(conversation(key)) == ["hello", "[rewound]", "[rewind]", "[empty]", "right"]
+
+
+def test_an_agent_reads_as_it_read_last(key: SessionKey, add: Add) -> None:
+    add("one", author="booking")
+    add("two", author="billing", branch="booking.billing", node_info={"path": "booking@1/billing@1"})
+    add("three", author="fares", branch="booking.fares", isolation_scope="c1")
+    found = conversation(key, agent="billing")
+    assert found.reader == Reader("billing", "booking.billing", None, "booking@1/billing@1")
+    assert texts(found) == ["one", "two", "[scope]"]
+    assert conversation(key).reader == Reader("fares", "booking.fares", "c1", "")
+    assert conversation(key, agent="booking", branch="booking.fares").reader.branch == "booking.fares"
+    assert (found.agents, found.branches) == (["fares", "billing", "booking"], ["booking.billing", "booking.fares"])
+
+
+def test_a_conversation_at_an_event_ends_with_it(key: SessionKey, add: Add) -> None:
+    add("one", "i1")
+    two = add("two", "i2")
+    add("three", "i3")
+    add(invocation="i4", actions=rewind("i1"))
+    assert texts(conversation(key, reads.event(key, two))) == ["one", "two"]
+    assert texts(conversation(key)) == ["[rewound]"] * 3 + ["[rewind]"]
+
+
+def test_a_response_stands_beside_its_call_and_a_summary_where_it_ends(key: SessionKey, add: Add) -> None:
+    call = {"role": "model", "parts": [{"function_call": {"name": "look", "id": "c1", "args": {}}}]}
+    answer = {"role": "user", "parts": [{"function_response": {"name": "look", "id": "c1", "response": {"n": 1}}}]}
+    old = reads.event(key, add("old"))
+    add(content=call)
+    add("meanwhile", author="user")
+    add(content=answer)
+    add(author="user", actions=summary(old.timestamp, old.timestamp, "in short"))
+    add("go on", author="user")
+    found = conversation(key, agent="booking")
+    assert texts(found) == ["[compacted]", "in short", "{}", "{'n': 1}", "meanwhile", "go on"]
+    assert [line.turn.summary for line in found.lines if line.turn] == [False, True, False, False, False, False][1:]
+
+
+def test_pages_of_a_long_conversation_are_all_of_it(key: SessionKey, add: Add, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(context, "PAGE", 7)
+    monkeypatch.setattr(context, "REACH", 5)
+    for number in range(40):
+        add(f"{number}", f"i{number // 2}", "user" if number % 2 else "booking")
+    begin = reads.event(key, reads.events(key).rows[4].id)
+    back = add(invocation="back", actions=rewind("i15"))
+    add(author="user", invocation="sum", actions=summary(begin.timestamp, begin.timestamp + 20, "summed"))
+    add("end", "last", "user")
+    views = reads.events(key).rows
+    whole = contents([view.data for view in views], Reader("booking"))
+    found, before = [], None
+    while True:
+        page = conversation(key, before=before)
+        found = [*page.lines, *found]
+        if not (before := page.earlier):
+            break
+    assert [line.event.id for line in found if line.turn] == [views[turn.place].id for turn in whole.turns]
+    expected = {views[place].id: reason.kind for place, reason in whole.left_out.items()}
+    assert {line.event.id: line.left_out.kind for line in found if line.left_out} == expected
+    assert {line.left_out.by for line in found if line.left_out and line.left_out.kind == "rewound"} == {back}
+    assert len(found) == len(views)
+
+
+def test_a_page_in_the_middle_of_a_long_session_takes_less_than_a_second(key: SessionKey, add: Add) -> None:
+    fill(key, 20_000)
+    execute(key.source, "UPDATE events SET invocation_id = 'here' WHERE id = 'e9950'")
+    add(invocation="late", actions=rewind("here"))
+    changes.catch_up(key.source, 60)
+    conversation(key)
+    began = time.perf_counter()
+    found = conversation(key, before=reads.event(key, "e10000").cursor)
+    assert len(left_out(key, reads.events(key, before=reads.event(key, "e10000").cursor).rows)) == 50
+    assert time.perf_counter() - began < 1
+    assert len(found.lines) == 100
+
+
+def test_an_empty_session_has_an_empty_conversation(key: SessionKey) -> None:
+    found = conversation(key)
+    assert (found.lines, found.earlier, found.agents, found.reader) == ([], None, [], Reader(""))
+
+
+# --- The instruction --------------------------------------------------------------------------------------------------
+
+
+def shown(key: SessionKey, template: str, at: str | None = None) -> list[tuple[str, str | None, str]]:
+    moment = moments.state_at(key, at) if at else moments.state_now(key)
+    return [(s.piece.name, s.piece.shown, s.fault) for s in preview(moment, template) if s.piece.kind != "text"]
+
+
+def test_a_template_is_filled_in_with_the_state_of_its_moment(key: SessionKey, add: Add, actor: Actor) -> None:
+    first = add(actions={"state_delta": {"step": "choose", "user:tier": "silver"}})
+    edit_state(key, [Entry("step", "pay", "choose"), Entry("user:tier", ABSENT, "silver")], actor=actor, reason="")
+    template = "{step} {user:tier?} {app:gone} {temp:x}"
+    assert shown(key, template, first) == [
+        ("step", "choose", ""),
+        ("user:tier", "silver", ""),
+        ("app:gone", None, "missing"),
+        ("temp:x", None, "temp"),
+    ]
+    assert [value for _name, value, _fault in shown(key, template)] == ["pay", "", None, None]
+
+
+def test_a_value_has_the_event_that_wrote_it_in_whichever_session(key: SessionKey, add: Add, actor: Actor) -> None:
+    other = writes.create_session(*key[:3], session_id="s2", actor=actor)
+    by = writes.append_event(other, {"actions": {"state_delta": {"user:tier": "gold"}}}, actor=actor).event["id"]
+    (found,) = preview(moments.state_now(key), "{user:tier}")
+    assert found.writer
+    assert (found.writer.key, found.writer.event_id, found.initial) == (other, by, False)
+
+
+def test_a_value_that_was_not_recorded_is_an_error_in_its_place(key: SessionKey, add: Add) -> None:
+    first = add("one")
+    with sources.using(key.source), connections[key.source].cursor() as cursor:
+        cursor.execute("UPDATE sessions SET initial_state = NULL, state = '{\"old\": 1}'")
+    add(actions={"state_delta": {"old": 2}})
+    assert shown(key, "a {old} b", first) == [("old", None, "unrecorded")]
+    assert shown(key, "a {old} b") == [("old", "2", "")]
+
+
+def test_an_artifact_is_known_by_the_event_that_saved_it(key: SessionKey, add: Add) -> None:
+    before = add("one")
+    add(actions={"artifact_delta": {"notes.md": 0}})
+    by = add(actions={"artifact_delta": {"notes.md": 3}})
+    (found,) = preview(moments.state_now(key), "{artifact.notes.md?}")
+    assert (found.fault, found.piece.shown, found.version, found.writer and found.writer.event_id) == (
+        "unread",
+        None,
+        3,
+        by,
+    )
+    assert shown(key, "{artifact.notes.md?}{artifact.notes.md}", before) == [
+        ("notes.md", "", "unsaved"),
+        ("notes.md", None, "unsaved"),
+    ]
+
+
+def test_a_large_value_a_thousand_times_costs_what_it_costs_once(key: SessionKey, add: Add) -> None:
+    add(actions={"state_delta": {"big": ["x" * 100] * 5_000}})
+    moment = moments.state_now(key)
+    began = time.perf_counter()
+    assert len(preview(moment, "{big} " * 20_000)) == 40_000
+    assert time.perf_counter() - began < 2

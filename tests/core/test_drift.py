@@ -1,0 +1,306 @@
+"""Drift: which keys are not what the events make of them, told and repaired, and nothing said that cannot be known."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from sessions_app import drift, moments, sources, writes
+from sessions_app.access import Actor
+from sessions_app.drift import Choice
+from sessions_app.errors import Conflict, Invalid, NotAllowed, NotFound
+from sessions_app.keys import SessionKey
+from sessions_app.state import ABSENT, Change
+from sessions_app.writes import Appended
+
+from .stored import events_of, everything, execute, in_threads, state_of
+
+pytestmark = pytest.mark.django_db
+
+MARIA = Actor("maria")
+STATE = {"first": 1, "gone": [1], "user:tier": "gold", "app:limit": 10}
+
+
+@pytest.fixture
+def key(source: str) -> SessionKey:
+    """A session in a source of each format, after a few events."""
+    key = writes.create_session(source, "booking", "ana", actor=MARIA, session_id="s1", state=STATE)
+    for number in range(3):
+        add(key, n=number)
+    return key
+
+
+def add(key: SessionKey, removed: tuple[str, ...] = (), **delta: Any) -> str:
+    """Appends an event as an agent would; in keys `__` stands for the colon of a scope."""
+    named = {name.replace("__", ":"): value for name, value in delta.items()}
+    event = {
+        "author": "agent",
+        "actions": {"state_delta": named | dict.fromkeys(removed)},
+        "custom_metadata": {"adkweb": {"removed": list(removed)}} if removed else {},
+    }
+    return str(writes.append_event(key, event, actor=MARIA).event["id"])
+
+
+def store(key: SessionKey, **state: Any) -> None:
+    """Another program writes the session's own state."""
+    sql = "UPDATE sessions SET state = %s WHERE id = %s"
+    execute(key.source, sql, [json.dumps(state), key.session_id])
+
+
+def store_shared(key: SessionKey, table: str, **state: Any) -> None:
+    """Another program writes state that sessions share."""
+    execute(key.source, f"UPDATE {table} SET state = %s", [json.dumps(state)])
+
+
+def chosen(key: SessionKey, keep: bool, *names: str) -> list[Choice]:
+    """A choice for these keys, or for all that differ."""
+    found = [each.change for each in (*drift.own(key).drifted, *drift.shared(key).drifted)]
+    return [Choice(c.key, keep, c.old, c.new) for c in found if not names or c.key in names]
+
+
+def repair(key: SessionKey, keep: bool, *names: str, **more: Any) -> Appended:
+    return drift.repair(key, chosen(key, keep, *names), actor=MARIA, **more)
+
+
+# --- Told -------------------------------------------------------------------------------------------------------------
+
+
+def test_every_key_is_told_with_the_event_that_wrote_it_last(key: SessionKey) -> None:
+    last = events_of(key)[-1]
+    store(key, n=1, gone=None, extra=5)
+    found = {each.change.key: each for each in drift.own(key).drifted}
+    assert {name: (each.change.old, each.change.new) for name, each in found.items()} == {
+        "n": (2, 1),
+        "first": (1, ABSENT),
+        "gone": ([1], None),
+        "extra": (ABSENT, 5),
+    }
+    assert found["n"].last == drift.Written(key, last[1]["id"], last[0], 1)
+    assert [name for name, each in found.items() if each.last is None] == ["extra", "first", "gone"]
+    assert drift.own(key).events == 3
+
+
+@pytest.mark.parametrize(("stored", "lost"), [(1, True), (0, False), (None, False)])
+def test_a_value_that_stood_there_before_the_last_event_is_told_as_a_lost_update(
+    key: SessionKey, stored: Any, lost: bool
+) -> None:
+    store(key, first=1, gone=[1], n=stored)
+    (found,) = drift.own(key).drifted
+    assert found.lost == lost
+
+
+def test_a_first_write_that_is_lost_is_told(key: SessionKey) -> None:
+    add(key, fresh=1)
+    store(key, first=1, gone=[1], n=2)
+    (found,) = drift.own(key).drifted
+    assert (found.change, found.lost) == (Change("fresh", 1, ABSENT), True)
+
+
+def test_a_state_of_many_events_and_scopes_has_no_drift(key: SessionKey) -> None:
+    add(key, ("first",), user__tier=1, app__limit=None, temp__x=1)
+    add(key, ("user:tier",), first=None)
+    assert drift.own(key) == drift.Report([], [], drift.own(key).revision, 5)
+    assert drift.shared(key) == drift.Report()
+
+
+def test_keys_older_than_adkweb_that_no_event_wrote_cannot_be_known(key: SessionKey) -> None:
+    execute(key.source, "UPDATE sessions SET initial_state = NULL")
+    store(key, first=7, n=1)
+    found = drift.own(key)
+    assert ([each.change for each in found.drifted], found.unknown) == ([Change("n", 2, 1)], ["first"])
+
+
+def test_nothing_is_told_of_a_session_that_is_being_imported(key: SessionKey) -> None:
+    store(key, **writes.IMPORTING)
+    assert drift.own(key).untold == "importing"
+
+
+def test_nothing_is_told_where_events_have_no_places(
+    new_database: Callable[[str], str], open_source: Callable[[str], str]
+) -> None:
+    source = open_source(new_database("postgresql"))
+    key = writes.create_session(source, "booking", "ana", actor=MARIA, session_id="s1", state={"a": 1})
+    store(key, a=2)
+    database = sources.connections.databases[source]["ADKWEB"]
+    database["adopted"] = False
+    try:
+        assert drift.own(key) == drift.Report(untold="places")
+    finally:
+        database["adopted"] = True
+
+
+def test_a_session_that_is_not_there_is_none(key: SessionKey) -> None:
+    for ask in (drift.own, drift.drift, drift.shared):
+        with pytest.raises(NotFound):
+            ask(key._replace(session_id="ghost"))
+
+
+# --- Shared keys ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("table", "name"), [("user_states", "user:tier"), ("app_states", "app:limit")])
+def test_a_shared_key_that_is_not_what_was_last_written_is_told_with_who_wrote_it(
+    key: SessionKey, table: str, name: str
+) -> None:
+    other = writes.create_session(key.source, "booking", "ana", actor=MARIA, session_id="s2")
+    event = add(other, **{name.replace(":", "__"): "written"})
+    store_shared(key, table, **{name.partition(":")[2]: "put there"})
+    for session in (key, other):
+        (found,) = drift.shared(session).drifted
+        assert found.change == Change(name, "written", "put there")
+        assert found.last is not None
+        assert (found.last.key, found.last.event_id) == (other, event)
+
+
+def test_a_shared_key_that_was_taken_away_is_told(key: SessionKey) -> None:
+    add(key, user__tier="silver", user__other=1)
+    store_shared(key, "user_states", other=1)
+    (found,) = drift.shared(key).drifted
+    assert (found.change, found.lost) == (Change("user:tier", "silver", ABSENT), False)
+
+
+def test_a_shared_key_of_which_nothing_is_left_that_wrote_it_cannot_be_known(key: SessionKey) -> None:
+    other = writes.create_session(key.source, "booking", "ana", actor=MARIA, session_id="s2")
+    add(other, app__new=1)
+    writes.delete_session(other, actor=MARIA)
+    store_shared(key, "user_states", tier="gold", put=1)
+    found = drift.shared(key)
+    assert (found.drifted, found.unknown) == ([], ["app:new", "user:put"])
+
+
+# --- Repaired ---------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_stored_stays_and_becomes_an_event(key: SessionKey) -> None:
+    store(key, n=1, gone=None, extra=5)
+    store_shared(key, "user_states", tier="silver")
+    before = state_of(key)
+    done = repair(key, True, reason="it is right")
+    assert done.event["actions"]["state_delta"] == {
+        "n": 1, "gone": None, "extra": 5, "first": None, "user:tier": "silver"
+    }  # fmt: skip
+    note = done.event["custom_metadata"]["adkweb"]
+    assert (note["actor"], note["reason"], note["removed"]) == ("maria", "it is right", ["first"])
+    assert note["replaced"] == {"n": 2, "gone": [1], "first": 1, "user:tier": "gold"}
+    assert state_of(key) == before
+    assert (drift.drift(key), drift.shared(key).drifted) == ([], [])
+    assert moments.state_at(key, done.event["id"]).state.session == {"n": 1, "gone": None, "extra": 5}
+
+
+def test_what_the_events_say_is_put_back(key: SessionKey) -> None:
+    store(key, n=1, gone=None, extra=5)
+    store_shared(key, "user_states", tier="silver")
+    done = repair(key, False)
+    note = done.event["custom_metadata"]["adkweb"]
+    assert (note["removed"], note["replaced"]) == (["extra"], {"n": 1, "gone": None, "extra": 5, "user:tier": "silver"})
+    assert state_of(key)["session"] == {"first": 1, "gone": [1], "n": 2}
+    assert state_of(key)["user"] == {"tier": "gold"}
+    assert (drift.drift(key), drift.shared(key).drifted) == ([], [])
+
+
+def test_only_the_keys_that_were_chosen_are_repaired_each_its_own_way(key: SessionKey) -> None:
+    store(key, n=1, gone=None, extra=5, first=1)
+    drift.repair(key, [*chosen(key, True, "n"), *chosen(key, False, "gone")], actor=MARIA)
+    assert state_of(key)["session"] == {"first": 1, "gone": [1], "n": 1, "extra": 5}
+    assert drift.drift(key) == [Change("extra", ABSENT, 5)]
+
+
+@pytest.mark.parametrize("keep", [True, False])
+@pytest.mark.parametrize("meanwhile", ["event", "table", "other key's event"])
+def test_a_key_that_somebody_wrote_meanwhile_is_a_conflict_and_nothing_is_written(
+    key: SessionKey, keep: bool, meanwhile: str
+) -> None:
+    store(key, first=1, gone=[1], n=1)
+    choices = chosen(key, keep)
+    if meanwhile == "event":
+        add(key, n=7)
+    elif meanwhile == "table":
+        store(key, first=1, gone=[1], n=7)
+    else:
+        add(key, m=7)
+        assert drift.repair(key, choices, actor=MARIA).seq is not None
+        return
+    before = everything(key.source)
+    with pytest.raises(Conflict) as refused:
+        drift.repair(key, choices, actor=MARIA)
+    assert refused.value.detail["current"] == {"n": 7}
+    assert everything(key.source) == before
+
+
+def test_a_shared_key_that_somebody_wrote_meanwhile_is_a_conflict(key: SessionKey) -> None:
+    store_shared(key, "app_states", limit=1)
+    choices = chosen(key, True)
+    other = writes.create_session(key.source, "booking", "eva", actor=MARIA, session_id="s2")
+    add(other, app__limit=1)  # the same value: what is stored is explained by now
+    before = everything(key.source)
+    with pytest.raises(Conflict):
+        drift.repair(key, choices, actor=MARIA)
+    assert everything(key.source) == before
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_the_same_repair_sent_again_is_stored_once(key: SessionKey, keep: bool) -> None:
+    store(key, first=1, gone=[1], n=1)
+    choices = chosen(key, keep)
+    first = drift.repair(key, choices, actor=MARIA, once="form")
+    again = drift.repair(key, choices, actor=MARIA, once="form")
+    assert (again.seq, again.event["id"]) == (None, first.event["id"])
+    assert len(events_of(key)) == 4
+
+
+def test_a_repair_beside_an_agent_that_writes_succeeds_and_loses_nothing(key: SessionKey) -> None:
+    store(key, first=1, gone=[1], n=1)
+    choices = chosen(key, True)
+    done = in_threads(
+        [lambda: drift.repair(key, choices, actor=MARIA), *(lambda n=n: add(key, **{f"k{n}": n}) for n in range(8))]
+    )
+    assert [each for each in done if isinstance(each, Exception)] == []
+    assert drift.drift(key) == []
+    assert state_of(key)["session"]["n"] == 1
+
+
+def test_of_two_repairs_at_once_one_is_written(key: SessionKey) -> None:
+    store(key, first=1, gone=[1], n=1)
+    both = [chosen(key, True), chosen(key, False)]
+    done = in_threads([lambda c=c: drift.repair(key, c, actor=MARIA) for c in both])  # type: ignore[misc]
+    assert sorted(type(each).__name__ for each in done) == ["Appended", "Conflict"]
+    assert drift.drift(key) == []
+
+
+def test_a_key_that_does_not_differ_cannot_be_repaired(key: SessionKey) -> None:
+    with pytest.raises(Conflict):
+        drift.repair(key, [Choice("n", True, 1, 2)], actor=MARIA)
+    with pytest.raises(Invalid):
+        drift.repair(key, [], actor=MARIA)
+
+
+def test_a_key_with_a_prefix_in_a_sessions_own_state_is_told_and_no_event_can_repair_it(key: SessionKey) -> None:
+    store(key, **{"first": 1, "gone": [1], "n": 2, "user:tier": "x"})
+    (found,) = drift.own(key).drifted
+    assert (found.change, found.stray) == (Change("user:tier", ABSENT, "x"), True)
+    before = everything(key.source)
+    with pytest.raises(Conflict):
+        drift.repair(key, [Choice("user:tier", False, ABSENT, "x")], actor=MARIA)
+    assert everything(key.source) == before
+
+
+def test_a_stored_value_that_is_no_json_cannot_be_kept_and_is_put_back(
+    new_database: Callable[[str], str], open_source: Callable[[str], str]
+) -> None:
+    source = open_source(new_database("sqlite"))
+    key = writes.create_session(source, "booking", "ana", actor=MARIA, session_id="s1", state={"n": 1})
+    execute(source, """UPDATE sessions SET state = '{"n": NaN}'""")
+    with pytest.raises(Invalid, match="NaN"):
+        repair(key, True)
+    repair(key, False)
+    assert drift.drift(key) == []
+
+
+def test_who_may_only_read_repairs_nothing(key: SessionKey) -> None:
+    store(key, n=1)
+    choices = chosen(key, True)
+    with pytest.raises(NotAllowed):
+        drift.repair(key, choices, actor=Actor("reader", "read"))

@@ -1,0 +1,425 @@
+"""A fork: a session up to one of its events, under another name; its events say what is stored, and nothing shared moves."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import time
+import tracemalloc
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.db import connections
+from hypothesis import given
+from hypothesis import strategies as st
+from pytest_django import Settings
+
+from sessions_app import changes, edits, forks, moments, queued, reads, rewind, undo, writes
+from sessions_app.access import Actor
+from sessions_app.edits import Entry
+from sessions_app.errors import AlreadyExists, Invalid, NotAllowed, NotFound
+from sessions_app.keys import SessionKey
+from sessions_app.state import ABSENT, State
+from sessions_app.values import equal
+from tests.core.bulk import fill
+from tests.core.stored import assert_state_is_what_events_say, events_of, everything, execute, query, state_of
+from tests.transfer.files import exported, imported
+
+pytestmark = pytest.mark.django_db
+
+APP = "booking"
+START: dict[str, Any] = {"step": "search", "draft": {"a": [1]}, "user:tier": "gold", "app:limit": 3}
+_numbers = itertools.count()
+
+
+@pytest.fixture
+def key(source: str, actor: Actor) -> SessionKey:
+    """A session with state in every scope."""
+    return writes.create_session(source, APP, "ana", actor=actor, state=START, session_id="s1")
+
+
+@pytest.fixture
+def add(actor: Actor) -> Callable[..., str]:
+    """Appends an event with a delta as an agent would; its id."""
+
+    def append(key: SessionKey, **delta: Any) -> str:
+        named = {name.replace("__", ":"): value for name, value in delta.items()}
+        event = {"author": "agent", "invocation_id": "i1", "actions": {"state_delta": named}, "x": {"y": [None, 1e22]}}
+        return str(writes.append_event(key, event, actor=actor).event["id"])
+
+    return append
+
+
+def fork(key: SessionKey, event_id: str, actor: Actor, session_id: str = "fork", user_id: str = "ana") -> SessionKey:
+    return forks.fork(key, event_id, user_id=user_id, session_id=session_id, actor=actor, reason="what if")
+
+
+def own(key: SessionKey) -> State:
+    return state_of(key)["session"]
+
+
+# --- What a fork is ---------------------------------------------------------------------------------------------------
+
+
+def test_a_fork_has_the_events_up_to_one_and_the_state_of_that_moment(
+    key: SessionKey, actor: Actor, add: Callable[..., str]
+) -> None:
+    first, second, _third = add(key, step="pay"), add(key, new=1, draft=None), add(key, step="done", late=1)
+    before = (events_of(key), state_of(key))
+    into = fork(key, second, actor)
+    assert into == key._replace(session_id="fork")
+    assert own(into) == {"step": "pay", "draft": None, "new": 1}
+    copied = [event for _seq, event in events_of(into)][:-1]
+    assert [event["id"] for event in copied] == [first, second]
+    for event, (seq, original) in zip(copied, events_of(key), strict=False):
+        metadata = event.pop("custom_metadata")
+        assert event == original
+        assert metadata == {"adkweb_origin": {"user": "ana", "session": "s1", "event": event["id"], "seq": seq}}
+    assert (events_of(key), state_of(key)) == before
+    assert_state_is_what_events_say(key.source, {key: START, into: {"step": "search", "draft": {"a": [1]}}})
+
+
+def test_the_last_event_of_a_fork_says_where_it_comes_from_as_an_edit(
+    key: SessionKey, actor: Actor, add: Callable[..., str]
+) -> None:
+    event_id = add(key, step="pay")
+    begun = time.time()
+    into = fork(key, event_id, actor)
+    note = events_of(into)[-1][1]
+    assert (note["author"], note["invocation_id"]) == ("system", f"edit-{note['id']}")
+    assert note["custom_metadata"]["adkweb"] == {
+        "forked": {"user": "ana", "session": "s1", "event": event_id, "seq": events_of(key)[0][0]},
+        "actor": actor.name,
+        "reason": "what if",
+        "replaced": {},
+        "removed": [],
+    }
+    found = forks.origin(into)
+    assert found
+    assert (found.key, found.origin, found.event_id, found.actor) == (into, key, event_id, actor.name)
+    assert found.reason == "what if"
+    assert begun <= found.created <= time.time()
+    assert [view.id for view in reads.edits()[0].rows] == [note["id"]]
+
+
+def test_a_fork_at_the_first_event_of_many_and_at_the_last(
+    key: SessionKey, actor: Actor, add: Callable[..., str]
+) -> None:
+    ids = [add(key, n=number) for number in range(5)]
+    first, last = fork(key, ids[0], actor, "first"), fork(key, ids[-1], actor, "last")
+    assert (own(first)["n"], len(events_of(first))) == (0, 2)
+    assert (own(last), len(events_of(last))) == (own(key), 6)
+
+
+def test_shared_state_is_not_written_again(key: SessionKey, actor: Actor, add: Callable[..., str]) -> None:
+    event_id = add(key, step="pay", user__tier="silver", app__limit=4, user__gone=None)
+    add(key, user__tier="black", app__limit=5)
+    shared = {scope: state for scope, state in state_of(key).items() if scope != "session"}
+    into = fork(key, event_id, actor)
+    other = fork(key, event_id, actor, user_id="ben")
+    assert {scope: state for scope, state in state_of(into).items() if scope != "session"} == shared
+    assert state_of(other)["user"] == {}
+    copied = events_of(into)[0][1]
+    assert copied["actions"]["state_delta"] == {"step": "pay"}
+    assert copied["custom_metadata"]["adkweb_origin"]["delta"] == {
+        "user:tier": "silver",
+        "app:limit": 4,
+        "user:gone": None,
+    }
+    started = {"step": "search", "draft": {"a": [1]}}
+    assert_state_is_what_events_say(key.source, {key: START, into: started, other: started})
+
+
+def test_history_and_moments_of_shared_keys_know_no_fork(
+    key: SessionKey, actor: Actor, add: Callable[..., str]
+) -> None:
+    event_id = add(key, user__tier="silver", app__new=1)
+    fork(key, event_id, actor)
+    later = add(key, user__tier="black")
+    assert [write.change.new for write in moments.history(key, "user:tier").rows] == ["black", "silver", "gold"]
+    before = moments.state_at(key, later, before=True)
+    assert (before.state.get("user:tier"), before.writers["user:tier"].event_id) == ("silver", event_id)
+    assert moments.state_at(key, event_id, before=True).state.get("app:new") is ABSENT  # still known
+
+
+def test_a_fork_of_a_fork_keeps_where_events_were_first_written(
+    key: SessionKey, actor: Actor, add: Callable[..., str]
+) -> None:
+    first = add(key, step="pay", user__tier="silver")
+    one = fork(key, first, actor, "one")
+    second = add(one, step="done")
+    two = fork(one, second, actor, "two")
+    copied = {event["id"]: event for _seq, event in events_of(two)}
+    assert copied[first]["custom_metadata"]["adkweb_origin"]["session"] == "s1"
+    assert copied[first]["custom_metadata"]["adkweb_origin"]["delta"] == {"user:tier": "silver"}
+    assert copied[second]["custom_metadata"]["adkweb_origin"]["session"] == "one"
+    assert own(two) == own(one)
+    assert len(events_of(two)) == len(events_of(one)) + 1
+
+
+def test_a_fork_is_edited_undone_rewound_and_goes_on(key: SessionKey, actor: Actor, add: Callable[..., str]) -> None:
+    event_id = add(key, step="pay")
+    into = fork(key, event_id, actor)
+    add(into, step="done")
+    edits.edit_state(into, [Entry("step", "edited", "done")], actor=actor)
+    (step,) = undo.undo(into, event_id).steps
+    assert (step.then, step.wrote, step.now, step.contested) == ("search", "pay", "edited", True)
+    rewind.rewind(into, "i1", actor=actor)
+    assert own(into) == {"step": "search", "draft": {"a": [1]}}
+    assert own(key) == {"step": "pay", "draft": {"a": [1]}}
+
+
+def test_no_agent_runs_in_a_fork_before_it_goes_on_there(key: SessionKey, actor: Actor, settings: Settings) -> None:
+    settings.SILENCE_SECONDS = 600
+    said = {"content": {"parts": [{"text": "hello"}]}}
+    call = {"content": {"parts": [{"function_call": {"id": "c", "name": "ask"}}]}}
+    writes.append_event(key, {"author": "user", "invocation_id": "i1", **said}, actor=actor)
+    asked = {"author": "agent", "invocation_id": "i1", "long_running_tool_ids": ["c"], **call}
+    first = writes.append_event(key, {"author": "agent", "invocation_id": "i1", **call}, actor=actor).event["id"]
+    assert queued.held(key)
+    into = fork(key, first, actor)
+    assert queued.held(into) is None
+    writes.append_event(into, {"author": "user", "invocation_id": "i2", **said}, actor=actor)
+    assert queued.held(into)
+    second = writes.append_event(key, asked | {"id": "asked"}, actor=actor).event["id"]
+    waiting = reads.in_flight(fork(key, second, actor, "waits"))
+    assert waiting
+    assert (waiting.waiting, waiting.waits_for) == (True, ("ask",))
+
+
+def test_what_was_never_recorded_is_left_out(key: SessionKey, actor: Actor, add: Callable[..., str]) -> None:
+    execute(key.source, "UPDATE sessions SET initial_state = NULL")
+    event_id = add(key, new=1)
+    add(key, step="pay")
+    into = fork(key, event_id, actor)
+    # `step` was overwritten before anybody looked; `draft` nobody has written since the session began.
+    assert own(into) == {"new": 1, "draft": {"a": [1]}}
+    assert reads.session(into).initial_state == {"draft": {"a": [1]}}
+
+
+_names = st.sampled_from(["a", "b", "user:a", "app:a"])
+_values = st.one_of(st.none(), st.integers(0, 2), st.just({"y": [None]}))
+_steps = st.lists(st.tuples(st.dictionaries(_names, _values, max_size=3), st.sets(_names, max_size=2)), min_size=1)
+
+
+@given(steps=_steps, initial=st.dictionaries(_names, _values), at=st.integers(0, 20))
+def test_a_forks_events_say_what_is_stored_for_any_history(
+    source: str, actor: Actor, steps: list[tuple[State, set[str]]], initial: State, at: int
+) -> None:
+    key = writes.create_session(source, f"app{next(_numbers)}", "ana", actor=actor, state=initial)
+    ids, states = [], []
+    for delta, removed in steps:
+        event = {
+            "author": "agent",
+            "actions": {"state_delta": {**delta, **dict.fromkeys(removed)}},
+            "custom_metadata": {"adkweb": {"removed": sorted(removed)}},
+        }
+        ids.append(writes.append_event(key, event, actor=actor).event["id"])
+        states.append(own(key))
+    place = at % len(ids)
+    shared = (state_of(key)["user"], state_of(key)["app"])
+    into = fork(key, ids[place], actor)
+    assert equal(own(into), states[place])
+    assert equal((state_of(into)["user"], state_of(into)["app"]), shared)
+    for event_id, state in zip(ids[: place + 1], states, strict=False):
+        assert equal(moments.state_at(into, event_id).state.session, state)
+    assert_state_is_what_events_say(source, _initial(source))
+
+
+def _initial(source: str) -> dict[SessionKey, State]:
+    rows = query(source, "SELECT app_name, user_id, id, initial_state FROM sessions")
+    return {SessionKey(source, *names): json.loads(text) for *names, text in rows}
+
+
+# --- Refusals ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_session_that_is_there_is_never_overwritten(key: SessionKey, actor: Actor, add: Callable[..., str]) -> None:
+    event_id = add(key, step="pay")
+    before = everything(key.source)
+    with pytest.raises(AlreadyExists, match="s1 exists already"):
+        fork(key, event_id, actor, "s1")
+    assert everything(key.source) == before
+
+
+def test_a_fork_at_an_event_that_is_gone_makes_nothing(key: SessionKey, actor: Actor) -> None:
+    before = everything(key.source)
+    with pytest.raises(NotFound, match="may have been deleted"):
+        fork(key, "gone", actor)
+    with pytest.raises(NotFound):
+        fork(key._replace(session_id="none"), "gone", actor)
+    assert everything(key.source) == before
+
+
+def test_only_who_may_do_everything_in_an_app_forks(
+    key: SessionKey, actor: Actor, add: Callable[..., str], settings: Settings
+) -> None:
+    event_id = add(key, step="pay")
+    before = everything(key.source)
+    for refused in (Actor("reader", "read"), Actor("writer", "append"), Actor("other app's", "admin", "weather*")):
+        with pytest.raises(NotAllowed):
+            fork(key, event_id, refused)
+    with pytest.raises(Invalid, match="reason is longer"):
+        forks.fork(key, event_id, user_id="ana", session_id="x", actor=actor, reason="x" * 1001)
+    settings.READ_ONLY = True
+    with pytest.raises(NotAllowed, match="read-only"):
+        fork(key, event_id, actor)
+    assert everything(key.source) == before
+
+
+def test_a_forks_name_is_checked_and_made_up_the_same_for_the_same_form(key: SessionKey) -> None:
+    assert forks.name(key, "ben", " mine ", "form") == key._replace(user_id="ben", session_id="mine")
+    made = forks.name(key, "ana", "", "form")
+    assert made == forks.name(key, "ana", "", "form")
+    assert made != forks.name(key, "ana", "", "another")
+    with pytest.raises(Invalid, match="needs a user"):
+        forks.name(key, "", "x", "form")
+    with pytest.raises(Invalid, match="129 characters"):
+        forks.name(key, "ana", "x" * 129, "form")
+
+
+# --- Large ones -------------------------------------------------------------------------------------------------------
+
+
+class _Stop(Exception):
+    pass
+
+
+def test_a_fork_that_was_cut_off_says_so_and_goes_on_where_it_stopped(source: str, actor: Actor) -> None:
+    key = writes.create_session(source, APP, "ana", actor=actor, session_id="long")
+    fill(key, 3_500)
+    heard: list[tuple[int, int]] = []
+
+    def told(copied: int, total: int) -> None:
+        heard.append((copied, total))
+        if copied == 2_000:
+            raise _Stop
+
+    with pytest.raises(_Stop):
+        forks.fork(key, "e3200", user_id="ana", session_id="fork", actor=actor, told=told)
+    into = key._replace(session_id="fork")
+    assert own(into) == writes.IMPORTING
+    assert heard == [(1_000, 3_200), (2_000, 3_200)]
+    half = forks.progress(key, "e3200", into)
+    assert (half.copied, half.total, half.done, half.percent) == (2_000, 3_200, False, 62)
+    assert forks.fork(key, "e3200", user_id="ana", session_id="fork", actor=actor) == into
+    assert own(into) == {"n": 3_200}
+    assert [event["id"] for _seq, event in events_of(into)][:-1] == [f"e{n}" for n in range(1, 3_201)]
+    assert forks.progress(key, "e3200", into).done
+    with pytest.raises(AlreadyExists):
+        forks.fork(key, "e3200", user_id="ana", session_id="fork", actor=actor)
+
+
+def test_a_half_copied_session_of_somebody_elses_is_not_gone_on_with(source: str, actor: Actor) -> None:
+    key = writes.create_session(source, APP, "ana", actor=actor, session_id="long")
+    fill(key, 1_500)
+    into = key._replace(session_id="fork")
+    theirs = writes.ImportedSession(into, 1.0, 1.0, "{}", "{}")
+    writes.import_session(theirs, [writes.ImportedEvent("x", "", 1.0, "{}")], actor=actor, after=None, last=False)
+    before = events_of(into)
+    with pytest.raises(AlreadyExists):
+        forks.fork(key, "e1400", user_id="ana", session_id="fork", actor=actor)
+    assert events_of(into) == before
+
+
+def test_a_long_fork_is_copied_in_the_background(source: str, actor: Actor) -> None:
+    key = writes.create_session(source, APP, "ana", actor=actor, session_id="long")
+    fill(key, 2_500)
+    into = forks.begin(key, "e2400", user_id="ana", session_id="fork", actor=actor)
+    until = time.monotonic() + 30
+    while not (found := forks.progress(key, "e2400", into)).done and time.monotonic() < until:
+        time.sleep(0.05)
+    assert (found.done, found.percent, found.stopped) == (True, 100, "")
+    assert own(into) == {"n": 2_400}
+
+
+@pytest.mark.parametrize("form", ["sqlite"], indirect=True)
+def test_memory_is_that_of_a_page(source: str, actor: Actor) -> None:
+    key = writes.create_session(source, APP, "ana", actor=actor, session_id="long")
+    fill(key, 30_000)
+    changes.catch_up(source, 60)  # the projection is read before, and not what is measured
+    tracemalloc.start()
+    try:
+        fork(key, "e30000", actor)
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert most < 12_000_000
+    assert own(key._replace(session_id="fork")) == {"n": 30_000}
+
+
+# --- The tree ---------------------------------------------------------------------------------------------------------
+
+
+def _drawn(node: forks.Node) -> Any:
+    return {node.key.session_id if node.there else "gone": [_drawn(each) for each in node.forks]}
+
+
+def test_the_tree_is_the_same_from_wherever_it_is_looked_at(
+    key: SessionKey, actor: Actor, add: Callable[..., str]
+) -> None:
+    event_id = add(key, step="pay")
+    one, two = fork(key, event_id, actor, "one"), fork(key, event_id, actor, "two", "ben")
+    deep = fork(two, event_id, actor, "deep", "ben")
+    drawn = {"s1": [{"one": []}, {"two": [{"deep": []}]}]}
+    for each in (key, one, two, deep):
+        assert _drawn(forks.tree(each)) == drawn
+    assert [each.key for each in forks.forks_of(key)] == [one, two]
+    assert forks.origin(key) is None
+    writes.delete_session(key, actor=actor)
+    assert _drawn(forks.tree(deep)) == {"gone": [{"one": []}, {"two": [{"deep": []}]}]}
+
+
+def test_a_session_of_the_same_name_of_another_user_has_other_forks(
+    key: SessionKey, actor: Actor, add: Callable[..., str]
+) -> None:
+    other = writes.create_session(key.source, APP, "ben", actor=actor, session_id="s1")
+    fork(key, add(key, a=1), actor, "one")
+    fork(other, add(other, a=1), actor, "two", "ben")
+    assert [each.key.session_id for each in forks.forks_of(key)] == ["one"]
+    assert [each.key.session_id for each in forks.forks_of(other)] == ["two"]
+
+
+def test_forks_are_found_by_an_index(key: SessionKey, actor: Actor, add: Callable[..., str]) -> None:
+    into = fork(key, add(key, a=1), actor)
+    bulk = writes.create_session(key.source, APP, "ana", actor=actor, session_id="bulk")
+    fill(bulk, 3_000)
+    asked: list[str] = []
+
+    def note(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+        if "forked" in sql:
+            asked.append(sql)
+        return execute(sql, params, many, context)
+
+    with connections[key.source].execute_wrapper(note):
+        assert [each.key for each in forks.forks_of(key)] == [into]
+    explain = "EXPLAIN " if connections[key.source].vendor == "postgresql" else "EXPLAIN QUERY PLAN "
+    plan = str(query(key.source, explain + asked[0], [APP, "s1"]))
+    assert "adkweb_forks" in plan, plan
+
+
+def test_what_others_wrote_there_is_no_fork_and_breaks_nothing(
+    key: SessionKey, actor: Actor, add: Callable[..., str]
+) -> None:
+    for number, noted in enumerate(
+        [1, "s1", [], {"session": "s1"}, {"session": "s1" * 5_000, "user": 1, "event": "e"}]
+    ):
+        event = {"id": f"x{number}", "custom_metadata": {"adkweb": {"forked": noted}}}
+        writes.append_event(key, event, actor=actor)
+    assert forks.forks_of(key) == []
+    assert forks.origin(key) is None
+
+
+def test_the_tree_survives_export_and_import(
+    key: SessionKey,
+    actor: Actor,
+    add: Callable[..., str],
+    new_database: Callable[[str], str],
+    open_source: Callable[[str, str], str],
+) -> None:
+    into = fork(key, add(key, step="pay"), actor)
+    other = open_source(new_database("sqlite"), "sqlite")
+    imported(other, exported(key.source))
+    assert _drawn(forks.tree(key._replace(source=other))) == {"s1": [{"fork": []}]}
+    assert forks.origin(into._replace(source=other)) is not None

@@ -1,0 +1,187 @@
+"""A rewind: one event that ADK understands, the session's own keys as they were, initial state kept, nothing guessed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from pytest_django import Settings
+
+from sessions_app import reads, rewind, undo, writes
+from sessions_app.access import Actor
+from sessions_app.errors import Invalid, NotAllowed, NotFound, StaleSession
+from sessions_app.keys import SessionKey
+from sessions_app.rewind import Artifact
+from sessions_app.state import ABSENT
+from tests.core.stored import assert_state_is_what_events_say, events_of, everything, execute
+
+pytestmark = pytest.mark.django_db
+
+APP = "booking"
+START: dict[str, Any] = {"step": "search", "draft": {"a": [1]}, "user:tier": "gold", "app:limit": 3}
+
+
+@pytest.fixture
+def key(source: str, actor: Actor) -> SessionKey:
+    """A session with state in every scope."""
+    return writes.create_session(source, APP, "ana", actor=actor, state=START, session_id="s1")
+
+
+@pytest.fixture
+def say(actor: Actor) -> Callable[..., str]:
+    """Appends an agent's event in an invocation; its id."""
+
+    def append(key: SessionKey, invocation: str, delta: dict[str, Any] | None = None, **actions: Any) -> str:
+        event = {"author": "agent", "invocation_id": invocation, "actions": {"state_delta": delta or {}, **actions}}
+        return str(writes.append_event(key, event, actor=actor).event["id"])
+
+    return append
+
+
+def test_a_rewind_is_one_event_as_adk_writes_it_with_who_and_why(
+    key: SessionKey, actor: Actor, say: Callable[..., str]
+) -> None:
+    say(key, "i1", {"step": "pay", "kept": None})
+    say(key, "i2", {"step": "done", "new": 1, "draft": 2, "kept": 1, "user:tier": "black", "app:limit": 4})
+    say(key, "i2", {"new": 2})
+    appended = rewind.rewind(key, "i2", actor=actor, reason=" wrong turn ")
+    event = events_of(key)[-1][1]
+    assert event["author"] == "user"
+    assert event["invocation_id"] == f"e-{event['id']}"
+    assert event["actions"] == {
+        "rewind_before_invocation_id": "i2",
+        "state_delta": {"step": "pay", "new": None, "draft": {"a": [1]}, "kept": None},
+    }
+    assert event["custom_metadata"]["adkweb"] == {
+        "actor": actor.name,
+        "reason": "wrong turn",
+        "replaced": {"step": "done", "new": 2, "draft": 2, "kept": 1},
+        "removed": ["new"],
+    }
+    assert "content" not in event
+    assert appended.event["id"] == event["id"]
+    assert reads.session(key).state.merged() == {
+        **START, "step": "pay", "kept": None, "user:tier": "black", "app:limit": 4
+    }  # fmt: skip
+    assert_state_is_what_events_say(key.source, {key: START})
+
+
+def test_a_rewind_to_the_first_invocation_keeps_the_initial_state(
+    key: SessionKey, actor: Actor, say: Callable[..., str]
+) -> None:
+    say(key, "i1", {"step": "pay", "draft": None, "new": 1})
+    rewind.rewind(key, "i1", actor=actor)
+    assert reads.session(key).state.merged() == START
+
+
+def test_the_plan_says_what_the_agent_will_not_see_and_what_stays(
+    key: SessionKey, actor: Actor, say: Callable[..., str]
+) -> None:
+    say(key, "i1", artifact_delta={"plan.txt": 0, "old.txt": 1, "user:photo.png": 0})
+    first = say(key, "i2", {"step": "pay"}, artifact_delta={"plan.txt": 1})
+    say(key, "i2", artifact_delta={"plan.txt": 2, "new.txt": 0, "user:photo.png": 1})
+    last = say(key, "i3")
+    plan = rewind.plan(key, "i2")
+    assert (plan.gone, plan.back, plan.first.id, plan.last.id) == (3, 0, first, last)
+    assert [(c.key, c.old, c.new) for c in plan.changes] == [("step", "pay", "search")]
+    assert plan.artifacts == [Artifact("new.txt", None, 0), Artifact("plan.txt", 0, 2)]
+    assert len(events_of(key)) == 4  # nothing was written
+
+
+def test_a_rewind_is_taken_back_by_a_rewind_to_before_it(
+    key: SessionKey, actor: Actor, say: Callable[..., str]
+) -> None:
+    say(key, "i1", {"step": "pay"})
+    say(key, "i2", {"step": "done", "new": 1})
+    after = reads.session(key).state.merged()
+    first = rewind.rewind(key, "i2", actor=actor)
+    plan = rewind.plan(key, first.event["invocation_id"])
+    assert (plan.gone, plan.back) == (0, 1)  # ADK itself shows no rewind to the agent
+    rewind.rewind(key, first.event["invocation_id"], actor=actor)
+    assert reads.session(key).state.merged() == after
+    plan = rewind.plan(key, "i1")
+    assert (plan.gone, plan.back) == (2, 0)
+
+
+def test_events_that_were_rewound_earlier_count_once(key: SessionKey, actor: Actor, say: Callable[..., str]) -> None:
+    for number in range(1, 5):
+        say(key, f"i{number}")
+    rewind.rewind(key, "i3", actor=actor)
+    say(key, "i5")
+    assert (rewind.plan(key, "i2").gone, rewind.plan(key, "i2").back) == (2, 0)  # i2 and i5
+    rewind.rewind(key, "i1", actor=actor)
+    # Before i3 stood i1 and i2, which the agent would see again, as ADK reads rewinds.
+    assert (rewind.plan(key, "i3").gone, rewind.plan(key, "i3").back) == (0, 2)
+
+
+@pytest.mark.parametrize("name", ["nope", "", "I1"])
+def test_a_rewind_to_an_unknown_invocation_is_refused(
+    key: SessionKey, actor: Actor, say: Callable[..., str], name: str
+) -> None:
+    say(key, "i1")
+    before = everything(key.source)
+    with pytest.raises(NotFound, match=f"no invocation “{name}” in this session"):
+        rewind.rewind(key, name, actor=actor)
+    assert everything(key.source) == before
+
+
+def test_a_rewind_of_a_session_without_events_is_refused(key: SessionKey, actor: Actor) -> None:
+    with pytest.raises(NotFound):
+        rewind.plan(key, "i1")
+
+
+def test_nobodys_write_is_lost(key: SessionKey, actor: Actor, say: Callable[..., str]) -> None:
+    say(key, "i1", {"step": "pay"})
+    plan = rewind.plan(key, "i1")
+    say(key, "i2", {"late": 1})
+    before = everything(key.source)
+    with pytest.raises(StaleSession):
+        rewind.rewind(key, "i1", actor=actor, revision=plan.revision)
+    assert everything(key.source) == before
+
+
+def test_a_rewind_sent_twice_by_one_form_is_written_once(
+    key: SessionKey, actor: Actor, say: Callable[..., str]
+) -> None:
+    say(key, "i1", {"step": "pay"})
+    plan = rewind.plan(key, "i1")
+    first = rewind.rewind(key, "i1", actor=actor, revision=plan.revision, once="form")
+    again = rewind.rewind(key, "i1", actor=actor, revision=plan.revision, once="form")
+    assert (again.event["id"], again.seq) == (first.event["id"], None)
+    assert len(events_of(key)) == 2
+
+
+def test_keys_that_were_never_recorded_are_left_alone_and_named(
+    key: SessionKey, actor: Actor, say: Callable[..., str]
+) -> None:
+    execute(key.source, "UPDATE sessions SET initial_state = NULL")
+    say(key, "i1", {"other": 1})
+    say(key, "i2", {"other": 2})
+    say(key, "i3", {"step": "pay"})
+    plan = rewind.plan(key, "i2")
+    assert plan.unknown == ["step"]
+    assert [change.key for change in plan.changes] == ["other"]
+    rewind.rewind(key, "i2", actor=actor)
+    assert reads.session(key).state.session == {"step": "pay", "draft": {"a": [1]}, "other": 1}
+
+
+def test_undoing_the_state_of_a_rewind_is_possible(key: SessionKey, actor: Actor, say: Callable[..., str]) -> None:
+    say(key, "i1", {"step": "pay", "new": 1})
+    event_id = rewind.rewind(key, "i1", actor=actor).event["id"]
+    steps = {step.key: (step.then, step.now) for step in undo.undo(key, event_id).steps}
+    assert steps == {"step": ("pay", "search"), "new": (1, ABSENT)}
+
+
+def test_only_who_may_append_rewinds(key: SessionKey, say: Callable[..., str], settings: Settings) -> None:
+    say(key, "i1")
+    before = everything(key.source)
+    for actor in (Actor("reader", "read"), Actor("other app's", "admin", "weather*")):
+        with pytest.raises(NotAllowed):
+            rewind.rewind(key, "i1", actor=actor)
+    with pytest.raises(Invalid, match="reason is longer"):
+        rewind.rewind(key, "i1", actor=Actor("x"), reason="x" * 1001)
+    settings.READ_ONLY = True
+    with pytest.raises(NotAllowed, match="read-only"):
+        rewind.rewind(key, "i1", actor=Actor("x"))
+    assert everything(key.source) == before

@@ -1,0 +1,166 @@
+"""The strip: every event is in one bar, the bar tells the most telling of them, and steps lead from event to event."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+
+import pytest
+from django.db import connections
+from django.test.utils import CaptureQueriesContext
+
+from sessions_app import changes, writes
+from sessions_app.access import Actor
+from sessions_app.edits import Entry, edit_state
+from sessions_app.errors import NotFound
+from sessions_app.keys import SessionKey
+from sessions_app.state import ABSENT
+from sessions_app.strip import bars, event_at
+from tests.core.bulk import fill
+from tests.core.stored import query
+
+pytestmark = pytest.mark.django_db
+
+Append = Callable[..., int]
+
+
+@pytest.fixture
+def key(source: str, actor: Actor) -> SessionKey:
+    """A session without events."""
+    return writes.create_session(source, "booking", "ana", actor=actor, session_id="s1")
+
+
+@pytest.fixture
+def append(actor: Actor) -> Append:
+    """Appends an event as an agent would; its place."""
+
+    def add(key: SessionKey, **event: object) -> int:
+        seq = writes.append_event(key, {"author": "agent", "invocation_id": "i1", **event}, actor=actor).seq
+        assert seq is not None
+        return seq
+
+    return add
+
+
+def told(key: SessionKey, most: int = 300) -> list[tuple[int, int, str]]:
+    return [(bar.events, bar.writes, bar.kind) for bar in bars(key, most)]
+
+
+# --- Bars -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_session_without_events_has_no_bars(key: SessionKey) -> None:
+    assert bars(key) == []
+
+
+def test_few_events_have_a_bar_each_which_tells_what_they_are(key: SessionKey, append: Append, actor: Actor) -> None:
+    other = writes.create_session(*key[:3], session_id="other", actor=actor)
+    places = []
+    for event in (
+        {"content": {"parts": [{"text": "x"}]}},
+        {"actions": {"state_delta": {"a": 1}}},
+        {"error_code": "429"},
+        {"actions": {"rewind_before_invocation_id": "i1", "state_delta": {"a": None}}},
+        {"actions": {"state_delta": {"temp:a": 1}}},
+    ):
+        places.append(append(key, **event))
+        append(other, **event)
+    edit_state(key, [Entry("b", 1, ABSENT)], actor=actor)
+    found = bars(key)
+    assert [(bar.first, bar.last) for bar in found[:5]] == [(place, place) for place in places]
+    assert told(key) == [(1, 0, ""), (1, 1, "state"), (1, 0, "error"), (1, 1, "rewind"), (1, 0, ""), (1, 1, "edit")]
+
+
+def test_many_events_share_bars_and_none_is_left_out(key: SessionKey, append: Append) -> None:
+    fill(key, 700)
+    append(key, error_code="500", actions={"state_delta": {"n": 0}})
+    found = bars(key)
+    assert len(found) == 300
+    assert sum(bar.events for bar in found) == 701
+    assert {bar.events for bar in found} == {2, 3}
+    assert all(a.last < b.first for a, b in pairwise(found))
+    assert found[-1].kind == "error"
+    assert {(bar.kind, bar.writes == bar.events) for bar in found[:-1]} == {("state", True)}
+
+
+def test_an_event_that_is_appended_is_in_the_next_strip(key: SessionKey, append: Append) -> None:
+    append(key)
+    assert told(key) == [(1, 0, "")]
+    append(key, actions={"state_delta": {"a": 1}})
+    assert told(key) == [(1, 0, ""), (1, 1, "state")]
+
+
+def test_a_strip_costs_the_same_queries_for_every_session_and_reads_no_event(key: SessionKey) -> None:
+    fill(key, 20_000)
+    changes.catch_up(key.source, 60)
+    with CaptureQueriesContext(connections[key.source]) as captured:
+        found = bars(key)
+    assert sum(bar.events for bar in found) == 20_000
+    assert len(captured) <= 4
+    about_state = [entry["sql"] for entry in captured if "ORDER BY" in entry["sql"] and "LIMIT" not in entry["sql"]]
+    assert len(about_state) == 1
+    assert "event_data" not in about_state[0]
+
+
+# --- Steps ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def placed(key: SessionKey, append: Append) -> tuple[SessionKey, list[int]]:
+    """A session of six events e0 to e5, of which e1 and e4 changed state, and their places."""
+    other = writes.create_session(*key[:3], session_id="other", actor=Actor("x"))
+    places = []
+    for number in range(6):
+        delta = {"n": number} if number in (1, 4) else {}
+        places.append(append(key, id=f"e{number}", actions={"state_delta": delta}))
+        append(other, actions={"state_delta": {"n": number}})
+    return key, places
+
+
+@pytest.mark.parametrize(
+    ("start", "steps", "expected"),
+    [(2, 0, "e2"), (2, 1, "e3"), (2, -1, "e1"), (2, 3, "e5"), (2, 9, "e5"), (2, -2, "e0"), (2, -9, "e0"), (5, 1, "e5")],
+)
+def test_steps_lead_from_event_to_event_and_end_at_the_ends(
+    placed: tuple[SessionKey, list[int]], start: int, steps: int, expected: str
+) -> None:
+    key, places = placed
+    assert event_at(key, places[start], steps) == expected
+
+
+@pytest.mark.parametrize(
+    ("start", "steps", "expected"),
+    [(0, 1, "e1"), (1, 1, "e4"), (0, 2, "e4"), (0, 9, "e4"), (4, 1, "e4"), (5, -1, "e4"), (4, -1, "e1"), (5, -2, "e1"),
+     (5, -9, "e1"), (1, -1, "e1"), (0, -1, "e0")],
+)  # fmt: skip
+def test_steps_over_changes_pass_over_what_changed_nothing(
+    placed: tuple[SessionKey, list[int]], start: int, steps: int, expected: str
+) -> None:
+    key, places = placed
+    assert event_at(key, places[start], steps, writes=True) == expected
+
+
+def test_a_place_between_events_is_the_one_before_and_the_first_where_none_is(
+    placed: tuple[SessionKey, list[int]],
+) -> None:
+    key, places = placed
+    assert event_at(key, places[3] + 1) == "e3"
+    assert event_at(key, 0) == "e0"
+    assert event_at(key, 2**62) == "e5"
+
+
+def test_a_change_far_back_is_found(key: SessionKey, append: Append) -> None:
+    first = append(key, id="first", actions={"state_delta": {"a": 1}})
+    for number in range(3):
+        filler = writes.create_session(*key[:3], session_id=f"filler{number}", actor=Actor("x"))
+        fill(filler, 3_000)
+    last = append(key, id="last")
+    assert query(key.source, "SELECT count(*) FROM events")[0][0] == 9_002
+    assert event_at(key, last, -1, writes=True) == "first"
+    assert event_at(key, last, -1) == "first"
+    assert first < last
+
+
+def test_a_session_without_events_has_no_place_to_go_to(key: SessionKey) -> None:
+    with pytest.raises(NotFound, match="no events"):
+        event_at(key, 1)

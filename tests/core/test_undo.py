@@ -1,0 +1,316 @@
+"""Undo and restore: the inverse of what was written, compared with what stands, as an edit like any other."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from django.db import connections
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sessions_app import edits, moments, reads, undo, writes
+from sessions_app.access import Actor
+from sessions_app.edits import Entry
+from sessions_app.errors import Conflict, Invalid, NotFound
+from sessions_app.keys import SessionKey
+from sessions_app.state import ABSENT, State
+from sessions_app.values import equal
+from tests.core.stored import events_of, everything, execute
+
+pytestmark = pytest.mark.django_db
+
+APP = "booking"
+START: dict[str, Any] = {"step": "search", "draft": {"a": [1]}, "user:tier": "gold", "app:limit": 3}
+_numbers = itertools.count()
+
+
+@pytest.fixture
+def key(source: str, actor: Actor) -> SessionKey:
+    """A session with state in every scope."""
+    return writes.create_session(source, APP, "ana", actor=actor, state=START, session_id="s1")
+
+
+@pytest.fixture
+def add(actor: Actor) -> Callable[..., str]:
+    """Appends an event with a delta as an agent would; its id."""
+
+    def append(key: SessionKey, **delta: Any) -> str:
+        named = {name.replace("__", ":"): value for name, value in delta.items()}
+        event = {"author": "agent", "invocation_id": "i1", "actions": {"state_delta": named}}
+        return str(writes.append_event(key, event, actor=actor).event["id"])
+
+    return append
+
+
+def take_back(key: SessionKey, event_id: str, actor: Actor) -> str:
+    """Undoes an event whatever was written since; the undo's id."""
+    plan = undo.undo(key, event_id)
+    return str(edits.edit_state(key, plan.entries, actor=actor, of={"undoes": event_id}).event["id"])
+
+
+def state(key: SessionKey) -> State:
+    return reads.session(key).state.merged()
+
+
+# --- Undo -------------------------------------------------------------------------------------------------------------
+
+
+def test_an_undo_brings_back_what_stood_before_in_every_scope(
+    key: SessionKey, actor: Actor, add: Callable[..., str]
+) -> None:
+    event_id = add(key, step="pay", new=[1], draft=None, user__tier="silver", app__limit=4, app__new=True)
+    undone = take_back(key, event_id, actor)
+    assert state(key) == START
+    event = events_of(key)[-1][1]
+    assert event["id"] == undone
+    assert event["custom_metadata"]["adkweb"] == {
+        "undoes": event_id,
+        "actor": actor.name,
+        "reason": "",
+        "replaced": {"step": "pay", "new": [1], "draft": None, "user:tier": "silver", "app:limit": 4, "app:new": True},
+        "removed": ["app:new", "new"],
+    }
+
+
+def test_an_undo_can_be_undone(key: SessionKey, actor: Actor, add: Callable[..., str]) -> None:
+    event_id = add(key, step="pay", new=1, user__tier=None)
+    after = state(key)
+    first = take_back(key, event_id, actor)
+    second = take_back(key, first, actor)
+    assert state(key) == after
+    take_back(key, second, actor)
+    assert state(key) == START
+
+
+def test_an_edit_that_removed_a_key_is_undone(key: SessionKey, actor: Actor) -> None:
+    entries = [Entry("draft", ABSENT, {"a": [1]}), Entry("user:tier", ABSENT, "gold")]
+    take_back(key, edits.edit_state(key, entries, actor=actor).event["id"], actor)
+    assert state(key) == START
+
+
+def test_undone_already_names_the_event_that_has_done_it(
+    key: SessionKey, actor: Actor, add: Callable[..., str]
+) -> None:
+    event_id = add(key, step="pay")
+    undone = take_back(key, event_id, actor)
+    with pytest.raises(Invalid, match=r"undone already, by event #\d+") as refused:
+        undo.undo(key, event_id)
+    assert refused.value.detail["writer"].event_id == undone
+
+
+def test_where_another_event_brought_the_values_back_it_is_named_as_such(
+    key: SessionKey, add: Callable[..., str]
+) -> None:
+    event_id = add(key, step="pay")
+    again = add(key, step="search")
+    with pytest.raises(Invalid, match=r"stand again: event #\d+ wrote them") as refused:
+        undo.undo(key, event_id)
+    assert refused.value.detail["writer"].event_id == again
+
+
+def test_what_was_written_since_is_contested_and_the_rest_is_not(key: SessionKey, add: Callable[..., str]) -> None:
+    event_id = add(key, step="pay", draft=1, user__tier="silver", app__limit=4)
+    add(key, step="done", draft={"a": [1]})
+    other = writes.create_session(key.source, APP, "ana", actor=Actor("other"))
+    add(other, user__tier="black")
+    plan = undo.undo(key, event_id)
+    assert [(s.key, s.then, s.wrote, s.now, s.contested) for s in plan.steps] == [
+        ("app:limit", 3, 4, 4, False),
+        ("step", "search", "pay", "done", True),
+        ("user:tier", "gold", "silver", "black", True),
+    ]
+
+
+def test_a_key_that_was_removed_since_is_contested_and_can_be_brought_back(
+    key: SessionKey, actor: Actor, add: Callable[..., str]
+) -> None:
+    event_id = add(key, step="pay")
+    edits.edit_state(key, [Entry("step", ABSENT, "pay")], actor=actor)
+    (step,) = undo.undo(key, event_id).steps
+    assert (step.then, step.wrote, step.now, step.contested) == ("search", "pay", ABSENT, True)
+    take_back(key, event_id, actor)
+    assert state(key) == START
+
+
+def test_a_write_between_looking_and_sending_is_not_lost(
+    key: SessionKey, actor: Actor, add: Callable[..., str]
+) -> None:
+    plan = undo.undo(key, add(key, step="pay", new=1))
+    add(key, new=2)
+    before = everything(key.source)
+    with pytest.raises(Conflict) as refused:
+        edits.edit_state(key, plan.entries, actor=actor)
+    assert refused.value.detail["current"] == {"new": 2, "step": "pay"}
+    assert everything(key.source) == before
+
+
+@pytest.mark.parametrize(
+    ("delta", "message"),
+    [({}, "changed no state"), ({"step": "search"}, "changed no value"), ({"temp:x": 1}, "changed no state")],
+)
+def test_an_event_that_changed_nothing_has_nothing_to_undo(
+    key: SessionKey, add: Callable[..., str], delta: State, message: str
+) -> None:
+    with pytest.raises(Invalid, match=message):
+        undo.undo(key, add(key, **delta))
+
+
+def test_what_stood_before_and_was_never_recorded_is_left_alone_and_named(
+    key: SessionKey, actor: Actor, add: Callable[..., str]
+) -> None:
+    execute(key.source, "UPDATE sessions SET initial_state = NULL")
+    event_id = add(key, step="pay")
+    with pytest.raises(Invalid, match=r"cannot be undone\. What stood there then was never recorded: step"):
+        undo.undo(key, event_id)
+    second = add(key, step="done", draft=1)
+    plan = undo.undo(key, second)
+    assert ([s.key for s in plan.steps], plan.unknown) == (["step"], ["draft"])
+    take_back(key, second, actor)
+    assert state(key) == START | {"step": "pay", "draft": 1}
+
+
+def test_an_event_that_is_gone_cannot_be_undone(key: SessionKey) -> None:
+    with pytest.raises(NotFound, match="may have been deleted"):
+        undo.undo(key, "gone")
+    with pytest.raises(NotFound, match="may have been deleted"):
+        undo.restore(key, "gone")
+
+
+# --- Restore ----------------------------------------------------------------------------------------------------------
+
+
+def bring_back(key: SessionKey, event_id: str, actor: Actor, **which: Any) -> None:
+    plan = undo.restore(key, event_id, **which)
+    edits.edit_state(key, plan.entries, actor=actor, of={"restores": event_id})
+
+
+def test_a_key_a_scope_or_everything_is_restored_to_a_moment(
+    key: SessionKey, actor: Actor, add: Callable[..., str]
+) -> None:
+    event_id = add(key, step="pay", user__tier="silver", mine=1)
+    at = state(key)
+    add(key, step="done", draft=None, late=1, user__tier=None, user__late=1, app__limit=9, mine=None)
+    late = state(key)
+    bring_back(key, event_id, actor, keys=["step", "late"])
+    assert state(key) == {k: v for k, v in late.items() if k != "late"} | {"step": "pay"}
+    bring_back(key, event_id, actor, scopes=["user"])
+    assert reads.user_state(key.source, APP, "ana") == {"tier": "silver"}
+    assert state(key)["app:limit"] == 9
+    bring_back(key, event_id, actor)
+    assert state(key) == at
+    assert events_of(key)[-1][1]["custom_metadata"]["adkweb"]["restores"] == event_id
+    with pytest.raises(Invalid, match="Nothing differs"):
+        undo.restore(key, event_id)
+
+
+def test_a_key_that_was_never_there_cannot_be_restored(key: SessionKey, add: Callable[..., str]) -> None:
+    with pytest.raises(Invalid, match="no key “nope”, neither then nor now"):
+        undo.restore(key, add(key, step="pay"), keys=["step", "nope"])
+
+
+def test_a_restore_while_another_session_writes_is_all_or_nothing(
+    key: SessionKey, actor: Actor, add: Callable[..., str]
+) -> None:
+    event_id = add(key, step="pay")
+    add(key, step="done", user__tier="silver", app__limit=9)
+    plan = undo.restore(key, event_id)
+    other = writes.create_session(key.source, APP, "ben", actor=actor)
+    add(other, app__limit=10)
+    before = everything(key.source)
+    with pytest.raises(Conflict):
+        edits.edit_state(key, plan.entries, actor=actor)
+    assert everything(key.source) == before
+    bring_back(key, event_id, actor)
+    assert state(key) == START | {"step": "pay"}
+
+
+def test_what_was_never_recorded_is_not_restored_and_named(
+    key: SessionKey, actor: Actor, add: Callable[..., str]
+) -> None:
+    execute(key.source, "UPDATE sessions SET initial_state = NULL")
+    event_id = add(key, other=1)
+    add(key, step="done", other=2)
+    plan = undo.restore(key, event_id, scopes=["session"])
+    assert ([s.key for s in plan.steps], plan.unknown) == (["other"], ["step"])
+    with pytest.raises(
+        Invalid, match=r"Nothing differs from that moment\. What stood there then was never recorded: step"
+    ):
+        undo.restore(key, event_id, keys=["step"])
+
+
+def test_the_number_of_questions_does_not_grow_with_the_keys(
+    key: SessionKey, actor: Actor, add: Callable[..., str], django_assert_max_num_queries: Any
+) -> None:
+    event_id = add(key, **{f"k{n}": n for n in range(300)})
+    add(key, **{f"k{n}": -n for n in range(300)})
+    moments.state_now(key)
+    with django_assert_max_num_queries(25, connection=connections[key.source]):
+        assert len(undo.restore(key, event_id).steps) == 299
+
+
+# --- Any history ------------------------------------------------------------------------------------------------------
+
+_names = st.sampled_from(["a", "b", "c", "user:a", "user:b", "app:a"])
+_values = st.one_of(st.none(), st.integers(0, 2), st.sampled_from(["x", [1], {"y": None}]))
+_steps = st.lists(
+    st.tuples(st.integers(0, 1), st.dictionaries(_names, _values, max_size=3), st.sets(_names, max_size=2)), max_size=8
+)
+
+
+def _write(keys: list[SessionKey], steps: list[tuple[int, State, set[str]]], actor: Actor) -> list[tuple[str, State]]:
+    """Writes a history into two sessions of one user; of the first, each event's id and the state after it."""
+    told = []
+    for number, delta, removed in steps:
+        key = keys[number]
+        event = {
+            "author": "agent",
+            "actions": {"state_delta": {**delta, **dict.fromkeys(removed)}},
+            "custom_metadata": {"adkweb": {"removed": sorted(removed)}},
+        }
+        event_id = writes.append_event(key, event, actor=actor).event["id"]
+        if number == 0:
+            told.append((event_id, state(key)))
+    return told
+
+
+def _two(source: str, actor: Actor, initial: State) -> list[SessionKey]:
+    app = f"app{next(_numbers)}"
+    first = writes.create_session(source, app, "ana", actor=actor, state=initial)
+    return [first, writes.create_session(source, app, "ana", actor=actor)]
+
+
+@given(steps=_steps, initial=st.dictionaries(_names, _values, max_size=3), at=st.integers(0, 7))
+def test_restoring_a_moment_makes_the_state_that_of_the_moment(
+    source: str, actor: Actor, steps: list[tuple[int, State, set[str]]], initial: State, at: int
+) -> None:
+    keys = _two(source, actor, initial)
+    told = _write(keys, steps, actor)
+    if not told:
+        return
+    event_id, then = told[at % len(told)]
+    with suppress(Invalid):  # nothing differs
+        bring_back(keys[0], event_id, actor)
+    assert equal(state(keys[0]), then)
+
+
+@given(steps=_steps, initial=st.dictionaries(_names, _values, max_size=3), at=st.integers(0, 7))
+def test_an_undo_undone_is_as_if_nothing_was_undone(
+    source: str, actor: Actor, steps: list[tuple[int, State, set[str]]], initial: State, at: int
+) -> None:
+    keys = _two(source, actor, initial)
+    told = _write(keys, steps, actor)
+    if not told:
+        return
+    before = state(keys[0])
+    try:
+        undone = take_back(keys[0], told[at % len(told)][0], actor)
+    except Invalid:
+        assert equal(state(keys[0]), before)
+        return
+    assert not equal(state(keys[0]), before)
+    take_back(keys[0], undone, actor)
+    assert equal(state(keys[0]), before)

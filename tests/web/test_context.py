@@ -1,0 +1,309 @@
+"""The page that shows what the agent sees, and the timeline's grey."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.urls import reverse
+from pytest_django import Settings
+
+from sessions_app import adopt, changes, context, sources, writes
+from sessions_app.access import Actor
+from sessions_app.edits import Entry, edit_state
+from sessions_app.errors import Behind
+from sessions_app.keys import SessionKey
+from sessions_app.web import agent_view
+
+from .conftest import Browser
+from .html import Element, page_of
+
+pytestmark = pytest.mark.django_db
+
+Add = Callable[..., str]
+
+
+def opened(browser: Browser, session: SessionKey, **query: str) -> Element:
+    return browser.open("context", **session._asdict(), query=query)
+
+
+def turns(page: Element) -> list[str]:
+    """What arrives, and what does not with its reason."""
+    lines = [line for line in page.all("li") if {"turn", "out"} & set(line.classes)]
+    return [line.one(class_="body" if "turn" in line.classes else "why").text for line in lines]
+
+
+def text(browser: Browser, key: SessionKey, template: str) -> Element:
+    """The preview of a typed template, as htmx asks for it."""
+    response = browser.send(f"{reverse('context', kwargs=key._asdict())}", {"template": template}, htmx=True)
+    assert response.status_code == 200
+    return page_of(response)
+
+
+# --- The instruction --------------------------------------------------------------------------------------------------
+
+
+def test_a_typed_template_shows_each_placeholder_with_scope_value_and_writer(
+    key: SessionKey, maria: Browser, add: Add
+) -> None:
+    by = add(key, actions={"state_delta": {"step": "pay"}})
+    found = text(maria, key, 'Hi {user:tier}, {step}. {nothing} { "json": 1 } ${step}')
+    assert found.one(class_="filled").raw == 'Hi gold, pay.  { "json": 1 } ${step}'
+    marked = [(mark.classes[1], mark.raw) for mark in found.all("span", "ph")]
+    assert marked == [("user", "gold"), ("session", "pay"), ("session", "")]
+    named = found.one(class_="placeholders").all("li")
+    assert [each.text for each in named] == [
+        'user:tier "gold" initial',
+        'step "pay" #1 agent',
+        "nothing null: nothing is written initial",
+    ]
+    assert by in named[1].one("a")["href"]
+
+
+def test_what_is_missing_is_an_error_in_its_place(key: SessionKey, maria: Browser) -> None:
+    found = text(maria, key, "a {gone} b {gone?} c {temp:x} d {artifact.a}")
+    assert found.one(class_="filled").raw == "a {gone} b  c {temp:x} d {artifact.a}"
+    assert [mark.raw for mark in found.all("span", "bad") if "ph" in mark.classes] == [
+        "{gone}",
+        "{temp:x}",
+        "{artifact.a}",
+    ]
+    assert found.one(class_="notice").text == "ADK stops here with an error: {gone}, {temp:x}, {artifact.a}"
+    assert "not there, and optional: nothing is written" in found.text
+
+
+def test_an_artifact_is_there_with_its_version_and_without_its_text(key: SessionKey, maria: Browser, add: Add) -> None:
+    add(key, actions={"artifact_delta": {"notes.md": 2}})
+    found = text(maria, key, "{artifact.notes.md}")
+    assert "version 2; its text is not in the session" in found.text
+    assert "ADK stops" not in found.text
+
+
+def test_a_link_takes_the_template_from_the_state_at_an_event(
+    key: SessionKey, maria: Browser, add: Add, actor: Actor
+) -> None:
+    first = add(key, actions={"state_delta": {"prompt": "Be at {step}."}})
+    edit_state(key, [Entry("prompt", "{count}!", "Be at {step}.")], actor=actor, reason="")
+    now = opened(maria, key, key="prompt")
+    assert now.one("textarea").raw.strip() == "{count}!"
+    assert now.one(class_="filled").raw == "3!"
+    then = opened(maria, key, key="prompt", at=first)
+    assert then.one(class_="filled").raw == "Be at choose."
+    assert "just after event 1" in then.text
+    assert then.one("option", value="prompt")["selected"] == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "status", "message"),
+    [("gone", 404, "There is no key “gone” in this state."), ("count", 400, "is not a text, and so no template")],
+)
+def test_a_key_that_holds_no_template_is_told(
+    key: SessionKey, maria: Browser, name: str, status: int, message: str
+) -> None:
+    page = maria.open("context", **key._asdict(), query={"key": name}, status=status)
+    assert message in page.one(id="preview").text
+
+
+def test_without_scripts_a_button_fills_the_template_in_and_keeps_it(key: SessionKey, maria: Browser) -> None:
+    form = opened(maria, key).one("form", id="typed")
+    assert form.one("noscript").one("button").text == "Fill in"
+    response = maria.send(form["action"], {"template": "line\r\n{step}"})
+    page = page_of(response)
+    assert page.one("textarea").raw == "\nline\n{step}"
+    assert page.one(class_="filled").raw == "line\nchoose"
+
+
+def test_a_template_that_is_too_long_is_kept_and_told(
+    key: SessionKey, maria: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(agent_view, "LONGEST", 10)
+    response = maria.send("context", {"template": "x" * 11}, **key._asdict())
+    assert response.status_code == 400
+    page = page_of(response)
+    assert page.one("textarea").raw.strip() == "x" * 11
+    assert "A template can have 10 characters here." in page.one(id="preview").text
+
+
+def test_a_template_of_100_kb_full_of_placeholders_is_shown_in_part(key: SessionKey, maria: Browser) -> None:
+    found = text(maria, key, "{step} {step?} {}{{{" * 5_000)
+    assert len(found.all("span", "ph")) == agent_view.MARKS
+    assert "further placeholders are filled in and not marked" in found.text
+
+
+def test_a_value_as_large_as_can_be_is_cut(key: SessionKey, maria: Browser, add: Add) -> None:
+    add(key, actions={"state_delta": {"big": "<b>" * 100_000}})
+    found = text(maria, key, "{big}{big}")
+    assert "… 298\u202f000 more characters" in found.one(class_="filled").raw
+    assert "600\u202f000 characters" in found.raw
+
+
+@pytest.mark.parametrize(
+    "template", ["<script>alert(1)</script>{step}", "{‮step}", "{" * 50_000, "\\{step} {a.b}", "\0{step}"]
+)
+def test_a_hostile_template_is_text(key: SessionKey, maria: Browser, template: str) -> None:
+    found = text(maria, key, template)
+    assert found.one(class_="filled").raw == template.replace("script>{step}", "script>choose").replace(
+        "\0{step}", "\0choose"
+    )
+
+
+# --- The conversation -------------------------------------------------------------------------------------------------
+
+
+def test_the_conversation_shows_what_the_model_gets_and_why_not_the_rest(
+    key: SessionKey, maria: Browser, add: Add
+) -> None:
+    add(key, {"text": "Hello"}, author="user", invocation_id="i1")
+    add(key, {"text": "Wrong"}, invocation_id="i2")
+    by = add(key, invocation_id="i3", actions={"rewind_before_invocation_id": "i2"})
+    add(key, {"text": "Charged"}, author="billing", branch="agent.billing", invocation_id="i4")
+    add(key, {"text": "Elsewhere"}, author="fares", branch="fares", invocation_id="i4")
+    add(key, {"text": "Right"}, branch="agent.billing", invocation_id="i5")
+    page = opened(maria, key)
+    assert turns(page) == [
+        "Hello",
+        "taken back by the rewind #3",
+        "the rewind itself",
+        "[billing] said: Charged",
+        "of another branch",
+        "Right",
+    ]
+    assert by in page.all(class_="why")[0].one("a")["href"]
+    assert turns(opened(maria, key, agent="fares"))[-2:] == ["Elsewhere", "of another branch"]
+    form = page.one("form", "reader")
+    assert [option.text for option in form.one(id="branch").all("option")] == [
+        "its own: agent.billing",
+        "none",
+        "agent.billing",
+        "fares",
+    ]
+    assert [option.text for option in form.all("option", selected="")] == ["agent"]
+    assert "of another branch" not in turns(opened(maria, key, agent="fares", branch="."))
+    assert opened(maria, key, branch="fares").one("form", "reader").fields()["branch"] == "fares"
+
+
+def test_a_conversation_at_an_event_knows_nothing_of_what_came_later(key: SessionKey, maria: Browser, add: Add) -> None:
+    first = add(key, {"text": "One"}, invocation_id="i1")
+    add(key, {"text": "Two"}, invocation_id="i2")
+    add(key, invocation_id="i3", actions={"rewind_before_invocation_id": "i1"})
+    assert turns(opened(maria, key, at=first)) == ["One"]
+
+
+def test_a_long_conversation_is_paged_in_place_and_as_pages(
+    key: SessionKey, maria: Browser, add: Add, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(context, "PAGE", 3)
+    for number in range(7):
+        add(key, {"text": f"t{number}"})
+    page = opened(maria, key)
+    assert turns(page) == ["t4", "t5", "t6"]
+    link = page.one(class_="earlier").one("a")
+    earlier = maria.open(link["hx-get"], htmx=True)
+    assert turns(earlier) == ["t1", "t2", "t3"]
+    whole = maria.open(link["href"].partition("#")[0])
+    assert turns(whole) == ["t1", "t2", "t3"]
+    assert "To the end" in whole.links()
+
+
+def test_a_session_without_events_says_so(key: SessionKey, maria: Browser) -> None:
+    assert "No events yet" in opened(maria, key).one(id="conversation").text
+
+
+def test_an_event_or_session_that_is_gone_is_not_found(key: SessionKey, maria: Browser) -> None:
+    maria.open("context", **key._asdict(), query={"at": "never"}, status=404)
+    maria.open("context", **{**key._asdict(), "session_id": "never"}, status=404)
+
+
+def test_a_person_who_may_only_read_sees_it_all(key: SessionKey, maria: Browser, add: Add, settings: Settings) -> None:
+    add(key, {"text": "Hello"})
+    settings.READ_ONLY = True
+    assert turns(opened(maria, key)) == ["Hello"]
+    assert text(maria, key, "{step}").one(class_="filled").raw == "choose"
+
+
+@pytest.mark.parametrize("form", ["sqlite", "postgresql"])
+def test_of_a_database_that_was_never_adopted_the_conversation_is_shown_and_the_state_as_far_as_it_is_known(
+    form: str,
+    new_database: Callable[[str], str],
+    open_source: Callable[[str], str],
+    settings: Settings,
+    maria: Browser,
+    add: Add,
+    actor: Actor,
+) -> None:
+    place = new_database(form)
+    key = writes.create_session(open_source(place), "booking", "ana", session_id="s1", actor=actor)
+    first = add(key, {"text": "One"}, invocation_id="i1")
+    add(key, {"text": "Two"}, invocation_id="i2")
+    add(key, invocation_id="i3", actions={"rewind_before_invocation_id": "i2"})
+    adopt.release(key.source)
+    sources.forget(key.source)
+    settings.READ_ONLY = True
+    key = key._replace(source=open_source(place))
+    page = opened(maria, key)
+    assert turns(page) == ["One", "taken back by the rewind event", "the rewind itself"]
+    assert ("was never adopted" in page.text) == (form == "postgresql")
+    then = opened(maria, key, at=first)
+    assert turns(then) == ["One"]
+    assert "was never adopted" in then.text
+
+
+def test_while_a_source_is_read_the_page_says_so_and_a_typed_template_is_kept(
+    key: SessionKey, maria: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def behind(*_args: Any) -> None:
+        raise Behind(share=0.5)
+
+    monkeypatch.setattr(changes, "catch_up", behind)
+    monkeypatch.setattr("sessions_app.moments.catch_up", behind)
+    assert maria.get(reverse("context", kwargs=key._asdict())).status_code == 503
+    response = maria.send("context", {"template": "mine"}, **key._asdict())
+    assert page_of(response).one("textarea").raw.strip() == "mine"
+
+
+# --- The timeline -----------------------------------------------------------------------------------------------------
+
+
+def grey(page: Element) -> dict[str, str]:
+    rows = [row for row in page.all("li", "ev") if "gone" in row.classes]
+    return {row["id"].removeprefix("event-"): row.one(class_="gonewhy").text for row in rows}
+
+
+def test_the_timeline_greys_what_was_rewound_and_says_why(key: SessionKey, maria: Browser, add: Add) -> None:
+    add(key, {"text": "Kept"}, invocation_id="i1")
+    gone = add(key, {"text": "Gone"}, invocation_id="i2")
+    add(key, invocation_id="i3", actions={"rewind_before_invocation_id": "i2"})
+    words = {gone: "rewound by 3. The agent is not given this event any more."}
+    assert grey(maria.open("session", **key._asdict())) == words
+    earlier = maria.open("events", **key._asdict(), htmx=True)
+    assert grey(earlier) == words
+    assert [row["id"] for row in earlier.all("li", "ev") if "data-greys" in row] == [earlier.all("li", "ev")[-1]["id"]]
+
+
+def test_the_timeline_greys_what_was_summarised(key: SessionKey, maria: Browser, add: Add) -> None:
+    gone = add(key, {"text": "Gone"}, timestamp=1_790_000_000.0)
+    content = {"role": "model", "parts": [{"text": "short"}]}
+    times = {"start_timestamp": 1_790_000_000.0, "end_timestamp": 1_790_000_000.0}
+    add(key, author="user", actions={"compaction": {**times, "compacted_content": content}})
+    assert grey(maria.open("session", **key._asdict())) == {
+        gone: "summarised by 2. The agent is not given this event any more."
+    }
+
+
+def test_a_timeline_is_shown_without_grey_while_a_source_is_read(
+    key: SessionKey, maria: Browser, add: Add, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def behind(*_args: Any) -> None:
+        raise Behind(share=0.5)
+
+    add(key, {"text": "Gone"}, invocation_id="i2")
+    add(key, invocation_id="i3", actions={"rewind_before_invocation_id": "i2"})
+    monkeypatch.setattr(changes, "catch_up", behind)
+    page = maria.open("session", **key._asdict())
+    assert len(page.all("li", "ev")) == 2
+    assert grey(page) == {}
+
+
+def test_the_session_leads_to_what_its_agent_sees(key: SessionKey, maria: Browser) -> None:
+    assert reverse("context", kwargs=key._asdict()) in maria.open("session", **key._asdict()).links().values()

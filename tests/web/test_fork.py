@@ -1,0 +1,155 @@
+"""Forking in the browser: one form, a fork that says where it comes from, and the tree of forks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.urls import reverse
+
+from sessions_app import forks, writes
+from sessions_app.access import Actor
+from sessions_app.edits import Entry, edit_state
+from sessions_app.keys import SessionKey
+from tests.core.bulk import fill
+from tests.core.stored import events_of, everything, state_of
+
+from .conftest import NAME, Browser
+from .html import Element, page_of
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def event_id(key: SessionKey, add: Callable[..., str]) -> str:
+    """An event of the session, with another after it."""
+    found = add(key, actions={"state_delta": {"step": "pay", "user:tier": "silver"}})
+    add(key, actions={"state_delta": {"step": "done"}})
+    return found
+
+
+def open_form(maria: Browser, key: SessionKey, event_id: str) -> Element:
+    return maria.open("fork", event_id=event_id, **key._asdict()).one("form", "form", method="post")
+
+
+def send(maria: Browser, key: SessionKey, event_id: str, sent: dict[str, str]) -> Any:
+    return maria.send("fork", sent, event_id=event_id, **key._asdict())
+
+
+def test_a_fork_is_made_and_shown(key: SessionKey, event_id: str, maria: Browser) -> None:
+    form = open_form(maria, key, event_id)
+    assert "the session's own state of that moment: 3 keys" in form.text
+    before = (events_of(key), state_of(key))
+    response = send(maria, key, event_id, {**form.fields(), "session_id": "try", "reason": "what if"})
+    into = key._replace(session_id="try")
+    assert (response.status_code, response["Location"]) == (302, reverse("session", kwargs=into._asdict()))
+    assert state_of(into)["session"] == {"step": "pay", "count": 3, "nothing": None}
+    assert (events_of(key), state_of(key)) == before
+    page = maria.open("session", **into._asdict())
+    assert "The session was forked" in page.one(role="status").text
+    assert page.texts("a", "line")[-1] == "Forked from s1 #1"
+    line = maria.open("forks", htmx=True, **into._asdict())
+    assert line.text.startswith("fork of s1 #1 · " + NAME)
+    assert "“what if”" in line.text
+    assert maria.open("forks", htmx=True, **key._asdict()).text == "1 fork"
+
+
+def test_a_session_without_forks_says_nothing_on_its_page_and_a_word_on_theirs(key: SessionKey, maria: Browser) -> None:
+    assert maria.open("forks", htmx=True, **key._asdict()).text == ""
+    assert "Nobody forked this session yet" in maria.open("forks", **key._asdict()).one("main").text
+
+
+def test_the_tree_shows_every_fork_and_what_was_deleted(
+    key: SessionKey, event_id: str, maria: Browser, actor: Actor
+) -> None:
+    for name, of in (("one", key), ("two", key._replace(session_id="one"))):
+        forks.fork(of, event_id, user_id="ana", session_id=name, actor=actor, reason=f"because {name}")
+    writes.delete_session(key, actor=actor)
+    page = maria.open("forks", **key._replace(session_id="two")._asdict())
+    tree = page.one("ul", "forktree")
+    assert list(tree.links()) == ["one", "two"]
+    assert "s1 deleted" in tree.text
+    assert "“because two”" in tree.text
+    assert "two" in tree.one("li", aria_current="true").text
+
+
+def test_a_fork_without_a_name_gets_one_and_is_made_once(key: SessionKey, event_id: str, maria: Browser) -> None:
+    sent = open_form(maria, key, event_id).fields()
+    first, again = (send(maria, key, event_id, sent) for _sending in range(2))
+    assert first["Location"] == again["Location"]
+    assert len(forks.forks_of(key)) == 1
+
+
+def test_a_fork_for_another_user_writes_nothing_of_theirs(key: SessionKey, event_id: str, maria: Browser) -> None:
+    send(maria, key, event_id, {**open_form(maria, key, event_id).fields(), "user_id": "ben", "session_id": "try"})
+    assert state_of(key._replace(user_id="ben", session_id="try")) == {
+        "session": {"step": "pay", "count": 3, "nothing": None},
+        "user": {},
+        "app": {"limit": 10},
+    }
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "status", "message"),
+    [
+        ("session_id", "s1", 409, "The session s1 exists already."),
+        ("user_id", "", 400, "A session needs a user."),
+        ("session_id", "x" * 129, 400, "has 129 characters"),
+        ("reason", "x" * 1001, 400, "The reason is longer"),
+        ("user_id", "a\0b", 400, "U+0000"),
+    ],
+)
+def test_a_refused_fork_makes_nothing_and_keeps_what_was_typed(
+    key: SessionKey, event_id: str, maria: Browser, field: str, value: str, status: int, message: str
+) -> None:
+    before = everything(key.source)
+    sent = {**open_form(maria, key, event_id).fields(), "reason": "why", field: value}
+    response = send(maria, key, event_id, sent)
+    assert response.status_code == status
+    form = page_of(response).one("form", "form", method="post")
+    assert message in form.text
+    assert form.fields()["reason"] == sent["reason"]
+    assert everything(key.source) == before
+
+
+def test_a_long_fork_shows_how_far_it_is_and_where_it_stopped_goes_on(
+    key: SessionKey, maria: Browser, actor: Actor
+) -> None:
+    fill(key, 2_200)
+
+    class Stop(Exception):
+        pass
+
+    def told(copied: int, total: int) -> None:
+        raise Stop
+
+    with pytest.raises(Stop):
+        forks.fork(key, "e2200", user_id="ana", session_id="try", actor=actor, told=told)
+    into = key._replace(session_id="try")
+    where = {"event_id": "e2200", **key._asdict()}
+    page = maria.open("fork", query={"user": "ana", "session": "try"}, **where)
+    assert page.one("progress")["value"] == "45"
+    assert "1 000 / 2 200" in page.one("section", id="forking").text
+    part = page
+    for _look in range(30):
+        part = maria.open(part.one("section", id="forking")["hx-get"], htmx=True)
+        if part.all("form"):
+            break
+    assert "Copying stopped" in part.text
+    response = send(maria, key, "e2200", part.one("form").fields())
+    assert response.status_code == 302
+    until = time.monotonic() + 30
+    while not forks.progress(key, "e2200", into).done and time.monotonic() < until:
+        time.sleep(0.05)
+    assert maria.open("session", **into._asdict()).texts("a", "line")[-1] == "Forked from s1 #2200"
+    found = maria.get(reverse("fork", kwargs=where), {"user": "ana", "session": "try"})
+    assert found["Location"] == reverse("session", kwargs=into._asdict())
+
+
+def test_copied_edits_say_so_in_the_list_of_edits(key: SessionKey, maria: Browser, actor: Actor) -> None:
+    edit = edit_state(key, [Entry("step", "pay", "choose")], actor=actor)
+    forks.fork(key, edit.event["id"], user_id="ana", session_id="try", actor=actor)
+    changes = [row.all("td")[2].text for row in maria.open("edits").all("tr", data_row="")]
+    assert sorted(changes) == ["forked from s1", 'step "choose" "pay"', 'step "choose" "pay" copied by a fork']

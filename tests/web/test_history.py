@@ -1,0 +1,326 @@
+"""Every value that a key ever had: who wrote it, where, when and why, and what each write changed."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.urls import reverse
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sessions_app import changes, writes
+from sessions_app.access import Actor
+from sessions_app.edits import Entry, edit_app_state, edit_state, edit_user_state
+from sessions_app.keys import SessionKey
+from sessions_app.moments import PAGE
+from sessions_app.state import ABSENT, UNKNOWN
+from sessions_app.web.difference import Differences
+from sessions_app.web.history import line
+
+from ..core.bulk import fill
+from ..core.stored import execute
+from ..strategies import json_values
+from .conftest import Browser, names_of
+from .html import Element, read
+
+pytestmark = pytest.mark.django_db
+Add = Callable[..., str]
+
+
+def session_page(browser: Browser, key: SessionKey, name: str, **more: Any) -> Element:
+    query = {"key": name, **more.pop("query", {})}
+    return browser.open("session-history", query=query, **key._asdict(), **more)
+
+
+def rows(page: Element) -> list[Element]:
+    return page.all("li", "write")
+
+
+def told(page: Element) -> list[str]:
+    """What each write changed, in the page's words."""
+    return [row.one("div", "change").text for row in rows(page)]
+
+
+def delta(**keys: Any) -> dict[str, Any]:
+    return {"actions": {"state_delta": keys}}
+
+
+@pytest.fixture
+def anywhere(source: str, actor: Actor) -> SessionKey:
+    """A session on each kind of database."""
+    state = {"step": "choose", "count": 3, "nothing": None, "user:tier": "gold", "app:limit": 10}
+    return writes.create_session(source, "booking", "ana", session_id="s1", state=state, actor=actor)
+
+
+# --- What a page tells ------------------------------------------------------------------------------------------------
+
+
+def test_every_value_with_who_and_why_the_newest_first_and_the_initial_one_last(
+    anywhere: SessionKey, maria: Browser, add: Add, actor: Actor
+) -> None:
+    first = add(anywhere, author="billing", **delta(step="pay"))
+    edit = edit_state(anywhere, [Entry("step", "paid", "pay")], actor=actor, reason="Paid by phone").event["id"]
+    page = session_page(maria, anywhere, "step")
+    assert page.one("div", "keynow").text == 'Now "paid"'
+    assert told(page) == ['Paid by phone "pay"→"paid"', '"choose"→"pay"', 'new"choose"']
+    assert [row.one("span", "who").text for row in rows(page)] == [actor.name, "billing", "initial state"]
+    there = reverse("session", kwargs=anywhere._asdict())
+    links = [row.all("a", "seq") for row in rows(page)]
+    assert [link["href"] for each in links for link in each] == [f"{there}?at={edit}", f"{there}?at={first}"]
+    assert all(row.one("time")["datetime"] for row in rows(page))
+
+
+def test_a_users_key_was_written_in_any_of_their_sessions(
+    anywhere: SessionKey, maria: Browser, add: Add, actor: Actor
+) -> None:
+    other = writes.create_session(*anywhere[:3], session_id="s2", actor=actor)
+    add(other, **delta(**{"user:tier": "silver"}))
+    edit_user_state(*anywhere[:3], [Entry("user:tier", "platinum", "silver")], actor=actor)
+    page = maria.open("user-history", query={"key": "user:tier"}, **names_of(anywhere, 3))
+    assert told(page) == ['"silver"→"platinum"', '"gold"→"silver"', 'new"gold"']
+    assert [row.texts("a", "where") for row in rows(page)] == [["adkweb"], ["s2"], ["s1"]]
+    assert rows(page)[1].one("a", "where")["href"] == reverse("session", kwargs=other._asdict())
+    beside = session_page(maria, anywhere, "user:tier")
+    assert told(beside) == told(page)
+    assert [row.texts("a", "where") for row in rows(beside)] == [["adkweb"], ["s2"], []]  # the last is this session
+
+
+def test_an_apps_key_was_written_by_any_of_its_users(
+    anywhere: SessionKey, maria: Browser, add: Add, actor: Actor
+) -> None:
+    other = writes.create_session(*anywhere[:2], "ben", session_id="s9", actor=actor)
+    add(other, **delta(**{"app:limit": 20}))
+    edit_app_state(*anywhere[:2], [Entry("app:limit", 30, 20)], actor=actor, reason="More of them")
+    page = maria.open("app-history", query={"key": "app:limit"}, **names_of(anywhere, 2))
+    assert told(page) == ["More of them 20→30", "10→20", "new10"]
+    assert [row.texts("a", "where") for row in rows(page)] == [["adkweb"], ["ben / s9"], ["ana / s1"]]
+
+
+def test_null_removed_and_not_there_are_three_things(
+    anywhere: SessionKey, maria: Browser, add: Add, actor: Actor
+) -> None:
+    add(anywhere, **delta(step=None))
+    edit_state(anywhere, [Entry("step", ABSENT, None)], actor=actor)
+    add(anywhere, **delta(step="again"))
+    add(anywhere, **delta(step="again"))
+    page = session_page(maria, anywhere, "step")
+    assert told(page) == ['"again"as before', 'new"again"', "nullremoved", '"choose"→null', 'new"choose"']
+
+
+def test_nan_that_an_agent_stored_is_told_from_a_text(key: SessionKey, maria: Browser, add: Add) -> None:
+    add(key, **delta(count=12345))
+    execute(key.source, "UPDATE events SET event_data = replace(event_data, '12345', 'NaN')")
+    assert told(session_page(maria, key, "count"))[0] == "3→NaN"
+    assert (
+        rows(session_page(maria, key, "count"))[0].one("ins").one("span", "n")["title"]
+        == "not JSON; the agent wrote it"
+    )
+
+
+def test_what_nobody_recorded_is_unknown_and_not_guessed(anywhere: SessionKey, maria: Browser, add: Add) -> None:
+    add(anywhere, **delta(step="pay"))
+    execute(anywhere.source, "UPDATE sessions SET initial_state = NULL, initial_place = NULL")
+    assert told(session_page(maria, anywhere, "step")) == ['unknown→"pay"']
+
+
+def test_a_long_text_is_compared_by_words(anywhere: SessionKey, maria: Browser, add: Add) -> None:
+    text = "The customer wants to fly to Seoul on the first of December, and to sit at the aisle. " * 4
+    add(anywhere, **delta(note=text))
+    add(anywhere, **delta(note=text.replace("Seoul", "Busan", 1)))
+    first = rows(session_page(maria, anywhere, "note"))[0]
+    assert (first.texts("del"), first.texts("ins")) == (["Seoul"], ["Busan"])
+    assert "more characters" in first.one("span", "cut").text
+    assert first.one("pre").raw.startswith("The customer wants to fly to SeoulBusan on the first")
+
+
+def test_a_nested_value_is_compared_by_places(anywhere: SessionKey, maria: Browser, add: Add) -> None:
+    add(anywhere, **delta(options={"seat": "aisle", "meals": ["vegan"], "bags": 1}))
+    add(anywhere, **delta(options={"seat": "window", "meals": ["none", "vegan"], "x y": {}}))
+    first, second = rows(session_page(maria, anywhere, "options"))
+    assert sorted(first.texts("li")) == ['["x y"]new{}', "bags1removed", 'meals[0]new"none"', 'seat"aisle"→"window"']
+    assert 'seat: "aisle"' in second.one("details", "whole").all("summary")[0].text
+
+
+def test_of_many_places_some_are_shown_and_the_others_counted(anywhere: SessionKey, maria: Browser, add: Add) -> None:
+    add(anywhere, **delta(many={str(n): n for n in range(100)}))
+    add(anywhere, **delta(many={str(n): -n for n in range(100)}))
+    first = rows(session_page(maria, anywhere, "many"))[0]
+    assert len(first.all("li")) == 41
+    assert first.one("li", "cut").text == "… 59 more places …"
+
+
+def test_a_number_has_a_line_and_the_line_has_words(anywhere: SessionKey, maria: Browser, add: Add) -> None:
+    for number in (5, 1, 4):
+        add(anywhere, **delta(count=number))
+    figure = session_page(maria, anywhere, "count").one("figure")
+    assert figure.one("svg")["aria-label"] == "From 3 to 4; lowest 1, highest 5"
+    assert figure.texts("span") == ["first 3", "lowest 1", "highest 5", "last 4"]
+    assert len(figure.one("polyline")["points"].split()) == 4
+    assert session_page(maria, anywhere, "step").all("figure") == []
+
+
+@pytest.mark.parametrize(
+    ("values", "stretches"),
+    [
+        ([1, 2], [2]),
+        ([1, None, 2, 3], [2, 2]),  # one point alone is drawn twice, as a dot
+        ([1, float("nan"), True, "4", 10**400, 2], [2, 2]),
+        ([-1.7e308, 1.7e308], [2]),
+        ([5e-324, 0.0], [2]),
+        ([7, 7, 7], [3]),
+        ([1], None),
+        ([], None),
+        (["a", "b"], None),
+    ],
+)
+def test_a_line_has_a_point_for_each_number_and_a_gap_for_anything_else(
+    values: list[Any], stretches: list[int] | None
+) -> None:
+    found = line(values)
+    assert (found and [len(points.split()) for points in found.stretches]) == stretches
+    for point in " ".join(found.stretches).split() if found else ():
+        x, y = map(float, point.split(","))
+        assert found
+        assert 0 <= x <= found.width
+        assert 0 <= y <= found.height
+
+
+# --- Pages and keys ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("htmx", [True, False])
+def test_older_values_come_by_page(anywhere: SessionKey, maria: Browser, add: Add, htmx: bool) -> None:
+    for number in range(PAGE + 5):
+        add(anywhere, **delta(n=number))
+    page = session_page(maria, anywhere, "n")
+    found = told(page)
+    assert len(found) == PAGE
+    assert "the newest 50 values" in page.one("figcaption").text
+    page = maria.open(page.links()["Older values"], htmx=htmx)
+    assert bool(page.all("html")) != htmx
+    found += told(page)
+    assert found == [f"{n - 1}→{n}" for n in range(PAGE + 4, 0, -1)] + ["new0"]
+    assert "Older values" not in page.links()
+
+
+def test_another_key_can_be_chosen(key: SessionKey, maria: Browser) -> None:
+    page = maria.open("session-history", **key._asdict())
+    assert page.one("h1").text == "History of a key"
+    offered = ["step", "count", "nothing", "app:limit", "user:tier"]
+    assert [option["value"] for option in page.one("datalist").all("option")] == offered
+    links = {link.text: link["href"] for link in page.one("ul", "keylist").all("a")}
+    assert list(links) == offered
+    assert maria.open(links["user:tier"]).one("h1").text == "user:tier"
+
+
+def test_the_key_can_be_edited_from_here_unless_adkweb_only_reads(
+    key: SessionKey, maria: Browser, settings: Any, add: Add
+) -> None:
+    add(key, **delta(step="pay"))
+    links = session_page(maria, key, "step").links()
+    assert links["Edit e"] == reverse("session-edit", kwargs=key._asdict()) + "?key=step"
+    settings.READ_ONLY = True
+    links = session_page(maria, key, "step").links()
+    assert not {"Edit e", "Restore this value"} & links.keys()
+    assert "Compare with now" in links
+
+
+# --- Hostile values ---------------------------------------------------------------------------------------------------
+
+told_apart = st.sampled_from(
+    [ABSENT, UNKNOWN, float("nan"), float("-inf"), "\ud83d", {"\udc69": ["\ud83d"]}, "<b>" * 99]
+)
+anything = json_values | told_apart
+
+
+@given(anything, anything)
+def test_nothing_in_a_value_becomes_a_part_of_the_page(old: Any, new: Any) -> None:
+    found, problems = read(str(Differences().html(old, new)))
+    assert problems == []
+    assert found.text
+
+
+def test_a_page_of_large_values_is_answered_soon(anywhere: SessionKey, maria: Browser, add: Add) -> None:
+    rng = random.Random(1)
+    for _number in range(12):
+        lines = [f"{rng.random()} {'word ' * rng.randrange(30)}" for _line in range(4_000)]
+        add(anywhere, **delta(text="\n".join(lines), tree={line: line.split() for line in lines}))
+    for name in ("text", "tree"):
+        start = time.process_time()
+        page = session_page(maria, anywhere, name)
+        assert len(rows(page)) == 12
+        assert time.process_time() - start < 5
+        assert len(str(page.text)) < 500_000
+
+
+# --- Nothing to show --------------------------------------------------------------------------------------------------
+
+
+def test_a_removed_key_says_so_and_has_its_history(anywhere: SessionKey, maria: Browser, actor: Actor) -> None:
+    edit_state(anywhere, [Entry("count", ABSENT, 3)], actor=actor)
+    page = session_page(maria, anywhere, "count")
+    assert page.one("div", "keynow").text == "Now this key does not exist any more"
+    assert told(page) == ["3removed", "new3"]
+
+
+def test_a_key_that_never_was_says_so(anywhere: SessionKey, maria: Browser) -> None:
+    page = session_page(maria, anywhere, "no such")
+    assert page.one("div", "empty").one("h2").text == "There is no such key"
+    assert rows(page) == []
+
+
+def test_a_key_that_no_event_wrote_says_so(anywhere: SessionKey, maria: Browser) -> None:
+    execute(anywhere.source, "UPDATE sessions SET initial_state = NULL, initial_place = NULL")
+    page = session_page(maria, anywhere, "count")
+    assert page.one("div", "keynow").text == "Now 3"
+    assert page.one("div", "empty").one("h2").text == "No event wrote this key"
+
+
+@pytest.mark.parametrize(
+    ("page", "count", "name"),
+    [("app-history", 2, "user:tier"), ("user-history", 3, "step"), ("user-history", 3, "app:x")],
+)
+def test_a_key_of_another_scope_has_its_history_elsewhere(
+    key: SessionKey, maria: Browser, page: str, count: int, name: str
+) -> None:
+    wrong = maria.open(page, query={"key": name}, status=400, **names_of(key, count))
+    assert "here, a key begins with" in wrong.one("main").text
+
+
+def test_a_temporary_key_has_none(key: SessionKey, maria: Browser) -> None:
+    page = session_page(maria, key, "temp:x", status=400)
+    assert "temp: keys live for one invocation and are never stored" in page.one("main").text
+
+
+def test_a_place_in_the_list_that_is_none_is_refused(key: SessionKey, maria: Browser) -> None:
+    page = session_page(maria, key, "step", query={"before": "nonsense"}, status=400)
+    assert "not valid" in page.one("main").text
+
+
+@pytest.mark.parametrize("page", ["session-history", "user-history", "app-history"])
+def test_what_does_not_exist_is_not_found(key: SessionKey, maria: Browser, page: str) -> None:
+    names = {name: "nobody" if name != "source" else key.source for name in key._fields}
+    count = {"session-history": 4, "user-history": 3, "app-history": 2}[page]
+    maria.open(page, query={"key": "app:x"}, status=404, **dict(list(names.items())[:count]))
+
+
+def test_while_events_are_being_read_the_page_says_how_far(
+    anywhere: SessionKey, maria: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(anywhere, 12_000)
+    monkeypatch.setattr(changes.catch_up, "__defaults__", (0.0,))  # no time to wait
+    waiting = session_page(maria, anywhere, "count", status=503).one("div", "behind").one("progress")
+    assert 0 < float(waiting["value"]) < float(waiting["max"])
+    monkeypatch.undo()
+    assert rows(session_page(maria, anywhere, "count"))
+
+
+@pytest.mark.parametrize(
+    "name", ["", " ", "a\0b", "x" * 5_000, "ключ 👩‍👩‍👧‍👦", "<script>alert(1)</script>", "{{ 7|add:7 }}"]
+)
+def test_any_text_may_be_asked_for(anywhere: SessionKey, maria: Browser, name: str) -> None:
+    assert "no such key" in session_page(maria, anywhere, name).one("div", "keynow").text

@@ -1,0 +1,436 @@
+"""Undo, restore and rewind in the browser: the form comes filled in, says what it leaves alone, and loses nobody's write."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.urls import reverse
+
+from sessions_app import queued, writes
+from sessions_app.access import Actor
+from sessions_app.edits import Entry, edit_state
+from sessions_app.keys import SessionKey
+from sessions_app.rewind import rewind
+from sessions_app.state import ABSENT, State
+from tests.core.stored import events_of, everything, execute, state_of
+
+from .conftest import NAME, Browser
+from .html import Element, page_of
+
+pytestmark = pytest.mark.django_db
+
+Add = Callable[..., str]
+
+
+@pytest.fixture
+def write(add: Add) -> Callable[..., str]:
+    """Appends an agent's state change in an invocation; its id."""
+    return lambda key, delta, invocation="i1": add(
+        key, invocation_id=invocation, actions={"state_delta": delta, "end_of_agent": True}
+    )
+
+
+@pytest.fixture
+def runs(add: Add) -> Callable[[SessionKey], None]:
+    """Makes an invocation run: a user has spoken, and the agent calls a tool."""
+
+    def begin(key: SessionKey) -> None:
+        add(key, {"text": "hello"}, author="user", invocation_id="running")
+        add(key, {"function_call": {"id": "c", "name": "look"}}, invocation_id="running")
+
+    return begin
+
+
+def form_of(page: Element) -> Element:
+    return page.one("form", "editbox")
+
+
+def undo_form(maria: Browser, key: SessionKey, event_id: str) -> Element:
+    return form_of(maria.open("undo", event_id=event_id, **key._asdict()))
+
+
+def restore_form(maria: Browser, key: SessionKey, /, **query: Any) -> Element:
+    return form_of(maria.open("restore", query=query, **key._asdict()))
+
+
+def apply(maria: Browser, key: SessionKey, sent: State, action: str = "apply") -> Any:
+    return maria.send("session-edit", {**sent, "action": action}, **key._asdict())
+
+
+def note(key: SessionKey) -> dict[str, Any]:
+    found: dict[str, Any] = events_of(key)[-1][1]["custom_metadata"]["adkweb"]
+    return found
+
+
+# --- Undo -------------------------------------------------------------------------------------------------------------
+
+
+def test_an_undo_comes_filled_in_and_is_written_as_an_edit_of_that_event(
+    key: SessionKey, maria: Browser, write: Add
+) -> None:
+    event_id = write(key, {"step": "pay", "new": 1, "user:tier": None})
+    page = maria.open("undo", event_id=event_id, **key._asdict())
+    assert page.one("h1").text == "Undo event 1"
+    fields = form_of(page).fields()
+    assert [fields[f"key-{n}"] for n in range(3)] == ["new", "step", "user:tier"]
+    assert [fields[f"operation-{n}"] for n in range(3)] == ["remove", "set", "set"]
+    assert (fields["value-1"], fields["undoes"], fields["reason"]) == ('"choose"', event_id, "Undo of event #1")
+    response = apply(maria, key, fields)
+    assert (response.status_code, response["Location"]) == (302, reverse("session", kwargs=key._asdict()))
+    assert state_of(key)["session"] == {"step": "choose", "count": 3, "nothing": None}
+    assert state_of(key)["user"] == {"tier": "gold"}
+    assert {"undoes": event_id, "actor": NAME, "reason": "Undo of event #1"}.items() <= note(key).items()
+    status = maria.open("session", **key._asdict()).one(role="status")
+    assert status.text == "Saved as event #2."
+    assert status.one("a")["href"] == reverse(
+        "event", kwargs={**key._asdict(), "event_id": events_of(key)[-1][1]["id"]}
+    )
+
+
+def test_the_preview_of_an_undo_is_what_is_written(key: SessionKey, maria: Browser, write: Add) -> None:
+    event_id = write(key, {"step": "pay"})
+    sent = undo_form(maria, key, event_id).fields()
+    page = page_of(apply(maria, key, sent, "preview"))
+    shown = json.loads(page.one("div", "preview-event").one("pre").raw)
+    assert shown["custom_metadata"]["adkweb"]["undoes"] == event_id
+    apply(maria, key, form_of(page).fields())
+    assert events_of(key)[-1][1]["actions"] == shown["actions"]
+    assert note(key) == shown["custom_metadata"]["adkweb"]
+
+
+def test_what_was_written_since_is_shown_beside_both_and_one_is_chosen(
+    key: SessionKey, maria: Browser, write: Add
+) -> None:
+    event_id = write(key, {"step": "pay", "count": 4})
+    write(key, {"step": "done"})
+    form = undo_form(maria, key, event_id)
+    (conflict,) = form.all("div", "conflict")
+    assert conflict.texts("pre") == ['"pay"', '"done"', '"choose"']
+    assert conflict.texts("h3") == ["The event wrote", "Now in the state", "As it was"]
+    sent = form.fields()
+    number = next(name[-1] for name, value in sent.items() if name.startswith("key-") and value == "step")
+    apply(maria, key, {**sent, f"choice-{number}": "theirs"})
+    assert state_of(key)["session"] == {"step": "done", "count": 3, "nothing": None}
+    # The other choice: the value from before the event, over what stands.
+    sent = undo_form(maria, key, event_id).fields()
+    apply(maria, key, {**sent, "choice-0": "mine"})
+    assert state_of(key)["session"]["step"] == "choose"
+    assert note(key)["replaced"] == {"step": "done"}
+
+
+def test_a_write_after_the_form_was_opened_is_not_lost(key: SessionKey, maria: Browser, write: Add) -> None:
+    sent = undo_form(maria, key, write(key, {"step": "pay", "count": 4})).fields()
+    write(key, {"count": 5})
+    before = everything(key.source)
+    response = apply(maria, key, sent)
+    assert response.status_code == 409
+    form = form_of(page_of(response))
+    assert (form.fields()["undoes"], form.fields()["reason"]) == (sent["undoes"], sent["reason"])
+    assert len(form.all("div", "conflict")) == 1
+    assert everything(key.source) == before
+
+
+def test_undone_already_leads_to_the_event_that_did_it(key: SessionKey, maria: Browser, write: Add) -> None:
+    event_id = write(key, {"step": "pay"})
+    apply(maria, key, undo_form(maria, key, event_id).fields())
+    page = maria.open("undo", event_id=event_id, status=400, **key._asdict())
+    assert "This was undone already, by event #2." in page.one(role="alert").text
+    assert page.links()["Event 2"] == reverse(
+        "event", kwargs={**key._asdict(), "event_id": events_of(key)[-1][1]["id"]}
+    )
+
+
+def test_an_undo_sent_twice_is_written_once(key: SessionKey, maria: Browser, write: Add) -> None:
+    sent = undo_form(maria, key, write(key, {"step": "pay"})).fields()
+    assert [apply(maria, key, sent).status_code for _sending in range(2)] == [302, 302]
+    assert len(events_of(key)) == 2
+
+
+@pytest.mark.parametrize(("delta", "message"), [({}, "changed no state"), ({"step": "choose"}, "changed no value")])
+def test_an_event_that_changed_nothing_says_so(
+    key: SessionKey, maria: Browser, write: Add, delta: State, message: str
+) -> None:
+    page = maria.open("undo", event_id=write(key, delta), status=400, **key._asdict())
+    assert message in page.one(role="alert").text
+
+
+def test_what_was_never_recorded_is_named(key: SessionKey, maria: Browser, write: Add) -> None:
+    execute(key.source, "UPDATE sessions SET initial_state = NULL")
+    write(key, {"new": 1})
+    form = undo_form(maria, key, write(key, {"new": 2, "step": "pay"}))
+    assert "never recorded: step" in form.one("p", "leftalone").text
+    assert "key-1" not in form.fields()
+
+
+def test_a_rewind_is_taken_back_by_a_rewind(key: SessionKey, maria: Browser, write: Add, actor: Actor) -> None:
+    write(key, {"step": "pay"})
+    event = rewind(key, "i1", actor=actor).event
+    response = maria.get(reverse("undo", kwargs={**key._asdict(), "event_id": event["id"]}))
+    assert response["Location"] == reverse("rewind", kwargs=key._asdict()) + f"?before={event['invocation_id']}"
+
+
+@pytest.mark.parametrize("name", ["undo", "fork", "event"])
+def test_an_event_that_is_gone_is_said(key: SessionKey, maria: Browser, name: str) -> None:
+    assert "may have been deleted" in maria.open(name, event_id="gone", status=404, **key._asdict()).one("main").text
+
+
+def test_an_event_that_went_away_meanwhile_is_said_and_nothing_is_written(
+    key: SessionKey, maria: Browser, write: Add
+) -> None:
+    sent = undo_form(maria, key, write(key, {"step": "pay"})).fields()
+    before = everything(key.source)
+    response = apply(maria, key, {**sent, "undoes": "gone"})
+    assert response.status_code == 404
+    assert "may have been deleted" in page_of(response).one("p", "formerror").text
+    assert everything(key.source) == before
+
+
+# --- While an invocation runs -----------------------------------------------------------------------------------------
+
+
+def test_while_an_invocation_runs_an_undo_waits_and_keeps_what_it_undoes(
+    key: SessionKey, maria: Browser, write: Add, runs: Callable[[SessionKey], None], person: Any
+) -> None:
+    event_id = write(key, {"step": "pay"})
+    runs(key)
+    form = undo_form(maria, key, event_id)
+    assert "An invocation is running" in form.text
+    assert apply(maria, key, form.fields()).status_code == 409
+    assert apply(maria, key, form.fields(), "queue").status_code == 302
+    (waiting,) = queued.of_session(key)
+    assert (waiting.state, waiting.of) == ("waiting", {"undoes": event_id})
+    again = form_of(maria.open("session-edit", query={"queued": str(waiting.id)}, **key._asdict()))
+    assert again.fields()["undoes"] == event_id
+    assert apply(maria, key, form.fields(), "apply-now").status_code == 302
+    assert note(key)["undoes"] == event_id
+
+
+def test_a_queued_undo_notes_what_it_undoes_once_it_is_applied(
+    key: SessionKey, write: Add, person: Any, settings: Any
+) -> None:
+    settings.SETTLE_SECONDS = 0
+    event_id = write(key, {"step": "pay"})
+    entries = [Entry("step", "choose", "pay")]
+    queued.queue_edit(key, entries, person=person, of={"undoes": event_id})
+    assert queued.apply_due([key]) == 1
+    assert note(key)["undoes"] == event_id
+
+
+# --- Restore ----------------------------------------------------------------------------------------------------------
+
+
+def test_keys_and_scopes_are_restored(key: SessionKey, maria: Browser, write: Add) -> None:
+    event_id = write(key, {"step": "pay"})
+    write(key, {"step": "done", "late": 1, "user:tier": "black", "app:limit": 11})
+    fields = restore_form(maria, key, to=event_id, key="step").fields()
+    assert (fields["rows"], fields["key-0"], fields["value-0"]) == ("0 ", "step", '"pay"')
+    fields = restore_form(maria, key, to=event_id, scope=["user", "app"]).fields()
+    assert [fields["key-0"], fields["key-1"]] == ["app:limit", "user:tier"]
+    assert (fields["restores"], fields["reason"]) == (event_id, "Back to event #1")
+    apply(maria, key, fields)
+    assert (state_of(key)["user"], state_of(key)["app"]) == ({"tier": "gold"}, {"limit": 10})
+    apply(maria, key, restore_form(maria, key, to=event_id).fields())
+    assert state_of(key)["session"] == {"step": "pay", "count": 3, "nothing": None}
+    assert note(key)["restores"] == event_id
+    page = maria.open("restore", query={"to": event_id}, status=400, **key._asdict())
+    assert "Nothing differs" in page.one(role="alert").text
+
+
+def test_hundreds_of_keys_are_rows_to_choose_from(key: SessionKey, maria: Browser, write: Add) -> None:
+    event_id = write(key, {f"k{n:03}": n for n in range(400)})
+    write(key, {f"k{n:03}": -n for n in range(400)} | {"late": [1, "<b>"]})
+    form = restore_form(maria, key, to=event_id)
+    assert form.all("json-editor") == []
+    assert len(form.all("div", "compact")) == 400
+    sent = {k: v for k, v in form.fields().items() if k not in ("take-0", "take-399")}
+    page = page_of(apply(maria, key, sent, "preview"))
+    left = [box["name"] for box in page.all("input", type="checkbox") if "checked" not in box]
+    assert left == ["take-0", "take-399"]
+    sent = {name: value for name, value in form_of(page).fields().items() if name not in left}
+    assert apply(maria, key, sent).status_code == 302
+    state = state_of(key)["session"]
+    assert (state["k001"], state["k002"], state["k399"], state["late"]) == (-1, 2, 399, [1, "<b>"])
+    assert len(note(key)["replaced"]) == 398
+
+
+def test_one_of_many_that_was_written_meanwhile_asks_and_nothing_is_half_done(
+    key: SessionKey, maria: Browser, write: Add
+) -> None:
+    event_id = write(key, {f"k{n}": n for n in range(10)})
+    write(key, {f"k{n}": -n for n in range(10)})
+    sent = restore_form(maria, key, to=event_id).fields()
+    write(key, {"k5": "theirs"})
+    before = everything(key.source)
+    response = apply(maria, key, sent)
+    assert response.status_code == 409
+    assert everything(key.source) == before
+    form = form_of(page_of(response))
+    (conflict,) = form.all("div", "conflict")
+    assert conflict.texts("pre") == ['"theirs"', "5"]
+    number = conflict.all("input")[0]["name"].removeprefix("choice-")
+    apply(maria, key, {**form.fields(), f"choice-{number}": "mine"})
+    assert state_of(key)["session"]["k5"] == 5
+
+
+def test_nothing_ticked_is_nothing_written(key: SessionKey, maria: Browser, write: Add) -> None:
+    event_id = write(key, {f"k{n}": n for n in range(10)})
+    write(key, {f"k{n}": -n for n in range(10)})
+    fields = restore_form(maria, key, to=event_id).fields()
+    sent = {name: value for name, value in fields.items() if not name.startswith("take-")}
+    response = apply(maria, key, sent)
+    assert response.status_code == 400
+    assert "Nothing would change" in page_of(response).one("p", "formerror").text
+
+
+@pytest.mark.parametrize(
+    ("query", "status", "message"),
+    [
+        ({"key": "nope"}, 400, "There is no key “nope”"),
+        ({"scope": "temp"}, 400, "There is no scope “temp”"),
+        ({"to": "gone"}, 404, "may have been deleted"),
+        ({"to": ""}, 404, "may have been deleted"),
+    ],
+)
+def test_a_restore_of_what_is_not_there_says_so(
+    key: SessionKey, maria: Browser, write: Add, query: State, status: int, message: str
+) -> None:
+    asked = {"to": write(key, {"step": "pay"}), **query}
+    assert message in maria.open("restore", query=asked, status=status, **key._asdict()).one("main").text
+
+
+# --- Rewind -----------------------------------------------------------------------------------------------------------
+
+
+def rewind_page(maria: Browser, key: SessionKey, before: str, status: int = 200) -> Element:
+    return maria.open("rewind", query={"before": before}, status=status, **key._asdict())
+
+
+def send_rewind(maria: Browser, page: Element, **more: str) -> Any:
+    form = page.one("form", "rewindform")
+    return maria.post(form["action"], {**form.fields(), **more})
+
+
+def test_a_rewind_is_shown_before_it_is_sent(key: SessionKey, maria: Browser, write: Add, add: Add) -> None:
+    write(key, {"step": "pay"})
+    write(key, {"step": "done", "user:tier": "black"}, "i2")
+    add(key, invocation_id="i2", actions={"artifact_delta": {"plan.txt": 0}})
+    before = everything(key.source)
+    page = rewind_page(maria, key, "i2")
+    said = page.one("form", "rewindform").text
+    assert "2 events, event 2 – event 3" in said
+    assert 'step "done" "pay"' in said
+    assert "plan.txt v0" in said
+    shown = json.loads(page.one("details", "more").one("pre").raw)
+    assert everything(key.source) == before
+    response = send_rewind(maria, page, reason="wrong turn")
+    assert (response.status_code, response["Location"]) == (302, reverse("session", kwargs=key._asdict()))
+    event = events_of(key)[-1][1]
+    assert event["actions"] == shown["actions"] == {
+        "rewind_before_invocation_id": "i2",
+        "state_delta": {"step": "pay"},
+    }  # fmt: skip
+    assert (note(key)["actor"], note(key)["reason"]) == (NAME, "wrong turn")
+    assert state_of(key)["user"] == {"tier": "black"}
+    assert "Saved as event #4." in maria.open("session", **key._asdict()).text
+
+
+def test_a_rewind_on_a_session_that_moved_is_shown_anew(key: SessionKey, maria: Browser, write: Add) -> None:
+    write(key, {"step": "pay"})
+    page = rewind_page(maria, key, "i1")
+    write(key, {"late": 1}, "i2")
+    before = everything(key.source)
+    response = send_rewind(maria, page, reason="why")
+    assert response.status_code == 409
+    assert everything(key.source) == before
+    again = page_of(response)
+    assert "Look again at what would be written" in again.one("p", "formerror").text
+    assert again.one("form", "rewindform").fields()["reason"] == "why"
+    assert send_rewind(maria, again).status_code == 302
+    assert state_of(key)["session"] == {"step": "choose", "count": 3, "nothing": None}
+
+
+def test_a_rewind_sent_twice_is_written_once(key: SessionKey, maria: Browser, write: Add) -> None:
+    write(key, {"step": "pay"})
+    page = rewind_page(maria, key, "i1")
+    assert [send_rewind(maria, page).status_code for _sending in range(2)] == [302, 302]
+    assert len(events_of(key)) == 2
+
+
+def test_while_an_invocation_runs_a_rewind_asks_first(
+    key: SessionKey, maria: Browser, write: Add, runs: Callable[[SessionKey], None]
+) -> None:
+    write(key, {"step": "pay"})
+    page = rewind_page(maria, key, "i1")
+    runs(key)
+    before = everything(key.source)
+    response = send_rewind(maria, page)
+    assert response.status_code == 409
+    assert everything(key.source) == before
+    asking = page_of(response)
+    assert "An invocation is running" in asking.text
+    assert asking.texts("button", value="now") == ["Rewind now"]
+    assert send_rewind(maria, asking, action="now").status_code == 302
+
+
+@pytest.mark.parametrize("before", ["nope", ""])
+def test_a_rewind_to_an_unknown_invocation_says_so(key: SessionKey, maria: Browser, write: Add, before: str) -> None:
+    write(key, {"step": "pay"})
+    assert f"no invocation “{before}”" in rewind_page(maria, key, before, 404).one("main").text
+
+
+@pytest.mark.parametrize("revision", ["", "x"])
+def test_a_rewind_without_what_was_looked_at_is_refused(
+    key: SessionKey, maria: Browser, write: Add, revision: str
+) -> None:
+    write(key, {"step": "pay"})
+    response = send_rewind(maria, rewind_page(maria, key, "i1"), revision=revision)
+    assert response.status_code == 400
+    assert len(events_of(key)) == 1
+
+
+# --- Everywhere -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["undo", "restore", "rewind", "fork"])
+@pytest.mark.parametrize("method", ["get", "post"])
+def test_read_only_refuses_before_anything_is_asked(
+    key: SessionKey, maria: Browser, write: Add, read_only: None, name: str, method: str, settings: Any
+) -> None:
+    settings.READ_ONLY = False
+    event_id = write(key, {"step": "pay"})
+    settings.READ_ONLY = True
+    names = {**key._asdict(), **({"event_id": event_id} if name in ("undo", "fork") else {})}
+    response = getattr(maria, method)(reverse(name, kwargs=names) + f"?to={event_id}&before=i1")
+    assert response.status_code == (405 if method == "post" and name in ("undo", "restore") else 403)
+
+
+def test_an_event_offers_what_can_be_done_and_says_what_it_is(
+    key: SessionKey, maria: Browser, write: Add, actor: Actor
+) -> None:
+    event_id = write(key, {"step": "pay"})
+    links = maria.open("event", event_id=event_id, **key._asdict()).one("nav", "takeback").links()
+    assert list(links) == ["Undo", "Restore…", "Rewind…", "Fork…"]
+    apply(maria, key, undo_form(maria, key, event_id).fields())
+    edit_state(key, [Entry("x", 1, ABSENT)], actor=actor, of={"restores": event_id}, reason="as it was")
+    rewind(key, "i1", actor=actor)
+    lines = maria.open("session", **key._asdict()).texts("a", "line")
+    assert lines[-3:] == [
+        "Undo of an earlier event",
+        "State brought back to an earlier event",
+        "Rewound to before i1",
+    ]
+    facts = maria.open("event", event_id=events_of(key)[1][1]["id"], **key._asdict()).one("dl", "facts")
+    assert facts.links()[event_id] == reverse("event", kwargs={**key._asdict(), "event_id": event_id})
+
+
+def test_what_others_noted_under_our_names_breaks_no_page(key: SessionKey, maria: Browser, actor: Actor) -> None:
+    for number, hostile in enumerate([1, [], {"session": 1}, None, "", "<b>", "../..", True]):
+        noted = {"undoes": hostile, "restores": hostile, "forked": hostile}
+        event = {"id": f"x{number}", "custom_metadata": {"adkweb": noted, "adkweb_origin": hostile}}
+        writes.append_event(key, event, actor=actor)
+        maria.open("event", event_id=f"x{number}", **key._asdict())
+    maria.open("session", **key._asdict())
+    maria.open("edits")
