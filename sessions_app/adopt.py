@@ -251,6 +251,13 @@ _ADOPT: Final[dict[str, dict[str, list[str]]]] = {
             f"CREATE INDEX adkweb_edits ON events (timestamp, id) WHERE {IS_EDIT['postgresql']}",
         ],
         "adkweb_forks": ["DROP INDEX IF EXISTS adkweb_forks", _FORKS["postgresql"]],
+        # PostgreSQL takes app, user and session as independent, believes a session to have one event, and would look for
+        # an event by its id among all of its session's.
+        "adkweb_events_names": [
+            "DROP STATISTICS IF EXISTS adkweb_events_names",
+            "CREATE STATISTICS adkweb_events_names (dependencies) ON app_name, user_id, session_id FROM events",
+            "ANALYZE events",
+        ],
         "sessions.initial_place": [_ADD_PLACE],
         **{name: [f"DROP INDEX IF EXISTS {name}", *statements] for name, statements in _INDEXES.items()},
         "sessions.initial_state": ["ALTER TABLE sessions ADD COLUMN initial_state jsonb"],
@@ -282,6 +289,7 @@ _PRESENT: Final = {  # an index that PostgreSQL does not use and a trigger that 
         WHERE tables.name IN ('sessions', 'events')""",
     "postgresql": """SELECT relname::text FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid
             WHERE indisvalid AND indrelid IN ('sessions'::regclass, 'events'::regclass) UNION ALL
+        SELECT stxname::text FROM pg_statistic_ext WHERE stxrelid = 'events'::regclass UNION ALL
         SELECT tgname::text FROM pg_trigger WHERE tgrelid = 'sessions'::regclass AND tgenabled <> 'D' UNION ALL
         SELECT relname || '.' || attname FROM pg_attribute JOIN pg_class ON pg_class.oid = attrelid
             WHERE attrelid IN ('sessions'::regclass, 'events'::regclass) AND attnum > 0 AND NOT attisdropped""",
@@ -296,6 +304,7 @@ _RELEASE: Final[dict[str, dict[str, str]]] = {
         _TRIGGER: f"DROP FUNCTION {_TRIGGER}() CASCADE",  # and the trigger with it
         **_DROP,
         "adkweb_events_tail": "DROP INDEX adkweb_events_tail",
+        "adkweb_events_names": "DROP STATISTICS adkweb_events_names",
         "sessions.initial_state": "ALTER TABLE sessions DROP COLUMN initial_state",
         "events.seq": "ALTER TABLE events DROP COLUMN seq",
     },

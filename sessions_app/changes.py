@@ -28,9 +28,11 @@ SECONDS: Final = 2.0  # that a page waits for what is not read yet
 KINDS_OF_MARK: Final = ("state", "edit", "error", "rewind", "compaction")
 _MARKS: Final = "marks"  # in the place of a scope
 _BATCH: Final = 5_000  # events read at once
+_SOME: Final = 200  # owners asked for at once
 _LOOK_BACK: Final = 1_000  # places before the newest that may still be committing
 _PATIENCE_SECONDS: Final = 60.0  # for a place that was passed over; after that its transaction was surely rolled back
 _KEY_LENGTH: Final = 500  # characters of a key that an index can hold
+_behind: dict[str, float] = {}  # when somebody was last told so
 
 
 class Mark(NamedTuple):
@@ -58,6 +60,10 @@ class _Row(NamedTuple):
     keys: list[str]
     kinds: list[str]
     since: int | None = None
+
+
+_Names = tuple[str, str, str, str]  # of an owner: app, user, session, scope
+_Owners = dict[tuple[int, _Names], int]  # their numbers, by projection
 
 
 def place_of(seq: int) -> int:
@@ -94,11 +100,14 @@ def is_shortened(kept: str) -> bool:
 def catch_up(source: str, seconds: float = SECONDS) -> None:
     """Reads the events that are not read yet; raises Behind, with `share` of it done, where that takes longer.
 
-    Raises Invalid where events have no order (PostgreSQL, read-only, never adopted), NotFound, SourceError.
+    Raises Invalid where a source is read only and was never adopted, NotFound, SourceError.
     """
+    if seconds <= SECONDS and time.monotonic() - _behind.get(source, -1.0) < 1:  # a page that asks twice waits once
+        seconds = 0.0
     until = time.monotonic() + seconds
     for done, total in _read(source):
         if time.monotonic() > until and done < total:
+            _behind[source] = time.monotonic()
             raise Behind(share=done / max(1, total))
 
 
@@ -121,13 +130,12 @@ def forget(source: str) -> None:
 
 def _read(source: str) -> Iterator[tuple[int, int]]:
     """Reads batch by batch; after each, how far it is and how far it will be."""
-    with sources.using(source) as db:
-        if db.vendor == "postgresql" and not sources.is_adopted(source):
-            raise Invalid(
-                _("The events of this database have no order: adkweb reads it only, and it was never adopted.")
-            )
+    vendor = sources.get(source).vendor
+    if not sources.is_adopted(source):
+        raise Invalid(_("The events of this database have no order: adkweb reads it only, and it was never adopted."))
     where = sources.identity(source)
     last = None
+    owners: _Owners = {}
     while True:
         at = Projection.objects.filter(where=where).first() or Projection.objects.get_or_create(where=where)[0]
         with sources.using(source):
@@ -140,7 +148,7 @@ def _read(source: str) -> Iterator[tuple[int, int]]:
             rows += _creations(source, seq, top if more else None)
             if more and last is None:
                 last = _newest(source)
-        _store(at, seq, top, rows, holes, sequence=db.vendor == "postgresql")
+        _store(at, seq, top, rows, holes, owners, sequence=vendor == "postgresql")
         yield top, max(last or 0, top) if more else top
         if not more:
             return
@@ -276,7 +284,16 @@ def _newest(source: str) -> int:
 # --- Keeping it -------------------------------------------------------------------------------------------------------
 
 
-def _store(at: Projection, seq: int, top: int, rows: list[_Row], holes: dict[int, float], *, sequence: bool) -> None:
+def _store(
+    at: Projection,
+    seq: int,
+    top: int,
+    rows: list[_Row],
+    holes: dict[int, float],
+    owners: _Owners,
+    *,
+    sequence: bool,
+) -> None:
     """Keeps a batch, and that the source is read up to `top`; nothing where another process was faster."""
     marks = [mark for mark in json.loads(at.marks) if mark[0] <= seq]
     read = [row for row in rows if row.event_id]
@@ -297,7 +314,7 @@ def _store(at: Projection, seq: int, top: int, rows: list[_Row], holes: dict[int
             return
         if seq < at.seq:
             _drop_after(at.pk, (seq + 1) * BETWEEN)
-        _insert(at.pk, rows)
+        _insert(at.pk, rows, owners)
         Projection.objects.filter(pk=at.pk).update(**noted)
 
 
@@ -316,48 +333,42 @@ def _drop_after(projection: int, place: int) -> None:
     StateChange.objects.filter(owner_id__in=owners, place__gte=place).delete()
 
 
-def _insert(projection: int, rows: Sequence[_Row]) -> None:
-    writes: dict[tuple[str, str, str, str], list[tuple[str, int, int | None]]] = {}
+def _insert(projection: int, rows: Sequence[_Row], owners: _Owners) -> None:
+    writes: dict[_Names, list[tuple[str, int, int | None]]] = {}
     for row in rows:
         for name in row.keys:
             scope, bare = scope_of(name)
             writes.setdefault(_names(row.key, scope), []).append((stored_key(bare), row.place, None))
         for kind in row.kinds:
             writes.setdefault(_names(row.key, _MARKS), []).append((kind, row.place, row.since))
-    owners = _owners(projection, writes)
+    _number(projection, writes, owners)
     with connection.cursor() as cursor:
         cursor.executemany(
             """INSERT INTO sessions_app_statechange (owner_id, key, place, since) VALUES (%s, %s, %s, %s)
             ON CONFLICT DO NOTHING""",
-            [(owners[names], *write) for names, found in writes.items() for write in found],
+            [(owners[projection, names], *write) for names, found in writes.items() for write in found],
         )
 
 
-def _names(key: SessionKey, scope: str) -> tuple[str, str, str, str]:
+def _names(key: SessionKey, scope: str) -> _Names:
     """Whose a scope is: app, user and session, empty where it is shared by all of them; and the scope."""
     user = "" if scope == "app" else key.user_id
     session = "" if scope in ("app", "user") else key.session_id
     return key.app_name, user, session, scope
 
 
-def _owners(projection: int, names: Iterable[tuple[str, str, str, str]]) -> dict[tuple[str, str, str, str], int]:
-    """The owners' numbers; those that are new get one."""
-    wanted = list(names)
+def _number(projection: int, names: Iterable[_Names], owners: _Owners) -> None:
+    """Adds the numbers of owners that are not among them; those that are new get one."""
+    wanted = [each for each in names if (projection, each) not in owners]
     fields = ("app_name", "user_id", "session_id", "scope")
-    StateOwner.objects.bulk_create(
-        [StateOwner(projection_id=projection, **dict(zip(fields, each, strict=True))) for each in wanted],
-        ignore_conflicts=True,
-        batch_size=200,
-    )
-    found: dict[tuple[str, str, str, str], int] = {}
-    for start in range(0, len(wanted), 200):
-        some = wanted[start : start + 200]
-        apps, users, sessions, _scopes = (set(each) for each in zip(*some, strict=True))
+    made = [StateOwner(projection_id=projection, **dict(zip(fields, each, strict=True))) for each in wanted]
+    StateOwner.objects.bulk_create(made, ignore_conflicts=True, batch_size=_SOME)
+    for start in range(0, len(wanted), _SOME):
+        apps, users, sessions, _scopes = (set(each) for each in zip(*wanted[start : start + _SOME], strict=True))
         rows = StateOwner.objects.filter(
             projection_id=projection, app_name__in=apps, user_id__in=users, session_id__in=sessions
         )
-        found |= {row[:4]: row[4] for row in rows.values_list(*fields, "pk")}
-    return {each: found[each] for each in wanted}
+        owners.update({(projection, row[:4]): row[4] for row in rows.values_list(*fields, "pk")})
 
 
 # --- Asking it --------------------------------------------------------------------------------------------------------

@@ -123,11 +123,8 @@ class _Work:
     """One fork on its way: what it is of, and what its row will say in the end."""
 
     def __init__(self, key: SessionKey, into: SessionKey, event: EventView, who: dict[str, Any]) -> None:
-        if event.seq is None:
-            raise Invalid(
-                _("The events of this database have no order: adkweb reads it only, and it was never adopted.")
-            )
         self.key, self.into, self.event = key, into, event
+        state = moments.state_at(key, event.id).state.session
         found = loads.stream(key)
         if found is None:
             raise NotFound(_("Session %(id)s not found.") % {"id": key.session_id})
@@ -137,7 +134,6 @@ class _Work:
             first = events_of(key).order_by("seq").values_list("id", flat=True)[0]
         before = moments.state_at(key, first, before=True).state.session
         now = time.time()
-        state = moments.state_at(key, event.id).state.session
         self._note = self._noted(who, now)
         self._session = ImportedSession(into, now, now, json.dumps(_known(state)), json.dumps(_known(before)), True)
         self._copied, self._after = self._there()

@@ -100,7 +100,10 @@ def state_at_place(key: SessionKey, seq: int) -> Moment:
 
 
 def state_now(key: SessionKey) -> Moment:
-    """The state as it is stored, with who wrote it."""
+    """The state as it is stored, with who wrote it, as far as that is known."""
+    sources.get(key.source)
+    if not sources.is_adopted(key.source):
+        return Moment(key, None, 0, reads.session(key).state, unrecorded=True)
     return _state_upto(key, None, _FOREVER)
 
 
@@ -122,7 +125,7 @@ def _state_upto(key: SessionKey, event: EventView | None, upto: int) -> Moment:
                 continue
             moment.state.scope(scope)[bare] = value
             name, last = full_key(scope, bare), told.last(bare)
-            if last is None and value is not UNKNOWN and scope == "session":
+            if last is None and same(value, told.begun_with(bare)):
                 initial.add(name)
             elif last is not None and same(last.value(name), value):
                 if last.writer is None:
@@ -147,6 +150,12 @@ class _Scope:
         """Every bare key that is stored, or was ever written."""
         initial = self._initial if self._scope == "session" else None
         return sorted({*self._places, *self._now, *(initial or ())})
+
+    def begun_with(self, bare: str) -> Any:
+        """The value of a session's key when it was created, as far as that is recorded or nothing was written since."""
+        if self._scope != "session":
+            return ABSENT
+        return self._now.get(bare, ABSENT) if self._initial is None else self._initial.get(bare, ABSENT)
 
     def last(self, bare: str) -> _Written | None:
         """The last write of a key so far."""

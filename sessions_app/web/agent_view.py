@@ -122,10 +122,6 @@ def _instruction(request: HttpRequest, key: SessionKey, event_id: str) -> dict[s
     told: dict[str, Any] = {"template": (sent or "").replace("\r\n", "\n"), "from_key": name}
     try:
         moment = moments.state_at(key, event_id) if event_id else moments.state_now(key)
-        if moment.event and moment.event.seq is None:
-            raise Invalid(
-                _("The events of this database have no order: adkweb reads it only, and it was never adopted.")
-            )
     except (Invalid, Behind) as error:
         if isinstance(error, Behind) and request.method == "GET":
             raise

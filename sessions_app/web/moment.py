@@ -82,8 +82,6 @@ def panel(request: HttpRequest, key: SessionKey, event_id: str) -> dict[str, Any
 
 
 def _state(key: SessionKey, event: EventView, *, only_changes: bool) -> dict[str, Any]:
-    if event.seq is None:
-        raise Invalid(_("The events of this database have no order: adkweb reads it only, and it was never adopted."))
     after = moments.state_at(key, event.id)
     changed = {change.key: change for change in _changes(key, event)}
     groups = [_group(after, scope, changed, only_changes) for scope in STORED]

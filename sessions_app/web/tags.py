@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from django import template
 from django.templatetags.static import static
-from django.urls import NoReverseMatch, reverse
+from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.http import urlencode
 from django.utils.safestring import SafeString, mark_safe
@@ -379,10 +379,7 @@ def wrote(row: Row, key: SessionKey, kind: str = "session") -> SafeString:
 
 def _history(name: str, key: SessionKey, kind: str) -> SafeString:
     names = dict(list(key._asdict().items())[: {"app": 2, "user": 3}.get(kind)])
-    try:
-        url = reverse(f"{kind}-history", kwargs=names)
-    except NoReverseMatch:
-        return SafeString()
+    url = reverse(f"{kind}-history", kwargs=names)
     return format_html(
         '<a class="iconbtn small act" href="{}?{}" aria-label="{}" data-row-key="h">{}</a>',
         url,

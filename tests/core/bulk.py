@@ -8,13 +8,13 @@ from sessions_app.keys import SessionKey
 
 _FILL = {
     "postgresql": """INSERT INTO events (id, app_name, user_id, session_id, invocation_id, timestamp, event_data)
-        SELECT 'e' || n, %(app)s, %(user)s, %(session)s, 'i' || n / 10, TIMESTAMP '2026-01-01' + n * interval '1 second',
+        SELECT 'e' || n, %(app)s, %(user)s, %(session)s, 'i' || (n / 10), TIMESTAMP '2026-01-01' + n * interval '1 second',
         jsonb_build_object('id', 'e' || n, 'author', 'agent', 'content', '{"parts": [{"text": "hello"}]}'::jsonb,
         'actions', jsonb_build_object('state_delta', jsonb_build_object('n', n)))
         FROM generate_series(1, %(count)s::int) AS n""",
     "sqlite": """WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < %(count)s)
         INSERT INTO events (id, app_name, user_id, session_id, invocation_id, timestamp, event_data)
-        SELECT 'e' || n, %(app)s, %(user)s, %(session)s, 'i' || n / 10, %(time)s,
+        SELECT 'e' || n, %(app)s, %(user)s, %(session)s, 'i' || (n / 10), %(time)s,
         json_object('id', 'e' || n, 'author', 'agent', 'content', json('{"parts": [{"text": "hello"}]}'),
         'actions', json_object('state_delta', json_object('n', n))) FROM numbers""",
 }

@@ -370,6 +370,6 @@ def test_released_and_adopted_in_part_ends_as_never_adopted(server_store: str) -
     execute(source.alias, "DROP INDEX adkweb_edits")
     adopt.release(source.alias)
     assert "adkweb" not in json.dumps([name for name in adopt.missing(source.alias) if "." in name])
-    assert len(adopt.missing(source.alias)) == 12
+    assert len(adopt.missing(source.alias)) == 13
     adopt.adopt(source.alias)
     assert adopt.missing(source.alias) == []
