@@ -6,9 +6,11 @@ from typing import Final
 
 from django.core.exceptions import DisallowedHost
 from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
 from django.utils.translation import gettext as _
 
 from ..errors import Behind, Error
+from ..keys import SessionKey
 from ..problems import for_programs, problem, status_of
 from .render import data, page
 
@@ -42,7 +44,14 @@ def answer(request: HttpRequest, message: str, status: int) -> HttpResponse:
         return problem(status, message)
     if request.headers.get("HX-Request"):
         return data(message, _TEXT, status)
-    return page(request, "error.html", {"message": message, "status": status}, status)
+    return page(request, "error.html", {"message": message, "status": status, "up": _up(request)}, status)
+
+
+def _up(request: HttpRequest) -> str:
+    """The session that an address lies in; empty for any other address, and for the session's own."""
+    match = request.resolver_match
+    names = {name: match.kwargs[name] for name in SessionKey._fields if name in match.kwargs} if match else {}
+    return reverse("session", kwargs=names) if len(names) == 4 and match and match.url_name != "session" else ""
 
 
 def _behind(request: HttpRequest, error: Behind) -> HttpResponse:

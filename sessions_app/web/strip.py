@@ -14,7 +14,7 @@ from .render import page
 
 PITCH: Final = 6  # from bar to bar, in the picture's own units
 HEIGHT: Final = 44
-WIDEST: Final = 12  # pixels of a bar of a short session
+WIDEST: Final = 18  # pixels of a bar of a short session
 _LOWEST: Final = 0.2  # of the height, for a bar in which nothing changed
 
 

@@ -26,7 +26,7 @@ register = template.Library()
 # The icon of each kind of event, in static/img/icons.svg.
 ICONS: Final = {
     "edit": "edit",
-    "rewind": "undo",
+    "rewind": "rewind",
     "compaction": "past",
     "error": "error",
     "interrupted": "error",

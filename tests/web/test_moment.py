@@ -356,3 +356,8 @@ def test_a_moment_of_a_long_session_costs_as_many_queries_as_of_a_short_one(
             assert maria.get(address, {"at": "e100"}, headers={"HX-Request": "true"}).status_code == 200
         counts.append(len(captured))
     assert counts[1] <= counts[0] <= 40
+
+
+def test_an_error_within_a_session_leads_back_to_it(key: SessionKey, maria: Browser) -> None:
+    page = maria.open("rewind", status=404, query={"before": "never"}, **key._asdict())
+    assert page.links()["Back to the session"] == reverse("session", kwargs=key._asdict())
