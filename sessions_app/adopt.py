@@ -2,7 +2,8 @@
 
 Adopting adds, and never changes a row or column of ADK's: `events.seq` (PostgreSQL; on SQLite the rowid serves),
 `sessions.initial_state` with the trigger that fills it for every new session whoever creates it, `sessions.initial_place`,
-which says between which events adkweb created a session, and indexes for adkweb's own reads. All of it happens in one
+which says between which events adkweb created a session, `adkweb_deleted`, in which a trigger notes whose sessions were
+deleted, and indexes for adkweb's own reads. All of it happens in one
 transaction, so an interruption leaves nothing half-done; doing it again does nothing; `release` takes it all away again.
 """
 
@@ -30,7 +31,7 @@ class Shape:
     empty: bool
     real_times: bool = False
     adopted: bool = False
-    creations: bool = False  # sessions.initial_place is there, which older versions did not add
+    creations: bool = False  # sessions.initial_place and adkweb_deleted are there, which older versions did not add
 
 
 def inspect(alias: str) -> Shape:
@@ -55,7 +56,7 @@ def inspect(alias: str) -> Shape:
         empty=False,
         real_times=tables["sessions"]["update_time"].upper() == "REAL",
         adopted=adopted,
-        creations="initial_place" in tables["sessions"],
+        creations="initial_place" in tables["sessions"] and "adkweb_deleted" in tables,
     )
 
 
@@ -220,10 +221,18 @@ _INDEXES: Final = {
         "CREATE INDEX adkweb_sessions_place ON sessions (initial_place) WHERE initial_place IS NOT NULL"
     ],
     "adkweb_sessions_unplaced": [
-        "CREATE INDEX adkweb_sessions_unplaced ON sessions (app_name, user_id) WHERE initial_place IS NULL"
+        "CREATE INDEX adkweb_sessions_unplaced ON sessions (app_name, user_id) WHERE coalesce(initial_place, 0) <= 0"
     ],
 }
 _ADD_PLACE: Final = "ALTER TABLE sessions ADD COLUMN initial_place bigint"
+# Whose sessions were deleted, by whomever, and the greatest place that one of them had: what they wrote is not known.
+_DELETED: Final = [
+    "DROP TABLE IF EXISTS adkweb_deleted",
+    """CREATE TABLE adkweb_deleted (app_name text NOT NULL, user_id text NOT NULL, place bigint NOT NULL,
+        PRIMARY KEY (app_name, user_id))""",
+    "CREATE INDEX adkweb_deleted_place ON adkweb_deleted (place)",
+]
+_NOTE_DELETED: Final = "adkweb_note_deleted"
 _TRIGGER: Final = "adkweb_keep_initial_state"
 _ADOPT: Final[dict[str, dict[str, list[str]]]] = {
     "postgresql": {
@@ -267,6 +276,17 @@ _ADOPT: Final[dict[str, dict[str, list[str]]]] = {
             f"DROP TRIGGER IF EXISTS {_TRIGGER} ON sessions",
             f"CREATE TRIGGER {_TRIGGER} BEFORE INSERT ON sessions FOR EACH ROW EXECUTE FUNCTION {_TRIGGER}()",
         ],
+        "adkweb_deleted": _DELETED,
+        _NOTE_DELETED: [  # with its owner's rights: an agent's user may delete sessions without any right to this table
+            f"""CREATE OR REPLACE FUNCTION {_NOTE_DELETED}() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
+                SET search_path FROM CURRENT AS $$ BEGIN
+                INSERT INTO adkweb_deleted AS d VALUES (OLD.app_name, OLD.user_id, coalesce(OLD.initial_place, 0))
+                ON CONFLICT (app_name, user_id) DO UPDATE SET place = greatest(d.place, EXCLUDED.place);
+                RETURN OLD; END $$""",
+            f"DROP TRIGGER IF EXISTS {_NOTE_DELETED} ON sessions",
+            f"""CREATE TRIGGER {_NOTE_DELETED} AFTER DELETE ON sessions
+                FOR EACH ROW EXECUTE FUNCTION {_NOTE_DELETED}()""",
+        ],
     },
     "sqlite": {
         # Every index of SQLite ends with the rowid, so this one reads a session's events in append order.
@@ -281,14 +301,21 @@ _ADOPT: Final[dict[str, dict[str, list[str]]]] = {
                 UPDATE sessions SET initial_state = NEW.state
                 WHERE app_name = NEW.app_name AND user_id = NEW.user_id AND id = NEW.id; END"""
         ],
+        "adkweb_deleted": _DELETED,
+        _NOTE_DELETED: [
+            f"""CREATE TRIGGER {_NOTE_DELETED} AFTER DELETE ON sessions BEGIN
+                INSERT INTO adkweb_deleted VALUES (OLD.app_name, OLD.user_id, coalesce(OLD.initial_place, 0))
+                ON CONFLICT (app_name, user_id) DO UPDATE SET place = max(place, excluded.place); END"""
+        ],
     },
 }
 _PRESENT: Final = {  # an index that PostgreSQL does not use and a trigger that is switched off are as good as none
-    "sqlite": """SELECT name FROM sqlite_master WHERE type IN ('index', 'trigger') UNION ALL
+    "sqlite": """SELECT name FROM sqlite_master WHERE type IN ('index', 'trigger', 'table') UNION ALL
         SELECT tables.name || '.' || columns.name FROM sqlite_master AS tables, pragma_table_info(tables.name) AS columns
         WHERE tables.name IN ('sessions', 'events')""",
     "postgresql": """SELECT relname::text FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid
             WHERE indisvalid AND indrelid IN ('sessions'::regclass, 'events'::regclass) UNION ALL
+        SELECT relname::text FROM pg_class WHERE oid = to_regclass('adkweb_deleted') UNION ALL
         SELECT stxname::text FROM pg_statistic_ext WHERE stxrelid = 'events'::regclass UNION ALL
         SELECT tgname::text FROM pg_trigger WHERE tgrelid = 'sessions'::regclass AND tgenabled <> 'D' UNION ALL
         SELECT relname || '.' || attname FROM pg_attribute JOIN pg_class ON pg_class.oid = attrelid
@@ -302,6 +329,8 @@ _DROP: Final = {
 _RELEASE: Final[dict[str, dict[str, str]]] = {
     "postgresql": {
         _TRIGGER: f"DROP FUNCTION {_TRIGGER}() CASCADE",  # and the trigger with it
+        _NOTE_DELETED: f"DROP FUNCTION {_NOTE_DELETED}() CASCADE",
+        "adkweb_deleted": "DROP TABLE adkweb_deleted",
         **_DROP,
         "adkweb_events_tail": "DROP INDEX adkweb_events_tail",
         "adkweb_events_names": "DROP STATISTICS adkweb_events_names",
@@ -310,6 +339,8 @@ _RELEASE: Final[dict[str, dict[str, str]]] = {
     },
     "sqlite": {
         _TRIGGER: f"DROP TRIGGER {_TRIGGER}",
+        _NOTE_DELETED: f"DROP TRIGGER {_NOTE_DELETED}",
+        "adkweb_deleted": "DROP TABLE adkweb_deleted",
         **_DROP,
         "sessions.initial_state": "ALTER TABLE sessions DROP COLUMN initial_state",
     },

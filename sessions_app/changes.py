@@ -11,7 +11,8 @@ import json
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from hashlib import sha256
-from typing import Any, Final, NamedTuple
+from itertools import pairwise
+from typing import Any, Final, NamedTuple, TypeVar
 
 from django.db import connection, connections, transaction
 from django.utils.translation import gettext as _
@@ -27,11 +28,17 @@ from .state import STORED, TEMP, Scope, scope_of
 SECONDS: Final = 2.0  # that a page waits for what is not read yet
 KINDS_OF_MARK: Final = ("state", "edit", "error", "rewind", "compaction")
 _MARKS: Final = "marks"  # in the place of a scope
-_BATCH: Final = 5_000  # events read at once
+_BATCH: Final = 5_000  # events read at once, at most
+_FIRST_BATCH: Final = 500
+_SMALLEST_BATCH: Final = 20
+_BATCH_SECONDS: Final = 0.3  # that a batch aims at, however much its events wrote
+_TRIES: Final = 5
+_RECENT: Final = 500  # sessions whose creation is remembered to be read
+_HOLES: Final = 500  # stretches of places that were passed over
 _SOME: Final = 200  # owners asked for at once
 _LOOK_BACK: Final = 1_000  # places before the newest that may still be committing
-_PATIENCE_SECONDS: Final = 60.0  # for a place that was passed over; after that its transaction was surely rolled back
-_KEY_LENGTH: Final = 500  # characters of a key that an index can hold
+_PATIENCE_SECONDS: Final = 600.0  # for a place that was passed over; after that its transaction was surely rolled back
+_KEY_LENGTH: Final = 500  # bytes of a key or a name that an index can hold
 _behind: dict[str, float] = {}  # when somebody was last told so
 
 
@@ -51,6 +58,13 @@ class Places(NamedTuple):
     newest: int
 
 
+class Standing(NamedTuple):
+    """How far a source is read."""
+
+    projection: int
+    seq: int
+
+
 class _Row(NamedTuple):
     """What the projection keeps of an event, or of a session that was created."""
 
@@ -62,6 +76,8 @@ class _Row(NamedTuple):
     since: int | None = None
 
 
+T = TypeVar("T")
+Hole = tuple[int, int, float]  # first and last place of a stretch, and until when it is looked at
 _Names = tuple[str, str, str, str]  # of an owner: app, user, session, scope
 _Owners = dict[tuple[int, _Names], int]  # their numbers, by projection
 
@@ -84,7 +100,7 @@ def is_creation(place: int) -> bool:
 def stored_key(key: str) -> str:
     """A key as the projection keeps it: as it is, but for one that an index or a database cannot hold."""
     plain = key.isprintable() or not any(c == "\0" or "\ud800" <= c <= "\udfff" for c in key)
-    if plain and len(key) <= _KEY_LENGTH and not key.startswith("\1"):
+    if plain and not is_shortened(key) and len(key.encode()) <= _KEY_LENGTH:
         return key
     return f"\1{json.dumps(key)[:_KEY_LENGTH]}{sha256(key.encode(errors='surrogatepass')).hexdigest()}"
 
@@ -97,25 +113,40 @@ def is_shortened(kept: str) -> bool:
 # --- Reading what is new ----------------------------------------------------------------------------------------------
 
 
-def catch_up(source: str, seconds: float = SECONDS) -> None:
+def catch_up(source: str, seconds: float = SECONDS) -> Standing:
     """Reads the events that are not read yet; raises Behind, with `share` of it done, where that takes longer.
 
     Raises Invalid where a source is read only and was never adopted, NotFound, SourceError.
     """
-    if seconds <= SECONDS and time.monotonic() - _behind.get(source, -1.0) < 1:  # a page that asks twice waits once
-        seconds = 0.0
-    until = time.monotonic() + seconds
-    for done, total in _read(source):
-        if time.monotonic() > until and done < total:
-            _behind[source] = time.monotonic()
-            raise Behind(share=done / max(1, total))
+    waited = seconds <= SECONDS and time.monotonic() - _behind.get(source, -1.0) < 1  # a page that asks twice
+    until = time.monotonic() + (0.0 if waited else seconds)
+    for standing, total in _read(source):
+        if time.monotonic() > until and standing.seq < total:
+            if not waited:
+                _behind[source] = time.monotonic()
+            raise Behind(share=standing.seq / max(1, total))
+    return standing
+
+
+def consult(source: str, ask: Callable[[], T]) -> T:
+    """What `ask` finds here once everything is read; asked again where somebody made the projection anew meanwhile.
+
+    Raises what catch_up does.
+    """
+    for _try in range(_TRIES):
+        before = catch_up(source)
+        found = ask()
+        after = Projection.objects.filter(pk=before.projection, seq__gte=before.seq)
+        if after.exists():
+            return found
+    raise Behind(share=0.0)
 
 
 def rebuild(source: str, moved: Callable[[int, int], None] = lambda done, total: None) -> int:
     """Forgets everything and reads it anew; how many writes there are. `moved` hears how far it is, in places of both."""
     forget(source)
-    for done, total in _read(source):
-        moved(done, total)
+    for standing, total in _read(source):
+        moved(standing.seq, total)
     owners = StateOwner.objects.filter(projection__where=sources.identity(source), scope__in=STORED)
     return StateChange.objects.filter(owner_id__in=owners.values("pk")).count()
 
@@ -128,30 +159,48 @@ def forget(source: str) -> None:
             found.delete()
 
 
-def _read(source: str) -> Iterator[tuple[int, int]]:
+def _read(source: str) -> Iterator[tuple[Standing, int]]:
     """Reads batch by batch; after each, how far it is and how far it will be."""
     vendor = sources.get(source).vendor
     if not sources.is_adopted(source):
         raise Invalid(_("The events of this database have no order: adkweb reads it only, and it was never adopted."))
     where = sources.identity(source)
-    last = None
+    last, size, more = None, _FIRST_BATCH, True
     owners: _Owners = {}
-    while True:
+    while more:
+        began = time.monotonic()
         at = Projection.objects.filter(where=where).first() or Projection.objects.get_or_create(where=where)[0]
         with sources.using(source):
             seq = _checked(source, at)
-            holes = {int(hole): until for hole, until in json.loads(at.holes) if until > time.time()}
-            rows = list(_events(source, seq, holes))
-            read = [row for row in rows if seq_of(row.place) > seq]
-            more = len(read) >= _BATCH
-            top = seq_of(max((row.place for row in read), default=0)) if read else seq
-            rows += _creations(source, seq, top if more else None)
+            holes: list[Hole] = [tuple(hole) for hole in json.loads(at.holes) if hole[2] > time.time()]
+            late = _late(source, holes, size) if holes else []
+            read = _events(source, seq, size)
+            more = size in (len(read), len(late))
+            top = seq_of(read[-1].place) if read else seq
+            made, created = _creations(source, seq, top if more else None, json.loads(at.created))
             if more and last is None:
                 last = _newest(source)
-        _store(at, seq, top, rows, holes, owners, sequence=vendor == "postgresql")
-        yield top, max(last or 0, top) if more else top
-        if not more:
-            return
+        if vendor == "postgresql":
+            holes = _holes(holes, seq, [*late, *read])
+        noted = {"seq": top, "holes": json.dumps(holes), "created": json.dumps(created)}
+        if _store(at, seq, [*late, *read, *made], noted, owners):
+            yield Standing(at.pk, top), max(last or 0, top + 1) if more else top
+        else:
+            more = True  # another was faster: what it has not read yet is still to be read
+        size = max(_SMALLEST_BATCH, min(_BATCH, int(size * _BATCH_SECONDS / max(0.001, time.monotonic() - began))))
+
+
+def _holes(holes: list[Hole], seq: int, rows: Sequence[_Row]) -> list[Hole]:
+    """The places up to the newest row at which an event may still become visible, the newest of them."""
+    until = time.time() + _PATIENCE_SECONDS
+    places = [seq, *(found for row in rows if (found := seq_of(row.place)) > seq)]
+    passed = [(a + 1, b - 1, until) for a, b in pairwise(places) if b > a + 1]
+    there = {seq_of(row.place) for row in rows}
+    left: list[Hole] = []
+    for first, last, moment in holes:
+        ends = [first - 1, *sorted(found for found in there if first <= found <= last), last + 1]
+        left += [(a + 1, b - 1, moment) for a, b in pairwise(ends) if b > a + 1]
+    return [*left, *passed][-_HOLES:]
 
 
 def _checked(source: str, at: Projection) -> int:
@@ -177,10 +226,11 @@ def _checked(source: str, at: Projection) -> int:
 
 
 _SEQ: Final = {"postgresql": "seq + 0", "sqlite": "rowid"}  # as the index of adopt.py has it
-_JSON: Final = {"postgresql": "true", "sqlite": "json_valid(event_data)"}
-_DELTA: Final = {
-    "postgresql": "(event_data #> '{actions,state_delta}')",
-    "sqlite": "json_extract(event_data, '$.actions.state_delta')",
+_JSON: Final = {
+    "postgresql": "true",
+    # Its JSON functions end a key at U+0000 and write half a surrogate pair as something else.
+    "sqlite": r"""json_valid(event_data) AND instr(event_data, '\u0000') = 0
+        AND NOT event_data GLOB '*\u[dD][89abcdefABCDEF]*'""",
 }
 _KEYS: Final = {
     "postgresql": """CASE WHEN jsonb_typeof(event_data #> '{actions,state_delta}') = 'object'
@@ -198,10 +248,27 @@ _COMPACTION: Final = {
 }
 
 
-def _events(source: str, seq: int, holes: Collection[int]) -> Iterator[_Row]:
-    """What is to be kept of the events after a place, in order, a batch at most, and of those at these places."""
-    vendor = connections[source].vendor
-    column, valid = _SEQ[vendor], _JSON[vendor]
+def _events(source: str, seq: int, limit: int) -> list[_Row]:
+    """What is to be kept of the events after a seq, in order."""
+    with connections[source].cursor() as cursor:
+        column = _SEQ[cursor.db.vendor]
+        cursor.execute(f"{_select(cursor.db.vendor)} WHERE {column} > %s ORDER BY {column} LIMIT %s", [seq, limit])
+        return _rows(source, cursor.fetchall())
+
+
+def _late(source: str, holes: Sequence[Hole], limit: int) -> list[_Row]:
+    """The same of events that have become visible where none was (PostgreSQL), in order."""
+    with connections[source].cursor() as cursor:
+        cursor.execute(
+            f"""{_select("postgresql")} JOIN unnest(%s::bigint[], %s::bigint[]) AS holes (first, last)
+            ON seq + 0 BETWEEN first AND last ORDER BY seq + 0 LIMIT %s""",
+            [[hole[0] for hole in holes], [hole[1] for hole in holes], limit],
+        )
+        return _rows(source, cursor.fetchall())
+
+
+def _select(vendor: str) -> str:
+    valid = _JSON[vendor]
     looked_at = ", ".join(
         f"CASE WHEN {valid} THEN {sql} END"
         for sql in (
@@ -212,23 +279,27 @@ def _events(source: str, seq: int, holes: Collection[int]) -> Iterator[_Row]:
             _COMPACTION[vendor],
         )
     )
-    select = f"""SELECT {column}, app_name, user_id, session_id, id, {looked_at},
-        CASE WHEN NOT {valid} THEN event_data END FROM events WHERE {column}"""
-    with connections[source].cursor() as cursor:
-        cursor.execute(f"{select} > %s ORDER BY {column} LIMIT {_BATCH}", [seq])
-        rows = cursor.fetchall()
-        if holes:
-            cursor.execute(f"{select} = ANY(%s)", [list(holes)])
-            rows += cursor.fetchall()
-    for number, app, user, session, event_id, keys, edit, failed, rewind, compaction, damaged in rows:
+    return f"""SELECT {_SEQ[vendor]}, app_name, user_id, session_id, id, {looked_at},
+        CASE WHEN NOT ({valid}) THEN event_data END FROM events"""
+
+
+def _rows(source: str, found: Sequence[tuple[Any, ...]]) -> list[_Row]:
+    rows, rewinds = [], {}
+    for number, app, user, session, event_id, keys, edit, failed, rewind, compaction, damaged in found:
         key = SessionKey(source, app, user, session)
-        names = [name for name in json.loads(keys) if not name.startswith(TEMP)] if keys else []
+        names = json.loads(keys) if keys else []
         kinds = {"edit": edit, "error": failed, "rewind": rewind, "compaction": compaction}
         if damaged is not None:
             names, kinds = _damaged(damaged)
-        since = _first_of(key, str(rewind)) if kinds["rewind"] else None
+        if kinds["rewind"]:
+            rewinds[number] = key, str(kinds["rewind"])
+        names = [name for name in names if not name.startswith(TEMP)]
         marks = [*(["state"] if names else []), *(kind for kind, there in kinds.items() if there)]
-        yield _Row(place_of(number), key, event_id, names, marks, since)
+        rows.append(_Row(place_of(number), key, event_id, names, marks))
+    if not rewinds:
+        return rows
+    since = _first_of(rewinds.values())
+    return [row._replace(since=since.get(rewinds.get(seq_of(row.place)))) for row in rows]
 
 
 def _damaged(text: str) -> tuple[list[str], dict[str, Any]]:
@@ -239,40 +310,63 @@ def _damaged(text: str) -> tuple[list[str], dict[str, Any]]:
         event = {}
     event = event if isinstance(event, dict) else {}
     found = describe(event)
-    kinds = {"edit": found.edit, "error": found.failed, "rewind": False, "compaction": "compaction" in found.kinds}
-    return [name for name in delta_of(event) if not name.startswith(TEMP)], kinds
+    rewind = found.actions.get("rewind_before_invocation_id")
+    kinds = {"edit": found.edit, "error": found.failed, "rewind": rewind, "compaction": "compaction" in found.kinds}
+    return list(delta_of(event)), kinds
 
 
-def _first_of(key: SessionKey, invocation_id: str) -> int | None:
-    """The seq of an invocation's first event."""
-    with connections[key.source].cursor() as cursor:
-        cursor.execute(
-            f"""SELECT min({_SEQ[cursor.db.vendor]}) FROM events
-            WHERE app_name = %s AND user_id = %s AND session_id = %s AND invocation_id = %s""",
-            [*key[1:], invocation_id],
-        )
-        found: int | None = cursor.fetchone()[0]
-        return found
+def _first_of(rewinds: Iterable[tuple[SessionKey, str]]) -> dict[Any, int]:
+    """The seq of the first event of each of these invocations."""
+    asked: dict[SessionKey, set[str]] = {}
+    for key, invocation_id in rewinds:
+        asked.setdefault(key, set()).add(invocation_id)
+    found = {}
+    for key, names in asked.items():
+        with connections[key.source].cursor() as cursor:
+            cursor.execute(
+                f"""SELECT invocation_id, min({_SEQ[cursor.db.vendor]}) FROM events
+                WHERE app_name = %s AND user_id = %s AND session_id = %s
+                AND invocation_id IN ({", ".join(["%s"] * len(names))}) GROUP BY invocation_id""",
+                [*key[1:], *names],
+            )
+            found.update({(key, name): seq for name, seq in cursor.fetchall()})
+    return found
 
 
-def _creations(source: str, seq: int, upto: int | None) -> list[_Row]:
-    """The sessions that adkweb created at these places, with the `user:` and `app:` keys of their initial state."""
+def _creations(source: str, seq: int, upto: int | None, known: list[int]) -> tuple[list[_Row], list[int]]:
+    """The sessions that adkweb created since, with the `user:` and `app:` keys that they began with; and the newest places
+    of such sessions, among which one may still be missing (PostgreSQL).
+    """
     if not sources.keeps_creations(source):
-        return []
+        return [], []
+    known = [place for place in known if place < (seq + 2) * BETWEEN]
+    after = known[0] if len(known) >= _RECENT else max(0, seq - _LOOK_BACK) * BETWEEN
     below = "" if upto is None else f"AND initial_place < {(upto + 1) * BETWEEN}"
     with connections[source].cursor() as cursor:
-        cursor.execute(
-            f"""SELECT initial_place, app_name, user_id, id, initial_state FROM sessions
-            WHERE initial_place > %s {below}""",
-            [max(0, seq - _LOOK_BACK) * BETWEEN],
-        )
-        rows = cursor.fetchall()
+        cursor.execute(f"SELECT initial_place FROM sessions WHERE initial_place > %s {below}", [after])
+        places = sorted({*known, *(row[0] for row in cursor.fetchall())})
+        rows: list[tuple[Any, ...]] = []
+        for start in range(0, len(new := sorted({*places} - {*known})), _RECENT):
+            some = new[start : start + _RECENT]
+            cursor.execute(
+                f"""SELECT initial_place, app_name, user_id, id, initial_state FROM sessions
+                WHERE initial_place IN ({", ".join(["%s"] * len(some))})""",
+                some,
+            )
+            rows += cursor.fetchall()
     found = []
     for place, app, user, session, text in rows:
-        state = json.loads(text or "{}")
-        keys = [key for key in state if scope_of(key)[0] in ("app", "user")]
+        keys = [key for key in _object(text) if scope_of(key)[0] in ("app", "user")]
         found.append(_Row(place, SessionKey(source, app, user, session), "", keys, []))
-    return [row for row in found if row.keys]
+    return [row for row in found if row.keys], places[-_RECENT:]
+
+
+def _object(text: str | None) -> dict[str, Any]:
+    try:
+        found = json.loads(text or "{}")
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _newest(source: str) -> int:
@@ -284,38 +378,24 @@ def _newest(source: str) -> int:
 # --- Keeping it -------------------------------------------------------------------------------------------------------
 
 
-def _store(
-    at: Projection,
-    seq: int,
-    top: int,
-    rows: list[_Row],
-    holes: dict[int, float],
-    owners: _Owners,
-    *,
-    sequence: bool,
-) -> None:
-    """Keeps a batch, and that the source is read up to `top`; nothing where another process was faster."""
+def _store(at: Projection, seq: int, rows: list[_Row], noted: dict[str, Any], owners: _Owners) -> bool:
+    """Keeps what was read after `seq`, and how far that is; False, and nothing, where another was faster."""
     marks = [mark for mark in json.loads(at.marks) if mark[0] <= seq]
-    read = [row for row in rows if row.event_id]
-    if top > seq:
-        newest = max(read, key=lambda row: row.place)
-        marks = _thinned([*marks, [top, *newest.key[1:], newest.event_id]])
-    if sequence:
-        there = {seq_of(row.place) for row in read}
-        until = time.time() + _PATIENCE_SECONDS
-        passed = range(max(seq, top - _LOOK_BACK) + 1, top)
-        holes = {hole: when for hole, when in {**dict.fromkeys(passed, until), **holes}.items() if hole not in there}
-    noted = {"seq": top, "marks": json.dumps(marks), "holes": json.dumps(list(holes.items()))}
+    if noted["seq"] > seq:
+        newest = max((row for row in rows if row.event_id), key=lambda row: row.place)
+        marks = _thinned([*marks, [noted["seq"], *newest.key[1:], newest.event_id]])
+    noted["marks"] = json.dumps(marks)
     if not any(row.keys or row.kinds for row in rows) and all(getattr(at, name) == noted[name] for name in noted):
-        return
+        return True
     with transaction.atomic():
         locked = Projection.objects.select_for_update().filter(pk=at.pk).first()
         if locked is None or (locked.seq, locked.marks) != (at.seq, at.marks):
-            return
+            return False
         if seq < at.seq:
             _drop_after(at.pk, (seq + 1) * BETWEEN)
         _insert(at.pk, rows, owners)
         Projection.objects.filter(pk=at.pk).update(**noted)
+    return True
 
 
 def _thinned(marks: list[Any]) -> list[Any]:
@@ -354,7 +434,7 @@ def _names(key: SessionKey, scope: str) -> _Names:
     """Whose a scope is: app, user and session, empty where it is shared by all of them; and the scope."""
     user = "" if scope == "app" else key.user_id
     session = "" if scope in ("app", "user") else key.session_id
-    return key.app_name, user, session, scope
+    return stored_key(key.app_name), stored_key(user), stored_key(session), scope
 
 
 def _number(projection: int, names: Iterable[_Names], owners: _Owners) -> None:

@@ -4,7 +4,6 @@ A session's own keys are replayed from its events. Those of `app:` and `user:` a
 deleted meanwhile or created with initial state: of them only what moments.py knows is told.
 """
 
-import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -13,7 +12,7 @@ from typing import Any, Final, Literal
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.utils.translation import gettext as _
 
-from . import edits, moments, reads, sources
+from . import edits, moments, reads, sources, values
 from .access import Actor
 from .edits import Entry
 from .errors import Conflict, Invalid, NotFound, StaleSession
@@ -127,17 +126,18 @@ def own(key: SessionKey) -> Report:
     return Report(drifted, unknown, head.revision, count)
 
 
-def shared(key: SessionKey) -> Report:
-    """The `user:` and `app:` keys that differ from what was last written to them, as far as is known.
+def shared(key: SessionKey, scopes: Collection[Scope] = _SHARED) -> Report:
+    """The `user:` and `app:` keys, or those of one of the two, that differ from what was last written to them, as far as
+    is known.
 
     A session that is deleted by now may have written them since: such a key need not be wrong. Of keys that nothing wrote
     of which anything is left, nothing can be known. Raises Behind, Invalid (no places), NotFound, SourceError.
     """
     now = moments.state_now(key)
-    found = _of_others(now)
+    found = _of_others(now, scopes)
     asked = found.keys() - now.writers.keys()
     with suppress(NotFound):  # there is no event yet
-        told = _of_others(moments.state_at_place(key, _FOREVER))
+        told = _of_others(moments.state_at_place(key, _FOREVER), scopes)
         asked |= {name for name, value in told.items() if value is UNKNOWN and name not in found}
     drifted, unknown = [], []
     for name in sorted(asked):
@@ -202,9 +202,9 @@ def repair_event(choices: Sequence[Choice], actor: Actor, reason: str, once: str
     return edits.state_event(entries, actor, reason, once=once)[0]
 
 
-def _of_others(moment: moments.Moment) -> State:
+def _of_others(moment: moments.Moment, scopes: Collection[Scope]) -> State:
     """What other sessions see, too, by full key."""
-    return {full_key(scope, bare): value for scope in _SHARED for bare, value in moment.state.scope(scope).items()}
+    return {full_key(scope, bare): value for scope in scopes for bare, value in moment.state.scope(scope).items()}
 
 
 def _any_shared(names: Iterable[str]) -> bool:
@@ -247,7 +247,8 @@ def _head(db: BaseDatabaseWrapper, key: SessionKey) -> _Head:
         row = cursor.fetchone()
     if row is None:
         raise NotFound(_("Session %(id)s not found.") % {"id": key.session_id})
-    return _Head(read_instant(row[0]), _object(row[1]), None if row[2] is None else _object(row[2]), row[3])
+    state, initial = (None if text is None else as_object(values.stored(text)) for text in row[1:3])
+    return _Head(read_instant(row[0]), state or {}, initial, row[3])
 
 
 def _events(db: BaseDatabaseWrapper, key: SessionKey, last: int | None) -> Iterator[tuple[int, str, dict[str, Any]]]:
@@ -271,6 +272,6 @@ def _events(db: BaseDatabaseWrapper, key: SessionKey, last: int | None) -> Itera
 
 def _object(text: str | None) -> dict[str, Any]:
     try:
-        return as_object(json.loads(text or "null"))
-    except (ValueError, RecursionError):  # which `adkweb doctor` tells apart
+        return as_object(values.stored(text or "null"))
+    except Invalid:  # which `adkweb doctor` tells apart
         return {}

@@ -3,7 +3,6 @@
 What reads.py puts its answers together from. Every function here expects the source to be open.
 """
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -13,7 +12,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import Func, JSONField, Q, QuerySet
 from django.db.models.fields.json import KeyTextTransform, KeyTransform
 
-from . import sources
+from . import sources, values
 from .events import Description, describe
 from .keys import SessionKey
 from .models import Event
@@ -22,7 +21,6 @@ from .state import ABSENT, UNKNOWN, Change, State, scope_of
 
 NEAR: Final = 40  # events looked through first
 RECENT: Final = 500  # events looked through for the last writer or the previous value of a key
-
 
 @dataclass(slots=True)
 class EventView:
@@ -74,7 +72,7 @@ def initial_state(db: BaseDatabaseWrapper, key: SessionKey) -> State | None:
     with db.cursor() as cursor:
         cursor.execute("SELECT initial_state FROM sessions WHERE app_name = %s AND user_id = %s AND id = %s", key[1:])
         stored = cursor.fetchone()
-    return json.loads(stored[0]) if stored and stored[0] is not None else None
+    return as_object(values.stored(stored[0])) if stored and stored[0] is not None else None
 
 
 def ordered(found: QuerySet[Event], source: str, *, newest: bool = True) -> QuerySet[Event]:
@@ -131,7 +129,7 @@ def newest_first(source: str) -> str:
 class Valid(Func):
     """A JSON column, null where ADK stored NaN in it, which SQLite's JSON functions refuse."""
 
-    template, output_field = "%(expressions)s", JSONField()
+    template, output_field = "%(expressions)s", JSONField(decoder=values.Stored)
 
     def as_sqlite(self, compiler: Any, connection: Any, **extra: Any) -> Any:
         """SQLite keeps JSON as text; PostgreSQL never has any that is not valid."""

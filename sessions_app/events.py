@@ -100,6 +100,12 @@ def edit_of(event: Mapping[str, Any]) -> dict[str, Any]:
     return _dict(_dict(event.get("custom_metadata")).get("adkweb"))
 
 
+def check_no_note(event: Mapping[str, Any]) -> None:
+    """Raises Invalid for an event of a program's that has adkweb's note, and so could claim to be anybody's edit."""
+    if "adkweb" in _dict(event.get("custom_metadata")):
+        raise Invalid(_("custom_metadata.adkweb: is adkweb's own note of an edit, which no program sends"))
+
+
 def is_copy(event: Mapping[str, Any]) -> bool:
     """Whether a fork copied the event here from another session."""
     return bool(_dict(event.get("custom_metadata")).get("adkweb_origin"))

@@ -9,7 +9,8 @@ shared with the fork as it stands and is not touched.
 
 The last event of a fork is an edit that says of which session it is one, at which event, who wanted it and why:
 `custom_metadata.adkweb.forked`. Its id follows from the fork's name, and an index of adopt.py leads from a session to its
-forks, so that the tree is found by keys; export and import carry it, as any event.
+forks, so that the tree is found by keys; export and import carry it, as any event. A fork of the fork has no copy of it:
+it says something of that session only, and a fork under a name that was used before would have two events of one id.
 """
 
 import json
@@ -18,22 +19,25 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from django.db import connections
+from django.db.models import QuerySet
 from django.utils import translation
 from django.utils.translation import gettext as _
 
 from . import adopt, edits, loads, moments, reads, sources
 from .access import Actor
-from .errors import AlreadyExists, Error, Invalid, NotFound
+from .errors import AlreadyExists, Conflict, Error, Invalid, NotFound
 from .event_rows import EventView, as_object, events_of
 from .events import EDIT_PREFIX, ID_LENGTH, SYSTEM, Event, check_event, delta_of, edit_of
 from .keys import SessionKey
+from .models import Event as EventRow
 from .state import UNKNOWN, State, scope_of
 from .values import check_name
-from .writes import IMPORTING, ImportedEvent, ImportedSession, import_session
+from .writes import IMPORTING, ImportedEvent, ImportedSession, delete_session, import_session, is_half
 
 log = logging.getLogger("adkweb.forks")
 
@@ -58,11 +62,15 @@ class Fork:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A session of a fork tree; `fork` is None for the one that is no fork, `there` says whether it still exists."""
+    """A session of a fork tree; `fork` is None for the one that is no fork, `there` says whether it still exists.
+
+    `level` is 1 for that one, and one more with every fork of a fork.
+    """
 
     key: SessionKey
     fork: Fork | None
     there: bool
+    level: int = 1
     forks: list["Node"] = field(default_factory=list)
 
 
@@ -93,8 +101,8 @@ def fork(
 ) -> SessionKey:
     """Copies a session up to and with an event into a new session of a user; one that was cut off half-way goes on.
 
-    `told` hears after each page how many events are copied, of how many. Raises AlreadyExists, Conflict (somebody wrote to
-    the fork meanwhile), Invalid, NotFound, NotAllowed, Behind, SourceError.
+    `told` hears after each page how many events are copied, of how many. Raises AlreadyExists (also a half-made one that
+    cannot go on, because somebody wrote to it), Conflict, Invalid, NotFound, NotAllowed, Behind, SourceError.
     """
     work = _begun(key, event_id, key._replace(user_id=user_id, session_id=session_id), actor, reason)
     work.run(actor, told)
@@ -129,8 +137,9 @@ class _Work:
         if found is None:
             raise NotFound(_("Session %(id)s not found.") % {"id": key.session_id})
         self._pages = found[1]
+        self._left_out = _notes(key, into)
         with sources.using(key.source):
-            self.total = events_of(key).filter(seq__lte=event.seq).count()
+            self.total = _to_copy(key, event.seq, self._left_out).count()
             first = events_of(key).order_by("seq").values_list("id", flat=True)[0]
         before = moments.state_at(key, first, before=True).state.session
         now = time.time()
@@ -161,10 +170,26 @@ class _Work:
     def run(self, actor: Actor, told: Callable[[int, int], None] = lambda copied, total: None) -> None:
         """Copies what is not there yet."""
         copied, after = self._copied, self._after
-        for rows, last in self._batches(copied):
-            import_session(self._session, rows, actor=actor, after=after, last=last)
-            copied, after = copied + len(rows), rows[-1].id
-            told(min(copied, self.total), self.total)
+        try:
+            for rows, last in self._batches(copied):
+                import_session(self._session, rows, actor=actor, after=after, last=last)
+                copied, after = copied + len(rows), rows[-1].id
+                told(min(copied, self.total), self.total)
+        except Conflict:
+            self._there()  # which says more, where this fork cannot go on
+            raise
+        except NotFound:
+            self._take_away(actor, after)
+            raise
+
+    def _take_away(self, actor: Actor, after: str | None) -> None:
+        """Deletes a half that can never become whole, because its origin was deleted, unless somebody wrote to it."""
+        with suppress(Error):
+            half = reads.session(self.into)
+            with sources.using(self.into.source):
+                newest = events_of(self.into).order_by("-seq").values_list("id", flat=True).first() or ""
+            if half.state.session == IMPORTING and newest == after:
+                delete_session(self.into, actor=actor, revision=half.revision)
 
     def _there(self) -> tuple[int, str | None]:
         """How many events are there already, and the last one's id; None where nothing is."""
@@ -172,22 +197,28 @@ class _Work:
             state = reads.session(self.into).state.session
         except NotFound:
             return 0, None
-        taken = AlreadyExists(_("The session %(id)s exists already.") % {"id": self.into.session_id})
+        if not is_half(state):
+            raise AlreadyExists(_("The session %(id)s exists already.") % {"id": self.into.session_id})
+        words = _(
+            "The session %(id)s is half-made, and somebody else has written to it: delete it, or choose another id."
+        )
+        taken = AlreadyExists(words % {"id": self.into.session_id})
         if state != IMPORTING:
             raise taken
         with sources.using(self.into.source):
             copied = list(events_of(self.into).order_by("-seq").values_list("id", flat=True)[:1])
             number = events_of(self.into).count()
             at = events_of(self.key).filter(id__in=copied).values_list("seq", flat=True).first() or 0
-            if number and (not at or events_of(self.key).filter(seq__lte=at).count() != number):
-                raise taken  # something else that is being imported
+            if number and (not at or _to_copy(self.key, at, self._left_out).count() != number):
+                raise taken
         return number, copied[0] if copied else ""
 
     def _batches(self, copied: int) -> Iterator[tuple[list[ImportedEvent], bool]]:
         """The events that are not there yet, and the one that ends the fork."""
         passed = 0
         for page in self._pages:
-            rows = [_copied(self.key, row) for row in page if row.seq is not None and row.seq <= (self.event.seq or 0)]
+            wanted = [row for row in page if row.seq is not None and row.seq <= (self.event.seq or 0)]
+            rows = [_copied(self.key, row) for row in wanted if row.id not in self._left_out]
             passed += len(rows)
             new = rows[len(rows) - max(0, passed - copied) :] if passed > copied else []
             if passed >= self.total:
@@ -196,6 +227,25 @@ class _Work:
             if new:
                 yield new, False
         raise NotFound(_("Events of this session were deleted while they were copied."))
+
+
+def _notes(key: SessionKey, into: SessionKey) -> list[str]:
+    """The ids of the events that a fork has no copy of: what notes of what session this one is a fork, and, of one that was
+    made when such notes were copied, what stands under the id of the fork's own. Raises Conflict where that is no note.
+    """
+    found = []
+    for event_id in {_note_id(key), _note_id(into)}:
+        with suppress(NotFound):
+            event = reads.event(key, event_id).data
+            if _fork(key, event) and not event.get("content") and not any(as_object(event.get("actions")).values()):
+                found.append(event_id)
+            elif event_id == _note_id(into):
+                raise Conflict(_("%(id)s: an event has this fork's own id; choose another.") % {"id": into.session_id})
+    return found
+
+
+def _to_copy(key: SessionKey, upto: int | None, left_out: list[str]) -> QuerySet[EventRow]:
+    return events_of(key).filter(seq__lte=upto).exclude(id__in=left_out)
 
 
 def _known(state: State) -> State:
@@ -257,11 +307,12 @@ def begin(
 
 def progress(key: SessionKey, event_id: str, into: SessionKey) -> Progress:
     """How far a fork is; raises NotFound, SourceError."""
-    done = reads.session(into).state.session != IMPORTING
+    done = not is_half(reads.session(into).state.session)
     event = reads.event(key, event_id)
+    left_out = _notes(key, into)
     with sources.using(key.source):
         copied = events_of(into).count()
-        total = events_of(key).filter(seq__lte=event.seq).count()
+        total = _to_copy(key, event.seq, left_out).count()
     return Progress(copied, total, done, "" if done else _stopped.get(into, ""))
 
 
@@ -294,10 +345,19 @@ def tree(key: SessionKey) -> Node:
         found = [each for each in _forks(level) if each.key not in nodes and each.origin in nodes]
         level = []
         for each in found[: _SHOWN - len(nodes)]:
-            nodes[each.key] = Node(each.key, each, there=True)
+            nodes[each.key] = Node(each.key, each, there=True, level=nodes[each.origin].level + 1)
             nodes[each.origin].forks.append(nodes[each.key])
             level.append(each.key)
     return root
+
+
+def listed(root: Node) -> list[Node]:
+    """The sessions of a tree, each followed by its forks, however deep."""
+    found, left = [], [root]
+    while left:
+        found.append(node := left.pop())
+        left += reversed(node.forks)
+    return found
 
 
 def _forks(origins: Sequence[SessionKey]) -> list[Fork]:
@@ -317,7 +377,7 @@ def _forks(origins: Sequence[SessionKey]) -> list[Fork]:
     found = []
     for user_id, session_id, event_id, text in rows:
         there = key._replace(user_id=user_id, session_id=session_id)
-        # One that is copied in a fork of a fork says nothing of where it stands.
+        # A copy of one, as forks of forks had them, says nothing of where it stands.
         fork = _fork(there, as_object(json.loads(text))) if event_id == _note_id(there) else None
         found += [] if fork is None else [fork]
     return found

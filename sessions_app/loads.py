@@ -4,7 +4,6 @@ One statement reads all of it, so that state, revision and events are of one mom
 nothing and sees nothing twice.
 """
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
@@ -18,6 +17,7 @@ from .keys import SessionKey
 from .models import read_instant, stored_instant
 from .paging import Page, read_cursor, write_cursor
 from .state import Scoped
+from .values import stored
 
 PAGE: Final = 1_000  # events read at once where they are streamed
 
@@ -225,4 +225,4 @@ def _names(key: SessionKey) -> dict[str, Any]:
 
 
 def _state(text: str | None) -> dict[str, Any]:
-    return as_object(json.loads(text)) if text else {}
+    return as_object(stored(text)) if text else {}

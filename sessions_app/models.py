@@ -12,6 +12,8 @@ from django.db import models
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models.expressions import Col
 
+from .values import Stored
+
 
 def stored_instant(seconds: float, connection: BaseDatabaseWrapper) -> float | str | datetime:
     """Seconds since the epoch in the form that this source's tables declare: REAL, text, or naive UTC timestamp."""
@@ -117,7 +119,7 @@ class Event(models.Model):
     id = models.CharField(max_length=128)
     invocation_id = models.CharField(max_length=256)
     timestamp = Instant()
-    event_data = models.JSONField(null=True)
+    event_data = models.JSONField(null=True, decoder=Stored)
     seq = Seq()
     session = models.ForeignObject(
         Session,
@@ -189,13 +191,14 @@ class Projection(models.Model):
     """How far changes.py has read a source's events; `where` as in QueuedEdit, the lists are JSON text.
 
     `marks` are places with the event that stood there, by which is noticed that a place was given again; `holes` are places
-    that were passed over, with the moment until when their events are waited for.
+    that were passed over, with the moment until when their events are waited for; `created` the newest places of sessions.
     """
 
     where = models.TextField(unique=True)
     seq = models.BigIntegerField(default=0)
     marks = models.TextField(default="[]")
     holes = models.TextField(default="[]")
+    created = models.TextField(default="[]")
 
 
 class StateOwner(models.Model):
@@ -203,9 +206,9 @@ class StateOwner(models.Model):
 
     projection = models.ForeignKey(Projection, models.CASCADE, related_name="+")
     scope = models.CharField(max_length=10)
-    app_name = models.CharField(max_length=128)
-    user_id = models.CharField(max_length=128)
-    session_id = models.CharField(max_length=128)
+    app_name = models.TextField()
+    user_id = models.TextField()
+    session_id = models.TextField()
 
     class Meta:
         constraints: ClassVar = [

@@ -15,7 +15,7 @@ from django.db import connections
 from django.utils.translation import gettext as _
 
 from . import reads, sources
-from .changes import Places, catch_up, is_creation, is_shortened, place_of, places, seq_of, stored_key, writes_of
+from .changes import Places, consult, is_creation, is_shortened, place_of, places, seq_of, stored_key, writes_of
 from .errors import Invalid, NotFound
 from .event_rows import EventView, Writer, as_object, events_of, ordered
 from .events import delta_of, edit_of, removed_by
@@ -69,10 +69,16 @@ class _Written(NamedTuple):
     delta: State
     removed: Collection[str] = ()
     edit: Mapping[str, Any] = {}
+    imported: bool = False  # written elsewhere, in no order with what other sessions wrote
 
     def value(self, name: str) -> Any:
         """The full key's value after this."""
         return ABSENT if name in self.removed and self.delta.get(name) is None else self.delta.get(name, UNKNOWN)
+
+    def of(self, key: SessionKey, scope: Scope) -> bool:
+        """Whether it may have written to this session's scope: its place may be another's by now."""
+        mine = {"app": 2, "user": 3}.get(scope, 4)
+        return self.key[:mine] == key[:mine]
 
     def before(self, name: str) -> Any:
         """The full key's value before this, where it is an edit, which notes it."""
@@ -109,8 +115,7 @@ def state_now(key: SessionKey) -> Moment:
 
 def _state_upto(key: SessionKey, event: EventView | None, upto: int) -> Moment:
     now = reads.session(key)  # before the projection: a key that is written meanwhile is then known to be
-    catch_up(key.source)
-    wanted = {scope: places(key, scope, upto) for scope in STORED}
+    wanted = consult(key.source, lambda: {scope: places(key, scope, upto) for scope in STORED})
     asked = {place for each in wanted.values() for found in each.values() for place in found[:2] if place is not None}
     written = _written(key.source, asked)
     moment = Moment(
@@ -141,7 +146,8 @@ class _Scope:
     def __init__(
         self, now: reads.SessionView, scope: Scope, found: Mapping[str, Places], written: Mapping[int, _Written]
     ) -> None:
-        self._key, self._scope, self._written = now.key, scope, written
+        self._key, self._scope = now.key, scope
+        self._written = {place: found for place, found in written.items() if found.of(now.key, scope)}
         self._now = now.state.scope(scope)
         self._initial = None if now.initial_state is None else split(now.initial_state).session
         self._places = {self._bare(kept, each): each for kept, each in found.items()}
@@ -167,12 +173,14 @@ class _Scope:
         found, name = self._places.get(bare), full_key(self._scope, bare)
         if found and found.last is not None and not self._earlier(found.last):
             last = self._written.get(found.last)
-            if last is None:
-                return UNKNOWN  # written by a session that was deleted
+            if last is None or (last.imported and self._scope != "session"):
+                return UNKNOWN  # written by an event that was deleted, or nobody knows when
             value = last.value(name)
-            unrecorded = found.next is None and not same(value, self._now.get(bare, ABSENT))
-            return UNKNOWN if unrecorded and self._scope != "session" else value
-        return self._before_any(bare, name, found)
+        else:
+            value = self._before_any(bare, name, found)
+        # Where nothing wrote it later and another value is stored, something wrote it that no event tells.
+        later = found is not None and found.next is not None
+        return value if later or same(value, self._now.get(bare, ABSENT)) else UNKNOWN
 
     def _before_any(self, bare: str, name: str, found: Places | None) -> Any:
         """The value before the first write of a key."""
@@ -185,16 +193,16 @@ class _Scope:
         return ABSENT if before is UNKNOWN and self._all_recorded else before
 
     @cached_property
+    def _begun(self) -> int:
+        return _begun(self._key)
+
+    @cached_property
     def _all_recorded(self) -> bool:
         return self._scope != "session" and _all_recorded(self._key, self._scope)
 
     def _earlier(self, place: int) -> bool:
         """Whether a session's write is of another session, which had the same id and was deleted."""
-        if self._scope != "session" or place in self._written:
-            return False
-        with sources.using(self._key.source):
-            first = ordered(events_of(self._key), self._key.source, newest=False).values_list("seq", flat=True).first()
-        return first is None or place < place_of(first)
+        return self._scope == "session" and place not in self._written and place < self._begun
 
     def _bare(self, kept: str, found: Places) -> str:
         """A bare key from what the projection keeps of it."""
@@ -210,17 +218,31 @@ class _Scope:
 
 
 def _all_recorded(key: SessionKey, scope: Scope) -> bool:
-    """Whether adkweb created every session of a user, or of an app, and so knows with which state."""
+    """Whether adkweb created every session that a user, or an app, ever had, and so knows with which state."""
     with sources.using(key.source) as db, db.cursor() as cursor:
         if not sources.keeps_creations(key.source):
             return False
-        names = key[1:3] if scope == "user" else key[1:2]
+        names, of_user = (key[1:3], "AND user_id = %s") if scope == "user" else (key[1:2], "")
         cursor.execute(
-            f"""SELECT 1 FROM sessions WHERE app_name = %s {"AND user_id = %s" if scope == "user" else ""}
-            AND initial_place IS NULL LIMIT 1""",
-            names,
+            f"""SELECT 1 FROM sessions WHERE app_name = %s {of_user} AND coalesce(initial_place, 0) <= 0
+            UNION ALL SELECT 1 FROM adkweb_deleted WHERE app_name = %s {of_user} LIMIT 1""",
+            [*names, *names],
         )
         return cursor.fetchone() is None
+
+
+def _begun(key: SessionKey) -> int:
+    """The place at which a session was created, or of its first event where that is not recorded."""
+    with sources.using(key.source) as db, db.cursor() as cursor:
+        if sources.keeps_creations(key.source):
+            cursor.execute(
+                "SELECT initial_place FROM sessions WHERE app_name = %s AND user_id = %s AND id = %s", key[1:]
+            )
+            found = cursor.fetchone()
+            if found and found[0] and found[0] > 0:
+                return int(found[0])
+        first = ordered(events_of(key), key.source, newest=False).values_list("seq", flat=True).first()
+    return _FOREVER if first is None else place_of(first)
 
 
 # --- History ----------------------------------------------------------------------------------------------------------
@@ -236,31 +258,38 @@ def history(key: SessionKey, name: str, before: str | None = None, limit: int = 
     if scope not in STORED:
         raise Invalid(_("%(key)s: temp: keys live for one invocation and are never stored") % {"key": name})
     below = read_cursor(before, int)[0] if before else None
-    catch_up(key.source)
-    found = writes_of(key, name, below, limit + 1)
-    written = _written(key.source, found)
-    if scope == "session":  # what is gone was written in another session, which had the same id
-        found = [place for place in found if place in written]
+    found = consult(key.source, lambda: writes_of(key, name, below, limit + 1))
+    written = {place: each for place, each in _written(key.source, found).items() if each.of(key, scope)}
+    if scope == "session" and len(written) < len(found):  # what is gone may be another session's, which had the same id
+        begun = _begun(key)
+        found = [place for place in found if place in written or place >= begun]
     first = _first(key, scope, name) if len(found) <= limit else None
     rows = []
     for number, place in enumerate(found[:limit]):
-        if place not in written:
-            continue
-        this = written[place]
-        old = this.before(name)
-        if old is UNKNOWN or scope == "session":
+        if place in written:
             older = found[number + 1] if number + 1 < len(found) else None
-            if older is not None:
-                old = written[older].value(name) if older in written else UNKNOWN
-            elif first is not UNKNOWN:
-                old = first
-        rows.append(_key_write(this, place, Change(name, old, this.value(name))))
+            old = _before(written, place, older, first, name, scope)
+            rows.append(_key_write(written[place], place, Change(name, old, written[place].value(name))))
     if len(found) > limit:
-        return Page(rows, write_cursor(found[limit - 1]))
+        following = write_cursor(found[limit - 1])
+        return Page(rows, following) if rows else history(key, name, following, limit)
     if scope == "session" and first is not UNKNOWN and first is not ABSENT:
         created = reads.session(key).create_time
         rows.append(KeyWrite(key, "", 0, created, "", "", "", Change(name, ABSENT, first)))
     return Page(rows)
+
+
+def _before(written: Mapping[int, _Written], place: int, older: int | None, first: Any, name: str, scope: Scope) -> Any:
+    """A key's value before the write at a place: what an edit notes, or what the write before it wrote."""
+    this = written[place]
+    noted = this.before(name)
+    if scope != "session" and (noted is not UNKNOWN or this.imported):
+        return noted
+    if older is None:
+        return noted if first is UNKNOWN else first
+    if older not in written or (written[older].imported and scope != "session"):
+        return UNKNOWN
+    return written[older].value(name)
 
 
 def _first(key: SessionKey, scope: Scope, name: str) -> Any:
@@ -302,6 +331,9 @@ def compare(a: Moment, b: Moment) -> list[Change]:
 # --- What stands at a place -------------------------------------------------------------------------------------------
 
 _SEQ: Final = {"postgresql": "seq + 0", "sqlite": "rowid"}  # as the index of adopt.py has it
+# Of a session that was imported: up to which of its events (writes.import_session).
+_IMPORTED: Final = """(SELECT initial_place FROM sessions WHERE sessions.app_name = events.app_name
+    AND sessions.user_id = events.user_id AND sessions.id = events.session_id AND initial_place < 0)"""
 _LOOKED_AT: Final = {
     "postgresql": """(event_data #> '{actions,state_delta}')::text, event_data ->> 'author',
         (event_data #> '{custom_metadata,adkweb}')::text, NULL""",
@@ -328,20 +360,23 @@ def _events_at(source: str, seqs: list[int]) -> dict[int, _Written]:
     if not seqs:
         return {}
     vendor = connections[source].vendor
+    imported = _IMPORTED if sources.keeps_creations(source) else "NULL"
     found = {}
     with connections[source].cursor() as cursor:
         cursor.execute(
-            f"""SELECT {_SEQ[vendor]}, app_name, user_id, session_id, id, timestamp, {_LOOKED_AT[vendor]}
+            f"""SELECT {_SEQ[vendor]}, app_name, user_id, session_id, id, timestamp, {imported}, {_LOOKED_AT[vendor]}
             FROM events WHERE {_SEQ[vendor]} IN ({", ".join(["%s"] * len(seqs))})""",
             seqs,
         )
-        for seq, app, user, session, event_id, at, delta, author, edit, damaged in cursor.fetchall():
+        for seq, app, user, session, event_id, at, last, delta, author, edit, damaged in cursor.fetchall():
             event = {"author": author, "actions": {"state_delta": _loads(delta)}}
             event["custom_metadata"] = {"adkweb": _loads(edit)}
             event = event if damaged is None else as_object(_loads(damaged))
             noted, key, moment = edit_of(event), SessionKey(source, app, user, session), read_instant(at)
             who = Writer(event_id, seq, str(event.get("author") or ""), str(noted.get("actor") or ""), moment, key)
-            found[place_of(seq)] = _Written(who, key, moment, delta_of(event), removed_by(event), noted)
+            found[place_of(seq)] = _Written(
+                who, key, moment, delta_of(event), removed_by(event), noted, imported=last is not None and seq < -last
+            )
     return found
 
 

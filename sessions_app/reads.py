@@ -4,7 +4,6 @@ Lists page by key and never count everything to show ten; a number that may be l
 source was not adopted (read-only), events have no seq and are ordered by timestamp and id, which is ADK's own order.
 """
 
-import json
 import time
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
@@ -12,9 +11,10 @@ from typing import Any, Final, NamedTuple
 
 from django.conf import settings
 from django.db import connections
-from django.db.models import BooleanField, IntegerField, Max, Q, QuerySet
+from django.db.models import BooleanField, IntegerField, Max, Q, QuerySet, TextField
 from django.db.models.expressions import RawSQL
 from django.db.models.fields.json import KeyTextTransform, KeyTransform
+from django.db.models.functions import Cast
 from django.utils.translation import gettext as _
 
 from . import sources
@@ -42,6 +42,7 @@ from .models import App, Event, Session, User, read_instant
 from .paging import Page, read_cursor, write_cursor
 from .running import Running, running
 from .state import ABSENT, Change, Scoped, State, scope_of
+from .values import stored
 
 PAGE: Final = 50  # rows of a table
 EVENTS: Final = 100  # events of a timeline page
@@ -105,6 +106,9 @@ class RunningSession:
     flight: Running
 
 
+_STATE: Final = Cast("state", TextField())  # for `stored` to read
+
+
 class Revision(NamedTuple):
     """When a session was created and written, and its user's and its app's state, as the database has them."""
 
@@ -147,10 +151,10 @@ def app(source: str, app_name: str) -> tuple[AppRow, State]:
     """One app and its state; raises NotFound."""
     with sources.using(source):
         row = _app_row(source, app_name)
-        stored = App.objects.using(source).filter(app_name=app_name).values_list("state", flat=True).first()
-        if not row.sessions and stored is None:
+        text = App.objects.using(source).filter(app_name=app_name).values_list(_STATE, flat=True).first()
+        if not row.sessions and text is None:
             raise NotFound(_("There is no app “%(name)s” in this source.") % {"name": app_name})
-        return row, as_object(stored)
+        return row, as_object(stored(text or "null"))
 
 
 def users(source: str, app_name: str, after: str | None = None) -> Page[UserRow]:
@@ -170,11 +174,11 @@ def users(source: str, app_name: str, after: str | None = None) -> Page[UserRow]
 def user_state(source: str, app_name: str, user_id: str) -> State:
     """A user's state, keys without prefix; raises NotFound for a user without session and state."""
     with sources.using(source):
-        stored = User.objects.using(source).filter(app_name=app_name, user_id=user_id)
-        state = stored.values_list("state", flat=True).first()
-        if state is None and not Session.objects.using(source).filter(app_name=app_name, user_id=user_id).exists():
+        found = User.objects.using(source).filter(app_name=app_name, user_id=user_id)
+        text = found.values_list(_STATE, flat=True).first()
+        if text is None and not Session.objects.using(source).filter(app_name=app_name, user_id=user_id).exists():
             raise NotFound(_("There is no user “%(name)s” in this app.") % {"name": user_id})
-        return as_object(state)
+        return as_object(stored(text or "null"))
 
 
 # --- Sessions ---------------------------------------------------------------------------------------------------------
@@ -233,7 +237,7 @@ def session(key: SessionKey) -> SessionView:
         row = cursor.fetchone()
     if row is None:
         raise NotFound(_("Session %(id)s not found.") % {"id": key.session_id})
-    own, user, app, initial = (None if text is None else as_object(json.loads(text)) for text in row[2:])
+    own, user, app, initial = (None if text is None else as_object(stored(text)) for text in row[2:])
     title = as_object((own or {}).get("__session_metadata__")).get("displayName")
     return SessionView(
         key,

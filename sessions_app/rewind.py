@@ -4,24 +4,23 @@ The session's own keys go back to what they were just before the invocation's fi
 own rewind loses. As with ADK, `user:` and `app:` keys stay; artifacts stay, too, because only an artifact service has them.
 """
 
+import json
 import time
 import uuid
 from dataclasses import dataclass, field
 from typing import Final
 
-from django.db.models import BooleanField
-from django.db.models.expressions import RawSQL
 from django.utils.translation import gettext as _
 
 from . import changes, edits, moments, reads, sources
 from .access import Actor
 from .edits import Entry
 from .errors import Invalid, NotFound
-from .event_rows import EventView, as_object, events_of, ordered, view_of
+from .event_rows import EventView, events_of, ordered, view_of
 from .events import Event, check_event
 from .keys import SessionKey
 from .state import ABSENT, UNKNOWN, Change, diff
-from .writes import Appended, append_event
+from .writes import Appended, append_event, check_whole
 
 USER: Final = "user"  # the author of a rewind, as ADK's own has it
 
@@ -52,8 +51,11 @@ class Plan:
 
 
 def plan(key: SessionKey, invocation_id: str) -> Plan:
-    """What rewinding to before an invocation would write and hide; raises NotFound, Behind, SourceError."""
+    """What rewinding to before an invocation would write and hide; raises NotFound, Conflict (the session is being copied or
+    imported), Behind, SourceError.
+    """
     session = reads.session(key)  # first: what is written from here on makes the rewind stale
+    check_whole(session.state.session)
     with sources.using(key.source):
         found = events_of(key)
         rows = ordered(found.filter(invocation_id=invocation_id), key.source, newest=False)[:1] if invocation_id else []
@@ -109,7 +111,7 @@ def rewind(
     """Rewinds to before an invocation. With `revision`, of the plan that a person saw, only if nobody has written since;
     sent again with the same `once`, because its answer was lost, it is written once.
 
-    Raises StaleSession where somebody wrote meanwhile, NotFound, NotAllowed, Invalid, Behind, SourceError.
+    Raises StaleSession where somebody wrote meanwhile, NotFound, NotAllowed, Invalid, Conflict, Behind, SourceError.
     """
     actor.check_may("append", key.app_name)
     event_id = edits.id_of(once, ["rewind", invocation_id]) if once else str(uuid.uuid4())
@@ -144,8 +146,13 @@ def _seen(key: SessionKey, first: int) -> tuple[EventView | None, int, int]:
     spans = _spans([(mark.seq, mark.since) for mark in rewinds], _END)
     then = _spans([(mark.seq, mark.since) for mark in rewinds if mark.seq < first], first - 1)
     gone = [(max(a, first), b) for a, b in spans if b >= first]
-    back = _count(key, then) - _count(key, [(a, min(b, first - 1)) for a, b in spans if a < first])
-    return _last(key, gone), _count(key, gone), back
+    (gone_count, last), (then_count, _), (kept_count, _) = _counted(
+        key, [gone, then, [(a, min(b, first - 1)) for a, b in spans if a < first]]
+    )
+    if last is None:
+        return None, gone_count, then_count - kept_count
+    with sources.using(key.source):
+        return view_of(key, events_of(key).get(seq=last)), gone_count, then_count - kept_count
 
 
 def _spans(rewinds: list[tuple[int, int | None]], end: int) -> list[tuple[int, int]]:
@@ -159,40 +166,53 @@ def _spans(rewinds: list[tuple[int, int | None]], end: int) -> list[tuple[int, i
     return [(a, b) for a, b in [*found, (0, end)] if a <= b]
 
 
-def _last(key: SessionKey, spans: list[tuple[int, int]]) -> EventView | None:
-    with sources.using(key.source):
-        for a, b in spans:  # the newest first
-            for row in ordered(events_of(key).filter(seq__gte=a, seq__lte=b), key.source)[:1]:
-                return view_of(key, row)
-    return None
+_COUNTED: Final = {
+    "postgresql": """SELECT lot, sum(found), max(last) FROM jsonb_to_recordset(%s) AS span (lot int, a bigint, b bigint),
+        LATERAL (SELECT count(*) AS found, max(seq) AS last FROM events
+            WHERE app_name = %s AND user_id = %s AND session_id = %s AND seq BETWEEN a AND b) AS counted GROUP BY lot""",
+    "sqlite": """SELECT json_extract(value, '$.lot'), count(*), max(events.rowid) FROM json_each(%s) CROSS JOIN events
+        WHERE app_name = %s AND user_id = %s AND session_id = %s
+            AND events.rowid BETWEEN json_extract(value, '$.a') AND json_extract(value, '$.b') GROUP BY 1""",
+}
 
 
-def _count(key: SessionKey, spans: list[tuple[int, int]]) -> int:
-    with sources.using(key.source):
-        found = events_of(key)
-        return sum(found.filter(seq__gte=a, seq__lte=b).order_by().values("id").count() for a, b in spans)
+def _counted(key: SessionKey, lots: list[list[tuple[int, int]]]) -> list[tuple[int, int | None]]:
+    """Of each lot of spans how many events are in it, and the place of the last one; one query, however many spans."""
+    spans = [{"lot": lot, "a": a, "b": b} for lot, found in enumerate(lots) for a, b in found]
+    with sources.using(key.source) as db, db.cursor() as cursor:
+        cursor.execute(_COUNTED[db.vendor], [json.dumps(spans), *key[1:]])
+        counted = {lot: (int(number), last) for lot, number, last in cursor.fetchall()}
+    return [counted.get(lot, (0, None)) for lot in range(len(lots))]
 
 
 # --- Artifacts --------------------------------------------------------------------------------------------------------
 
-_SAVED: Final = {  # events that tell of artifacts, as SQL
-    "postgresql": "(event_data #> '{actions,artifact_delta}') NOT IN ('{}', 'null')",
-    "sqlite": """CASE WHEN json_valid(event_data)
-        THEN json_extract(event_data, '$.actions.artifact_delta') END NOT IN ('{}')""",
+# The versions that events tell of, one row each; ADK may store NaN, which SQLite's JSON functions refuse.
+_SAVED: Final = {
+    "postgresql": """SELECT seq AS place, key AS name, value::text AS version FROM events, LATERAL jsonb_each(CASE
+            WHEN jsonb_typeof(event_data #> '{actions,artifact_delta}') = 'object'
+            THEN event_data #> '{actions,artifact_delta}' END)
+        WHERE app_name = %s AND user_id = %s AND session_id = %s AND jsonb_typeof(value) = 'number'""",
+    "sqlite": """SELECT events.rowid AS place, saved.key AS name, CAST(saved.value AS text) AS version
+        FROM events, json_each(CASE WHEN json_valid(event_data) THEN event_data ELSE '{}' END,
+            '$.actions.artifact_delta') AS saved
+        WHERE app_name = %s AND user_id = %s AND session_id = %s AND saved.type = 'integer' AND typeof(saved.key) = 'text'
+            """,
 }
 
 
 def _artifacts(key: SessionKey, first: EventView) -> list[Artifact]:
     """The session's artifacts that changed since an event; those of the user are not rewound by ADK either."""
-    then: dict[str, int] = {}
-    now: dict[str, int] = {}
-    with sources.using(key.source) as db:
-        saved = events_of(key).filter(RawSQL(_SAVED[db.vendor], [], BooleanField()))
-        for row in ordered(saved, key.source, newest=False):
-            view = view_of(key, row)
-            versions = as_object(view.description.actions.get("artifact_delta"))
-            now |= versions
-            if (view.seq or 0) < (first.seq or 0):
-                then |= versions
+    with sources.using(key.source) as db, db.cursor() as cursor:
+        cursor.execute(
+            f"""SELECT name, late, version FROM (
+                SELECT name, late, version, row_number() OVER (PARTITION BY name, late ORDER BY place DESC) AS nth
+                FROM (SELECT saved.*, place >= %s AS late FROM ({_SAVED[db.vendor]}) AS saved) AS told) AS ranked
+            WHERE nth = 1""",
+            [first.seq or 0, *key[1:]],
+        )
+        rows = [(name, late, int(float(version))) for name, late, version in cursor.fetchall()]
+    then = {name: version for name, late, version in rows if not late}
+    now = {name: version for name, late, version in rows if late}
     changed = sorted(name for name in now if not name.startswith("user:") and then.get(name) != now[name])
     return [Artifact(name, then.get(name), now[name]) for name in changed]

@@ -17,6 +17,7 @@ from .event_rows import EventView, Writer
 from .events import edit_of
 from .keys import SessionKey
 from .state import ABSENT, STORED, UNKNOWN, Scope, same, scope_of
+from .writes import check_whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +60,11 @@ class Plan:
 def undo(key: SessionKey, event_id: str) -> Plan:
     """What undoes an event: each key of its delta as it was just before; an undo can be undone, too.
 
-    Raises Invalid where there is nothing to undo and says why (`detail["writer"]`: the event that has done it), NotFound,
-    Behind, SourceError.
+    Raises Invalid where there is nothing to undo and says why (`detail["writer"]`: the event that has done it), Conflict for
+    a session that is being copied or imported, NotFound, Behind, SourceError.
     """
     event = reads.event(key, event_id)
+    check_whole(reads.session(key).state.session)
     removed = set(event.description.removed)
     wrote = {
         name: ABSENT if name in removed else value
@@ -91,8 +93,10 @@ def undo(key: SessionKey, event_id: str) -> Plan:
 def restore(key: SessionKey, event_id: str, *, keys: Collection[str] = (), scopes: Collection[Scope] = STORED) -> Plan:
     """What brings keys (without any: whole scopes) back to the state just after an event.
 
-    Raises Invalid for a key that is there neither then nor now and where nothing differs, NotFound, Behind, SourceError.
+    Raises Invalid for a key that is there neither then nor now and where nothing differs, Conflict for a session that is
+    being copied or imported, NotFound, Behind, SourceError.
     """
+    check_whole(reads.session(key).state.session)
     moment, now = moments.state_at(key, event_id), moments.state_now(key)
     then, stand = moment.state.merged(), now.state.merged()
     for name in keys:

@@ -7,6 +7,7 @@ unreadable for the agent: MAX_DEPTH keeps a margin below that for the levels aro
 import json
 import math
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 from django.utils.translation import gettext as _
@@ -68,6 +69,36 @@ def loads(text: str) -> Any:
     return check(value)
 
 
+class Stored(json.JSONDecoder):
+    """Reads what another program stored, which `loads` might refuse: an integer of more than MAX_DIGITS digits is infinite,
+    as 1e999 is, and a text that is nested deeper than Python can read is None. Raises ValueError for what is no JSON.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**{**options, "parse_int": _integer})
+
+    def decode(self, s: str, *options: Any) -> Any:
+        """The value, or None."""
+        try:
+            return super().decode(s, *options)
+        except RecursionError:
+            return None
+
+
+def stored(text: str) -> Any:
+    """The value of a JSON text in a database, read as `Stored` does; raises Invalid where it cannot be read."""
+    try:
+        return json.loads(text, parse_int=_integer)
+    except RecursionError as error:
+        raise Invalid(_("What is stored here is nested too deep to be read.")) from error
+    except ValueError as error:
+        raise Invalid(_("What is stored here is no JSON.")) from error
+
+
+def _integer(digits: str) -> int | float:
+    return int(digits) if len(digits.lstrip("-")) <= MAX_DIGITS else float(digits)
+
+
 def check_containers(text: str | bytes, most: int = MAX_CONTAINERS) -> None:
     """Raises Invalid for a text of more lists and objects than are parsed; brackets within its texts count, too."""
     found = text.count(b"[") + text.count(b"{") if isinstance(text, bytes) else text.count("[") + text.count("{")
@@ -76,19 +107,37 @@ def check_containers(text: str | bytes, most: int = MAX_CONTAINERS) -> None:
 
 
 def dumps(value: Any, indent: int | None = None) -> str:
-    """JSON text of a value; what ADK stored although it is not JSON (NaN) is written as Python writes it."""
+    """JSON text of a value; what ADK stored although it is not JSON (NaN) is written as Python writes it. One that is too
+    deep for its indent is written without; raises Invalid for one that is too deep even so.
+    """
     separators = (",", ":") if indent is None else None
-    return json.dumps(value, ensure_ascii=False, indent=indent, separators=separators)
+    try:
+        return json.dumps(value, ensure_ascii=False, indent=indent, separators=separators)
+    except RecursionError as error:
+        if indent is None:
+            raise Invalid(_("This value is nested too deep to be shown.")) from error
+        return dumps(value)
 
 
 def equal(a: Any, b: Any) -> bool:
-    """Whether two JSON values are the same value: 1 equals 1.0, but true does not equal 1."""
+    """Whether two JSON values are the same value: 1 equals 1.0, but true does not equal 1. Of two that are too deep for
+    that, whether they are written the same.
+    """
+    try:
+        return _equal(a, b)
+    except RecursionError:
+        with suppress(RecursionError):
+            return json.dumps(a, sort_keys=True) == json.dumps(b, sort_keys=True)
+        return False
+
+
+def _equal(a: Any, b: Any) -> bool:
     if isinstance(a, bool) or isinstance(b, bool):
         return a is b
     if isinstance(a, Mapping) and isinstance(b, Mapping):
-        return a.keys() == b.keys() and all(equal(v, b[k]) for k, v in a.items())
+        return a.keys() == b.keys() and all(_equal(v, b[k]) for k, v in a.items())
     if isinstance(a, list | tuple) and isinstance(b, list | tuple):
-        return len(a) == len(b) and all(map(equal, a, b))
+        return len(a) == len(b) and all(map(_equal, a, b))
     if isinstance(a, float) and isinstance(b, float) and math.isnan(a) and math.isnan(b):
         return True
     return bool(a == b)

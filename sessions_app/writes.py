@@ -62,7 +62,7 @@ def append_event(
 
     A partial event is returned untouched and not stored; the same event again changes nothing and returns the stored
     one. Raises Invalid, NotFound, NotAllowed, StaleSession (revision), Conflict (values, with the current ones in
-    `detail`; or another event under this id), SourceError.
+    `detail`; another event under this id; the session is being copied or imported), SourceError.
     """
     if is_partial(event):
         return Appended(dict(event))
@@ -138,15 +138,43 @@ def _note_place(cursor: Any, key: SessionKey) -> None:
 
     When every lock is held, as an event is numbered; the numbers between two events tell the order of sessions made there.
     """
-    place, greatest = ("seq + 0", "greatest") if cursor.db.vendor == "postgresql" else ("rowid", "max")
+    greatest = "greatest" if cursor.db.vendor == "postgresql" else "max"
     cursor.execute(
         f"""UPDATE sessions SET initial_place = (
-            SELECT {greatest}(first, coalesce((SELECT max(initial_place) FROM sessions
-                WHERE initial_place >= first AND initial_place < first + {BETWEEN - 2}), 0)) + 1
-            FROM (SELECT (coalesce(max({place}), 0) + 1) * {BETWEEN} AS first FROM events) AS newest)
+            SELECT {greatest}(first,
+                coalesce((SELECT max(initial_place) FROM sessions
+                    WHERE initial_place >= first AND initial_place < first + {BETWEEN - 2}), 0),
+                coalesce((SELECT max(place) FROM adkweb_deleted
+                    WHERE place >= first AND place < first + {BETWEEN - 2}), 0)) + 1
+            FROM (SELECT (coalesce(max({_PLACE[cursor.db.vendor]}), 0) + 1) * {BETWEEN} AS first FROM events) AS newest)
         WHERE {_SESSION}""",
         key[1:],
     )
+
+
+def _follow_rowids(cursor: Any) -> None:
+    """SQLite gives the greatest rowids again after they were deleted: sessions that were made after events that are gone
+    move to where the next event will come, in their order.
+    """
+    cursor.execute(f"SELECT (coalesce(max(rowid), 0) + 1) * {BETWEEN} FROM events")
+    first = cursor.fetchone()[0]
+    beyond = first + BETWEEN
+    cursor.execute("UPDATE adkweb_deleted SET place = 0 WHERE place >= %s", [beyond])
+    cursor.execute("SELECT rowid FROM sessions WHERE initial_place >= %s ORDER BY initial_place", [beyond])
+    if not (moved := cursor.fetchall()):
+        return
+    cursor.execute(
+        """SELECT max(place) FROM (SELECT %s AS place
+            UNION ALL SELECT max(initial_place) FROM sessions WHERE initial_place < %s
+            UNION ALL SELECT max(place) FROM adkweb_deleted)""",
+        [first, beyond],
+    )
+    last = cursor.fetchone()[0]
+    places = [(last + number, rowid) for number, (rowid,) in enumerate(moved, 1)]
+    cursor.executemany("UPDATE sessions SET initial_place = %s WHERE rowid = %s", places)
+
+
+_PLACE: Final = {"postgresql": "seq + 0", "sqlite": "rowid"}  # as the index of adopt.py has it
 
 
 def delete_session(key: SessionKey, *, actor: Actor, revision: float | None = None) -> None:
@@ -161,6 +189,8 @@ def delete_session(key: SessionKey, *, actor: Actor, revision: float | None = No
             raise StaleSession
         cursor.execute("DELETE FROM events WHERE app_name = %s AND user_id = %s AND session_id = %s", key[1:])
         cursor.execute("DELETE FROM sessions WHERE app_name = %s AND user_id = %s AND id = %s", key[1:])
+        if db.vendor == "sqlite" and sources.keeps_creations(key.source):
+            _follow_rowids(cursor)
     broadcast.tell("events", key)
     log.info("%s deleted the session %s", actor.name, "/".join(key))
 
@@ -170,6 +200,22 @@ def delete_session(key: SessionKey, *, actor: Actor, revision: float | None = No
 # The own state of a session that is being imported: its last batch puts the real one in its place. What reads the session
 # meanwhile finds a shorter one, whole in itself.
 IMPORTING: Final[State] = {"adkweb:importing": True}
+_MARK: Final = next(iter(IMPORTING))  # its key, which stays where google-adk writes to the session
+
+
+def is_half(state: Mapping[str, Any]) -> bool:
+    """Whether a session with this own state is being copied or imported, or was when that stopped."""
+    return _MARK in state
+
+
+def check_whole(state: Mapping[str, Any]) -> None:
+    """Raises Conflict for the own state of a session that is being copied or imported: nothing is written to one."""
+    if is_half(state):
+        raise _half_made()
+
+
+def _half_made() -> Conflict:
+    return Conflict(_("This session is being copied or imported; it can be written to when that is done."))
 
 
 class ImportedEvent(NamedTuple):
@@ -228,6 +274,13 @@ def import_session(
                     f"UPDATE sessions SET state = %s, initial_state = %s, update_time = %s WHERE {_SESSION}",
                     [session.state, session.initial_state, stored_instant(session.updated, db), *key[1:]],
                 )
+                if not session.begins_here and sources.keeps_creations(key.source):
+                    # Negative: up to here its events were written elsewhere, in no order with those of other sessions.
+                    cursor.execute(
+                        f"""UPDATE sessions SET initial_place = (SELECT -coalesce(max({_PLACE[db.vendor]}), 0) - 1
+                            FROM events WHERE app_name = %s AND user_id = %s AND session_id = %s) WHERE {_SESSION}""",
+                        [*key[1:], *key[1:]],
+                    )
     except IntegrityError as error:
         raise Conflict(_("Another event of this session has the same id.")) from error
     broadcast.tell("events", key)
@@ -293,6 +346,7 @@ class _Append:
         touched = {scope_of(key)[0] for key in [*expected, *delta_of(self.event)]}
         with db.cursor() as cursor:
             states: dict[str, State] = {"session": _lock_session(cursor, self.key)}
+            check_whole(states["session"])
             for scope in ("user", "app"):
                 if scope in touched:
                     # A row that is not there cannot be locked.
@@ -327,14 +381,15 @@ class _Append:
             cursor.execute(statement, parameters)
             row = cursor.fetchone()
             if row is None:
-                _lock_session(cursor, self.key)  # raises NotFound
-                raise StaleSession
+                check_whole(_lock_session(cursor, self.key))  # raises NotFound, too
+                raise _half_made() if revision is None else StaleSession
         return Appended(self.event, seq=row[0], revision=read_instant(row[1]))
 
     def sqlite(self, db: BaseDatabaseWrapper, revision: float | None) -> Appended:
         """Read, merge, write, alone in the file: SQLite's own merge functions would round numbers and drop nulls."""
         with db.cursor() as cursor:
-            state = apply(_lock_session(cursor, self.key), self.delta.session, self.removed["session"])
+            check_whole(before := _lock_session(cursor, self.key))
+            state = apply(before, self.delta.session, self.removed["session"])
             current = _revision(cursor, self.key)
             if revision is not None and revision != current:
                 raise StaleSession
@@ -372,6 +427,7 @@ def _append_statement(*, session: bool, user: bool, app: bool, revision: bool) -
                 {"state = (state || %(session)s::jsonb) - %(session_removed)s::text[]," if session else ""}
                 update_time = greatest(%(at)s::timestamp, update_time + interval '1 microsecond')
             WHERE app_name = %(app_name)s AND user_id = %(user_id)s AND id = %(session_id)s
+                AND NOT jsonb_exists(state, '{_MARK}')
                 {"AND update_time = %(revision)s::timestamp" if revision else ""}
             RETURNING update_time)"""
     ]

@@ -135,6 +135,8 @@ def _check_events(events: list[Any]) -> None:
             refused = "event actions"
         elif any(name in _OWN_CALLS for name in _names_of(event)):
             refused = "ADK protocol function calls"
+        elif "adkweb" in (event.custom_metadata or {}):
+            refused = "custom_metadata.adkweb, which is adkweb's own note of an edit"
         if refused:
             raise Refused(400, f"Session initialization event {number} cannot include {refused}.")
         if event.id in seen:

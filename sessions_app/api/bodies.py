@@ -77,7 +77,7 @@ def text_of(value: Any) -> str:
     """A value as JSON text."""
     try:
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    except ValueError:
+    except (ValueError, RecursionError):
         return checked(dumps(value))
 
 

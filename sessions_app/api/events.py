@@ -7,9 +7,9 @@ from ninja import Router
 from ninja.params.functions import Query
 
 from .. import reads, writes
-from ..errors import Conflict, Invalid, StaleSession
+from ..errors import Conflict, Invalid, NotFound, StaleSession
 from ..event_rows import EventView
-from ..events import check_event
+from ..events import check_event, check_no_note
 from ..fields import check_fields
 from ..filters import FILTERS
 from ..keys import SessionKey
@@ -79,7 +79,7 @@ def append(
 ) -> HttpResponse:
     """An event as ADK stores it, in snake_case; its `state_delta` is applied. The same event again (by its `id`) is
     answered with 200 and stored once; another one under that id with 409. With `If-Match: "<revision>"` it is stored only
-    if nobody has written since, else 412.
+    if nobody has written since, else 412. What adkweb itself notes of an edit, `custom_metadata.adkweb`, is refused.
     """
     key = SessionKey(source_of(request, app_name, source, "append"), app_name, user_id, session_id)
     given = object_of(request)
@@ -87,16 +87,20 @@ def append(
     check_fields(event, newer=True)
     if event.get("partial"):
         raise Invalid("partial: a partial event is never stored")
+    check_no_note(event)
     who, revision = actor_of(request), expected_revision(request)
     try:
         appended = writes.append_event(key, event, actor=who, expected=revision)
     except StaleSession as error:
         raise Precondition from error
-    except Conflict:
+    except Conflict as conflict:
         if given.get("timestamp") is not None:
             raise
         # Sent again by a client that leaves the time to the server.
-        event["timestamp"] = reads.event(key, event["id"]).timestamp
+        try:
+            event["timestamp"] = reads.event(key, event["id"]).timestamp
+        except NotFound:
+            raise conflict from None
         appended = writes.append_event(key, event, actor=who, expected=revision)
     return told(appended)
 

@@ -19,6 +19,7 @@ class Migration(migrations.Migration):
                 ('seq', models.BigIntegerField(default=0)),
                 ('marks', models.TextField(default='[]')),
                 ('holes', models.TextField(default='[]')),
+                ('created', models.TextField(default='[]')),
             ],
         ),
         migrations.CreateModel(
@@ -36,9 +37,9 @@ class Migration(migrations.Migration):
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('scope', models.CharField(max_length=10)),
-                ('app_name', models.CharField(max_length=128)),
-                ('user_id', models.CharField(max_length=128)),
-                ('session_id', models.CharField(max_length=128)),
+                ('app_name', models.TextField()),
+                ('user_id', models.TextField()),
+                ('session_id', models.TextField()),
                 ('projection', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to='sessions_app.projection')),
             ],
             options={

@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_http_methods
 from django_htmx.http import HttpResponseClientRedirect
 
-from .. import edits, queued, reads
+from .. import edits, queued, reads, writes
 from ..errors import Conflict, Error, Invalid, NotFound
 from ..events import new_id
 from ..keys import SessionKey
@@ -136,9 +136,9 @@ def _submit(request: HttpRequest, target: Target, rows: list[state_form.FormRow]
         else:
             _apply(request, target, entries)
     except Conflict as conflict:
-        current = conflict.detail.get("current", {})
-        for row, entry in zip((row for row in rows if row.taken), entries, strict=True):
-            _mark_conflict(row, entry.seen, current.get(row.key, ABSENT), target.key)
+        if (current := conflict.detail.get("current")) is not None:
+            for row, entry in zip((row for row in rows if row.taken), entries, strict=True):
+                _mark_conflict(row, entry.seen, current.get(row.key, ABSENT), target.key)
         return _form(request, target, rows, error=conflict.message, status=409)
     except Invalid as error:
         return _form(request, target, rows, error=error.message, status=400)
@@ -237,6 +237,7 @@ def _form(
         "reason": request.POST.get("reason", reason),
         "queued": request.POST.get("queued") or request.GET.get("queued", ""),
         "held": _held(target),
+        "half": writes.is_half(target.state),
         "key": target.key,
         "conflict": any(row.conflict for row in rows),
         "compact": sum(row.compact for row in rows),

@@ -13,7 +13,7 @@ from django.utils.http import content_disposition_header
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_http_methods
 
-from .. import edits, queued, reads
+from .. import edits, queued, reads, writes
 from ..errors import Error, Invalid, NotFound
 from ..event_rows import EventView
 from ..events import Part, new_id
@@ -62,11 +62,12 @@ def add(request: HttpRequest, **names: str) -> HttpResponse:
     key = SessionKey(**names)
     who = actor(request)
     who.check_may_write()
-    once = request.POST.get("once") or new_id()
+    once, view = request.POST.get("once") or new_id(), reads.session(key)
     context: dict[str, Any] = {
         "key": key,
-        "view": reads.session(key),
+        "view": view,
         "held": queued.held(key),
+        "half": writes.is_half(view.state.session),
         "text": dumps(TEMPLATE, indent=2),
         "once": once,
     }

@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_http_methods
 from django_htmx.http import HttpResponseClientRedirect
 
-from .. import forks, moments, reads
+from .. import forks, moments, reads, writes
 from ..errors import AlreadyExists, Error
 from ..event_rows import EventView
 from ..events import new_id
@@ -55,8 +55,9 @@ def tree(request: HttpRequest, **names: str) -> HttpResponse:
     key = SessionKey(**names)
     template = "undo/_forks.html" if request.htmx else "undo/forks.html"  # type: ignore[attr-defined]
     view = None if request.htmx else reads.session(key)  # type: ignore[attr-defined]
-    context = {"key": key, "view": view, "tree": forks.tree(key), "of": forks.origin(key)}
-    return page(request, template, {**context, "forks": forks.forks_of(key)})
+    context = {"key": key, "view": view, "nodes": forks.listed(forks.tree(key)), "of": forks.origin(key)}
+    half = view is not None and writes.is_half(view.state.session)
+    return page(request, template, {**context, "half": half, "forks": forks.forks_of(key)})
 
 
 def _page(

@@ -19,24 +19,24 @@ OPEN_LIMIT: Final = 8  # entries up to which a nested value starts open, where t
 _CLASSES: Final = {"string": "s", "number": "n", "boolean": "b", "null": "z"}
 
 
-def brief(value: Any, length: int = 40) -> str:
-    """A value as short JSON text."""
+def brief(value: Any, length: int = 40, depth: int = 1) -> str:
+    """A value as short JSON text; `depth` is the level that it stands on."""
     if value is ABSENT:
         return _("absent")
     if value is UNKNOWN:
         return "?"
     if isinstance(value, list | dict):  # cut first: a value may be megabytes long
-        if len(value) > length:
+        if len(value) > length or (depth > DEPTH_LIMIT and value):
             return f"[{len(value)}]" if isinstance(value, list) else f"{{{len(value)}}}"
-        return _brief_branch(value, length)
+        return _brief_branch(value, length, depth)
     text = dumps(value[: length + 1] if isinstance(value, str) else value)
     return text if len(text) <= length else text[: length - 1] + "…"
 
 
-def _brief_branch(value: list[Any] | dict[str, Any], length: int) -> str:
+def _brief_branch(value: list[Any] | dict[str, Any], length: int, depth: int) -> str:
     parts, room = [], length - 2
     for key, item in value.items() if isinstance(value, dict) else enumerate(value):
-        part = brief(item, max(8, room))
+        part = brief(item, max(8, room), depth + 1)
         parts.append(f"{brief(key, 24)[1:-1]}: {part}" if isinstance(value, dict) else part)
         room -= len(parts[-1]) + 2
         if room <= 0:

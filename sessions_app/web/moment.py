@@ -20,7 +20,7 @@ from ..values import dumps
 from .difference import Differences
 from .event import about
 from .render import data, page
-from .targets import Group, Row, address_at
+from .targets import ROWS, Group, Row, address_at
 
 SHOWN: Final = ("merged", "changes", "event")
 _MOST_STEPS: Final = 1_000_000
@@ -71,7 +71,7 @@ def panel(request: HttpRequest, key: SessionKey, event_id: str) -> dict[str, Any
         if context["show"] == "event":
             context |= about(event)
         else:
-            context |= _state(key, event, only_changes=context["show"] == "changes")
+            context |= _state(key, event, only_changes=context["show"] == "changes", whole="all" in request.GET)
     except Behind as behind:
         context |= {"behind": True, "share": behind.detail["share"], "status": 202}
     except NotFound as gone:
@@ -81,14 +81,15 @@ def panel(request: HttpRequest, key: SessionKey, event_id: str) -> dict[str, Any
     return context
 
 
-def _state(key: SessionKey, event: EventView, *, only_changes: bool) -> dict[str, Any]:
+def _state(key: SessionKey, event: EventView, *, only_changes: bool, whole: bool) -> dict[str, Any]:
     after = moments.state_at(key, event.id)
     changed = {change.key: change for change in _changes(key, event)}
-    groups = [_group(after, scope, changed, only_changes) for scope in STORED]
+    groups = [_group(after, scope, changed, only_changes, whole) for scope in STORED]
+    shown = {row.key for group in groups for row in group.rows}
     return {
         "moment": after,
         "groups": [group for group in groups if group.rows or not only_changes],
-        "differences": _differences(changed.values()) if only_changes else None,
+        "differences": _differences(changed[name] for name in changed.keys() & shown) if only_changes else None,
         "temp": {name: value for name, value in event.description.delta.items() if name.startswith(TEMP)},
         "changed": sum(not same(change.old, change.new) for change in changed.values()),
         "count": sum(len(after.state.scope(scope)) for scope in STORED),
@@ -117,25 +118,24 @@ def _changes(key: SessionKey, event: EventView) -> list[Change]:
     return [Change(name, before.get(name), ABSENT if name in removed else value) for name, value in written.items()]
 
 
-def _group(after: Moment, scope: Scope, changed: Mapping[str, Change], only_changes: bool) -> Group:
-    """A scope's rows by name, with those that the event took away."""
+def _group(after: Moment, scope: Scope, changed: Mapping[str, Change], only_changes: bool, whole: bool) -> Group:
+    """A scope's rows by name, with those that the event took away; of many, those that it wrote before any other."""
     values = {full_key(scope, bare): value for bare, value in after.state.scope(scope).items()}
-    names = values.keys() | {name for name in changed if scope_of(name)[0] == scope}
-    return Group(
-        scope,
-        [
-            Row(
-                name,
-                value := values.get(name, ABSENT),
-                after.writers.get(name),
-                name in after.initial,
-                changed.get(name),
-                _why_unknown(after, scope) if value is UNKNOWN else "",
-            )
-            for name in sorted(names)
-            if name in changed or not only_changes
-        ],
-    )
+    wrote = {name for name in changed if scope_of(name)[0] == scope}
+    names = sorted(wrote if only_changes else values.keys() | wrote)
+    shown = names if whole else sorted(sorted(names, key=lambda name: name not in wrote)[:ROWS])
+    rows = [
+        Row(
+            name,
+            value := values.get(name, ABSENT),
+            after.writers.get(name),
+            name in after.initial,
+            changed.get(name),
+            _why_unknown(after, scope) if value is UNKNOWN else "",
+        )
+        for name in shown
+    ]
+    return Group(scope, rows, len(names) - len(rows))
 
 
 def _why_unknown(after: Moment, scope: Scope) -> str:

@@ -61,7 +61,7 @@ def following(key: SessionKey, seq: int, chosen: Filter, last: Invocation | None
 
 def state(view: reads.SessionView) -> str:
     """The state panel's groups."""
-    return fragment("state/_groups.html", target=of_session(view, *who_wrote(view)))
+    return fragment("state/_groups.html", target=of_session(view, *who_wrote(view), whole=False))
 
 
 def status(running: Running | None, revision: float) -> str:

@@ -6,7 +6,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_GET
 
-from .. import queued, reads, sources
+from .. import queued, reads, sources, writes
 from ..event_rows import EventView
 from ..filters import FILTERS
 from ..keys import SessionKey
@@ -29,15 +29,19 @@ def session(request: HttpRequest, **names: str) -> HttpResponse:
     if event_id and "place" in request.GET:
         return redirect(address_at(key, event_id, **_filters(request), show=request.GET.get("show", "")))
     then = panel(request, key, event_id) if event_id else {}
+    whole = "all" in request.GET and not event_id
+    writers = () if "behind" in then else who_wrote(view)  # not waited for twice
     context = {
         **then,
         "view": view,
         "key": key,
         "revision": view.revision,
+        "half": writes.is_half(view.state.session),
+        "all": whole,
         "running": reads.in_flight(key),
         "queued": queued.of_session(key),
         "numbered": sources.is_adopted(key.source),
-        "target": of_session(view) if "behind" in then else of_session(view, *who_wrote(view)),  # not waited for twice
+        "target": of_session(view, *writers, whole=whole),
         **_timeline(request, key, then.get("event")),
     }
     return page(request, "session/session.html", context, 404 if "gone" in then else 200)

@@ -1,8 +1,8 @@
 """Whose state a page shows and edits: a session's, an app's or a user's. One panel and one form serve all three."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from django.http import HttpRequest
 from django.urls import reverse
@@ -15,6 +15,8 @@ from ..event_rows import Writer
 from ..keys import SessionKey
 from ..state import ABSENT, PREFIXES, STORED, Change, Scope, State, full_key, same, scope_of
 from ..writes import Appended
+
+ROWS: Final = 300  # keys of a scope that a panel shows
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +38,11 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """One scope in the state panel."""
+    """One scope in the state panel; `more` of its keys are not shown."""
 
     scope: Scope
     rows: list[Row]
+    more: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,26 +93,23 @@ def who_wrote(view: reads.SessionView) -> tuple[Mapping[str, Writer], Collection
 
 
 def of_session(
-    view: reads.SessionView, writers: Mapping[str, Writer] | None = None, initial: Collection[str] = ()
+    view: reads.SessionView,
+    writers: Mapping[str, Writer] | None = None,
+    initial: Collection[str] = (),
+    *,
+    whole: bool = True,
 ) -> Target:
-    """A session's merged state, all three scopes; with who wrote it where the caller asked `who_wrote`."""
+    """A session's merged state, all three scopes; with who wrote it where the caller asked `who_wrote`. One that is not
+    `whole` shows ROWS keys of a scope, those that were written last.
+    """
     key = view.key
     writers = writers or {}
-    groups = [
-        Group(
-            scope,
-            [
-                Row(
-                    name := full_key(scope, bare),
-                    value,
-                    writers.get(name),
-                    name in initial,
-                )
-                for bare, value in sorted(view.state.scope(scope).items())
-            ],
-        )
-        for scope in STORED
-    ]
+    groups = []
+    for scope in STORED:
+        values = {full_key(scope, bare): value for bare, value in view.state.scope(scope).items()}
+        shown = sorted(values if whole else _newest(values, writers))
+        rows = [Row(name, values[name], writers.get(name), name in initial) for name in shown]
+        groups.append(Group(scope, rows, len(values) - len(rows)))
     names = key._asdict()
     return Target(
         "session",
@@ -121,6 +121,11 @@ def of_session(
         lambda entries, who, why, once: edits.edit_state(key, entries, actor=who, reason=why, once=once),
         groups,
     )
+
+
+def _newest(names: Iterable[str], writers: Mapping[str, Writer]) -> list[str]:
+    """The ROWS keys of a scope that were written last; of those that no event wrote, the first by name."""
+    return sorted(sorted(names), key=lambda name: -writers[name].timestamp if name in writers else 0.0)[:ROWS]
 
 
 def of_app(source: str, app_name: str) -> Target:

@@ -187,6 +187,9 @@
     }, ADDRESS_MS);
   }
 
+  // Whoever goes on from here comes back to here: the address is written before the page is left by a link.
+  document.addEventListener("click", (event) => event.target.closest?.("a[href]") && replaceAddress(), true);
+
   function replaceAddress() {
     const address = new URL(location.href);
     const { at = "" } = shown ?? {};

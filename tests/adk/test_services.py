@@ -498,6 +498,22 @@ def test_what_it_writes_adks_own_service_reads_and_the_other_way_round(
     assert told(listed) == told(listed_by_us)
 
 
+def test_custom_metadata_of_an_agents_own_is_kept_as_it_is(source: str, ours: Ours) -> None:
+    metadata = {"mine": {"adkweb": [1]}, "a2a:task": "t", "adkweb_like": {"actor": "maria"}}
+
+    async def run() -> None:
+        async with ours(source) as service:
+            session = await service.create_session(**NAME)
+            sent = event("hello", a=1)
+            sent.custom_metadata = metadata
+            await service.append_event(session, sent)
+            found = await service.get_session(**NAME)
+            assert found is not None
+            assert [each.custom_metadata for each in found.events] == [metadata]
+
+    asyncio.run(run())
+
+
 def test_the_dashboard_shows_its_events_as_an_agents_and_never_as_edits(source: str, ours: Ours, actor: Actor) -> None:
     async def run() -> None:
         async with ours(source) as service:

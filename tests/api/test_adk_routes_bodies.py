@@ -118,6 +118,7 @@ REFUSED = {
     "U+0000": {"state": {"a": "\0"}},
     "levels that google-adk cannot read again": {"state": {"a": strategies.nested(160)}},
     "an event of another century": {"events": [{"timestamp": 5e9}]},
+    "a note that only adkweb makes": {"events": [{"customMetadata": {"adkweb": {"actor": "maria"}}}]},
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +10,8 @@ import pytest
 from django.db import connections
 
 from sessions_app.keys import SessionKey
-from tests.core.stored import counts, events_of, everything, in_threads, state_of
+from sessions_app.writes import IMPORTING
+from tests.core.stored import counts, events_of, everything, execute, in_threads, state_of
 
 from .conftest import fill
 from .program import Program, address
@@ -86,6 +88,16 @@ def test_another_event_under_an_id_is_a_conflict(
     refused = program.post(address(each_key, "/events"), EVENT | change)
     assert refused.status == 409
     assert "e1" in refused.detail
+    assert everything(each_key.source) == before
+
+
+def test_an_append_to_a_session_that_is_being_imported_is_refused(program: Program, each_key: SessionKey) -> None:
+    execute(each_key.source, "UPDATE sessions SET state = %s WHERE id = %s", [json.dumps(IMPORTING), each_key[3]])
+    before = everything(each_key.source)
+    for event in ({"author": "agent"}, {"id": "x", "timestamp": 1.0}):
+        refused = program.post(address(each_key, "/events"), event)
+        assert refused.status == 409
+        assert refused.detail.startswith("This session is being copied or imported; ")
     assert everything(each_key.source) == before
 
 
@@ -189,18 +201,21 @@ def test_large_numbers_come_back_equal(program: Program, each_key: SessionKey) -
     assert found["events"][0]["event"]["actions"]["state_delta"] == values
 
 
-def test_removed_keys_leave_the_state(program: Program, each_key: SessionKey) -> None:
-    event = {
-        "author": "a",
-        "actions": {"state_delta": {"step": None, "user:tier": None}},
-        "custom_metadata": {"adkweb": {"removed": ["step", "user:tier"]}},
-    }
+@pytest.mark.parametrize("note", [{"actor": "maria", "reason": "", "replaced": {"step": 1}}, {"removed": ["step"]}, 5])
+def test_no_program_sends_adkwebs_own_note_of_an_edit(program: Program, each_key: SessionKey, note: Any) -> None:
+    before = everything(each_key.source)
+    event = {**EVENT, "custom_metadata": {"mine": 1, "adkweb": note}}
+    refused = program.post(address(each_key, "/events"), event)
+    assert refused.status == 400
+    assert refused.json()["detail"].startswith("custom_metadata.adkweb: ")
+    assert everything(each_key.source) == before
+
+
+def test_other_custom_metadata_is_stored_as_it_was_sent(program: Program, each_key: SessionKey) -> None:
+    event = {**EVENT, "custom_metadata": {"mine": {"adkweb": [1]}, "adkweb_like": None}}
     assert program.post(address(each_key, "/events"), event).status == 201
-    assert program.get(address(each_key, "/state")).json() == {
-        "app": {"limit": 10},
-        "user": {},
-        "session": {"nothing": None},
-    }
+    ((_seq, stored),) = events_of(each_key)
+    assert stored["custom_metadata"] == event["custom_metadata"]
 
 
 def test_an_event_for_no_session_is_not_found(program: Program, each_key: SessionKey) -> None:

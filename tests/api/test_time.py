@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sessions_app import changes, drift, moments, writes
+from sessions_app import changes, drift, writes
 from sessions_app.access import Actor
 from sessions_app.errors import Behind
 from sessions_app.keys import SessionKey
@@ -364,7 +364,7 @@ def test_while_a_source_is_read_a_program_is_told_when_to_ask_again(
         raise Behind(share=0.25)
 
     monkeypatch.setattr(changes, "catch_up", slow)
-    monkeypatch.setattr(moments, "catch_up", slow)
+    monkeypatch.setattr(changes, "catch_up", slow)
     answer = program.get(address(told, tail))
     assert answer.status == 503
     assert answer.headers["retry-after"] == "1"

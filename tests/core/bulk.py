@@ -20,6 +20,12 @@ _FILL = {
 }
 
 
+_STATE = {
+    "postgresql": "state || jsonb_build_object('n', %(count)s::int)",
+    "sqlite": "json_set(state, '$.n', %(count)s)",
+}
+
+
 def fill(key: SessionKey, count: int) -> None:
     """Appends events e1, e2, … that set the key `n`, past adkweb's own write path."""
     with connections[key.source].cursor() as cursor:
@@ -28,4 +34,9 @@ def fill(key: SessionKey, count: int) -> None:
         text = "strftime('%%Y-%%m-%%d %%H:%%M:%%S.000000', 1767225600 + n, 'unixepoch')"
         time = real if cursor.db.settings_dict["ADKWEB"]["real_times"] else text
         cursor.execute(_FILL[cursor.db.vendor].replace("%(time)s", time), {**names, "count": count})
+        cursor.execute(
+            f"""UPDATE sessions SET state = {_STATE[cursor.db.vendor]}
+            WHERE app_name = %(app)s AND user_id = %(user)s AND id = %(session)s""",
+            {**names, "count": count},
+        )
         cursor.execute("ANALYZE")

@@ -24,6 +24,9 @@ def older(source: str) -> SessionKey:
     key = writes.create_session(source, "booking", "ana", state={"user:tier": "gold", "n": 0}, actor=ALICE)
     writes.append_event(key, {"id": "e1", "author": "agent", "actions": {"state_delta": {"n": 1}}}, actor=ALICE)
     with connections[source].cursor() as cursor:
+        postgresql = cursor.db.vendor == "postgresql"
+        cursor.execute(f"DROP TRIGGER adkweb_note_deleted {'ON sessions' if postgresql else ''}")
+        cursor.execute("DROP TABLE adkweb_deleted")
         for name in NEW:
             cursor.execute(f"DROP INDEX {name}")
         cursor.execute("ALTER TABLE sessions DROP COLUMN initial_place")

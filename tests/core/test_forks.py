@@ -18,7 +18,7 @@ from pytest_django import Settings
 from sessions_app import changes, edits, forks, moments, queued, reads, rewind, undo, writes
 from sessions_app.access import Actor
 from sessions_app.edits import Entry
-from sessions_app.errors import AlreadyExists, Invalid, NotAllowed, NotFound
+from sessions_app.errors import AlreadyExists, Conflict, Invalid, NotAllowed, NotFound
 from sessions_app.keys import SessionKey
 from sessions_app.state import ABSENT, State
 from sessions_app.values import equal
@@ -155,7 +155,53 @@ def test_a_fork_of_a_fork_keeps_where_events_were_first_written(
     assert copied[first]["custom_metadata"]["adkweb_origin"]["delta"] == {"user:tier": "silver"}
     assert copied[second]["custom_metadata"]["adkweb_origin"]["session"] == "one"
     assert own(two) == own(one)
-    assert len(events_of(two)) == len(events_of(one)) + 1
+    # Of its origin's note it has no copy: that one is not about it.
+    assert [event["id"] for _seq, event in events_of(two)][:-1] == [first, second]
+    assert events_of(two)[-1][1]["custom_metadata"]["adkweb"]["forked"]["session"] == "one"
+
+
+def test_a_fork_can_have_the_name_that_an_ancestor_of_its_origin_had(
+    key: SessionKey, actor: Actor, add: Callable[..., str]
+) -> None:
+    event_id = add(key, step="pay")
+    for _round in range(3):
+        one = fork(key, event_id, actor, "one")
+        two = fork(one, add(one, step="more"), actor, "two")
+        writes.delete_session(one, actor=actor)
+        again = fork(two, events_of(two)[-1][1]["id"], actor, "one")
+        assert own(again) == own(two)
+        assert forks.origin(again) == forks.forks_of(two)[0]
+        writes.delete_session(two, actor=actor)
+        writes.delete_session(again, actor=actor)
+
+
+def test_a_copy_of_a_note_from_before_does_not_stand_in_a_forks_way(
+    key: SessionKey, actor: Actor, add: Callable[..., str]
+) -> None:
+    one = fork(key, add(key, step="pay"), actor, "one")
+    (note,) = [event for _seq, event in events_of(one)][-1:]
+    writes.delete_session(one, actor=actor)
+    two = fork(key, add(key, step="done"), actor, "two")
+    copied = {**note, "custom_metadata": {**note["custom_metadata"], "adkweb_origin": {"session": "one"}}}
+    writes.append_event(two, copied, actor=actor)
+    last = add(two, step="more")
+    again = fork(two, last, actor, "one")
+    assert [event["id"] for _seq, event in events_of(again)].count(note["id"]) == 1
+    assert forks.origin(again) == forks.forks_of(two)[0]
+
+
+def test_an_event_under_a_forks_own_id_refuses_it_before_anything_is_made(
+    key: SessionKey, actor: Actor, add: Callable[..., str]
+) -> None:
+    one = fork(key, add(key, step="pay"), actor, "one")
+    note_id = events_of(one)[-1][1]["id"]
+    writes.delete_session(one, actor=actor)
+    writes.append_event(key, {"id": note_id, "actions": {"state_delta": {"step": "mine"}}}, actor=actor)
+    before = everything(key.source)
+    with pytest.raises(Conflict, match="one: an event has this fork's own id"):
+        fork(key, note_id, actor, "one")
+    assert everything(key.source) == before
+    assert own(fork(key, note_id, actor, "other")) == own(key)
 
 
 def test_a_fork_is_edited_undone_rewound_and_goes_on(key: SessionKey, actor: Actor, add: Callable[..., str]) -> None:
@@ -323,6 +369,126 @@ def test_a_half_copied_session_of_somebody_elses_is_not_gone_on_with(source: str
     assert events_of(into) == before
 
 
+def _half(key: SessionKey, actor: Actor, at: str, session_id: str = "fork") -> SessionKey:
+    """A fork that was cut off after its first thousand events."""
+
+    def told(copied: int, total: int) -> None:
+        raise _Stop
+
+    with pytest.raises(_Stop):
+        forks.fork(key, at, user_id="ana", session_id=session_id, actor=actor, told=told)
+    return key._replace(session_id=session_id)
+
+
+def _adk_writes(key: SessionKey, **delta: Any) -> None:
+    """As google-adk's own services do it, which no condition of adkweb's stops."""
+    event = json.dumps({"id": "foreign", "author": "agent", "actions": {"state_delta": delta}})
+    execute(
+        key.source,
+        """INSERT INTO events (app_name, user_id, session_id, id, invocation_id, timestamp, event_data)
+        SELECT app_name, user_id, session_id, 'foreign', 'i', timestamp, %s FROM events
+        WHERE session_id = %s AND id = 'e1'""",
+        [event, key.session_id],
+    )
+    if delta:
+        state = json.dumps({**own(key), **delta})
+        execute(key.source, "UPDATE sessions SET state = %s WHERE id = %s", [state, key.session_id])
+
+
+def test_nobody_writes_to_a_fork_that_is_being_copied(source: str, actor: Actor) -> None:
+    key = writes.create_session(source, APP, "ana", actor=actor, session_id="long")
+    fill(key, 1_500)
+    into = _half(key, actor, "e1400")
+    before = everything(source)
+    copied = reads.event(into, "e5")
+    refused: list[Callable[[], Any]] = [
+        lambda: writes.append_event(into, {"author": "agent"}, actor=actor),
+        lambda: edits.edit_state(into, [Entry("n", 1, ABSENT)], actor=actor),
+        lambda: edits.edit_state(into, [Entry("adkweb:importing", ABSENT, True)], actor=actor),
+        lambda: edits.add_event(into, {"author": "user"}, actor=actor),
+        lambda: undo.undo(into, "e5"),
+        lambda: undo.restore(into, "e5"),
+        lambda: rewind.plan(into, copied.invocation_id),
+        lambda: rewind.rewind(into, copied.invocation_id, actor=actor),
+    ]
+    for write in refused:
+        with pytest.raises(Conflict, match="This session is being copied or imported;"):
+            write()
+    assert everything(source) == before
+    assert forks.fork(key, "e1400", user_id="ana", session_id="fork", actor=actor) == into
+    assert own(into) == {"n": 1_400}
+    edits.edit_state(into, [Entry("n", 1, 1_400)], actor=actor)
+
+
+@pytest.mark.parametrize("delta", [{}, {"stray": 1}], ids=["no delta", "delta"])
+def test_a_half_made_fork_that_google_adk_wrote_to_says_what_to_do(
+    source: str, actor: Actor, delta: dict[str, Any]
+) -> None:
+    key = writes.create_session(source, APP, "ana", actor=actor, session_id="long")
+    fill(key, 1_500)
+    into = _half(key, actor, "e1400")
+    _adk_writes(into, **delta)
+    before = everything(source)
+    assert not forks.progress(key, "e1400", into).done
+    with pytest.raises(AlreadyExists, match="fork is half-made, and somebody else has written to it: delete it"):
+        fork(key, "e1400", actor)
+    with pytest.raises(Conflict, match="being copied or imported"):
+        writes.append_event(into, {"author": "agent"}, actor=actor)
+    assert everything(source) == before
+    assert own(fork(key, "e1400", actor, "other")) == {"n": 1_400}
+    writes.delete_session(into, actor=actor)
+    assert own(fork(key, "e1400", actor)) == {"n": 1_400}
+
+
+def test_a_fork_that_google_adk_writes_to_while_it_is_copied_says_what_to_do(source: str, actor: Actor) -> None:
+    key = writes.create_session(source, APP, "ana", actor=actor, session_id="long")
+    fill(key, 2_500)
+    into = key._replace(session_id="fork")
+
+    def told(copied: int, total: int) -> None:
+        if copied == 1_000:
+            _adk_writes(into)
+
+    with pytest.raises(AlreadyExists, match="half-made, and somebody else has written to it: delete it"):
+        forks.fork(key, "e2400", user_id="ana", session_id="fork", actor=actor, told=told)
+
+
+def test_a_fork_whose_origin_is_deleted_while_it_is_copied_leaves_nothing(source: str, actor: Actor) -> None:
+    key = writes.create_session(source, APP, "ana", actor=actor, session_id="long")
+    fill(key, 2_500)
+
+    def told(copied: int, total: int) -> None:
+        writes.delete_session(key, actor=actor)
+
+    with pytest.raises(NotFound, match="deleted while"):
+        forks.fork(key, "e2400", user_id="ana", session_id="fork", actor=actor, told=told)
+    assert query(source, "SELECT id FROM sessions") == query(source, "SELECT id FROM events") == []
+
+
+def test_a_long_fork_of_a_fork_under_an_earlier_name_goes_on_where_it_was_cut_off(source: str, actor: Actor) -> None:
+    key = writes.create_session(source, APP, "ana", actor=actor, session_id="long")
+    fill(key, 1_500)
+    one = fork(key, "e500", actor, "one")
+    for number in range(3):
+        writes.append_event(one, {"id": f"f{number}", "author": "agent"}, actor=actor)
+    with connections[source].cursor() as cursor:  # the note stands in the middle of a page, many events after it
+        cursor.executemany(
+            """INSERT INTO events (app_name, user_id, session_id, id, invocation_id, timestamp, event_data)
+            SELECT app_name, user_id, session_id, %s, 'i', timestamp, event_data FROM events
+            WHERE session_id = 'one' AND id = 'f2'""",
+            [(f"g{number}",) for number in range(1_500)],
+        )
+    two = fork(one, "g1400", actor, "two")
+    writes.delete_session(one, actor=actor)
+    into = _half(two, actor, "g1399", "one")
+    assert forks.progress(two, "g1399", into).copied == 1_000
+    fork(two, "g1399", actor, "one")
+    order = "rowid" if connections[source].vendor == "sqlite" else "seq"
+    ids = [found for (found,) in query(source, f"SELECT id FROM events WHERE session_id = 'one' ORDER BY {order}")]
+    assert ids[:-1] == [f"e{n}" for n in range(1, 501)] + ["f0", "f1", "f2"] + [f"g{n}" for n in range(1_400)]
+    assert forks.origin(into) == forks.forks_of(two)[0]
+
+
 def test_a_long_fork_is_copied_in_the_background(source: str, actor: Actor) -> None:
     key = writes.create_session(source, APP, "ana", actor=actor, session_id="long")
     fill(key, 2_500)
@@ -337,7 +503,7 @@ def test_a_long_fork_is_copied_in_the_background(source: str, actor: Actor) -> N
 @pytest.mark.parametrize("form", ["sqlite"], indirect=True)
 def test_memory_is_that_of_a_page(source: str, actor: Actor) -> None:
     key = writes.create_session(source, APP, "ana", actor=actor, session_id="long")
-    fill(key, 30_000)
+    fill(key, 30_001)
     changes.catch_up(source, 60)  # the projection is read before, and not what is measured
     tracemalloc.start()
     try:
@@ -369,6 +535,15 @@ def test_the_tree_is_the_same_from_wherever_it_is_looked_at(
     assert forks.origin(key) is None
     writes.delete_session(key, actor=actor)
     assert _drawn(forks.tree(deep)) == {"gone": [{"one": []}, {"two": [{"deep": []}]}]}
+
+
+def test_a_tree_is_listed_each_session_before_its_forks(key: SessionKey, actor: Actor, add: Callable[..., str]) -> None:
+    event_id = add(key, step="pay")
+    one = fork(key, event_id, actor, "one")
+    fork(key, event_id, actor, "two")
+    fork(fork(one, event_id, actor, "deep"), event_id, actor, "deeper")
+    listed = [(node.key.session_id, node.level) for node in forks.listed(forks.tree(key))]
+    assert listed == [("s1", 1), ("one", 2), ("deep", 3), ("deeper", 4), ("two", 2)]
 
 
 def test_a_session_of_the_same_name_of_another_user_has_other_forks(

@@ -265,7 +265,7 @@ def test_what_takes_long_says_how_far_it_is_and_goes_on(source: str) -> None:
             break
         except Behind:
             rounds += 1
-    assert rounds == 2
+    assert rounds > 10, "each time it goes on from where it was"
     assert moments.state_at(key, "e9000").state.session == {"n": 9000}
     assert len(changes.marks(key, ["state"], after=0, limit=20_000)) == 12_000
 
@@ -284,6 +284,7 @@ def test_an_event_that_becomes_visible_late_is_not_passed_over(
             VALUES (%s, %s, %s, 'late', 'i', now()::timestamp, '{"author": "x", "actions": {"state_delta": {"k": 1}}}')""",
             other[1:],
         )
+        connection.execute("UPDATE sessions SET state = '{\"k\": 1}' WHERE id = %s", [other.session_id])
         last = append(key, {"app:n": 1})
         assert moments.state_at(key, last).state.app == {"n": 1}
     assert moments.state_at(other, "late").state.session == {"k": 1}
@@ -312,3 +313,152 @@ def test_of_a_database_that_was_never_adopted_nothing_is_told_that_is_not_so(
         moments.state_at(key, first)
     with pytest.raises(Invalid, match="never adopted"):
         moments.history(key, "n")
+
+
+# --- What a review found ----------------------------------------------------------------------------------------------
+
+
+def test_a_place_that_two_sessions_had_tells_nobody_anothers_value(source: str) -> None:
+    main = writes.create_session(source, "a", "ana", session_id="main", actor=ALICE)
+    gone = writes.create_session(source, "a", "ana", state={"user:tier": "basic"}, actor=ALICE)
+    assert moments.state_now(main).state.user == {"tier": "basic"}
+    writes.delete_session(gone, actor=ALICE)
+    theirs = writes.create_session(source, "b", "ben", state={"user:tier": "secret"}, actor=ALICE)
+    event_id = append(main, {"n": 1})
+    assert moments.state_at(main, event_id).state.user == {"tier": UNKNOWN}
+    assert moments.history(main, "user:tier").rows == []
+    assert moments.state_now(theirs).initial == {"user:tier"}
+
+
+def test_what_a_deleted_session_began_with_is_unknown_also_to_who_looks_later(source: str) -> None:
+    gone = writes.create_session(source, "a", "ana", state={"app:limit": 1}, actor=ALICE)
+    other = writes.create_session(source, "a", "ben", actor=ALICE)
+    first = append(other, {"n": 1})
+    writes.delete_session(gone, actor=ALICE)
+    append(other, {"app:limit": 2})
+    assert moments.state_at(other, first).state.app == {"limit": UNKNOWN}
+    assert moments.history(other, "app:limit").rows[0].change.old is UNKNOWN
+
+
+def test_a_deleted_event_makes_its_keys_unknown_and_not_what_they_were_before(source: str) -> None:
+    key = writes.create_session(source, "a", "ana", state={"name": "?"}, actor=ALICE)
+    written = append(key, {"name": "Ana", "n": 1})
+    second, third = append(key, {"n": 2}), append(key, {"n": 3})
+    for look_first in (True, False):
+        if look_first:
+            moments.state_now(key)
+        with sources.using(source) as db, db.cursor() as cursor:
+            cursor.execute("DELETE FROM events WHERE id = %s", [written])
+        if not look_first:
+            changes.rebuild(source)
+        assert moments.state_at(key, third).state.session == {"name": UNKNOWN, "n": 3}
+        assert moments.state_at(key, second).state.session == {"name": UNKNOWN, "n": 2}
+    history = moments.history(key, "n").rows
+    assert next((w.change.old, w.change.new) for w in history) == (2, 3)
+
+
+def test_a_deleted_event_between_two_writes_is_a_gap_in_the_history(source: str) -> None:
+    key = writes.create_session(source, "a", "ana", state={"n": 0}, actor=ALICE)
+    append(key, {"n": 1})
+    middle = append(key, {"n": 2})
+    append(key, {"n": 3})
+    moments.state_now(key)
+    with sources.using(source) as db, db.cursor() as cursor:
+        cursor.execute("DELETE FROM events WHERE id = %s", [middle])
+    rows = moments.history(key, "n").rows
+    assert [(w.change.old, w.change.new) for w in rows] == [(UNKNOWN, 3), (0, 1), (ABSENT, 0)]
+
+
+def test_rowids_that_are_given_again_leave_sessions_where_they_were_made(source: str) -> None:
+    gone = writes.create_session(source, "a", "x", actor=ALICE)
+    for number in range(10):
+        append(gone, {"n": number})
+    made = writes.create_session(source, "a", "ana", session_id="made", state={"user:t": "basic"}, actor=ALICE)
+    other = writes.create_session(source, "a", "ana", session_id="other", actor=ALICE)
+    writes.delete_session(gone, actor=ALICE)
+    gold = append(other, {"user:t": "gold"})
+    later = [append(other, {"n": number}) for number in range(12)]
+    append(made, {"user:t": "platinum"})
+    assert {str(moments.state_at(other, each).state.user) for each in [gold, *later]} == {"{'t': 'gold'}"}
+    rows = moments.history(other, "user:t").rows
+    assert [w.change.new for w in rows] == ["platinum", "gold", "basic"]
+
+
+def test_what_was_imported_is_in_no_order_with_what_others_wrote(source: str) -> None:
+    here = writes.create_session(source, "a", "ana", actor=ALICE)
+    first = append(here, {"user:tier": "gold"})
+    there = SessionKey(source, "a", "ana", "imported")
+    session = writes.ImportedSession(there, 1.0, 2.0, '{"n": 1}', "{}")
+    text = '{"author": "x", "actions": {"state_delta": {"n": 1, "user:tier": "silver"}}}'
+    event = writes.ImportedEvent("i1", "e-1", 2.0, text)
+    writes.import_session(session, [event], actor=ALICE, after=None, last=True)
+    second = append(here, {"n": 1})
+    last = append(there, {"user:tier": "platinum"})
+    assert moments.state_at(here, first).state.user == {"tier": "gold"}
+    assert moments.state_at(here, second).state.user == {"tier": UNKNOWN}
+    assert moments.state_at(there, "i1").state.session == {"n": 1}
+    assert moments.state_at(there, last).state.user == {"tier": "platinum"}
+    assert [w.change.new for w in moments.history(here, "user:tier").rows] == ["platinum", "silver", "gold"]
+
+
+def test_a_page_of_history_of_which_every_event_is_gone_leads_on(source: str) -> None:
+    here = writes.create_session(source, "a", "ana", actor=ALICE)
+    append(here, {"user:n": "kept"})
+    gone = writes.create_session(source, "a", "ana", actor=ALICE)
+    for number in range(60):
+        append(gone, {"user:n": number})
+    moments.state_now(here)
+    append(here, {"n": 1})
+    writes.delete_session(gone, actor=ALICE)
+    assert [w.change.new for w in moments.history(here, "user:n").rows] == ["kept"]
+
+
+@pytest.mark.parametrize("form", ["sqlite", "sqlite-database"])
+def test_keys_that_sqlites_own_functions_spoil(source: str) -> None:
+    key = writes.create_session(source, "a", "ana", actor=ALICE)
+    append(key, {"plain": 0})
+    with sources.using(source) as db, db.cursor() as cursor:
+        cursor.execute(
+            "UPDATE events SET event_data = %s",
+            ['{"author": "x", "actions": {"state_delta": {"a\\u0000b": 1, "\\ud83d": 2, "\\ud83d\\ude00": 3}}}'],
+        )
+        cursor.execute("UPDATE sessions SET state = %s", ['{"a\\u0000b": 1, "\\ud83d": 2, "\\ud83d\\ude00": 3}'])
+    assert moments.state_now(key).writers.keys() == {"a\0b", "\ud83d", "😀"}
+
+
+@pytest.mark.parametrize("form", ["sqlite"])
+def test_names_of_any_length(source: str) -> None:
+    with sources.using(source) as db, db.cursor() as cursor:
+        for user in ("u" * 3000, "ключ" * 400):
+            cursor.execute("INSERT INTO sessions VALUES ('a', %s, 's', '{\"n\": 1}', 1, 1, NULL, '{}')", [user])
+            cursor.execute(
+                "INSERT INTO events (id, app_name, user_id, session_id, invocation_id, timestamp, event_data) VALUES "
+                "('e', 'a', %s, 's', 'i', 1, '{\"author\": \"x\", \"actions\": {\"state_delta\": {\"n\": 1}}}')",
+                [user],
+            )
+    for user in ("u" * 3000, "ключ" * 400):
+        assert moments.state_at(SessionKey(source, "a", user, "s"), "e").state.session == {"n": 1}
+
+
+def test_a_transaction_of_many_events_that_becomes_visible_late(
+    new_database: Callable[[str], str], open_source: Callable[[str, str], str]
+) -> None:
+    url = new_database("postgresql")
+    source = open_source(url, "")
+    key = writes.create_session(source, "booking", "ana", actor=ALICE)
+    other = writes.create_session(source, "booking", "ben", actor=ALICE)
+    with psycopg.connect(url) as connection:
+        connection.execute(
+            """INSERT INTO events (app_name, user_id, session_id, id, invocation_id, timestamp, event_data)
+            SELECT %s, %s, %s, 'x' || n, 'i', now()::timestamp,
+                jsonb_build_object('author', 'x', 'actions', jsonb_build_object('state_delta', jsonb_build_object('k', n)))
+            FROM generate_series(1, 1500) AS n""",
+            other[1:],
+        )
+        connection.execute("UPDATE sessions SET state = '{\"k\": 1500}' WHERE id = %s", [other.session_id])
+        for number in range(5):
+            last = append(key, {"n": number})
+        assert moments.state_at(key, last).state.session == {"n": 4}
+    for number in (1, 60, 1500):
+        assert moments.state_at(other, f"x{number}").state.session == {"k": number}
+    assert len(moments.history(other, "k", limit=2000).rows) == 1500

@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 from django.db import connections
 
-from sessions_app import event_rows, reads, writes
+from sessions_app import event_rows, moments, reads, writes
 from sessions_app.access import Actor
+from sessions_app.drift import drift
 from sessions_app.edits import Entry, edit_app_state, edit_state
 from sessions_app.errors import Invalid, NotFound
 from sessions_app.event_rows import EventView
@@ -111,6 +112,25 @@ def test_there_is_an_earlier_page_exactly_where_there_are_earlier_events(key: Se
     _insert(key, [{"id": f"e{n}"} for n in range(count)])
     pages = _pages(lambda before: reads.events(key, before=before))
     assert [len(page.rows) for page in pages] == ([100] * (count // 100) + [count % 100] * bool(count % 100) or [0])
+
+
+def test_a_state_that_cannot_be_read_is_an_error_in_words_and_an_event_takes_no_other_with_it(
+    key: SessionKey, actor: Actor
+) -> None:
+    writes.append_event(key, {"id": "e1", "author": "a", "actions": {"state_delta": {"x": 1}}}, actor=actor)
+    writes.append_event(key, {"id": "e2", "author": "a"}, actor=actor)
+    deep = '{"actions": {"state_delta": {"x": %s}}}'
+    for value in ("[" * 3_000 + "]" * 3_000, "9" * 5_000):
+        execute(key.source, "UPDATE events SET event_data = %s WHERE id = 'e1'", [deep.replace("%s", value)])
+        assert [view.id for view in reads.events(key).rows] == ["e1", "e2"]
+        execute(key.source, "UPDATE sessions SET state = %s", ['{"x": %s}'.replace("%s", value)])
+        if value[0] == "9":
+            assert reads.session(key).state.session == {"x": float("inf")}
+            assert moments.state_at(key, "e1").key == key
+            continue
+        for ask in (reads.session, moments.state_now, lambda key: moments.state_at(key, "e2"), drift):
+            with pytest.raises(Invalid, match="too deep"):
+                ask(key)
 
 
 def test_pages_of_users_lose_and_repeat_nothing(source: str, actor: Actor) -> None:

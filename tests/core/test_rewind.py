@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.db import connections
+from django.test.utils import CaptureQueriesContext
 from pytest_django import Settings
 
 from sessions_app import reads, rewind, undo, writes
@@ -185,3 +188,37 @@ def test_only_who_may_append_rewinds(key: SessionKey, say: Callable[..., str], s
     with pytest.raises(NotAllowed, match="read-only"):
         rewind.rewind(key, "i1", actor=Actor("x"))
     assert everything(key.source) == before
+
+
+def test_a_preview_asks_as_little_of_many_rewinds_as_of_one(
+    key: SessionKey, actor: Actor, say: Callable[..., str]
+) -> None:
+    say(key, "i0")
+    asked: list[int] = []
+    for rewinds in (1, 30):
+        for number in range(rewinds):
+            invocation = f"r{rewinds}.{number}"
+            say(key, invocation, artifact_delta={f"{number}.txt": 0})
+            rewind.rewind(key, invocation, actor=actor)
+        say(key, "last", artifact_delta={"last.txt": rewinds})
+        rewind.plan(key, "last")
+        with CaptureQueriesContext(connections[key.source]) as queries:
+            plan = rewind.plan(key, "r1.0")
+        asked.append(len(queries))
+        assert plan.artifacts[-1] == Artifact("last.txt", None, rewinds)
+    assert asked[0] == asked[1]
+    assert (plan.gone, plan.back) == (2, 0)  # the last event of each round
+    assert plan.last.id == events_of(key)[-1][1]["id"]
+
+
+def test_an_artifact_delta_of_any_shape_is_passed_over_or_told(
+    key: SessionKey, actor: Actor, say: Callable[..., str]
+) -> None:
+    strange: list[Any] = [[1], "x", 7, None, {"a": "1"}, {"a": None}, {"a": {"b": 1}}, {"a": [1]}]
+    told = {"": 3, 'q"\\ü%s😀': 2**40}
+    for delta in [*strange, told, {"b": "2"}]:
+        event_id = say(key, "i1")
+        event = {"id": event_id, "author": "agent", "actions": {"artifact_delta": delta}}
+        execute(key.source, "UPDATE events SET event_data = %s WHERE id = %s", [json.dumps(event), event_id])
+    found = rewind.plan(key, "i1").artifacts
+    assert found == [Artifact(name, None, version) for name, version in sorted(told.items())]

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sessions_app.errors import Invalid
-from sessions_app.values import MAX_DEPTH, MAX_DIGITS, check, check_name, dumps, equal, kind, loads
+from sessions_app.values import MAX_DEPTH, MAX_DIGITS, Stored, check, check_name, dumps, equal, kind, loads, stored
 
 from ..strategies import json_values, keys, nested, text
 
@@ -29,6 +29,31 @@ def test_a_value_reads_back_equal_from_its_text(value: Any, indent: int | None) 
 def test_the_deepest_value_and_the_longest_integer_that_are_allowed_are_kept() -> None:
     for value in (nested(MAX_DEPTH), 10**MAX_DIGITS - 1, -(10**MAX_DIGITS) + 1):
         assert loads(dumps(check(value))) == value
+
+
+def test_what_another_program_stored_is_read_as_far_as_it_can_be() -> None:
+    digits = "9" * (MAX_DIGITS + 1)
+    assert stored(f"[{digits}, -{digits}, {digits[1:]}]") == [float("inf"), -float("inf"), int(digits[1:])]
+    assert stored(f"-{digits[1:]}") == -int(digits[1:])
+    assert json.loads(f"[{digits}]", cls=Stored) == stored("[1e999]") == [float("inf")]
+    assert json.loads("[" * 9_000 + "]" * 9_000, cls=Stored) is None
+    for unreadable in ("[" * 9_000 + "]" * 9_000, "{"):
+        with pytest.raises(Invalid):
+            stored(unreadable)
+
+
+def test_deep_values_are_compared_and_written_and_never_a_recursion_error() -> None:
+    deep, other = stored("[" * 800 + "1" + "]" * 800), stored("[" * 800 + "2" + "]" * 800)
+    assert equal(deep, stored("[" * 800 + "1" + "]" * 800))
+    assert not equal(deep, other)
+    assert "".join(dumps(deep, indent=2).split()) == dumps(deep) == "[" * 800 + "1" + "]" * 800
+    deeper: list[Any] = []
+    for _level in range(5_000):
+        deeper = [deeper]
+    assert not equal(deeper, [deeper])
+    for indent in (None, 2):
+        with pytest.raises(Invalid, match="too deep"):
+            dumps(deeper, indent)
 
 
 @pytest.mark.parametrize(

@@ -354,6 +354,29 @@ def test_all_sessions_are_folded_only_when_asked_for(
 
 
 @pytest.mark.usefixtures("ready")
+def test_drift_of_what_sessions_share_is_suspected_once_a_user_and_once_an_app(
+    tmp_path: Path, new_database: Callable[[str], str], open_source: Open, form: str
+) -> None:
+    place = new_database(form)
+    alias = open_source(place)
+    for user in ("ana", "omar"):
+        for name in ("s1", "s2"):
+            key = writes.create_session(alias, "app", user, actor=Actor("a"), session_id=name)
+            event = {"author": "a", "actions": {"state_delta": {"user:u": 1, "app:p": 1, "n": 1}}}
+            writes.append_event(key, event, actor=Actor("a"))
+    assert findings(tmp_path, place, "--drift") == (0, [])
+    execute(alias, "UPDATE app_states SET state = %s", ['{"p": 2}'])
+    execute(alias, "UPDATE user_states SET state = %s WHERE user_id = 'omar'", ['{"u": 2}'])
+    assert findings(tmp_path, place) == (0, [])
+    code, (line,) = findings(tmp_path, place, "--drift")
+    assert code == 0
+    assert line.startswith("! user: or app: keys of 2 users and apps are not what was last written to them")
+    assert line.count("app (app:p: 2, by its events 1): /s/") == 1
+    assert line.count("app/omar (user:u: 2, by its events 1): /s/") == 1
+    assert "can only be suspected" in line
+
+
+@pytest.mark.usefixtures("ready")
 def test_a_name_that_is_hostile_moves_no_cursor(tmp_path: Path, file: Path) -> None:
     change(
         file,
@@ -370,6 +393,6 @@ def test_released_and_adopted_in_part_ends_as_never_adopted(server_store: str) -
     execute(source.alias, "DROP INDEX adkweb_edits")
     adopt.release(source.alias)
     assert "adkweb" not in json.dumps([name for name in adopt.missing(source.alias) if "." in name])
-    assert len(adopt.missing(source.alias)) == 13
+    assert len(adopt.missing(source.alias)) == 15
     adopt.adopt(source.alias)
     assert adopt.missing(source.alias) == []

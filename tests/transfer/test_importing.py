@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from django.db import connections
 
 from sessions_app import reads, writes
 from sessions_app.errors import Conflict, NotAllowed
@@ -125,6 +126,17 @@ def test_a_session_that_exists_otherwise_is_skipped_and_reported(source: str, fi
         assert {t: len(r) for t, r in everything(source).items()} == {t: len(r) for t, r in original.items()}
 
 
+def as_google_adk_does(key: SessionKey) -> None:
+    """Appends an event past adkweb, which would refuse it."""
+    with connections[key.source].cursor() as cursor:
+        cursor.execute(
+            """INSERT INTO events (app_name, user_id, session_id, id, invocation_id, timestamp, event_data)
+            SELECT app_name, user_id, id, 'agent', 'i', update_time, '{"actions": {"state_delta": {"mine": 1}}}'
+            FROM sessions WHERE app_name = %s AND user_id = %s AND id = %s""",
+            key[1:],
+        )
+
+
 def test_a_session_that_somebody_writes_to_while_it_is_imported_is_left_to_them(
     source: str, file: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -135,7 +147,9 @@ def test_a_session_that_somebody_writes_to_while_it_is_imported_is_left_to_them(
         nonlocal calls
         calls += 1
         if calls == 3:
-            writes.append_event(key, {"id": "agent", "actions": {"state_delta": {"mine": 1}}}, actor=ANA)
+            with pytest.raises(Conflict):
+                writes.append_event(key, {"id": "ours", "actions": {"state_delta": {"mine": 1}}}, actor=ANA)
+            as_google_adk_does(key)
         real(*args, **options)
 
     monkeypatch.setattr(writes, "import_session", slow)

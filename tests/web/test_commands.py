@@ -228,7 +228,7 @@ def test_a_database_is_created_adopted_and_released(data: Path, tmp_path: Path) 
     assert "state" in columns(path)
     before = columns(path)
     assert run(data, "adopt", path).stdout == "adopted new.db\n"
-    assert columns(path) == [*before, "initial_state"]
+    assert columns(path) == [*before, "initial_place", "initial_state"]
     assert run(data, "release", path).stdout == "released new.db\n"
     assert columns(path) == before
 

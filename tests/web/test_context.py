@@ -256,7 +256,6 @@ def test_while_a_source_is_read_the_page_says_so_and_a_typed_template_is_kept(
         raise Behind(share=0.5)
 
     monkeypatch.setattr(changes, "catch_up", behind)
-    monkeypatch.setattr("sessions_app.moments.catch_up", behind)
     assert maria.get(reverse("context", kwargs=key._asdict())).status_code == 503
     response = maria.send("context", {"template": "mine"}, **key._asdict())
     assert page_of(response).one("textarea").raw.strip() == "mine"

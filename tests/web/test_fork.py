@@ -75,6 +75,50 @@ def test_the_tree_shows_every_fork_and_what_was_deleted(
     assert "two" in tree.one("li", aria_current="true").text
 
 
+def test_a_chain_of_a_hundred_and_fifty_forks_is_a_page_that_says_each_ones_level(
+    key: SessionKey, event_id: str, maria: Browser, actor: Actor
+) -> None:
+    of = key
+    for number in range(150):
+        of = forks.fork(of, event_id, user_id="ana", session_id=f"f{number}", actor=actor)
+    tree = maria.open("forks", **of._asdict()).one("ul", "forktree")
+    rows = tree.all("li")
+    assert [row["aria-level"] for row in rows] == [str(level) for level in range(1, 152)]
+    assert list(tree.links()) == ["s1", *(f"f{number}" for number in range(150))]
+    assert "level 151" in rows[-1].text
+    assert "fork of f148" in rows[-1].text
+    assert rows[-1]["aria-current"] == "true"
+    assert not tree.all("ul")
+
+
+def test_a_half_made_fork_says_so_on_its_pages_and_takes_no_edit(
+    key: SessionKey, event_id: str, maria: Browser, actor: Actor
+) -> None:
+    into = key._replace(session_id="half")
+    session = writes.ImportedSession(into, 1.0, 1.0, "{}", "{}")
+    event = writes.ImportedEvent("x", "i1", 1.0, '{"actions": {"state_delta": {"step": "pay"}}}')
+    writes.import_session(session, [event], actor=actor, after=None, last=False)
+    before = everything(key.source)
+    for name in ("session", "forks", "session-edit", "add-event"):
+        assert "This session is being copied or imported." in maria.open(name, **into._asdict()).one("main").text
+    response = maria.send(
+        "session-edit",
+        {"rows": "0", "key-0": "step", "seen-0": "", "operation-0": "set", "value-0": "1", "action": "apply"},
+        **into._asdict(),
+    )
+    assert response.status_code == 409
+    assert "being copied or imported; it can be written to" in page_of(response).text
+    for address in (
+        reverse("undo", kwargs={**into._asdict(), "event_id": "x"}),
+        reverse("restore", kwargs=into._asdict()) + "?to=x",
+        reverse("rewind", kwargs=into._asdict()) + "?before=i1",
+    ):
+        response = maria.get(address)
+        assert response.status_code == 409
+        assert "being copied or imported; it can be written to" in page_of(response).text
+    assert everything(key.source) == before
+
+
 def test_a_fork_without_a_name_gets_one_and_is_made_once(key: SessionKey, event_id: str, maria: Browser) -> None:
     sent = open_form(maria, key, event_id).fields()
     first, again = (send(maria, key, event_id, sent) for _sending in range(2))

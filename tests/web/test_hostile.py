@@ -137,6 +137,59 @@ def test_a_hostile_name_has_its_pages(store: str, maria: Browser, actor: Actor, 
         maria.open(rest, **key._asdict())
 
 
+UNREADABLE: Final = {
+    "levels that can be read": "[" * 700 + "]" * 700,
+    "objects that can be read": '{"a":' * 700 + "1" + "}" * 700,
+    "levels that can hardly be read": "[" * 900 + "]" * 900,
+    "levels that cannot be read": "[" * 20_000 + "]" * 20_000,
+    "an integer that Python refuses": "9" * 5_000,
+}
+
+
+@pytest.mark.parametrize("where", ["delta", "content", "state", "initial_state"])
+@pytest.mark.parametrize("value", UNREADABLE)
+def test_what_another_program_stored_too_deep_or_too_large_breaks_no_page(
+    key: SessionKey, maria: Browser, where: str, value: str
+) -> None:
+    deep = UNREADABLE[value]
+    delta = '{"deep": %s, "x": 1}' % (deep if where == "delta" else 1)
+    parts = '[{"text": "first"}, {"function_call": {"args": {"a": %s}}}]' % (deep if where == "content" else 1)
+    first = f'{{"author": "a", "content": {{"parts": {parts}}}, "actions": {{"state_delta": {delta}}}}}'
+    execute(key.source, INSERT, ["e1", *key[1:], "i1", 1.0, first])
+    second = '{"author": "a", "content": {"parts": [{"text": "second"}]}, "actions": {"state_delta": {"deep": 2}}}'
+    execute(key.source, INSERT, ["e2", *key[1:], "i1", 2.0, second])
+    if where in ("state", "initial_state"):
+        execute(key.source, f"UPDATE sessions SET {where} = %s", [f'{{"deep": {deep}, "x": 1}}'])
+    elif where == "delta":
+        for table in ("app_states", "user_states"):
+            execute(key.source, f"UPDATE {table} SET state = %s", [f'{{"deep": {deep}}}'])
+    told = {}
+    for page, query in [
+        ("session", {}),
+        *(
+            ("session", {"at": event, "show": show})
+            for event in ("e1", "e2")
+            for show in ("merged", "changes", "event")
+        ),
+        ("session-history", {"key": "deep"}),
+        ("compare", {"a": "e1", "b": "e2"}),
+        ("compare", {"a": "e2", "b": "now"}),
+        ("drift", {}),
+        ("context", {}),
+        ("session-edit", {"key": "deep"}),
+        ("stats", {}),
+        ("strip", {}),
+    ]:
+        told[page] = maria.get(reverse(page, kwargs=key._asdict()), query)
+        assert told[page].status_code in (200, 302, 400), (page, query)
+    for event in ("e1", "e2"):
+        assert maria.get(reverse("event", kwargs={**key._asdict(), "event_id": event})).status_code in (200, 400)
+    for page, length in (("home", 0), ("app", 2), ("user", 3)):
+        assert maria.get(reverse(page, kwargs=dict(list(key._asdict().items())[:length]))).status_code in (200, 400)
+    if where == "content" or "can be read" in value:  # what can be shown is
+        assert "second" in maria.open("session", **key._asdict()).text
+
+
 @given(event=hostile_events)
 @example(event={"content": {"parts": [{"function_call": {"name": "f", "args": {"items": [1, 2], "keys": 3}}}]}})
 @example(event={"actions": {"artifact_delta": {"items": 1}, "state_delta": {"items": 1}}})

@@ -4,6 +4,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,11 +13,12 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.urls import reverse
 
 from ... import adopt, sources
-from ...drift import drift
-from ...errors import Error, Invalid, NotFound, SourceError
+from ...drift import drift, shared
+from ...errors import Behind, Error, Invalid, NotFound, SourceError
 from ...fields import check_fields
 from ...keys import SessionKey
 from ...sources import Source
+from ...state import Change, Scope
 from ...writes import IMPORTING
 from ._checks import BAD, NOTE, OK, Finding
 from ._progress import progress
@@ -30,8 +32,8 @@ _SKEW_SECONDS: Final = 2.0
 _OLDEST_POSTGRESQL: Final = 130_000
 
 
-def check(source: Source, *, every_session: bool) -> Iterator[Finding]:
-    """Everything about a source, one finding a check."""
+def check(source: Source, *, every_session: bool, ready: bool) -> Iterator[Finding]:
+    """Everything about a source, one finding a check; `ready` says whether adkweb's own database can be asked."""
     try:
         with sources.connected(source):
             shape = adopt.inspect(source.alias)
@@ -45,6 +47,8 @@ def check(source: Source, *, every_session: bool) -> Iterator[Finding]:
     for look in (_kind, _adopted, _permissions, _rows_of_state, _half_imported, _events, _clock):
         yield from _tried(source, look)
     yield from _tried(source, lambda db, of: _drift(of, every_session))
+    if every_session and (source.vendor == "sqlite" or sources.is_adopted(source.alias)):
+        yield from _tried(source, lambda db, of: _shared_drift(of, ready))
 
 
 def _tried(source: Source, look: Callable[[BaseDatabaseWrapper, Source], Iterator[Finding]]) -> list[Finding]:
@@ -230,13 +234,11 @@ def _drift(source: Source, every_session: bool) -> Iterator[Finding]:
                 changes = drift(key)
             except NotFound:  # deleted meanwhile
                 continue
+            except Invalid as error:
+                found.append(f"{'/'.join(key[1:])}: {error.message}")
+                continue
             if changes:
-                keys = ", ".join(
-                    f"{change.key}: {short(change.new, 40)}, by its events {short(change.old, 40)}"
-                    for change in changes[:_NAMED]
-                )
-                more = f", and {len(changes) - _NAMED} keys more" if len(changes) > _NAMED else ""
-                found.append(f"{'/'.join(key[1:])} ({keys}{more}): {reverse('drift', kwargs=key._asdict())}")
+                found.append(_named(key, 4, changes))
     which = f"{looked:,} sessions" if every_session else f"the newest {looked:,} sessions"
     if found:
         yield Finding(
@@ -246,6 +248,59 @@ def _drift(source: Source, every_session: bool) -> Iterator[Finding]:
         )
     else:
         yield Finding(OK, f"the state of {which} is what their events make of it")
+
+
+def _shared_drift(source: Source, ready: bool) -> Iterator[Finding]:
+    """Of what sessions share: once an app and once a user, by one of their sessions."""
+    if not ready:
+        yield Finding(NOTE, "the drift of user: and app: keys can be told when adkweb's own database is there.")
+        return
+    found: list[str] = []
+    apps: set[str] = set()
+    with progress("comparing", "users") as bar:
+        for key in _of_each_user(source.alias):
+            bar.moved(1)
+            with suppress(NotFound):  # deleted meanwhile
+                if changes := _shared(key, "user"):
+                    found.append(_named(key, 3, changes))
+                if key.app_name not in apps and (changes := _shared(key, "app")):
+                    found.append(_named(key, 2, changes))
+                apps.add(key.app_name)
+    if found:
+        yield Finding(
+            NOTE,
+            f"user: or app: keys of {len(found)} users and apps are not what was last written to them, as far as is known: "
+            f"{_some(found)}. It can only be suspected: a session that wrote them last may be deleted by now. Open these "
+            "paths in adkweb.",
+        )
+    else:
+        yield Finding(OK, "no drift of user: and app: keys is suspected")
+
+
+def _shared(key: SessionKey, scope: Scope) -> list[Change]:
+    while True:
+        try:
+            return [each.change for each in shared(key, [scope]).drifted]
+        except Behind:  # the source's events are still being read: this goes on with it
+            continue
+
+
+def _named(key: SessionKey, names: int, changes: list[Change]) -> str:
+    """Whose state it is, by so many of the session's names; some of its keys, and the page that repairs them."""
+    keys = ", ".join(
+        f"{change.key}: {short(change.new, 40)}, by its events {short(change.old, 40)}" for change in changes[:_NAMED]
+    )
+    more = f", and {len(changes) - _NAMED} keys more" if len(changes) > _NAMED else ""
+    return f"{'/'.join(key[1:names])} ({keys}{more}): {reverse('drift', kwargs=key._asdict())}"
+
+
+def _of_each_user(alias: str) -> Iterator[SessionKey]:
+    """One session of each user."""
+    last = None
+    for key in _all(alias):
+        if key[:3] != last:
+            yield key
+        last = key[:3]
 
 
 def _newest(alias: str) -> list[SessionKey]:

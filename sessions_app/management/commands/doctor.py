@@ -47,7 +47,9 @@ class Command(BaseCommand):
         self._console = Console(highlight=False, markup=False, emoji=False)
         self._bad = 0
         try:
-            self._say("adkweb", own())
+            findings = list(own())
+            self._ready = findings[0].mark == OK
+            self._say("adkweb", findings)
             for text in options["source"] or settings.SOURCES:
                 self._source(text, every_session=options["drift"])
         except KeyboardInterrupt as error:
@@ -64,7 +66,7 @@ class Command(BaseCommand):
         if not found:
             self._say(text, [Finding(NOTE, f"no {sources.SESSION_FILE} in this folder, {sources.DEPTH} levels deep.")])
         for source in found:
-            self._say(source.where, check(source, every_session=every_session))
+            self._say(source.where, check(source, every_session=every_session, ready=self._ready))
 
     def _say(self, heading: str, findings: Iterable[Finding]) -> None:
         self._print(Text(plain(heading), "bold"))
