@@ -22,6 +22,7 @@ from .state import ABSENT, UNKNOWN, Change, State, scope_of
 NEAR: Final = 40  # events looked through first
 RECENT: Final = 500  # events looked through for the last writer or the previous value of a key
 
+
 @dataclass(slots=True)
 class EventView:
     """One stored event, described; `changes` are its state changes with the values before, where they are known."""
