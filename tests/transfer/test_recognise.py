@@ -42,7 +42,7 @@ def test_the_snake_case_of_adk_is_recognised(tmp_path: Path) -> None:
     [
         (b"", "empty"),
         (b"\n\n", "begins as none"),
-        (gzip.compress(b'{"adkweb":"jsonl","version":1}\n'), "gzip: unpack"),
+        (gzip.compress(b'{"adkweb":"jsonl","version":1}\n', mtime=0), "gzip: unpack"),
         (b"PGDMP\x01\x0e", "dump of PostgreSQL"),
         (b"hello", "begins as none"),
         (b"\xff\xfe\x00", "begins as none"),
