@@ -14,7 +14,7 @@ from . import reads
 from .access import Actor
 from .errors import AlreadyExists, Conflict, Invalid, NotFound
 from .event_rows import EventView
-from .events import EDIT_PREFIX, SYSTEM, Event, check_event, delta_of, edit_of, new_id
+from .events import EDIT_PREFIX, ORIGIN, SYSTEM, Event, check_event, check_no_note, delta_of, edit_of, new_id
 from .fields import check_fields
 from .keys import SessionKey
 from .state import ABSENT, STORED, Scope, same, scope_of
@@ -139,6 +139,7 @@ def add_event(key: SessionKey, event: Mapping[str, Any], *, actor: Actor, reason
     if camel := [name for name in checked if name != name.lower()]:
         raise Invalid(_("%(names)s: fields are written in snake_case here") % {"names": ", ".join(camel)})
     check_fields(checked)
+    check_no_note(checked, ORIGIN)
     checked["author"] = checked["author"] or SYSTEM
     checked["invocation_id"] = checked["invocation_id"] or EDIT_PREFIX + str(uuid.uuid4())
     for attempt in range(_TRIES):

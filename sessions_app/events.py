@@ -20,6 +20,7 @@ Event = dict[str, Any]
 
 SYSTEM: Final = "system"  # the author of every edit
 EDIT_PREFIX: Final = "edit-"  # of every state edit's invocation id
+ORIGIN: Final = "adkweb_origin"  # in custom_metadata: of which event a fork's event is the copy
 
 ID_LENGTH: Final = 128  # of ADK's columns, in characters
 INVOCATION_ID_LENGTH: Final = 256
@@ -100,15 +101,21 @@ def edit_of(event: Mapping[str, Any]) -> dict[str, Any]:
     return _dict(_dict(event.get("custom_metadata")).get("adkweb"))
 
 
-def check_no_note(event: Mapping[str, Any]) -> None:
-    """Raises Invalid for an event of a program's that has adkweb's note, and so could claim to be anybody's edit."""
-    if "adkweb" in _dict(event.get("custom_metadata")):
-        raise Invalid(_("custom_metadata.adkweb: is adkweb's own note of an edit, which no program sends"))
+def check_no_note(event: Mapping[str, Any], *names: str) -> None:
+    """Raises Invalid for an event from outside that has a note of adkweb's, by default any: it could claim to be anybody's
+    edit, or a fork's copy of another event.
+    """
+    metadata = _dict(event.get("custom_metadata"))
+    for name in names or ("adkweb", ORIGIN):
+        if name in metadata:
+            raise Invalid(
+                _("custom_metadata.%(name)s: is adkweb's own note, which nobody else writes") % {"name": name}
+            )
 
 
 def is_copy(event: Mapping[str, Any]) -> bool:
     """Whether a fork copied the event here from another session."""
-    return bool(_dict(event.get("custom_metadata")).get("adkweb_origin"))
+    return bool(_dict(event.get("custom_metadata")).get(ORIGIN))
 
 
 def same(a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:

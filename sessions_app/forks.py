@@ -32,7 +32,7 @@ from . import adopt, edits, loads, moments, reads, sources
 from .access import Actor
 from .errors import AlreadyExists, Conflict, Error, Invalid, NotFound
 from .event_rows import EventView, as_object, events_of
-from .events import EDIT_PREFIX, ID_LENGTH, SYSTEM, Event, check_event, delta_of, edit_of
+from .events import EDIT_PREFIX, ID_LENGTH, ORIGIN, SYSTEM, Event, check_event, delta_of, edit_of
 from .keys import SessionKey
 from .models import Event as EventRow
 from .state import UNKNOWN, State, scope_of
@@ -256,7 +256,7 @@ def _copied(key: SessionKey, row: loads.StoredEvent) -> ImportedEvent:
     """An event as the fork has it."""
     event = as_object(json.loads(row.text))
     metadata = as_object(event.get("custom_metadata"))
-    origin = as_object(metadata.get("adkweb_origin")) or {
+    origin = as_object(metadata.get(ORIGIN)) or {
         "user": key.user_id,
         "session": key.session_id,
         "event": row.id,
@@ -267,7 +267,7 @@ def _copied(key: SessionKey, row: loads.StoredEvent) -> ImportedEvent:
         own = {name: value for name, value in delta.items() if name not in shared}
         event["actions"] = {**event["actions"], "state_delta": own}
         origin = {**origin, "delta": {**as_object(origin.get("delta")), **shared}}
-    event["custom_metadata"] = {**metadata, "adkweb_origin": origin}
+    event["custom_metadata"] = {**metadata, ORIGIN: origin}
     return ImportedEvent(row.id, row.invocation_id, row.timestamp, json.dumps(event))
 
 

@@ -79,7 +79,8 @@ def append(
 ) -> HttpResponse:
     """An event as ADK stores it, in snake_case; its `state_delta` is applied. The same event again (by its `id`) is
     answered with 200 and stored once; another one under that id with 409. With `If-Match: "<revision>"` it is stored only
-    if nobody has written since, else 412. What adkweb itself notes of an edit, `custom_metadata.adkweb`, is refused.
+    if nobody has written since, else 412. What adkweb itself notes of edits and forks, `custom_metadata.adkweb` and
+    `custom_metadata.adkweb_origin`, is refused.
     """
     key = SessionKey(source_of(request, app_name, source, "append"), app_name, user_id, session_id)
     given = object_of(request)

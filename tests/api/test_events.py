@@ -201,13 +201,22 @@ def test_large_numbers_come_back_equal(program: Program, each_key: SessionKey) -
     assert found["events"][0]["event"]["actions"]["state_delta"] == values
 
 
-@pytest.mark.parametrize("note", [{"actor": "maria", "reason": "", "replaced": {"step": 1}}, {"removed": ["step"]}, 5])
-def test_no_program_sends_adkwebs_own_note_of_an_edit(program: Program, each_key: SessionKey, note: Any) -> None:
+@pytest.mark.parametrize(
+    ("name", "note"),
+    [
+        ("adkweb", {"actor": "maria", "reason": "", "replaced": {"step": 1}}),
+        ("adkweb", {"removed": ["step"]}),
+        ("adkweb", 5),
+        ("adkweb_origin", {"user": "ana", "session": "other", "event": "e1"}),
+        ("adkweb_origin", None),
+    ],
+)
+def test_no_program_sends_what_adkweb_itself_notes(program: Program, each_key: SessionKey, name: str, note: Any) -> None:
     before = everything(each_key.source)
-    event = {**EVENT, "custom_metadata": {"mine": 1, "adkweb": note}}
+    event = {**EVENT, "custom_metadata": {"mine": 1, name: note}}
     refused = program.post(address(each_key, "/events"), event)
     assert refused.status == 400
-    assert refused.json()["detail"].startswith("custom_metadata.adkweb: ")
+    assert refused.json()["detail"].startswith(f"custom_metadata.{name}: ")
     assert everything(each_key.source) == before
 
 

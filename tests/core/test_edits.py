@@ -17,16 +17,8 @@ from sessions_app.errors import Conflict, Invalid, NotAllowed, NotFound
 from sessions_app.events import Event
 from sessions_app.keys import SessionKey
 from sessions_app.state import ABSENT
+from tests.core.booking import APP, START
 from tests.core.stored import assert_state_is_what_events_say, counts, everything
-
-APP = "booking"
-START: dict[str, Any] = {"step": "search", "draft": {"a": [1]}, "user:tier": "gold", "app:version": 3}
-
-
-@pytest.fixture
-def key(source: str, actor: Actor) -> SessionKey:
-    """A session with state in every scope."""
-    return writes.create_session(source, APP, "ana", actor=actor, state=START, session_id="s1")
 
 
 def note(event: Event) -> dict[str, Any]:
@@ -44,11 +36,11 @@ def test_an_edit_changes_several_keys_of_three_scopes_in_one_event(key: SessionK
         Entry("new", {"x": [1, None, 2.5]}, ABSENT),
         Entry("draft", ABSENT, {"a": [1]}),
         Entry("user:tier", None, "gold"),
-        Entry("app:version", 4, 3),
+        Entry("app:limit", 4, 3),
         Entry("app:new", "é 🧳", ABSENT),
     ]
     appended = edits.edit_state(key, entries, actor=actor, reason="  the customer called\n")
-    after = {"step": "pay", "new": {"x": [1, None, 2.5]}, "user:tier": None, "app:version": 4, "app:new": "é 🧳"}
+    after = {"step": "pay", "new": {"x": [1, None, 2.5]}, "user:tier": None, "app:limit": 4, "app:new": "é 🧳"}
     assert reads.session(key).state.merged() == after
     (view,) = reads.events(key).rows
     assert view.id == appended.event["id"]
@@ -58,7 +50,7 @@ def test_an_edit_changes_several_keys_of_three_scopes_in_one_event(key: SessionK
     assert note(view.data) == {
         "actor": "maria@example.com",
         "reason": "the customer called",
-        "replaced": {"step": "search", "draft": {"a": [1]}, "user:tier": "gold", "app:version": 3},
+        "replaced": {"step": "search", "draft": {"a": [1]}, "user:tier": "gold", "app:limit": 3},
         "removed": ["draft"],
     }
     assert {change.key: (change.old, change.new) for change in view.changes} == {
@@ -66,7 +58,7 @@ def test_an_edit_changes_several_keys_of_three_scopes_in_one_event(key: SessionK
         "new": (ABSENT, {"x": [1, None, 2.5]}),
         "draft": ({"a": [1]}, ABSENT),
         "user:tier": ("gold", None),
-        "app:version": (3, 4),
+        "app:limit": (3, 4),
         "app:new": (ABSENT, "é 🧳"),
     }
     assert_state_is_what_events_say(key.source, {key: START})
@@ -123,8 +115,8 @@ def test_values_that_differ_only_in_type_are_a_change_and_numbers_that_are_equal
         (Entry("gone", "mine", "what I saw"), ABSENT),
         (Entry("gone", ABSENT, "what I saw"), ABSENT),
         (Entry("user:tier", "mine", None), "gold"),
-        (Entry("app:version", "mine", "3"), 3),
-        (Entry("app:version", "mine", True), 3),
+        (Entry("app:limit", "mine", "3"), 3),
+        (Entry("app:limit", "mine", True), 3),
         (Entry("draft", "mine", {"a": [2]}), {"a": [1]}),
     ],
 )
@@ -169,8 +161,8 @@ def test_an_edit_does_not_mind_what_others_do_to_other_keys(key: SessionKey, act
     seen = reads.session(key).state
     delta = {"else": 1, "user:else": 2, "app:else": 3}
     writes.append_event(key, {"author": "agent", "actions": {"state_delta": delta}}, actor=actor)
-    edits.edit_state(key, [Entry("step", "pay", seen.get("step")), Entry("app:version", 4, 3)], actor=actor)
-    assert reads.session(key).state.merged() == {**START, **delta, "step": "pay", "app:version": 4}
+    edits.edit_state(key, [Entry("step", "pay", seen.get("step")), Entry("app:limit", 4, 3)], actor=actor)
+    assert reads.session(key).state.merged() == {**START, **delta, "step": "pay", "app:limit": 4}
 
 
 # --- What is refused --------------------------------------------------------------------------------------------------
@@ -252,16 +244,16 @@ def test_read_only_refuses_every_edit(key: SessionKey, actor: Actor, settings: S
 
 def test_app_state_is_edited_in_adkwebs_own_session_which_is_made_when_needed(key: SessionKey, actor: Actor) -> None:
     revision = reads.session(key).revision
-    first = edits.edit_app_state(key.source, APP, [Entry("app:version", 4, 3)], actor=actor, reason="release")
+    first = edits.edit_app_state(key.source, APP, [Entry("app:limit", 4, 3)], actor=actor, reason="release")
     own = SessionKey(key.source, APP, "adkweb", "adkweb")
     second = edits.edit_app_state(key.source, APP, [Entry("app:notice", "hi", ABSENT)], actor=actor)
     assert [view.id for view in reads.events(own).rows] == [first.event["id"], second.event["id"]]
-    assert reads.app(key.source, APP)[1] == {"version": 4, "notice": "hi"}
+    assert reads.app(key.source, APP)[1] == {"limit": 4, "notice": "hi"}
     assert reads.session(key).state.get("app:notice") == "hi"
     assert reads.session(key).revision == revision  # the conversation did not go stale
     assert len(reads.events(key).rows) == 0
     edits.edit_app_state(key.source, APP, [Entry("app:notice", ABSENT, "hi")], actor=actor)
-    assert reads.app(key.source, APP)[1] == {"version": 4}
+    assert reads.app(key.source, APP)[1] == {"limit": 4}
 
 
 def test_user_state_is_edited_in_a_session_of_that_user_which_is_made_when_needed(
@@ -299,7 +291,7 @@ def test_a_key_of_another_scope_is_refused_in_user_state(key: SessionKey, actor:
     "entries",
     [
         [],
-        [Entry("app:version", 3, 3)],
+        [Entry("app:limit", 3, 3)],
         [Entry("app:", 1, ABSENT)],
         [Entry("app:a", float("inf"), ABSENT)],
         [Entry("app:a", 1, ABSENT), Entry("app:a", 2, ABSENT)],
@@ -333,7 +325,7 @@ def test_two_first_edits_of_app_state_at_once_both_succeed(key: SessionKey) -> N
     for thread in threads:
         thread.join()
     assert failed == []
-    assert reads.app(key.source, APP)[1] == {"version": 3, **{f"n{n}": n for n in range(4)}}
+    assert reads.app(key.source, APP)[1] == {"limit": 3, **{f"n{n}": n for n in range(4)}}
     assert len(reads.events(SessionKey(key.source, APP, "adkweb", "adkweb")).rows) == 4
 
 
@@ -345,7 +337,7 @@ def test_an_event_by_hand_is_an_edit_that_records_what_it_replaced(key: SessionK
         "author": "agent",
         "invocation_id": "e-7",
         "content": {"role": "model", "parts": [{"text": "Hello"}]},
-        "actions": {"state_delta": {"step": "pay", "new": 1, "user:tier": None, "app:version": 3, "temp:x": 1}},
+        "actions": {"state_delta": {"step": "pay", "new": 1, "user:tier": None, "app:limit": 3, "temp:x": 1}},
         "custom_metadata": {"mine": True},
     }
     appended = edits.add_event(key, event, actor=actor, reason="as the customer asked")
@@ -358,7 +350,7 @@ def test_an_event_by_hand_is_an_edit_that_records_what_it_replaced(key: SessionK
         == {
             "actor": "maria@example.com",
             "reason": "as the customer asked",
-            "replaced": {"step": "search", "user:tier": "gold", "app:version": 3},
+            "replaced": {"step": "search", "user:tier": "gold", "app:limit": 3},
             "removed": [],
         }
     )
@@ -410,6 +402,10 @@ def test_an_event_by_hand_may_remove_keys(key: SessionKey, actor: Actor) -> None
         ({"timestamp": "now"}, "timestamp: must be seconds"),
         ({"id": "x" * 129}, "id has 129 characters"),
         ({"custom_metadata": []}, "custom_metadata: must be an object"),
+        (
+            {"custom_metadata": {"adkweb_origin": {"event": "e"}}},
+            r"custom_metadata\.adkweb_origin: is adkweb's own note",
+        ),
         ({"content": {"parts": ["text"]}}, r"content\.parts: must be a list of objects"),
         ({"actions": {"state_delta": {"a": float("nan")}}}, r"actions\.state_delta\.a: NaN"),
     ],

@@ -22,33 +22,14 @@ from sessions_app.errors import AlreadyExists, Conflict, Invalid, NotAllowed, No
 from sessions_app.keys import SessionKey
 from sessions_app.state import ABSENT, State
 from sessions_app.values import equal
+from tests.core.booking import APP, START
 from tests.core.bulk import fill
 from tests.core.stored import assert_state_is_what_events_say, events_of, everything, execute, query, state_of
 from tests.transfer.files import exported, imported
 
 pytestmark = pytest.mark.django_db
 
-APP = "booking"
-START: dict[str, Any] = {"step": "search", "draft": {"a": [1]}, "user:tier": "gold", "app:limit": 3}
 _numbers = itertools.count()
-
-
-@pytest.fixture
-def key(source: str, actor: Actor) -> SessionKey:
-    """A session with state in every scope."""
-    return writes.create_session(source, APP, "ana", actor=actor, state=START, session_id="s1")
-
-
-@pytest.fixture
-def add(actor: Actor) -> Callable[..., str]:
-    """Appends an event with a delta as an agent would; its id."""
-
-    def append(key: SessionKey, **delta: Any) -> str:
-        named = {name.replace("__", ":"): value for name, value in delta.items()}
-        event = {"author": "agent", "invocation_id": "i1", "actions": {"state_delta": named}, "x": {"y": [None, 1e22]}}
-        return str(writes.append_event(key, event, actor=actor).event["id"])
-
-    return append
 
 
 def fork(key: SessionKey, event_id: str, actor: Actor, session_id: str = "fork", user_id: str = "ana") -> SessionKey:

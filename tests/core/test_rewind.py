@@ -17,18 +17,10 @@ from sessions_app.errors import Invalid, NotAllowed, NotFound, StaleSession
 from sessions_app.keys import SessionKey
 from sessions_app.rewind import Artifact
 from sessions_app.state import ABSENT
+from tests.core.booking import START
 from tests.core.stored import assert_state_is_what_events_say, events_of, everything, execute
 
 pytestmark = pytest.mark.django_db
-
-APP = "booking"
-START: dict[str, Any] = {"step": "search", "draft": {"a": [1]}, "user:tier": "gold", "app:limit": 3}
-
-
-@pytest.fixture
-def key(source: str, actor: Actor) -> SessionKey:
-    """A session with state in every scope."""
-    return writes.create_session(source, APP, "ana", actor=actor, state=START, session_id="s1")
 
 
 @pytest.fixture

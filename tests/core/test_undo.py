@@ -19,31 +19,12 @@ from sessions_app.errors import Conflict, Invalid, NotFound
 from sessions_app.keys import SessionKey
 from sessions_app.state import ABSENT, State
 from sessions_app.values import equal
+from tests.core.booking import APP, START
 from tests.core.stored import events_of, everything, execute
 
 pytestmark = pytest.mark.django_db
 
-APP = "booking"
-START: dict[str, Any] = {"step": "search", "draft": {"a": [1]}, "user:tier": "gold", "app:limit": 3}
 _numbers = itertools.count()
-
-
-@pytest.fixture
-def key(source: str, actor: Actor) -> SessionKey:
-    """A session with state in every scope."""
-    return writes.create_session(source, APP, "ana", actor=actor, state=START, session_id="s1")
-
-
-@pytest.fixture
-def add(actor: Actor) -> Callable[..., str]:
-    """Appends an event with a delta as an agent would; its id."""
-
-    def append(key: SessionKey, **delta: Any) -> str:
-        named = {name.replace("__", ":"): value for name, value in delta.items()}
-        event = {"author": "agent", "invocation_id": "i1", "actions": {"state_delta": named}}
-        return str(writes.append_event(key, event, actor=actor).event["id"])
-
-    return append
 
 
 def take_back(key: SessionKey, event_id: str, actor: Actor) -> str:
