@@ -7,7 +7,7 @@ be known is UNKNOWN, and never guessed. Every answer reads first what is new in 
 
 import json
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
@@ -118,38 +118,45 @@ def _state_upto(key: SessionKey, event: EventView | None, upto: int) -> Moment:
     wanted = consult(key.source, lambda: {scope: places(key, scope, upto) for scope in STORED})
     asked = {place for each in wanted.values() for found in each.values() for place in found[:2] if place is not None}
     written = _written(key.source, asked)
-    moment = Moment(
-        key, event, event.seq or 0 if event else reads.newest_seq(key), Scoped(), unrecorded=now.initial_state is None
-    )
-    initial: set[str] = set()
+    state, initial = Scoped(), frozenset[str]()
+    writers: dict[str, Writer] = {}
     for scope in STORED:
-        told = _Scope(now, scope, wanted[scope], written)
+        told = _Scope(key, scope, now.state.scope(scope), now.initial_state, wanted[scope], written)
         for bare in told.names():
             value = told.value(bare) if event else now.state.scope(scope).get(bare, ABSENT)
-            if value is ABSENT:
-                continue
-            moment.state.scope(scope)[bare] = value
-            name, last = full_key(scope, bare), told.last(bare)
-            if last is None and same(value, told.begun_with(bare)):
-                initial.add(name)
-            elif last is not None and same(last.value(name), value):
-                if last.writer is None:
-                    initial.add(name)
-                else:
-                    moment.writers[name] = last.writer
-    return replace(moment, initial=frozenset(initial))
+            if value is not ABSENT:
+                state.scope(scope)[bare] = value
+        wrote, began = told.authors(state.scope(scope))
+        writers |= wrote
+        initial |= began
+    seq = event.seq or 0 if event else reads.newest_seq(key)
+    return Moment(key, event, seq, state, writers, initial, now.initial_state is None)
+
+
+def authors(key: SessionKey, scope: Scope, state: State) -> tuple[dict[str, Writer], frozenset[str]]:
+    """Who wrote the `user:` or `app:` keys that stand now, bare in `state`, and which stand since a session was created; by
+    full key. Of `key` only what the scope is of matters; there may be no such session. Raises Behind, SourceError.
+    """
+    found = consult(key.source, lambda: places(key, scope, _FOREVER))
+    written = _written(key.source, {each.last for each in found.values() if each.last is not None})
+    return _Scope(key, scope, state, None, found, written).authors(state)
 
 
 class _Scope:
     """One scope as the writes of its keys tell it."""
 
     def __init__(
-        self, now: reads.SessionView, scope: Scope, found: Mapping[str, Places], written: Mapping[int, _Written]
+        self,
+        key: SessionKey,
+        scope: Scope,
+        now: State,
+        initial: State | None,
+        found: Mapping[str, Places],
+        written: Mapping[int, _Written],
     ) -> None:
-        self._key, self._scope = now.key, scope
-        self._written = {place: found for place, found in written.items() if found.of(now.key, scope)}
-        self._now = now.state.scope(scope)
-        self._initial = None if now.initial_state is None else split(now.initial_state).session
+        self._key, self._scope, self._now = key, scope, now
+        self._written = {place: found for place, found in written.items() if found.of(key, scope)}
+        self._initial = None if initial is None else split(initial).session
         self._places = {self._bare(kept, each): each for kept, each in found.items()}
 
     def names(self) -> list[str]:
@@ -167,6 +174,20 @@ class _Scope:
         """The last write of a key so far."""
         found = self._places.get(bare)
         return self._written.get(found.last) if found and found.last is not None else None
+
+    def authors(self, state: State) -> tuple[dict[str, Writer], frozenset[str]]:
+        """Who wrote these values, and which keys stand since a session was created; by full key."""
+        writers, initial = {}, set()
+        for bare, value in state.items():
+            name, last = full_key(self._scope, bare), self.last(bare)
+            if last is None and same(value, self.begun_with(bare)):
+                initial.add(name)
+            elif last is not None and same(last.value(name), value):
+                if last.writer is None:
+                    initial.add(name)
+                else:
+                    writers[name] = last.writer
+        return writers, frozenset(initial)
 
     def value(self, bare: str) -> Any:
         """A key's value so far: ABSENT for none, UNKNOWN where nobody can say."""

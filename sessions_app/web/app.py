@@ -5,17 +5,19 @@ from django.views.decorators.http import require_GET
 
 from .. import reads
 from .render import page
-from .targets import of_app
+from .targets import of_app, with_writers
 
 
 @require_GET
 def app(request: HttpRequest, source: str, app_name: str) -> HttpResponse:
     """The app's state beside the newest sessions and the first users."""
     row, _state = reads.app(source, app_name)
+    whole = "all" in request.GET
     context = {
         "source": source,
         "app": row,
-        "target": of_app(source, app_name),
+        "target": with_writers(of_app(source, app_name), whole=whole),
+        "all": whole,
         "users": reads.users(source, app_name),
         "sessions": reads.sessions(source, app_name),
     }

@@ -1,7 +1,7 @@
 """Whose state a page shows and edits: a session's, an app's or a user's. One panel and one form serve all three."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from django.http import HttpRequest
@@ -13,7 +13,7 @@ from ..edits import Entry
 from ..errors import Behind, Invalid
 from ..event_rows import Writer
 from ..keys import SessionKey
-from ..state import ABSENT, PREFIXES, STORED, Change, Scope, State, full_key, same, scope_of
+from ..state import ABSENT, PREFIXES, STORED, Change, Scope, State, full_key, same, scope_of, split
 from ..writes import Appended
 
 ROWS: Final = 300  # keys of a scope that a panel shows
@@ -154,6 +154,19 @@ def of_user(source: str, app_name: str, user_id: str) -> Target:
             source, app_name, user_id, entries, actor=who, reason=why, once=once
         ),
     )
+
+
+def with_writers(target: Target, *, whole: bool) -> Target:
+    """An app's or a user's state with who wrote it, as far as that is known now; one that is not `whole` shows ROWS keys,
+    those that were written last.
+    """
+    try:
+        writers, initial = moments.authors(target.key, target.kind, split(target.state).scope(target.kind))
+    except (Behind, Invalid):
+        writers, initial = {}, frozenset()
+    shown = sorted(target.state if whole else _newest(target.state, writers))
+    rows = [Row(name, target.state[name], writers.get(name), name in initial) for name in shown]
+    return replace(target, groups=[Group(target.kind, rows, len(target.state) - len(rows))])
 
 
 def _one_scope(scope: Scope, key: SessionKey, state: State, names: dict[str, str], apply: Any) -> Target:

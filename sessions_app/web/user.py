@@ -5,17 +5,19 @@ from django.views.decorators.http import require_GET
 
 from .. import reads
 from .render import page
-from .targets import of_user
+from .targets import of_user, with_writers
 
 
 @require_GET
 def user(request: HttpRequest, source: str, app_name: str, user_id: str) -> HttpResponse:
     """The user's state beside their newest sessions."""
+    whole = "all" in request.GET
     context = {
         "source": source,
         "app_name": app_name,
         "user_id": user_id,
-        "target": of_user(source, app_name, user_id),
+        "target": with_writers(of_user(source, app_name, user_id), whole=whole),
+        "all": whole,
         "sessions": reads.sessions(source, app_name, user_id),
     }
     return page(request, "user/user.html", context)
