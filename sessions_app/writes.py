@@ -554,7 +554,10 @@ def _for_update(cursor: Any) -> str:
 
 
 def _object(stored: Any) -> dict[str, Any]:
-    value = json.loads(stored) if isinstance(stored, str) else stored
+    try:
+        value = json.loads(stored) if isinstance(stored, str) else stored
+    except (ValueError, RecursionError) as error:  # another program's; written back, it would be lost
+        raise Invalid(_("What is stored here cannot be read, so nothing was written: %(why)s") % {"why": error}) from error
     return value if isinstance(value, dict) else {}
 
 

@@ -570,6 +570,18 @@ def test_a_session_under_a_name_that_cannot_exist_is_not_found(key: SessionKey, 
     assert everything(key.source) == before
 
 
+# PostgreSQL itself refuses to store these, or merges without reading them here.
+@pytest.mark.parametrize("form", ["sqlite", "sqlite-database"])
+@pytest.mark.parametrize("value", ["9" * 5_000, "[" * 100_000 + "]" * 100_000, "x"], ids=["long", "deep", "no JSON"])
+@pytest.mark.parametrize(("table", "name"), [("sessions", "a"), ("user_states", "user:b"), ("app_states", "app:c")])
+def test_state_that_cannot_be_read_is_not_written_over(key: SessionKey, value: str, table: str, name: str) -> None:
+    execute(key.source, f"""UPDATE {table} SET state = '{{"x": {value}}}'""")
+    before = everything(key.source)
+    with pytest.raises(Invalid, match="nothing was written"):
+        append(key, delta({name: 2}))
+    assert everything(key.source) == before
+
+
 def test_state_is_what_the_events_say_after_all_of_this(key: SessionKey) -> None:
     for n in range(5):
         append(key, delta({"a": n, f"user:{n}": n, "app:c": n}))
