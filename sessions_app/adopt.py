@@ -2,9 +2,10 @@
 
 Adopting adds, and never changes a row or column of ADK's: `events.seq` (PostgreSQL; on SQLite the rowid serves),
 `sessions.initial_state` with the trigger that fills it for every new session whoever creates it, `sessions.initial_place`,
-which says between which events adkweb created a session, `adkweb_deleted`, in which a trigger notes whose sessions were
-deleted, and indexes for adkweb's own reads. All of it happens in one
-transaction, so an interruption leaves nothing half-done; doing it again does nothing; `release` takes it all away again.
+which says between which events adkweb created a session, `adkweb_deleted` and `adkweb_deleted_writes`, in which triggers
+note whose sessions were deleted and where these had written shared keys, and indexes for adkweb's own reads. All of it
+happens in one transaction, so an interruption leaves nothing half-done; doing it again does nothing; `release` takes it
+all away again.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -17,6 +18,7 @@ from django.db.backends.utils import CursorWrapper
 from django.utils.translation import gettext as _
 
 from .errors import SourceError
+from .models import BETWEEN
 
 Format = Literal["sqlite", "database"]  # of SqliteSessionService, or of DatabaseSessionService
 
@@ -31,7 +33,7 @@ class Shape:
     empty: bool
     real_times: bool = False
     adopted: bool = False
-    creations: bool = False  # sessions.initial_place and adkweb_deleted are there, which older versions did not add
+    creations: bool = False  # sessions.initial_place and adkweb_deleted_writes are there, which older versions did not add
 
 
 def inspect(alias: str) -> Shape:
@@ -56,7 +58,7 @@ def inspect(alias: str) -> Shape:
         empty=False,
         real_times=tables["sessions"]["update_time"].upper() == "REAL",
         adopted=adopted,
-        creations="initial_place" in tables["sessions"] and "adkweb_deleted" in tables,
+        creations="initial_place" in tables["sessions"] and "adkweb_deleted_writes" in tables,
     )
 
 
@@ -225,14 +227,48 @@ _INDEXES: Final = {
     ],
 }
 _ADD_PLACE: Final = "ALTER TABLE sessions ADD COLUMN initial_place bigint"
-# Whose sessions were deleted, by whomever, and the greatest place that one of them had: what they wrote is not known.
+# Whose sessions were deleted, by whomever, and the greatest place that one of them had.
 _DELETED: Final = [
     "DROP TABLE IF EXISTS adkweb_deleted",
     """CREATE TABLE adkweb_deleted (app_name text NOT NULL, user_id text NOT NULL, place bigint NOT NULL,
         PRIMARY KEY (app_name, user_id))""",
     "CREATE INDEX adkweb_deleted_place ON adkweb_deleted (place)",
 ]
-_NOTE_DELETED: Final = "adkweb_note_deleted"
+# Which `user:` and `app:` keys they had written, and where; never what. Numbered in the order in which they become visible.
+_NUMBER: Final = {
+    "sqlite": "integer PRIMARY KEY",
+    "postgresql": "bigint NOT NULL DEFAULT pg_current_xact_id()::text::bigint",
+}
+# State that is there already may be what is left of sessions that are gone: nobody can say which.
+_LEFT: Final = [
+    """INSERT INTO adkweb_deleted SELECT app_name, user_id, 0 FROM user_states WHERE CAST(state AS text) <> '{}'
+        ON CONFLICT DO NOTHING""",
+    """INSERT INTO adkweb_deleted SELECT app_name, '', 0 FROM app_states WHERE CAST(state AS text) <> '{}'
+        ON CONFLICT DO NOTHING""",
+]
+_DELETED_WRITES: Final = {
+    vendor: [
+        "DROP TABLE IF EXISTS adkweb_deleted_writes",
+        f"""CREATE TABLE adkweb_deleted_writes (number {number}, app_name text NOT NULL, user_id text NOT NULL,
+            key text NOT NULL, place bigint NOT NULL)""",
+        "CREATE INDEX adkweb_deleted_writes_place ON adkweb_deleted_writes (place)",
+        *([] if vendor == "sqlite" else ["CREATE INDEX adkweb_deleted_writes_number ON adkweb_deleted_writes (number)"]),
+        *_LEFT,
+    ]
+    for vendor, number in _NUMBER.items()
+}
+_KEEP_DELETED: Final = "adkweb_keep_deleted"
+_KEEP_TRUNCATED: Final = "adkweb_keep_truncated"
+_FOLLOW_ROWIDS: Final = "adkweb_follow_rowids"
+_OLDER: Final = "adkweb_note_deleted"  # what an older adkweb had for the first
+# Between the newest event and the next one: where that begins, and the last thing in it.
+_WINDOW: Final = f"(SELECT (coalesce(max(rowid), 0) + 1) * {BETWEEN} FROM events)"
+_LAST_IN_WINDOW: Final = f"""(SELECT max(place) FROM (SELECT {_WINDOW} AS place
+    UNION ALL SELECT max(initial_place) FROM sessions
+        WHERE initial_place >= {_WINDOW} AND initial_place < {_WINDOW} + {BETWEEN - 2}
+    UNION ALL SELECT max(place) FROM adkweb_deleted WHERE place >= {_WINDOW} AND place < {_WINDOW} + {BETWEEN - 2}
+    UNION ALL SELECT max(place) FROM adkweb_deleted_writes
+        WHERE place >= {_WINDOW} AND place < {_WINDOW} + {BETWEEN - 2}))"""
 _TRIGGER: Final = "adkweb_keep_initial_state"
 _ADOPT: Final[dict[str, dict[str, list[str]]]] = {
     "postgresql": {
@@ -277,15 +313,35 @@ _ADOPT: Final[dict[str, dict[str, list[str]]]] = {
             f"CREATE TRIGGER {_TRIGGER} BEFORE INSERT ON sessions FOR EACH ROW EXECUTE FUNCTION {_TRIGGER}()",
         ],
         "adkweb_deleted": _DELETED,
-        _NOTE_DELETED: [  # with its owner's rights: an agent's user may delete sessions without any right to this table
-            f"""CREATE OR REPLACE FUNCTION {_NOTE_DELETED}() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
+        "adkweb_deleted_writes": _DELETED_WRITES["postgresql"],
+        # Both with their owner's rights: an agent's user may delete sessions without any right to these tables.
+        _KEEP_DELETED: [
+            f"DROP FUNCTION IF EXISTS {_OLDER}() CASCADE",
+            f"""CREATE OR REPLACE FUNCTION {_KEEP_DELETED}() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
                 SET search_path FROM CURRENT AS $$ BEGIN
                 INSERT INTO adkweb_deleted AS d VALUES (OLD.app_name, OLD.user_id, coalesce(OLD.initial_place, 0))
                 ON CONFLICT (app_name, user_id) DO UPDATE SET place = greatest(d.place, EXCLUDED.place);
+                INSERT INTO adkweb_deleted_writes (app_name, user_id, key, place)
+                SELECT OLD.app_name, OLD.user_id, key, place FROM (
+                    SELECT key, seq * {BETWEEN} + {BETWEEN - 1} AS place FROM events, LATERAL jsonb_object_keys(
+                        CASE WHEN jsonb_typeof(event_data #> '{{actions,state_delta}}') = 'object'
+                        THEN event_data #> '{{actions,state_delta}}' END) AS key
+                    WHERE app_name = OLD.app_name AND user_id = OLD.user_id AND session_id = OLD.id
+                    UNION ALL SELECT key, OLD.initial_place FROM jsonb_object_keys(
+                        CASE WHEN jsonb_typeof(OLD.initial_state) = 'object' THEN OLD.initial_state END) AS key
+                    WHERE OLD.initial_place > 0) AS written
+                WHERE key LIKE 'user:%' OR key LIKE 'app:%';
                 RETURN OLD; END $$""",
-            f"DROP TRIGGER IF EXISTS {_NOTE_DELETED} ON sessions",
-            f"""CREATE TRIGGER {_NOTE_DELETED} AFTER DELETE ON sessions
-                FOR EACH ROW EXECUTE FUNCTION {_NOTE_DELETED}()""",
+            f"DROP TRIGGER IF EXISTS {_KEEP_DELETED} ON sessions",
+            f"""CREATE TRIGGER {_KEEP_DELETED} BEFORE DELETE ON sessions
+                FOR EACH ROW EXECUTE FUNCTION {_KEEP_DELETED}()""",
+        ],
+        _KEEP_TRUNCATED: [
+            f"""CREATE OR REPLACE FUNCTION {_KEEP_TRUNCATED}() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
+                SET search_path FROM CURRENT AS $$ BEGIN {"; ".join(_LEFT)}; RETURN NULL; END $$""",
+            f"DROP TRIGGER IF EXISTS {_KEEP_TRUNCATED} ON sessions",
+            f"""CREATE TRIGGER {_KEEP_TRUNCATED} BEFORE TRUNCATE ON sessions
+                FOR EACH STATEMENT EXECUTE FUNCTION {_KEEP_TRUNCATED}()""",
         ],
     },
     "sqlite": {
@@ -302,10 +358,31 @@ _ADOPT: Final[dict[str, dict[str, list[str]]]] = {
                 WHERE app_name = NEW.app_name AND user_id = NEW.user_id AND id = NEW.id; END"""
         ],
         "adkweb_deleted": _DELETED,
-        _NOTE_DELETED: [
-            f"""CREATE TRIGGER {_NOTE_DELETED} AFTER DELETE ON sessions BEGIN
+        "adkweb_deleted_writes": _DELETED_WRITES["sqlite"],
+        _KEEP_DELETED: [
+            f"DROP TRIGGER IF EXISTS {_OLDER}",
+            f"""CREATE TRIGGER {_KEEP_DELETED} BEFORE DELETE ON sessions BEGIN
                 INSERT INTO adkweb_deleted VALUES (OLD.app_name, OLD.user_id, coalesce(OLD.initial_place, 0))
-                ON CONFLICT (app_name, user_id) DO UPDATE SET place = max(place, excluded.place); END"""
+                ON CONFLICT (app_name, user_id) DO UPDATE SET place = max(place, excluded.place);
+                INSERT INTO adkweb_deleted_writes (app_name, user_id, key, place)
+                SELECT OLD.app_name, OLD.user_id, key, place FROM (
+                    SELECT key, events.rowid * {BETWEEN} + {BETWEEN - 1} AS place FROM events, json_each(
+                        CASE WHEN json_valid(event_data) THEN event_data ELSE '{{}}' END, '$.actions.state_delta')
+                    WHERE app_name = OLD.app_name AND user_id = OLD.user_id AND session_id = OLD.id
+                    UNION ALL SELECT key, OLD.initial_place FROM json_each(
+                        CASE WHEN json_valid(OLD.initial_state) THEN OLD.initial_state ELSE '{{}}' END)
+                    WHERE OLD.initial_place > 0)
+                WHERE typeof(key) = 'text' AND (key GLOB 'user:*' OR key GLOB 'app:*'); END""",
+        ],
+        # SQLite gives the greatest rowids again once their events are gone: what happened after these moves to where the
+        # next event will come, in its order. Sessions that were made since have greater rowids than the one that is gone.
+        _FOLLOW_ROWIDS: [
+            f"""CREATE TRIGGER {_FOLLOW_ROWIDS} AFTER DELETE ON sessions BEGIN
+                UPDATE adkweb_deleted SET place = 0 WHERE place >= {_WINDOW} + {BETWEEN};
+                UPDATE adkweb_deleted_writes SET place = {_LAST_IN_WINDOW} + 1 WHERE place >= {_WINDOW} + {BETWEEN - 1};
+                UPDATE sessions SET initial_place =
+                    min({_LAST_IN_WINDOW} + 1 + max(0, rowid - OLD.rowid), {_WINDOW} + {BETWEEN - 3})
+                WHERE initial_place >= {_WINDOW} + {BETWEEN}; END""",
         ],
     },
 }
@@ -315,7 +392,8 @@ _PRESENT: Final = {  # an index that PostgreSQL does not use and a trigger that 
         WHERE tables.name IN ('sessions', 'events')""",
     "postgresql": """SELECT relname::text FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid
             WHERE indisvalid AND indrelid IN ('sessions'::regclass, 'events'::regclass) UNION ALL
-        SELECT relname::text FROM pg_class WHERE oid = to_regclass('adkweb_deleted') UNION ALL
+        SELECT relname::text FROM pg_class
+            WHERE oid IN (to_regclass('adkweb_deleted'), to_regclass('adkweb_deleted_writes')) UNION ALL
         SELECT stxname::text FROM pg_statistic_ext WHERE stxrelid = 'events'::regclass UNION ALL
         SELECT tgname::text FROM pg_trigger WHERE tgrelid = 'sessions'::regclass AND tgenabled <> 'D' UNION ALL
         SELECT relname || '.' || attname FROM pg_attribute JOIN pg_class ON pg_class.oid = attrelid
@@ -329,8 +407,10 @@ _DROP: Final = {
 _RELEASE: Final[dict[str, dict[str, str]]] = {
     "postgresql": {
         _TRIGGER: f"DROP FUNCTION {_TRIGGER}() CASCADE",  # and the trigger with it
-        _NOTE_DELETED: f"DROP FUNCTION {_NOTE_DELETED}() CASCADE",
+        _KEEP_DELETED: f"DROP FUNCTION {_KEEP_DELETED}() CASCADE",
+        _KEEP_TRUNCATED: f"DROP FUNCTION {_KEEP_TRUNCATED}() CASCADE",
         "adkweb_deleted": "DROP TABLE adkweb_deleted",
+        "adkweb_deleted_writes": "DROP TABLE adkweb_deleted_writes",
         **_DROP,
         "adkweb_events_tail": "DROP INDEX adkweb_events_tail",
         "adkweb_events_names": "DROP STATISTICS adkweb_events_names",
@@ -339,8 +419,10 @@ _RELEASE: Final[dict[str, dict[str, str]]] = {
     },
     "sqlite": {
         _TRIGGER: f"DROP TRIGGER {_TRIGGER}",
-        _NOTE_DELETED: f"DROP TRIGGER {_NOTE_DELETED}",
+        _KEEP_DELETED: f"DROP TRIGGER {_KEEP_DELETED}",
+        _FOLLOW_ROWIDS: f"DROP TRIGGER {_FOLLOW_ROWIDS}",
         "adkweb_deleted": "DROP TABLE adkweb_deleted",
+        "adkweb_deleted_writes": "DROP TABLE adkweb_deleted_writes",
         **_DROP,
         "sessions.initial_state": "ALTER TABLE sessions DROP COLUMN initial_state",
     },

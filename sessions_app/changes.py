@@ -38,6 +38,7 @@ _HOLES: Final = 500  # stretches of places that were passed over
 _SOME: Final = 200  # owners asked for at once
 _LOOK_BACK: Final = 1_000  # places before the newest that may still be committing
 _PATIENCE_SECONDS: Final = 600.0  # for a place that was passed over; after that its transaction was surely rolled back
+_NOWHERE: Final = 2**63 - 1  # a place that nothing has
 _KEY_LENGTH: Final = 500  # bytes of a key or a name that an index can hold
 _behind: dict[str, float] = {}  # when somebody was last told so
 
@@ -177,13 +178,17 @@ def _read(source: str) -> Iterator[tuple[Standing, int]]:
             read = _events(source, seq, size)
             more = size in (len(read), len(late))
             top = seq_of(read[-1].place) if read else seq
-            made, created = _creations(source, seq, top if more else None, json.loads(at.created))
+            known = json.loads(at.created)
+            if seq < at.seq:  # what follows is dropped, and read again
+                known = [place for place in known if place < (seq + 1) * BETWEEN]
+            made, created = _creations(source, seq, top if more else None, known)
+            gone, deleted = _deleted(source, at.deleted, seq if seq < at.seq else None)
             if more and last is None:
                 last = _newest(source)
         if vendor == "postgresql":
             holes = _holes(holes, seq, [*late, *read])
-        noted = {"seq": top, "holes": json.dumps(holes), "created": json.dumps(created)}
-        if _store(at, seq, [*late, *read, *made], noted, owners):
+        noted = {"seq": top, "holes": json.dumps(holes), "created": json.dumps(created), "deleted": deleted}
+        if _store(at, seq, [*late, *read, *made, *gone], noted, owners):
             yield Standing(at.pk, top), max(last or 0, top + 1) if more else top
         else:
             more = True  # another was faster: what it has not read yet is still to be read
@@ -359,6 +364,30 @@ def _creations(source: str, seq: int, upto: int | None, known: list[int]) -> tup
         keys = [key for key in _object(text) if scope_of(key)[0] in ("app", "user")]
         found.append(_Row(place, SessionKey(source, app, user, session), "", keys, []))
     return [row for row in found if row.keys], places[-_RECENT:]
+
+
+_VISIBLE: Final = {  # the number from which on rows may still become visible
+    "postgresql": "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint",
+    "sqlite": "SELECT coalesce(max(number), 0) + 1 FROM adkweb_deleted_writes",
+}
+
+
+def _deleted(source: str, number: int, after: int | None) -> tuple[list[_Row], int]:
+    """Where sessions that are gone had written `user:` and `app:` keys, as far as that was noted from a number on, or of
+    places after a seq; and the number to go on from.
+    """
+    if not sources.keeps_creations(source):
+        return [], number
+    with connections[source].cursor() as cursor:
+        cursor.execute(_VISIBLE[cursor.db.vendor])
+        following = cursor.fetchone()[0]
+        cursor.execute(
+            """SELECT DISTINCT place, app_name, user_id, key FROM adkweb_deleted_writes
+            WHERE number >= %s OR place >= %s""",
+            [min(number, following), _NOWHERE if after is None else (after + 1) * BETWEEN],
+        )
+        rows = cursor.fetchall()
+    return [_Row(place, SessionKey(source, app, user, ""), "", [key], []) for place, app, user, key in rows], following
 
 
 def _object(text: str | None) -> dict[str, Any]:

@@ -191,7 +191,8 @@ class Projection(models.Model):
     """How far changes.py has read a source's events; `where` as in QueuedEdit, the lists are JSON text.
 
     `marks` are places with the event that stood there, by which is noticed that a place was given again; `holes` are places
-    that were passed over, with the moment until when their events are waited for; `created` the newest places of sessions.
+    that were passed over, with the moment until when their events are waited for; `created` the newest places of sessions;
+    `deleted` is how far the source's `adkweb_deleted_writes` are read.
     """
 
     where = models.TextField(unique=True)
@@ -199,6 +200,7 @@ class Projection(models.Model):
     marks = models.TextField(default="[]")
     holes = models.TextField(default="[]")
     created = models.TextField(default="[]")
+    deleted = models.BigIntegerField(default=0)
 
 
 class StateOwner(models.Model):

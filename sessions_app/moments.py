@@ -278,22 +278,33 @@ def history(key: SessionKey, name: str, before: str | None = None, limit: int = 
     scope, _bare = scope_of(name)
     if scope not in STORED:
         raise Invalid(_("%(key)s: temp: keys live for one invocation and are never stored") % {"key": name})
+    page = _page(key, name, scope, before, limit, limit)
+    while page.next and not page.rows:  # of very many writes of sessions that are gone, a few at a time would take long
+        page = _page(key, name, scope, page.next, limit, max(limit, _CHUNK))
+    return page
+
+
+def _page(key: SessionKey, name: str, scope: Scope, before: str | None, limit: int, most: int) -> Page[KeyWrite]:
+    """The next writes, no more than `limit`, among the next `most` places; perhaps none, and still a next page."""
     below = read_cursor(before, int)[0] if before else None
-    found = consult(key.source, lambda: writes_of(key, name, below, limit + 1))
+    found = consult(key.source, lambda: writes_of(key, name, below, most + 1))
     written = {place: each for place, each in _written(key.source, found).items() if each.of(key, scope)}
     if scope == "session" and len(written) < len(found):  # what is gone may be another session's, which had the same id
         begun = _begun(key)
         found = [place for place in found if place in written or place >= begun]
-    first = _first(key, scope, name) if len(found) <= limit else None
-    rows = []
-    for number, place in enumerate(found[:limit]):
+    first = _first(key, scope, name) if len(found) <= most else None
+    rows: list[KeyWrite] = []
+    seen = 0
+    for place in found[:most]:
+        seen += 1
         if place in written:
-            older = found[number + 1] if number + 1 < len(found) else None
+            older = found[seen] if seen < len(found) else None
             old = _before(written, place, older, first, name, scope)
             rows.append(_key_write(written[place], place, Change(name, old, written[place].value(name))))
-    if len(found) > limit:
-        following = write_cursor(found[limit - 1])
-        return Page(rows, following) if rows else history(key, name, following, limit)
+        if len(rows) == limit:
+            break
+    if len(found) > seen:
+        return Page(rows, write_cursor(found[seen - 1]))
     if scope == "session" and first is not UNKNOWN and first is not ABSENT:
         created = reads.session(key).create_time
         rows.append(KeyWrite(key, "", 0, created, "", "", "", Change(name, ABSENT, first)))
@@ -396,7 +407,13 @@ def _events_at(source: str, seqs: list[int]) -> dict[int, _Written]:
             noted, key, moment = edit_of(event), SessionKey(source, app, user, session), read_instant(at)
             who = Writer(event_id, seq, str(event.get("author") or ""), str(noted.get("actor") or ""), moment, key)
             found[place_of(seq)] = _Written(
-                who, key, moment, delta_of(event), removed_by(event), noted, imported=last is not None and seq < -last
+                who,
+                key,
+                moment,
+                delta_of(event),
+                frozenset(removed_by(event)),
+                noted,
+                imported=last is not None and seq < -last,
             )
     return found
 

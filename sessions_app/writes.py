@@ -145,33 +145,13 @@ def _note_place(cursor: Any, key: SessionKey) -> None:
                 coalesce((SELECT max(initial_place) FROM sessions
                     WHERE initial_place >= first AND initial_place < first + {BETWEEN - 2}), 0),
                 coalesce((SELECT max(place) FROM adkweb_deleted
+                    WHERE place >= first AND place < first + {BETWEEN - 2}), 0),
+                coalesce((SELECT max(place) FROM adkweb_deleted_writes
                     WHERE place >= first AND place < first + {BETWEEN - 2}), 0)) + 1
             FROM (SELECT (coalesce(max({_PLACE[cursor.db.vendor]}), 0) + 1) * {BETWEEN} AS first FROM events) AS newest)
         WHERE {_SESSION}""",
         key[1:],
     )
-
-
-def _follow_rowids(cursor: Any) -> None:
-    """SQLite gives the greatest rowids again after they were deleted: sessions that were made after events that are gone
-    move to where the next event will come, in their order.
-    """
-    cursor.execute(f"SELECT (coalesce(max(rowid), 0) + 1) * {BETWEEN} FROM events")
-    first = cursor.fetchone()[0]
-    beyond = first + BETWEEN
-    cursor.execute("UPDATE adkweb_deleted SET place = 0 WHERE place >= %s", [beyond])
-    cursor.execute("SELECT rowid FROM sessions WHERE initial_place >= %s ORDER BY initial_place", [beyond])
-    if not (moved := cursor.fetchall()):
-        return
-    cursor.execute(
-        """SELECT max(place) FROM (SELECT %s AS place
-            UNION ALL SELECT max(initial_place) FROM sessions WHERE initial_place < %s
-            UNION ALL SELECT max(place) FROM adkweb_deleted)""",
-        [first, beyond],
-    )
-    last = cursor.fetchone()[0]
-    places = [(last + number, rowid) for number, (rowid,) in enumerate(moved, 1)]
-    cursor.executemany("UPDATE sessions SET initial_place = %s WHERE rowid = %s", places)
 
 
 _PLACE: Final = {"postgresql": "seq + 0", "sqlite": "rowid"}  # as the index of adopt.py has it
@@ -187,10 +167,9 @@ def delete_session(key: SessionKey, *, actor: Actor, revision: float | None = No
         _lock_session(cursor, key)
         if revision not in (None, _revision(cursor, key)):
             raise StaleSession
-        cursor.execute("DELETE FROM events WHERE app_name = %s AND user_id = %s AND session_id = %s", key[1:])
+        # In this order: a trigger of adopt.py reads what the events wrote, and they go with their session.
         cursor.execute("DELETE FROM sessions WHERE app_name = %s AND user_id = %s AND id = %s", key[1:])
-        if db.vendor == "sqlite" and sources.keeps_creations(key.source):
-            _follow_rowids(cursor)
+        cursor.execute("DELETE FROM events WHERE app_name = %s AND user_id = %s AND session_id = %s", key[1:])
     broadcast.tell("events", key)
     log.info("%s deleted the session %s", actor.name, "/".join(key))
 
@@ -300,6 +279,11 @@ def import_state(key: SessionKey, scope: Scope, state: State, *, actor: Actor, u
         delta = {name: value for name, value in state.items() if not _equal(before.get(name, ABSENT), value)}
         if delta and (made or overwrite):
             _merge(cursor, key, scope, delta, (), at if made else stored_instant(time.time(), db))
+            if sources.keeps_creations(key.source):  # nothing tells what wrote it, as of a session that is gone
+                whose = key.user_id if scope == "user" else ""
+                cursor.execute(
+                    "INSERT INTO adkweb_deleted VALUES (%s, %s, 0) ON CONFLICT DO NOTHING", [key.app_name, whose]
+                )
 
 
 def _begin_import(cursor: Any, session: ImportedSession) -> None:

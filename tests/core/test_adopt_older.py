@@ -25,8 +25,10 @@ def older(source: str) -> SessionKey:
     writes.append_event(key, {"id": "e1", "author": "agent", "actions": {"state_delta": {"n": 1}}}, actor=ALICE)
     with connections[source].cursor() as cursor:
         postgresql = cursor.db.vendor == "postgresql"
-        cursor.execute(f"DROP TRIGGER adkweb_note_deleted {'ON sessions' if postgresql else ''}")
+        for name in ("adkweb_keep_deleted", "adkweb_keep_truncated" if postgresql else "adkweb_follow_rowids"):
+            cursor.execute(f"DROP TRIGGER {name} {'ON sessions' if postgresql else ''}")
         cursor.execute("DROP TABLE adkweb_deleted")
+        cursor.execute("DROP TABLE adkweb_deleted_writes")
         for name in NEW:
             cursor.execute(f"DROP INDEX {name}")
         cursor.execute("ALTER TABLE sessions DROP COLUMN initial_place")

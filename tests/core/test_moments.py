@@ -1,94 +1,24 @@
 """State at any event equals a naive fold of everything that was written, in whatever order it is read."""
 
-import itertools
 from collections.abc import Callable
 from typing import Any
 
 import psycopg
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 from pytest_django import Settings
 
 from sessions_app import adopt, changes, moments, reads, sources, writes
-from sessions_app.access import Actor
 from sessions_app.edits import Entry, edit_state
 from sessions_app.errors import Behind, Invalid, NotFound
-from sessions_app.events import new_id
 from sessions_app.keys import SessionKey
-from sessions_app.state import ABSENT, UNKNOWN, Scoped, apply, split
+from sessions_app.state import ABSENT, UNKNOWN, Scoped
 from sessions_app.values import equal
 
-from ..strategies import json_values
 from .bulk import fill
+from .fold import ALICE, KEYS, Fold, histories
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-ALICE = Actor("alice")
-USERS, SESSIONS = ("ana", "ben"), ("s1", "s2", "s3")
-KEYS = ("n", "m", "user:tier", "user:x", "app:total", "app:", "temp:t", "a" * 700, "ключ 👩‍👩‍👧‍👦", "\1odd")
-_apps = itertools.count()
-
-values = st.none() | st.integers(0, 3) | json_values
-deltas = st.dictionaries(st.sampled_from(KEYS), values, max_size=4)
-creations = st.tuples(st.just("create"), st.sampled_from(USERS), st.sampled_from(SESSIONS), deltas)
-appends = st.tuples(
-    st.just("append"),
-    st.sampled_from(USERS),
-    st.sampled_from(SESSIONS),
-    deltas,
-    st.lists(st.sampled_from(KEYS), max_size=2),
-)
-looks = st.tuples(st.just("look"))
-histories = st.lists(st.one_of(creations, appends, appends, appends, looks), max_size=25)
-
-
-class Fold:
-    """Everything that was written, applied in order; and the state of each event's session before it and after."""
-
-    def __init__(self, source: str) -> None:
-        self.source, self.app_name = source, f"app{next(_apps)}"
-        self.app: dict[str, Any] = {}
-        self.user: dict[str, dict[str, Any]] = {}
-        self.session: dict[SessionKey, dict[str, Any]] = {}
-        self.seen: list[tuple[SessionKey, str, Scoped, Scoped]] = []
-        self.writes: list[tuple[str, str, str, Any]] = []
-
-    def key(self, user: str, name: str) -> SessionKey:
-        return SessionKey(self.source, self.app_name, user, name)
-
-    def state(self, key: SessionKey) -> Scoped:
-        return Scoped(dict(self.app), dict(self.user.get(key.user_id, {})), dict(self.session[key]))
-
-    def apply(self, key: SessionKey, delta: dict[str, Any], removed: list[str] = []) -> None:  # noqa: B006  # read only
-        gone = split(dict.fromkeys(removed))
-        scoped = split(delta)
-        self.app = apply(self.app, scoped.app, gone.app)
-        self.user[key.user_id] = apply(self.user.get(key.user_id, {}), scoped.user, gone.user)
-        self.session[key] = apply(self.session.get(key, {}), scoped.session, gone.session)
-
-    def create(self, user: str, name: str, state: dict[str, Any]) -> None:
-        key = self.key(user, name)
-        if key in self.session:
-            return
-        writes.create_session(*key[:3], session_id=name, state=state, actor=ALICE)
-        self.apply(key, state)
-
-    def append(self, user: str, name: str, delta: dict[str, Any], wish: list[str]) -> None:
-        key = self.key(user, name)
-        if key not in self.session:
-            return
-        removed = [each for each in wish if not each.startswith("temp:")]
-        event = {
-            "id": new_id(),
-            "author": "agent",
-            "actions": {"state_delta": {**delta, **dict.fromkeys(removed)}},
-            "custom_metadata": {"adkweb": {"removed": removed}} if removed else {},
-        }
-        before = self.state(key)
-        writes.append_event(key, event, actor=ALICE)
-        self.apply(key, delta, removed)
-        self.seen.append((key, event["id"], before, self.state(key)))
 
 
 def same_state(found: Scoped, wanted: Scoped) -> None:

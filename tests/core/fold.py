@@ -1,0 +1,111 @@
+"""Everything that happens to sessions and state, at random, and beside it what it comes to: a naive fold."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+from hypothesis import strategies as st
+
+from sessions_app import rewind, sources, writes
+from sessions_app.access import Actor
+from sessions_app.events import new_id
+from sessions_app.keys import SessionKey
+from sessions_app.state import Scoped, apply, split
+
+from ..strategies import json_values
+
+ALICE = Actor("alice")
+USERS, SESSIONS = ("ana", "ben"), ("s1", "s2", "s3")
+INVOCATIONS = ("i1", "i2", "i3")
+KEYS = ("n", "m", "user:tier", "user:x", "app:total", "app:", "temp:t", "a" * 700, "ключ 👩‍👩‍👧‍👦", "\1odd")
+_apps = itertools.count()
+
+values = st.none() | st.integers(0, 3) | json_values
+deltas = st.dictionaries(st.sampled_from(KEYS), values, max_size=4)
+creations = st.tuples(st.just("create"), st.sampled_from(USERS), st.sampled_from(SESSIONS), deltas)
+appends = st.tuples(
+    st.just("append"),
+    st.sampled_from(USERS),
+    st.sampled_from(SESSIONS),
+    deltas,
+    st.lists(st.sampled_from(KEYS), max_size=2),
+    st.sampled_from(INVOCATIONS),
+)
+rewinds = st.tuples(st.just("rewind"), st.sampled_from(USERS), st.sampled_from(SESSIONS), st.sampled_from(INVOCATIONS))
+deletions = st.tuples(st.just("delete"), st.sampled_from(USERS), st.sampled_from(SESSIONS), st.booleans())
+looks = st.tuples(st.just("look"))
+histories = st.lists(st.one_of(creations, appends, appends, appends, rewinds, looks), max_size=25)
+with_deletions = st.lists(st.one_of(creations, creations, appends, appends, appends, deletions, looks), max_size=30)
+
+
+class Fold:
+    """Everything that was written, applied in order; and the state of each event's session before it and after."""
+
+    def __init__(self, source: str) -> None:
+        self.source, self.app_name = source, f"app{next(_apps)}"
+        self.app: dict[str, Any] = {}
+        self.user: dict[str, dict[str, Any]] = {}
+        self.session: dict[SessionKey, dict[str, Any]] = {}
+        self.seen: list[tuple[SessionKey, str, Scoped, Scoped]] = []
+        self.began: dict[tuple[SessionKey, str], dict[str, Any]] = {}  # own state before an invocation's first event
+
+    def key(self, user: str, name: str) -> SessionKey:
+        return SessionKey(self.source, self.app_name, user, name)
+
+    def state(self, key: SessionKey) -> Scoped:
+        return Scoped(dict(self.app), dict(self.user.get(key.user_id, {})), dict(self.session[key]))
+
+    def apply(self, key: SessionKey, delta: dict[str, Any], removed: list[str] = []) -> None:  # noqa: B006  # read only
+        gone = split(dict.fromkeys(removed))
+        scoped = split(delta)
+        self.app = apply(self.app, scoped.app, gone.app)
+        self.user[key.user_id] = apply(self.user.get(key.user_id, {}), scoped.user, gone.user)
+        self.session[key] = apply(self.session.get(key, {}), scoped.session, gone.session)
+
+    def create(self, user: str, name: str, state: dict[str, Any]) -> None:
+        key = self.key(user, name)
+        if key in self.session:
+            return
+        writes.create_session(*key[:3], session_id=name, state=state, actor=ALICE)
+        self.apply(key, state)
+
+    def append(self, user: str, name: str, delta: dict[str, Any], wish: list[str], invocation: str) -> None:
+        key = self.key(user, name)
+        if key not in self.session:
+            return
+        removed = [each for each in wish if not each.startswith("temp:")]
+        event = {
+            "id": new_id(),
+            "author": "agent",
+            "invocation_id": invocation,
+            "actions": {"state_delta": {**delta, **dict.fromkeys(removed)}},
+            "custom_metadata": {"adkweb": {"removed": removed}} if removed else {},
+        }
+        before = self.state(key)
+        writes.append_event(key, event, actor=ALICE)
+        self.apply(key, delta, removed)
+        self.seen.append((key, event["id"], before, self.state(key)))
+        self.began.setdefault((key, invocation), before.session)
+
+    def rewind(self, user: str, name: str, invocation: str) -> None:
+        key = self.key(user, name)
+        if (key, invocation) not in self.began:
+            return
+        before = self.state(key)
+        event = rewind.rewind(key, invocation, actor=ALICE).event
+        self.session[key] = dict(self.began[key, invocation])
+        self.seen.append((key, event["id"], before, self.state(key)))
+
+    def delete(self, user: str, name: str, by_others: bool) -> None:
+        key = self.key(user, name)
+        if key not in self.session:
+            return
+        if by_others:
+            with sources.using(self.source) as db, db.cursor() as cursor:
+                cursor.execute("DELETE FROM sessions WHERE app_name = %s AND user_id = %s AND id = %s", key[1:])
+        else:
+            writes.delete_session(key, actor=ALICE)
+        del self.session[key]
+        self.seen = [each for each in self.seen if each[0] != key]
+        self.began = {each: state for each, state in self.began.items() if each[0] != key}

@@ -1,0 +1,204 @@
+"""Sessions that are deleted, by whomever: what they wrote is never taken as never written, nor told as what stood before."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+from sessions_app import adopt, changes, drift, moments, reads, sources, undo, writes
+from sessions_app.errors import Invalid
+from sessions_app.keys import SessionKey
+from sessions_app.state import ABSENT, UNKNOWN, Scoped
+from sessions_app.values import equal
+from tests.adk.services import Adk
+
+from .fold import ALICE, Fold, with_deletions
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def append(key: SessionKey, delta: dict[str, Any]) -> str:
+    event = {"author": "agent", "actions": {"state_delta": delta}}
+    return str(writes.append_event(key, event, actor=ALICE).event["id"])
+
+
+def create(source: str, session: str, user: str = "ana", **state: Any) -> SessionKey:
+    named = {name.replace("__", ":"): value for name, value in state.items()}
+    return writes.create_session(source, "booking", user, session_id=session, state=named, actor=ALICE)
+
+
+def execute(source: str, statement: str) -> None:
+    with sources.using(source) as db, db.cursor() as cursor:
+        cursor.execute(statement)
+
+
+def told_truly(found: Scoped, truth: Scoped) -> None:
+    """Every value is what it was, or not known; of its own keys every one is known."""
+    assert found.session == truth.session
+    for scope in ("app", "user"):
+        for name, value in found.scope(scope).items():
+            assert value is UNKNOWN or equal(value, truth.scope(scope).get(name, ABSENT)), (scope, name, value)
+        assert not truth.scope(scope).keys() - found.scope(scope).keys(), scope
+
+
+@given(history=with_deletions)
+def test_however_sessions_are_deleted_what_is_told_is_true(source: str, history: list[tuple[Any, ...]]) -> None:
+    fold = Fold(source)
+    for what, *rest in history:
+        if what == "look":
+            changes.catch_up(source)
+        else:
+            getattr(fold, what)(*rest)
+    for rebuilt in (False, True):
+        if rebuilt:
+            changes.rebuild(source)
+        for key, event_id, before, after in fold.seen:
+            told_truly(moments.state_at(key, event_id).state, after)
+            told_truly(moments.state_at(key, event_id, before=True).state, before)
+        for key in fold.session:
+            now, stored = moments.state_now(key).state, fold.state(key)
+            assert all(equal(now.scope(each), stored.scope(each)) for each in ("app", "user", "session"))
+
+
+def test_a_creation_is_not_forgotten_when_the_newest_event_goes(source: str) -> None:
+    other = create(source, "other")
+    append(other, {"n": 1})
+    changes.catch_up(source)
+    key = create(source, "mine", user__tier="basic")
+    newest = create(source, "newest", "ben")
+    append(newest, {"n": 1})
+    changes.catch_up(source)
+    writes.delete_session(newest, actor=ALICE)
+    gold = append(key, {"user:tier": "gold"})
+    assert moments.state_at(key, gold, before=True).state.user == {"tier": "basic"}
+    assert [step.then for step in undo.undo(key, gold).steps] == ["basic"]
+
+
+@pytest.mark.parametrize("looked", [True, False])
+@pytest.mark.parametrize("by_adkweb", [True, False])
+def test_what_it_wrote_last_is_not_told_as_the_value_before_it(source: str, looked: bool, by_adkweb: bool) -> None:
+    one, two = create(source, "one"), create(source, "two")
+    append(one, {"user:tier": "silver", "app:limit": 1})
+    append(two, {"user:tier": "gold", "app:limit": 2})
+    if looked:
+        changes.catch_up(source)
+    if by_adkweb:
+        writes.delete_session(two, actor=ALICE)
+    else:
+        execute(source, "DELETE FROM sessions WHERE id = 'two'")
+    between = append(one, {"n": 1})
+    last = append(one, {"user:tier": "platinum", "app:limit": 3})
+    for _round in range(2):
+        state = moments.state_at(one, between).state
+        assert (state.user, state.app) == ({"tier": UNKNOWN}, {"limit": UNKNOWN})
+        assert moments.history(one, "user:tier").rows[0].change.old is UNKNOWN
+        with pytest.raises(Invalid, match="never recorded"):
+            undo.undo(one, last)
+        changes.rebuild(source)
+
+
+def test_what_it_began_with_is_not_told_as_the_value_before_it(source: str) -> None:
+    one = create(source, "one")
+    append(one, {"user:tier": "silver"})
+    two = create(source, "two", user__tier="gold")
+    writes.delete_session(two, actor=ALICE)
+    between = append(one, {"n": 1})
+    append(one, {"user:tier": "platinum"})
+    assert moments.state_at(one, between).state.user == {"tier": UNKNOWN}
+
+
+def test_it_makes_nothing_unknown_that_it_did_not_write(source: str) -> None:
+    one, two, ben = create(source, "one"), create(source, "two"), create(source, "three", "ben")
+    append(one, {"user:tier": "silver", "app:limit": 1})
+    append(two, {"n": 1, "user:other": 1})
+    append(ben, {"user:tier": "gold"})
+    between = append(one, {"n": 1})
+    append(one, {"user:tier": "platinum", "app:limit": 2})
+    writes.delete_session(two, actor=ALICE)
+    writes.delete_session(ben, actor=ALICE)
+    changes.rebuild(source)
+    state = moments.state_at(one, between).state
+    assert (state.user["tier"], state.app) == ("silver", {"limit": 1})
+
+
+def test_adk_deletes_the_session_of_the_newest_events(form: str, new_database: Any, open_source: Any) -> None:
+    place = new_database(form)
+    adk = Adk(form, place)
+    for name in ("stays", "goes"):
+        adk.create(name)
+    source = open_source(place, "")
+    stays = adk.get("stays")
+    adk.append(stays, user__tier="silver")
+    goes = adk.get("goes")
+    for number in range(10):
+        adk.append(goes, n=number, user__count=number)
+    made = create(source, "made", user__tier="basic")
+    changes.catch_up(source)
+    adk.run(adk.service.delete_session(app_name="booking", user_id="ana", session_id="goes"))
+    gold = append(made, {"user:tier": "gold"})
+    later = [append(made, {"n": number}) for number in range(12)]
+    adk.close()
+    for _round in range(2):
+        assert moments.state_at(made, gold, before=True).state.user["tier"] == "basic"
+        for each in later:
+            assert moments.state_at(made, each).state.user["tier"] == "gold"
+        rows = moments.history(made, "user:tier").rows
+        assert [row.change.new for row in rows] == ["gold", "basic", "silver"]
+        assert [step.then for step in undo.undo(made, gold).steps] == ["basic"]
+        changes.rebuild(source)
+
+
+def test_state_that_stood_there_before_adopting_may_be_of_sessions_that_are_gone(
+    form: str, new_database: Any, open_source: Any
+) -> None:
+    place = new_database(form)
+    adk = Adk(form, place)
+    adk.create("gone", {"user:tier": "gold", "app:limit": 10})
+    adk.run(adk.service.delete_session(app_name="booking", user_id="ana", session_id="gone"))
+    adk.close()
+    key = create(open_source(place, ""), "new")
+    event_id = append(key, {"user:tier": "silver", "app:limit": 11})
+    before = moments.state_at(key, event_id, before=True).state
+    assert (before.user, before.app) == ({"tier": UNKNOWN}, {"limit": UNKNOWN})
+
+
+def test_state_that_was_imported_without_a_session_is_not_taken_as_never_there(source: str) -> None:
+    at = SessionKey(source, "booking", "ana", "")
+    writes.import_state(at, "user", {"tier": "gold"}, actor=ALICE, updated=1.0, overwrite=False)
+    writes.import_state(at, "app", {"limit": 10}, actor=ALICE, updated=1.0, overwrite=False)
+    key = create(source, "new")
+    event_id = append(key, {"user:tier": "silver", "app:limit": 11})
+    before = moments.state_at(key, event_id, before=True).state
+    assert (before.user, before.app) == ({"tier": UNKNOWN}, {"limit": UNKNOWN})
+
+
+@pytest.mark.parametrize("form", ["postgresql"])
+def test_after_a_truncate_nothing_is_taken_as_never_written(source: str) -> None:
+    append(create(source, "one"), {"user:tier": "gold"})
+    execute(source, "TRUNCATE sessions, events")
+    key = create(source, "two")
+    event_id = append(key, {"user:tier": "silver"})
+    assert moments.state_at(key, event_id, before=True).state.user == {"tier": UNKNOWN}
+
+
+def test_very_many_writes_of_a_session_that_is_gone_are_passed_over(source: str) -> None:
+    here = create(source, "here")
+    append(here, {"user:n": "kept"})
+    gone = create(source, "gone")
+    for number in range(1_200):
+        append(gone, {"user:n": number})
+    writes.delete_session(gone, actor=ALICE)
+    append(here, {"n": 1})
+    (write,) = moments.history(here, "user:n", limit=1).rows
+    assert write.change.new == "kept"
+    assert [each.change.key for each in drift.shared(here).drifted] == ["user:n"]
+
+
+def test_adopting_what_is_adopted_notes_nothing_again(source: str) -> None:
+    append(create(source, "one"), {"user:tier": "gold"})
+    before = adopt.missing(source)
+    adopt.adopt(source)
+    assert before == []
+    assert reads.session(SessionKey(source, "booking", "ana", "one")).state.user == {"tier": "gold"}
