@@ -114,11 +114,13 @@ def is_shortened(kept: str) -> bool:
 # --- Reading what is new ----------------------------------------------------------------------------------------------
 
 
-def catch_up(source: str, seconds: float = SECONDS) -> Standing:
-    """Reads the events that are not read yet; raises Behind, with `share` of it done, where that takes longer.
+def catch_up(source: str, seconds: float | None = None) -> Standing:
+    """Reads the events that are not read yet; raises Behind, with `share` of it done, where that takes longer than these
+    seconds, or SECONDS.
 
     Raises Invalid where a source is read only and was never adopted, NotFound, SourceError.
     """
+    seconds = SECONDS if seconds is None else seconds
     waited = seconds <= SECONDS and time.monotonic() - _behind.get(source, -1.0) < 1  # a page that asks twice
     until = time.monotonic() + (0.0 if waited else seconds)
     for standing, total in _read(source):
@@ -367,9 +369,10 @@ def _creations(source: str, seq: int, upto: int | None, known: list[int]) -> tup
 
 
 _VISIBLE: Final = {  # the number from which on rows may still become visible
-    "postgresql": "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint",
-    "sqlite": "SELECT coalesce(max(number), 0) + 1 FROM adkweb_deleted_writes",
+    "postgresql": "pg_snapshot_xmin(pg_current_snapshot())::text::bigint",
+    "sqlite": "(SELECT coalesce(max(number), 0) + 1 FROM adkweb_deleted_writes)",
 }
+_LEAST: Final = {"postgresql": "least", "sqlite": "min"}
 
 
 def _deleted(source: str, number: int, after: int | None) -> tuple[list[_Row], int]:
@@ -379,15 +382,18 @@ def _deleted(source: str, number: int, after: int | None) -> tuple[list[_Row], i
     if not sources.keeps_creations(source):
         return [], number
     with connections[source].cursor() as cursor:
-        cursor.execute(_VISIBLE[cursor.db.vendor])
-        following = cursor.fetchone()[0]
+        vendor = cursor.db.vendor
         cursor.execute(
-            """SELECT DISTINCT place, app_name, user_id, key FROM adkweb_deleted_writes
-            WHERE number >= %s OR place >= %s""",
-            [min(number, following), _NOWHERE if after is None else (after + 1) * BETWEEN],
+            f"""SELECT DISTINCT following, place, app_name, user_id, key
+            FROM (SELECT {_VISIBLE[vendor]} AS following) AS seen LEFT JOIN adkweb_deleted_writes
+                ON number >= {_LEAST[vendor]}(%s, following) OR place >= %s""",
+            [number, _NOWHERE if after is None else (after + 1) * BETWEEN],
         )
-        rows = cursor.fetchall()
-    return [_Row(place, SessionKey(source, app, user, ""), "", [key], []) for place, app, user, key in rows], following
+        found = cursor.fetchall()
+    rows = [
+        _Row(row[1], SessionKey(source, row[2], row[3], ""), "", [row[4]], []) for row in found if row[4] is not None
+    ]
+    return rows, found[0][0]
 
 
 def _object(text: str | None) -> dict[str, Any]:

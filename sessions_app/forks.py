@@ -140,8 +140,9 @@ class _Work:
         self._left_out = _notes(key, into)
         with sources.using(key.source):
             self.total = _to_copy(key, event.seq, self._left_out).count()
-            first = events_of(key).order_by("seq").values_list("id", flat=True)[0]
+            first = events_of(key).order_by("seq").values_list("id", flat=True).first() or event.id
         before = moments.state_at(key, first, before=True).state.session
+        state |= {name: _written(key, name, event) for name, value in state.items() if value is UNKNOWN}
         now = time.time()
         self._note = self._noted(who, now)
         self._session = ImportedSession(into, now, now, json.dumps(_known(state)), json.dumps(_known(before)), True)
@@ -218,7 +219,7 @@ class _Work:
         passed = 0
         for page in self._pages:
             wanted = [row for row in page if row.seq is not None and row.seq <= (self.event.seq or 0)]
-            rows = [_copied(self.key, row) for row in wanted if row.id not in self._left_out]
+            rows = [_copied(self.key, row, self.into) for row in wanted if row.id not in self._left_out]
             passed += len(rows)
             new = rows[len(rows) - max(0, passed - copied) :] if passed > copied else []
             if passed >= self.total:
@@ -248,12 +249,21 @@ def _to_copy(key: SessionKey, upto: int | None, left_out: list[str]) -> QuerySet
     return events_of(key).filter(seq__lte=upto).exclude(id__in=left_out)
 
 
+def _written(key: SessionKey, name: str, event: EventView) -> Any:
+    """What the copied events make of a key whose stored value none of them wrote: so the fork does not begin with drift."""
+    page = moments.history(key, name, limit=1)
+    while page.rows and page.next and page.rows[0].seq > (event.seq or 0):
+        page = moments.history(key, name, page.next)
+    found = [write.change.new for write in page.rows if write.event_id and write.seq <= (event.seq or 0)]
+    return found[0] if found else UNKNOWN
+
+
 def _known(state: State) -> State:
     return {name: value for name, value in state.items() if value is not UNKNOWN}
 
 
-def _copied(key: SessionKey, row: loads.StoredEvent) -> ImportedEvent:
-    """An event as the fork has it."""
+def _copied(key: SessionKey, row: loads.StoredEvent, into: SessionKey) -> ImportedEvent:
+    """An event as the fork has it; one for somebody else without the values of the user's keys."""
     event = as_object(json.loads(row.text))
     metadata = as_object(event.get("custom_metadata"))
     origin = as_object(metadata.get(ORIGIN)) or {
@@ -267,8 +277,17 @@ def _copied(key: SessionKey, row: loads.StoredEvent) -> ImportedEvent:
         own = {name: value for name, value in delta.items() if name not in shared}
         event["actions"] = {**event["actions"], "state_delta": own}
         origin = {**origin, "delta": {**as_object(origin.get("delta")), **shared}}
+    if into.user_id != key.user_id:
+        if "delta" in origin:
+            origin = {**origin, "delta": _without_users(origin["delta"])}
+        if edit := edit_of(event):
+            metadata = {**metadata, "adkweb": {**edit, "replaced": _without_users(edit.get("replaced"))}}
     event["custom_metadata"] = {**metadata, ORIGIN: origin}
     return ImportedEvent(row.id, row.invocation_id, row.timestamp, json.dumps(event))
+
+
+def _without_users(delta: Any) -> State:
+    return {name: value for name, value in as_object(delta).items() if scope_of(name)[0] != "user"}
 
 
 # --- In the background ------------------------------------------------------------------------------------------------

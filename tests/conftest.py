@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from django.utils import translation
 
-from sessions_app import adopt, sources
+from sessions_app import adopt, changes, context, sources
 from sessions_app.access import Actor
 
 from .servers import PostgreSQL
@@ -17,6 +17,15 @@ from .servers import PostgreSQL
 def _english() -> Iterator[None]:
     """Sentences are compared in English, whatever language a test before asked for."""
     with translation.override("en"):
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _patient() -> Iterator[None]:
+    """However busy the machine is, what is not read yet is waited for; a test of impatience says so itself."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(changes, "SECONDS", 30.0)
+        patch.setattr(context, "_TIMELINE_SECONDS", 60.0)
         yield
 
 

@@ -46,7 +46,7 @@ def fork(request: HttpRequest, event_id: str, **names: str) -> HttpResponse:
         return _page(request, event, {error.detail.get("field", "form"): error.message}, status_of(error))
     if forks.progress(event.key, event_id, into).done:
         return _done(request, into)
-    return redirect(_watch(event, into))
+    return redirect(_watch(event, into, request.POST.get("reason", "")))
 
 
 @require_GET
@@ -90,7 +90,8 @@ def _progress(request: HttpRequest, event: EventView) -> HttpResponse:
         "into": into,
         "progress": found,
         "stopped": bool(found.stopped) or still >= _STILL,
-        "where": _watch(event, into, was=found.copied, still=still),
+        "reason": request.GET.get("reason", ""),
+        "where": _watch(event, into, request.GET.get("reason", ""), was=found.copied, still=still),
     }
     template = "undo/_forking.html" if request.htmx else "undo/forking.html"  # type: ignore[attr-defined]
     return page(request, template, context)
@@ -102,9 +103,10 @@ def _done(request: HttpRequest, into: SessionKey) -> HttpResponse:
     return HttpResponseClientRedirect(where) if request.htmx else redirect(where)  # type: ignore[attr-defined]
 
 
-def _watch(event: EventView, into: SessionKey, **more: int) -> str:
+def _watch(event: EventView, into: SessionKey, reason: str, **more: int) -> str:
     address = reverse("fork", kwargs={**event.key._asdict(), "event_id": event.id})
-    query: dict[str, str | int] = {"user": into.user_id, "session": into.session_id, **more}
+    # The reason stands in the note that ends the fork: whoever lets it go on needs it.
+    query = {"user": into.user_id, "session": into.session_id, **({"reason": reason} if reason else {}), **more}
     return f"{address}?{urlencode(query)}"
 
 

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pytest_django import Settings
 
-from sessions_app import changes, edits, forks, moments, queued, reads, rewind, undo, writes
+from sessions_app import changes, drift, edits, forks, moments, queued, reads, rewind, undo, writes
 from sessions_app.access import Actor
 from sessions_app.edits import Entry
 from sessions_app.errors import AlreadyExists, Conflict, Invalid, NotAllowed, NotFound
@@ -110,6 +110,34 @@ def test_shared_state_is_not_written_again(key: SessionKey, actor: Actor, add: C
     }
     started = {"step": "search", "draft": {"a": [1]}}
     assert_state_is_what_events_say(key.source, {key: START, into: started, other: started})
+
+
+def test_a_fork_for_somebody_else_has_no_value_of_the_users_keys(
+    key: SessionKey, actor: Actor, add: Callable[..., str]
+) -> None:
+    add(key, user__tier="platinum secret", app__limit=5, step="pay")
+    edit = edits.edit_state(key, [Entry("user:tier", "other secret", "platinum secret")], actor=actor).event["id"]
+    mine = fork(key, edit, actor, "mine")
+    again = fork(mine, edit, actor, "hers", "ben")
+    theirs = fork(key, edit, actor, "theirs", "ben")
+    assert "platinum secret" in json.dumps([event for _seq, event in events_of(mine)])
+    for copy in (theirs, again):
+        told = [event for _seq, event in events_of(copy)]
+        assert "secret" not in json.dumps(told)
+        assert told[0]["custom_metadata"]["adkweb_origin"]["delta"] == {"app:limit": 5}
+        assert own(copy) == {"step": "pay", "draft": {"a": [1]}}
+
+
+def test_a_fork_of_a_session_that_drifted_begins_with_what_its_events_say(
+    key: SessionKey, actor: Actor, add: Callable[..., str]
+) -> None:
+    add(key, n=1, step="pay")
+    at = add(key, m=1)
+    text = json.dumps({**own(key), "n": 5, "new": 7})
+    execute(key.source, f"UPDATE sessions SET state = '{text}'")
+    copy = fork(key, at, actor)
+    assert own(copy) == {"step": "pay", "draft": {"a": [1]}, "n": 1, "m": 1}
+    assert drift.own(copy).drifted == []
 
 
 def test_history_and_moments_of_shared_keys_know_no_fork(
@@ -444,6 +472,20 @@ def test_a_fork_whose_origin_is_deleted_while_it_is_copied_leaves_nothing(source
     with pytest.raises(NotFound, match="deleted while"):
         forks.fork(key, "e2400", user_id="ana", session_id="fork", actor=actor, told=told)
     assert query(source, "SELECT id FROM sessions") == query(source, "SELECT id FROM events") == []
+
+
+def test_a_half_that_an_agent_wrote_to_is_kept_when_its_origin_is_deleted(source: str, actor: Actor) -> None:
+    key = writes.create_session(source, APP, "ana", actor=actor, session_id="long")
+    fill(key, 2_500)
+    into = key._replace(session_id="fork")
+
+    def told(copied: int, total: int) -> None:
+        writes.delete_session(key, actor=actor)
+        _adk_writes(into)
+
+    with pytest.raises((NotFound, AlreadyExists)):
+        forks.fork(key, "e2400", user_id="ana", session_id="fork", actor=actor, told=told)
+    assert "foreign" in {event["id"] for _seq, event in events_of(into)}
 
 
 def test_a_long_fork_of_a_fork_under_an_earlier_name_goes_on_where_it_was_cut_off(source: str, actor: Actor) -> None:

@@ -83,6 +83,27 @@ def test_many_events_share_bars_and_none_is_left_out(key: SessionKey, append: Ap
     assert {(bar.kind, bar.writes == bar.events) for bar in found[:-1]} == {("state", True)}
 
 
+def test_what_a_rewind_took_back_is_gone_until_that_is_taken_back(key: SessionKey, append: Append) -> None:
+    def gone() -> str:
+        return "".join("x" if bar.gone else "-" for bar in bars(key))
+
+    def rewind(to: str, invocation: str) -> None:
+        append(key, invocation_id=invocation, actions={"rewind_before_invocation_id": to})
+
+    for number in range(4):
+        append(key, invocation_id=f"i{number}")
+    rewind("i2", "r1")
+    append(key, invocation_id="on")
+    assert gone() == "--xx--"
+    assert [bar.gone for bar in bars(key, 2)] == [False, False]  # a bar of three has one that is not
+    rewind("r1", "r2")
+    assert gone() == "----xx-"
+    rewind("i1", "r3")
+    assert gone() == "-xxxxxx-"
+    rewind("nowhere", "r4")
+    assert gone() == "-xxxxxx--"
+
+
 def test_an_event_that_is_appended_is_in_the_next_strip(key: SessionKey, append: Append) -> None:
     append(key)
     assert told(key) == [(1, 0, "")]

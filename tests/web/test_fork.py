@@ -173,7 +173,7 @@ def test_a_long_fork_shows_how_far_it_is_and_where_it_stopped_goes_on(
         forks.fork(key, "e2200", user_id="ana", session_id="try", actor=actor, told=told)
     into = key._replace(session_id="try")
     where = {"event_id": "e2200", **key._asdict()}
-    page = maria.open("fork", query={"user": "ana", "session": "try"}, **where)
+    page = maria.open("fork", query={"user": "ana", "session": "try", "reason": "what if"}, **where)
     assert page.one("progress")["value"] == "45"
     assert "1 000 / 2 200" in page.one("section", id="forking").text
     part = page
@@ -188,6 +188,9 @@ def test_a_long_fork_shows_how_far_it_is_and_where_it_stopped_goes_on(
     while not forks.progress(key, "e2200", into).done and time.monotonic() < until:
         time.sleep(0.05)
     assert maria.open("session", **into._asdict()).texts("a", "line")[-1] == "Forked from s1 #2200"
+    noted = forks.origin(into)
+    assert noted is not None
+    assert noted.reason == "what if"
     found = maria.get(reverse("fork", kwargs=where), {"user": "ana", "session": "try"})
     assert found["Location"] == reverse("session", kwargs=into._asdict())
 

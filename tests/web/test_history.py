@@ -217,6 +217,21 @@ def test_another_key_can_be_chosen(key: SessionKey, maria: Browser) -> None:
     assert maria.open(links["user:tier"]).one("h1").text == "user:tier"
 
 
+def test_keys_that_are_gone_are_offered_too_and_said_to_be(anywhere: SessionKey, maria: Browser, add: Add) -> None:
+    long = "k" * 600
+    add(anywhere, **delta(**{"draft": 1, long: 2, "user:trial": True, "app:beta": 1}))
+    gone = [Entry("draft", ABSENT, 1), Entry(long, ABSENT, 2), Entry("user:trial", ABSENT, True)]
+    edit_state(anywhere, [*gone, Entry("app:beta", ABSENT, 1), Entry("step", ABSENT, "choose")], actor=Actor("m"))
+    offered = {"session": ["app:beta", "draft", long, "step", "user:trial"], "user": ["user:trial"], "app": ["app:beta"]}
+    for number, (kind, names) in enumerate(offered.items()):
+        page = maria.open(f"{kind}-history", **names_of(anywhere, 4 - number))
+        assert [link.one("span", "name")["title"] for link in page.one("ul", "gone").all("a")] == names
+        assert page.one("ul", "gone").texts("span", "z") == ["removed"] * len(names)
+        assert not {*names} & {item["title"] for item in page.all("ul", "keylist")[0].all("span", "name")}
+        last = maria.open(page.one("ul", "gone").all("a")[-1]["href"])
+        assert rows(last)[0].one("div", "change").text.endswith("removed")
+
+
 def test_the_key_can_be_edited_from_here_unless_adkweb_only_reads(
     key: SessionKey, maria: Browser, settings: Any, add: Add
 ) -> None:
@@ -312,7 +327,7 @@ def test_while_events_are_being_read_the_page_says_how_far(
     anywhere: SessionKey, maria: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(anywhere, 12_000)
-    monkeypatch.setattr(changes.catch_up, "__defaults__", (0.0,))  # no time to wait
+    monkeypatch.setattr(changes, "SECONDS", 0.0)  # no time to wait
     waiting = session_page(maria, anywhere, "count", status=503).one("div", "behind").one("progress")
     assert 0 < float(waiting["value"]) < float(waiting["max"])
     monkeypatch.undo()
@@ -324,4 +339,4 @@ def test_while_events_are_being_read_the_page_says_how_far(
     "name", ["", " ", "a\0b", "x" * 5_000, "ключ 👩‍👩‍👧‍👦", "<script>alert(1)</script>", "{{ 7|add:7 }}"]
 )
 def test_any_text_may_be_asked_for(anywhere: SessionKey, maria: Browser, name: str) -> None:
-    assert "no such key" in session_page(maria, anywhere, name).one("div", "keynow").text
+    assert "There is no such key" in session_page(maria, anywhere, name).one("div", "empty").text

@@ -188,7 +188,7 @@ def test_what_cannot_be_known_is_said_in_its_place(key: SessionKey, maria: Brows
     found = rows(at(maria, key, first))
     assert found["step"] == "not recorded: the session began before adkweb knew it |"
     assert found["user:tier"] == "not recorded: no stored event tells it |"
-    assert found["count"] == "3 | initial"  # no event ever wrote it
+    assert found["count"] == "3 |"  # no event ever wrote it, and nobody knows whether it stands since the beginning
 
 
 def test_a_long_value_leads_to_all_of_it_as_it_was(key: SessionKey, maria: Browser, add: Add) -> None:
@@ -297,6 +297,13 @@ def test_the_strip_has_a_bar_for_each_event_and_the_place_that_each_begins_at(
     assert (slider["aria-valuemin"], slider["aria-valuemax"]) == ("0", "2")
 
 
+def test_the_strip_pales_what_a_rewind_took_back(key: SessionKey, maria: Browser, add: Add) -> None:
+    add(key, **change(step="pay"))
+    add(key, invocation_id="r1", actions={"rewind_before_invocation_id": "i1", "state_delta": {"step": "choose"}})
+    strip = maria.open("strip", htmx=True, **key._asdict())
+    assert [bar.classes for bar in strip.all("rect")] == [["state", "gone"], ["rewind"]]
+
+
 def test_no_language_writes_a_number_into_the_picture(key: SessionKey, maria: Browser, add: Add) -> None:
     add(key, **change(step="pay"))
     add(key)
@@ -346,7 +353,7 @@ def test_while_the_source_is_being_read_each_part_says_how_far_it_is_and_asks_ag
     key: SessionKey, maria: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(key, 12_000)
-    monkeypatch.setattr(changes.catch_up, "__defaults__", (-1.0,))  # nobody waits: a batch at a time
+    monkeypatch.setattr(changes, "SECONDS", -1.0)  # nobody waits: a batch at a time
     panel = at(maria, key, "e50", 202)
     waiting = panel.one("div", "behind")
     assert (waiting["hx-trigger"], waiting["hx-target"], waiting["hx-swap"]) == (
@@ -366,7 +373,7 @@ def test_a_page_that_waits_is_loaded_again_and_a_program_is_told_when(
     key: SessionKey, maria: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(key, 12_000)
-    monkeypatch.setattr(changes.catch_up, "__defaults__", (-1.0,))
+    monkeypatch.setattr(changes, "SECONDS", -1.0)
     address = reverse("session", kwargs=key._asdict())
     answer = maria.get(address, {"place": "70", "step": "-1", "writes": "1"})
     assert (answer.status_code, answer["Refresh"], answer["Retry-After"]) == (503, "1", "1")
