@@ -1,5 +1,6 @@
 """State at any event equals a naive fold of everything that was written, in whatever order it is read."""
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -132,13 +133,16 @@ def test_what_a_deleted_session_wrote_is_unknown_and_not_the_value_before(source
 def test_a_place_that_is_given_again_is_noticed(source: str) -> None:
     one = writes.create_session(source, "booking", "ana", actor=ALICE)
     append(one, {"n": 1})
-    for _ in range(3):
-        two = writes.create_session(source, "booking", "ana", session_id="again", state={"m": 0}, actor=ALICE)
-        ids = [append(two, {"m": number, "user:x": number}) for number in range(5)]
-        assert moments.state_at(two, ids[-1]).state.session == {"m": 4}
-        assert moments.state_at(two, ids[2]).state.user == {"x": 2}
-        assert moments.state_at(two, ids[0], before=True).state.session == {"m": 0}
-        assert [write.change.new for write in moments.history(two, "m").rows] == [4, 3, 2, 1, 0, 0]
+    for number in range(3):
+        # Other keys and other places each time, or what is left of the time before would pass for this one's.
+        own, user = f"m{number}", f"x{number}"
+        two = writes.create_session(source, "booking", "ana", session_id="again", state={own: 0}, actor=ALICE)
+        ids = [append(two, {own: n, f"user:{user}": n}) for n in range(5 + number)]
+        last = len(ids) - 1
+        assert moments.state_at(two, ids[-1]).state.session == {own: last}
+        assert moments.state_at(two, ids[2]).state.user[user] == 2
+        assert moments.state_at(two, ids[0], before=True).state.session == {own: 0}
+        assert [write.change.new for write in moments.history(two, own).rows] == [*range(last, -1, -1), 0]
         writes.delete_session(two, actor=ALICE)
 
 
@@ -392,3 +396,37 @@ def test_a_transaction_of_many_events_that_becomes_visible_late(
     for number in (1, 60, 1500):
         assert moments.state_at(other, f"x{number}").state.session == {"k": number}
     assert len(moments.history(other, "k", limit=2000).rows) == 1500
+
+
+def test_a_session_under_an_id_that_was_used_before_begins_anew(source: str) -> None:
+    for step in ("old", "new"):
+        key = writes.create_session(source, "a", "ana", session_id="again", state={"step": step}, actor=ALICE)
+        if step == "old":
+            append(key, {"step": "older", "other": 1})
+            moments.state_now(key)
+            append(writes.create_session(source, "a", "ben", actor=ALICE), {"n": 1})
+            writes.delete_session(key, actor=ALICE)
+    append(writes.create_session(source, "a", "ben", actor=ALICE), {"n": 2})
+    first = append(key, {"n": 1})
+    assert moments.state_at(key, first, before=True).state.session == {"step": "new"}
+    assert [write.change.new for write in moments.history(key, "step").rows] == ["new"]
+    assert moments.history(key, "other").rows == []
+
+
+def test_two_imported_writes_of_a_shared_key_are_in_no_order(source: str) -> None:
+    for number in (1, 2):
+        there = SessionKey(source, "a", "ana", f"imported{number}")
+        session = writes.ImportedSession(there, 1.0, 2.0, "{}", "{}")
+        text = json.dumps({"author": "x", "actions": {"state_delta": {"user:tier": number}}})
+        event = writes.ImportedEvent(f"i{number}", "e-1", 2.0, text)
+        writes.import_session(session, [event], actor=ALICE, after=None, last=True)
+    assert [w.change.old for w in moments.history(there, "user:tier").rows] == [UNKNOWN, UNKNOWN]
+
+
+def test_another_users_deleted_session_leaves_a_users_key_known(source: str) -> None:
+    mine = writes.create_session(source, "a", "ana", actor=ALICE)
+    theirs = writes.create_session(source, "a", "ben", actor=ALICE)
+    append(theirs, {"user:tier": "gold"})
+    event_id = append(mine, {"user:tier": "silver"})
+    writes.delete_session(theirs, actor=ALICE)
+    assert moments.state_at(mine, event_id, before=True).state.user == {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -12,7 +13,7 @@ from django.db import connections
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessions_app import edits, moments, reads, undo, writes
+from sessions_app import edits, moments, reads, rewind, undo, writes
 from sessions_app.access import Actor
 from sessions_app.edits import Entry
 from sessions_app.errors import Conflict, Invalid, NotFound
@@ -91,6 +92,32 @@ def test_where_another_event_brought_the_values_back_it_is_named_as_such(
     with pytest.raises(Invalid, match=r"stand again: event #\d+ wrote them") as refused:
         undo.undo(key, event_id)
     assert refused.value.detail["writer"].event_id == again
+
+
+def test_what_removed_a_key_again_is_named_and_only_an_undo_is_called_one(
+    key: SessionKey, actor: Actor, add: Callable[..., str]
+) -> None:
+    event_id = add(key, new=1)
+    undone = take_back(key, event_id, actor)
+    with pytest.raises(Invalid, match=r"undone already, by event #\d+") as refused:
+        undo.undo(key, event_id)
+    assert refused.value.detail["writer"].event_id == undone
+    other = writes.append_event(
+        key, {"author": "agent", "invocation_id": "i2", "actions": {"state_delta": {"fresh": 1}}}, actor=actor
+    ).event["id"]
+    rewound = rewind.rewind(key, "i2", actor=actor).event["id"]
+    with pytest.raises(Invalid, match=r"stand again: event #\d+ wrote them") as refused:
+        undo.undo(key, other)
+    assert refused.value.detail["writer"].event_id == rewound
+
+
+def test_where_no_event_brought_the_values_back_none_is_named(key: SessionKey, add: Callable[..., str]) -> None:
+    before = json.dumps(reads.session(key).state.session)
+    event_id = add(key, new=1)
+    execute(key.source, "UPDATE sessions SET state = %s", [before])
+    with pytest.raises(Invalid) as refused:
+        undo.undo(key, event_id)
+    assert refused.value.message == "The values from before this event stand again."
 
 
 def test_what_was_written_since_is_contested_and_the_rest_is_not(key: SessionKey, add: Callable[..., str]) -> None:
@@ -295,3 +322,42 @@ def test_an_undo_undone_is_as_if_nothing_was_undone(
     assert not equal(state(keys[0]), before)
     take_back(keys[0], undone, actor)
     assert equal(state(keys[0]), before)
+
+
+# --- A session that is not whole --------------------------------------------------------------------------------------
+
+
+def test_nothing_is_taken_back_in_a_session_that_is_being_copied(key: SessionKey, add: Callable[..., str]) -> None:
+    event_id = add(key, step="pay")
+    execute(key.source, "UPDATE sessions SET state = %s", ['{"adkweb:importing": true}'])
+    before = everything(key.source)
+    for plan in (lambda: undo.undo(key, event_id), lambda: undo.restore(key, event_id)):
+        with pytest.raises(Conflict, match="being copied or imported"):
+            plan()
+    assert everything(key.source) == before
+
+
+def test_of_several_events_that_brought_values_back_the_last_is_named(
+    key: SessionKey, actor: Actor, add: Callable[..., str]
+) -> None:
+    event_id = add(key, step="pay", draft=1)
+    add(key, draft={"a": [1]})
+    last = add(key, step="search")
+    with pytest.raises(Invalid) as nothing:
+        undo.undo(key, event_id)
+    assert nothing.value.detail["writer"].event_id == last
+    assert "undone already" not in nothing.value.message
+
+
+def test_an_undo_of_the_same_id_in_another_session_is_none_of_this_event(
+    key: SessionKey, actor: Actor, add: Callable[..., str]
+) -> None:
+    other = writes.create_session(*key[:3], session_id="other", actor=actor)
+    event = {"id": "same", "author": "agent", "invocation_id": "i", "actions": {"state_delta": {"user:tier": "iron"}}}
+    writes.append_event(key, event, actor=actor)
+    take_back(key, "same", actor)
+    writes.append_event(other, {**event, "actions": {"state_delta": {"user:tier": "iron"}}}, actor=actor)
+    add(other, user__tier="gold")
+    with pytest.raises(Invalid) as nothing:
+        undo.undo(other, "same")
+    assert "undone already" not in nothing.value.message
