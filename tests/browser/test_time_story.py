@@ -89,13 +89,21 @@ def test_by_mouse(page: Page) -> None:
 
     # Take the event back; one of its keys was written since by another session, whose value stands.
     at(page, SEARCH)
-    page.get_by_role("link", name="Undo", exact=True).click()
+    page.get_by_role("link", name="Undo…", exact=True).click()
     page.get_by_label("Keep this value").check()
     page.get_by_role("button", name=re.compile("Apply")).click()
     undone = saved(page)
     expect(shown(page, "booking_step", "#state")).to_have_text('"ready"')
     expect(shown(page, "app:total_searches", "#state")).to_have_text("8")
     expect(event(page, undone)).to_contain_text(re.compile("undo|Undo"))
+
+    # Bring one key back to a value that it had.
+    page.locator("#state [data-key-row='searches']").get_by_role("link", name=re.compile("History")).click()
+    earlier = page.get_by_role("main").locator("[data-row]").filter(has_text=re.compile(r"#163\b"))
+    earlier.last.get_by_role("link", name="Restore this value").click()  # the first names it as its reason
+    page.get_by_role("button", name=re.compile("Apply")).click()
+    saved(page)
+    expect(shown(page, "searches", "#state")).to_have_text("3")
 
     # Bring the session's keys back to how they were at the event.
     event(page, SEARCH).locator(".line").click()
@@ -113,6 +121,7 @@ def test_by_mouse(page: Page) -> None:
     expect(page.get_by_role("main")).to_contain_text("The agent no longer sees")
     page.get_by_role("button", name="Rewind").click()
     saved(page)
+    expect(event(page, 165)).to_have_class(re.compile(r"\bgone\b"))
     given = [int(row.inner_text()) for row in page.locator(".ev:not(.gone) .seq").all()]
     assert SEARCH in given
     assert not {165, 168, undone} & {*given}
@@ -136,11 +145,36 @@ def press(page: Page, *keys: str) -> None:
         page.keyboard.press(key)
 
 
+def go(page: Page, thing: Locator) -> None:
+    """Goes to a link, a button or a field by the tab key, from wherever the keyboard is."""
+    expect(thing).to_be_visible()
+    for _stop in range(600):
+        if thing.evaluate("each => each === document.activeElement"):
+            return
+        page.keyboard.press("Tab")
+    raise AssertionError(f"no way by the tab key to {thing}")
+
+
 def enter(page: Page, thing: Locator) -> None:
-    """Goes to a link, a button or a choice by keyboard, and takes it."""
-    thing.focus()
-    expect(thing).to_be_focused()
-    page.keyboard.press("Space" if thing.get_attribute("type") == "radio" else "Enter")
+    """Goes to a link or a button by keyboard, and takes it."""
+    go(page, thing)
+    page.keyboard.press("Enter")
+
+
+def choose(page: Page, choice: Locator) -> None:
+    """Goes to a group of choices by keyboard, and to one of them by the arrows."""
+    expect(choice).to_be_visible()
+    name = choice.get_attribute("name")
+    for _stop in range(600):
+        if page.evaluate("name => document.activeElement.name === name", name):
+            break
+        page.keyboard.press("Tab")
+    page.keyboard.press("Space")
+    for _choice in range(5):
+        if choice.is_checked():
+            return
+        page.keyboard.press("ArrowDown")
+    raise AssertionError(f"no way by keyboard to {choice}")
 
 
 def go_to_search(page: Page) -> None:
@@ -163,7 +197,7 @@ def test_by_keyboard(page: Page) -> None:
     expect(shown(page, "searches")).to_have_text("1")
     press(page, "}")
     at(page, SEARCH)
-    page.get_by_role("slider", name="Time travel").focus()
+    go(page, page.get_by_role("slider", name="Time travel"))
     press(page, "Home")
     at(page, 1)
     press(page, "End")
@@ -189,7 +223,7 @@ def test_by_keyboard(page: Page) -> None:
     # Undo, with the three-way choice; and undo that.
     go_to_search(page)
     press(page, "u")
-    enter(page, page.get_by_label("Keep this value"))
+    choose(page, page.get_by_label("Keep this value"))
     enter(page, page.get_by_role("button", name=re.compile("Apply")))
     undone = saved(page)
     expect(shown(page, "booking_step", "#state")).to_have_text('"ready"')
@@ -216,7 +250,7 @@ def test_by_keyboard(page: Page) -> None:
     expect(event(page, 165)).to_have_class(re.compile(r"\bgone\b"))
     go_to_search(page)
     press(page, "f")
-    page.get_by_label("Session id").focus()
+    go(page, page.get_by_label("Session id"))
     page.keyboard.type("another-way")
     press(page, "Enter")
     expect(page).to_have_url(re.compile("/another-way/"))
