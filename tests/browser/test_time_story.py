@@ -109,6 +109,8 @@ def test_by_mouse(page: Page) -> None:
     event(page, SEARCH).locator(".line").click()
     at(page, SEARCH)
     page.get_by_role("link", name="Restore…").click()
+    expect(page.get_by_role("main")).not_to_contain_text("app:total_searches")  # others' state only where one asks for it
+    page.get_by_role("link", name="All scopes").click()
     page.get_by_role("button", name=re.compile("Apply")).click()
     saved(page)
     expect(shown(page, "booking_step", "#state")).to_have_text('"choose"')
@@ -238,6 +240,7 @@ def test_by_keyboard(page: Page) -> None:
     # Restore, rewind, fork.
     go_to_search(page)
     enter(page, page.get_by_role("link", name="Restore…"))
+    enter(page, page.get_by_role("link", name="All scopes"))
     enter(page, page.get_by_role("button", name=re.compile("Apply")))
     saved(page)
     expect(shown(page, "app:total_searches", "#state")).to_have_text("7")

@@ -129,7 +129,8 @@ def test_a_write_after_the_form_was_opened_is_not_lost(key: SessionKey, maria: B
     assert response.status_code == 409
     form = form_of(page_of(response))
     assert (form.fields()["undoes"], form.fields()["reason"]) == (sent["undoes"], sent["reason"])
-    assert len(form.all("div", "conflict")) == 1
+    (conflict,) = form.all("div", "conflict")
+    assert conflict.texts("pre") == ["4", "5", "3"]  # what the event wrote, what stands now, what stood before
     assert everything(key.source) == before
 
 
@@ -172,6 +173,28 @@ def test_a_rewind_is_taken_back_by_a_rewind(key: SessionKey, maria: Browser, wri
     assert response["Location"] == reverse("rewind", kwargs=key._asdict()) + f"?before={event['invocation_id']}"
 
 
+def test_taking_a_rewind_back_says_that_it_does_and_what_no_agent_sees_then(
+    key: SessionKey, maria: Browser, write: Add, actor: Actor
+) -> None:
+    for number in range(1, 4):
+        write(key, {"count": number}, f"i{number}")
+    event = rewind(key, "i2", actor=actor).event
+    link = maria.open("event", event_id=event["id"], **key._asdict()).one("nav", "takeback").one("a", data_key="u")
+    assert link.text == "Take the rewind back…"
+    write(key, {"count": 9}, "on")
+    page = rewind_page(maria, key, event["invocation_id"])
+    assert page.one("h1").text == "Take back the rewind of event 4"
+    said = page.one("form", "rewindform").text
+    assert "no longer sees what was said since" in said
+    assert "The agent no longer sees 1 event, event 5." in said
+    assert "2 events that were rewound" in said
+    back = rewind(key, event["invocation_id"], actor=actor).event
+    write(key, {"count": 10}, "on2")
+    said = rewind_page(maria, key, back["invocation_id"]).one("form", "rewindform").text
+    assert "3 events, event 2 – event 7. It does not see the others between these two now either." in said
+    assert "1 event that was rewound" in said
+
+
 @pytest.mark.parametrize("name", ["undo", "fork", "event"])
 def test_an_event_that_is_gone_is_said(key: SessionKey, maria: Browser, name: str) -> None:
     assert "may have been deleted" in maria.open(name, event_id="gone", status=404, **key._asdict()).one("main").text
@@ -186,6 +209,27 @@ def test_an_event_that_went_away_meanwhile_is_said_and_nothing_is_written(
     assert response.status_code == 404
     assert "may have been deleted" in page_of(response).one("p", "formerror").text
     assert everything(key.source) == before
+
+
+@pytest.mark.parametrize("action", ["apply", "queue", "preview"])
+@pytest.mark.parametrize(
+    ("forged", "status", "message"),
+    [
+        ({"undoes": "no-such-event"}, 404, "There is no event"),
+        ({"undoes": "", "restores": "no-such-event"}, 404, "There is no event"),
+        ({"restores": "e1"}, 400, "not both"),
+    ],
+)
+def test_what_an_edit_says_it_takes_back_is_looked_up_however_it_is_sent(
+    key: SessionKey, maria: Browser, write: Add, action: str, forged: State, status: int, message: str
+) -> None:
+    event_id = write(key, {"step": "pay"})
+    sent = undo_form(maria, key, event_id).fields() | {k: event_id if v == "e1" else v for k, v in forged.items()}
+    before = everything(key.source)
+    response = apply(maria, key, sent, action)
+    assert (response.status_code, message in page_of(response).one("p", "formerror").text) == (status, True)
+    assert everything(key.source) == before
+    assert queued.of_session(key) == []
 
 
 # --- While an invocation runs -----------------------------------------------------------------------------------------
@@ -237,6 +281,17 @@ def test_keys_and_scopes_are_restored(key: SessionKey, maria: Browser, write: Ad
     assert note(key)["restores"] == event_id
     page = maria.open("restore", query={"to": event_id}, status=400, **key._asdict())
     assert "Nothing differs" in page.one(role="alert").text
+
+
+def test_where_the_scope_has_nothing_to_restore_the_others_are_a_click_away(
+    key: SessionKey, maria: Browser, write: Add
+) -> None:
+    event_id = write(key, {"step": "pay"})
+    write(key, {"user:tier": "black"})
+    page = maria.open("restore", query={"to": event_id, "scope": "session"}, status=400, **key._asdict())
+    assert "Nothing differs" in page.one(role="alert").text
+    form = form_of(maria.open(page.links()["All scopes"]))
+    assert form.fields()["key-0"] == "user:tier"
 
 
 def test_hundreds_of_keys_are_rows_to_choose_from(key: SessionKey, maria: Browser, write: Add) -> None:
@@ -412,7 +467,7 @@ def test_an_event_offers_what_can_be_done_and_says_what_it_is(
 ) -> None:
     event_id = write(key, {"step": "pay"})
     links = maria.open("event", event_id=event_id, **key._asdict()).one("nav", "takeback").links()
-    assert list(links) == ["Undo", "Restore…", "Rewind…", "Fork…"]
+    assert list(links) == ["Undo…", "Restore…", "Rewind…", "Fork…"]
     apply(maria, key, undo_form(maria, key, event_id).fields())
     edit_state(key, [Entry("x", 1, ABSENT)], actor=actor, of={"restores": event_id}, reason="as it was")
     rewind(key, "i1", actor=actor)
