@@ -44,10 +44,12 @@ vendor: $(VENV)/node.stamp ## build static/vendor anew
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit("adkweb needs Python 3.11 or newer; this is %d.%d. Name another: make PYTHON=python3.12" % sys.version_info[:2] if sys.version_info < (3, 11) else 0)'
-	$(PYTHON) -m venv $(VENV)
+	@echo "Making $(VENV), an environment of adkweb's own …"
+	@$(PYTHON) -m venv $(VENV)
 
 $(VENV)/run.stamp: pyproject.toml | $(BIN)/python
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable .
+	@echo "Installing adkweb and what it needs into $(VENV); the first time, that takes a minute …"
+	@$(BIN)/pip install --quiet --disable-pip-version-check --editable .
 	@touch $@
 
 $(VENV)/test.stamp: pyproject.toml | $(BIN)/python

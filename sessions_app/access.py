@@ -26,6 +26,7 @@ from .errors import NotAllowed
 from .models import SignInToken
 
 LINK_LIFETIME: Final = timedelta(days=1)
+LINKS: Final = 20  # that nobody has opened; each start prints one
 
 Right = Literal["read", "append", "admin"]
 RIGHTS: Final[tuple[Right, ...]] = ("read", "append", "admin")  # each includes those before it
@@ -74,14 +75,15 @@ def actor_of(person: AbstractBaseUser) -> Actor:
 
 
 def sign_in_token() -> str:
-    """A fresh token for one sign-in as the developer who owns this process."""
+    """A fresh token for one sign-in as the developer who owns this process; those of other starts stay good, up to LINKS."""
     person, _created = get_user_model().objects.get_or_create(username=_login_name())
     if not person.password:
         person.set_unusable_password()
         person.save(update_fields=["password"])
-    SignInToken.objects.all().delete()  # a link of an earlier start that nobody opened is worth nothing any more
     token = secrets.token_urlsafe(24)
     SignInToken.objects.create(digest=_digest(token), person=person)
+    kept = SignInToken.objects.filter(created__gte=timezone.now() - LINK_LIFETIME).order_by("-created", "-pk")[:LINKS]
+    SignInToken.objects.exclude(pk__in=[row.pk for row in kept]).delete()
     return token
 
 

@@ -33,7 +33,9 @@ class Shape:
     empty: bool
     real_times: bool = False
     adopted: bool = False
-    creations: bool = False  # sessions.initial_place and adkweb_deleted_writes are there, which older versions did not add
+    creations: bool = (
+        False  # sessions.initial_place and adkweb_deleted_writes are there, which older versions did not add
+    )
 
 
 def inspect(alias: str) -> Shape:
@@ -226,6 +228,9 @@ _INDEXES: Final = {
         "CREATE INDEX adkweb_sessions_unplaced ON sessions (app_name, user_id) WHERE coalesce(initial_place, 0) <= 0"
     ],
 }
+# A session to which nothing happened yet is as it was created.
+_NOTHING_YET: Final = """UPDATE sessions SET initial_state = state WHERE NOT EXISTS (SELECT 1 FROM events
+    WHERE events.app_name = sessions.app_name AND events.user_id = sessions.user_id AND events.session_id = sessions.id)"""
 _ADD_PLACE: Final = "ALTER TABLE sessions ADD COLUMN initial_place bigint"
 # Whose sessions were deleted, by whomever, and the greatest place that one of them had.
 _DELETED: Final = [
@@ -252,7 +257,11 @@ _DELETED_WRITES: Final = {
         f"""CREATE TABLE adkweb_deleted_writes (number {number}, app_name text NOT NULL, user_id text NOT NULL,
             key text NOT NULL, place bigint NOT NULL)""",
         "CREATE INDEX adkweb_deleted_writes_place ON adkweb_deleted_writes (place)",
-        *([] if vendor == "sqlite" else ["CREATE INDEX adkweb_deleted_writes_number ON adkweb_deleted_writes (number)"]),
+        *(
+            []
+            if vendor == "sqlite"
+            else ["CREATE INDEX adkweb_deleted_writes_number ON adkweb_deleted_writes (number)"]
+        ),
         *_LEFT,
     ]
     for vendor, number in _NUMBER.items()
@@ -305,7 +314,7 @@ _ADOPT: Final[dict[str, dict[str, list[str]]]] = {
         ],
         "sessions.initial_place": [_ADD_PLACE],
         **{name: [f"DROP INDEX IF EXISTS {name}", *statements] for name, statements in _INDEXES.items()},
-        "sessions.initial_state": ["ALTER TABLE sessions ADD COLUMN initial_state jsonb"],
+        "sessions.initial_state": ["ALTER TABLE sessions ADD COLUMN initial_state jsonb", _NOTHING_YET],
         _TRIGGER: [
             f"""CREATE OR REPLACE FUNCTION {_TRIGGER}() RETURNS trigger LANGUAGE plpgsql AS
                 $$ BEGIN NEW.initial_state := coalesce(NEW.initial_state, NEW.state); RETURN NEW; END $$""",
@@ -351,7 +360,7 @@ _ADOPT: Final[dict[str, dict[str, list[str]]]] = {
         "adkweb_forks": [_FORKS["sqlite"]],
         "sessions.initial_place": [_ADD_PLACE],
         **_INDEXES,
-        "sessions.initial_state": ["ALTER TABLE sessions ADD COLUMN initial_state TEXT"],
+        "sessions.initial_state": ["ALTER TABLE sessions ADD COLUMN initial_state TEXT", _NOTHING_YET],
         _TRIGGER: [
             f"""CREATE TRIGGER {_TRIGGER} AFTER INSERT ON sessions WHEN NEW.initial_state IS NULL BEGIN
                 UPDATE sessions SET initial_state = NEW.state

@@ -306,7 +306,9 @@ def _line(views: Sequence[EventView], place: int, item: Turn | Reason, ids: dict
 
 
 def preview(moment: Moment, template: str) -> list[Shown]:
-    """A template's pieces as they were, or are, filled in at a moment."""
+    """A template's pieces as they were, or are, filled in at a moment; raises Invalid for one that is too long, or becomes
+    it.
+    """
     state = moment.state.merged()
     found = pieces(template, state)
     names = {piece.name for piece in found if piece.kind == "artifact"}

@@ -4,6 +4,7 @@ A session's own keys are replayed from its events. Those of `app:` and `user:` a
 deleted meanwhile or created with initial state: of them only what moments.py knows is told.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -88,11 +89,6 @@ class Choice:
     stored: Any
 
 
-def drift(key: SessionKey) -> list[Change]:
-    """The session keys that differ: `old` is what initial state and events make of them, `new` is what is stored."""
-    return [each.change for each in own(key).drifted]
-
-
 def own(key: SessionKey) -> Report:
     """The drift of a session's own keys, by replaying all its events.
 
@@ -121,7 +117,7 @@ def own(key: SessionKey) -> Report:
                     else:
                         folded[name] = value
     unknown = [] if head.initial is not None else sorted(head.stored.keys() - last.keys())
-    stored = {name: value for name, value in head.stored.items() if name not in unknown}
+    stored = {name: value for name, value in head.stored.items() if head.initial is not None or name in last}
     drifted = [Drift(change, last.get(change.key), stray=change.scope != "session") for change in diff(folded, stored)]
     return Report(drifted, unknown, head.revision, count)
 
@@ -131,9 +127,12 @@ def shared(key: SessionKey, scopes: Collection[Scope] = _SHARED) -> Report:
     is known.
 
     A session that is deleted by now may have written them since: such a key need not be wrong. Of keys that nothing wrote
-    of which anything is left, nothing can be known. Raises Behind, Invalid (no places), NotFound, SourceError.
+    of which anything is left, nothing can be known; of none, where the source was not adopted. Raises Behind, NotFound,
+    SourceError.
     """
     now = moments.state_now(key)
+    if not sources.is_adopted(key.source):
+        return Report(unknown=sorted(_of_others(now, scopes)))
     found = _of_others(now, scopes)
     asked = found.keys() - now.writers.keys()
     with suppress(NotFound):  # there is no event yet
@@ -155,15 +154,15 @@ def choose(key: SessionKey, keep: Collection[str], put_back: Collection[str]) ->
     """A choice for each of these keys, of the drift as it is now. Raises Invalid for a key that does not differ, or that no
     event reaches; NotFound, Behind, SourceError.
     """
-    names = [*keep, *put_back]
+    names, kept = [*keep, *put_back], set(keep)
     found = [*own(key).drifted, *(shared(key).drifted if _any_shared(names) else ())]
     changes = {each.change.key: each.change for each in found if not each.stray}
-    for name in names:
+    for name, times in Counter(names).items():
         if name not in changes:
             raise Invalid(_("%(key)s: no drift that an event could repair") % {"key": name})
-        if names.count(name) > 1:
+        if times > 1:
             raise Invalid(_("%(key)s: stands twice in this edit") % {"key": name})
-    return [Choice(name, name in keep, changes[name].old, changes[name].new) for name in names]
+    return [Choice(name, name in kept, changes[name].old, changes[name].new) for name in names]
 
 
 def repair(key: SessionKey, choices: Sequence[Choice], *, actor: Actor, reason: str = "", once: str = "") -> Appended:

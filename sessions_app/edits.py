@@ -3,6 +3,7 @@
 import json
 import time
 import uuid
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -198,9 +199,8 @@ def _told(event: Mapping[str, Any]) -> list[Any]:
 
 
 def _check(entries: Sequence[Entry], changes: Sequence[Entry]) -> None:
-    names = [entry.key for entry in entries]
-    for name in names:
-        if names.count(name) > 1:
+    for name, times in Counter(entry.key for entry in entries).items():
+        if times > 1:
             raise Invalid(_("%(key)s: stands twice in this edit") % {"key": name})
     for entry in entries:
         scope, bare = scope_of(entry.key)

@@ -224,7 +224,8 @@ def _told_by(
     }  # its own row is not among them
     for row in rows:
         delta = as_object(row["delta"])
-        removed = row["removed"] if isinstance(row["removed"], list) else []
+        noted = row["removed"] if isinstance(row["removed"], list) else []
+        removed = {name for name in noted if isinstance(name, str)}
         for name in unknown.keys() & delta.keys():
             value = ABSENT if delta[name] is None and name in removed else delta[name]
             for event_id in unknown.pop(name):

@@ -10,9 +10,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from django.utils.translation import gettext as _
+
+from .errors import Invalid
 from .state import ABSENT, PREFIXES
 
 Kind = Literal["text", "key", "artifact"]
+
+LONGEST: Final = 500_000  # characters of a template
+MOST: Final = 5_000_000  # characters of what it becomes: a value may be large, and stand there a thousand times
 
 _PLACEHOLDER: Final = re.compile(r"(?<![$\{\\]){+[^{}]*}+")
 _ARTIFACT: Final = "artifact."
@@ -37,16 +43,24 @@ class Piece:
 def pieces(
     template: str, state: Mapping[str, Any], artifact: Callable[[str], str | None] = lambda name: None
 ) -> list[Piece]:
-    """A template's pieces in order; `state` has full keys, `artifact` answers the text of one, or None."""
+    """A template's pieces in order; `state` has full keys, `artifact` answers the text of one, or None.
+
+    Raises Invalid for a template longer than LONGEST, and where it becomes longer than MOST.
+    """
+    if len(template) > LONGEST:
+        raise Invalid(_("A template can have %(number)s characters here.") % {"number": LONGEST})
     found = []
-    known: dict[str, Piece] = {}  # a value may be large, and stand there a thousand times
-    end = 0
+    known: dict[str, Piece] = {}
+    length = end = 0
     for match in _PLACEHOLDER.finditer(template):
         if match.start() > end:
             found.append(_text(template[end : match.start()]))
         if match[0] not in known:
             known[match[0]] = _placeholder(match[0], state, artifact)
         found.append(known[match[0]])
+        length += len(found[-1].shown or "")
+        if length > MOST:
+            raise Invalid(_("Filled in, this template has more than %(number)s characters.") % {"number": MOST})
         end = match.end()
     if end < len(template):
         found.append(_text(template[end:]))

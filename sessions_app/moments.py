@@ -142,6 +142,23 @@ def authors(key: SessionKey, scope: Scope, state: State) -> tuple[dict[str, Writ
     return _Scope(key, scope, state, None, found, written).authors(state)
 
 
+def gone(key: SessionKey, state: Mapping[str, Any], scopes: Collection[Scope] = STORED) -> list[str]:
+    """The full keys of these scopes that an event wrote once, and that are not in `state`; `key` as in `authors`. Raises
+    Behind, Invalid for a source without places, SourceError.
+    """
+    kept = consult(key.source, lambda: {scope: places(key, scope, _FOREVER) for scope in scopes})
+    found = {
+        scope: {name: each for name, each in some.items() if is_shortened(name) or full_key(scope, name) not in state}
+        for scope, some in kept.items()
+    }
+    written = _written(key.source, {each.newest for some in found.values() for each in some.values()})
+    names = set()
+    for scope, some in found.items():
+        told = _Scope(key, scope, {}, None, some, written)
+        names |= {full_key(scope, bare) for bare in told.names() if told.last(bare)}
+    return sorted(names - state.keys())
+
+
 class _Scope:
     """One scope as the writes of its keys tell it."""
 
@@ -165,10 +182,8 @@ class _Scope:
         return sorted({*self._places, *self._now, *(initial or ())})
 
     def begun_with(self, bare: str) -> Any:
-        """The value of a session's key when it was created, as far as that is recorded or nothing was written since."""
-        if self._scope != "session":
-            return ABSENT
-        return self._now.get(bare, ABSENT) if self._initial is None else self._initial.get(bare, ABSENT)
+        """The value of a session's key when it was created, ABSENT where that is not recorded."""
+        return ABSENT if self._scope != "session" or self._initial is None else self._initial.get(bare, ABSENT)
 
     def last(self, bare: str) -> _Written | None:
         """The last write of a key so far."""

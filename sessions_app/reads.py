@@ -6,6 +6,7 @@ source was not adopted (read-only), events have no seq and are ordered by timest
 
 import time
 from collections.abc import Collection, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -138,6 +139,12 @@ def apps(source: str) -> list[AppRow]:
         names = set(Session.objects.using(source).values_list("app_name", flat=True).distinct())
         names |= set(App.objects.using(source).values_list("app_name", flat=True))
         return [_app_row(source, name) for name in sorted(names)]
+
+
+def has_sessions(source: str) -> bool:
+    """Whether a source has any session."""
+    with sources.using(source):
+        return Session.objects.using(source).exists()
 
 
 def has_app(source: str, app_name: str) -> bool:
@@ -363,6 +370,23 @@ def edits(before: str | None = None, limit: int = PAGE) -> tuple[Page[EventView]
             problems.append(error.message)
     found.sort(key=lambda view: (view.timestamp, view.id, view.key.source), reverse=True)
     return Page(found[:limit], found[limit - 1].cursor if len(found) > limit else None), problems
+
+
+def numbers(events: Collection[tuple[SessionKey, str]]) -> dict[tuple[SessionKey, str], int]:
+    """The places of events, by session and id, of those that are there and have one; one question to each source."""
+    found = {}
+    for alias in {key.source for key, _id in events}:
+        wanted = [(key, name) for key, name in events if key.source == alias]
+        apps, users, sessions = (set(names) for names in zip(*(key[1:] for key, _id in wanted), strict=True))
+        with suppress(SourceError), sources.using(alias):
+            if not sources.is_adopted(alias):
+                continue
+            rows = Event.objects.using(alias).filter(
+                app_name__in=apps, user_id__in=users, session_id__in=sessions, id__in={name for _key, name in wanted}
+            )
+            for *names, name, seq in rows.values_list("app_name", "user_id", "session_id", "id", "seq"):
+                found[SessionKey(alias, *names), name] = seq
+    return found
 
 
 # --- What moves -------------------------------------------------------------------------------------------------------

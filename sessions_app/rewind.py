@@ -35,19 +35,35 @@ class Artifact:
 
 
 @dataclass(frozen=True, slots=True)
+class Gone:
+    """How many events the agent sees no more, the first and the last of them, None for none; and whether they are `all` that
+    stand from there to there: of others among them, the agent does not see any now either.
+    """
+
+    events: int
+    first: EventView | None = None
+    last: EventView | None = None
+    all: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
-    """What a rewind comes to. `gone` events are seen no more by the agent, `back` ones, rewound earlier, are seen again."""
+    """What a rewind to before the invocation that `first` begins is. `back` events, rewound earlier, are seen again."""
 
     key: SessionKey
     invocation_id: str
     revision: float
     first: EventView
-    last: EventView
-    gone: int
+    gone: Gone
     back: int
     changes: list[Change]
     unknown: list[str] = field(default_factory=list)
     artifacts: list[Artifact] = field(default_factory=list)
+
+    @property
+    def takes_back(self) -> bool:
+        """Whether it rewinds to before a rewind, and so takes that one back."""
+        return bool(self.first.description.actions.get("rewind_before_invocation_id"))
 
 
 def plan(key: SessionKey, invocation_id: str) -> Plan:
@@ -66,13 +82,12 @@ def plan(key: SessionKey, invocation_id: str) -> Plan:
     unknown = sorted(name for name, value in then.items() if value is UNKNOWN)
     own = {name: value for name, value in session.state.session.items() if name not in unknown}
     past = {name: value for name, value in then.items() if value is not UNKNOWN}
-    last, gone, back = _seen(key, first.seq or 0)
+    gone, back = _seen(key, first.seq or 0)
     return Plan(
         key,
         invocation_id,
         session.revision,
         first,
-        last or first,
         gone,
         back,
         diff(own, past),
@@ -135,27 +150,27 @@ def _written(key: SessionKey, event_id: str, invocation_id: str) -> EventView | 
 # --- What the agent sees ----------------------------------------------------------------------------------------------
 
 _END: Final = 2**62
+_Span = tuple[int, int]  # the first place and the last
 
 
-def _seen(key: SessionKey, first: int) -> tuple[EventView | None, int, int]:
-    """The last event that the agent sees from a place on, how many these are, and how many before it that it would see
+def _seen(key: SessionKey, first: int) -> tuple[Gone, int]:
+    """What the agent sees now and would not see once a rewind goes back to before a place; and how many events it would see
     again.
     """
     changes.catch_up(key.source)
     rewinds = changes.marks(key, ["rewind"])
-    spans = _spans([(mark.seq, mark.since) for mark in rewinds], _END)
+    now = _spans([(mark.seq, mark.since) for mark in rewinds], _END)
     then = _spans([(mark.seq, mark.since) for mark in rewinds if mark.seq < first], first - 1)
-    gone = [(max(a, first), b) for a, b in spans if b >= first]
-    (gone_count, last), (then_count, _), (kept_count, _) = _counted(
-        key, [gone, then, [(a, min(b, first - 1)) for a, b in spans if a < first]]
-    )
-    if last is None:
-        return None, gone_count, then_count - kept_count
+    (events, *ends), (back, *_ends) = _counted(key, [_without(now, then), _without(then, now)])
+    if not events:
+        return Gone(0), back
+    between, *_ends = _counted(key, [[(ends[0], ends[1])]])[0]
     with sources.using(key.source):
-        return view_of(key, events_of(key).get(seq=last)), gone_count, then_count - kept_count
+        found = [view_of(key, events_of(key).get(seq=place)) for place in ends]
+    return Gone(events, found[0], found[1], between == events), back
 
 
-def _spans(rewinds: list[tuple[int, int | None]], end: int) -> list[tuple[int, int]]:
+def _spans(rewinds: list[tuple[int, int | None]], end: int) -> list[_Span]:
     """The places, up to one, that no rewind takes back: backwards, as ADK does it."""
     found = []
     for place, since in reversed(rewinds):
@@ -166,23 +181,37 @@ def _spans(rewinds: list[tuple[int, int | None]], end: int) -> list[tuple[int, i
     return [(a, b) for a, b in [*found, (0, end)] if a <= b]
 
 
+def _without(spans: list[_Span], others: list[_Span]) -> list[_Span]:
+    """What of some spans lies in none of the others."""
+    same = {*spans} & {*others}  # nearly all of many: further back, both go the same way
+    spans = [span for span in spans if span not in same]
+    for a, b in others if spans else ():
+        parts = [part for start, end in spans for part in ((start, min(end, a - 1)), (max(start, b + 1), end))]
+        spans = [(start, end) for start, end in parts if start <= end]
+    return spans
+
+
 _COUNTED: Final = {
-    "postgresql": """SELECT lot, sum(found), max(last) FROM jsonb_to_recordset(%s) AS span (lot int, a bigint, b bigint),
-        LATERAL (SELECT count(*) AS found, max(seq) AS last FROM events
+    "postgresql": """SELECT lot, sum(found), min(first), max(last)
+        FROM jsonb_to_recordset(%s) AS span (lot int, a bigint, b bigint),
+        LATERAL (SELECT count(*) AS found, min(seq) AS first, max(seq) AS last FROM events
             WHERE app_name = %s AND user_id = %s AND session_id = %s AND seq BETWEEN a AND b) AS counted GROUP BY lot""",
-    "sqlite": """SELECT json_extract(value, '$.lot'), count(*), max(events.rowid) FROM json_each(%s) CROSS JOIN events
+    "sqlite": """SELECT json_extract(value, '$.lot'), count(*), min(events.rowid), max(events.rowid)
+        FROM json_each(%s) CROSS JOIN events
         WHERE app_name = %s AND user_id = %s AND session_id = %s
             AND events.rowid BETWEEN json_extract(value, '$.a') AND json_extract(value, '$.b') GROUP BY 1""",
 }
 
 
-def _counted(key: SessionKey, lots: list[list[tuple[int, int]]]) -> list[tuple[int, int | None]]:
-    """Of each lot of spans how many events are in it, and the place of the last one; one query, however many spans."""
+def _counted(key: SessionKey, lots: list[list[_Span]]) -> list[tuple[int, int, int]]:
+    """Of each lot of spans how many events are in it, and the places of the first and the last; one query, however many
+    spans.
+    """
     spans = [{"lot": lot, "a": a, "b": b} for lot, found in enumerate(lots) for a, b in found]
     with sources.using(key.source) as db, db.cursor() as cursor:
         cursor.execute(_COUNTED[db.vendor], [json.dumps(spans), *key[1:]])
-        counted = {lot: (int(number), last) for lot, number, last in cursor.fetchall()}
-    return [counted.get(lot, (0, None)) for lot in range(len(lots))]
+        counted = {lot: (int(number), first or 0, last or 0) for lot, number, first, last in cursor.fetchall()}
+    return [counted.get(lot, (0, 0, 0)) for lot in range(len(lots))]
 
 
 # --- Artifacts --------------------------------------------------------------------------------------------------------

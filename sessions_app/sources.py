@@ -1,11 +1,13 @@
 """A file, folder or URL becomes an open source: a database alias of Django's that holds ADK's tables.
 
 `add` names sources, without touching them; `open_source` connects, recognises, creates or adopts. Sources are opened when
-first needed and tried again with every request, so a server that was away is back as soon as it answers.
+first needed and tried again with every request, so a server that was away is back as soon as it answers; files that appear
+are opened by themselves (`open_new`).
 """
 
 import hashlib
 import logging
+import math
 import os
 import sqlite3
 import threading
@@ -36,6 +38,8 @@ DEPTH: Final = 4  # levels of folders searched for SESSION_FILE
 SESSION_FILE: Final = Path(".adk/session.db")  # what `adk web` writes beside an agent
 _SKIPPED: Final = {"node_modules", "__pycache__", ".git", ".venv", "venv"}
 _RESCAN_SECONDS: Final = 2.0
+_SCAN_SECONDS: Final = 0.04  # that a search may take; after a longer one the pause is longer in proportion
+_RETRY_SECONDS: Final = 60.0  # for a file that cannot be opened and does not change
 _BUSY_SECONDS: Final = 3  # how long a read waits for another program's lock on a SQLite file; writes.py waits longer
 _CONNECT_SECONDS: Final = 5
 
@@ -57,7 +61,10 @@ _files: WeakKeyDictionary[BaseDatabaseWrapper, tuple[int, int]] = WeakKeyDiction
 _identity: dict[str, str] = {}  # what an alias stands for
 _lock = threading.RLock()
 _opening: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
-_scanned = 0.0
+_found: dict[Path, Source] = {}  # what folders hold, by where it was found
+_tried: dict[str, tuple[object, float]] = {}  # by alias, what a file that cannot be opened was like, and when
+_unreadable: set[str] = set()  # folders, said once
+_scanned, _took = 0.0, 0.0  # when the last search ended, and its seconds
 
 
 def add(text: str) -> list[Source]:
@@ -70,7 +77,7 @@ def add(text: str) -> list[Source]:
         path = Path(text).expanduser().absolute()
         if path.is_dir():
             _folders.append(path)
-            return [_register_file(file) for file in _find(path)]
+            return [_register_found(file) for file in _find(path)]
         return [_register_file(_existing_file(path))]
 
 
@@ -83,14 +90,48 @@ def sqlite_path(text: str) -> Path:
 
 def listed() -> list[Source]:
     """Every source, by alias; folders are searched again, so a new agent's database appears by itself."""
-    global _scanned
+    global _scanned, _took
     with _lock:
-        if time.monotonic() - _scanned > _RESCAN_SECONDS:
-            for folder in _folders:
-                for file in _find(folder):
-                    _register_file(file)
+        began = time.monotonic()
+        due = began - _scanned > _RESCAN_SECONDS * max(1.0, _took / _SCAN_SECONDS)
+        if due:
+            _scanned = math.inf  # one search at a time, and nobody waits for another's
+    if due:
+        try:
+            files = [file for folder in _folders for file in _find(folder)]
+        finally:
             _scanned = time.monotonic()
+            _took = _scanned - began
+        with _lock:
+            for file in files:
+                _register_found(file)
+    with _lock:
         return sorted(_sources.values(), key=lambda source: source.alias)
+
+
+def open_new() -> list[Source]:
+    """Opens the files that have appeared, or were made anew, since the last time; those that it opened.
+
+    Nothing is made in an empty file: its agent is about to do that. What cannot be opened is tried again once the file
+    changes, and now and then.
+    """
+    opened = []
+    for source in listed():
+        if source.vendor != "sqlite" or _opened.get(source.alias, _UNOPENED) == _file_of(source):
+            continue
+        content, now = _content(connections.databases[source.alias]["ADKWEB"]["path"]), time.monotonic()
+        before, tried = _tried.get(source.alias, (None, -math.inf))
+        if not content or (content == before and now - tried < _RETRY_SECONDS):
+            continue
+        try:
+            open_source(source)
+        except SourceError:
+            connections[source.alias].close()
+            _tried[source.alias] = content, now
+        else:
+            _tried.pop(source.alias, None)
+            opened.append(source)
+    return opened
 
 
 def folders() -> list[str]:
@@ -118,7 +159,10 @@ def alias_of(identity: str) -> str | None:
 
 
 def open_source(source: Source) -> None:
-    """Makes a source usable: an empty database gets ADK's tables, one of ADK's is adopted (neither when read-only)."""
+    """Makes a source usable: an empty database gets ADK's tables, one of ADK's is adopted (neither when read-only).
+
+    One that was found in a folder is not given tables: its agent makes them, in the format of its own.
+    """
     if _opened.get(source.alias, _UNOPENED) == _file_of(source):
         return
     with _opening[source.alias]:  # one lock a source: a server that does not answer holds up nobody else
@@ -129,21 +173,28 @@ def open_source(source: Source) -> None:
         connections[source.alias].close()  # it may still hold the file that was there before
         with connected(source):
             shape = adopt.inspect(source.alias)
-            if not settings.READ_ONLY and not shape.adopted:
-                if shape.empty:
-                    adopt.create(source.alias, "sqlite" if source.vendor == "sqlite" else "database")
-                adopt.adopt(source.alias)
-                shape = adopt.inspect(source.alias)
-            elif not settings.READ_ONLY and not shape.creations:
-                with suppress(SourceError):  # adopted by an older adkweb, maybe by another user: it does without
-                    adopt.adopt(source.alias)
-                    shape = adopt.inspect(source.alias)
+            found = connections.databases[source.alias]["ADKWEB"].get("found")
+            if not settings.READ_ONLY and not (shape.empty and found):
+                shape = _adopted(source, shape)
         if shape.empty:
             raise SourceError(_("%(where)s is empty: no agent has written here yet.") % {"where": source.where})
         connections.databases[source.alias]["ADKWEB"].update(
             real_times=shape.real_times, adopted=shape.adopted, creations=shape.creations
         )
         _opened[source.alias] = file
+
+
+def _adopted(source: Source, shape: adopt.Shape) -> adopt.Shape:
+    if not shape.adopted:
+        if shape.empty:
+            adopt.create(source.alias, "sqlite" if source.vendor == "sqlite" else "database")
+        adopt.adopt(source.alias)
+    elif not shape.creations:
+        with suppress(SourceError):  # adopted by an older adkweb, maybe by another user: it does without
+            adopt.adopt(source.alias)
+    else:
+        return shape
+    return adopt.inspect(source.alias)
 
 
 @contextmanager
@@ -251,14 +302,38 @@ def _signs() -> list[tuple[str, str]]:
     ]
 
 
-def _find(folder: Path) -> Iterator[Path]:
-    """Every SESSION_FILE at most DEPTH levels below a folder, the folder itself included."""
-    for root, names, _files in os.walk(folder, onerror=lambda error: log.warning("%s", error)):
-        here = Path(root)
-        if (here / SESSION_FILE).is_file():
-            yield here / SESSION_FILE
-        deep = len(here.relative_to(folder).parts) >= DEPTH
-        names[:] = [] if deep else sorted(n for n in names if n not in _SKIPPED and not n.startswith("."))
+def _find(folder: Path, depth: int = DEPTH) -> Iterator[Path]:
+    """Every SESSION_FILE at most `depth` levels below a folder, the folder itself included."""
+    names: list[str] = []
+    agent = False
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.name == SESSION_FILE.parts[0]:
+                    agent = True
+                elif (
+                    depth
+                    and entry.name[0] != "."
+                    and entry.name not in _SKIPPED
+                    and entry.is_dir(follow_symlinks=False)
+                ):
+                    names.append(entry.name)
+    except OSError as error:
+        if str(error) not in _unreadable:
+            _unreadable.add(str(error))
+            log.warning("%s", error)
+    if agent and (folder / SESSION_FILE).is_file():
+        yield folder / SESSION_FILE
+    for name in sorted(names):
+        yield from _find(folder / name, depth - 1)
+
+
+def _register_found(path: Path) -> Source:
+    """What stands in a folder, looked at once: to resolve a path costs as much as to find it."""
+    known = _found.get(path)
+    if known is None or known.alias not in _sources:
+        known = _found[path] = _register_file(path, found=True)
+    return known
 
 
 def _existing_file(path: Path) -> Path:
@@ -271,7 +346,7 @@ def _existing_file(path: Path) -> Path:
     return path
 
 
-def _register_file(path: Path) -> Source:
+def _register_file(path: Path, *, found: bool = False) -> Source:
     path = path.resolve()
     name = path.parent.parent.name if path.parts[-2:] == SESSION_FILE.parts else path.stem
     flags = "?mode=ro" if settings.READ_ONLY else "?mode=rw"
@@ -282,7 +357,7 @@ def _register_file(path: Path) -> Source:
             "NAME": path.as_uri() + flags,
             # IMMEDIATE: a transaction that reads first and writes later would fail as soon as two of them meet.
             "OPTIONS": {"timeout": _BUSY_SECONDS, "transaction_mode": "IMMEDIATE"},
-            "ADKWEB": {"path": str(path)},
+            "ADKWEB": {"path": str(path), "found": found},
         },
     )
 
@@ -391,6 +466,21 @@ def _file_at(path: str) -> tuple[int, int]:
     except OSError:
         return -2, -2  # gone: it is opened anew, which says so
     return found.st_dev, found.st_ino
+
+
+def _content(path: str) -> object:
+    """What differs once something was written to a SQLite file, or to its log; None while nothing is in it."""
+    if not _size(path)[0]:
+        return None
+    return _file_at(path), _size(path), _size(f"{path}-wal")
+
+
+def _size(path: str) -> tuple[int, int]:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return 0, 0
+    return found.st_size, found.st_mtime_ns
 
 
 def without_password(url: str) -> str:

@@ -54,6 +54,11 @@ class Change:
         """The scope that the key's prefix names."""
         return scope_of(self.key)[0]
 
+    @property
+    def same(self) -> bool:
+        """Whether the value that was written stood there already, as far as that is known."""
+        return self.old is not UNKNOWN and same(self.old, self.new)
+
 
 @dataclass(slots=True)
 class Scoped:

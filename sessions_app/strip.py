@@ -24,7 +24,7 @@ _REACH: Final = 1_000  # places looked through first for an event that changed s
 @dataclass(frozen=True, slots=True)
 class Bar:
     """Some events that follow each other: the places of the first and the last, how many they are, how many of them changed
-    state, and the KIND that says most of what is in them, empty for none.
+    state, and the KIND that says most of what is in them, empty for none; `gone` where a rewind took all of them back.
     """
 
     first: int
@@ -32,6 +32,7 @@ class Bar:
     events: int
     writes: int
     kind: str
+    gone: bool = False
 
 
 def bars(key: SessionKey, most: int = BARS) -> list[Bar]:
@@ -45,10 +46,20 @@ def bars(key: SessionKey, most: int = BARS) -> list[Bar]:
     ends = [len(places) * bar // number for bar in range(number + 1)] if number else []
     stretches = [(places[start], places[end - 1]) for start, end in pairwise(ends)]
     counted = changes.mark_counts(key, KINDS, stretches)
+    gone = _taken_back(key) if any(counts[KINDS.index("rewind")] for counts in counted) else []
     return [
-        Bar(first, last, end - start, counts[0], _telling(counts))
+        Bar(first, last, end - start, counts[0], _telling(counts), any(a <= first and last <= b for a, b in gone))
         for (first, last), (start, end), counts in zip(stretches, pairwise(ends), counted, strict=True)
     ]
+
+
+def _taken_back(key: SessionKey) -> list[tuple[int, int]]:
+    """From which place to which events are that a rewind took back; one that was itself taken back takes nothing."""
+    found: list[tuple[int, int]] = []
+    for mark in reversed(changes.marks(key, ["rewind"])):
+        if mark.since is not None and mark.since < mark.seq and not (found and mark.seq >= found[-1][0]):
+            found.append((mark.since, mark.seq - 1))
+    return found
 
 
 def _telling(counts: Sequence[int]) -> str:

@@ -4,9 +4,9 @@ A plan says key by key what would be written and what stands now, so that the ed
 nobody's write is lost (edits.edit_state). What cannot be known is left alone and named. Nothing here writes.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from django.utils.translation import gettext as _
 
@@ -18,6 +18,8 @@ from .events import edit_of
 from .keys import SessionKey
 from .state import ABSENT, STORED, UNKNOWN, Scope, same, scope_of
 from .writes import check_whole
+
+_LOOKED_UP: Final = 20  # keys that are not there, of which the event that removed them is looked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +88,7 @@ def undo(key: SessionKey, event_id: str) -> Plan:
         else:
             plan.steps.append(Step(name, then, value, now.state.get(name)))
     if not plan.steps:
-        raise _nothing(event, settled, plan.unknown, [now.writers[name] for name in settled if name in now.writers])
+        raise _nothing(event, settled, plan.unknown, now.writers)
     return plan
 
 
@@ -115,20 +117,31 @@ def restore(key: SessionKey, event_id: str, *, keys: Collection[str] = (), scope
     return plan
 
 
-def _nothing(event: EventView, settled: list[str], unknown: list[str], writers: list[Writer]) -> Error:
+def _nothing(event: EventView, settled: list[str], unknown: list[str], writers: Mapping[str, Writer]) -> Error:
     if not settled and not unknown:
         return Invalid(_("This event changed no value: it wrote what stood there already."))
     if not settled:
         return Invalid(_("This cannot be undone.") + _left_alone(unknown))
-    last = max(writers, key=lambda writer: writer.seq or 0, default=None)
+    removed = [name for name in settled if name not in writers][:_LOOKED_UP]
+    told = [*(writers[name] for name in settled if name in writers), *(_last(event.key, name) for name in removed)]
+    others = [writer for writer in told if writer and (writer.key, writer.event_id) != (event.key, event.id)]
+    last = max(others, key=lambda writer: writer.seq or 0, default=None)
     if last is None:
-        return Invalid(_("This was undone already: the values from before it stand again.") + _left_alone(unknown))
+        return Invalid(_("The values from before this event stand again.") + _left_alone(unknown))
     place = last.seq if last.seq is not None else last.event_id
     if _undoes(last, event):
         said = _("This was undone already, by event #%(seq)s.") % {"seq": place}
     else:
         said = _("The values from before this event stand again: event #%(seq)s wrote them.") % {"seq": place}
     return Invalid(said + _left_alone(unknown), writer=last)
+
+
+def _last(key: SessionKey, name: str) -> Writer | None:
+    """The event that wrote, or removed, a key last."""
+    write = next(iter(moments.history(key, name, limit=1).rows), None)
+    if write is None or not write.event_id:
+        return None
+    return Writer(write.event_id, write.seq, write.author, write.actor, write.timestamp, write.key)
 
 
 def _undoes(writer: Writer, event: EventView) -> bool:

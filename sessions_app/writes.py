@@ -164,7 +164,7 @@ def delete_session(key: SessionKey, *, actor: Actor, revision: float | None = No
     actor.check_may("admin", key.app_name)
     _check_names(key)
     with sources.using(key.source) as db, _transaction(db), db.cursor() as cursor:
-        _lock_session(cursor, key)
+        _locked(cursor, key)
         if revision not in (None, _revision(cursor, key)):
             raise StaleSession
         # In this order: a trigger of adopt.py reads what the events wrote, and they go with their session.
@@ -482,11 +482,16 @@ def _check_names(key: SessionKey) -> None:
 
 def _lock_session(cursor: Any, key: SessionKey) -> State:
     """The session's own state, its row locked until the transaction ends."""
+    return _object(_locked(cursor, key))
+
+
+def _locked(cursor: Any, key: SessionKey) -> Any:
+    """The same as it is stored, whatever that is."""
     cursor.execute(f"SELECT state FROM sessions WHERE {_SESSION} {_for_update(cursor)}", key[1:])
     row = cursor.fetchone()
     if row is None:
         raise NotFound(_("Session %(id)s not found.") % {"id": key.session_id})
-    return _object(row[0])
+    return row[0]
 
 
 def _revision(cursor: Any, key: SessionKey) -> float:
@@ -541,7 +546,9 @@ def _object(stored: Any) -> dict[str, Any]:
     try:
         value = json.loads(stored) if isinstance(stored, str) else stored
     except (ValueError, RecursionError) as error:  # another program's; written back, it would be lost
-        raise Invalid(_("What is stored here cannot be read, so nothing was written: %(why)s") % {"why": error}) from error
+        raise Invalid(
+            _("What is stored here cannot be read, so nothing was written: %(why)s") % {"why": error}
+        ) from error
     return value if isinstance(value, dict) else {}
 
 

@@ -238,7 +238,9 @@ class Remote:
             if answer.status == 409:
                 raise AlreadyExistsError(_said(answer.response))
             found = answer.as_(_Appended)
-            return None if found.seq is None or found.revision is None else Written(found.seq, found.revision)
+            if answer.status == 200 or found.seq is None or found.revision is None:
+                return None
+            return Written(found.seq, found.revision)
 
         return await self._do(work)
 

@@ -6,7 +6,7 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Router
 from ninja.params.functions import Query
 
-from .. import reads, writes
+from .. import loads, reads, writes
 from ..errors import Conflict, Invalid, NotFound, StaleSession
 from ..event_rows import EventView
 from ..events import check_event, check_no_note
@@ -103,7 +103,7 @@ def append(
         except NotFound:
             raise conflict from None
         appended = writes.append_event(key, event, actor=who, expected=revision)
-    return told(appended)
+    return told(appended, key)
 
 
 @router.get("/edits", response=schemas.Edits, summary="Edits, in every session")
@@ -119,12 +119,14 @@ def all_edits(request: HttpRequest, before: str | None = None) -> HttpResponse:
     return answer({"items": items, "next": page.next, "problems": problems})
 
 
-def told(appended: writes.Appended) -> HttpResponse:
-    """What was stored, or was there already."""
-    status = 200 if appended.seq is None else 201
-    return answer(
-        {"seq": appended.seq, "revision": appended.revision, "event": appended.event}, status, appended.revision
-    )
+def told(appended: writes.Appended, key: SessionKey) -> HttpResponse:
+    """What was stored; or what was there already, with its place and the session's revision by now."""
+    status, seq, revision = 201, appended.seq, appended.revision
+    if seq is None:
+        status = 200
+        if stands := loads.place(key, appended.event["id"]):
+            seq, revision = stands.seq, stands.revision
+    return answer({"seq": seq, "revision": revision, "event": appended.event}, status, revision)
 
 
 def _event(view: EventView) -> dict[str, Any]:

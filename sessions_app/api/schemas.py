@@ -180,10 +180,10 @@ class Edits(Schema):
 
 
 class Appended(Schema):
-    """What was stored; `seq` is null for what was stored already, or where nothing had to change."""
+    """What was stored, now or already; all three are null where nothing had to change."""
 
-    seq: int | None
-    revision: float | None
+    seq: int | None = Field(description="its place in append order")
+    revision: float | None = Field(description="after it; of what was stored already, the session's by now")
     event: Any = Field(description="as it is stored")
 
 
@@ -334,7 +334,9 @@ class Line(Schema):
     event_id: str
     seq: int | None
     role: str | None
-    parts: list[Any]
+    parts: list[Any] = Field(description="as ADK stores them")
+    quoted: bool = Field(description="what another agent did: the model gets it as text, told by the user for context")
+    summary: bool = Field(description="it stands for the events that it covers")
     events: list[str]
     left_out: LeftOut | None
 
@@ -344,6 +346,7 @@ class Conversation(Schema):
 
     agent: str
     branch: str
+    task: str | None = Field(description="what an agent with a scope of its own is told first, as JSON text")
     items: list[Line]
     next: str | None = Field(description="`before` of the page with earlier ones")
 

@@ -125,14 +125,14 @@ def _edit(body: schemas.Edit, key: SessionKey, actor: Actor, read: Callable[[], 
     changes, wanted = _checked(body)
     once = f"{actor.name}\n{body.once}" if body.once else ""
     if once and (stored := _stored(key, once, changes)):
-        return told(stored)
+        return told(stored, key)
     state = read()
     for _attempt in range(_TRIES):
         entries = [Entry(name, value, wanted.get(name, state.get(name, ABSENT))) for name, value in changes.items()]
         if not any(not same(entry.value, entry.seen) for entry in entries) and not _differing(wanted, state):
             return answer({"seq": None, "revision": None, "event": None})
         try:
-            return told(apply(entries, once))
+            return told(apply(entries, once), key)
         except StaleSession as error:
             raise Precondition from error
         except Conflict as conflict:

@@ -8,7 +8,7 @@ from django.utils.translation import gettext as _
 from ninja import Router
 from ninja.params.functions import Query
 
-from .. import context, drift, edits, forks, moments, reads
+from .. import context, drift, edits, forks, instructions, moments, reads
 from .. import rewind as rewinds
 from .. import undo as taking_back
 from ..errors import Conflict, Invalid, StaleSession
@@ -18,7 +18,7 @@ from ..moments import KeyWrite, Moment
 from ..state import STORED, UNKNOWN, Change, Scope, State, full_key
 from . import schemas
 from .asking import actor_of, source_of
-from .bodies import IF_MATCH, Precondition, answer, body_of, body_schema, change_of, expected_revision
+from .bodies import IF_MATCH, Precondition, answer, body_of, body_schema, change_of, expected_revision, text_of
 from .document import needs, tagged
 from .events import EVENTS, told
 from .names import Name
@@ -29,6 +29,8 @@ router = Router()
 
 EVENT: Final = EVENTS + "/{plain:event_id}"
 MOST: Final = 500  # writes of a page
+LONGEST: Final = 4_000_000  # characters of a page, after which it ends
+_STEP: Final = 25  # writes read at once
 NOW: Final = "now"
 _LIMIT: Final = Query(moments.PAGE, ge=1, le=MOST)
 _KEY: Final = Query(..., description="with its prefix")
@@ -182,9 +184,10 @@ def rewind(
     body, who, revision = body_of(request, schemas.Rewind), actor_of(request), expected_revision(request)
     once = f"{who.name}\n{body.once}" if body.once else ""
     try:
-        return told(rewinds.rewind(key, body.before, actor=who, reason=body.reason, revision=revision, once=once))
+        done = rewinds.rewind(key, body.before, actor=who, reason=body.reason, revision=revision, once=once)
     except StaleSession as error:
         raise error if revision is None else Precondition() from error
+    return told(done, key)
 
 
 @router.post(
@@ -219,9 +222,10 @@ def fork(
 def _take_back(request: HttpRequest, plan: taking_back.Plan, reason: str, of: dict[str, str]) -> HttpResponse:
     who, revision = actor_of(request), expected_revision(request)
     try:
-        return told(edits.edit_state(plan.event.key, plan.entries, actor=who, reason=reason, revision=revision, of=of))
+        done = edits.edit_state(plan.event.key, plan.entries, actor=who, reason=reason, revision=revision, of=of)
     except StaleSession as error:
         raise Precondition from error
+    return told(done, plan.event.key)
 
 
 # --- Drift ------------------------------------------------------------------------------------------------------------
@@ -260,7 +264,7 @@ def repair(
     key = SessionKey(source_of(request, app_name, source, "append"), app_name, user_id, session_id)
     body, who = body_of(request, schemas.Repair), actor_of(request)
     choices = drift.choose(key, body.keep, body.put_back)
-    return told(drift.repair(key, choices, actor=who, reason=body.reason))
+    return told(drift.repair(key, choices, actor=who, reason=body.reason), key)
 
 
 # --- What an agent sees -----------------------------------------------------------------------------------------------
@@ -284,7 +288,7 @@ def instruction(
     key = SessionKey(source_of(request, app_name, source), app_name, user_id, session_id)
     body = body_of(request, schemas.Template)
     found = context.preview(_moment_of(key, at), body.template)
-    text = None if any(each.piece.shown is None for each in found) else "".join(str(e.piece.shown) for e in found)
+    text = instructions.rendered([each.piece for each in found])
     return answer({"text": text, "pieces": [_piece(each) for each in found]})
 
 
@@ -308,6 +312,7 @@ def conversation(
         {
             "agent": found.reader.agent,
             "branch": found.reader.branch,
+            "task": found.task,
             "items": [_line(line) for line in found.lines],
             "next": found.earlier,
         }
@@ -358,8 +363,16 @@ def _writer(writer: Writer) -> dict[str, Any]:
 def _history(of: SessionKey, key: str, before: str | None, limit: int, only: Scope | None = None) -> HttpResponse:
     if only and Change(key, None, None).scope != only:
         raise Invalid(_("%(key)s: here, a key begins with %(scope)s:") % {"key": key, "scope": only})
-    found = moments.history(of, key, before, limit)
-    return answer({"items": [_write(write) for write in found.rows], "next": found.next})
+    items: list[dict[str, Any]] = []
+    length, wanted = 0, 1
+    while True:  # a few more at a time, as nobody knows how large the values are that come
+        found = moments.history(of, key, before, wanted)
+        more = [_write(write) for write in found.rows]
+        items += more
+        length += len(text_of(more))
+        before, wanted = found.next, min(limit - len(items), len(items), _STEP)
+        if before is None or wanted < 1 or length > LONGEST:
+            return answer({"items": items, "next": before})
 
 
 def _write(write: KeyWrite) -> dict[str, Any]:
@@ -412,6 +425,8 @@ def _line(line: context.Line) -> dict[str, Any]:
         "seq": line.event.seq,
         "role": line.turn.role if line.turn else None,
         "parts": list(line.turn.parts) if line.turn else [],
+        "quoted": line.turn is not None and line.turn.quoted,
+        "summary": line.turn is not None and line.turn.summary,
         "events": [event.id for event in line.events],
         "left_out": {"kind": left.kind, "by": left.by, "seq": left.seq} if left else None,
     }

@@ -7,4 +7,5 @@ room.py       one watched session: who has seen what of it
 tail.py       which sessions of a source have new events, numbers that commit late included
 lobby.py      the feed of home
 worker.py     applies queued edits
+searcher.py   opens the databases that appear
 """

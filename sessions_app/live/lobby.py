@@ -40,6 +40,10 @@ class Lobby(threading.Thread):
             self._watchers.pop(watcher, None)
         self._moved.set()
 
+    def wake(self) -> None:
+        """Looks at once."""
+        self._moved.set()
+
     def run(self) -> None:
         """Until nobody watches."""
         while not self._has_ended():
@@ -101,6 +105,13 @@ class Lobby(threading.Thread):
 
 _lock = threading.Lock()
 _lobby: Lobby | None = None
+
+
+def look() -> None:
+    """Has home's activity made anew soon, if somebody looks at it: a source has appeared."""
+    with _lock:
+        if _lobby:
+            _lobby.wake()
 
 
 def enter(watcher: Watcher) -> Lobby:

@@ -26,6 +26,7 @@ from ..web import news
 from ..web.urls import LIVE_SESSION
 from . import follower, lobby, worker
 from .room import Seat
+from .searcher import Searcher
 from .watcher import BAD_REQUEST, FAULT, GONE, REFUSED, SIGNED_OUT, Watcher
 
 FRAME_LENGTH: Final = 1000  # characters of what a client says
@@ -205,10 +206,13 @@ class Lifespan:
             if message["type"] == "lifespan.startup":
                 broadcast.listen(follower.tell)
                 worker.start()
+                self._searcher = Searcher()
+                self._searcher.start()
                 await send({"type": "lifespan.startup.complete"})
             else:
                 broadcast.stop_listening(follower.tell)
                 worker.stop()
+                self._searcher.end()
                 await send({"type": "lifespan.shutdown.complete"})
                 return
 

@@ -12,15 +12,16 @@ from django.views.decorators.http import require_http_methods
 from .. import moments, reads
 from ..context import Shown, conversation, preview
 from ..errors import Behind, Error, Invalid, NotFound
-from ..event_rows import EventView
+from ..event_rows import EventView, as_object
+from ..events import SYSTEM
 from ..keys import SessionKey
 from ..moments import Moment
 from ..problems import status_of
+from ..rewind import USER
 from ..state import ABSENT, UNKNOWN, scope_of
 from .render import page
 from .tags import query
 
-LONGEST: Final = 500_000  # characters of a template
 SHOWN: Final = 100_000  # characters of what it becomes that are shown
 VALUE: Final = 2_000  # characters of one value that are shown in it
 MARKS: Final = 1_000  # placeholders that are marked in it
@@ -86,7 +87,7 @@ def context(request: HttpRequest, **names: str) -> HttpResponse:
         told["behind"] = error.message  # what was sent comes back with it
     if request.htmx and "before" in request.GET:  # type: ignore[attr-defined]
         return page(request, "context/_turns.html", told)
-    told |= {"view": view, **_instruction(request, key, event_id)}
+    told |= {"view": view, "given": _given(event), **_instruction(request, key, event_id)}
     return page(request, "context/context.html", told, told.get("status", 200))
 
 
@@ -111,6 +112,16 @@ def _conversation(request: HttpRequest, key: SessionKey, event: EventView | None
     }
 
 
+def _given(event: EventView | None) -> str:
+    """Of an event that a model wrote: the address of what it was given for it, which is the moment before; else empty."""
+    if event is None or event.description.author in ("", USER, SYSTEM):
+        return ""
+    if as_object(event.data.get("content")).get("role") != "model":
+        return ""
+    earlier, _later = reads.around(event, 1)
+    return _address(event.key, {"at": earlier[0].id, "agent": event.description.author}) if earlier else ""
+
+
 def _address(key: SessionKey, asked: dict[str, str]) -> str:
     return f"{reverse('context', kwargs=key._asdict())}?{query(**asked)}"
 
@@ -130,8 +141,6 @@ def _instruction(request: HttpRequest, key: SessionKey, event_id: str) -> dict[s
     try:
         if sent is None and name:
             told["template"] = _taken(moment, name)
-        if len(told["template"]) > LONGEST:
-            raise Invalid(_("A template can have %(number)s characters here.") % {"number": LONGEST})
         return {**told, "preview": _preview(preview(moment, told["template"]))}
     except Error as error:
         return {**told, "fault": error.message, "status": status_of(error)}

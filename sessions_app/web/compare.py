@@ -105,15 +105,32 @@ def delta(request: HttpRequest, **names: str) -> HttpResponse:
 
 
 def _asked(request: HttpRequest, key: SessionKey) -> tuple[Side, Side, str]:
-    """Both sides as the link names them, and what is wrong with the link of the second one's session."""
-    link, name = request.GET.get("with", "").strip(), request.GET.get("b", "").strip()
+    """Both sides as the link names them, and what is wrong with what names the second one's session."""
+    other, name = request.GET.get("with", "").strip(), request.GET.get("b", "").strip()
     a = Side(key, request.GET.get("a", "").strip())
     try:
-        names = resolve(urlsplit(link).path).kwargs if link else key._asdict()
-        other = SessionKey(*(names[field] for field in SessionKey._fields))
-    except (Http404, KeyError, ValueError):
-        return a, Side(key, name or NOW), _("This is not the link of a session, which begins with /s/.")
-    return a, Side(other, name or names.get("event_id", NOW)), ""
+        found, event_id = _other(key, other) if other else (key, NOW)
+    except Error as error:
+        return a, Side(key, name or NOW), error.message
+    return a, Side(found, name or event_id), ""
+
+
+def _other(key: SessionKey, asked: str) -> tuple[SessionKey, str]:
+    """The session that a link names, or an id among the sessions of the same user; and the link's event, or now."""
+    try:
+        names = resolve(urlsplit(asked).path).kwargs
+        return SessionKey(*(names[field] for field in SessionKey._fields)), names.get("event_id", NOW)
+    except (Http404, KeyError, ValueError) as error:
+        if asked.startswith("/") or "://" in asked:
+            raise Invalid(_("This is not the link of a session, which begins with /s/.")) from error
+    try:
+        check_name(asked, _("A session's id"), NAME_LENGTH)
+        return reads.session(key._replace(session_id=asked)).key, NOW
+    except (NotFound, Invalid) as error:
+        raise Invalid(
+            _("%(user)s has no session “%(id)s” in this app. Give its id, or the link of another session.")
+            % {"user": key.user_id, "id": asked}
+        ) from error
 
 
 def _find(side: Side) -> int:
@@ -141,7 +158,13 @@ def _moment(key: SessionKey, asked: str) -> Moment:
     except NotFound:
         if not (number.isdecimal() and number.isascii() and len(number) < 19):
             raise
-    return moments.state_at_place(key, int(number))
+    found = moments.state_at_place(key, int(number))
+    if found.seq != int(number):  # a number that a person types means that event, and no other
+        said = _("There is no event #%(number)s in this session.") % {"number": number}
+        raise NotFound(
+            said + (" " + _("The nearest one before it is #%(seq)s.") % {"seq": found.seq} if found.seq else "")
+        )
+    return found
 
 
 def _link(name: str, a: Side, b: Side) -> str:

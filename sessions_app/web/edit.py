@@ -15,11 +15,12 @@ from django_htmx.http import HttpResponseClientRedirect
 
 from .. import edits, queued, reads, writes
 from ..errors import Conflict, Error, Invalid, NotFound
+from ..event_rows import EventView
 from ..events import new_id
 from ..keys import SessionKey
 from ..problems import status_of
 from ..running import Running
-from ..state import ABSENT, same
+from ..state import ABSENT, UNKNOWN, same
 from ..undo import Plan
 from ..values import dumps
 from . import state_form
@@ -28,7 +29,6 @@ from .targets import Target, actor, of_app, of_session, of_user
 
 TAKING_BACK: Final = ("undoes", "restores")  # what an edit may come from, in its note and in the form
 _FULL: Final = 6  # keys that are put back with an editor each; more of them are rows to be chosen
-_MOST: Final = 900  # of those, in one form
 
 
 @require_http_methods(["GET", "POST"])
@@ -71,7 +71,7 @@ def taking_back(request: HttpRequest, plan: Plan, of: str, reason: str) -> HttpR
     """The form, filled with what undoes an event or restores a moment."""
     target = of_session(reads.session(plan.event.key))
     compact = len(plan.steps) > _FULL
-    rows = [state_form.step_row(step, compact=compact) for step in plan.steps[:_MOST]]
+    rows = [state_form.step_row(step, compact=compact) for step in plan.steps[: state_form.MOST]]
     for row in rows:
         if row.conflict:
             row.writer = reads.last_writer(target.key, row.key)
@@ -84,8 +84,10 @@ def _edit(request: HttpRequest, target: Target) -> HttpResponse:
     if request.method == "GET":
         if "queued" in request.GET:
             return _form_again(request, target, queued.get(request.GET["queued"]))
-        rows = [state_form.new_row(key, target.state) for key in request.GET.getlist("key")]
-        return _form(request, target, rows)
+        names = dict.fromkeys(request.GET.getlist("key"))
+        if len(names) > state_form.MOST:
+            raise state_form.too_many()
+        return _form(request, target, [state_form.new_row(key, target.state) for key in names])
     rows = state_form.posted_rows(request.POST)
     new_key = request.POST.get("new-key", "")
     if new_key or request.POST.get("action") == "add" or "drop" in request.POST:
@@ -113,9 +115,9 @@ def _preview(request: HttpRequest, target: Target, rows: list[state_form.FormRow
     try:
         only = None if target.kind == "session" else target.kind
         why = request.POST.get("reason", "")
-        event, _seen = edits.state_event(entries, actor(request), why, only, of=_of(request))
-    except Invalid as error:
-        return _form(request, target, rows, error=error.message, status=400)
+        event, _seen = edits.state_event(entries, actor(request), why, only, of=_checked_of(request, target))
+    except Error as error:
+        return _form(request, target, rows, error=error.message, status=status_of(error))
     return _form(request, target, rows, preview=dumps(event, indent=2))
 
 
@@ -155,11 +157,19 @@ def _of(request: HttpRequest) -> dict[str, str]:
     return {name: request.POST[name] for name in TAKING_BACK if request.POST.get(name)}
 
 
+def _checked_of(request: HttpRequest, target: Target) -> dict[str, str]:
+    """The same, of an event that is there; raises Invalid, NotFound."""
+    of = _of(request) if target.kind == "session" else {}
+    if len(of) > 1:
+        raise Invalid(_("An edit undoes an event or restores a moment, not both."))
+    for event_id in of.values():
+        reads.event(target.key, event_id)
+    return of
+
+
 def _apply(request: HttpRequest, target: Target, entries: list[edits.Entry]) -> None:
     who, why, once = actor(request), request.POST.get("reason", ""), request.POST.get("once", "")
-    if target.kind == "session" and (of := _of(request)):
-        for event_id in of.values():
-            reads.event(target.key, event_id)  # raises NotFound
+    if of := _checked_of(request, target):
         appended = edits.edit_state(target.key, entries, actor=who, reason=why, once=once, of=of)
     else:
         appended = target.apply(entries, who, why, once)
@@ -178,8 +188,8 @@ def tell_saved(request: HttpRequest, key: SessionKey, event_id: str, seq: int | 
 def _queue(request: HttpRequest, target: Target, entries: list[edits.Entry]) -> None:
     """Queues the edit, and applies it at once where nothing runs any more."""
     person: Any = request.user
-    reason, once = request.POST.get("reason", ""), request.POST.get("once", "")
-    waiting = queued.queue_edit(target.key, entries, person=person, reason=reason, once=once, of=_of(request))
+    reason, once, of = request.POST.get("reason", ""), request.POST.get("once", ""), _checked_of(request, target)
+    waiting = queued.queue_edit(target.key, entries, person=person, reason=reason, once=once, of=of)
     queued.apply_due([target.key])
     found = queued.get(waiting.id)
     if found.state == queued.WAITING:
@@ -212,6 +222,8 @@ def _with_new_row(rows: list[state_form.FormRow], target: Target, key: str) -> t
         return rows, ""
     if any(row.key == key for row in rows):
         return rows, _("%(key)s stands in this edit already.") % {"key": key}
+    if len(rows) == state_form.MOST:
+        return rows, state_form.too_many().message
     return [*rows, state_form.new_row(key, target.state)], ""
 
 
@@ -228,6 +240,10 @@ def _form(
     more: int = 0,
 ) -> HttpResponse:
     template = "edit/_form.html" if request.htmx else "edit/page.html"  # type: ignore[attr-defined]
+    told = _taking_back(target, of or _of(request))
+    for row in rows:
+        if row.conflict and told["undoes"] and told["past"]:
+            row.wrote = _wrote(told["past"], row.key)
     context = {
         "target": target,
         "rows": rows,
@@ -242,7 +258,7 @@ def _form(
         "conflict": any(row.conflict for row in rows),
         "compact": sum(row.compact for row in rows),
         "changed": not of and (bool(request.POST.get("reason")) or any(row.changed for row in rows)),
-        **_taking_back(target, of or _of(request)),
+        **told,
         "unknown": unknown,
         "more": more,
         "other_keys": sorted(target.state.keys() - {row.key for row in rows}),
@@ -256,6 +272,11 @@ def _taking_back(target: Target, of: dict[str, str]) -> dict[str, Any]:
     with suppress(Error):  # it may be gone; sending the form says so
         found = next((reads.event(target.key, event_id) for event_id in of.values()), None)
     return {"of": of, "undoes": "undoes" in of, "past": found}
+
+
+def _wrote(event: EventView, key: str) -> Any:
+    """What an event wrote of a key, ABSENT where it removed it."""
+    return ABSENT if key in event.description.removed else event.description.delta.get(key, UNKNOWN)
 
 
 def _done(request: HttpRequest, where: str) -> HttpResponse:

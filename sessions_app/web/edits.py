@@ -1,10 +1,27 @@
 """Every edit in every session: who, when, why, old → new."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_GET
 
 from .. import reads
+from ..event_rows import EventView
+from ..keys import SessionKey
+from .edit import TAKING_BACK
 from .render import page
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """An edit; the number of the event that it undoes or restores, where that is there; and the edit that took this one back
+    and still does, as far as the page tells.
+    """
+
+    edit: EventView
+    of: int | None
+    undone: EventView | None
 
 
 @require_GET
@@ -12,4 +29,31 @@ def edits(request: HttpRequest) -> HttpResponse:
     """The edits of all sources by page, the newest first; rows alone for htmx."""
     found, problems = reads.edits(request.GET.get("before"))
     template = "edits/_rows.html" if request.htmx else "edits/edits.html"  # type: ignore[attr-defined]
-    return page(request, template, {"edits": found, "problems": problems})
+    return page(request, template, {"edits": found, "rows": _rows(found.rows), "problems": problems})
+
+
+def _rows(found: Sequence[EventView]) -> list[Row]:
+    """The edits, the newest first: what was undone by one that was undone itself stands again."""
+    numbers = reads.numbers([(view.key, _past(view)) for view in found if _past(view)])
+    undone: dict[tuple[SessionKey, str], tuple[EventView, set[str]]] = {}  # by what, and which of its keys
+    rewound: dict[tuple[SessionKey, str], EventView] = {}
+    rows = []
+    for view in found:
+        keys = {change.key for change in view.changes}
+        if before := str(view.description.actions.get("rewind_before_invocation_id") or ""):
+            by = rewound.get((view.key, view.invocation_id))
+        else:
+            last, gone = undone.get((view.key, view.id), (None, set()))
+            by = last if keys <= gone else None
+        rows.append(Row(view, numbers.get((view.key, _past(view))), by))
+        if by is None and before:
+            rewound[view.key, before] = view
+        elif by is None:
+            undone.setdefault((view.key, str(view.description.edit.get("undoes"))), (view, set()))[1].update(keys)
+    return rows
+
+
+def _past(view: EventView) -> str:
+    """The id of the event that an edit undoes or restores."""
+    note = view.description.edit
+    return next((str(note[name]) for name in TAKING_BACK if note.get(name)), "")

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Final
 
 from django.core.exceptions import DisallowedHost
+from django.db import OperationalError
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.translation import gettext as _
@@ -17,6 +18,7 @@ from .render import data, page
 log = logging.getLogger("adkweb.web")
 
 _TEXT: Final = "text/plain; charset=utf-8"
+_RETRY_SECONDS: Final = 5
 
 
 class ErrorPages:
@@ -30,7 +32,11 @@ class ErrorPages:
         return self.get_response(request)
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
-        """The answer to an Error; None for everything else, which is a bug and Django's to report."""
+        """The answer to an Error, and to adkweb's own database being locked or away; None for everything else, which is a
+        bug and Django's to report.
+        """
+        if isinstance(error, OperationalError):  # of a source it would be a SourceError
+            return _waits(request, error)
         if not isinstance(error, Error):
             return None
         if isinstance(error, Behind) and request.method == "GET":
@@ -65,6 +71,14 @@ def _behind(request: HttpRequest, error: Behind) -> HttpResponse:
         response = page(request, "moment/behind.html", context, status_of(error))
         response["Refresh"] = "1"
     response["Retry-After"] = "1"
+    return response
+
+
+def _waits(request: HttpRequest, error: OperationalError) -> HttpResponse:
+    log.warning("adkweb's own database: %s", error)
+    message = _("adkweb's own database is locked or does not answer; nothing was half-written. Try again.")
+    response = answer(request, message, 503)
+    response["Retry-After"] = str(_RETRY_SECONDS)
     return response
 
 

@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+from dataclasses import replace
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -13,12 +14,13 @@ from django.utils.http import content_disposition_header
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_http_methods
 
-from .. import edits, queued, reads, writes
-from ..errors import Error, Invalid, NotFound
+from .. import edits, moments, queued, reads, writes
+from ..errors import Behind, Error, Invalid, NotFound
 from ..event_rows import EventView
 from ..events import Part, new_id
 from ..keys import SessionKey
 from ..problems import status_of
+from ..state import STORED, UNKNOWN, Change
 from ..values import dumps, loads
 from .render import data, page
 from .targets import actor
@@ -92,12 +94,28 @@ def about(view: EventView) -> dict[str, Any]:
     raw = dumps(view.data, indent=2)
     return {
         "event": view,
+        "changes": _changes(view),
         "previous": earlier[0] if earlier else None,
         "following": later[0] if later else None,
         "pairs": _pairs(view, earlier, later),
         "raw": raw[:RAW_LIMIT],
         "raw_cut": len(raw) > RAW_LIMIT,
     }
+
+
+def _changes(view: EventView) -> list[Change]:
+    """Its changes, with the values before that its session's own events do not tell, as far as others do."""
+
+    def untold(change: Change) -> bool:
+        return change.old is UNKNOWN and change.scope in STORED
+
+    if view.seq is None or not any(map(untold, view.changes)):
+        return view.changes
+    try:
+        before = moments.state_at(view.key, view.id, before=True).state
+    except (Behind, Invalid, NotFound):
+        return view.changes
+    return [replace(each, old=before.get(each.key)) if untold(each) else each for each in view.changes]
 
 
 def _pairs(view: EventView, earlier: list[EventView], later: list[EventView]) -> dict[str, Any]:

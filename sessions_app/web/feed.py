@@ -1,5 +1,6 @@
 """What goes on in all sources: what runs now, and the newest events; for home, over a websocket or without."""
 
+import hashlib
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,25 +21,30 @@ class Activity:
 
     running: list[reads.RunningSession]
     events: list[EventView]
+    stores: str  # differs as soon as a source appears, is away or back, or gets its first session
 
 
 def activity() -> Activity:
     """What goes on now; a source that is away is left out, home says so elsewhere."""
     running, events = [], []
+    stores: list[tuple[str, bool | None]] = []
     for source in sources.listed():
         try:
             running += reads.running_now(source.alias)
-            events += reads.newest_events(source.alias, EVENTS)
+            newest = reads.newest_events(source.alias, EVENTS)
+            events += newest
+            stores.append((source.alias, bool(newest) or reads.has_sessions(source.alias)))
         except SourceError:
-            continue
+            stores.append((source.alias, None))
     running.sort(key=lambda session: session.flight.last, reverse=True)
     events.sort(key=lambda event: event.timestamp, reverse=True)
-    return Activity(running, events[:EVENTS])
+    return Activity(running, events[:EVENTS], hashlib.sha256(repr(stores).encode()).hexdigest()[:16])
 
 
 def parts(found: Activity) -> dict[str, str]:
-    """Home's two fragments that change by themselves, by name."""
-    return {name: fragment(f"home/_{name}.html", activity=found) for name in ("running", "feed")}
+    """Home's two fragments that change by themselves, by name; and what differs once its list of sources would."""
+    fragments = {name: fragment(f"home/_{name}.html", activity=found) for name in ("running", "feed")}
+    return {**fragments, "stores": found.stores}
 
 
 @require_GET

@@ -106,7 +106,9 @@ def _done(request: HttpRequest, into: SessionKey) -> HttpResponse:
 def _watch(event: EventView, into: SessionKey, reason: str, **more: int) -> str:
     address = reverse("fork", kwargs={**event.key._asdict(), "event_id": event.id})
     # The reason stands in the note that ends the fork: whoever lets it go on needs it.
-    query = {"user": into.user_id, "session": into.session_id, **({"reason": reason} if reason else {}), **more}
+    query: dict[str, str | int] = {"user": into.user_id, "session": into.session_id, **more}
+    if reason:
+        query["reason"] = reason
     return f"{address}?{urlencode(query)}"
 
 

@@ -14,10 +14,10 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
 from .. import moments, reads
-from ..errors import Invalid
+from ..errors import Behind, Invalid
 from ..keys import SessionKey
 from ..moments import KeyWrite
-from ..state import ABSENT, scope_of
+from ..state import ABSENT, STORED, scope_of
 from . import difference
 from .render import page
 from .targets import Target, of_app, of_session, of_user
@@ -94,6 +94,7 @@ def _history(request: HttpRequest, target: Target) -> HttpResponse:
     context: dict[str, Any] = {"target": target, "key": target.key, "address": address, "name": name}
     context |= {"keys": list(target.state)[:KEYS], "asked": "key" in request.GET}
     if not context["asked"]:
+        context["gone"] = _gone(target)
         return page(request, "history/history.html", context)
     scope = scope_of(name)[0]
     if target.kind not in ("session", scope):
@@ -110,6 +111,14 @@ def _history(request: HttpRequest, target: Target) -> HttpResponse:
     }
     more = before and request.htmx  # type: ignore[attr-defined]
     return page(request, "history/_rows.html" if more else "history/history.html", context)
+
+
+def _gone(target: Target) -> list[str]:
+    """The keys that were written once and are gone, as far as that is known now: nobody waits for it."""
+    try:
+        return moments.gone(target.key, target.state, STORED if target.kind == "session" else [target.kind])[:KEYS]
+    except (Behind, Invalid):
+        return []
 
 
 def _names(target: Target) -> dict[str, str]:

@@ -3,7 +3,7 @@
 import math
 from typing import Any, Final
 
-from django.utils.html import format_html, format_html_join
+from django.utils.html import conditional_escape, format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
@@ -11,6 +11,9 @@ from django.utils.translation import ngettext
 from ..state import ABSENT, UNKNOWN
 from ..values import dumps, kind
 
+NAME_LIMIT: Final = 20  # characters of a key that no column cuts
+NAME_END: Final = 10  # characters at the end of a longer key that are always shown
+NAME_CUT: Final = 120  # characters of a key, at most
 LINE_LIMIT: Final = 80  # characters of a text that stay on its row
 TEXT_LIMIT: Final = 5_000  # characters of a text that are shown when it is opened
 NODE_LIMIT: Final = 400  # values of one tree
@@ -44,6 +47,19 @@ def _brief_branch(value: list[Any] | dict[str, Any], length: int, depth: int) ->
     text = ", ".join(parts) + (", …" if len(parts) < len(value) else "")
     whole = f"{{{text}}}" if isinstance(value, dict) else f"[{text}]"
     return whole if len(whole) <= length else whole[: length - 1] + "…"
+
+
+def name(key: Any) -> SafeString:
+    """A key that loses its middle where there is no room: what tells the keys of one family apart stands at their end.
+
+    Only of ASCII: elsewhere a cut could part what belongs together, and turn the order of what is read from the right.
+    """
+    text = str(key)
+    if not text.isascii() or len(text) <= NAME_LIMIT:
+        return conditional_escape(text if len(text) <= NAME_CUT else text[: NAME_CUT - 1] + "…")
+    head, end = text[:-NAME_END], text[-NAME_END:]
+    head = head if len(text) <= NAME_CUT else head[: NAME_CUT - NAME_END - 1] + "…"
+    return format_html('<span class="start">{}</span>{}', head, end)
 
 
 class Tree:
@@ -83,7 +99,7 @@ class Tree:
                 '<span class="by">{}</span></div>',
                 mark,
                 key,
-                key,
+                name(key),
                 self._leaf(value),
                 by,
             )
@@ -93,7 +109,7 @@ class Tree:
             mark_safe(" open") if opened else "",
             mark,
             key,
-            key,
+            name(key),
             shown,
             inner,
         )

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from django.utils.translation import gettext as _
 
@@ -15,6 +15,8 @@ from ..undo import Step
 from ..values import dumps, loads
 
 Operation = Literal["set", "null", "remove"]
+
+MOST: Final = 800  # keys of one form: six fields each are as many as a request may have
 
 
 @dataclass(slots=True)
@@ -112,11 +114,22 @@ def step_row(step: Step, *, compact: bool) -> FormRow:
     return row
 
 
+def too_many() -> Invalid:
+    """That a form has no room for another key."""
+    return Invalid(_("A form can have %(number)s keys.") % {"number": MOST})
+
+
 def posted_rows(data: Mapping[str, str]) -> list[FormRow]:
-    """The rows that were sent, without those for which the person chose to keep the other's value or took away."""
+    """The rows that were sent, without those for which the person chose to keep the other's value or took away.
+
+    Raises Invalid where they are more than MOST.
+    """
     rows = []
     compact = set(data.get("compact", "").split())
-    for number in data.get("rows", "").split():
+    numbers = dict.fromkeys(data.get("rows", "").split())
+    if len(numbers) > MOST:
+        raise too_many()
+    for number in numbers:
         if data.get(f"choice-{number}") == "theirs" or data.get("drop") == number:
             continue
         rows.append(

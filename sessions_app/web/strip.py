@@ -26,6 +26,7 @@ class Drawn:
     x: int
     y: str  # texts, which no language writes with a comma
     height: str
+    gone: bool
 
 
 @require_GET
@@ -58,5 +59,5 @@ def _drawn(found: list[Bar]) -> list[Drawn]:
             1.0 if bar.kind == "error" else 0.85 if bar.kind in ("edit", "rewind") else share * 0.7 if share else 0.0
         )
         height = HEIGHT * (_LOWEST + (1 - _LOWEST) * level)
-        drawn.append(Drawn(bar.kind, number * PITCH, f"{HEIGHT - height:.1f}", f"{height:.1f}"))
+        drawn.append(Drawn(bar.kind, number * PITCH, f"{HEIGHT - height:.1f}", f"{height:.1f}", bar.gone))
     return drawn

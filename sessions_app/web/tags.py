@@ -18,7 +18,7 @@ from ..keys import SessionKey
 from ..reads import COUNT_LIMIT, ROW_COUNT_LIMIT
 from ..state import ABSENT, UNKNOWN, scope_of
 from ..values import dumps, kind
-from .json_tree import Tree, brief
+from .json_tree import Tree, brief, name
 from .targets import Row, Target, address_at
 
 register = template.Library()
@@ -56,6 +56,7 @@ ICONS: Final = {
 
 
 register.filter("brief", brief)
+register.filter("key_name", name)
 
 
 @register.filter

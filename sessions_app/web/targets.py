@@ -78,18 +78,15 @@ def who_wrote(view: reads.SessionView) -> tuple[Mapping[str, Writer], Collection
     """
     try:
         now = moments.state_now(view.key)
-        writers, initial = now.writers, now.initial
+        # It may be newer than the view: what it tells holds for the values that stand in both.
+        shown = {name for name in {*now.writers, *now.initial} if same(now.state.get(name), view.state.get(name))}
+        return {name: now.writers[name] for name in shown & now.writers.keys()}, now.initial & shown
     except (Behind, Invalid):
         found = reads.writers(view.key)
         writers = {name: writer for name, writer in found.items() if scope_of(name)[0] == "session"}
-        initial = frozenset(view.state.session.keys() - found.keys()) if view.initial_state else frozenset()
-    began = view.initial_state
-    return writers, {
-        name
-        for name in initial
-        # One that an old ADK wrote without an event is neither.
-        if began is None or scope_of(name)[0] != "session" or same(began.get(name, ABSENT), view.state.get(name))
-    }
+        began = split(view.initial_state or {}).session
+        unwritten = view.state.session.keys() - found.keys()
+        return writers, {name for name in unwritten if same(began.get(name, ABSENT), view.state.get(name))}
 
 
 def of_session(

@@ -49,7 +49,7 @@ def _nothing(request: HttpRequest, event: EventView, title: str, error: Invalid)
     context = {
         "key": event.key,
         "event": event,
-        "title": title % {"number": _number(event)},
+        "title": title % {"number": event.id if event.seq is None else event.seq},
         "message": error.message,
         "writer": error.detail.get("writer"),
     }

@@ -2,7 +2,8 @@
 // sessionStorage until it has been accepted, so it is back after a reload, a lost connection or a closed form.
 //
 // Inside the form, optional: [data-guard-restored][hidden] is shown when something was brought back, [data-guard-discard]
-// throws it away, [data-guard-skip] on a field keeps it out of the storage. Passwords, files and hidden fields never go in.
+// throws it away, [data-guard-skip] on a field keeps it out of the storage. Passwords, files and hidden fields never go in;
+// nor do radio buttons that choose between two values (choice-…): that is about what stands there, and asked anew each time.
 // A refused form is known by an error in it (.formerror, .errorlist, .error or aria-invalid=true); one that comes back with
 // what was typed for another reason says data-guard-changed. A page that says that something broke has <body data-error-page>.
 (() => {
@@ -18,7 +19,7 @@
   function fields(form) {
     const seen = new Map();
     return [...form.elements]
-      .filter((field) => field.name && !SKIPPED.has(field.type) && !field.matches("[data-guard-skip]"))
+      .filter((field) => field.name && !SKIPPED.has(field.type) && !field.matches("[data-guard-skip], [name^=choice-]"))
       .map((field) => {
         const nth = seen.get(field.name) ?? 0;
         seen.set(field.name, nth + 1);
@@ -84,8 +85,10 @@
       save(form);
       return;
     }
-    if (draft.sent && !refused(form)) {
+    // Sent, and here is the answer: one that is refused holds what was sent.
+    if (draft.sent) {
       store(key, null);
+      if (refused(form)) save(form);
       return;
     }
     let restored = false;
@@ -146,6 +149,12 @@
     if (!form || xhr.status >= 400 || requestConfig.verb === "get") return;
     store(storageKey(form), null);
     if (xhr.getResponseHeader("HX-Redirect")) sent.add(form);
+  });
+
+  // The answer is the form again, refused maybe: it holds what was sent, and there is nothing to bring back.
+  document.addEventListener("htmx:afterSwap", (event) => {
+    const form = guarded(event);
+    if (form && !begun.has(form) && event.detail.requestConfig?.verb === "post") store(storageKey(form), null);
   });
 
   document.addEventListener("htmx:load", beginAll);

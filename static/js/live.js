@@ -1,8 +1,9 @@
 // [data-live] (a websocket's address): what is pushed there is put into the page. It says in [data-live-words] how the
 // connection is (its data-word-…), in [data-live-people] who else watches, and [data-live-pause] stops and goes on.
-// Rows go to the end of the last .timeline, the state to #groups, #status and #stats, home's to #running and #feed; a source
-// that is away, and a session that is gone, are told in [data-live-notice]. A socket says where it was (data-after), and
-// is sent what it missed. Where none can be opened, data-news is asked every few seconds for the same.
+// Rows go to the end of the last .timeline, the state to #groups, #status and #stats, home's to #running and #feed; home's
+// list of sources (#stores) is asked for when they are others. A source that is away, and a session that is gone, are told
+// in [data-live-notice]. A socket says where it was (data-after), and is sent what it missed. Where none can be opened,
+// data-news is asked every few seconds for the same.
 (() => {
   const box = document.querySelector("[data-live]");
   if (!box) return;
@@ -190,8 +191,14 @@
     if (message.watching) showPeople(message.watching);
     if (message.queued) htmx.trigger(document.body, "adkweb:queued");
     for (const name of ["running", "feed"]) if (message[name] && $(`#${name}`)) showFeed($(`#${name}`), message[name]);
+    if (message.stores && $("#stores") && $("#stores").dataset.stores !== message.stores) showStores();
     if (message.away !== undefined) notice(message.away, "warn");
     if (message.gone) end("gone", message.gone);
+  }
+
+  /** A source has appeared, is away or back, or has its first session: home's list of them is asked for. */
+  function showStores() {
+    htmx.ajax("GET", location.pathname, { target: "#stores", select: "#stores", swap: "outerHTML" });
   }
 
   /** What was missed is too much to be added: the timeline's newest page takes its place. */

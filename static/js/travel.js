@@ -12,7 +12,7 @@
   const { state: stateAddress, events: eventsAddress, strip: stripAddress } = panel.dataset;
 
   const ADDRESS_MS = 400; // browsers refuse to change the address too often
-  const STRIP_MS = 5_000; // a strip that is watched is drawn again no more often
+  const STRIP_MS = 1_000; // from a strip to the next, while events arrive
   const EDGE = 0.999; // of the strip: there is the newest event
 
   let shown = null; // { at, seq } of the event whose state is shown
@@ -24,6 +24,7 @@
   let surroundings = ""; // the event whose timeline was asked for last
   let newest = false; // the timeline's newest page is wanted
   let stale = false; // the strip lacks events
+  let drawing = 0; // it was drawn just now
   let addressing = 0;
 
   const filters = () => {
@@ -56,7 +57,7 @@
     else if (!dragging && shown && rowOf(shown.at) === null && surroundings !== shown.at) {
       surroundings = shown.at;
       void askForEvents({ around: shown.at });
-    } else if (!dragging && stale) void askForStrip();
+    } else if (!dragging && stale && !drawing && !document.hidden) void askForStrip();
   }
 
   async function askForMoment() {
@@ -87,7 +88,12 @@
   async function askForStrip() {
     stale = false;
     const html = await get(stripAddress, {});
-    if (html !== null && !dragging) htmx.swap(strip, html, { swapStyle: "innerHTML" });
+    if (dragging) stale = true;
+    else if (html !== null) htmx.swap(strip, html, { swapStyle: "innerHTML" });
+    drawing = setTimeout(() => {
+      drawing = 0;
+      next();
+    }, STRIP_MS);
     next();
   }
 
@@ -240,16 +246,14 @@
     }
   });
 
-  let drawing = 0;
   new MutationObserver((records) => {
-    const arrived = records.some(({ addedNodes }) => [...addedNodes].some((node) => node.matches?.(".ev")));
-    if (!arrived || !strip || drawing) return;
-    drawing = setTimeout(() => {
-      drawing = 0;
-      stale = true;
-      if (!document.hidden) next();
-    }, STRIP_MS);
+    const end = slider() ? placesOf(slider()).at(-1) : 0;
+    const later = (node) => node.matches?.(".ev") && Number(node.querySelector(".seq").textContent) > end;
+    if (!strip || !records.some(({ addedNodes }) => [...addedNodes].some(later))) return;
+    stale = true;
+    next();
   }).observe(events, { childList: true, subtree: true });
+  document.addEventListener("visibilitychange", next);
 
   // --- The strip ---------------------------------------------------------------------------------------------------
 
@@ -304,7 +308,7 @@
     tip.hidden = share === null;
     if (share === null) return;
     tip.textContent = `#${placeAt(track, share)}`;
-    tip.style.insetInlineStart = `${share * 100}%`;
+    tip.style.insetInlineStart = `clamp(20px, ${share * 100}%, 100% - 20px)`;
   }
 
   function frame() {
@@ -417,5 +421,8 @@
     document.querySelector("[role=tab][data-tab-target=state]")?.click();
   }
 
-  if (!panel.hidden) arrive();
+  if (!panel.hidden) {
+    if (narrow()) document.addEventListener("DOMContentLoaded", showState); // when timeline.js has its tabs
+    arrive();
+  }
 })();

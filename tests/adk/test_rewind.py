@@ -205,7 +205,7 @@ def test_the_plan_counts_what_the_model_does_not_get(source: str, agent: tuple[A
     # The same contents are sent but for the rewound events, each of which is one content.
     all_of_it = run(guide.say("s1", "go on"))[1]
     rewind.rewind(key, rewind.plan(key, invocations[1]).invocation_id, actor=MARIA)
-    assert len(all_of_it) - len(run(guide.say("s1", "go on"))[1]) == plan.gone
+    assert len(all_of_it) - len(run(guide.say("s1", "go on"))[1]) == plan.gone.events
 
 
 def test_a_running_agent_reads_an_undo_in_its_next_turn(source: str, agent: tuple[Agent, Run]) -> None:

@@ -10,9 +10,12 @@ from collections.abc import Iterator
 import pytest
 
 from sessions_app.api.routes import document
+from sessions_app.instructions import LONGEST, MOST
+from sessions_app.keys import SessionKey
 from tests.api_docs import PAGE, written
+from tests.core.stored import execute, state_of
 
-from .program import Answer, Program
+from .program import Answer, Program, address
 
 pytestmark = pytest.mark.django_db
 
@@ -57,6 +60,30 @@ def test_the_examples_run_one_after_the_other(program: Program, store: str) -> N
     assert count == 5
     (edit,) = program.get("/api/edits").json()["items"]
     assert edit["reason"] == "she asked"
+
+
+def test_the_bodies_for_the_past_run_one_after_the_other(program: Program, store: str) -> None:
+    key = SessionKey(store, "booking", "ana", "s1")
+    program.post(
+        "/api/apps/booking/users/ana/sessions", {"session_id": "s1", "state": {"step": 1, "user:tier": "gold"}}
+    )
+    for number, delta in enumerate(({"city": "Paris"}, {"city": "Rome", "user:tier": None}, {"city": "Oslo"}), 1):
+        event = {"id": f"e{number}", "invocation_id": f"i{number}", "actions": {"state_delta": delta}}
+        assert program.post(address(key, "/events"), event).status == 201
+    lines = re.findall(r"^POST …(\S+) +(\{.*\})$", PAGE.read_text(), re.MULTILINE)
+    for tail, body in lines:
+        if tail == "/drift":
+            execute(store, "UPDATE sessions SET state = '{\"city\": \"Bergen\"}' WHERE id = 's1'")
+        answer = program.post(address(key, tail), json.loads(body))
+        assert answer.status == (200 if "instruction" in tail else 201), (tail, answer)
+    assert answer.json()["text"] == "You help gold guests in Paris."
+    assert state_of(key)["session"] == {"step": 1, "city": "Bergen"}
+    assert len(lines) == 7
+
+
+def test_the_bounds_of_a_template_are_those_of_the_code() -> None:
+    (told,) = re.findall(r"A template can have ([\d ]+) characters, and what it becomes ([\d ]+)\.", PAGE.read_text())
+    assert [int(number.replace(" ", "")) for number in told] == [LONGEST, MOST]
 
 
 def test_the_table_has_every_route_as_the_document_has_it() -> None:

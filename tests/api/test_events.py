@@ -55,11 +55,12 @@ def test_what_is_missing_is_made_up(program: Program, each_key: SessionKey) -> N
 @pytest.mark.parametrize("event", [EVENT, {"id": "e1", "author": "agent"}, {"id": "e1", "timestamp": None}])
 def test_the_same_event_again_is_stored_once(program: Program, each_key: SessionKey, event: dict[str, Any]) -> None:
     first = program.post(address(each_key, "/events"), event)
-    program.post(address(each_key, "/events"), {"id": "between", "author": "agent"})
+    between = program.post(address(each_key, "/events"), {"id": "between", "author": "agent"}).json()
     before = everything(each_key.source)
     again = program.post(address(each_key, "/events"), event)
     assert (first.status, again.status) == (201, 200)
-    assert again.json() == {"seq": None, "revision": None, "event": first.json()["event"]}
+    assert again.json() == {**first.json(), "revision": between["revision"]}
+    assert again.headers["etag"] == program.get(address(each_key, "/standing")).headers["etag"]
     assert everything(each_key.source) == before
 
 
@@ -211,7 +212,9 @@ def test_large_numbers_come_back_equal(program: Program, each_key: SessionKey) -
         ("adkweb_origin", None),
     ],
 )
-def test_no_program_sends_what_adkweb_itself_notes(program: Program, each_key: SessionKey, name: str, note: Any) -> None:
+def test_no_program_sends_what_adkweb_itself_notes(
+    program: Program, each_key: SessionKey, name: str, note: Any
+) -> None:
     before = everything(each_key.source)
     event = {**EVENT, "custom_metadata": {"mine": 1, name: note}}
     refused = program.post(address(each_key, "/events"), event)

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from sessions_app import changes, drift, writes
+from sessions_app import changes, drift, instructions, writes
 from sessions_app.access import Actor
+from sessions_app.api import time as api
 from sessions_app.errors import Behind
 from sessions_app.keys import SessionKey
 from tests.core.stored import events_of, everything, execute, state_of
@@ -111,6 +112,22 @@ def test_a_history_comes_by_page(program: Program, told: SessionKey) -> None:
     assert rows[0]["old"] == 2
 
 
+def test_a_page_of_large_values_ends_early_and_the_pages_have_every_write(
+    program: Program, told: SessionKey, add: Add, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(12):
+        add(told, id=f"big{number}", **delta(n=f"{number} " + "x" * 10_000))
+    whole = get(program, told, "/state/history", key="n")
+    assert (len(whole["items"]), whole["next"]) == (15, None)
+    monkeypatch.setattr(api, "LONGEST", 60_000)  # each value is told twice
+    pages = [get(program, told, "/state/history", key="n", limit=50)]
+    while before := pages[-1]["next"]:
+        pages.append(get(program, told, "/state/history", key="n", limit=50, before=before))
+    assert max(len(json.dumps(page)) for page in pages) < 150_000
+    assert len(pages) > 2
+    assert [row for page in pages for row in page["items"]] == whole["items"]
+
+
 def test_the_history_of_a_shared_key_has_the_writes_of_every_session(program: Program, told: SessionKey) -> None:
     whole = [("s2", "o1", "platinum"), ("s1", "e2", "silver"), ("s1", None, "gold")]
     for found in (
@@ -172,7 +189,7 @@ def test_an_event_is_undone_by_an_event(program: Program, told: SessionKey) -> N
     assert state_of(told)["session"] == {"step": "pay", "nothing": None, "n": 2}
     note = done.json()["event"]["custom_metadata"]["adkweb"]
     assert (note["undoes"], note["actor"], note["reason"]) == ("e3", "token program", "it was wrong")
-    assert drift.drift(told) == []
+    assert drift.own(told).drifted == []
 
 
 def test_an_undo_of_something_undone_says_so_and_writes_nothing(program: Program, told: SessionKey) -> None:
@@ -182,6 +199,13 @@ def test_an_undo_of_something_undone_says_so_and_writes_nothing(program: Program
     assert again.status == 400
     assert "undone already" in again.detail
     assert everything(told.source) == before
+
+
+def test_an_undo_of_what_a_rewind_took_back_does_not_say_that_it_was_undone(program: Program, told: SessionKey) -> None:
+    last = program.post(address(told, "/events"), {"invocation_id": "i9", **delta(fresh=1)}).json()["event"]["id"]
+    rewound = program.post(address(told, "/rewind"), {"before": "i9"}).json()
+    again = undo(program, told, last)
+    assert (again.status, f"event #{rewound['seq']} wrote them" in again.detail) == (400, True)
 
 
 def test_a_key_that_somebody_wrote_since_is_a_conflict_unless_it_is_meant(program: Program, told: SessionKey) -> None:
@@ -228,7 +252,7 @@ def test_a_conversation_is_rewound_once(program: Program, told: SessionKey) -> N
     assert event["actions"]["rewind_before_invocation_id"] == "i2"
     assert state_of(told)["session"] == {"step": "pay", "nothing": None, "n": 2}
     again = program.post(address(told, "/rewind"), body)
-    assert (again.status, again.json()["event"]["id"]) == (200, event["id"])
+    assert (again.status, again.json()) == (200, done.json())
     undone = undo(program, told, event["id"])
     assert (undone.status, "rewinds" in undone.detail) == (400, True)
 
@@ -338,6 +362,19 @@ def test_an_instruction_is_filled_in_at_a_moment(program: Program, told: Session
     assert [piece["fault"] for piece in missing["pieces"] if piece["kind"] == "key"] == ["missing", "missing", "temp"]
 
 
+def test_an_instruction_that_would_be_very_long_is_refused(
+    reader: Program, told: SessionKey, add: Add, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add(told, id="e4", **delta(big="x" * 100))
+    monkeypatch.setattr(instructions, "MOST", 1_000)
+    monkeypatch.setattr(instructions, "LONGEST", 60)
+    path = address(told, "/instruction")
+    assert len(reader.post(path, {"template": "{big}" * 10}).json()["text"]) == 1_000
+    for template, why in (("{big}" * 11, "1000 characters"), ("x" * 61, "60 characters")):
+        refused = reader.post(path, {"template": template})
+        assert (refused.status, why in refused.detail) == (400, True)
+
+
 def test_the_conversation_is_told_with_what_is_left_out(program: Program, told: SessionKey) -> None:
     program.post(address(told, "/rewind"), {"before": "i2"})
     found = get(program, told, "/context")
@@ -349,6 +386,24 @@ def test_the_conversation_is_told_with_what_is_left_out(program: Program, told: 
     then = get(program, told, "/context", at="e2")
     assert [line["event_id"] for line in then["items"]] == ["e1", "e2"]
     assert program.get(address(told, "/context"), at="ghost").status == 404
+
+
+def test_what_another_agent_did_a_summary_and_a_task_are_told_as_such(
+    program: Program, told: SessionKey, add: Add
+) -> None:
+    add(told, "from the other", id="q1", author="other")
+    add(told, "mine", id="q2")
+    marks = {line["event_id"]: (line["role"], line["quoted"]) for line in get(program, told, "/context")["items"]}
+    assert (marks["q1"], marks["q2"]) == (("user", True), ("model", False))
+    covered = {"start_timestamp": 1.0, "end_timestamp": 2.0**32, "compacted_content": {"role": "model", "parts": [{}]}}
+    add(told, id="sum", actions={"compaction": covered})
+    (line,) = [line for line in get(program, told, "/context")["items"] if line["left_out"] is None]
+    assert (line["event_id"], line["summary"], line["quoted"]) == ("sum", True, False)
+    call = {"function_call": {"id": "c1", "name": "delegate", "args": {"to": "do"}}}
+    add(told, id="call", content={"role": "model", "parts": [call]})
+    assert get(program, told, "/context")["task"] is None
+    add(told, "on it", id="scoped", author="helper", isolation_scope="c1")
+    assert get(program, told, "/context", agent="helper")["task"] == '{"to": "do"}'
 
 
 # --- While the source is read -----------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from playwright.sync_api import Locator, Page, expect
 from sessions_app.keys import SessionKey
 from sessions_app.web.paths import Segment
 
-from .seed import APP, LONG, USER
+from .seed import APP, FAMILY, LONG, TRAVEL, USER
 
 SEOUL: Final = SessionKey("demo", "booking", "ana", "seoul-trip")
 
@@ -155,6 +155,19 @@ PLACES: Final[dict[str, Callable[[Page], None]]] = {
     "rewind": _offered("Rewind…", ".rewindform"),
     "fork": _offered("Fork…", "#session_id"),
     "forks": goto(path("s", *SEOUL, end="forks/")),
+    "undo, with a choice": goto(path("s", *FAMILY, end="e/all/undo/")),
+    "undo, nothing to undo": goto(path("s", *TRAVEL, end="e/t1/undo/")),
+    "restore a scope": goto(path("s", *FAMILY, end="restore/?to=all&scope=session")),
+    "rewind, unknown invocation": goto(path("s", *TRAVEL, end="rewind/?before=gone")),
+    "history of a number": goto(path("s", *TRAVEL, end="history/?key=n")),
+    "history of an object": goto(path("s", *TRAVEL, end="history/?key=tree")),
+    "history of no such key": goto(path("s", *TRAVEL, end="history/?key=gone")),
+    "history, which key": goto(path("s", *FAMILY, end="history/")),
+    "compare": goto(path("s", *TRAVEL, end="compare/?a=t100&b=now")),
+    "compare with another session": goto(path("s", *FAMILY, end="compare/?a=now&b=now&with=" + path("s", *TRAVEL))),
+    "compare, nothing chosen": goto(path("s", *TRAVEL, end="compare/")),
+    "compare, event gone": goto(path("s", *TRAVEL, end="compare/?a=gone&b=now")),
+    "drift": goto(path("s", *TRAVEL, end="drift/?wait=no")),
     "what the agent sees": _agent_view,
     "what the agent sees, nothing yet": goto(path("s", "demo", "support", "ana", "draft", end="context/")),
     "edits": goto("/edits/"),
@@ -166,4 +179,12 @@ PLACES: Final[dict[str, Callable[[Page], None]]] = {
     "tokens": goto("/tokens/"),
     "error 404": goto("/no/such/page/"),
 }
-STATUSES: Final = {"session, event gone": 404, "conflict": 409, "new session, refused": 409, "error 404": 404}
+STATUSES: Final = {
+    "session, event gone": 404,
+    "conflict": 409,
+    "undo, nothing to undo": 400,
+    "rewind, unknown invocation": 404,
+    "compare, event gone": 404,
+    "new session, refused": 409,
+    "error 404": 404,
+}

@@ -1,7 +1,7 @@
 """What the browser's tests find in the databases, written before the server starts: `python -m tests.browser.seed FOLDER`.
 
 Names for tests: each test that writes has a session of its own, by SESSIONS; LONG pages; TRAVEL has a past; HOSTILE is
-full of attacks.
+full of attacks; FAMILY has long keys that differ at their ends only.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ SESSIONS: Final = (
     "delete-me",
     "add-event",
     "conflict-of-forms",
+    "conflict-again",
     "enter-applies",
     "several-keys",
     "time-goes-on",
@@ -36,6 +37,8 @@ LONG: Final = SessionKey("demo", APP, USER, "long")
 LONG_EVENTS: Final = 250
 TRAVEL: Final = SessionKey("demo", APP, USER, "travel")
 TRAVEL_EVENTS: Final = 400
+FAMILY: Final = SessionKey("demo", APP, USER, "family")
+FAMILY_KEYS: Final = [f"feature_flags.checkout.experiment_number_{number:02}" for number in range(16)]
 
 # --- Attacks: each would set window.injected or open a dialog where it is not escaped ---------------------------------
 
@@ -84,6 +87,9 @@ def main(folder: Path) -> None:
     for number in range(1, TRAVEL_EVENTS + 1):
         delta = {} if number % 4 else {"n": number, "user:far": number, "tree": {"a": [number]}}
         append(TRAVEL, id=f"t{number}", invocation_id=f"e-{number // 5}", actions={"state_delta": delta})
+    writes.create_session("demo", APP, USER, session_id="family", state=dict.fromkeys(FAMILY_KEYS, False), actor=who)
+    append(FAMILY, id="all", actions={"state_delta": dict.fromkeys(FAMILY_KEYS, True)})
+    append(FAMILY, id="last", actions={"state_delta": {FAMILY_KEYS[-1]: "meanwhile"}})
     for number in range(128):
         append(SessionKey("demo", APP, USER, "far-back"), id=f"f{number}", content=_content("model", {"text": "on"}))
     _hostile(writes.create_session(*HOSTILE[:3], session_id=HOSTILE.session_id, state=_state(), actor=who), append)

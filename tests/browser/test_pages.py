@@ -256,6 +256,50 @@ def test_leaving_an_edited_form_is_asked_and_the_draft_comes_back(page: Page, wa
     assert watch.asked == 2
 
 
+def test_a_second_conflict_asks_again_and_brings_back_what_was_sent_without_a_word(
+    page: Page, visit: Visit, watch: Watch
+) -> None:
+    watch.allow(409)
+    key, other = own("conflict-again"), visit()
+
+    def write(value: int) -> None:
+        open_form(other, key, "count")
+        type_json(other, str(value))
+        other.get_by_role("button", name="Apply").click()
+        expect(other.get_by_text("Saved as event #")).to_be_visible()
+
+    open_form(page, key, "count")
+    type_json(page, "7")
+    page.get_by_label("Reason").fill("why not")
+    for value, button in ((10, "Apply"), (11, "Apply my choice")):
+        write(value)
+        page.get_by_role("button", name=button).click()
+        expect(page.locator(".theirs")).to_contain_text(str(value))
+        expect(page.locator(".yours")).to_contain_text("7")
+        expect(page.get_by_label("Reason")).to_have_value("why not")
+        expect(page.get_by_label("Write mine")).not_to_be_checked()
+        expect(page.locator("[data-guard-restored]")).to_be_hidden()
+        page.get_by_label("Write mine").check()
+    page.get_by_role("button", name="Apply my choice").click()
+    expect(page.get_by_text("Saved as event #")).to_be_visible()
+    expect(page.locator("#state .kv:has(> .key[title='count']) > .value")).to_have_text("7")
+
+
+def test_what_was_sent_into_a_lost_connection_is_kept(page: Page, watch: Watch) -> None:
+    watch.excuse("net::ERR", "htmx:sendError", "htmx:afterRequest")
+    watch.stay = False
+    key = own("conflict-again")
+    open_form(page, key, "step")
+    type_json(page, '"pay"')
+    page.context.set_offline(True)
+    page.get_by_role("button", name="Apply").click()
+    expect(page.locator(".toast")).to_be_visible()
+    page.context.set_offline(False)
+    page.reload()
+    expect(page.locator("[data-guard-restored]")).to_be_visible()
+    expect(page.locator("json-editor .cm-content")).to_contain_text('"pay"')
+
+
 def test_an_event_is_added_by_hand(page: Page, watch: Watch) -> None:
     watch.allow(400)
     page.goto(path("s", *own("add-event"), end="add/"))

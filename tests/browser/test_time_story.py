@@ -109,7 +109,9 @@ def test_by_mouse(page: Page) -> None:
     event(page, SEARCH).locator(".line").click()
     at(page, SEARCH)
     page.get_by_role("link", name="Restore…").click()
-    expect(page.get_by_role("main")).not_to_contain_text("app:total_searches")  # others' state only where one asks for it
+    expect(page.get_by_role("main")).not_to_contain_text(
+        "app:total_searches"
+    )  # others' state only where one asks for it
     page.get_by_role("link", name="All scopes").click()
     page.get_by_role("button", name=re.compile("Apply")).click()
     saved(page)

@@ -17,7 +17,7 @@ from django.db import connections
 from google.adk.sessions.schemas import v0
 from pytest_django import Settings
 
-from sessions_app import adopt, reads, sources, writes
+from sessions_app import adopt, moments, reads, sources, writes
 from sessions_app.access import Actor
 from sessions_app.errors import NotAllowed, SourceError
 from sessions_app.keys import SessionKey
@@ -64,6 +64,19 @@ def test_adopting_only_adds(place: str, written: Adk, open_source: Callable[[str
     added = {name for name, rest in new if not {"adkweb_deleted", "adkweb_deleted_writes"} & {*rest}}
     columns = ("seq", "initial_state", "initial_place")
     assert all(name in columns or name.startswith(("adkweb_", "events_seq_")) for name in added), added
+
+
+def test_a_session_to_which_nothing_happened_yet_is_as_it_was_created(
+    place: str, written: Adk, open_source: Callable[[str], str]
+) -> None:
+    written.create("fresh", {"step": "search", "user:u": 2})
+    source = open_source(place)
+    fresh, older = key_of(source)._replace(session_id="fresh"), key_of(source)
+    assert reads.session(fresh).initial_state == {"step": "search"}
+    assert reads.session(older).initial_state is None
+    written.append(written.get("fresh"), "hello", step="pay")
+    event = reads.events(fresh).rows[-1]
+    assert moments.state_at(fresh, event.id, before=True).state.session == {"step": "search"}
 
 
 def test_adopting_again_does_nothing(place: str, written: Adk, open_source: Callable[[str], str]) -> None:

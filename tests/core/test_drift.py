@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -133,7 +134,7 @@ def test_nothing_is_told_where_events_have_no_places(
 
 
 def test_a_session_that_is_not_there_is_none(key: SessionKey) -> None:
-    for ask in (drift.own, drift.drift, drift.shared):
+    for ask in (drift.own, drift.shared):
         with pytest.raises(NotFound):
             ask(key._replace(session_id="ghost"))
 
@@ -186,7 +187,7 @@ def test_what_is_stored_stays_and_becomes_an_event(key: SessionKey) -> None:
     assert (note["actor"], note["reason"], note["removed"]) == ("maria", "it is right", ["first"])
     assert note["replaced"] == {"n": 2, "gone": [1], "first": 1, "user:tier": "gold"}
     assert state_of(key) == before
-    assert (drift.drift(key), drift.shared(key).drifted) == ([], [])
+    assert (drift.own(key).drifted, drift.shared(key).drifted) == ([], [])
     assert moments.state_at(key, done.event["id"]).state.session == {"n": 1, "gone": None, "extra": 5}
 
 
@@ -198,14 +199,14 @@ def test_what_the_events_say_is_put_back(key: SessionKey) -> None:
     assert (note["removed"], note["replaced"]) == (["extra"], {"n": 1, "gone": None, "extra": 5, "user:tier": "silver"})
     assert state_of(key)["session"] == {"first": 1, "gone": [1], "n": 2}
     assert state_of(key)["user"] == {"tier": "gold"}
-    assert (drift.drift(key), drift.shared(key).drifted) == ([], [])
+    assert (drift.own(key).drifted, drift.shared(key).drifted) == ([], [])
 
 
 def test_only_the_keys_that_were_chosen_are_repaired_each_its_own_way(key: SessionKey) -> None:
     store(key, n=1, gone=None, extra=5, first=1)
     drift.repair(key, [*chosen(key, True, "n"), *chosen(key, False, "gone")], actor=MARIA)
     assert state_of(key)["session"] == {"first": 1, "gone": [1], "n": 1, "extra": 5}
-    assert drift.drift(key) == [Change("extra", ABSENT, 5)]
+    assert [each.change for each in drift.own(key).drifted] == [Change("extra", ABSENT, 5)]
 
 
 @pytest.mark.parametrize("keep", [True, False])
@@ -258,7 +259,7 @@ def test_a_repair_beside_an_agent_that_writes_succeeds_and_loses_nothing(key: Se
         [lambda: drift.repair(key, choices, actor=MARIA), *(lambda n=n: add(key, **{f"k{n}": n}) for n in range(8))]
     )
     assert [each for each in done if isinstance(each, Exception)] == []
-    assert drift.drift(key) == []
+    assert drift.own(key).drifted == []
     assert state_of(key)["session"]["n"] == 1
 
 
@@ -267,7 +268,19 @@ def test_of_two_repairs_at_once_one_is_written(key: SessionKey) -> None:
     both = [chosen(key, True), chosen(key, False)]
     done = in_threads([lambda c=c: drift.repair(key, c, actor=MARIA) for c in both])  # type: ignore[misc]
     assert sorted(type(each).__name__ for each in done) == ["Appended", "Conflict"]
-    assert drift.drift(key) == []
+    assert drift.own(key).drifted == []
+
+
+def test_tens_of_thousands_of_keys_that_drifted_are_chosen_within_seconds(key: SessionKey) -> None:
+    names = [f"k{number}" for number in range(30_000)]
+    store(key, **dict.fromkeys(names, 1))
+    began = time.perf_counter()
+    assert len(drift.choose(key, names, [])) == len(names)
+    with pytest.raises(Invalid, match="k7: stands twice"):
+        drift.choose(key, names, ["k7"])
+    execute(key.source, "UPDATE sessions SET initial_state = NULL")
+    assert len(drift.own(key).unknown) == len(names)
+    assert time.perf_counter() - began < 10
 
 
 def test_a_key_that_does_not_differ_cannot_be_repaired(key: SessionKey) -> None:
@@ -296,7 +309,7 @@ def test_a_stored_value_that_is_no_json_cannot_be_kept_and_is_put_back(
     with pytest.raises(Invalid, match="NaN"):
         repair(key, True)
     repair(key, False)
-    assert drift.drift(key) == []
+    assert drift.own(key).drifted == []
 
 
 def test_who_may_only_read_repairs_nothing(key: SessionKey) -> None:

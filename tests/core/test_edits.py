@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from django.db import connections
 from pytest_django import Settings
 
-from sessions_app import edits, reads, writes
+from sessions_app import edits, moments, reads, writes
 from sessions_app.access import Actor
 from sessions_app.edits import Entry
 from sessions_app.errors import Conflict, Invalid, NotAllowed, NotFound
@@ -83,6 +84,17 @@ def test_a_key_is_removed_from_its_own_scope_only(scope: str, source: str, actor
     edits.edit_state(key, [Entry(f"{scope}k", ABSENT, 1)], actor=actor)
     expected = {name: 1 for name in state if name != f"{scope}k"}
     assert reads.session(key).state.merged() == expected
+
+
+@pytest.mark.django_db
+def test_an_edit_of_tens_of_thousands_of_keys_takes_seconds(key: SessionKey, actor: Actor) -> None:
+    names = [f"k{number}" for number in range(30_000)]
+    began = time.perf_counter()
+    edits.edit_state(key, [Entry(name, 1, ABSENT) for name in names], actor=actor)
+    gone = edits.edit_state(key, [Entry(name, ABSENT, 1) for name in names], actor=actor).event["id"]
+    assert reads.event(key, gone).changes[0].new is ABSENT
+    assert not moments.state_at(key, gone).state.session.keys() & set(names)
+    assert time.perf_counter() - began < 20
 
 
 def test_an_unchanged_entry_is_left_out_of_the_event(key: SessionKey, actor: Actor) -> None:

@@ -15,7 +15,7 @@ from django.db import connections
 
 from sessions_app import event_rows, moments, reads, writes
 from sessions_app.access import Actor
-from sessions_app.drift import drift
+from sessions_app.drift import own
 from sessions_app.edits import Entry, edit_app_state, edit_state
 from sessions_app.errors import Invalid, NotFound
 from sessions_app.event_rows import EventView
@@ -128,7 +128,7 @@ def test_a_state_that_cannot_be_read_is_an_error_in_words_and_an_event_takes_no_
             assert reads.session(key).state.session == {"x": float("inf")}
             assert moments.state_at(key, "e1").key == key
             continue
-        for ask in (reads.session, moments.state_now, lambda key: moments.state_at(key, "e2"), drift):
+        for ask in (reads.session, moments.state_now, lambda key: moments.state_at(key, "e2"), own):
             with pytest.raises(Invalid, match="too deep"):
                 ask(key)
 

@@ -34,6 +34,12 @@ def say(actor: Actor) -> Callable[..., str]:
     return append
 
 
+def ids_of(gone: rewind.Gone) -> tuple[int, str, str, bool]:
+    """How many events, the first's and the last's id, and whether they are all there."""
+    ends = [event.id if event else "" for event in (gone.first, gone.last)]
+    return gone.events, ends[0], ends[1], gone.all
+
+
 def test_a_rewind_is_one_event_as_adk_writes_it_with_who_and_why(
     key: SessionKey, actor: Actor, say: Callable[..., str]
 ) -> None:
@@ -78,7 +84,7 @@ def test_the_plan_says_what_the_agent_will_not_see_and_what_stays(
     say(key, "i2", artifact_delta={"plan.txt": 2, "new.txt": 0, "user:photo.png": 1})
     last = say(key, "i3")
     plan = rewind.plan(key, "i2")
-    assert (plan.gone, plan.back, plan.first.id, plan.last.id) == (3, 0, first, last)
+    assert (ids_of(plan.gone), plan.back, plan.first.id) == ((3, first, last, True), 0, first)
     assert [(c.key, c.old, c.new) for c in plan.changes] == [("step", "pay", "search")]
     assert plan.artifacts == [Artifact("new.txt", None, 0), Artifact("plan.txt", 0, 2)]
     assert len(events_of(key)) == 4  # nothing was written
@@ -92,11 +98,29 @@ def test_a_rewind_is_taken_back_by_a_rewind_to_before_it(
     after = reads.session(key).state.merged()
     first = rewind.rewind(key, "i2", actor=actor)
     plan = rewind.plan(key, first.event["invocation_id"])
-    assert (plan.gone, plan.back) == (0, 1)  # ADK itself shows no rewind to the agent
+    assert (ids_of(plan.gone), plan.back) == ((0, "", "", True), 1)  # ADK itself shows no rewind to the agent
     rewind.rewind(key, first.event["invocation_id"], actor=actor)
     assert reads.session(key).state.merged() == after
     plan = rewind.plan(key, "i1")
-    assert (plan.gone, plan.back) == (2, 0)
+    assert (plan.gone.events, plan.back) == (2, 0)
+
+
+def test_what_was_said_after_a_rewind_that_was_taken_back_counts_as_what_it_is(
+    key: SessionKey, actor: Actor, say: Callable[..., str]
+) -> None:
+    early = [say(key, f"i{number}") for number in range(3)]
+    first = rewind.rewind(key, "i1", actor=actor).event["invocation_id"]
+    say(key, "talk")
+    back = rewind.rewind(key, first, actor=actor).event["invocation_id"]
+    late = say(key, "on")
+    # Before the second rewind the agent saw i0 and the talk; now it sees i0, i1, i2 and what came after.
+    plan = rewind.plan(key, back)
+    assert (ids_of(plan.gone), plan.back) == ((3, early[1], late, False), 1)
+    assert plan.takes_back
+    rewind.rewind(key, back, actor=actor)
+    plan = rewind.plan(key, "i1")
+    assert (ids_of(plan.gone), plan.back) == ((1, *[events_of(key)[4][1]["id"]] * 2, True), 0)
+    assert not plan.takes_back
 
 
 def test_events_that_were_rewound_earlier_count_once(key: SessionKey, actor: Actor, say: Callable[..., str]) -> None:
@@ -104,10 +128,11 @@ def test_events_that_were_rewound_earlier_count_once(key: SessionKey, actor: Act
         say(key, f"i{number}")
     rewind.rewind(key, "i3", actor=actor)
     say(key, "i5")
-    assert (rewind.plan(key, "i2").gone, rewind.plan(key, "i2").back) == (2, 0)  # i2 and i5
+    plan = rewind.plan(key, "i2")
+    assert (plan.gone.events, plan.back, plan.gone.all) == (2, 0, False)  # i2 and i5
     rewind.rewind(key, "i1", actor=actor)
     # Before i3 stood i1 and i2, which the agent would see again, as ADK reads rewinds.
-    assert (rewind.plan(key, "i3").gone, rewind.plan(key, "i3").back) == (0, 2)
+    assert (rewind.plan(key, "i3").gone.events, rewind.plan(key, "i3").back) == (0, 2)
 
 
 @pytest.mark.parametrize("name", ["nope", "", "I1"])
@@ -199,8 +224,9 @@ def test_a_preview_asks_as_little_of_many_rewinds_as_of_one(
         asked.append(len(queries))
         assert plan.artifacts[-1] == Artifact("last.txt", None, rewinds)
     assert asked[0] == asked[1]
-    assert (plan.gone, plan.back) == (2, 0)  # the last event of each round
-    assert plan.last.id == events_of(key)[-1][1]["id"]
+    assert (plan.gone.events, plan.back) == (2, 0)  # the last event of each round
+    assert plan.gone.last is not None
+    assert plan.gone.last.id == events_of(key)[-1][1]["id"]
 
 
 def test_an_artifact_delta_of_any_shape_is_passed_over_or_told(

@@ -93,6 +93,133 @@ def test_a_new_agents_database_appears_by_itself(tmp_path: Path) -> None:
     assert [row.app_name for row in reads.apps("second")] == [APP]
 
 
+def columns(file: Path) -> set[str]:
+    """Those of the table of sessions; none where there is no table."""
+    with closing(sqlite3.connect(file)) as db:
+        return {name for (name,) in db.execute("SELECT name FROM pragma_table_info('sessions')")}
+
+
+def test_what_appears_in_a_folder_is_adopted_before_anybody_asks_for_it(tmp_path: Path) -> None:
+    sources.add(str(tmp_path))
+    assert sources.open_new() == []
+    file = tmp_path / "agent" / ".adk" / "session.db"
+    file.parent.mkdir(parents=True)
+    adk = Adk("sqlite", str(file))
+    adk.create("before")
+    assert [source.alias for source in sources.open_new()] == ["agent"]
+    adk.append(adk.create("first", {"step": "ask", "user:name": "Ana"}), "hello", step="pay")
+    adk.close()
+    assert sources.open_new() == []
+    assert reads.session(SessionKey("agent", APP, USER, "first")).initial_state == {"step": "ask"}
+
+
+def test_a_file_that_an_agent_made_anew_is_adopted_before_anybody_asks_for_it(tmp_path: Path) -> None:
+    file = agent(tmp_path)
+    named = tmp_path / "named.db"
+    named.write_bytes(file.read_bytes())
+    sources.add(str(tmp_path))
+    sources.add(str(named))
+    assert [source.alias for source in sources.open_new()] == ["agent", "named"]
+    assert sources.open_new() == []
+    for old in (file, named):
+        new = old.with_suffix(".new")
+        adk = Adk("sqlite", str(new))
+        adk.create()
+        adk.close()
+        new.replace(old)
+        assert "initial_state" not in columns(old)
+        assert len(sources.open_new()) == 1
+        assert "initial_state" in columns(old)
+
+
+def test_nothing_is_made_in_a_file_that_an_agent_is_about_to_fill(tmp_path: Path) -> None:
+    sources.add(str(tmp_path))
+    file = tmp_path / "agent" / ".adk" / "session.db"
+    file.parent.mkdir(parents=True)
+    file.touch()
+    named = tmp_path / "named.db"
+    named.touch()
+    sources.add(str(named))
+    assert sources.open_new() == []
+    with pytest.raises(SourceError, match="is empty: no agent has written here yet"):
+        sources.get("agent")
+    assert (file.stat().st_size, named.stat().st_size) == (0, 0)
+    with closing(sqlite3.connect(file)) as db:  # SQLite's header is there, a table is not
+        db.execute("PRAGMA journal_mode=WAL")
+        assert file.stat().st_size
+        assert sources.open_new() == []
+        db.execute(
+            "CREATE TABLE app_states (app_name TEXT PRIMARY KEY, state TEXT NOT NULL, update_time REAL NOT NULL)"
+        )
+        assert sources.open_new() == []
+    adk = Adk("sqlite-database", str(file.with_suffix(".whole")))
+    adk.create()
+    adk.close()
+    file.with_suffix(".whole").replace(file)
+    assert [source.alias for source in sources.open_new()] == ["agent"]
+    assert connections.databases["agent"]["ADKWEB"]["real_times"] is False
+
+
+def test_what_appears_is_not_adopted_when_read_only(tmp_path: Path, settings: Settings) -> None:
+    settings.READ_ONLY = True
+    sources.add(str(tmp_path))
+    file = agent(tmp_path)
+    before = file.read_bytes()
+    sources.open_new()
+    assert [row.app_name for row in reads.apps("agent")] == [APP]
+    assert file.read_bytes() == before
+
+
+def test_a_file_that_cannot_be_opened_is_tried_again_once_it_changes_and_holds_up_no_other(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sources.log, "propagate", True)
+    good = agent(tmp_path / "elsewhere").read_bytes()
+    folder = tmp_path / "agents"
+    broken = folder / "a" / ".adk" / "session.db"
+    broken.parent.mkdir(parents=True)
+    broken.write_bytes(b"this is no database, but some text" * 100)
+    agent(folder, "b")
+    sources.add(str(folder))
+    assert [source.alias for source in sources.open_new()] == ["b"]
+    for _ in range(5):
+        assert sources.open_new() == []
+    assert len(caplog.messages) == 1
+    monkeypatch.setattr(sources, "_RETRY_SECONDS", 0.0)
+    sources.open_new()
+    assert len(caplog.messages) == 2
+    broken.write_bytes(good)
+    monkeypatch.setattr(sources, "_RETRY_SECONDS", 1e9)
+    assert [source.alias for source in sources.open_new()] == ["a"]
+
+
+def test_a_folder_that_takes_long_is_searched_more_rarely_and_by_one_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searches: list[float] = []
+    find = sources._find
+
+    def slow(folder: Path) -> Iterator[Path]:
+        searches.append(time.monotonic())
+        time.sleep(0.4)
+        yield from find(folder)
+
+    sources.add(str(tmp_path))
+    monkeypatch.setattr(sources, "_find", slow)
+    monkeypatch.setattr(sources, "_RESCAN_SECONDS", 0.2)  # so the pause is 0.2 × 0.4 / 0.04 = 2 s
+    threads = [threading.Thread(target=sources.listed) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    began = time.monotonic()
+    while len(searches) < 2:
+        assert time.monotonic() - began < 10
+        sources.listed()
+        time.sleep(0.01)
+    assert 2.2 < searches[1] - searches[0] < 4
+
+
 def test_aliases_stay_the_same_from_start_to_start_whatever_the_order(tmp_path: Path) -> None:
     files = [agent(tmp_path / folder, "agent") for folder in ("x", "y", "z")]
     seen = []

@@ -582,6 +582,13 @@ def test_state_that_cannot_be_read_is_not_written_over(key: SessionKey, value: s
     assert everything(key.source) == before
 
 
+@pytest.mark.parametrize("form", ["sqlite", "sqlite-database"])
+def test_a_session_whose_state_cannot_be_read_can_be_deleted(key: SessionKey) -> None:
+    execute(key.source, "UPDATE sessions SET state = 'x'")
+    writes.delete_session(key, actor=ALICE)
+    assert counts(key.source)["sessions"] == 0
+
+
 def test_state_is_what_the_events_say_after_all_of_this(key: SessionKey) -> None:
     for n in range(5):
         append(key, delta({"a": n, f"user:{n}": n, "app:c": n}))

@@ -15,7 +15,7 @@ import pytest
 
 from sessions_app import adopt, sources, writes
 from sessions_app.access import Actor
-from sessions_app.drift import drift
+from sessions_app.drift import own
 from sessions_app.keys import SessionKey
 from sessions_app.state import ABSENT, Change
 from tests.adk.services import Adk, key_of
@@ -98,6 +98,17 @@ def test_sources_of_the_settings_are_looked_at_where_none_is_named(tmp_path: Pat
     assert code == 1
     assert "agent.db\n  ✓ opens: SQLite" in out
     assert "✗ missing.db does not exist." in out
+
+
+@pytest.mark.usefixtures("ready")
+def test_to_look_for_drift_nowhere_is_told_and_fails(tmp_path: Path, file: Path) -> None:
+    code, (told,) = findings(tmp_path, "--drift")
+    assert code == 1
+    assert "no source was named" in told
+    assert "adkweb doctor --drift SOURCE" in told
+    assert "ADKWEB_SOURCES" in told
+    assert findings(tmp_path) == (0, [])
+    assert "no source" not in str(findings(tmp_path, "--drift", ADKWEB_SOURCES=json.dumps([str(file)])))
 
 
 # --- adkweb's own -----------------------------------------------------------------------------------------------------
@@ -313,7 +324,7 @@ def key(source: str) -> SessionKey:
 
 
 def test_a_state_that_events_make_has_no_drift(key: SessionKey) -> None:
-    assert drift(key) == []
+    assert own(key).drifted == []
 
 
 @pytest.mark.parametrize(
@@ -327,12 +338,12 @@ def test_a_state_that_events_make_has_no_drift(key: SessionKey) -> None:
 )
 def test_every_key_that_differs_is_told(key: SessionKey, state: dict[str, object], changes: list[Change]) -> None:
     execute(key.source, "UPDATE sessions SET state = %s", [json.dumps(state)])
-    assert drift(key) == changes
+    assert [each.change for each in own(key).drifted] == changes
 
 
 def test_without_initial_state_only_what_events_wrote_is_compared(key: SessionKey) -> None:
     execute(key.source, "UPDATE sessions SET initial_state = NULL, state = %s", ['{"n": 1, "before": 2}'])
-    assert drift(key) == [Change("n", 99, 1)]
+    assert [each.change for each in own(key).drifted] == [Change("n", 99, 1)]
 
 
 @pytest.mark.usefixtures("ready")
@@ -393,6 +404,6 @@ def test_released_and_adopted_in_part_ends_as_never_adopted(server_store: str) -
     execute(source.alias, "DROP INDEX adkweb_edits")
     adopt.release(source.alias)
     assert "adkweb" not in json.dumps([name for name in adopt.missing(source.alias) if "." in name])
-    assert len(adopt.missing(source.alias)) == 15
+    assert len(adopt.missing(source.alias)) == 17
     adopt.adopt(source.alias)
     assert adopt.missing(source.alias) == []

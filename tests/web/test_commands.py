@@ -233,6 +233,16 @@ def test_a_database_is_created_adopted_and_released(data: Path, tmp_path: Path) 
     assert columns(path) == before
 
 
+def test_an_agents_database_is_created_before_its_first_run(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "agents" / "booking").mkdir(parents=True)
+    name = "agents/booking/.adk/session.db"
+    assert run(data, "create", name).stdout == f"created {name}\n"
+    assert "state" in columns(tmp_path / name)
+    missing = run(data, "create", "agents/typo/.adk/session.db")
+    assert "agents/typo/.adk/session.db cannot be made: No such file or directory" in missing.stderr
+    assert not (tmp_path / "agents" / "typo").exists()
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -125,6 +125,27 @@ def test_events_can_be_named_by_number(anywhere: SessionKey, two: tuple[str, str
         assert page.one("form", "moments").fields() == {"a": f"#{first}", "b": f"#{second}", "with": ""}
 
 
+def test_a_number_means_that_event_and_no_other(
+    anywhere: SessionKey, two: tuple[str, str], maria: Browser, add: Add, actor: Actor
+) -> None:
+    last = reads.event(anywhere, two[1]).seq
+    other = writes.create_session(*anywhere[:2], "ben", actor=actor)
+    add(other)
+    for asked in (f"#{reads.newest_seq(other)}", "999"):
+        page = compared(maria, anywhere, asked, status=404)
+        number = asked.removeprefix("#")
+        assert page.one("p", "error").text == (
+            f"There is no event #{number} in this session. The nearest one before it is #{last}."
+        )
+        assert page.one("input", id="a")["value"] == asked
+        maria.open("compare-delta", query={"a": asked}, status=404, **anywhere._asdict())
+
+
+def test_a_session_page_leads_to_the_comparison_with_now(key: SessionKey, maria: Browser) -> None:
+    links = maria.open("session", **key._asdict()).one("div", id="state").links()
+    assert maria.open(links["Compare"]).one("form", "moments").fields() == {"a": "", "b": "now", "with": ""}
+
+
 def test_the_same_is_said_to_be_the_same(anywhere: SessionKey, two: tuple[str, str], maria: Browser) -> None:
     page = compared(maria, anywhere, "now")
     assert page.one("div", "empty").one("h2").text == "The same"
@@ -198,12 +219,30 @@ def test_two_sessions_are_compared_by_the_link_of_the_other(
     assert maria.get(then.links()["Download"]).json()["mine"] == 2
 
 
-@pytest.mark.parametrize("link", ["nonsense", "/", "/s/", "/a/store/booking/", "http://[", "/s/a/b/c/~zz/"])
+@pytest.mark.parametrize("link", ["/", "/s/", "/a/store/booking/", "http://[", "/s/a/b/c/~zz/"])
 def test_a_link_that_leads_to_no_session_comes_back_with_the_reason(key: SessionKey, maria: Browser, link: str) -> None:
     page = compared(maria, key, "a", "b", query={"with": link}, status=400)
     assert page.one("p", "error").text == "This is not the link of a session, which begins with /s/."
     assert page.one("form", "moments").fields() == {"a": "a", "b": "b", "with": link}
     assert maria.get(reverse("compare-delta", kwargs=key._asdict()), {"a": "now", "with": link}).status_code == 400
+
+
+def test_another_session_of_the_same_user_is_named_by_its_id(
+    anywhere: SessionKey, two: tuple[str, str], maria: Browser, actor: Actor
+) -> None:
+    other = writes.create_session(*anywhere[:3], session_id="s 2", state={"step": "done"}, actor=actor)
+    page = compared(maria, anywhere, two[1], query={"with": " s 2 "})
+    assert told(page)["step"] == '"pay"→"done"'
+    assert page.links()["Swap the two"].startswith(
+        reverse("compare", kwargs=other._asdict()) + f"?a=now&b={two[1]}&with="
+    )
+
+
+@pytest.mark.parametrize("name", ["nonsense", "s1/", "x" * 129, "a\0b"])
+def test_an_id_of_no_session_comes_back_with_the_reason(anywhere: SessionKey, maria: Browser, name: str) -> None:
+    page = compared(maria, anywhere, "now", query={"with": name}, status=400)
+    assert page.one("p", "error").text.startswith("ana has no session “")
+    assert page.one("input", id="with")["aria-invalid"] == "true"
 
 
 def test_a_session_that_is_gone_is_said_beside_its_field(key: SessionKey, maria: Browser) -> None:

@@ -9,7 +9,7 @@ import pytest
 from django.urls import reverse
 from pytest_django import Settings
 
-from sessions_app import adopt, changes, context, sources, writes
+from sessions_app import adopt, changes, context, instructions, sources, writes
 from sessions_app.access import Actor
 from sessions_app.edits import Entry, edit_state
 from sessions_app.errors import Behind
@@ -39,6 +39,23 @@ def text(browser: Browser, key: SessionKey, template: str) -> Element:
     response = browser.send(f"{reverse('context', kwargs=key._asdict())}", {"template": template}, htmx=True)
     assert response.status_code == 200
     return page_of(response)
+
+
+def test_an_event_that_a_model_wrote_leads_to_what_it_was_given(key: SessionKey, maria: Browser, add: Add) -> None:
+    asked = add(key, {"text": "where to?"}, author="user")
+    said = add(key, {"text": "to Lisbon"})
+    result = add(
+        key, author="agent", content={"role": "user", "parts": [{"function_response": {"name": "f", "response": {}}}]}
+    )
+    page = opened(maria, key, at=said)
+    assert "to Lisbon" in " ".join(turns(page))
+    before = maria.open(page.links()["Just before this event"])
+    assert "just after event 1" in before.one("div", "sub").text
+    assert "where to?" in " ".join(turns(before))
+    assert "to Lisbon" not in " ".join(turns(before))
+    for other in (asked, result):
+        assert "Just before this event" not in opened(maria, key, at=other).links()
+    assert "Just before this event" not in opened(maria, key).links()
 
 
 # --- The instruction --------------------------------------------------------------------------------------------------
@@ -117,7 +134,7 @@ def test_without_scripts_a_button_fills_the_template_in_and_keeps_it(key: Sessio
 def test_a_template_that_is_too_long_is_kept_and_told(
     key: SessionKey, maria: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(agent_view, "LONGEST", 10)
+    monkeypatch.setattr(instructions, "LONGEST", 10)
     response = maria.send("context", {"template": "x" * 11}, **key._asdict())
     assert response.status_code == 400
     page = page_of(response)

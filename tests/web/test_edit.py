@@ -14,6 +14,7 @@ from sessions_app.access import Actor
 from sessions_app.edits import REASON_LENGTH, Entry, edit_app_state, edit_state
 from sessions_app.keys import SessionKey
 from sessions_app.state import ABSENT, Scope
+from sessions_app.web import state_form
 from tests.core.stored import events_of, everything, state_of
 
 from .conftest import NAME, Browser, names_of
@@ -292,7 +293,8 @@ def test_nothing_is_written_where_nothing_would_change(key: SessionKey, maria: B
 
 
 def test_a_key_named_twice_is_refused(key: SessionKey, maria: Browser) -> None:
-    response = apply(maria, key, open_form(maria, key, "step", "step").fields() | {"value-0": "1", "value-1": "2"})
+    sent = open_form(maria, key, "step").fields() | {"rows": "0 1", "value-0": "1", "key-1": "step", "value-1": "2"}
+    response = apply(maria, key, sent)
     assert "stands twice in this edit" in page_of(response).one("p", "formerror").text
     assert response.status_code == 400
 
@@ -330,6 +332,29 @@ def test_a_session_that_was_deleted_meanwhile_is_said(key: SessionKey, maria: Br
     response = apply(maria, key, sent)
     assert response.status_code == 404
     assert "Session s1 not found." in page_of(response).one("main").text
+
+
+def test_a_form_has_each_key_and_each_row_once_however_often_they_are_named(key: SessionKey, maria: Browser) -> None:
+    sent = open_form(maria, key, "step", *["count"] * 50).fields()
+    assert sent["rows"].split() == ["0", "1"]
+    response = preview(maria, key, sent | {"rows": "0 " * 20_000, "value-0": "1"})
+    assert response.status_code == 200
+    assert len(form_of(page_of(response)).all("div", "editrow")) == 1
+
+
+def test_a_form_of_more_keys_than_a_request_has_fields_for_is_refused(
+    key: SessionKey, maria: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(state_form, "MOST", 2)
+    sent = open_form(maria, key, "step", "count").fields()
+    refused = page_of(maria.send("session-edit", {**sent, "new-key": "fresh"}, **key._asdict()))
+    assert "A form can have 2 keys." in refused.one("p", "formerror").text
+    assert form_of(refused).fields()["rows"].split() == ["0", "1"]
+    for action in ("apply", "preview"):
+        forged = {**sent, "rows": "0 1 2", "action": action}
+        assert maria.send("session-edit", forged, **key._asdict()).status_code == 400
+    assert maria.get(reverse("session-edit", kwargs=key._asdict()), {"key": ["a", "b", "c"]}).status_code == 400
+    assert events_of(key) == []
 
 
 @pytest.mark.parametrize("seen", ["{", "[" * 100_000, "'"])

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from django.urls import reverse
 
-from sessions_app import reads, sources, writes
+from sessions_app import reads, rewind, sources, writes
 from sessions_app.access import Actor
 from sessions_app.edits import Entry, add_event, edit_app_state, edit_state
 from sessions_app.keys import SessionKey
@@ -53,6 +53,32 @@ def test_an_edit_tells_who_what_why_and_where(key: SessionKey, maria: Browser, a
 def test_an_event_by_hand_is_an_edit(key: SessionKey, maria: Browser, actor: Actor) -> None:
     add_event(key, {"author": "user", "content": {"parts": [{"text": "hello"}]}}, actor=actor)
     assert changes(maria.open("edits")) == ["event added by hand"]
+
+
+def test_what_takes_back_is_said_to_and_what_was_taken_back_is_not_offered_again(
+    key: SessionKey, maria: Browser, add: Callable[..., str], actor: Actor
+) -> None:
+    told = add(key, invocation_id="told", actions={"state_delta": {"step": "told"}})
+    first = edit_state(key, [Entry("step", "pay", "told"), Entry("count", 4, 3)], actor=actor).event["id"]
+    of = {"undoes": first}
+    edit_state(key, [Entry("step", "told", "pay")], actor=actor, of=of)
+    assert [cells(row)["Undo"] for row in maria.open("edits").all("tr", data_row="")] == ["Undo", "Undo"]
+    rest = edit_state(key, [Entry("count", 3, 4)], actor=actor, of=of).event["id"]
+    edit_state(key, [Entry("step", "done", "told")], actor=actor, of={"restores": told})
+    back = rewind.rewind(key, "told", actor=actor).event["invocation_id"]
+    rewind.rewind(key, back, actor=actor)
+    rows = [cells(row) for row in maria.open("edits").all("tr", data_row="")]
+    assert [row["Undo"] for row in rows] == ["Undo", "undone #7", "Undo", "Undo", "Undo", "undone #4"]
+    assert [row["Change"].partition(" step")[0].partition(" count")[0] for row in rows[1:5]] == [
+        "Rewound to before told",
+        "State brought back to event #1",
+        "Undo of event #2",
+        "Undo of event #2",
+    ]
+    # What is undone by an edit that is undone itself stands again.
+    edit_state(key, [Entry("step", "x", "done"), Entry("count", 4, 3)], actor=actor, of={"undoes": rest})
+    rows = [cells(row) for row in maria.open("edits").all("tr", data_row="")]
+    assert [row["Undo"] for row in rows[-3:]] == ["undone #8", "Undo", "Undo"]
 
 
 def test_what_an_agent_writes_is_none(key: SessionKey, maria: Browser, add: Callable[..., str]) -> None:

@@ -16,6 +16,7 @@ from sessions_app.edits import Entry, edit_state
 from sessions_app.keys import SessionKey
 from sessions_app.state import ABSENT
 
+from ..core.stored import execute
 from .conftest import Browser
 from .html import Element
 
@@ -54,6 +55,35 @@ def test_an_event_has_its_parts_facts_and_raw_json(key: SessionKey, maria: Brows
     assert (facts["Author"], facts["Model"], facts["Finish reason"]) == ("agent", "gemini-x", "STOP")
     assert (facts["Event id"], facts["Invocation"], facts["Branch"]) == (event_id, "i1", "root.booking")
     assert json.loads(page.one("pre", "jsonraw").raw)["content"]["parts"][1]["text"] == "Hello"
+
+
+def test_the_values_before_are_told_in_every_scope_and_never_guessed(
+    key: SessionKey, maria: Browser, add: Add, actor: Actor
+) -> None:
+    wrote = {"step": "choose", "count": 4, "user:tier": "silver", "app:limit": 11, "app:new": 1, "temp:x": 2}
+    event_id = add(key, actions={"state_delta": wrote})
+    shown = {
+        "app:limit": "1011",
+        "app:new": "1",
+        "count": "34",
+        "step": 'as before: "choose"',
+        "user:tier": '"gold""silver"',
+    }
+    for page in (
+        open_event(maria, key, event_id),
+        maria.open("state-at", query={"at": event_id, "show": "event"}, htmx=True, **key._asdict()),
+    ):
+        told = {each.one("span", "name")["title"]: each.one("pre").text for each in page.all("div", "beforeafter")}
+        told.pop("temp:x", None)
+        assert told == shown
+    (step,) = [
+        each for each in maria.open("session", **key._asdict()).texts("span", "delta") if each.startswith("step")
+    ]
+    assert step == 'step "choose" as before'
+    execute(key.source, "UPDATE sessions SET initial_state = NULL, initial_place = NULL")  # adopted late
+    page = open_event(maria, key, event_id)
+    told = {each.one("span", "name")["title"]: each.one("pre").text for each in page.all("div", "beforeafter")}
+    assert told["user:tier"] == 'before: not recorded"silver"'
 
 
 def test_an_event_leads_to_its_neighbours_and_back(key: SessionKey, maria: Browser, add: Add) -> None:

@@ -222,7 +222,11 @@ def test_keys_that_are_gone_are_offered_too_and_said_to_be(anywhere: SessionKey,
     add(anywhere, **delta(**{"draft": 1, long: 2, "user:trial": True, "app:beta": 1}))
     gone = [Entry("draft", ABSENT, 1), Entry(long, ABSENT, 2), Entry("user:trial", ABSENT, True)]
     edit_state(anywhere, [*gone, Entry("app:beta", ABSENT, 1), Entry("step", ABSENT, "choose")], actor=Actor("m"))
-    offered = {"session": ["app:beta", "draft", long, "step", "user:trial"], "user": ["user:trial"], "app": ["app:beta"]}
+    offered = {
+        "session": ["app:beta", "draft", long, "step", "user:trial"],
+        "user": ["user:trial"],
+        "app": ["app:beta"],
+    }
     for number, (kind, names) in enumerate(offered.items()):
         page = maria.open(f"{kind}-history", **names_of(anywhere, 4 - number))
         assert [link.one("span", "name")["title"] for link in page.one("ul", "gone").all("a")] == names

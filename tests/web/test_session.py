@@ -227,6 +227,35 @@ def test_a_value_that_is_not_the_initial_one_is_not_called_initial(
     }
 
 
+def test_nothing_is_called_initial_where_nobody_recorded_what_a_session_began_with(
+    key: SessionKey, maria: Browser, add: Callable[..., str]
+) -> None:
+    add(key, actions={"state_delta": {"step": "pay"}})
+    execute(key.source, "UPDATE sessions SET initial_state = NULL, initial_place = NULL")  # adopted late
+    execute(key.source, "UPDATE sessions SET state = json_set(state, '$.hand', 1)")
+    by = written_by(open_session(maria, key))
+    assert {name: by[name].text for name in ("step", "count", "hand")} == {"step": "#1", "count": "", "hand": ""}
+
+
+def test_a_writer_stands_only_beside_the_value_that_it_wrote(
+    key: SessionKey, maria: Browser, add: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add(key, actions={"state_delta": {"step": "pay", "user:tier": "silver"}})
+    read = reads.session
+
+    def then_written(asked: SessionKey) -> reads.SessionView:  # an agent that writes between two questions of a page
+        view = read(asked)
+        monkeypatch.setattr(reads, "session", read)
+        add(key, actions={"state_delta": {"step": "done", "count": 3, "nothing": 1, "app:limit": 11}})
+        return view
+
+    monkeypatch.setattr(reads, "session", then_written)
+    page = open_session(maria, key)
+    by = {name: cell.text for name, cell in written_by(page).items()}
+    assert scopes(page)["session"]["step"] == '"pay"'
+    assert by == {"step": "", "count": "#2", "nothing": "", "user:tier": "#1", "app:limit": ""}
+
+
 def test_state_that_other_sessions_wrote_is_in_the_panel(key: SessionKey, maria: Browser, actor: Actor) -> None:
     edit_app_state(*key[:2], [Entry("app:new", 1, ABSENT)], actor=actor)
     edit_user_state(*key[:3], [Entry("user:new", 2, ABSENT)], actor=actor)

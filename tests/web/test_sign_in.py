@@ -76,11 +76,27 @@ def test_a_link_is_used_up_by_whoever_opens_it_first(maria: Browser, guest: Brow
     assert not signed_in(guest)
 
 
-def test_a_new_start_makes_the_links_of_earlier_ones_worthless(guest: Browser) -> None:
-    token = access.sign_in_token()
-    access.sign_in_token()
-    guest.get("/sign-in/", {"token": token})
+def test_a_new_start_leaves_the_link_of_another_good(guest: Browser) -> None:
+    first, second = access.sign_in_token(), access.sign_in_token()
+    for token in (second, first):
+        browser = Browser()
+        browser.get("/sign-in/", {"token": token})
+        assert signed_in(browser)
+    guest.get("/sign-in/", {"token": first})
     assert not signed_in(guest)
+
+
+def test_links_that_nobody_opens_do_not_pile_up(guest: Browser) -> None:
+    access.sign_in_token()
+    SignInToken.objects.update(created=timezone.now() - access.LINK_LIFETIME - timedelta(seconds=1))
+    tokens = [access.sign_in_token()]
+    assert SignInToken.objects.count() == 1
+    tokens += [access.sign_in_token() for _ in range(access.LINKS)]
+    assert SignInToken.objects.count() == access.LINKS
+    guest.get("/sign-in/", {"token": tokens[0]})
+    assert not signed_in(guest)
+    guest.get("/sign-in/", {"token": tokens[1]})
+    assert signed_in(guest)
 
 
 def test_looking_at_the_links_head_does_not_use_it_up(guest: Browser) -> None:

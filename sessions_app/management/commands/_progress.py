@@ -1,5 +1,6 @@
 """A bar on standard error, where that is a terminal; nothing elsewhere."""
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
@@ -7,7 +8,7 @@ from typing import Protocol
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-_STEP = 200  # moves between two looks at the clock, where each is small
+_SECONDS = 0.1  # between two moves that are shown
 
 
 class Bar(Protocol):
@@ -38,14 +39,13 @@ def progress(verb: str, unit: str) -> Iterator[Bar]:
 class _Bar:
     def __init__(self, shown: Progress, verb: str) -> None:
         self._shown, self._task = shown, shown.add_task(verb, total=None)
-        self._waiting = self._moves = 0
+        self._waiting, self._told = 0, 0.0
 
     def total(self, number: int) -> None:
         self._shown.update(self._task, total=number)
 
     def moved(self, number: int) -> None:
         self._waiting += number
-        self._moves += 1
-        if number >= _STEP or self._moves % _STEP == 0:
+        if (now := time.monotonic()) - self._told >= _SECONDS:
             self._shown.advance(self._task, self._waiting)
-            self._waiting = 0
+            self._waiting, self._told = 0, now

@@ -13,7 +13,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.urls import reverse
 
 from ... import adopt, sources
-from ...drift import drift, shared
+from ...drift import own, shared
 from ...errors import Behind, Error, Invalid, NotFound, SourceError
 from ...fields import check_fields
 from ...keys import SessionKey
@@ -226,12 +226,17 @@ def _drift(source: Source, every_session: bool) -> Iterator[Finding]:
         return
     found: list[str] = []
     looked = 0
-    with progress("folding", "sessions") as bar:
-        for key in _all(source.alias) if every_session else _newest(source.alias):
+    keys = _all(source.alias) if every_session else _newest(source.alias)
+    with progress("folding", "events") as bar:
+        if every_session:
+            ((events,),) = _query(connections[source.alias], "SELECT count(*) FROM events")
+            bar.total(events)
+        for key in keys:
             looked += 1
-            bar.moved(1)
             try:
-                changes = drift(key)
+                report = own(key)
+                bar.moved(report.events)
+                changes = [each.change for each in report.drifted]
             except NotFound:  # deleted meanwhile
                 continue
             except Invalid as error:
@@ -258,6 +263,9 @@ def _shared_drift(source: Source, ready: bool) -> Iterator[Finding]:
     found: list[str] = []
     apps: set[str] = set()
     with progress("comparing", "users") as bar:
+        of_all = "SELECT count(*) FROM (SELECT DISTINCT app_name, user_id FROM sessions) AS owners"
+        ((users,),) = _query(connections[source.alias], of_all)
+        bar.total(users)
         for key in _of_each_user(source.alias):
             bar.moved(1)
             with suppress(NotFound):  # deleted meanwhile

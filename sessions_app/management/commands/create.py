@@ -31,6 +31,8 @@ class Command(BaseCommand):
                 path = sources.sqlite_path(text)
                 if path.is_dir():
                     raise SourceError(f"{text} is a folder; name a file to make in it.")
+                if path.parts[-2:] == sources.SESSION_FILE.parts:  # an agent's, which has none before its first run
+                    path.parent.mkdir(exist_ok=True)
                 path.touch()
             (source,) = sources.add(text)
             with sources.connected(source):

@@ -16,6 +16,10 @@ from ._checks import BAD, NOTE, OK, Finding, own
 from ._source_checks import check
 from ._terminal import plain, silence_logs
 
+_NO_SOURCE: Final = (
+    "no source was named, so no session was looked at: adkweb doctor --drift SOURCE, where SOURCE is a folder, a SQLite "
+    "file or a postgresql:// URL; or set ADKWEB_SOURCES."
+)
 _STYLES: Final = {OK: "green", NOTE: "bold yellow", BAD: "bold red"}
 
 
@@ -50,8 +54,11 @@ class Command(BaseCommand):
             findings = list(own())
             self._ready = findings[0].mark == OK
             self._say("adkweb", findings)
-            for text in options["source"] or settings.SOURCES:
+            named = options["source"] or settings.SOURCES
+            for text in named:
                 self._source(text, every_session=options["drift"])
+            if options["drift"] and not named:
+                self._say("drift", [Finding(BAD, _NO_SOURCE)])
         except KeyboardInterrupt as error:
             raise CommandError("Interrupted.", returncode=130) from error
         if self._bad:

@@ -1,0 +1,41 @@
+"""Opens databases as soon as their agents make them; one thread in each process.
+
+Nobody need look for that: of a session that is created before adkweb opens its database, initial state is not kept.
+"""
+
+import logging
+import threading
+from typing import Final
+
+from django.db import connections
+
+from .. import sources
+from . import lobby
+
+log = logging.getLogger("adkweb.live")
+
+LOOK_SECONDS: Final = 2.0
+
+
+class Searcher(threading.Thread):
+    """Looks every LOOK_SECONDS; where nothing is new, that is to list folders and to ask which file each source is."""
+
+    def __init__(self) -> None:
+        super().__init__(name="adkweb-sources", daemon=True)
+        self._ended = threading.Event()
+
+    def end(self) -> None:
+        """Stops after what it is at."""
+        self._ended.set()
+
+    def run(self) -> None:
+        """Until the server ends."""
+        while not self._ended.is_set():
+            try:
+                if opened := sources.open_new():
+                    log.info("opened %s", ", ".join(source.where for source in opened))
+                    lobby.look()
+            except Exception:
+                log.exception("searching for sources")
+            connections.close_all()
+            self._ended.wait(LOOK_SECONDS)

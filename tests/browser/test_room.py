@@ -1,0 +1,97 @@
+"""Where there is little room: what tells things apart stays in sight, and what asks for a choice comes first."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from .conftest import Visit, Watch
+from .places import path
+from .seed import FAMILY, FAMILY_KEYS, TRAVEL
+
+NARROW = {"width": 390, "height": 844}
+# The text of an element that is in sight: characters whose box lies within it and within each .start around them.
+IN_SIGHT = """(element) => {
+    const walker = document.createTreeWalker(element, NodeFilter.SHOW_TEXT);
+    const range = document.createRange();
+    let seen = "";
+    for (let node = walker.nextNode(); node; node = walker.nextNode()) {
+        const edge = node.parentElement.closest(".start, .key, .name").getBoundingClientRect().right;
+        for (let at = 0; at < node.length; at += 1) {
+            range.setStart(node, at);
+            range.setEnd(node, at + 1);
+            if (range.getBoundingClientRect().right <= edge + 1) seen += node.data[at];
+        }
+    }
+    return seen;
+}"""
+
+
+def seen(locator: Locator) -> list[str]:
+    """What can be read of each."""
+    return [str(each.evaluate(IN_SIGHT)) for each in locator.all()]
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+@pytest.mark.parametrize(
+    ("address", "names"),
+    [
+        ("", "#state .key[title^=feature]"),
+        ("history/", ".keylist .name[title^=feature]"),
+        ("e/all/undo/", ".editrow .name"),
+    ],
+)
+def test_keys_that_differ_at_their_ends_can_be_told_apart(visit: Visit, width: int, address: str, names: str) -> None:
+    page = visit(viewport={"width": width, "height": 900})
+    page.goto(path("s", *FAMILY, end=address))
+    if not address and width == NARROW["width"]:
+        page.get_by_role("tab", name="State").click()
+    expect(page.locator(names)).to_have_count(len(FAMILY_KEYS))
+    assert len(set(seen(page.locator(names)))) == len(FAMILY_KEYS)
+    # Cut or not, it is one word: what is copied is the key.
+    assert set(page.locator(names).all_inner_texts()) == set(FAMILY_KEYS)
+
+
+def test_a_name_is_cut_only_where_there_is_no_room(page: Page) -> None:
+    page.goto(path("s", *FAMILY, end="history/"))
+    expect(page.locator(".keylist .name[title^=feature]").first).to_be_visible()
+    assert set(seen(page.locator(".keylist .name[title^=feature]"))) == set(FAMILY_KEYS)
+    page.set_viewport_size({"width": 300, "height": 844})
+    assert not set(seen(page.locator(".keylist .name[title^=feature]"))) & set(FAMILY_KEYS)
+
+
+def test_a_key_that_was_written_since_is_the_first_of_many_that_an_undo_takes_back(page: Page) -> None:
+    page.goto(path("s", *FAMILY, end="e/all/undo/"))
+    rows = page.locator(".editrow.compact")
+    expect(rows).to_have_count(len(FAMILY_KEYS))
+    expect(rows.first).to_contain_text(FAMILY_KEYS[-1])
+    expect(rows.first.locator(".conflict")).to_be_visible()
+    expect(page.locator(".conflict")).to_have_count(1)
+    rows.first.get_by_text("Write this value").click()
+    page.get_by_role("button", name="Preview").click()
+    expect(page.locator(".preview-event")).to_contain_text(FAMILY_KEYS[-1])
+    expect(page.locator(".preview-event")).to_contain_text(FAMILY_KEYS[0])
+
+
+def test_an_event_that_is_compared_is_told_in_full_or_with_an_ellipsis(visit: Visit) -> None:
+    page = visit(viewport=NARROW)
+    page.goto(path("s", "demo", "booking", "ana", "seoul-trip", end="compare/?a=5&b=now"))
+    what = page.locator(".moment .what").first
+    expect(what).to_contain_text("search_flights")
+    link, box = what.locator("a").bounding_box(), page.locator(".moment").first.bounding_box()
+    assert link
+    assert box
+    assert link["x"] + link["width"] <= box["x"] + box["width"] + 1
+    assert what.locator("a").evaluate("(link) => link.scrollHeight > link.clientHeight")  # it is cut
+    assert what.locator("a").evaluate("(link) => getComputedStyle(link).webkitLineClamp") == "2"
+
+
+@pytest.mark.parametrize("at", ["t396", "gone"])
+def test_on_a_narrow_screen_a_link_to_a_moment_leads_to_its_state(visit: Visit, watch: Watch, at: str) -> None:
+    watch.allow(404)
+    page = visit(viewport=NARROW)
+    page.goto(path("s", *TRAVEL, end=f"?at={at}"))
+    expect(page.get_by_role("tab", name="State")).to_have_attribute("aria-selected", "true")
+    expect(page.locator("#moment .then")).to_be_visible()
+    page.get_by_role("tab", name="Timeline").click()
+    expect(page.locator("#event-t396" if at == "t396" else f"#event-t{400}")).to_be_in_viewport()

@@ -1,0 +1,54 @@
+"""adkweb's own database is locked by another process: whoever needs it is told to come back, and may."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+
+import httpx
+from pytest_django import DjangoDbBlocker
+
+from sessions_app import tokens
+from sessions_app.keys import SessionKey
+from tests.browser.serving import Adkweb
+
+from .pages import Own, browser, page_path, sign_in
+
+DEMO = SessionKey("demo", "booking", "ana", "seoul-trip")
+
+
+def test_a_locked_database_of_adkwebs_own_is_503_for_pages_parts_and_programs(
+    new_server: Callable[..., Adkweb], django_db_blocker: DjangoDbBlocker
+) -> None:
+    server = new_server()
+    with closing(sqlite3.connect(server.demo)) as demo:
+        ((event,),) = demo.execute("SELECT id FROM events WHERE session_id = 'seoul-trip' ORDER BY rowid LIMIT 1")
+    with django_db_blocker.unblock():
+        me = sign_in(server)
+        with Own(server):
+            token = tokens.create("program", "read", "*", by="maria")[1]
+    at = f"?at={event}"
+    program = f"/api/apps/booking/users/ana/sessions/seoul-trip/events/{event}/state"
+    asked = [
+        (page_path(DEMO) + at, {}),
+        (page_path(DEMO, "state-at") + at, {"HX-Request": "true"}),
+        (program, {"Authorization": f"Bearer {token}"}),
+    ]
+    with browser(server, me) as client, closing(sqlite3.connect(server.folder / "data" / "adkweb.db")) as own:
+
+        def get(what: tuple[str, dict[str, str]]) -> httpx.Response:
+            return client.get(what[0], headers=what[1])
+
+        own.execute("BEGIN IMMEDIATE")
+        with ThreadPoolExecutor() as threads:
+            answers = list(threads.map(get, asked))
+        own.rollback()
+        assert [answer.status_code for answer in answers] == [503] * 3, [answer.text for answer in answers]
+        for answer in answers:
+            assert answer.headers["Retry-After"] == "5"
+            assert "own database is locked" in answer.text
+        assert answers[2].headers["Content-Type"] == "application/problem+json"
+        assert [get(what).status_code for what in asked] == [200] * 3
+    assert "Traceback" not in server.log
