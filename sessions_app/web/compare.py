@@ -84,7 +84,7 @@ def compare(request: HttpRequest, **names: str) -> HttpResponse:
             "download": _link("compare-delta", a, b),
             "delta": delta if len(delta) <= COPY_LIMIT else "",
             "unknown": sum(change.new is UNKNOWN for change in changes),
-            "removed": sum(change.new is ABSENT for change in changes),
+            "removed": [change.key for change in changes if change.new is ABSENT],
             "unrecorded": sorted({moment.key.session_id for moment in (a.moment, b.moment) if moment.unrecorded}),
         }
     return page(request, "compare/compare.html", context, status)
