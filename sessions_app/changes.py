@@ -393,7 +393,7 @@ def _deleted(source: str, number: int, after: int | None) -> tuple[list[_Row], i
     rows = [
         _Row(row[1], SessionKey(source, row[2], row[3], ""), "", [row[4]], []) for row in found if row[4] is not None
     ]
-    return rows, found[0][0]
+    return rows, found[0][0] if rows else number  # where nothing is new, nothing need be noted
 
 
 def _object(text: str | None) -> dict[str, Any]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from hypothesis import given
 
 from sessions_app import adopt, changes, drift, moments, reads, sources, undo, writes
@@ -194,6 +196,19 @@ def test_very_many_writes_of_a_session_that_is_gone_are_passed_over(source: str)
     (write,) = moments.history(here, "user:n", limit=1).rows
     assert write.change.new == "kept"
     assert [each.change.key for each in drift.shared(here).drifted] == ["user:n"]
+
+
+def test_where_nothing_is_new_nothing_is_written(source: str) -> None:
+    gone = create(source, "gone")
+    append(gone, {"user:n": 1})
+    append(create(source, "here"), {"user:n": 2})
+    writes.delete_session(gone, actor=ALICE)
+    changes.catch_up(source)
+    changes.catch_up(source)
+    execute(source, "UPDATE app_states SET update_time = update_time")  # a transaction more
+    with CaptureQueriesContext(connection) as queries:
+        changes.catch_up(source)
+    assert [query["sql"] for query in queries if not query["sql"].startswith("SELECT")] == []
 
 
 def test_adopting_what_is_adopted_notes_nothing_again(source: str) -> None:
