@@ -189,12 +189,19 @@ LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {"line": {"format": "{asctime} {levelname} {name}: {message}", "style": "{"}},
+    # A database that is away, and a source that is still being read, are told by whoever notices, once, and are no mistake.
+    "filters": {
+        "mistakes": {
+            "()": "django.utils.log.CallbackFilter",
+            "callback": lambda record: getattr(record, "status_code", 0) != 503,
+        }
+    },
     "handlers": {"stderr": {"class": "logging.StreamHandler", "stream": sys.stderr, "formatter": "line"}},
     "root": {"handlers": ["stderr"], "level": "WARNING"},
     "loggers": {
         "adkweb": {"level": "INFO"},
         "channels_redis": {"level": "CRITICAL"},  # broadcast.py says it once, and not with a traceback a second
-        "django.request": {"level": "ERROR"},
+        "django.request": {"level": "ERROR", "filters": ["mistakes"]},
         "django.security.DisallowedHost": {"level": "CRITICAL"},
     },
 }

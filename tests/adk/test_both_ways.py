@@ -215,7 +215,7 @@ def test_adk_reads_the_newest_events_and_those_after_a_moment_of_both_writers(
 def test_the_initial_state_of_sessions_that_adk_creates_after_adoption_is_known_exactly(
     adopt: Callable[[], str], adk: Adk
 ) -> None:
-    adk.create("before", state={"a": 1})
+    adk.append(adk.create("before", state={"a": 1}), "Hello")
     source = adopt()
     adk.create("after", state={"a": {"b": [1.0, None, "é"]}, "user:u": 1, "app:p": 2, "temp:t": 3})
     adk.create("empty")

@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, Page, expect
 from tests.servers import PostgreSQL, Valkey
 
 from .agent import Agent
-from .conftest import Visit, serve
+from .conftest import Visit, Watch, serve
 from .places import type_json
 from .serving import Adkweb
 from .watching import (
@@ -45,8 +45,9 @@ def durable() -> Iterator[PostgreSQL]:
 
 
 def test_postgresql_goes_away_and_comes_back_and_no_event_is_lost(
-    durable: PostgreSQL, tmp_path: Path, visitor: Visit
+    durable: PostgreSQL, tmp_path: Path, visitor: Visit, watch: Watch
 ) -> None:
+    watch.allow(503)  # the strip, which follows the events
     url = durable.create_database("pg")
     with Agent(url) as agent:
         agent.do("s", create={})
@@ -72,6 +73,7 @@ def test_postgresql_goes_away_and_comes_back_and_no_event_is_lost(
             assert set(agent.stored["s"]) <= set(truth)
             expect_rows(page, truth)
             assert noted(page, "rows") == truth
+            expect(page.get_by_role("slider", name="Time travel")).to_be_visible(timeout=LATE)
             expect(home.locator(f"#feed [data-feed='{truth[-1]}']")).to_be_visible()
             assert len(noted(page, "sockets")) == 1, "the page lost its connection to adkweb, too"
             page.context.close()

@@ -39,11 +39,9 @@ def file(tmp_path: Path) -> Path:
     copy = Path(shutil.copy(DEMO, tmp_path / "agent.db"))
     if "initial_state" in columns(copy):
         with closing(sqlite3.connect(copy)) as db:
-            db.execute("DROP TRIGGER adkweb_keep_initial_state")
-            for (name,) in db.execute(
-                "SELECT name FROM sqlite_master WHERE name LIKE 'adkweb_%' AND type = 'index'"
-            ).fetchall():
-                db.execute(f"DROP INDEX {name}")
+            found = db.execute("SELECT type, name FROM sqlite_master WHERE name LIKE 'adkweb_%' ORDER BY type DESC")
+            for kind, name in found.fetchall():  # triggers first, then tables, then the indexes of other tables
+                db.execute(f"DROP {kind} IF EXISTS {name}")
             db.execute("ALTER TABLE sessions DROP COLUMN initial_state")
             db.commit()
     return copy
