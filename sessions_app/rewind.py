@@ -14,6 +14,7 @@ from django.utils.translation import gettext as _
 
 from . import changes, edits, moments, reads, sources
 from .access import Actor
+from .contents import taken_back
 from .edits import Entry
 from .errors import Invalid, NotFound
 from .event_rows import EventView, events_of, ordered, view_of
@@ -171,13 +172,11 @@ def _seen(key: SessionKey, first: int) -> tuple[Gone, int]:
 
 
 def _spans(rewinds: list[tuple[int, int | None]], end: int) -> list[_Span]:
-    """The places, up to one, that no rewind takes back: backwards, as ADK does it."""
+    """The places, up to one, that no rewind takes back."""
     found = []
-    for place, since in reversed(rewinds):
-        if place > end:
-            continue  # taken back itself
-        found.append((place + 1, end))
-        end = (since if since is not None and since < place else place) - 1
+    for first, last in taken_back(each for each in rewinds if each[0] <= end):
+        found.append((last + 1, end))
+        end = first - 1
     return [(a, b) for a, b in [*found, (0, end)] if a <= b]
 
 

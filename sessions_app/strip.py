@@ -11,6 +11,7 @@ from typing import Final
 from django.utils.translation import gettext as _
 
 from . import changes, sources
+from .contents import taken_back
 from .errors import NotFound
 from .keys import SessionKey
 
@@ -54,12 +55,10 @@ def bars(key: SessionKey, most: int = BARS) -> list[Bar]:
 
 
 def _taken_back(key: SessionKey) -> list[tuple[int, int]]:
-    """From which place to which events are that a rewind took back; one that was itself taken back takes nothing."""
-    found: list[tuple[int, int]] = []
-    for mark in reversed(changes.marks(key, ["rewind"])):
-        if mark.since is not None and mark.since < mark.seq and not (found and mark.seq >= found[-1][0]):
-            found.append((mark.since, mark.seq - 1))
-    return found
+    """From which place to which events are that a rewind took back."""
+    rewinds = changes.marks(key, ["rewind"])
+    stretches = taken_back((mark.seq, mark.since) for mark in rewinds)
+    return [(first, last - 1) for first, last in stretches if first < last]
 
 
 def _telling(counts: Sequence[int]) -> str:
