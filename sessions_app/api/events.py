@@ -120,13 +120,17 @@ def all_edits(request: HttpRequest, before: str | None = None) -> HttpResponse:
 
 
 def told(appended: writes.Appended, key: SessionKey) -> HttpResponse:
-    """What was stored; or what was there already, with its place and the session's revision by now."""
-    status, seq, revision = 201, appended.seq, appended.revision
-    if seq is None:
-        status = 200
-        if stands := loads.place(key, appended.event["id"]):
-            seq, revision = stands.seq, stands.revision
-    return answer({"seq": seq, "revision": revision, "event": appended.event}, status, revision)
+    """What was stored; or what was there already, with its place. Then without the session's revision, which would let who
+    sent it again write over what others wrote since, unseen.
+    """
+    if appended.seq is not None:
+        return answer(_told(appended, appended.seq), 201, appended.revision)
+    stands = loads.place(key, appended.event["id"])
+    return answer(_told(appended, stands.seq if stands else None), 200)
+
+
+def _told(appended: writes.Appended, seq: int | None) -> dict[str, Any]:
+    return {"seq": seq, "revision": appended.revision, "event": appended.event}
 
 
 def _event(view: EventView) -> dict[str, Any]:

@@ -183,7 +183,7 @@ class Appended(Schema):
     """What was stored, now or already; all three are null where nothing had to change."""
 
     seq: int | None = Field(description="its place in append order")
-    revision: float | None = Field(description="after it; of what was stored already, the session's by now")
+    revision: float | None = Field(description="the session's after it; null for what was stored already")
     event: Any = Field(description="as it is stored")
 
 

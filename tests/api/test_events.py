@@ -55,12 +55,12 @@ def test_what_is_missing_is_made_up(program: Program, each_key: SessionKey) -> N
 @pytest.mark.parametrize("event", [EVENT, {"id": "e1", "author": "agent"}, {"id": "e1", "timestamp": None}])
 def test_the_same_event_again_is_stored_once(program: Program, each_key: SessionKey, event: dict[str, Any]) -> None:
     first = program.post(address(each_key, "/events"), event)
-    between = program.post(address(each_key, "/events"), {"id": "between", "author": "agent"}).json()
+    program.post(address(each_key, "/events"), {"id": "between", "author": "agent"})
     before = everything(each_key.source)
     again = program.post(address(each_key, "/events"), event)
     assert (first.status, again.status) == (201, 200)
-    assert again.json() == {**first.json(), "revision": between["revision"]}
-    assert again.headers["etag"] == program.get(address(each_key, "/standing")).headers["etag"]
+    assert again.json() == {**first.json(), "revision": None}  # or what was written between could be written over unseen
+    assert "etag" not in again.headers
     assert everything(each_key.source) == before
 
 

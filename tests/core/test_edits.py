@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -86,15 +85,31 @@ def test_a_key_is_removed_from_its_own_scope_only(scope: str, source: str, actor
     assert reads.session(key).state.merged() == expected
 
 
+class Counted(str):
+    """A key that counts how often it is compared with another."""
+
+    compared = 0
+    __hash__ = str.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        Counted.compared += 1
+        return str.__eq__(self, other)
+
+
+def test_an_edit_of_many_keys_compares_each_a_few_times() -> None:
+    Counted.compared = 0
+    names = [Counted(f"k{number}") for number in range(5_000)]
+    edits.state_event([Entry(name, 1, ABSENT) for name in names], Actor("alice"), "")
+    assert Counted.compared < 20 * len(names)
+
+
 @pytest.mark.django_db
-def test_an_edit_of_tens_of_thousands_of_keys_takes_seconds(key: SessionKey, actor: Actor) -> None:
+def test_an_edit_may_have_tens_of_thousands_of_keys(key: SessionKey, actor: Actor) -> None:
     names = [f"k{number}" for number in range(30_000)]
-    began = time.perf_counter()
     edits.edit_state(key, [Entry(name, 1, ABSENT) for name in names], actor=actor)
     gone = edits.edit_state(key, [Entry(name, ABSENT, 1) for name in names], actor=actor).event["id"]
     assert reads.event(key, gone).changes[0].new is ABSENT
     assert not moments.state_at(key, gone).state.session.keys() & set(names)
-    assert time.perf_counter() - began < 20
 
 
 def test_an_unchanged_entry_is_left_out_of_the_event(key: SessionKey, actor: Actor) -> None:
