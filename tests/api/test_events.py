@@ -59,7 +59,10 @@ def test_the_same_event_again_is_stored_once(program: Program, each_key: Session
     before = everything(each_key.source)
     again = program.post(address(each_key, "/events"), event)
     assert (first.status, again.status) == (201, 200)
-    assert again.json() == {**first.json(), "revision": None}  # or what was written between could be written over unseen
+    assert again.json() == {
+        **first.json(),
+        "revision": None,
+    }  # or what was written between could be written over unseen
     assert "etag" not in again.headers
     assert everything(each_key.source) == before
 
