@@ -9,17 +9,18 @@ Numbers are layers; a module imports only from smaller numbers (tests/test_archi
 3  events  instructions  turns  differences  the shape of an event; {key} in a template; calls beside responses; what differs
 4  models  running  contents   ADK's four tables, and adkweb's own; which invocation is in flight; what a model is given
 5  adopt  access  broadcast    adkweb's columns in an ADK database; who may do what; “this session moved”, after commit
-6  sources  filters  tokens    a file, folder or URL becomes an open database; timelines' filters; programs' tokens
-7  event_rows  changes         a session's stored events as views; where each key was written (derived data)
-8  writes  reads  loads        THE WRITE PATH, and every query; a session whole, as its agent loads it
-9  edits  moments  strip       what a person does to state, each as an event; state at any event; a session at a glance
-10  queued  undo  rewind  forks  context  drift  edits that wait; taking back; copies; what an agent sees; what was lost
-11  transfer                   stores as files and back: one file a format, and their table
-12  uploads                    files that are sent to be imported: kept, looked through, brought in
-13  imports                    imports in the background, with progress that outlives the page
-14  web                        pages for people
-15  api                        JSON for programs: ADK's own routes and ours, one OpenAPI document
-16  live                       websockets: authorise, catch up, follow
-17  management                 commands for terminals
-18  adk                        the session services that an ADK agent plugs in; it and transfer/vertex.py need google-adk
+6  online  filters             these columns are added while agents write; timelines' filters
+7  sources  tokens             a file, folder or URL becomes an open database; programs' tokens
+8  event_rows  changes  adopting  stored events as views; where each key was written; adopting while pages are read
+9  writes  reads  loads        THE WRITE PATH, and every query; a session whole, as its agent loads it
+10  edits  moments  strip      what a person does to state, each as an event; state at any event; a session at a glance
+11  queued  undo  rewind  forks  context  drift  edits that wait; taking back; copies; what an agent sees; what was lost
+12  transfer                   stores as files and back: one file a format, and their table
+13  uploads                    files that are sent to be imported: kept, looked through, brought in
+14  imports                    imports in the background, with progress that outlives the page
+15  web                        pages for people
+16  api                        JSON for programs: ADK's own routes and ours, one OpenAPI document
+17  live                       websockets: authorise, catch up, follow
+18  management                 commands for terminals
+19  adk                        the session services that an ADK agent plugs in; it and transfer/vertex.py need google-adk
 """

@@ -70,7 +70,7 @@ def append_event(
     stored = check_event(event)
     _check_names(key)
     append = _Append(key, stored)
-    with sources.using(key.source) as db:
+    with sources.writing(key.source) as db:
         one_statement = db.vendor == "postgresql" and not isinstance(expected, Mapping)
         try:
             with nullcontext() if one_statement else _transaction(db):
@@ -115,7 +115,7 @@ def create_session(
     )
     initial = without_temp(check(dict(state or {})))
     scoped = split(initial)
-    with sources.using(source) as db, _transaction(db), db.cursor() as cursor:
+    with sources.writing(source) as db, _transaction(db), db.cursor() as cursor:
         now = stored_instant(time.time(), db)
         cursor.execute(
             """INSERT INTO sessions (app_name, user_id, id, state, initial_state, create_time, update_time)
@@ -163,7 +163,7 @@ def delete_session(key: SessionKey, *, actor: Actor, revision: float | None = No
     """
     actor.check_may("admin", key.app_name)
     _check_names(key)
-    with sources.using(key.source) as db, _transaction(db), db.cursor() as cursor:
+    with sources.writing(key.source) as db, _transaction(db), db.cursor() as cursor:
         _locked(cursor, key)
         if revision not in (None, _revision(cursor, key)):
             raise StaleSession
@@ -234,7 +234,7 @@ def import_session(
     key = session.key
     _check_names(key)
     try:
-        with sources.using(key.source) as db, _transaction(db), db.cursor() as cursor:
+        with sources.writing(key.source) as db, _transaction(db), db.cursor() as cursor:
             if after is None:
                 _begin_import(cursor, session)
             elif _lock_session(cursor, key) != IMPORTING or _newest_event(cursor, key) != after:
@@ -271,7 +271,7 @@ def import_state(key: SessionKey, scope: Scope, state: State, *, actor: Actor, u
     """
     actor.check_may("admin", key.app_name)
     _check_names(key)
-    with sources.using(key.source) as db, _transaction(db), db.cursor() as cursor:
+    with sources.writing(key.source) as db, _transaction(db), db.cursor() as cursor:
         at = stored_instant(updated, db)
         _merge(cursor, key, scope, {}, (), at)
         made = cursor.rowcount == 1

@@ -16,7 +16,7 @@ import pytest
 from django.db import connections
 from pytest_django import Settings
 
-from sessions_app import adopt, edits, reads, sources, writes
+from sessions_app import edits, online, reads, sources, writes
 from sessions_app.access import Actor
 from sessions_app.edits import Entry
 from sessions_app.errors import NotFound, SourceError
@@ -609,7 +609,7 @@ def test_a_file_that_is_deleted_and_made_anew_is_opened_anew(
 
 def test_a_source_that_is_released_while_it_is_open_is_adopted_again(source: str, actor: Actor) -> None:
     key = writes.create_session(source, "app", "user", actor=actor)
-    adopt.release(source)
+    online.release(source)
     with suppress(SourceError):  # the first request finds out
         reads.session(key)
     assert reads.session(key).key == key

@@ -13,7 +13,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from sessions_app import adopt, sources, writes
+from sessions_app import adopt, online, sources, writes
 from sessions_app.access import Actor
 from sessions_app.drift import own
 from sessions_app.keys import SessionKey
@@ -402,8 +402,8 @@ def test_a_name_that_is_hostile_moves_no_cursor(tmp_path: Path, file: Path) -> N
 def test_released_and_adopted_in_part_ends_as_never_adopted(server_store: str) -> None:
     (source,) = sources.add(server_store)
     execute(source.alias, "DROP INDEX adkweb_edits")
-    adopt.release(source.alias)
+    online.release(source.alias)
     assert "adkweb" not in json.dumps([name for name in adopt.missing(source.alias) if "." in name])
     assert len(adopt.missing(source.alias)) == 17
-    adopt.adopt(source.alias)
+    online.add(source.alias)
     assert adopt.missing(source.alias) == []

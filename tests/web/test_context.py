@@ -9,7 +9,7 @@ import pytest
 from django.urls import reverse
 from pytest_django import Settings
 
-from sessions_app import adopt, changes, context, instructions, sources, writes
+from sessions_app import changes, context, instructions, online, sources, writes
 from sessions_app.access import Actor
 from sessions_app.edits import Entry, edit_state
 from sessions_app.errors import Behind
@@ -254,7 +254,7 @@ def test_of_a_database_that_was_never_adopted_the_conversation_is_shown_and_the_
     first = add(key, {"text": "One"}, invocation_id="i1")
     add(key, {"text": "Two"}, invocation_id="i2")
     add(key, invocation_id="i3", actions={"rewind_before_invocation_id": "i2"})
-    adopt.release(key.source)
+    online.release(key.source)
     sources.forget(key.source)
     settings.READ_ONLY = True
     key = key._replace(source=open_source(place))

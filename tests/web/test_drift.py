@@ -11,7 +11,7 @@ import pytest
 from django.db import connections
 from django.urls import reverse
 
-from sessions_app import adopt, changes, drift, sources, writes
+from sessions_app import changes, drift, online, sources, writes
 from sessions_app.errors import Behind
 from sessions_app.keys import SessionKey
 from sessions_app.web.drift import LONG
@@ -307,7 +307,7 @@ def test_the_page_of_a_long_session_comes_before_its_events_are_replayed(key: Se
 def test_of_a_file_that_was_never_adopted_its_own_keys_are_told(
     drifted: SessionKey, maria: Browser, read_only: None
 ) -> None:
-    adopt.release(drifted.source)
+    online.release(drifted.source)
     sources._opened.pop(drifted.source, None)
     page = maria.open("drift", **drifted._asdict())
     assert row_of(page, "step")  # which an event wrote

@@ -11,7 +11,7 @@ from django.db import connections
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from sessions_app import adopt, changes, sources, writes
+from sessions_app import changes, online, sources, writes
 from sessions_app.access import Actor
 from sessions_app.edits import Entry, edit_state
 from sessions_app.keys import SessionKey
@@ -340,7 +340,7 @@ def test_a_database_whose_events_have_no_order_says_so_and_still_shows_the_event
     key: SessionKey, maria: Browser, add: Add, settings: Any
 ) -> None:
     event_id = add(key, {"text": "still here"})
-    adopt.release(key.source)
+    online.release(key.source)
     sources._opened.pop(key.source, None)
     settings.READ_ONLY = True
     page = session_at(maria, key, at=event_id)

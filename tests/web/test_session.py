@@ -11,7 +11,7 @@ import pytest
 from django.urls import reverse
 from pytest_django import Settings
 
-from sessions_app import adopt, filters, reads, sources, writes
+from sessions_app import filters, online, reads, sources, writes
 from sessions_app.access import Actor
 from sessions_app.edits import Entry, edit_app_state, edit_state, edit_user_state
 from sessions_app.events import KINDS
@@ -406,7 +406,7 @@ def test_a_session_that_was_never_adopted_is_shown_in_adks_own_order(
 ) -> None:
     for number in range(3):
         add(key, {"text": f"m{number}"}, timestamp=1000.0 - number)
-    adopt.release(key.source)
+    online.release(key.source)
     sources._opened.pop(key.source, None)
     settings.READ_ONLY = True
     page = open_session(maria, key)
