@@ -9,7 +9,7 @@ from typing import Final
 
 from django.db import connections
 
-from .. import sources
+from .. import adopting, sources
 from . import lobby
 
 log = logging.getLogger("adkweb.live")
@@ -35,6 +35,7 @@ class Searcher(threading.Thread):
                 if opened := sources.open_new():
                     log.info("opened %s", ", ".join(source.where for source in opened))
                     lobby.look()
+                adopting.go_on()
             except Exception:
                 log.exception("searching for sources")
             connections.close_all()

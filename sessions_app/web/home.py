@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_GET
 
-from .. import reads, sources
+from .. import adopting, reads, sources
 from ..errors import SourceError
 from .feed import activity
 from .render import page
@@ -20,6 +20,8 @@ class Shown:
     source: sources.Source
     apps: list[reads.AppRow] = field(default_factory=list)
     problem: str = ""
+    adopted: bool = True
+    adoption: adopting.Adoption | None = None
 
 
 @require_GET
@@ -30,6 +32,7 @@ def home(request: HttpRequest) -> HttpResponse:
         item = Shown(source)
         try:
             item.apps = reads.apps(source.alias)
+            item.adopted, item.adoption = sources.is_adopted(source.alias), adopting.of(source.alias)
             recent += [
                 row for app in item.apps for row in reads.sessions(source.alias, app.app_name, limit=RECENT).rows
             ]
@@ -44,5 +47,6 @@ def home(request: HttpRequest) -> HttpResponse:
         "recent": recent[:RECENT],
         "edits": edits.rows,
         "folders": sources.folders(),
+        "refused": sources.refused(),
     }
     return page(request, "home/home.html", context)

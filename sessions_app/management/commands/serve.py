@@ -17,7 +17,7 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError
 
-from ... import access, sources, uploads
+from ... import access, adopting, sources, uploads
 from ...errors import SourceError
 from ...live.sockets import FRAME_LENGTH
 
@@ -41,6 +41,9 @@ class Command(BaseCommand):
         parser.add_argument("--host", default="127.0.0.1", help="address to listen on (127.0.0.1)")
         parser.add_argument("--port", type=int, default=8000, help="port to listen on (8000)")
         parser.add_argument("--read-only", action="store_true", help="adopt nothing, write nothing, show everything")
+        parser.add_argument(
+            "--adopt", action="store_true", help="adopt PostgreSQL databases without asking first; agents go on writing"
+        )
         parser.add_argument("--demo", action="store_true", help="open the demo store, beside the sources given")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -60,8 +63,13 @@ class Command(BaseCommand):
         texts = list(options["source"])
         if options["demo"] or not (texts or settings.SOURCES):
             texts.append(str(_demo()))
-        for text in texts:
-            self._open(text)
+        problems = [problem for text in texts for problem in self._open(text)]
+        if problems and not (sources.opened() or sources.folders() or settings.SOURCES):
+            raise CommandError("\n".join(problems), returncode=2)
+        for problem in problems:
+            self.stderr.write(f"  {problem}")
+        if options["adopt"]:
+            self._adopt()
         self._announce(options["host"], listener.getsockname()[1])
         config = uvicorn.Config(
             get_default_application(),
@@ -73,23 +81,37 @@ class Command(BaseCommand):
         with suppress(KeyboardInterrupt):  # Ctrl+C, which uvicorn passes on once it has ended
             uvicorn.Server(config).run(sockets=[listener])
 
-    def _open(self, text: str) -> None:
-        """Opens what a user named; what a folder holds may be opened later, what was named itself must open now."""
+    def _open(self, text: str) -> list[str]:
+        """Opens what a user named, and says so; what is wrong with it is shown on home, too, and the others go on."""
         try:
-            found = sources.add(text)
-            for source in found:
-                try:
-                    sources.open_source(source)
-                except SourceError as error:
-                    if not Path(text).is_dir():
-                        raise
-                    self.stderr.write(f"  {error.message}")
-                else:
-                    self.stdout.write(f"  {source.alias:<16} {source.where}")
+            named = sources.add(text)
         except SourceError as error:
-            raise CommandError(error.message, returncode=2) from error
-        if not found:
+            sources.refuse(text, error.message)
+            return [error.message]
+        if not named:
             self.stdout.write(f"  {text}: no {sources.SESSION_FILE} yet; it appears as soon as an agent has written it")
+        return [problem for source in named if (problem := self._open_source(source))]
+
+    def _open_source(self, source: sources.Source) -> str:
+        """Empty, or what is wrong."""
+        try:
+            sources.open_source(source)
+        except SourceError as error:
+            return error.message
+        self.stdout.write(f"  {source.alias:<16} {source.where}")
+        if source.vendor == "postgresql" and not (sources.is_begun(source.alias) or settings.READ_ONLY):
+            plan = adopting.plan(source.alias)
+            self.stdout.write(
+                f"{'':<18} not adopted, so it is only shown. To edit its sessions: adkweb adopt {source.where}\n"
+                f"{'':<18} It adds a column, triggers and indexes to about {plan.events:,} events in about "
+                f"{plan.seconds:,.0f} s while agents write; adkweb release takes them away."
+            )
+        return ""
+
+    def _adopt(self) -> None:
+        for source in sources.listed():
+            if source.vendor == "postgresql" and sources.is_open(source.alias) and not sources.is_adopted(source.alias):
+                adopting.start(source.alias, access.SYSTEM)
 
     def _announce(self, host: str, port: int) -> None:
         name = socket.gethostname() if host in _EVERYWHERE else f"[{host}]" if ":" in host else host
