@@ -11,6 +11,8 @@ import environ
 import platformdirs
 from csp.constants import NONCE, NONE, SELF
 
+from sessions_app import private
+
 env = environ.Env()
 
 CHECKOUT = Path(__file__).resolve().parent.parent
@@ -47,8 +49,6 @@ def _secret_key() -> str:
     """The key that signs cookies: given, or made once and kept beside adkweb's own data."""
     given: str = env.str("ADKWEB_SECRET_KEY", default="")
     if given:
-        with suppress(OSError):  # adkweb's own database stands there, too, unless it is a server's
-            DATA_DIR.mkdir(parents=True, exist_ok=True)
         return given
     file = DATA_DIR / "secret-key"
     try:
@@ -56,8 +56,7 @@ def _secret_key() -> str:
     except FileNotFoundError:
         pass
     try:
-        DATA_DIR.mkdir(parents=True, exist_ok=True)
-        file.touch(mode=0o600, exist_ok=False)
+        private.new_file(file)
         file.write_text(secrets.token_urlsafe(48))
     except FileExistsError:  # another process was faster
         pass
@@ -68,12 +67,15 @@ def _secret_key() -> str:
     return file.read_text()
 
 
+with suppress(OSError):  # what is missing is said by what needs it
+    private.keep_folder(DATA_DIR)
 SECRET_KEY = _secret_key()
 
 # --- adkweb's own data; the sources are added by sessions_app.sources ------------------------------------------------
 
 DATABASES: dict[str, dict[str, Any]] = {"default": env.db_url_config(DATABASE_URL)}
 if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
+    DATABASES["default"]["ENGINE"] = "adkweb.sqlite3"
     DATABASES["default"]["OPTIONS"] = {
         "timeout": 20,
         "transaction_mode": "IMMEDIATE",
@@ -136,6 +138,7 @@ TEMPLATES = [
 
 LOGIN_URL = "sign-in"
 LOGIN_REDIRECT_URL = "home"
+SESSION_ENGINE = "sessions_app.sign_ins"
 SESSION_COOKIE_NAME = "adkweb_session"
 SESSION_COOKIE_AGE = 60 * 60 * 24 * 30
 CSRF_COOKIE_NAME = "adkweb_csrf"

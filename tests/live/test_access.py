@@ -10,6 +10,8 @@ from django.contrib.auth import get_user_model
 from django.contrib.sessions.models import Session as SignIn
 from django.utils import timezone
 
+from sessions_app.sign_ins import digest
+
 from .conftest import Stage
 from .pages import Own, browser, post, sign_in
 
@@ -24,12 +26,13 @@ def by_signing_out(stage: Stage, who: str) -> None:
 
 def by_deleting_the_sign_in(stage: Stage, who: str) -> None:
     with Own(stage.server):
-        assert SignIn.objects.filter(session_key=who).delete()[0] == 1
+        assert SignIn.objects.filter(session_key=digest(who)).delete()[0] == 1
 
 
 def by_letting_it_expire(stage: Stage, who: str) -> None:
     with Own(stage.server):
-        assert SignIn.objects.filter(session_key=who).update(expire_date=timezone.now() - timedelta(seconds=1)) == 1
+        rows = SignIn.objects.filter(session_key=digest(who))
+        assert rows.update(expire_date=timezone.now() - timedelta(seconds=1)) == 1
 
 
 def by_deactivating_the_person(stage: Stage, who: str) -> None:

@@ -17,7 +17,7 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError
 
-from ... import access, sources, uploads
+from ... import access, private, sources, uploads
 from ...errors import SourceError
 from ...live.sockets import FRAME_LENGTH
 
@@ -143,8 +143,9 @@ def _demo() -> Path:
     if not copy.exists():
         if not settings.DEMO.exists():
             raise CommandError(f"The demo store {settings.DEMO} is missing.", returncode=2)
-        copy.parent.mkdir(parents=True, exist_ok=True)
         part = copy.with_suffix(f".{os.getpid()}")
-        shutil.copy(settings.DEMO, part)
+        part.unlink(missing_ok=True)
+        private.new_file(part)
+        shutil.copyfile(settings.DEMO, part)
         part.replace(copy)
     return copy
