@@ -40,6 +40,7 @@ SILENCE_SECONDS = env.float("ADKWEB_SILENCE_SECONDS", default=300.0)
 SETTLE_SECONDS = env.float("ADKWEB_SETTLE_SECONDS", default=2.0)
 REDIS_URL = env.str("ADKWEB_REDIS_URL", default="")
 MAX_UPLOAD = env.int("ADKWEB_MAX_UPLOAD", default=1024 * 1024 * 1024)
+IDLE_SECONDS = env.float("ADKWEB_IDLE_HOURS", default=14 * 24.0) * 3600
 DEBUG = env.bool("ADKWEB_DEBUG", default=False)
 ALLOWED_HOSTS = env.list("ADKWEB_ALLOWED_HOSTS", default=["127.0.0.1", "localhost", "[::1]"])
 CSRF_TRUSTED_ORIGINS = env.list("ADKWEB_TRUSTED_ORIGINS", default=[])
@@ -95,6 +96,7 @@ CHANNEL_LAYERS = {"default": REDIS_LAYER} if REDIS_URL else {}
 ROOT_URLCONF = "adkweb.urls"
 ASGI_APPLICATION = "adkweb.asgi.application"
 INSTALLED_APPS = [
+    "sessions_app.apps.SessionsConfig",  # first: its createsuperuser stands for Django's
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
@@ -102,7 +104,6 @@ INSTALLED_APPS = [
     "django.contrib.staticfiles",
     "csp",
     "django_htmx",
-    "sessions_app.apps.SessionsConfig",
 ]
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
@@ -136,6 +137,12 @@ TEMPLATES = [
     }
 ]
 
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 12}},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+    {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
+    {"NAME": "django.contrib.auth.password_validation.NumericPasswordValidator"},
+]
 LOGIN_URL = "sign-in"
 LOGIN_REDIRECT_URL = "home"
 SESSION_ENGINE = "sessions_app.sign_ins"

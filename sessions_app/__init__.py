@@ -8,7 +8,7 @@ Numbers are layers; a module imports only from smaller numbers (tests/test_archi
 2  state  paging  camel        scopes: split, merge, fold, diff; pages by key; ADK's two spellings of an event
 3  events  instructions  turns  differences  the shape of an event; {key} in a template; calls beside responses; what differs
 4  models  running  contents  sign_ins  ADK's tables, and adkweb's own; what is in flight; what a model is given; browsers
-5  adopt  access  broadcast    adkweb's columns in an ADK database; who may do what; “this session moved”, after commit
+5  adopt  access  broadcast  guesses  adkweb's columns in an ADK database; who may do what; “this session moved”; passwords
 6  sources  filters  tokens    a file, folder or URL becomes an open database; timelines' filters; programs' tokens
 7  event_rows  changes         a session's stored events as views; where each key was written (derived data)
 8  writes  reads  loads        THE WRITE PATH, and every query; a session whole, as its agent loads it

@@ -1,4 +1,4 @@
-from django.db import migrations
+from django.db import migrations, models
 
 
 def end_sign_ins(apps, schema_editor):
@@ -12,4 +12,15 @@ class Migration(migrations.Migration):
         ("sessions", "0001_initial"),
     ]
 
-    operations = [migrations.RunPython(end_sign_ins, migrations.RunPython.noop)]
+    operations = [
+        migrations.RunPython(end_sign_ins, migrations.RunPython.noop),
+        migrations.CreateModel(
+            name="PasswordTries",
+            fields=[
+                ("key", models.CharField(max_length=64, primary_key=True, serialize=False)),
+                ("count", models.IntegerField(default=0)),
+                ("until", models.FloatField(default=0.0)),
+                ("seen", models.FloatField(db_index=True, default=0.0)),
+            ],
+        ),
+    ]

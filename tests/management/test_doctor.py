@@ -155,7 +155,7 @@ def test_a_redis_that_answers_and_an_account_are_well(tmp_path: Path) -> None:
         "a",
         "--email",
         "a@example.com",
-        DJANGO_SUPERUSER_PASSWORD="horse",
+        DJANGO_SUPERUSER_PASSWORD="correct horse",
     )
     assert made[0] == 0
     with Valkey() as server:
