@@ -1,5 +1,6 @@
 """Every setting, read from the environment once. docs/settings.md explains those that begin with ADKWEB_."""
 
+import hashlib
 import json
 import secrets
 import sys
@@ -43,6 +44,7 @@ MAX_UPLOAD = env.int("ADKWEB_MAX_UPLOAD", default=1024 * 1024 * 1024)
 IDLE_SECONDS = env.float("ADKWEB_IDLE_HOURS", default=14 * 24.0) * 3600
 DEBUG = env.bool("ADKWEB_DEBUG", default=False)
 ALLOWED_HOSTS = env.list("ADKWEB_ALLOWED_HOSTS", default=["127.0.0.1", "localhost", "[::1]"])
+HTTPS = env.bool("ADKWEB_HTTPS", default=False)
 CSRF_TRUSTED_ORIGINS = env.list("ADKWEB_TRUSTED_ORIGINS", default=[])
 
 
@@ -107,6 +109,7 @@ INSTALLED_APPS = [
 ]
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
+    "sessions_app.web.headers.SecureCookies",
     "csp.middleware.CSPMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.locale.LocaleMiddleware",
@@ -146,11 +149,17 @@ AUTH_PASSWORD_VALIDATORS = [
 LOGIN_URL = "sign-in"
 LOGIN_REDIRECT_URL = "home"
 SESSION_ENGINE = "sessions_app.sign_ins"
-SESSION_COOKIE_NAME = "adkweb_session"
+# A browser sends cookies to every port of a host: adkwebs on one machine, each with its own data, have their own names.
+# Processes that share their data share the key.
+_COOKIE = "adkweb_{}_" + hashlib.sha256(f"cookies\n{SECRET_KEY}".encode()).hexdigest()[:8]
+_COOKIE = f"__Host-{_COOKIE}" if HTTPS else _COOKIE
+SESSION_COOKIE_NAME = _COOKIE.format("session")
 SESSION_COOKIE_AGE = 60 * 60 * 24 * 30
-CSRF_COOKIE_NAME = "adkweb_csrf"
+CSRF_COOKIE_NAME = _COOKIE.format("csrf")
 CSRF_COOKIE_HTTPONLY = True
 CSRF_FAILURE_VIEW = "sessions_app.web.errors.forged"
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = LANGUAGE_COOKIE_SECURE = HTTPS
+SECURE_HSTS_SECONDS = 60 * 60 * 24 * 365 if HTTPS else 0
 SECURE_CROSS_ORIGIN_OPENER_POLICY = "same-origin"
 SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
@@ -181,12 +190,6 @@ STORAGES = {
 }
 SERVESTATIC_USE_FINDERS = True  # no collectstatic step between a checkout and its pages
 SERVESTATIC_AUTOREFRESH = DEBUG
-
-
-def SERVESTATIC_ADD_HEADERS_FUNCTION(headers: Any, path: str, url: str) -> None:  # noqa: N802
-    """Static files are served before any middleware."""
-    headers["X-Content-Type-Options"] = "nosniff"
-
 
 USE_TZ = True
 TIME_ZONE = "UTC"
