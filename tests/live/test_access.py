@@ -89,6 +89,15 @@ def test_an_access_that_is_taken_away_stops_delivery_at_the_next_event(
     assert "the secret" not in str(lost.messages)
 
 
+def test_the_feed_of_whoever_was_signed_out_ends_although_nothing_moves(stage: Stage, mallory: str) -> None:
+    kept, lost = stage.feed(), stage.feed(mallory)
+    for page in (kept, lost):
+        page.until(lambda page: "feed" in page.parts, "the feed")
+    by_deleting_the_sign_in(stage, mallory)
+    assert lost.until_end(seconds=15) == (4401, "signed out")
+    assert kept.end is None
+
+
 def test_who_was_signed_out_is_not_shown_as_watching_any_more(stage: Stage, mallory: str) -> None:
     key = stage.new_session(events=1)
     kept, lost = stage.page(key), stage.page(key, mallory)
