@@ -3,12 +3,12 @@
 Start at `writes.append_event`: every change of a session goes through it. Then `reads`, which is every query.
 Numbers are layers; a module imports only from smaller numbers (tests/test_architecture.py checks it):
 
-0  errors  keys  streaming     what can go wrong; which session; answers that are sent while they are read
+0  errors  keys  streaming  private  what can go wrong; which session; answers sent while they are read; files of our own
 1  values  fields  problems    JSON values: what may be stored, when two are equal; ADK's fields; programs' errors
 2  state  paging  camel        scopes: split, merge, fold, diff; pages by key; ADK's two spellings of an event
 3  events  instructions  turns  differences  the shape of an event; {key} in a template; calls beside responses; what differs
-4  models  running  contents   ADK's four tables, and adkweb's own; which invocation is in flight; what a model is given
-5  adopt  access  broadcast    adkweb's columns in an ADK database; who may do what; “this session moved”, after commit
+4  models  running  contents  sign_ins  ADK's tables, and adkweb's own; what is in flight; what a model is given; browsers
+5  adopt  access  broadcast  guesses  adkweb's columns in an ADK database; who may do what; “this session moved”; passwords
 6  online  filters             these columns are added while agents write; timelines' filters
 7  sources  tokens             a file, folder or URL becomes an open database; programs' tokens
 8  event_rows  changes  adopting  stored events as views; where each key was written; adopting while pages are read

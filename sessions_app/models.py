@@ -146,6 +146,15 @@ class SignInToken(models.Model):
     created = models.DateTimeField(auto_now_add=True)
 
 
+class PasswordTries(models.Model):
+    """How many wrong passwords a name, or an address, has tried (guesses.py); the key is a hash. Moments are seconds."""
+
+    key = models.CharField(max_length=64, primary_key=True)
+    count = models.IntegerField(default=0)
+    until = models.FloatField(default=0.0)  # no try before
+    seen = models.FloatField(default=0.0, db_index=True)
+
+
 class ApiToken(models.Model):
     """What a program signs in with; only its hash is kept. One that was revoked stays, so that its name still says who."""
 

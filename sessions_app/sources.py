@@ -138,8 +138,9 @@ def open_new() -> list[Source]:
 
 
 def refuse(text: str, why: str) -> None:
-    """Keeps what was named and is no source, for home to show."""
-    _refused[text] = why
+    """Keeps what was named and is no source, for home to show; of an address no more than its kind: it may hold a password."""
+    scheme, colon, _rest = text.partition("://")
+    _refused[f"{scheme}://…" if colon else text] = why
 
 
 def refused() -> list[tuple[str, str]]:

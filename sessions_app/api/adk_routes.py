@@ -48,7 +48,7 @@ def addresses() -> list[URLPattern]:
         user = prefix + "apps/<plain:app_name>/users/<plain:user_id>/sessions"
         found += [
             path(prefix + "health", _address(False, GET=_health)),
-            path(prefix + "version", _address(False, GET=_version)),
+            path(prefix + "version", _address(GET=_version)),
             path(prefix + "list-apps", _address(GET=_list_apps)),
             path(user, _address(GET=_list, POST=_create)),
             path(user + "/<plain:session_id>", _address(GET=_get, POST=_create_as, PATCH=_update, DELETE=_delete)),
@@ -97,7 +97,7 @@ def _elsewhere(request: HttpRequest) -> HttpResponse:
     if not found or shorter == request.path:
         return _detail(404, "Not Found")
     query = request.META.get("QUERY_STRING", "")
-    location = request.build_absolute_uri(quote(shorter) + "?" * bool(query) + query)
+    location = quote(shorter) + "?" * bool(query) + query  # a path: the name that it was asked by may be anybody's
     return HttpResponse(status=307, headers={"Location": location})
 
 

@@ -155,7 +155,7 @@ def test_a_redis_that_answers_and_an_account_are_well(tmp_path: Path) -> None:
         "a",
         "--email",
         "a@example.com",
-        DJANGO_SUPERUSER_PASSWORD="horse",
+        DJANGO_SUPERUSER_PASSWORD="correct horse",
     )
     assert made[0] == 0
     with Valkey() as server:
@@ -164,13 +164,15 @@ def test_a_redis_that_answers_and_an_account_are_well(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("ready")
-def test_a_key_that_others_can_read_and_tables_that_wait_are_told(tmp_path: Path) -> None:
-    (tmp_path / "data" / "secret-key").chmod(0o644)
+def test_a_folder_that_others_can_read_and_tables_that_wait_are_told(tmp_path: Path) -> None:
+    (tmp_path / "data" / "an agent's own.db").touch()  # so that the folder is not adkweb's alone to close
+    (tmp_path / "data").chmod(0o755)
     change(tmp_path / "data" / "adkweb.db", "DELETE FROM django_migrations WHERE app = 'sessions_app'")
     code, found = findings(tmp_path)
     assert code == 0
     assert re.search(r"lacks \d migrations: `adkweb` or `adkweb createsuperuser` applies them", found[0])
-    assert "can be read by others of this machine (mode 644)" in found[1]
+    assert f"{tmp_path / 'data'} is open to others of this machine (mode 755)" in found[1]
+    assert len(found) == 2
 
 
 # --- A store that is broken -------------------------------------------------------------------------------------------

@@ -17,12 +17,17 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError
 
-from ... import access, adopting, sources, uploads
+from ... import access, adopting, private, sources, uploads
 from ...errors import SourceError
 from ...live.sockets import FRAME_LENGTH
+from ._server import Protocol
 
 _UNREAD_MILLISECONDS: Final = 30_000
 _EVERYWHERE: Final = ("0.0.0.0", "::")  # noqa: S104
+_UNENCRYPTED: Final = (
+    "Passwords, cookies and tokens cross the network in clear. Put a proxy with TLS before adkweb, and set "
+    "ADKWEB_HTTPS=true: docs/live.md."
+)
 
 
 class Command(BaseCommand):
@@ -54,11 +59,7 @@ class Command(BaseCommand):
         uploads.sweep()
         if not access.is_loopback(options["host"]):
             _check_admin(options["host"])
-            # On every interface this machine has names that only its network knows. Sign-in guards each page, and its
-            # cookie belongs to one name.
-            settings.ALLOWED_HOSTS = (
-                ["*"] if options["host"] in _EVERYWHERE else [*settings.ALLOWED_HOSTS, options["host"]]
-            )
+        _allow(options["host"])
         listener = _listen(options["host"], options["port"])
         texts = list(options["source"])
         if options["demo"] or not (texts or settings.SOURCES):
@@ -75,6 +76,8 @@ class Command(BaseCommand):
             get_default_application(),
             log_config=None,
             access_log=False,
+            http=Protocol,
+            server_header=False,
             ws_max_size=FRAME_LENGTH * 4,
             ws_per_message_deflate=False,  # costs 300 KB a viewer, and time; a proxy for slow lines may compress
         )
@@ -114,13 +117,36 @@ class Command(BaseCommand):
                 adopting.start(source.alias, access.SYSTEM)
 
     def _announce(self, host: str, port: int) -> None:
-        name = socket.gethostname() if host in _EVERYWHERE else f"[{host}]" if ":" in host else host
-        address = f"http://{name}:{port}/"
+        address = _address(host, port)
         if access.is_loopback(host):
             address += f"sign-in/?token={quote(access.sign_in_token())}"
         self.stdout.write(f"\nadkweb is ready. Open {address}")
         self.stdout.write("The link signs you in once; Ctrl+C ends adkweb.\n" if access.is_loopback(host) else "")
+        if not (access.is_loopback(host) or settings.HTTPS):
+            self.stderr.write(_UNENCRYPTED)
         self.stdout.flush()
+
+
+def _allow(host: str) -> None:
+    """Answers requests for the host that is listened on, beside those of ADKWEB_ALLOWED_HOSTS."""
+    if host not in _EVERYWHERE:
+        settings.ALLOWED_HOSTS = [*settings.ALLOWED_HOSTS, _in_url(host)]
+    elif not os.environ.get("ADKWEB_ALLOWED_HOSTS"):  # this machine has names that only its network knows
+        settings.ALLOWED_HOSTS = ["*"]
+
+
+def _address(host: str, port: int) -> str:
+    """Where a browser finds adkweb."""
+    names = [name for name in settings.ALLOWED_HOSTS if name[0] not in "*." and not access.is_loopback(name)]
+    if settings.HTTPS and names:  # by the proxy, on its own port
+        return f"https://{names[0]}/"
+    if host in _EVERYWHERE:
+        return f"http://{(names or [socket.gethostname()])[0]}:{port}/"
+    return f"http://{_in_url(host)}:{port}/"
+
+
+def _in_url(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
 
 
 def _check_admin(host: str) -> None:
@@ -165,8 +191,9 @@ def _demo() -> Path:
     if not copy.exists():
         if not settings.DEMO.exists():
             raise CommandError(f"The demo store {settings.DEMO} is missing.", returncode=2)
-        copy.parent.mkdir(parents=True, exist_ok=True)
         part = copy.with_suffix(f".{os.getpid()}")
-        shutil.copy(settings.DEMO, part)
+        part.unlink(missing_ok=True)
+        private.new_file(part)
+        shutil.copyfile(settings.DEMO, part)
         part.replace(copy)
     return copy
