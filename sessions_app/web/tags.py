@@ -12,9 +12,10 @@ from django.utils.http import urlencode
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
 
+from .. import reads
 from ..event_rows import EventView
 from ..events import Part, describe
-from ..keys import SessionKey
+from ..keys import OWN_NAME, SessionKey, own_session
 from ..reads import COUNT_LIMIT, ROW_COUNT_LIMIT
 from ..state import ABSENT, UNKNOWN, scope_of
 from ..values import dumps, kind
@@ -324,12 +325,61 @@ def whole_url(target: Target, key: str) -> str:
 @register.simple_tag
 def crumbs(source: str, app_name: str = "", user_id: str | None = None) -> SafeString:
     """The way here: source, app, user."""
-    trail = [(reverse("home"), source)]
+    return _trail(_links(source, app_name, user_id))
+
+
+@register.simple_tag
+def session_crumbs(key: SessionKey, title: str | None = None, *, here: bool = False) -> SafeString:
+    """The way to a session, and with `here` no further: source, app, user, session; its title is looked up if not given."""
+    of_app = key == own_session(key.source, key.app_name)
+    links = _links(key.source, key.app_name, None if of_app else key.user_id)
+    name = session_name(key, reads.title(key) if title is None else title)
+    return _trail(links, name) if here else _trail([*links, (session_url(key), name)])
+
+
+@register.simple_tag
+def session_name(key: SessionKey, title: str = "") -> str:
+    """A session's title or else its id; one in which adkweb edits state is called after whose state that is."""
+    if key == own_session(key.source, key.app_name):
+        return _("Changes of this app")
+    return _("Changes of this user") if key.session_id == OWN_NAME else title or key.session_id
+
+
+@register.simple_tag
+def where(key: SessionKey) -> str:
+    """App, user and session in one line; of a session in which adkweb edits state, whose state that is."""
+    names = [key.app_name] if key == own_session(key.source, key.app_name) else [key.app_name, key.user_id]
+    return " / ".join(names if key.session_id == OWN_NAME else [*names, key.session_id])
+
+
+@register.simple_tag
+def where_link(key: SessionKey) -> SafeString:
+    """A link to what `where` names: a session, a user or an app."""
+    url = session_url(key)
+    if key == own_session(key.source, key.app_name):
+        url = reverse("app", args=[key.source, key.app_name])
+    elif key.session_id == OWN_NAME:
+        url = reverse("user", args=[key.source, key.app_name, key.user_id])
+    return format_html('<a class="bidi" href="{}">{}</a>', url, where(key))
+
+
+def _links(source: str, app_name: str, user_id: str | None) -> list[tuple[str, str]]:
+    links = [(reverse("home"), source)]
     if app_name:
-        trail.append((reverse("app", args=[source, app_name]), app_name))
+        links.append((reverse("app", args=[source, app_name]), app_name))
     if user_id is not None:
-        trail.append((reverse("user", args=[source, app_name, user_id]), user_id))
-    return format_html_join("", '<li><a class="bidi" href="{}">{}</a></li>', trail)
+        links.append((reverse("user", args=[source, app_name, user_id]), user_id))
+    return links
+
+
+def _trail(links: list[tuple[str, str]], here: str | None = None) -> SafeString:
+    """Crumbs, each cut where there is no room, and then whole on hover."""
+    trail = format_html_join(
+        "", '<li><a class="bidi" href="{}" title="{}">{}</a></li>', [(url, name, name) for url, name in links]
+    )
+    if here is None:
+        return trail
+    return trail + format_html('<li aria-current="page"><span class="bidi" title="{}">{}</span></li>', here, here)
 
 
 @register.simple_tag(takes_context=True)
