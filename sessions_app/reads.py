@@ -263,12 +263,14 @@ def session(key: SessionKey) -> SessionView:
 
 
 def stats(key: SessionKey) -> Stats:
-    """Numbers of a session: events, invocations, tokens, and events by filter."""
+    """Numbers of a session: events, invocations (an edit is none), tokens, and events by filter."""
     with sources.using(key.source) as db:
+        edits = FILTERS["edits"][db.vendor]
         columns = ", ".join(f"sum(CASE WHEN {FILTERS[name][db.vendor]} THEN 1 ELSE 0 END)" for name in FILTERS)
         with db.cursor() as cursor:
             cursor.execute(
-                f"""SELECT count(*), count(DISTINCT invocation_id), sum({TOKENS[db.vendor]}), {columns}
+                f"""SELECT count(*), count(DISTINCT CASE WHEN {edits} THEN NULL ELSE invocation_id END),
+                sum({TOKENS[db.vendor]}), {columns}
                 FROM (SELECT * FROM events WHERE app_name = %s AND user_id = %s AND session_id = %s
                 ORDER BY {newest_first(key.source)} LIMIT {COUNT_LIMIT + 1}) AS events""",
                 key[1:],
