@@ -9,18 +9,26 @@ from typing import Any, Final
 
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.models import Func, JSONField, Q, QuerySet
+from django.db.models import BooleanField, Func, JSONField, Q, QuerySet
+from django.db.models.expressions import RawSQL
 from django.db.models.fields.json import KeyTextTransform, KeyTransform
 
 from . import sources, values
-from .events import Description, describe
-from .keys import SessionKey
-from .models import Event
+from .events import EDIT_PREFIX, Description, describe
+from .filters import FILTERS
+from .keys import OWN_NAME, SessionKey
+from .models import Event, Session
 from .paging import read_cursor, write_cursor
 from .state import ABSENT, UNKNOWN, Change, State, scope_of
 
 NEAR: Final = 40  # events looked through first
+SPOKEN: Final = 100  # events looked through for one that is no edit
 RECENT: Final = 500  # events looked through for the last writer or the previous value of a key
+
+
+# The events of a row of `sessions`, as SQL.
+OF_SESSION: Final = """events.app_name = sessions.app_name AND events.user_id = sessions.user_id
+    AND events.session_id = sessions.id"""
 
 
 @dataclass(slots=True)
@@ -174,6 +182,54 @@ def state_rows(
 def writer(key: SessionKey, row: dict[str, Any]) -> Writer:
     """Who wrote a row of `state_rows`."""
     return Writer(row["id"], row.get("seq"), str(row["by"] or ""), str(row["actor"] or ""), row["timestamp"], key)
+
+
+# --- Sessions ---------------------------------------------------------------------------------------------------------
+
+
+def listed(source: str) -> str:
+    """SQL about a row of `sessions`: true for those that lists and counts show.
+
+    Left out are the sessions in which adkweb edits `user:` and `app:` state: they have its name, and nobody speaks in
+    them. Where an agent has a session of that name, its newest events are not all edits, and it is shown.
+    """
+    return f"""(sessions.id <> '{OWN_NAME}' OR EXISTS (SELECT 1 FROM (SELECT invocation_id FROM events
+        WHERE {OF_SESSION} ORDER BY {newest_first(source)} LIMIT {SPOKEN}) AS newest
+        WHERE substr(invocation_id, 1, {len(EDIT_PREFIX)}) <> '{EDIT_PREFIX}'))"""
+
+
+def sessions_of(source: str, app_name: str) -> QuerySet[Session]:
+    """Every session of an app, in no order."""
+    return Session.objects.using(source).filter(app_name=app_name)
+
+
+def is_listed(source: str) -> RawSQL:
+    """`listed`, as a condition."""
+    return RawSQL(listed(source), [], BooleanField())
+
+
+def in_lists(found: QuerySet[Session], source: str) -> QuerySet[Session]:
+    """Those that are listed."""
+    return found.filter(is_listed(source))
+
+
+def of_known_users(found: QuerySet[Session], source: str) -> QuerySet[Session]:
+    """Without those of the user whom only adkweb's edits of app state have."""
+    return found.filter(~Q(user_id=OWN_NAME) | Q(is_listed(source)))
+
+
+def count_events(source: str) -> str:
+    """SQL for the number of a session's events, up to a limit."""
+    # In an order, although any would do: only so does PostgreSQL read the index and not the whole table.
+    return f"""SELECT count(*) FROM (SELECT 1 FROM events WHERE {OF_SESSION}
+        ORDER BY {newest_first(source)} LIMIT %s) AS counted"""
+
+
+def count_errors(source: str) -> str:
+    """SQL for how many of a session's newest 100 events are errors."""
+    vendor = next(s.vendor for s in sources.listed() if s.alias == source)
+    return f"""SELECT count(*) FROM (SELECT event_data FROM events WHERE {OF_SESSION}
+        ORDER BY {newest_first(source)} LIMIT 100) AS newest WHERE {FILTERS["errors"][vendor]}"""
 
 
 # --- The values before ------------------------------------------------------------------------------------------------

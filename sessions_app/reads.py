@@ -28,10 +28,16 @@ from .event_rows import (
     after_cursor,
     as_object,
     before_cursor,
+    count_errors,
+    count_events,
     events_of,
+    in_lists,
+    is_listed,
     newest_first,
     no_seq,
+    of_known_users,
     ordered,
+    sessions_of,
     state_rows,
     view_of,
     writer,
@@ -157,23 +163,24 @@ def has_app(source: str, app_name: str) -> bool:
 def app(source: str, app_name: str) -> tuple[AppRow, State]:
     """One app and its state; raises NotFound."""
     with sources.using(source):
-        row = _app_row(source, app_name)
         text = App.objects.using(source).filter(app_name=app_name).values_list(_STATE, flat=True).first()
-        if not row.sessions and text is None:
+        if text is None and not sessions_of(source, app_name).exists():
             raise NotFound(_("There is no app “%(name)s” in this source.") % {"name": app_name})
-        return row, as_object(stored(text or "null"))
+        return _app_row(source, app_name), as_object(stored(text or "null"))
 
 
 def users(source: str, app_name: str, after: str | None = None) -> Page[UserRow]:
-    """The users of an app, by id."""
+    """The users of an app, by id; also one who has no session, but whose state was edited."""
     with sources.using(source):
-        found = Session.objects.using(source).filter(app_name=app_name)
+        found = sessions_of(source, app_name)
+        known = of_known_users(found, source)
         if after:
-            found = found.filter(user_id__gt=read_cursor(after, str)[0])
-        names = list(found.order_by("user_id").values_list("user_id", flat=True).distinct()[: PAGE + 1])
+            known = known.filter(user_id__gt=read_cursor(after, str)[0])
+        names = list(known.order_by("user_id").values_list("user_id", flat=True).distinct()[: PAGE + 1])
         rows = [
-            UserRow(name, _count(mine := found.filter(user_id=name)), mine.aggregate(t=Max("update_time"))["t"])
+            UserRow(name, _count(in_lists(mine, source)), mine.aggregate(t=Max("update_time"))["t"])
             for name in names[:PAGE]
+            for mine in [found.filter(user_id=name)]
         ]
         return Page(rows, write_cursor(names[PAGE - 1]) if len(names) > PAGE else None)
 
@@ -192,13 +199,21 @@ def user_state(source: str, app_name: str, user_id: str) -> State:
 
 
 def sessions(
-    source: str, app_name: str, user_id: str | None = None, before: str | None = None, limit: int = PAGE
+    source: str,
+    app_name: str,
+    user_id: str | None = None,
+    before: str | None = None,
+    limit: int = PAGE,
+    *,
+    hidden: bool = False,
 ) -> Page[SessionRow]:
-    """Sessions of an app or of one user, the most recently active first."""
+    """Sessions of an app or of one user, the most recently active first; `hidden`: also those of `own_session`."""
     with sources.using(source):
-        found = Session.objects.using(source).filter(app_name=app_name)
+        found = sessions_of(source, app_name)
         if user_id is not None:
             found = found.filter(user_id=user_id)
+        if not hidden:
+            found = in_lists(found, source)
         if before:
             moment, user, name = read_cursor(before, float, str, str)
             same = Q(update_time=moment)
@@ -206,28 +221,19 @@ def sessions(
                 Q(update_time__lt=moment) | same & Q(user_id__lt=user) | same & Q(user_id=user, id__lt=name),
                 update_time__lte=moment,
             )
-        found = found.order_by("-update_time", "-user_id", "-id").annotate(
-            title=_TITLE,
-            event_count=RawSQL(_count_events(source), [ROW_COUNT_LIMIT + 1], IntegerField()),
-            error_count=RawSQL(_count_errors(source), [], IntegerField()),
-        )
-        rows = [
-            SessionRow(
-                SessionKey(source, row["app_name"], row["user_id"], row["id"]),
-                row["title"] or "",
-                row["create_time"],
-                row["update_time"],
-                row["event_count"],
-                row["error_count"],
-            )
-            for row in found.values(
-                "app_name", "user_id", "id", "title", "create_time", "update_time", "event_count", "error_count"
-            )[: limit + 1]
-        ]
+        rows = _session_rows(found.order_by("-update_time", "-user_id", "-id"), source, limit + 1)
         last = rows[limit - 1] if len(rows) > limit else None
         return Page(
             rows[:limit], write_cursor(last.update_time, last.key.user_id, last.key.session_id) if last else None
         )
+
+
+def changes(key: SessionKey) -> SessionRow | None:
+    """The session of `own_session` that lists leave out; None where there is none."""
+    with sources.using(key.source):
+        found = sessions_of(key.source, key.app_name).filter(user_id=key.user_id, id=key.session_id)
+        rows = _session_rows(found.exclude(is_listed(key.source)), key.source, 1)
+        return rows[0] if rows else None
 
 
 def session(key: SessionKey) -> SessionView:
@@ -257,12 +263,14 @@ def session(key: SessionKey) -> SessionView:
 
 
 def stats(key: SessionKey) -> Stats:
-    """Numbers of a session: events, invocations, tokens, and events by filter."""
+    """Numbers of a session: events, invocations (an edit is none), tokens, and events by filter."""
     with sources.using(key.source) as db:
+        edits = FILTERS["edits"][db.vendor]
         columns = ", ".join(f"sum(CASE WHEN {FILTERS[name][db.vendor]} THEN 1 ELSE 0 END)" for name in FILTERS)
         with db.cursor() as cursor:
             cursor.execute(
-                f"""SELECT count(*), count(DISTINCT invocation_id), sum({TOKENS[db.vendor]}), {columns}
+                f"""SELECT count(*), count(DISTINCT CASE WHEN {edits} THEN NULL ELSE invocation_id END),
+                sum({TOKENS[db.vendor]}), {columns}
                 FROM (SELECT * FROM events WHERE app_name = %s AND user_id = %s AND session_id = %s
                 ORDER BY {newest_first(key.source)} LIMIT {COUNT_LIMIT + 1}) AS events""",
                 key[1:],
@@ -474,6 +482,12 @@ def running_now(source: str) -> list[RunningSession]:
         return [RunningSession(key, titles.get(key, ""), flight) for key, flight in found.items()]
 
 
+def title(key: SessionKey) -> str:
+    """A session's title; empty where it has none."""
+    with sources.using(key.source):
+        return _titles(key.source, [key]).get(key, "")
+
+
 def _titles(source: str, keys: Collection[SessionKey]) -> dict[SessionKey, str]:
     if not keys:
         return {}
@@ -541,9 +555,6 @@ def _edit_changes(view: EventView) -> list[Change]:
 
 _TITLE: Final = KeyTextTransform("displayName", KeyTransform("__session_metadata__", Valid("state")))
 
-_OF_SESSION: Final = """events.app_name = sessions.app_name AND events.user_id = sessions.user_id
-    AND events.session_id = sessions.id"""
-
 
 def _filtered(found: QuerySet[Event], key: SessionKey, kind: str, author: str) -> QuerySet[Event]:
     vendor = connections[key.source].vendor
@@ -556,25 +567,25 @@ def _filtered(found: QuerySet[Event], key: SessionKey, kind: str, author: str) -
     return found
 
 
-def _count_events(source: str) -> str:
-    # In an order, although any would do: only so does PostgreSQL read the index and not the whole table.
-    return f"""SELECT count(*) FROM (SELECT 1 FROM events WHERE {_OF_SESSION}
-        ORDER BY {newest_first(source)} LIMIT %s) AS counted"""
-
-
-def _count_errors(source: str) -> str:
-    vendor = next(s.vendor for s in sources.listed() if s.alias == source)
-    return f"""SELECT count(*) FROM (SELECT event_data FROM events WHERE {_OF_SESSION}
-        ORDER BY {newest_first(source)} LIMIT 100) AS newest WHERE {FILTERS["errors"][vendor]}"""
+def _session_rows(found: QuerySet[Session], source: str, limit: int) -> list[SessionRow]:
+    found = found.annotate(
+        title=_TITLE,
+        event_count=RawSQL(count_events(source), [ROW_COUNT_LIMIT + 1], IntegerField()),
+        error_count=RawSQL(count_errors(source), [], IntegerField()),
+    )
+    names = ("app_name", "user_id", "id", "title", "create_time", "update_time", "event_count", "error_count")
+    return [
+        SessionRow(SessionKey(source, *row[:3]), row[3] or "", *row[4:]) for row in found.values_list(*names)[:limit]
+    ]
 
 
 def _app_row(source: str, app_name: str) -> AppRow:
-    found = Session.objects.using(source).filter(app_name=app_name)
-    some = found.order_by().values("user_id")[: COUNT_LIMIT + 1]
+    found = sessions_of(source, app_name)
+    some = of_known_users(found, source).order_by().values("user_id")[: COUNT_LIMIT + 1]
     return AppRow(
         source,
         app_name,
-        _count(found),
+        _count(in_lists(found, source)),
         len({row["user_id"] for row in some}),
         found.aggregate(t=Max("update_time"))["t"],
     )

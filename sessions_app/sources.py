@@ -138,7 +138,7 @@ def open_new() -> list[Source]:
 
 
 def refuse(text: str, why: str) -> None:
-    """Keeps what was named and is no source, for home to show; of an address no more than its kind: it may hold a password."""
+    """Keeps what was named and is no source, for home to show; of a URL its scheme alone: it may hold a password."""
     scheme, colon, _rest = text.partition("://")
     _refused[f"{scheme}://…" if colon else text] = why
 

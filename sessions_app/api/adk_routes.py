@@ -129,8 +129,11 @@ def _list_apps(request: HttpRequest, source: str | None = None) -> HttpResponse:
 
 
 def _list(request: HttpRequest, app_name: str, user_id: str, source: str | None = None) -> HttpResponse:
+    """Without the sessions in which adkweb edits `user:` and `app:` state, unless `?hidden=true` asks for them."""
+    hidden = validated(bool, request.GET.get("hidden", False), "query", "hidden")
     alias = _source(request, app_name, source, "read")
-    return _answer(adk_json.sessions(loads.load_all(alias, app_name, user_id)) if alias is not None else [])
+    found = loads.load_all(alias, app_name, user_id, hidden=hidden) if alias is not None else []
+    return _answer(adk_json.sessions(found))
 
 
 def _create(request: HttpRequest, app_name: str, user_id: str, source: str | None = None) -> HttpResponseBase:

@@ -12,7 +12,7 @@ from .. import access, edits, moments, reads
 from ..edits import Entry
 from ..errors import Behind, Invalid
 from ..event_rows import Writer
-from ..keys import SessionKey
+from ..keys import SessionKey, own_session
 from ..state import ABSENT, PREFIXES, STORED, Change, Scope, State, full_key, same, scope_of, split
 from ..writes import Appended
 
@@ -130,7 +130,7 @@ def of_app(source: str, app_name: str) -> Target:
     _row, state = reads.app(source, app_name)
     return _one_scope(
         "app",
-        SessionKey(source, app_name, edits.OWN_NAME, edits.OWN_NAME),
+        own_session(source, app_name),
         state,
         {"source": source, "app_name": app_name},
         lambda entries, who, why, once: edits.edit_app_state(
@@ -144,7 +144,7 @@ def of_user(source: str, app_name: str, user_id: str) -> Target:
     state = reads.user_state(source, app_name, user_id)
     return _one_scope(
         "user",
-        SessionKey(source, app_name, user_id, edits.OWN_NAME),
+        own_session(source, app_name, user_id),
         state,
         {"source": source, "app_name": app_name, "user_id": user_id},
         lambda entries, who, why, once: edits.edit_user_state(

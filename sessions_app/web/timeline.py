@@ -11,8 +11,8 @@ from ..keys import SessionKey
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One event, and the seconds since the one before it in its invocation; None for the first. `left_out`: why no agent
-    is given it any more.
+    """One event, and the seconds since the one before it in its invocation; None for the first, and for one whose clock was
+    behind. `left_out`: why no agent is given it any more.
     """
 
     event: EventView
@@ -53,9 +53,10 @@ def invocations(
         if not found or found[-1].id != event.invocation_id:
             found.append(Invocation(event.invocation_id, event, event.timestamp))
         current = found[-1]
-        current.lines.append(Line(event, event.timestamp - current.last if current.count else None, gone.get(event.id)))
+        since = event.timestamp - current.last
+        current.lines.append(Line(event, since if current.count and since >= 0 else None, gone.get(event.id)))
         current.count += 1
-        current.last = event.timestamp
+        current.last = max(current.last, event.timestamp)
     return found
 
 

@@ -106,7 +106,7 @@
     const first = rows[rows.length - KEPT_ROWS];
     for (const row of [...rows].slice(0, -KEPT_ROWS)) row.remove();
     for (const head of timeline.querySelectorAll(".inv")) {
-      if (!head.nextElementSibling || head.nextElementSibling.matches(".inv")) head.remove();
+      if (!head.nextElementSibling || head.nextElementSibling.matches(".inv, .day")) head.remove();
       else if (head.nextElementSibling === first) head.id = first.id.replace("event-", "inv-"); // as a page begins
     }
     const address = new URL(box.dataset.events, location.href);

@@ -89,6 +89,19 @@ def test_apps_in_detail_have_the_fields_of_google_adks(ours: AdkwebServer) -> No
     assert app.keys() == {"name", "rootAgentName", "description", "language", "isComputerUse", "agents"}
 
 
+def test_the_session_that_holds_edits_of_a_users_state_is_listed_when_it_is_asked_for(ours: AdkwebServer) -> None:
+    sessions = "/apps/hidden/users/ana/sessions"
+    ours.ask("POST", f"{sessions}/trip", json={})
+    ours.ask("PATCH", "/api/apps/hidden/users/ana/state", json={"set": {"user:tier": "gold"}}).raise_for_status()
+    for query, names in (("", ["trip"]), ("?hidden=true", ["trip", "adkweb"])):
+        for path, key in ((sessions, None), (f"/api{sessions}", "items"), ("/api/apps/hidden/sessions", "items")):
+            told = ours.ask("GET", path + query).json()
+            assert sorted(each["id"] for each in (told[key] if key else told)) == sorted(names), path + query
+        states = ours.ask("GET", f"/api/apps/hidden/sessions/states{query}").json()
+        assert [each["id"] for each in states["items"]] == names
+    assert ours.ask("GET", f"{sessions}/adkweb").json()["state"] == {"user:tier": "gold"}
+
+
 def test_an_id_with_blanks_around_it_means_the_session_without(ours: AdkwebServer, adks: AdkServer) -> None:
     for method, tail in (("POST", ""), ("GET", "/%20s2%20"), ("PATCH", "/%20s2"), ("DELETE", "/s2%20"), ("GET", "/s2")):
         sent = {"json": {"sessionId": " s2 ", "stateDelta": {"a": 1}}} if method in ("POST", "PATCH") else {}

@@ -427,3 +427,24 @@ def test_an_event_that_is_no_json_is_shown_as_unknown(key: SessionKey, maria: Br
     assert "does not know" in lines(open_session(maria, key))[0]
     maria.open("event", event_id=event_id, **key._asdict())
     assert maria.open("stats", **key._asdict()).texts("span")[0] == "1 event"
+
+
+def test_a_clock_that_went_backwards_is_shown_as_a_time_and_no_negative_duration(
+    key: SessionKey, maria: Browser, actor: Actor
+) -> None:
+    for at in (1_000.0, 999.1, 1_002.0):
+        writes.append_event(key, {"author": "a", "invocation_id": "e-1", "timestamp": at}, actor=actor)
+    rows = maria.open(reverse("session", kwargs=key._asdict())).all("li", "ev")
+    assert [row.one("span", "meta").text for row in rows] == ["00:16:40", "00:16:39", "+2.0 s"]
+
+
+def test_a_tool_that_waits_for_its_confirmation_does_not_ask_for_it_again(
+    key: SessionKey, maria: Browser, actor: Actor
+) -> None:
+    asks, _words = KIND_WORDS["confirmation"]
+    response = {"function_response": {"name": "pay", "id": "p", "response": {"error": "confirm"}}}
+    waits = {"content": {"parts": [response]}, "actions": {"requested_tool_confirmations": {"p": {"hint": "Sure?"}}}}
+    for event in (asks, waits):
+        writes.append_event(key, {"author": "a", **event}, actor=actor)
+    page = maria.open(reverse("session", kwargs=key._asdict()))
+    assert lines(page) == ["Asks for a confirmation pay", "pay waits for the confirmation"]
