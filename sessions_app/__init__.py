@@ -4,10 +4,12 @@ Start at `writes.append_event`: every change of a session goes through it. Then 
 Numbers are layers; a module imports only from smaller numbers (tests/test_architecture.py checks it):
 
 0  errors  keys  streaming     what can go wrong; which session; answers that are sent while they are read
-1  values  fields  problems    JSON values: what may be stored, when two are equal; ADK's fields; programs' errors
+1  values  fields  problems  units  JSON values: what may be stored, when two are equal; ADK's fields; programs' errors;
+                               seconds and milliseconds
 2  state  paging  camel        scopes: split, merge, fold, diff; pages by key; ADK's two spellings of an event
 3  events  instructions  turns  differences  the shape of an event; {key} in a template; calls beside responses; what differs
-4  models  running  contents   ADK's four tables, and adkweb's own; which invocation is in flight; what a model is given
+4  models  running  contents  recognise  ADK's four tables, and adkweb's own; which invocation is in flight; what a model is
+                               given; who writes these tables
 5  adopt  access  broadcast    adkweb's columns in an ADK database; who may do what; “this session moved”, after commit
 6  sources  filters  tokens    a file, folder or URL becomes an open database; timelines' filters; programs' tokens
 7  event_rows  changes         a session's stored events as views; where each key was written (derived data)

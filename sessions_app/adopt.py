@@ -8,7 +8,7 @@ happens in one transaction, so an interruption leaves nothing half-done; doing i
 all away again.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -19,6 +19,7 @@ from django.utils.translation import gettext as _
 
 from .errors import SourceError
 from .models import BETWEEN
+from .recognise import check_not_java, keeps_milliseconds
 
 Format = Literal["sqlite", "database"]  # of SqliteSessionService, or of DatabaseSessionService
 
@@ -36,6 +37,7 @@ class Shape:
     creations: bool = (
         False  # sessions.initial_place and adkweb_deleted_writes are there, which older versions did not add
     )
+    milliseconds: bool = False  # as adk-js writes times
 
 
 def inspect(alias: str) -> Shape:
@@ -55,12 +57,15 @@ def inspect(alias: str) -> Shape:
             )
         return Shape(empty=True)
     _check_columns(tables)
+    with connection.cursor() as cursor:
+        milliseconds = keeps_milliseconds(cursor, tables)
     adopted = "initial_state" in tables["sessions"] and ("seq" in tables["events"] or connection.vendor == "sqlite")
     return Shape(
         empty=False,
         real_times=tables["sessions"]["update_time"].upper() == "REAL",
         adopted=adopted,
         creations="initial_place" in tables["sessions"] and "adkweb_deleted_writes" in tables,
+        milliseconds=milliseconds,
     )
 
 
@@ -130,8 +135,9 @@ def _alone(alias: str) -> Iterator[CursorWrapper]:
         yield cursor
 
 
-def _check_columns(columns: Mapping[str, Collection[str]]) -> None:
-    events = columns.get("events", ())
+def _check_columns(columns: Mapping[str, Mapping[str, str]]) -> None:
+    events = columns.get("events", {})
+    check_not_java(events)
     if "actions" in events and "event_data" not in events:
         raise SourceError(
             _(

@@ -179,7 +179,10 @@ def open_source(source: Source) -> None:
         if shape.empty:
             raise SourceError(_("%(where)s is empty: no agent has written here yet.") % {"where": source.where})
         connections.databases[source.alias]["ADKWEB"].update(
-            real_times=shape.real_times, adopted=shape.adopted, creations=shape.creations
+            real_times=shape.real_times,
+            adopted=shape.adopted,
+            creations=shape.creations,
+            milliseconds=shape.milliseconds,
         )
         _opened[source.alias] = file
 
@@ -356,7 +359,8 @@ def _register_file(path: Path, *, found: bool = False) -> Source:
             "ENGINE": "django.db.backends.sqlite3",
             "NAME": path.as_uri() + flags,
             # IMMEDIATE: a transaction that reads first and writes later would fail as soon as two of them meet.
-            "OPTIONS": {"timeout": _BUSY_SECONDS, "transaction_mode": "IMMEDIATE"},
+            # detect_types: times are read as they are stored; Django would make None of adk-js's numbers.
+            "OPTIONS": {"timeout": _BUSY_SECONDS, "transaction_mode": "IMMEDIATE", "detect_types": 0},
             "ADKWEB": {"path": str(path), "found": found},
         },
     )
