@@ -401,6 +401,9 @@ _ADOPT: Final[dict[str, dict[str, list[str]]]] = {
         ],
     },
 }
+INDEXES: Final = frozenset(  # without which adkweb is slower, and not wrong
+    name for steps in _ADOPT.values() for name, statements in steps.items() if f" INDEX {name} ON" in statements[-1]
+)
 _PRESENT: Final = {  # an index that PostgreSQL does not use and a trigger that is switched off are as good as none
     "sqlite": """SELECT name FROM sqlite_master WHERE type IN ('index', 'trigger', 'table') UNION ALL
         SELECT tables.name || '.' || columns.name FROM sqlite_master AS tables, pragma_table_info(tables.name) AS columns

@@ -42,6 +42,7 @@ _SCAN_SECONDS: Final = 0.04  # that a search may take; after a longer one the pa
 _RETRY_SECONDS: Final = 60.0  # for a file that cannot be opened and does not change
 _BUSY_SECONDS: Final = 3  # how long a read waits for another program's lock on a SQLite file; writes.py waits longer
 _CONNECT_SECONDS: Final = 5
+_MEND_SECONDS: Final = 600.0  # between two tries to put indexes back, where that fails
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,7 @@ _opening: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 _found: dict[Path, Source] = {}  # what folders hold, by where it was found
 _tried: dict[str, tuple[object, float]] = {}  # by alias, what a file that cannot be opened was like, and when
 _unreadable: set[str] = set()  # folders, said once
+_mended: dict[str, float] = {}  # by alias, when to try again to put indexes back
 _scanned, _took = 0.0, 0.0  # when the last search ended, and its seconds
 
 
@@ -134,6 +136,32 @@ def open_new() -> list[Source]:
     return opened
 
 
+def put_indexes_back() -> list[Source]:
+    """Makes adkweb's indexes again where another program dropped them, as adk-js does at each start; the sources with new
+    ones. A source from which more is missing was released, and is left alone.
+    """
+    return [source for source in listed() if not settings.READ_ONLY and _put_back(source)]
+
+
+def _put_back(source: Source) -> bool:
+    alias = source.alias
+    if _opened.get(alias, _UNOPENED) != _file_of(source) or not is_adopted(alias):
+        return False
+    try:
+        with using(alias):
+            missing = set(adopt.missing(alias))
+        if not missing or missing - adopt.INDEXES or time.monotonic() < _mended.get(alias, -math.inf):
+            return False
+        _mended[alias] = time.monotonic() + _MEND_SECONDS
+        with connected(source):
+            adopt.adopt(alias)
+    except SourceError as error:  # away, locked, not this user's: adkweb does without them
+        log.warning("%s has lost indexes of adkweb's, which stay away for now: %s", source.where, error.message)
+        return False
+    del _mended[alias]
+    return True
+
+
 def folders() -> list[str]:
     """The folders that are searched, for an empty home page to name."""
     return [str(folder) for folder in _folders]
@@ -170,6 +198,7 @@ def open_source(source: Source) -> None:
         if _opened.get(source.alias, _UNOPENED) == file:
             return
         _opened.pop(source.alias, None)
+        _mended.pop(source.alias, None)
         connections[source.alias].close()  # it may still hold the file that was there before
         with connected(source):
             shape = adopt.inspect(source.alias)
