@@ -57,10 +57,10 @@ $(VENV)/test.stamp: pyproject.toml | $(BIN)/python
 	$(BIN)/python tests/install_browser.py
 	@touch $@ $(VENV)/run.stamp
 
-$(VENV)/node.stamp: frontend/package-lock.json | $(VENV)/test.stamp
-	cd frontend && export PATH="$(abspath $(BIN)):$$PATH" && \
-	{ ../$(BIN)/npm ci --silent --no-audit --no-fund || ../$(BIN)/npm ci --no-audit --no-fund; }
+$(VENV)/node.stamp: frontend/package-lock.json tests/js/package-lock.json | $(VENV)/test.stamp
+	export PATH="$(abspath $(BIN)):$$PATH" && for folder in frontend tests/js; do \
+	( cd $$folder && { npm ci --silent --no-audit --no-fund || npm ci --no-audit --no-fund; } ) || exit 1; done
 	@touch $@
 
 clean:
-	rm -rf $(VENV) frontend/node_modules .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) frontend/node_modules tests/js/node_modules .mypy_cache .ruff_cache .pytest_cache

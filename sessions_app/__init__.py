@@ -4,10 +4,10 @@ Start at `writes.append_event`: every change of a session goes through it. Then 
 Numbers are layers; a module imports only from smaller numbers (tests/test_architecture.py checks it):
 
 0  errors  keys  streaming  private  what can go wrong; which session; answers sent while they are read; files of our own
-1  values  fields  problems    JSON values: what may be stored, when two are equal; ADK's fields; programs' errors
+1  values  fields  problems  units  JSON values: what may be stored, when two are equal; ADK's fields; errors; milliseconds
 2  state  paging  camel        scopes: split, merge, fold, diff; pages by key; ADK's two spellings of an event
 3  events  instructions  turns  differences  the shape of an event; {key} in a template; calls beside responses; what differs
-4  models  running  contents  sign_ins  ADK's tables, and adkweb's own; what is in flight; what a model is given; browsers
+4  models  running  contents  sign_ins  recognise  ADK's tables, and adkweb's own; what is in flight; who writes tables
 5  adopt  access  broadcast  guesses  adkweb's columns in an ADK database; who may do what; “this session moved”; passwords
 6  online  filters             these columns are added while agents write; timelines' filters
 7  sources  tokens             a file, folder or URL becomes an open database; programs' tokens

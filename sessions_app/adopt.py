@@ -10,7 +10,7 @@ database itself (`missing`), so adopting goes on where it was interrupted, and a
 away.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -21,6 +21,7 @@ from django.utils.translation import gettext as _
 
 from .errors import SourceError
 from .models import BETWEEN
+from .recognise import check_not_java, keeps_milliseconds
 
 Format = Literal["sqlite", "database"]  # of SqliteSessionService, or of DatabaseSessionService
 
@@ -41,6 +42,7 @@ class Shape:
     begun: bool = False
     adopted: bool = False
     creations: bool = False
+    milliseconds: bool = False  # as adk-js writes times
 
 
 def inspect(alias: str) -> Shape:
@@ -60,6 +62,8 @@ def inspect(alias: str) -> Shape:
             )
         return Shape(empty=True)
     _check_columns(tables)
+    with connection.cursor() as cursor:
+        milliseconds = keeps_milliseconds(cursor, tables)
     present = _present(alias)
     return Shape(
         empty=False,
@@ -67,6 +71,7 @@ def inspect(alias: str) -> Shape:
         begun=_FIRST[connection.vendor] in present,
         adopted=_NUMBERED[connection.vendor] in present,
         creations={"sessions.initial_place", "adkweb_deleted_writes_place"} <= present,
+        milliseconds=milliseconds,
     )
 
 
@@ -111,8 +116,9 @@ def _alone(alias: str) -> Iterator[CursorWrapper]:
         yield cursor
 
 
-def _check_columns(columns: Mapping[str, Collection[str]]) -> None:
-    events = columns.get("events", ())
+def _check_columns(columns: Mapping[str, Mapping[str, str]]) -> None:
+    events = columns.get("events", {})
+    check_not_java(events)
     if "actions" in events and "event_data" not in events:
         raise SourceError(
             _(

@@ -78,17 +78,19 @@ def go_on() -> None:
     """Goes on where adopting stopped, in databases that are open: of what an older adkweb left out, too, and of indexes that
     another program dropped.
     """
-    for source in sources.listed():
-        known = connections.databases[source.alias]["ADKWEB"]
+    for source in sources.opened():
         thread = _threads.get(source.alias)
         rests = thread and (thread.adoption.works or time.monotonic() - thread.ended < _RETRY_SECONDS)
-        if source.vendor == "postgresql" and known.get("begun") and not rests and not settings.READ_ONLY:
-            try:
-                sources.get(source.alias)
-                if adopt.missing(source.alias):
-                    _start(source.alias)
-            except (Error, DatabaseError) as error:
-                log.debug("%s: %s", source.alias, error)
+        if rests or settings.READ_ONLY or not sources.is_begun(source.alias):
+            continue
+        try:
+            with sources.using(source.alias):
+                released = not adopt.inspect(source.alias).begun
+                lacking = set(adopt.missing(source.alias))
+            if not released and lacking - _left_out.get(source.alias, set()):
+                _start(source.alias)
+        except (Error, DatabaseError) as error:
+            log.debug("%s: %s", source.alias, error)
 
 
 def wait(alias: str, moved: Callable[[Adoption], None]) -> None:
@@ -100,6 +102,7 @@ def wait(alias: str, moved: Callable[[Adoption], None]) -> None:
 
 _lock = threading.Lock()
 _threads: dict[str, "_Thread"] = {}
+_left_out: dict[str, set[str]] = {}  # by alias, the indexes that take too long to build in a SQLite file
 
 
 def _start(alias: str) -> None:
@@ -127,6 +130,7 @@ class _Thread(threading.Thread):
         try:
             with translation.override(self._language):
                 sources.adopt_open(self._alias, self._moved)
+                _left_out[self._alias] = set(adopt.missing(self._alias))
         except Error as error:
             problem = error.message
         except Exception:

@@ -36,6 +36,7 @@ from .events import EDIT_PREFIX, ID_LENGTH, ORIGIN, SYSTEM, Event, check_event, 
 from .keys import SessionKey
 from .models import Event as EventRow
 from .state import UNKNOWN, State, scope_of
+from .units import event_in_seconds
 from .values import check_name
 from .writes import IMPORTING, ImportedEvent, ImportedSession, delete_session, import_session, is_half
 
@@ -397,7 +398,7 @@ def _forks(origins: Sequence[SessionKey]) -> list[Fork]:
     for user_id, session_id, event_id, text in rows:
         there = key._replace(user_id=user_id, session_id=session_id)
         # A copy of one, as forks of forks had them, says nothing of where it stands.
-        fork = _fork(there, as_object(json.loads(text))) if event_id == _note_id(there) else None
+        fork = _fork(there, event_in_seconds(as_object(json.loads(text)))) if event_id == _note_id(there) else None
         found += [] if fork is None else [fork]
     return found
 

@@ -17,6 +17,7 @@ from .keys import SessionKey
 from .models import read_instant, stored_instant
 from .paging import Page, read_cursor, write_cursor
 from .state import Scoped
+from .units import text_in_seconds
 from .values import stored
 
 PAGE: Final = 1_000  # events read at once where they are streamed
@@ -141,7 +142,8 @@ def _pages(key: SessionKey, last: int, since: float | None, after: int) -> Itera
 
 def _event(row: tuple[Any, ...]) -> StoredEvent:
     text, event_id, invocation_id, timestamp, seq = row
-    return StoredEvent(text or "{}", event_id, invocation_id, read_instant(timestamp), seq)
+    at = read_instant(timestamp)
+    return StoredEvent(text_in_seconds(text or "{}", at), event_id, invocation_id, at, seq)
 
 
 def load_all(source: str, app_name: str, user_id: str | None = None, *, hidden: bool = False) -> list[StoredSession]:

@@ -11,14 +11,23 @@ from django.conf import settings
 from django.db import models
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models.expressions import Col
+from django.db.models.fields.json import KeyTransform
 
+from .units import event_in_seconds, in_seconds
 from .values import Stored
 
 
+def keeps_milliseconds(connection: BaseDatabaseWrapper) -> bool:
+    """Whether this source's times have milliseconds, and those in its events are in them: adk-js made it."""
+    return bool(connection.settings_dict["ADKWEB"].get("milliseconds"))
+
+
 def stored_instant(seconds: float, connection: BaseDatabaseWrapper) -> float | str | datetime:
-    """Seconds since the epoch in the form that this source's tables declare: REAL, text, or naive UTC timestamp."""
+    """Seconds since the epoch in the form that this source's tables have: REAL, milliseconds, text, or UTC timestamp."""
     if connection.settings_dict["ADKWEB"]["real_times"]:
         return seconds
+    if keeps_milliseconds(connection) and connection.vendor == "sqlite":
+        return round(seconds * 1000)
     moment = datetime.fromtimestamp(seconds, UTC).replace(tzinfo=None)
     return moment if connection.vendor == "postgresql" else moment.strftime("%Y-%m-%d %H:%M:%S.%f")
 
@@ -26,7 +35,7 @@ def stored_instant(seconds: float, connection: BaseDatabaseWrapper) -> float | s
 def read_instant(value: float | str | datetime) -> float:
     """Seconds since the epoch, from whichever form the table keeps."""
     if isinstance(value, int | float):
-        return float(value)
+        return in_seconds(value)
     moment = datetime.fromisoformat(value) if isinstance(value, str) else value
     return moment.replace(tzinfo=UTC).timestamp() if moment.tzinfo is None else moment.timestamp()
 
@@ -45,6 +54,15 @@ class Instant(models.Field):  # type: ignore[type-arg]
     def get_db_prep_value(self, value: Any, connection: BaseDatabaseWrapper, prepared: bool = False) -> Any:
         """The form that the table keeps."""
         return None if value is None else stored_instant(value, connection)
+
+
+class EventData(models.JSONField):
+    """An event's JSON; its time is in seconds, whoever stored it."""
+
+    def from_db_value(self, value: Any, expression: Any, connection: BaseDatabaseWrapper) -> Any:
+        """The event; a part of one that a query asked for is as it is stored."""
+        found = super().from_db_value(value, expression, connection)
+        return found if isinstance(expression, KeyTransform) else event_in_seconds(found)
 
 
 class _SeqCol(Col):
@@ -119,7 +137,7 @@ class Event(models.Model):
     id = models.CharField(max_length=128)
     invocation_id = models.CharField(max_length=256)
     timestamp = Instant()
-    event_data = models.JSONField(null=True, decoder=Stored)
+    event_data = EventData(null=True, decoder=Stored)
     seq = Seq()
     session = models.ForeignObject(
         Session,

@@ -224,7 +224,11 @@ def adopt_open(alias: str, moved: online.Moved = lambda progress: None, *, patie
 def _note(source: Source, shape: adopt.Shape) -> None:
     """Notes what a source looks like; one that adopting may still change is looked at again now and then."""
     connections.databases[source.alias]["ADKWEB"].update(
-        real_times=shape.real_times, begun=shape.begun, adopted=shape.adopted, creations=shape.creations
+        real_times=shape.real_times,
+        milliseconds=shape.milliseconds,
+        begun=shape.begun,
+        adopted=shape.adopted,
+        creations=shape.creations,
     )
     unsettled = source.vendor == "postgresql" and not shape.creations
     _due[source.alias] = time.monotonic() + _LOOK_SECONDS if unsettled else math.inf
@@ -427,7 +431,8 @@ def _register_file(path: Path, *, found: bool = False) -> Source:
             "ENGINE": "django.db.backends.sqlite3",
             "NAME": path.as_uri() + flags,
             # IMMEDIATE: a transaction that reads first and writes later would fail as soon as two of them meet.
-            "OPTIONS": {"timeout": _BUSY_SECONDS, "transaction_mode": "IMMEDIATE"},
+            # detect_types: times are read as they are stored; Django would make None of adk-js's numbers.
+            "OPTIONS": {"timeout": _BUSY_SECONDS, "transaction_mode": "IMMEDIATE", "detect_types": 0},
             "ADKWEB": {"path": str(path), "found": found},
         },
     )

@@ -26,13 +26,15 @@ from .access import Actor
 from .errors import AlreadyExists, Conflict, Invalid, NotFound, StaleSession
 from .events import ID_LENGTH, Event, check_event, delta_of, is_partial, removed_by, same
 from .keys import SessionKey
-from .models import BETWEEN, read_instant, stored_instant
+from .models import BETWEEN, keeps_milliseconds, read_instant, stored_instant
 from .state import ABSENT, PREFIXES, Scope, State, apply, scope_of, split, without_temp
+from .units import event_in_milliseconds, event_in_seconds, whole_milliseconds
 from .values import check, check_name, dumps, equal
 
 log = logging.getLogger("adkweb.writes")
 
 _STEP: Final = 1e-6  # seconds; the smallest step by which a revision advances, which is the databases' own
+_STEP_OF_JS: Final = 1e-3  # that adk-js sees
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,8 @@ def append_event(
     _check_names(key)
     append = _Append(key, stored)
     with sources.writing(key.source) as db:
+        if keeps_milliseconds(db):
+            stored["timestamp"] = whole_milliseconds(stored["timestamp"])
         one_statement = db.vendor == "postgresql" and not isinstance(expected, Mapping)
         try:
             with nullcontext() if one_statement else _transaction(db):
@@ -240,12 +244,14 @@ def import_session(
             elif _lock_session(cursor, key) != IMPORTING or _newest_event(cursor, key) != after:
                 raise Conflict(_("Somebody wrote to this session while it was imported."))
             if events:
+                milliseconds = keeps_milliseconds(db)
                 cursor.executemany(
                     """INSERT INTO events (app_name, user_id, session_id, id, invocation_id, timestamp, event_data)
                     VALUES (%s, %s, %s, %s, %s, %s, %s)""",
                     [
-                        (*key[1:], event.id, event.invocation_id, stored_instant(event.timestamp, db), event.text)
+                        (*key[1:], event.id, event.invocation_id, stored_instant(event.timestamp, db), text)
                         for event in events
+                        for text in [_event_text(json.loads(event.text), db) if milliseconds else event.text]
                     ],
                 )
             if last:
@@ -351,7 +357,8 @@ class _Append:
             "id": self.event["id"],
             "invocation_id": self.event["invocation_id"],
             "at": stored_instant(self.event["timestamp"], db),
-            "event": dumps(self.event),
+            "step": _step(db),
+            "event": _event_text(self.event, db),
         }
         if session:
             parameters |= {"session": dumps(self.delta.session), "session_removed": self.removed["session"]}
@@ -377,7 +384,7 @@ class _Append:
             current = _revision(cursor, self.key)
             if revision is not None and revision != current:
                 raise StaleSession
-            at = stored_instant(max(self.event["timestamp"], current + _STEP), db)
+            at = stored_instant(max(self.event["timestamp"], current + _step(db)), db)
             cursor.execute(
                 f"UPDATE sessions SET state = %s, update_time = %s WHERE {_SESSION}",
                 [json.dumps(state), at, *self.key[1:]],
@@ -393,7 +400,7 @@ class _Append:
                     self.event["id"],
                     self.event["invocation_id"],
                     stored_instant(self.event["timestamp"], db),
-                    dumps(self.event),
+                    _event_text(self.event, db),
                 ],
             )
             return Appended(self.event, seq=cursor.lastrowid, revision=read_instant(at))
@@ -409,7 +416,7 @@ def _append_statement(*, session: bool, user: bool, app: bool, revision: bool) -
         f"""s AS (
             UPDATE sessions SET
                 {"state = (state || %(session)s::jsonb) - %(session_removed)s::text[]," if session else ""}
-                update_time = greatest(%(at)s::timestamp, update_time + interval '1 microsecond')
+                update_time = greatest(%(at)s::timestamp, update_time + %(step)s * interval '1 second')
             WHERE app_name = %(app_name)s AND user_id = %(user_id)s AND id = %(session_id)s
                 AND NOT jsonb_exists(state, '{_MARK}')
                 {"AND update_time = %(revision)s::timestamp" if revision else ""}
@@ -535,7 +542,16 @@ def _stored_event(db: BaseDatabaseWrapper, key: SessionKey, event_id: str) -> Ev
             [*key[1:], event_id],
         )
         row = cursor.fetchone()
-    return None if row is None else _object(row[0])
+    return None if row is None else event_in_seconds(_object(row[0]))
+
+
+def _step(db: BaseDatabaseWrapper) -> float:
+    return _STEP_OF_JS if keeps_milliseconds(db) else _STEP
+
+
+def _event_text(event: Event, db: BaseDatabaseWrapper) -> str:
+    """An event's JSON as this source keeps it."""
+    return dumps(event_in_milliseconds(event) if keeps_milliseconds(db) else event)
 
 
 def _for_update(cursor: Any) -> str:

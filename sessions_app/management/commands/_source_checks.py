@@ -19,6 +19,7 @@ from ...fields import check_fields
 from ...keys import SessionKey
 from ...sources import Source
 from ...state import Change, Scope
+from ...values import looks_encrypted
 from ...writes import IMPORTING
 from ._checks import BAD, NOTE, OK, Finding
 from ._progress import progress
@@ -61,6 +62,7 @@ def _tried(source: Source, look: Callable[[BaseDatabaseWrapper, Source], Iterato
 
 def _kind(db: BaseDatabaseWrapper, source: Source) -> Iterator[Finding]:
     writer = "SqliteSessionService" if db.settings_dict["ADKWEB"]["real_times"] else "DatabaseSessionService"
+    writer = "adk-js" if db.settings_dict["ADKWEB"]["milliseconds"] else writer
     if source.vendor == "sqlite":
         (version, mode), *_ = _query(db, "SELECT sqlite_version(), journal_mode FROM pragma_journal_mode")
         yield Finding(OK, f"opens: SQLite {version}, journal mode {mode}, as {writer} writes it")
@@ -86,7 +88,8 @@ def _adopted(_db: BaseDatabaseWrapper, source: Source) -> Iterator[Finding]:
     else:
         yield Finding(
             BAD,
-            f"is adopted, but this was taken away: {', '.join(lacking)}. adkweb adopt {source.where} adds it again.",
+            f"is adopted, but this was taken away: {', '.join(lacking)}. adkweb adopt {source.where} adds it again"
+            + (", and adkweb by itself while it serves." if set(lacking) <= adopt.INDEXES else "."),
         )
 
 
@@ -173,8 +176,11 @@ def _events(db: BaseDatabaseWrapper, source: Source) -> Iterator[Finding]:
         ORDER BY {order} LIMIT {_EVENTS}""",
     )
     found = []
+    encrypted = []
     for app, user, session, event_id, invocation_id, data in rows:
-        if problem := _unloadable(event_id, invocation_id, data):
+        if data is not None and looks_encrypted(data):
+            encrypted.append(f"{app}/{user}/{session} {event_id}")
+        elif problem := _unloadable(event_id, invocation_id, data):
             found.append(f"{app}/{user}/{session} {event_id} ({problem})")
     if found:
         yield Finding(
@@ -182,7 +188,13 @@ def _events(db: BaseDatabaseWrapper, source: Source) -> Iterator[Finding]:
             f"{len(found)} of the newest {len(rows):,} events cannot be loaded by google-adk, and with them their whole "
             f"session: {_some(found)}. Delete the session, or correct the row with the program that wrote it.",
         )
-    else:
+    if encrypted:
+        yield Finding(
+            BAD,
+            f"{len(encrypted)} of the newest {len(rows):,} events are encrypted: {_some(encrypted)}. Only programs with "
+            "the key can read their sessions; nothing is wrong with them.",
+        )
+    if not found and not encrypted:
         yield Finding(OK, f"google-adk can load the newest {len(rows):,} events")
 
 
