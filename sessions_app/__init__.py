@@ -11,7 +11,7 @@ Numbers are layers; a module imports only from smaller numbers (tests/test_archi
 5  adopt  access  broadcast    adkweb's columns in an ADK database; who may do what; “this session moved”, after commit
 6  sources  filters  tokens    a file, folder or URL becomes an open database; timelines' filters; programs' tokens
 7  event_rows  changes         a session's stored events as views; where each key was written (derived data)
-8  writes  reads  loads        THE WRITE PATH, and every query; a session whole, as its agent loads it
+8  writes  reads  loads  merging  THE WRITE PATH, and every query; a session whole, as its agent loads it; merged deltas
 9  edits  moments  strip       what a person does to state, each as an event; state at any event; a session at a glance
 10  queued  undo  rewind  forks  context  drift  edits that wait; taking back; copies; what an agent sees; what was lost
 11  transfer                   stores as files and back: one file a format, and their table
