@@ -31,6 +31,14 @@ def _sources(text: str) -> list[str]:
     return [str(name) for name in named] if isinstance(named, list) else [str(named)]
 
 
+def _one_of(name: str, *values: str) -> str:
+    """A setting that is one of some words, the first of them by default."""
+    value = env.str(name, default=values[0])
+    if value not in values:
+        raise SystemExit(f"{name} is {value!r}; it may be {', '.join(values)}.")
+    return str(value)
+
+
 DATA_DIR = Path(env.str("ADKWEB_DATA_DIR", default=platformdirs.user_data_dir("adkweb")))
 DATABASE_URL = env.str("ADKWEB_DATABASE_URL", default=f"sqlite:///{DATA_DIR / 'adkweb.db'}")
 SOURCES = _sources(env.str("ADKWEB_SOURCES", default="[]"))
@@ -38,6 +46,7 @@ READ_ONLY = env.bool("ADKWEB_READ_ONLY", default=False)
 POOL_SIZE = env.int("ADKWEB_POOL_SIZE", default=20)
 PREPARED_STATEMENTS = env.bool("ADKWEB_PREPARED_STATEMENTS", default=True)
 SILENCE_SECONDS = env.float("ADKWEB_SILENCE_SECONDS", default=300.0)
+SQLITE_STATE = _one_of("ADKWEB_SQLITE_STATE", "auto", "merged", "replaced")
 SETTLE_SECONDS = env.float("ADKWEB_SETTLE_SECONDS", default=2.0)
 REDIS_URL = env.str("ADKWEB_REDIS_URL", default="")
 MAX_UPLOAD = env.int("ADKWEB_MAX_UPLOAD", default=1024 * 1024 * 1024)

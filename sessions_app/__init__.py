@@ -12,7 +12,7 @@ Numbers are layers; a module imports only from smaller numbers (tests/test_archi
 6  online  filters             these columns are added while agents write; timelines' filters
 7  sources  tokens             a file, folder or URL becomes an open database; programs' tokens
 8  event_rows  changes  adopting  stored events as views; where each key was written; adopting while pages are read
-9  writes  reads  loads        THE WRITE PATH, and every query; a session whole, as its agent loads it
+9  writes  reads  loads  merging  THE WRITE PATH, and every query; a session whole, as its agent loads it; merged deltas
 10  edits  moments  strip      what a person does to state, each as an event; state at any event; a session at a glance
 11  queued  undo  rewind  forks  context  drift  edits that wait; taking back; copies; what an agent sees; what was lost
 12  transfer                   stores as files and back: one file a format, and their table

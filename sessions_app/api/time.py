@@ -243,7 +243,7 @@ def drifted(
         {
             "events": own.events,
             "items": [_drifted(each) for each in (*own.drifted, *shared.drifted)],
-            "unknown": [*own.unknown, *shared.unknown],
+            "unknown": [*own.unknown, *shared.unknown, *own.either, *shared.either],
             "untold": own.untold,
         }
     )

@@ -112,10 +112,12 @@ def _changes(view: EventView) -> list[Change]:
     if view.seq is None or not any(map(untold, view.changes)):
         return view.changes
     try:
-        before = moments.state_at(view.key, view.id, before=True).state
+        before, made = moments.state_at(view.key, view.id, before=True).state, moments.made(view)
     except (Behind, Invalid, NotFound):
         return view.changes
-    return [replace(each, old=before.get(each.key)) if untold(each) else each for each in view.changes]
+    return [
+        replace(each, old=before.get(each.key), new=made[each.key]) if untold(each) else each for each in view.changes
+    ]
 
 
 def _pairs(view: EventView, earlier: list[EventView], later: list[EventView]) -> dict[str, Any]:

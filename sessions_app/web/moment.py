@@ -110,12 +110,11 @@ def _value(then: Moment, name: str) -> HttpResponse:
 
 def _changes(key: SessionKey, event: EventView) -> list[Change]:
     """What the event wrote, with the values before it."""
-    written = {name: value for name, value in event.description.delta.items() if not name.startswith(TEMP)}
+    written = moments.made(event)
     if not written:
         return []
     before = moments.state_at(key, event.id, before=True).state
-    removed = set(event.description.removed)
-    return [Change(name, before.get(name), ABSENT if name in removed else value) for name, value in written.items()]
+    return [Change(name, before.get(name), value) for name, value in written.items()]
 
 
 def _group(after: Moment, scope: Scope, changed: Mapping[str, Change], only_changes: bool, whole: bool) -> Group:
@@ -131,14 +130,17 @@ def _group(after: Moment, scope: Scope, changed: Mapping[str, Change], only_chan
             after.writers.get(name),
             name in after.initial,
             changed.get(name),
-            _why_unknown(after, scope) if value is UNKNOWN else "",
+            _why_unknown(after, name) if value is UNKNOWN else "",
         )
         for name in shown
     ]
     return Group(scope, rows, len(names) - len(rows))
 
 
-def _why_unknown(after: Moment, scope: Scope) -> str:
+def _why_unknown(after: Moment, name: str) -> str:
+    if name in after.either:
+        return _("google-adk may have merged it or replaced it")
+    scope = scope_of(name)[0]
     if scope == "session" and after.unrecorded:
         return _("the session began before adkweb knew it")
     if scope == "session":
