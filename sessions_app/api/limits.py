@@ -1,6 +1,7 @@
 """Bodies that are too large are refused while they arrive: Django would keep all of one before it looked at it."""
 
 import re
+import threading
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
@@ -11,6 +12,8 @@ from django.utils.translation import gettext as _
 from ..problems import for_programs, problem
 
 _UPLOADS: Final = re.compile(r"/(api/)?import/?")
+
+GONE: Final = "adkweb.gone"  # in a request's scope: an Event, set as soon as nobody waits for the answer
 
 Message = dict[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -40,10 +43,13 @@ class Limited:
             return
         received = 0
         begun = False
+        gone = scope[GONE] = threading.Event()
 
         async def limited() -> Message:
             nonlocal received
             message = await receive()
+            if message["type"] == "http.disconnect":
+                gone.set()
             received += len(message.get("body", b""))
             if received > limit:
                 raise TooLarge
@@ -60,6 +66,8 @@ class Limited:
             if begun:
                 raise
             await _refuse(send, scope["path"], name, limit)
+        finally:  # at the end of the server, too, which cancels what it did not answer yet
+            gone.set()
 
 
 async def _refuse(send: Send, path: str, name: str, limit: int) -> None:
