@@ -5,7 +5,7 @@ source was not adopted (read-only), events have no seq and are ordered by timest
 """
 
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
@@ -142,9 +142,14 @@ class Stats:
 def apps(source: str) -> list[AppRow]:
     """Every app of a source, by name: those with sessions, and those with state only."""
     with sources.using(source):
+        return [_app_row(source, name) for name in app_names(source)]
+
+
+def app_names(source: str) -> list[str]:
+    """The names of a source's apps, in order."""
+    with sources.using(source):
         names = set(Session.objects.using(source).values_list("app_name", flat=True).distinct())
-        names |= set(App.objects.using(source).values_list("app_name", flat=True))
-        return [_app_row(source, name) for name in sorted(names)]
+        return sorted(names | set(App.objects.using(source).values_list("app_name", flat=True)))
 
 
 def has_sessions(source: str) -> bool:
@@ -355,8 +360,12 @@ def around(view: EventView, reach: int = 200) -> tuple[list[EventView], list[Eve
         return [view_of(view.key, row) for row in earlier], [view_of(view.key, row) for row in later]
 
 
-def edits(before: str | None = None, limit: int = PAGE) -> tuple[Page[EventView], list[str]]:
-    """Every edit in every session of every source, the newest first; and what is wrong with sources left out."""
+def edits(
+    before: str | None = None, limit: int = PAGE, may_see: Callable[[str], bool] | None = None
+) -> tuple[Page[EventView], list[str]]:
+    """Every edit in every session of every source, the newest first; and what is wrong with sources left out. With
+    `may_see`, only those of the apps for which it says so: the others do not even count.
+    """
     found: list[EventView] = []
     problems: list[str] = []
     moment, name, alias = read_cursor(before, float, str, str) if before else (None, "", "")
@@ -364,6 +373,8 @@ def edits(before: str | None = None, limit: int = PAGE) -> tuple[Page[EventView]
         try:
             with sources.using(source.alias) as db:
                 rows = Event.objects.using(source.alias).filter(RawSQL(FILTERS["edits"][db.vendor], [], BooleanField()))
+                if may_see is not None:
+                    rows = rows.filter(app_name__in=list(filter(may_see, app_names(source.alias))))
                 if moment is not None:
                     same = Q(timestamp=moment)
                     tie = Q(id__lte=name) if source.alias < alias else Q(id__lt=name)

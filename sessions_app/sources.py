@@ -377,8 +377,11 @@ def _signs() -> list[tuple[str, str]]:
     ]
 
 
-def _find(folder: Path, depth: int = DEPTH) -> Iterator[Path]:
-    """Every SESSION_FILE at most `depth` levels below a folder, the folder itself included."""
+def _find(folder: Path, depth: int = DEPTH, top: Path | None = None) -> Iterator[Path]:
+    """Every SESSION_FILE at most `depth` levels below a folder, the folder itself included. Links that lead out of it are
+    not followed: a file elsewhere, which nobody named, would be opened and written to.
+    """
+    top = top or folder
     names: list[str] = []
     agent = False
     try:
@@ -397,10 +400,17 @@ def _find(folder: Path, depth: int = DEPTH) -> Iterator[Path]:
         if str(error) not in _unreadable:
             _unreadable.add(str(error))
             log.warning("%s", error)
-    if agent and (folder / SESSION_FILE).is_file():
+    if agent and (folder / SESSION_FILE).is_file() and not _leads_out(folder, top):
         yield folder / SESSION_FILE
     for name in sorted(names):
-        yield from _find(folder / name, depth - 1)
+        yield from _find(folder / name, depth - 1, top)
+
+
+def _leads_out(folder: Path, top: Path) -> bool:
+    """Whether a folder's SESSION_FILE is, by a link, a file that is not below the folder `top`."""
+    file = folder / SESSION_FILE
+    linked = file.is_symlink() or file.parent.is_symlink()
+    return linked and not file.resolve().is_relative_to(top.resolve())
 
 
 def _register_found(path: Path) -> Source:

@@ -5,7 +5,8 @@
     report = bring(upload, "local", actor, state=True)  # checks all of it once more, then writes
     discard(upload)
 
-All of it is synchronous and may take minutes; `told` hears how much of the work is done, from 0 to 1, after each item.
+All of it is synchronous and may take minutes; `told` hears how much of the work is done, from 0 to 1, after each item and
+in the middle of long queries: what it raises ends the work.
 What is wrong with a file is a Fault (`detail["place"]` says where). The actor needs the right “admin” in every app of the
 file, which is known before anything is written; so is every fault, unless the disk fails meanwhile. Sent again, a file
 whose import stopped goes on. Twice is as once. A file is never found by the name that its sender gave it.
@@ -29,7 +30,7 @@ from .errors import NotFound, SourceError
 from .keys import SessionKey
 from .transfer import FORMATS, databases, importing
 from .transfer.importing import Counts, Report
-from .transfer.items import EventItem, Fault, Item, Reader, SessionItem
+from .transfer.items import EventItem, Fault, Item, Reader, SessionItem, beating
 
 KEPT_SECONDS: Final = 24 * 60 * 60
 LISTED: Final = 20  # sessions that are named
@@ -82,8 +83,9 @@ def receive(chunks: Iterable[bytes]) -> Upload:
 def preview(upload: Upload, source: str, actor: Actor, *, told: Told = lambda share: None) -> Preview:
     """What is in a file, checked to its end, and what it would do. Raises Fault, NotAllowed, NotFound, SourceError."""
     sessions: list[SessionKey] = []
-    with _looked_at(upload, source, actor, sessions) as (form, read):
-        first, second = _steps(_PREVIEW_STEPS, told)
+    heart = _Heart(told)
+    with beating(heart.beat), _looked_at(upload, source, actor, sessions) as (form, read):
+        first, second = _steps(_PREVIEW_STEPS, heart)
         counts = importing.check(read, first)
         named = list(sessions)
         report = importing.bring(read, source, actor=actor, preview=True, told=second)
@@ -95,8 +97,9 @@ def bring(upload: Upload, source: str, actor: Actor, *, state: bool = False, tol
 
     Raises Fault, NotAllowed, NotFound before anything is written; Conflict, SourceError: the same again goes on.
     """
-    with _looked_at(upload, source, actor, []) as (_form, read):
-        first, second = _steps(_BRING_STEPS, told)
+    heart = _Heart(told)
+    with beating(heart.beat), _looked_at(upload, source, actor, []) as (_form, read):
+        first, second = _steps(_BRING_STEPS, heart)
         importing.check(read, first)
         os.utime(upload.path)  # still wanted
         return importing.bring(read, source, actor=actor, state=state, told=second)
@@ -145,6 +148,20 @@ def _looked_at(
         raise NotFound(_("This file is not here any more: send it again.")) from error
     except OSError as error:
         raise SourceError(_("The file cannot be read: %(why)s") % {"why": error.strerror}) from error
+
+
+class _Heart:
+    """Tells how much of the work is done, and, in the middle of a long step, once more the same."""
+
+    def __init__(self, told: Told) -> None:
+        self._told, self._share = told, 0.0
+
+    def __call__(self, share: float) -> None:
+        self._share = share
+        self._told(share)
+
+    def beat(self) -> None:
+        self._told(self._share)
 
 
 class _Allowed:

@@ -17,6 +17,7 @@ from google.adk.sessions import Session
 from .. import loads, reads, sources, writes
 from ..access import Actor
 from ..errors import AlreadyExists, Conflict, Invalid, NotFound, SourceError, StaleSession
+from ..events import check_no_note
 from ..keys import SessionKey
 from ..state import State
 from .crew import Crew
@@ -117,6 +118,7 @@ class Tables:
         """Appends an event through the write path."""
 
         def work() -> Written | None:
+            check_no_note(event)
             appended = writes.append_event(self._key(names), event, actor=self._actor, expected=revision)
             if appended.seq is None or appended.revision is None:
                 return None

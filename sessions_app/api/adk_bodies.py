@@ -9,7 +9,7 @@ from django.http import HttpRequest
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, create_model
 from pydantic.alias_generators import to_camel
 
-from ..events import AUTH_CALL, CONFIRMATION_CALL, INPUT_CALL, check_event
+from ..events import AUTH_CALL, CONFIRMATION_CALL, INPUT_CALL, ORIGIN, check_event
 from ..values import check_containers
 from .adk_json import INTERNAL
 from .adk_models import event_model
@@ -135,8 +135,8 @@ def _check_events(events: list[Any]) -> None:
             refused = "event actions"
         elif any(name in _OWN_CALLS for name in _names_of(event)):
             refused = "ADK protocol function calls"
-        elif "adkweb" in (event.custom_metadata or {}):
-            refused = "custom_metadata.adkweb, which is adkweb's own note of an edit"
+        elif noted := {"adkweb", ORIGIN} & (event.custom_metadata or {}).keys():
+            refused = f"custom_metadata.{min(noted)}, which is adkweb's own note"
         if refused:
             raise Refused(400, f"Session initialization event {number} cannot include {refused}.")
         if event.id in seen:

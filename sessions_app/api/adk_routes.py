@@ -28,7 +28,7 @@ from ..state import TEMP
 from ..streaming import streamed
 from . import adk_json, routes
 from .adk_bodies import Refused, new_session_of, state_of, update_of, validated
-from .asking import Bearer, actor_of, source_of
+from .asking import Bearer, actor_of, message_for, source_of
 from .bodies import headers_of, text_of
 
 ADK: Final = "2.13.0"  # whose routes these are
@@ -80,7 +80,7 @@ def _address(guarded: bool = True, /, **methods: View) -> View:
         except (Invalid, NotFound, Conflict) as error:
             return _detail(status_of(error), error.message)
         except Error as error:
-            return problem(status_of(error), error.message)
+            return problem(status_of(error), message_for(request, error))
 
     return view
 

@@ -1,5 +1,6 @@
 """Sources, apps and users: what there is."""
 
+from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
@@ -9,7 +10,7 @@ from ninja import Router
 from .. import reads, sources
 from ..errors import SourceError
 from . import schemas
-from .asking import actor_of, source_of
+from .asking import actor_of, may_know, problems_for, runs_everything, source_of
 from .bodies import answer
 
 router = Router()
@@ -17,8 +18,14 @@ router = Router()
 
 @router.get("/sources", response=list[schemas.Source], summary="The databases that adkweb shows")
 def list_sources(request: HttpRequest) -> HttpResponse:
-    """Every source, by its alias."""
-    return answer([{"source": s.alias, "where": s.where, "vendor": s.vendor} for s in sources.listed()])
+    """Those with an app that the token may see, by alias. `where` they are only a token that may do everything learns."""
+    found = []
+    for source in sources.listed():
+        with suppress(SourceError):  # of one that is away nobody can say which apps it has
+            if may_know(request, source.alias):
+                where = source.where if runs_everything(request) else None
+                found.append({"source": source.alias, "where": where, "vendor": source.vendor})
+    return answer(found)
 
 
 @router.get("/apps", response=schemas.Apps, summary="Apps, in every source")
@@ -32,7 +39,7 @@ def list_apps(request: HttpRequest) -> HttpResponse:
             problems.append(error.message)
         else:
             found += [asdict(row) for row in rows if actor_of(request).may_see(row.app_name)]
-    return answer({"items": found, "problems": problems})
+    return answer({"items": found, "problems": problems_for(request, problems)})
 
 
 @router.get("/apps/{plain:app_name}/users", response=schemas.Users, summary="Users of an app")

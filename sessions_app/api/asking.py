@@ -6,7 +6,7 @@ from ninja.security import HttpBearer
 
 from .. import reads, sources, tokens
 from ..access import Actor, Right
-from ..errors import Conflict, Invalid, NotFound, SourceError
+from ..errors import Conflict, Error, Invalid, NotFound, SourceError
 
 
 class Bearer(HttpBearer):
@@ -21,6 +21,30 @@ def actor_of(request: HttpRequest) -> Actor:
     """Who asks."""
     actor: Actor = request.auth  # type: ignore[attr-defined]
     return actor
+
+
+def may_know(request: HttpRequest, source: str) -> bool:
+    """Whether a source exists for who asks: one that has an app that they may see. Raises SourceError."""
+    actor = actor_of(request)
+    return actor.apps == "*" or any(actor.may_see(name) for name in reads.app_names(source))
+
+
+def runs_everything(request: HttpRequest) -> bool:
+    """Whether who asks may do everything everywhere, and so may know where the databases are."""
+    actor = actor_of(request)
+    return actor.apps == "*" and actor.right == "admin"
+
+
+def problems_for(request: HttpRequest, problems: list[str]) -> list[str]:
+    """What is wrong with sources, in full for those who run everything: it says where they are."""
+    if runs_everything(request):
+        return problems
+    return [_("A source cannot be used at the moment.")] if problems else []
+
+
+def message_for(request: HttpRequest, error: Error) -> str:
+    """What an error says, as `problems_for` does where it is about a source."""
+    return problems_for(request, [error.message])[0] if isinstance(error, SourceError) else error.message
 
 
 def check_places(source: str) -> None:

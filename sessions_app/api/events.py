@@ -14,7 +14,7 @@ from ..fields import check_fields
 from ..filters import FILTERS
 from ..keys import SessionKey
 from . import schemas
-from .asking import actor_of, check_places, source_of
+from .asking import actor_of, check_places, problems_for, source_of
 from .bodies import IF_MATCH, Precondition, answer, change_of, expected_revision, object_of
 from .document import needs, tagged
 from .sessions import SESSION
@@ -109,14 +109,13 @@ def append(
 @router.get("/edits", response=schemas.Edits, summary="Edits, in every session")
 def all_edits(request: HttpRequest, before: str | None = None) -> HttpResponse:
     """Who changed what, why, and what stood there before; the newest first. Those in apps that the token may see."""
-    page, problems = reads.edits(before)
+    page, problems = reads.edits(before, may_see=actor_of(request).may_see)
     items = [
         {**_names(view.key), "actor": view.description.edit.get("actor"), "reason": view.description.edit.get("reason")}
         | _event(view)
         for view in page.rows
-        if actor_of(request).may_see(view.key.app_name)
     ]
-    return answer({"items": items, "next": page.next, "problems": problems})
+    return answer({"items": items, "next": page.next, "problems": problems_for(request, problems)})
 
 
 def told(appended: writes.Appended, key: SessionKey) -> HttpResponse:

@@ -6,6 +6,7 @@ people by their browser's sign-in. What is too large, too slow, or one file too 
 
 import asyncio
 import re
+import threading
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
@@ -26,6 +27,8 @@ PATIENCE_SECONDS = 30.0  # that a body may take
 SLOWEST = 32 * 1024  # bytes a second, by which a large body may take longer
 _RETRY_SECONDS: Final = 10
 _UPLOADS: Final = re.compile(r"/(api/)?import/?")
+
+GONE: Final = "adkweb.gone"  # in a request's scope: an Event, set as soon as nobody waits for the answer
 
 Message = dict[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -55,6 +58,7 @@ class Limited:
             return
         body = _Body(scope, headers, receive)
         taken = begun = False
+        gone = scope[GONE] = threading.Event()
 
         async def sending(message: Message) -> None:
             nonlocal begun
@@ -64,6 +68,8 @@ class Limited:
         async def receiving() -> Message:
             nonlocal taken
             message = await body.receive()
+            if message["type"] == "http.disconnect":
+                gone.set()
             if body.upload and body.large and not taken:
                 taken = True
                 self._take()
@@ -76,7 +82,8 @@ class Limited:
             if begun:
                 raise
             await _refuse(send, scope["path"], refused)
-        finally:
+        finally:  # at the end of the server, too, which cancels what it did not answer yet
+            gone.set()
             self._uploads -= taken
 
     def _take(self) -> None:

@@ -17,7 +17,7 @@ from ..errors import Behind, Error
 from ..problems import TITLES, problem, status_of
 from ..state import ABSENT
 from . import apps, events, sessions, state, time, transfer
-from .asking import Bearer
+from .asking import Bearer, message_for
 from .bodies import Precondition, answer, errors_of, text_of
 from .document import document_of
 from .names import Name
@@ -54,7 +54,7 @@ def failed(request: HttpRequest, error: Error) -> HttpResponse:
     where = {"place": error.detail["place"]} if error.detail.get("place") else {}
     current = error.detail.get("current")
     if current is None:
-        response = problem(status, error.message, **where)
+        response = problem(status, message_for(request, error), **where)
         if isinstance(error, Behind):
             response["Retry-After"] = "1"
         return response

@@ -23,7 +23,7 @@ class Source(Schema):
     """A database that holds ADK's tables."""
 
     source: str
-    where: str
+    where: str | None
     vendor: str
 
 

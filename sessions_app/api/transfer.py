@@ -9,13 +9,14 @@ from ninja import Router
 from ninja.params.functions import Query
 
 from .. import sources, uploads
-from ..errors import Invalid, NotAllowed
+from ..errors import Conflict, Invalid, NotAllowed
 from ..streaming import streamed
 from ..transfer import FORMATS, stored
 from . import schemas
 from .asking import actor_of, source_of
 from .bodies import answer, change_of
 from .document import needs
+from .limits import GONE
 
 router = Router()
 
@@ -71,10 +72,16 @@ def bring(
     """
     who, alias = actor_of(request), _source(request, None, source, every_app=False)
     who.check_right("admin")  # of each app that is in the file, once it is known
+    gone = getattr(request, "scope", {}).get(GONE)
+
+    def waits(_share: float) -> None:
+        if gone and gone.is_set():
+            raise Conflict(_("The import was ended, as nobody waits for its answer any more. Sent again, it goes on."))
+
     upload = uploads.receive(iter(lambda: request.read(_PIECE), b""))
     try:
-        found = uploads.preview(upload, alias, who)
-        report = found.report if preview else uploads.bring(upload, alias, who, state=state)
+        found = uploads.preview(upload, alias, who, told=waits)
+        report = found.report if preview else uploads.bring(upload, alias, who, state=state, told=waits)
     finally:
         uploads.discard(upload)
     told = asdict(replace(report, skipped=[], differing=[]))

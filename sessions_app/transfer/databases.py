@@ -8,7 +8,7 @@ something tells it, else by time and id. Each session is of one moment, as in `s
 
 import re
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -32,6 +32,7 @@ from .items import (
     Reader,
     SessionItem,
     StateItem,
+    beat,
     canonical,
     event_item,
     microseconds,
@@ -46,6 +47,7 @@ _PAGE: Final = 256  # events at most; fewer where they are large
 _PAGE_LENGTH: Final = 1_000_000  # characters that a page of events aims at
 _KEYS: Final = 2_000  # sessions whose names are read at once
 _SECONDS: Final = 5  # to connect, and for another program's lock on a SQLite file
+_STEPS: Final = 50_000  # of SQLite between two beats; some milliseconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +117,10 @@ class Database(Protocol):
     vendor: str
     tables: Tables
 
-    def rows(self, sql: str, *values: Any) -> Sequence[Row]:
-        """The rows of a query; a value stands as %s. Raises Fault for what the database answers badly."""
+    def rows(self, sql: str, *values: Any, length: int | None = None) -> Sequence[Row]:
+        """The rows of a query; a value stands as %s. With `length`, SQLite stops at the row that makes so many characters.
+        Raises Fault for what the database answers badly.
+        """
         ...
 
 
@@ -133,12 +137,44 @@ class _Sqlite:
             self.connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=_SECONDS)
         self.connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MOST)  # a damaged file can claim a gigabyte in a page
         self.connection.row_factory = sqlite3.Row
-        self.connection.text_factory = lambda text: text.decode("utf-8", "replace")
+        self.connection.text_factory = _text
+        self.connection.set_progress_handler(self._beat, _STEPS)
+        self._end: BaseException | None = None
         self.tables: Tables = {}
 
-    def rows(self, sql: str, *values: Any) -> Sequence[Row]:
+    def rows(self, sql: str, *values: Any, length: int | None = None) -> Sequence[Row]:
+        found, left = [], length
         with _problems(self.where):
-            return [dict(row) for row in self.connection.execute(sql.replace("%s", "?"), values)]
+            try:
+                for row in self.connection.execute(sql.replace("%s", "?"), values):
+                    found.append(dict(row))
+                    if left is not None and (left := left - _length(row)) <= 0:
+                        break
+            except sqlite3.OperationalError:
+                if self._end is not None:
+                    raise self._end from None
+                raise
+        return found
+
+    def _beat(self) -> bool:
+        """Whether SQLite is to stop in the middle of a query."""
+        try:
+            beat()
+        except BaseException as end:  # Ctrl+C, too: SQLite would not pass it on
+            self._end = end
+        return self._end is not None
+
+
+def _text(text: bytes) -> str:
+    """Text as it is stored. What is no UTF-8 would be read as something else, under a name that is not there."""
+    try:
+        return text.decode()
+    except UnicodeDecodeError as error:
+        raise Fault(f"a text that is not UTF-8 (byte {error.start + 1} of it)", place="") from error
+
+
+def _length(row: Iterable[Any]) -> int:
+    return sum(len(value) for value in row if isinstance(value, str | bytes))
 
 
 class _PostgreSQL:
@@ -160,7 +196,8 @@ class _PostgreSQL:
             )
         self.tables: Tables = {}
 
-    def rows(self, sql: str, *values: Any) -> Sequence[Row]:
+    def rows(self, sql: str, *values: Any, length: int | None = None) -> Sequence[Row]:
+        beat()
         with _problems(self.where):
             return self.connection.execute(sql.encode(), values or None).fetchall()
 
@@ -311,18 +348,23 @@ class Items:
 
     def _named(self, table: str, names: tuple[str, ...], more: tuple[str, ...], page: int) -> Iterator[Row]:
         """Rows by name, a page at a time; `more` is columns that come along."""
-        collation = ' COLLATE "C"' if self._database.vendor == "postgresql" else ""
-        order = ", ".join(f"{name}{collation}" for name in names)
-        columns = ", ".join([*names, *(self._as_text(name, table) for name in more)])
+        postgresql = self._database.vendor == "postgresql"
+        collation = '"C"' if postgresql else "BINARY"
+        order = ", ".join(f"{name} COLLATE {collation}" for name in names)
+        columns = ", ".join([*map(str if postgresql else _cut, names), *(self._as_text(name, table) for name in more)])
         after: tuple[Any, ...] = ()
         while True:
             beyond = f"WHERE ({order}) > ({', '.join(['%s'] * len(names))})" if after else ""
             sql = f"SELECT {columns} FROM {table} {beyond} ORDER BY {order} LIMIT {page}"
-            found = self._database.rows(sql, *after)
-            yield from found
-            if len(found) < page:
+            found = self._database.rows(sql, *after, length=_PAGE_LENGTH)
+            for row in found:
+                beat()
+                yield row
+            if not found or (postgresql and len(found) < page):
                 return
-            after = tuple(found[-1][name] for name in names)
+            before, after = after, tuple(found[-1][name] for name in names)
+            if after == before:  # a database can be made so that nothing lies behind what was read
+                raise Invalid("names that no order leads on from")
 
     def _states(self, table: str, names: tuple[str, ...]) -> Iterator[StateItem]:
         updated = self._layout.updated
@@ -347,6 +389,8 @@ class Items:
         )
         if not found:
             return  # deleted since
+        if len(found) > 1:
+            raise Invalid("the session stands there twice")
         (row,) = found
         first = row.get("initial_state")
         item = SessionItem(
@@ -377,6 +421,7 @@ class Items:
                 WHERE app_name = %s AND user_id = %s AND session_id = %s {beyond}
                 ORDER BY {", ".join(order)} LIMIT {min(size, left)}""",
                 *(item.app, item.user, item.session, *after),
+                length=_PAGE_LENGTH,
             )
             if not page:
                 raise Invalid("the session was deleted while it was read")
@@ -400,6 +445,11 @@ class Items:
             data = {"id": event_id, "invocation_id": invocation_id, "timestamp": at} | data
             check_fields(data)
         return event_item(data, event_id, invocation_id, at)
+
+
+def _cut(name: str) -> str:
+    """A column of names for SQLite, where one may be of any length: cut, it is still too long, and refused as that."""
+    return f"CASE WHEN length({name}) > {ID_LENGTH} THEN substr({name}, 1, {ID_LENGTH + 1}) ELSE {name} END AS {name}"
 
 
 def keep(event: dict[str, Any], adk: str, rest: Mapping[str, Any]) -> None:

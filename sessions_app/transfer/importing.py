@@ -80,11 +80,11 @@ def check(read: Open, told: Told = lambda reader: None) -> Counts:
                 counts.events += 1
                 ids.add(item.id)
             else:
-                _refuse_twice(read, ids)
+                _refuse_twice(read, ids, told)
                 ids = _Ids()
                 counts.sessions += isinstance(item, SessionItem)
                 counts.states += isinstance(item, StateItem)
-    _refuse_twice(read, ids)
+    _refuse_twice(read, ids, told)
     return counts
 
 
@@ -291,13 +291,13 @@ class _Ids:
         return found
 
 
-def _refuse_twice(read: Open, ids: _Ids) -> None:
+def _refuse_twice(read: Open, ids: _Ids, told: Told) -> None:
     """Finds the place of an id that stands twice in a session, by reading again."""
     if not (suspects := ids.twice()):
         return
     seen: set[str] = set()
     with read() as reader:
-        for item in _items(reader, lambda _reader: None):
+        for item in _items(reader, told):
             if not isinstance(item, EventItem):
                 seen.clear()
             elif hash(item.id) in suspects:

@@ -9,8 +9,9 @@ its row's time is that one wherever they are the same to the microsecond.
 import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from datetime import UTC, datetime
 from os import SEEK_END
 from pathlib import Path
@@ -88,6 +89,24 @@ class Reader(Protocol):
     def __iter__(self) -> Iterator[Item]:
         """From the beginning, once."""
         ...
+
+
+_heart: Final[ContextVar[Callable[[], None]]] = ContextVar("heart", default=lambda: None)
+
+
+def beat() -> None:
+    """Says that what reads is still at it, in the middle of a query, too. Raises what ends it: it was cancelled, say."""
+    _heart.get()()
+
+
+@contextmanager
+def beating(heart: Callable[[], None]) -> Iterator[None]:
+    """Has `heart` called by every `beat` in here."""
+    token = _heart.set(heart)
+    try:
+        yield
+    finally:
+        _heart.reset(token)
 
 
 @contextmanager

@@ -26,6 +26,7 @@ from .render import data, page
 from .targets import actor
 
 RAW_LIMIT: Final = 100_000  # characters of raw JSON on the page
+NAME_LENGTH: Final = 200  # characters of a download's name
 TEMPLATE: Final = {"author": "user", "content": {"role": "user", "parts": [{"text": ""}]}}
 
 
@@ -54,8 +55,7 @@ def media(request: HttpRequest, event_id: str, number: int, **names: str) -> Htt
     content = _decode(piece)
     if piece.kind == "image":
         return data(content, piece.value["mime_type"])
-    name = "".join(c for c in str(piece.value.get("display_name") or "") if c.isprintable())  # as a header can carry it
-    return _download(content, "application/octet-stream", name or f"data-{number}")
+    return _download(content, "application/octet-stream", _file_name(piece) or f"data-{number}")
 
 
 @require_http_methods(["GET", "POST"])
@@ -148,6 +148,13 @@ def _decode(piece: Part) -> bytes:
         return base64.b64decode(plain + "=" * (-len(plain) % 4), validate=True)
     except (binascii.Error, ValueError) as error:
         raise Invalid(_("The data of this event is not valid base64.")) from error
+
+
+def _file_name(piece: Part) -> str:
+    """The name of a file for a header: without folders, without control characters. A name of dots alone is none."""
+    text = str(piece.value.get("display_name") or "").replace("\\", "/")
+    name = "".join(c for c in text.rpartition("/")[2] if c.isprintable())[:NAME_LENGTH]
+    return name if name.strip(". ") else ""
 
 
 def _download(content: bytes | str, mime_type: str, name: str) -> HttpResponse:

@@ -514,6 +514,25 @@ def test_custom_metadata_of_an_agents_own_is_kept_as_it_is(source: str, ours: Ou
     asyncio.run(run())
 
 
+@pytest.mark.parametrize(
+    ("name", "note"),
+    [("adkweb", {"actor": "maria"}), ("adkweb_origin", {"session": "other", "event": "e1"}), ("adkweb_origin", None)],
+)
+def test_no_agent_writes_what_adkweb_itself_notes(source: str, ours: Ours, name: str, note: Any) -> None:
+    async def run() -> None:
+        async with ours(source) as service:
+            session = await service.create_session(**NAME)
+            sent = event("hello", a=1)
+            sent.custom_metadata = {"mine": 1, name: note}
+            with pytest.raises(InputValidationError, match=f"custom_metadata.{name}"):
+                await service.append_event(session, sent)
+            found = await service.get_session(**NAME)
+            assert found is not None
+            assert found.events == []
+
+    asyncio.run(run())
+
+
 def test_the_dashboard_shows_its_events_as_an_agents_and_never_as_edits(source: str, ours: Ours, actor: Actor) -> None:
     async def run() -> None:
         async with ours(source) as service:

@@ -119,6 +119,8 @@ REFUSED = {
     "levels that google-adk cannot read again": {"state": {"a": strategies.nested(160)}},
     "an event of another century": {"events": [{"timestamp": 5e9}]},
     "a note that only adkweb makes": {"events": [{"customMetadata": {"adkweb": {"actor": "maria"}}}]},
+    "the note of a fork": {"events": [{"customMetadata": {"adkweb_origin": {"session": "s1", "event": "e1"}}}]},
+    "the note of a fork in snake_case": {"events": [{"custom_metadata": {"a": 1, "adkweb_origin": None}}]},
 }
 
 

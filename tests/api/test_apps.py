@@ -55,6 +55,26 @@ def test_a_source_that_is_away_takes_no_other_with_it(
     assert "other.db" in refused.detail
 
 
+def test_where_a_source_is_only_a_token_for_everything_learns(
+    program: Program, new_token: Callable[..., str], key: SessionKey, other_store: str, actor: Actor, tmp_path: Path
+) -> None:
+    writes.create_session(other_store, "support", "ben", actor=actor)
+    everything = program.get("/api/sources").json()
+    assert all(row["where"].endswith(".db") for row in everything)
+    reader, clerk = Program(new_token("read")), Program(new_token("admin", "supp*"))
+    assert reader.get("/api/sources").json() == [{**row, "where": None} for row in everything]
+    assert [row["source"] for row in clerk.get("/api/sources").json()] == [other_store]
+    assert Program(new_token("read", "nothing")).get("/api/sources").json() == []
+    (tmp_path / "other.db").unlink()
+    for token in (reader, clerk):
+        for path in ("/api/sources", "/api/apps", "/api/edits"):
+            assert "other.db" not in token.get(path).content.decode()
+        for path in ("/api/apps/support/users", f"/sources/{other_store}/apps/support/users/ben/sessions"):
+            query = {} if path.startswith("/sources") else {"source": other_store}
+            refused = token.get(path, **query)
+            assert (refused.status, refused.detail) == (503, "A source cannot be used at the moment.")
+
+
 def test_users_page_by_id(program: Program, store: str, actor: Actor) -> None:
     names = sorted(f"u{number:03}" for number in range(120))
     for name in names:

@@ -11,6 +11,7 @@ import pytest
 from sessions_app import writes
 from sessions_app.access import Actor
 from sessions_app.keys import SessionKey
+from sessions_app.paging import read_cursor
 
 from .program import Program, address
 
@@ -60,6 +61,23 @@ def test_a_token_for_some_apps_sees_their_edits(
         program.patch(address(where, "/state"), {"set": {"a": 1}})
     some: Any = Program(new_token("read", "support")).get("/api/edits").json()
     assert [item["app_name"] for item in some["items"]] == ["support"]
+
+
+def test_edits_of_other_apps_do_not_count_and_no_cursor_tells_of_them(
+    program: Program, new_token: Callable[..., str], key: SessionKey, actor: Actor
+) -> None:
+    mine = writes.create_session(key.source, "support", "ben", actor=actor)
+    for number in range(55):
+        program.patch(address(mine, "/state"), {"set": {"n": number}})
+        program.patch(address(key, "/state"), {"set": {"n": number}})
+    token = Program(new_token("read", "supp*"))
+    first: Any = token.get("/api/edits").json()
+    rest: Any = token.get("/api/edits", before=first["next"]).json()
+    assert [len(page["items"]) for page in (first, rest)] == [50, 5]
+    assert rest["next"] is None
+    last = first["items"][-1]
+    assert read_cursor(first["next"], float, str, str)[1:] == [last["id"], last["source"]]
+    assert Program(new_token("read", "nothing")).get("/api/edits").json() == {"items": [], "next": None, "problems": []}
 
 
 def test_a_source_that_is_away_takes_no_other_with_it(

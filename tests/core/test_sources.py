@@ -77,6 +77,30 @@ def test_a_folder_is_searched_four_levels_deep_and_no_deeper(tmp_path: Path) -> 
     assert [source.alias for source in sources.listed()] == ["four", "one"]
 
 
+@pytest.mark.parametrize("linked", ["session.db", ".adk"])
+def test_a_link_that_leads_out_of_a_folder_is_not_followed(tmp_path: Path, linked: str) -> None:
+    outside, searched = tmp_path / "outside", tmp_path / "searched"
+    file = agent(outside, "private")
+    before = file.read_bytes()
+    agent(searched, "own")
+    link = searched / "evil" / ".adk" / "session.db" if linked == "session.db" else searched / "evil" / ".adk"
+    link.parent.mkdir(parents=True)
+    link.symlink_to(file if linked == "session.db" else file.parent)
+    assert [source.alias for source in sources.add(str(searched))] == ["own"]
+    assert [source.alias for source in sources.listed()] == ["own"]
+    assert file.read_bytes() == before
+
+
+def test_a_link_within_a_folder_and_a_folder_that_is_a_link_are_followed(tmp_path: Path) -> None:
+    file = agent(tmp_path / "real", "own")
+    link = tmp_path / "real" / "other" / ".adk" / "session.db"
+    link.parent.mkdir(parents=True)
+    link.symlink_to(file)
+    (tmp_path / "named").symlink_to(tmp_path / "real")
+    sources.add(str(tmp_path / "named"))
+    assert [source.alias for source in sources.listed()] == ["own"]
+
+
 def test_the_folder_itself_may_be_an_agents(tmp_path: Path) -> None:
     agent(tmp_path, "booking")
     assert [source.alias for source in sources.add(str(tmp_path / "booking"))] == ["booking"]

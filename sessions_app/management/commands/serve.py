@@ -23,6 +23,7 @@ from ...live.sockets import FRAME_LENGTH
 from ._server import Protocol
 
 _UNREAD_MILLISECONDS: Final = 30_000
+_LAST_SECONDS: Final = 10  # that what is under way has when the server ends
 _EVERYWHERE: Final = ("0.0.0.0", "::")  # noqa: S104
 _UNENCRYPTED: Final = (
     "Passwords, cookies and tokens cross the network in clear. Put a proxy with TLS before adkweb, and set "
@@ -79,6 +80,7 @@ class Command(BaseCommand):
             http=Protocol,
             server_header=False,
             ws_max_size=FRAME_LENGTH * 4,
+            timeout_graceful_shutdown=_LAST_SECONDS,
             ws_per_message_deflate=False,  # costs 300 KB a viewer, and time; a proxy for slow lines may compress
         )
         with suppress(KeyboardInterrupt):  # Ctrl+C, which uvicorn passes on once it has ended
