@@ -155,6 +155,26 @@ def test_apply_now_writes_at_once(running: SessionKey, maria: Browser) -> None:
     assert not queued.any_waiting()
 
 
+def test_apply_now_ends_the_invocation_in_the_page_at_once_unless_it_goes_on(
+    running: SessionKey, maria: Browser
+) -> None:
+    def shown() -> tuple[str, str]:
+        page = maria.open("session", **running._asdict())
+        return page.one(id="status").text, " ".join(head.text for head in page.all("li", "inv"))
+
+    sent = open_form(maria, running, "step").fields() | {"value-0": '"pay"'}
+    assert "invocation running" in shown()[0]
+    send(maria, running, sent, "apply-now")
+    status, heads = shown()
+    assert "last active" in status
+    assert "ended invocation i1" in heads
+    say(running, "agent", content={"parts": [{"function_call": {"id": "c", "name": "pay", "args": {}}}]})
+    status, heads = shown()
+    assert "invocation running" in status
+    assert "invocation i1 took it in and went on" in heads
+    assert "ended invocation" not in heads
+
+
 @pytest.mark.parametrize("htmx", [True, False])
 def test_an_invocation_that_began_after_the_form_was_opened_brings_it_back_filled(
     key: SessionKey, maria: Browser, htmx: bool
