@@ -151,6 +151,11 @@
     }
     const count = fresh.querySelector("[data-count]");
     if (count) $("#key-count").textContent = count.textContent;
+    const drifted = fresh.querySelector("[data-drifted]")?.textContent;
+    if (drifted !== undefined && $("#drifted")) {
+      $("#drifted").hidden = !drifted;
+      $("#drifted > span").textContent = drifted;
+    }
     groups.replaceChildren(fresh);
     if (focused?.isConnected && focused !== document.activeElement) focused.focus({ preventScroll: true });
     for (const row of changed) {

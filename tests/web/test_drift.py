@@ -61,6 +61,28 @@ def send(maria: Browser, key: SessionKey, fields: dict[str, str], action: str = 
     return maria.send("drift", {**fields, "action": action}, htmx=htmx, **key._asdict())
 
 
+# --- The session's page ---------------------------------------------------------------------------------------------
+
+
+def test_the_session_s_page_marks_each_key_that_differs_with_both_values(
+    key: SessionKey, maria: Browser, add: Add
+) -> None:
+    add(key, actions={"state_delta": {"price": 412, "late": [1]}})
+    page = maria.open("session", **key._asdict())
+    assert page.all("p", "drifted") == []
+    assert "hidden" in page.one(id="drifted")
+    execute(
+        key.source, "UPDATE sessions SET state = %s", ['{"step": "choose", "count": 3, "nothing": null, "price": 999}']
+    )
+    page = maria.open("session", **key._asdict())
+    rows = {row["data-key-row"]: row for row in page.all("div", "staterow")}
+    assert rows["price"].one("p", "drifted").text == "stored 999, events say 412Drift"
+    assert rows["late"].one("p", "drifted").text == "not stored, events say [1]Drift"
+    assert [name for name, row in rows.items() if row.all("p", "drifted")] == ["late", "price"]
+    assert "hidden" not in page.one(id="drifted")
+    assert page.one(id="drifted").text.startswith("2")
+
+
 # --- What is told -----------------------------------------------------------------------------------------------------
 
 
