@@ -103,6 +103,7 @@ INSTALLED_APPS = [
     "sessions_app.apps.SessionsConfig",
 ]
 MIDDLEWARE = [
+    "sessions_app.web.compressed.Compressed",
     "django.middleware.security.SecurityMiddleware",
     "csp.middleware.CSPMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
