@@ -117,6 +117,7 @@ INSTALLED_APPS = [
     "django_htmx",
 ]
 MIDDLEWARE = [
+    "sessions_app.web.compressed.Compressed",
     "django.middleware.security.SecurityMiddleware",
     "sessions_app.web.headers.SecureCookies",
     "csp.middleware.CSPMiddleware",
@@ -141,7 +142,6 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.template.context_processors.i18n",
                 "django.contrib.auth.context_processors.auth",
-                "django.contrib.messages.context_processors.messages",
                 "sessions_app.web.context.page",
             ],
             "builtins": ["sessions_app.web.tags", "django.templatetags.i18n", "django.templatetags.static"],

@@ -26,6 +26,7 @@ from .writes import IMPORTING, Appended
 
 Why = Literal["", "places", "importing"]
 
+GLANCE: Final = 50  # keys that a page marks
 _FIRST_PAGE: Final = 32  # events; then as many as PAGE_LENGTH allows
 _LARGEST_PAGE: Final = 500
 _PAGE_LENGTH: Final = 1_000_000  # characters that a page of events aims at
@@ -159,6 +160,30 @@ def shared(key: SessionKey, scopes: Collection[Scope] = _SHARED) -> Report:
         elif name not in now.initial:
             unknown.append(name)
     return Report(drifted, unknown, either=either)
+
+
+def glance(now: moments.Moment) -> State:
+    """What events say of keys that are stored otherwise, by full key, from the last write of each and no replay: for a page.
+
+    Of the keys that sessions share only those whose last update was lost: another value may have been written by a session
+    that nothing is left of. Raises NotFound, SourceError.
+    """
+    if not now.otherwise:
+        return {}
+    again = reads.session(now.key).state  # what was written while events were read is no drift
+    found: State = {}
+    for name in sorted(now.otherwise)[:GLANCE]:
+        stored = again.get(name)
+        if not same(stored, now.state.get(name)):
+            continue
+        if scope_of(name)[0] == "session" or _was_lost(now.key, name, stored):
+            found[name] = now.otherwise[name]
+    return found
+
+
+def _was_lost(key: SessionKey, name: str, stored: Any) -> bool:
+    write = next(iter(moments.history(key, name, limit=1).rows), None)
+    return write is not None and not same(write.change.new, stored) and same(write.change.old, stored)
 
 
 def choose(key: SessionKey, keep: Collection[str], put_back: Collection[str]) -> list[Choice]:

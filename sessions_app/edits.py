@@ -160,10 +160,15 @@ def add_event(key: SessionKey, event: Mapping[str, Any], *, actor: Actor, reason
 def append_once(
     key: SessionKey, event: Event, actor: Actor, expected: Mapping[str, Any], revision: float | None = None
 ) -> Appended:
-    """Appends an edit; where this very edit is stored already, that is its answer, whatever was written since.
+    """Appends an edit; where this very edit is stored already, that is its answer, whatever was written since. One that
+    ends a running invocation notes which.
 
     Raises what `append_event` does.
     """
+    running = reads.in_flight(key)
+    if running and running.invocation_id and not running.waiting:
+        noted = {**edit_of(event), "ended": running.invocation_id}
+        event = {**event, "custom_metadata": {**event["custom_metadata"], "adkweb": noted}}
     try:
         return append_event(key, event, actor=actor, expected=expected, revision=revision)
     except Conflict:

@@ -35,7 +35,8 @@ class Moment:
 
     `state` has bare keys, UNKNOWN where nobody can say; `writers` and `initial`, the keys that stand since a session was
     created, full ones; `either`, those that are UNKNOWN because they may have been merged or replaced. `unrecorded` says
-    that this session's initial state is not known.
+    that this session's initial state is not known. `otherwise`, only of now, has what was written last of the keys that are
+    stored otherwise, by full key; drift.py says what of that is drift.
     """
 
     key: SessionKey
@@ -46,6 +47,7 @@ class Moment:
     initial: frozenset[str] = frozenset()
     unrecorded: bool = False
     either: frozenset[str] = frozenset()
+    otherwise: State = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +147,7 @@ def _state_upto(key: SessionKey, event: EventView | None, upto: int) -> Moment:
     written = _written(key.source, asked)
     state, initial, either = Scoped(), frozenset[str](), set[str]()
     writers: dict[str, Writer] = {}
+    otherwise: State = {}
     for scope in STORED:
         told = _Scope(key, scope, now.state.scope(scope), now.initial_state, wanted[scope], written)
         for bare in told.names():
@@ -156,8 +159,9 @@ def _state_upto(key: SessionKey, event: EventView | None, upto: int) -> Moment:
         wrote, began = told.authors(state.scope(scope))
         writers |= wrote
         initial |= began
+        otherwise |= {} if event else told.otherwise()
     seq = event.seq or 0 if event else reads.newest_seq(key)
-    return Moment(key, event, seq, state, writers, initial, now.initial_state is None, frozenset(either))
+    return Moment(key, event, seq, state, writers, initial, now.initial_state is None, frozenset(either), otherwise)
 
 
 def authors(key: SessionKey, scope: Scope, state: State) -> tuple[dict[str, Writer], frozenset[str]]:
@@ -231,6 +235,29 @@ class _Scope:
                 else:
                     writers[name] = last.writer
         return writers, frozenset(initial)
+
+    def otherwise(self) -> State:
+        """By full key, the value that was written last, where another is stored now; nothing where nobody can say."""
+        found = {}
+        for bare in self.names():
+            name, last = full_key(self._scope, bare), self.last(bare)
+            if scope_of(name)[0] != self._scope:
+                continue  # `user:x` in a session's own state, which no event reaches
+            if last is not None:
+                value = UNKNOWN if last.imported and self._scope != "session" else last.value(name)
+            else:
+                value = (
+                    self._initial.get(bare, ABSENT) if self._initial is not None and not self._wrote(bare) else UNKNOWN
+                )
+            stored = self._now.get(bare, ABSENT)
+            # ADK for Java and Kotlin take a key away that an event sets to null.
+            if value is not UNKNOWN and not same(value, stored) and not (value is None and stored is ABSENT):
+                found[name] = value
+        return found
+
+    def _wrote(self, bare: str) -> bool:
+        """Whether anything is known to have written it, be it gone by now; of a key that is shared nobody could say."""
+        return self._scope != "session" or bare in self._places
 
     def value(self, bare: str) -> Any:
         """A key's value so far: ABSENT for none, UNKNOWN where nobody can say."""

@@ -117,12 +117,17 @@ _STATE: Final = Cast("state", TextField())  # for `stored` to read
 
 
 class Revision(NamedTuple):
-    """When a session was created and written, and its user's and its app's state, as the database has them."""
+    """When a session was created and written, and its user's and its app's state, as the database has them; and what differs
+    as well where a program wrote to these rows itself.
+    """
 
     created: Any
     session: Any
     user: Any
     app: Any
+    session_row: Any
+    user_row: Any
+    app_row: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -411,6 +416,8 @@ def numbers(events: Collection[tuple[SessionKey, str]]) -> dict[tuple[SessionKey
 # --- What moves -------------------------------------------------------------------------------------------------------
 
 
+# SQLite keeps no trace of an update but the row itself; MD5 is Django's, and gets no text that it could not encode.
+_ROW: Final = {"postgresql": "{0}.xmin::text", "sqlite": "md5(hex({0}.state))"}
 _PLACE: Final = {"postgresql": "seq + 0", "sqlite": "rowid"}  # as the index of adopt.py has it
 
 
@@ -421,7 +428,8 @@ def revisions(source: str, keys: Collection[SessionKey]) -> dict[SessionKey, Rev
     names = [name for key in keys for name in key[1:]]
     with sources.using(source) as db, db.cursor() as cursor:
         cursor.execute(
-            f"""SELECT s.app_name, s.user_id, s.id, s.create_time, s.update_time, u.update_time, a.update_time
+            f"""SELECT s.app_name, s.user_id, s.id, s.create_time, s.update_time, u.update_time, a.update_time,
+            {", ".join(_ROW[db.vendor].format(table) for table in "sua")}
             FROM sessions AS s LEFT JOIN app_states AS a ON a.app_name = s.app_name
             LEFT JOIN user_states AS u ON u.app_name = s.app_name AND u.user_id = s.user_id
             WHERE (s.app_name, s.user_id, s.id) IN (VALUES {", ".join(["(%s, %s, %s)"] * len(keys))})""",

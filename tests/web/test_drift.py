@@ -62,6 +62,28 @@ def send(maria: Browser, key: SessionKey, fields: dict[str, str], action: str = 
     return maria.send("drift", {**fields, "action": action}, htmx=htmx, **key._asdict())
 
 
+# --- The session's page ---------------------------------------------------------------------------------------------
+
+
+def test_the_session_s_page_marks_each_key_that_differs_with_both_values(
+    key: SessionKey, maria: Browser, add: Add
+) -> None:
+    add(key, actions={"state_delta": {"price": 412, "late": [1]}})
+    page = maria.open("session", **key._asdict())
+    assert page.all("p", "drifted") == []
+    assert "hidden" in page.one(id="drifted")
+    execute(
+        key.source, "UPDATE sessions SET state = %s", ['{"step": "choose", "count": 3, "nothing": null, "price": 999}']
+    )
+    page = maria.open("session", **key._asdict())
+    rows = {row["data-key-row"]: row for row in page.all("div", "staterow")}
+    assert rows["price"].one("p", "drifted").text == "stored 999, events say 412Drift"
+    assert rows["late"].one("p", "drifted").text == "not stored, events say [1]Drift"
+    assert [name for name, row in rows.items() if row.all("p", "drifted")] == ["late", "price"]
+    assert "hidden" not in page.one(id="drifted")
+    assert page.one(id="drifted").text.startswith("2")
+
+
 # --- What is told -----------------------------------------------------------------------------------------------------
 
 
@@ -214,7 +236,7 @@ def test_each_key_is_repaired_as_it_was_chosen(drifted: SessionKey, maria: Brows
     note = events_of(drifted)[-1][1]["custom_metadata"]["adkweb"]
     assert (note["actor"], note["reason"], note["removed"]) == (NAME, "because", ["nothing"])
     page = maria.open("drift", **drifted._asdict())
-    assert page.one(role="status").text == "Saved as event #2."
+    assert page.one(role="status").text == "Saved as event #2. View Undo"
     assert "The stored state is what the events make of it." in page.text
 
 
@@ -229,7 +251,7 @@ def test_sent_twice_it_is_written_once(drifted: SessionKey, maria: Browser) -> N
     assert [send(maria, drifted, fields).status_code for _ in range(2)] == [302, 302]
     assert len(events_of(drifted)) == 2
     messages = maria.open("drift", **drifted._asdict()).texts(role="status")
-    assert messages == ["Saved as event #2.", "This edit was written already."]
+    assert messages == ["Saved as event #2. View Undo", "This edit was written already."]
 
 
 def test_where_a_key_changed_meanwhile_nothing_is_written_and_the_other_choices_stay(

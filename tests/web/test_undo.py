@@ -84,10 +84,12 @@ def test_an_undo_comes_filled_in_and_is_written_as_an_edit_of_that_event(
     assert state_of(key)["user"] == {"tier": "gold"}
     assert {"undoes": event_id, "actor": NAME, "reason": "Undo of event #1"}.items() <= note(key).items()
     status = maria.open("session", **key._asdict()).one(role="status")
-    assert status.text == "Saved as event #2."
-    assert status.one("a")["href"] == reverse(
-        "event", kwargs={**key._asdict(), "event_id": events_of(key)[-1][1]["id"]}
-    )
+    assert status.one("span", "words").text == "Saved as event #2. View Undo"
+    written = events_of(key)[-1][1]["id"]
+    assert status.links() == {
+        "View": f"{reverse('session', kwargs=key._asdict())}#event-{written}",
+        "Undo": reverse("undo", kwargs={**key._asdict(), "event_id": written}),
+    }
 
 
 def test_the_preview_of_an_undo_is_what_is_written(key: SessionKey, maria: Browser, write: Add) -> None:
