@@ -4,8 +4,9 @@ import errno
 import os
 import shutil
 import socket
+import sqlite3
 from argparse import ArgumentParser
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
@@ -146,5 +147,7 @@ def _demo() -> Path:
         copy.parent.mkdir(parents=True, exist_ok=True)
         part = copy.with_suffix(f".{os.getpid()}")
         shutil.copy(settings.DEMO, part)
+        with closing(sqlite3.connect(part)) as file:
+            file.execute("PRAGMA journal_mode = WAL")
         part.replace(copy)
     return copy
