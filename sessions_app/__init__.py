@@ -8,7 +8,7 @@ Numbers are layers; a module imports only from smaller numbers (tests/test_archi
 2  state  paging  camel        scopes: split, merge, fold, diff; pages by key; ADK's two spellings of an event
 3  events  instructions  turns  differences  the shape of an event; {key} in a template; calls beside responses; what differs
 4  models  running  contents  sign_ins  recognise  ADK's tables, and adkweb's own; what is in flight; who writes tables
-5  adopt  access  broadcast  guesses  adkweb's columns in an ADK database; who may do what; “this session moved”; passwords
+5  adopt  access  broadcast  guesses  commits  adkweb's columns; who may do what; passwords; SQLite's writers in line
 6  online  filters             these columns are added while agents write; timelines' filters
 7  sources  tokens             a file, folder or URL becomes an open database; programs' tokens
 8  event_rows  changes  adopting  stored events as views; where each key was written; adopting while pages are read

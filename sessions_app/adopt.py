@@ -11,7 +11,7 @@ away.
 """
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -76,16 +76,31 @@ def inspect(alias: str) -> Shape:
 
 
 def create(alias: str, form: Format) -> None:
-    """ADK's tables in an empty database, so that google-adk's own service of this format uses it at once.
+    """ADK's tables in an empty database, so that google-adk's own service of this format uses it at once. A SQLite file
+    gets a write-ahead log, with which appends are several times as fast.
 
     Where another process was faster, there is nothing left to do.
     """
+    if connections[alias].vendor == "sqlite" and inspect(alias).empty:
+        with suppress(SourceError):  # a file system without shared memory: it does without
+            use_wal(alias)
     script = _CREATE_SQLITE if form == "sqlite" else _CREATE_DATABASE
     types = _TYPES["real" if form == "sqlite" else connections[alias].vendor]
     with _alone(alias) as cursor:
         if inspect(alias).empty:
             for statement in script:
                 cursor.execute(statement.format(**types))
+
+
+def use_wal(alias: str) -> None:
+    """Gives a SQLite file a write-ahead log, which stays; raises SourceError where it can have none."""
+    with connections[alias].cursor() as cursor:
+        cursor.execute("PRAGMA journal_mode = WAL")
+        (mode,) = cursor.fetchone()
+    if mode != "wal":
+        raise SourceError(
+            _("This file cannot have a write-ahead log: its journal mode stays “%(mode)s”.") % {"mode": mode}
+        )
 
 
 def missing(alias: str) -> list[str]:

@@ -243,13 +243,15 @@ class _Scope:
             name, last = full_key(self._scope, bare), self.last(bare)
             if scope_of(name)[0] != self._scope:
                 continue  # `user:x` in a session's own state, which no event reaches
+            stored = self._now.get(bare, ABSENT)
+            if last is not None and (self._left(bare, last, stored) or (last.imported and self._scope != "session")):
+                continue
             if last is not None:
-                value = UNKNOWN if last.imported and self._scope != "session" else last.value(name)
+                value = merging.certain(self._values(bare, last, self._reading))
             else:
                 value = (
                     self._initial.get(bare, ABSENT) if self._initial is not None and not self._wrote(bare) else UNKNOWN
                 )
-            stored = self._now.get(bare, ABSENT)
             # ADK for Java and Kotlin take a key away that an event sets to null.
             if value is not UNKNOWN and not same(value, stored) and not (value is None and stored is ABSENT):
                 found[name] = value

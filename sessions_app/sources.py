@@ -356,7 +356,15 @@ def forget(alias: str) -> None:
 def _signs() -> list[tuple[str, str]]:
     return [
         ("database is locked", _("another program holds the file locked; nothing was written. Try again.")),
-        ("readonly database", _("the file may not be written; adkweb shows it with --read-only.")),
+        (
+            "readonly database",
+            _(
+                "the file has a write-ahead log, beside which SQLite keeps files even while it only reads, and this folder "
+                "may not be written. Copy it to one that may."
+            )
+            if settings.READ_ONLY
+            else _("the file may not be written; adkweb shows it with --read-only."),
+        ),
         ("unable to open", _("the file cannot be opened: is it readable, and its folder writable?")),
         ("not a database", _("this file is not a SQLite database.")),
         ("image is malformed", _("the file is damaged or half-written. SQLite's “.recover” may save what is in it.")),
@@ -441,8 +449,14 @@ def _register_file(path: Path, *, found: bool = False) -> Source:
             "ENGINE": "django.db.backends.sqlite3",
             "NAME": path.as_uri() + flags,
             # IMMEDIATE: a transaction that reads first and writes later would fail as soon as two of them meet.
+            # FULL: some builds of SQLite acknowledge what is not on the disk yet where a file has a write-ahead log.
             # detect_types: times are read as they are stored; Django would make None of adk-js's numbers.
-            "OPTIONS": {"timeout": _BUSY_SECONDS, "transaction_mode": "IMMEDIATE", "detect_types": 0},
+            "OPTIONS": {
+                "timeout": _BUSY_SECONDS,
+                "transaction_mode": "IMMEDIATE",
+                "init_command": "PRAGMA synchronous = FULL",
+                "detect_types": 0,
+            },
             "ADKWEB": {"path": str(path), "found": found},
         },
     )

@@ -6,7 +6,8 @@ import json
 import re
 import shutil
 import sqlite3
-from collections.abc import Callable
+import uuid
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -21,11 +22,18 @@ from sessions_app.state import ABSENT, Change
 from tests.adk.services import Adk, key_of
 from tests.core.stored import execute
 from tests.management.conftest import PROGRAM, run
-from tests.servers import Valkey
+from tests.servers import PostgreSQL, Valkey
 from tests.web.conftest import DEMO
 
 Open = Callable[..., str]
 Agent = Callable[[str, str], Adk]
+
+
+@pytest.fixture(scope="module")
+def postgresql_server() -> Iterator[PostgreSQL]:
+    """A server as durable as one in production, which those of other tests are not."""
+    with PostgreSQL(fsync=True) as server:
+        yield server
 
 
 @pytest.fixture
@@ -109,6 +117,50 @@ def test_to_look_for_drift_nowhere_is_told_and_fails(tmp_path: Path, file: Path)
     assert "ADKWEB_SOURCES" in told
     assert findings(tmp_path) == (0, [])
     assert "no source" not in str(findings(tmp_path, "--drift", ADKWEB_SOURCES=json.dumps([str(file)])))
+
+
+# --- Durability -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("ready")
+def test_a_server_that_acknowledges_before_it_writes_is_told_with_what_that_can_lose(
+    tmp_path: Path, open_source: Open
+) -> None:
+    with PostgreSQL(fsync=False) as server:
+        place = server.create_database("hasty")
+        sources.forget(open_source(place))
+        code, found = findings(tmp_path, place)
+    assert code == 0
+    assert [line.split(" is off: ")[0] for line in found] == ["! fsync", "! full_page_writes", "! synchronous_commit"]
+    assert "can lose events that were acknowledged, and leave the database damaged" in found[0]
+
+
+@pytest.mark.usefixtures("ready")
+@pytest.mark.parametrize(
+    ("whose", "named"),
+    [
+        ("ROLE {other}", "! synchronous_commit is off for the role {other}: a crash of the server loses what"),
+        ("ROLE {other} IN DATABASE {database}", "! synchronous_commit is off for the role {other}: "),
+        ("DATABASE {database}", "! synchronous_commit is off: a crash of the server loses what"),  # adkweb's own, too
+        ("ROLE {other} IN DATABASE postgres", ""),
+    ],
+)
+def test_so_is_one_that_does_it_for_an_agents_role_or_in_this_database(
+    tmp_path: Path, postgresql_server: PostgreSQL, open_source: Open, whose: str, named: str
+) -> None:
+    names = {"other": f"agent{uuid.uuid4().hex[:8]}", "database": f"d{uuid.uuid4().hex[:8]}"}
+    place = postgresql_server.create_database(names["database"])
+    sources.forget(open_source(place))
+    with psycopg.connect(postgresql_server.url(), autocommit=True) as connection:
+        connection.execute("CREATE ROLE {other}".format(**names))
+        connection.execute(f"ALTER {whose} SET synchronous_commit = off".format(**names))
+        try:
+            code, found = findings(tmp_path, place)
+        finally:
+            connection.execute(f"ALTER {whose} RESET synchronous_commit".format(**names))
+    assert code == 0
+    assert len(found) == bool(named)
+    assert not named or found[0].startswith(named.format(**names))
 
 
 # --- adkweb's own -----------------------------------------------------------------------------------------------------

@@ -45,7 +45,7 @@ def check(source: Source, *, every_session: bool, ready: bool) -> Iterator[Findi
     except SourceError as error:
         yield Finding(BAD, error.message)
         return
-    for look in (_kind, _adopted, _permissions, _rows_of_state, _half_imported, _events, _clock):
+    for look in (_kind, _durable, _adopted, _permissions, _rows_of_state, _half_imported, _events, _clock):
         yield from _tried(source, look)
     yield from _tried(source, lambda db, of: _drift(of, every_session))
     if every_session and (source.vendor == "sqlite" or sources.is_adopted(source.alias)):
@@ -72,6 +72,39 @@ def _kind(db: BaseDatabaseWrapper, source: Source) -> Iterator[Finding]:
         yield Finding(NOTE, f"opens: PostgreSQL {version}, which gets no fixes any more: update the server.")
     else:
         yield Finding(OK, f"opens: PostgreSQL {version}, as {writer} writes it")
+
+
+def _durable(db: BaseDatabaseWrapper, source: Source) -> Iterator[Finding]:
+    """Whether what is acknowledged is on the disk. How other programs write to a SQLite file is not kept in it; adkweb
+    itself waits for the disk.
+    """
+    if source.vendor == "sqlite":
+        return
+    off = [(name, consequence) for name, consequence in _DURABLE.items() if _query(db, f"SHOW {name}") == [("off",)]]
+    yield from (Finding(NOTE, f"{name} is off: {consequence}") for name, consequence in off)
+    lenient = [
+        whose
+        for whose, value in _query(db, _SETTINGS_OF_ROLES)
+        if value.lower() in _OFF and "synchronous_commit" not in dict(off)
+    ]
+    if lenient:
+        yield Finding(NOTE, f"synchronous_commit is off for {_some(lenient)}: {_DURABLE['synchronous_commit']}")
+    if not off and not lenient:
+        yield Finding(OK, "acknowledges what is on the disk")
+
+
+_DURABLE: Final = {
+    "fsync": "a crash of the server's machine can lose events that were acknowledged, and leave the database damaged.",
+    "full_page_writes": "a crash of the server's machine can leave the database damaged.",
+    "synchronous_commit": "a crash of the server loses what it acknowledged last, an edit or an agent's event.",
+}
+_OFF: Final = {"off", "false", "no", "0"}
+_SETTINGS_OF_ROLES: Final = """SELECT CASE WHEN setrole = 0 THEN 'the database ' || current_database()
+        ELSE 'the role ' || pg_get_userbyid(setrole) END, split_part(setting, '=', 2)
+    FROM pg_db_role_setting, unnest(setconfig) AS setting
+    WHERE split_part(setting, '=', 1) = 'synchronous_commit'
+        AND setdatabase IN (0, (SELECT oid FROM pg_database WHERE datname = current_database()))
+    ORDER BY setrole <> 0, 1"""
 
 
 def _adopted(_db: BaseDatabaseWrapper, source: Source) -> Iterator[Finding]:

@@ -1,6 +1,10 @@
 """`adkweb adopt SOURCE …`: adds adkweb's columns and indexes to ADK's databases, while agents write."""
 
-from ... import online, sources
+from argparse import ArgumentParser
+from typing import Any
+
+from ... import adopt, online, sources
+from ...errors import SourceError
 from ._progress import progress
 from ._sources import OverSources
 
@@ -14,8 +18,24 @@ class Command(OverSources):
     )
     done = "adopted"
 
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """SOURCE … [--wal]"""
+        super().add_arguments(parser)
+        parser.add_argument(
+            "--wal",
+            action="store_true",
+            help="give SQLite files a write-ahead log, too, for whoever opens them from then on: appends are faster",
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """With --wal, the journal mode changes as well."""
+        self._wal = options["wal"]
+        super().handle(*args, **options)
+
     def do(self, source: sources.Source) -> None:
         """Also adds what was taken away since, and the indexes that opening leaves out of a large SQLite file."""
+        if self._wal and source.vendor != "sqlite":
+            raise SourceError(f"{source.where} is no SQLite file: --wal is for those.")
         sources.open_source(source)
         with progress("adopting", "%") as bar:
             bar.total(100)
@@ -27,3 +47,6 @@ class Command(OverSources):
                 done = int(progress.share * 100)
 
             sources.adopt_open(source.alias, moved, patient=True)
+        if self._wal:
+            with sources.connected(source):
+                adopt.use_wal(source.alias)

@@ -4,8 +4,9 @@ import errno
 import os
 import shutil
 import socket
+import sqlite3
 from argparse import ArgumentParser
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
@@ -197,5 +198,7 @@ def _demo() -> Path:
         part.unlink(missing_ok=True)
         private.new_file(part)
         shutil.copyfile(settings.DEMO, part)
+        with closing(sqlite3.connect(part)) as file:
+            file.execute("PRAGMA journal_mode = WAL")
         part.replace(copy)
     return copy
