@@ -203,7 +203,7 @@ def _of_source(db: BaseDatabaseWrapper, source: str) -> _Evidence:
     """The evidence of the sessions that wrote last, and of some others from all times."""
     where, now = sources.identity(source), time.monotonic()
     with db.cursor() as cursor:
-        cursor.execute("SELECT min(rowid), max(rowid) FROM events")
+        cursor.execute("SELECT (SELECT min(rowid) FROM events), (SELECT max(rowid) FROM events)")
         first, newest = cursor.fetchone()
         known, at, took, evidence = _seen.get(where, (-1, 0.0, 0.0, _Evidence()))
         if newest is None or newest == known or (took > _FAST and now - at < _PAUSE * took):
