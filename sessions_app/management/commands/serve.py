@@ -21,6 +21,7 @@ from ... import access, private, sources, uploads
 from ...errors import SourceError
 from ...live.sockets import FRAME_LENGTH
 from ._server import Protocol
+from ._terminal import plain
 
 _UNREAD_MILLISECONDS: Final = 30_000
 _EVERYWHERE: Final = ("0.0.0.0", "::")  # noqa: S104
@@ -86,9 +87,9 @@ class Command(BaseCommand):
                 except SourceError as error:
                     if not Path(text).is_dir():
                         raise
-                    self.stderr.write(f"  {error.message}")
+                    self.stderr.write(f"  {plain(error.message)}")
                 else:
-                    self.stdout.write(f"  {source.alias:<16} {source.where}")
+                    self.stdout.write(plain(f"  {source.alias:<16} {source.where}"))
         except SourceError as error:
             raise CommandError(error.message, returncode=2) from error
         if not found:
