@@ -210,7 +210,9 @@ LANGUAGE_COOKIE_NAME = "adkweb_language"
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {"line": {"format": "{asctime} {levelname} {name}: {message}", "style": "{"}},
+    "formatters": {
+        "line": {"class": "adkweb.logs.Line", "format": "{asctime} {levelname} {name}: {message}", "style": "{"}
+    },
     # A database that is away, and a source that is still being read, are told by whoever notices, once, and are no mistake.
     "filters": {
         "mistakes": {

@@ -371,7 +371,7 @@ def _signs() -> list[tuple[str, str]]:
         ("disk i/o", _("the disk does not answer; nothing was written.")),
         ("disk is full", _("the disk is full; nothing was written.")),
         ("password authentication", _("the server refuses this user and password.")),
-        ("no password supplied", _("the server asks for a password: postgresql://user:password@host/database")),
+        ("no password supplied", _("the server asks for a password: it belongs in ~/.pgpass, or in the URL.")),
         ("does not exist", _("the server answers, but this is not there.")),
         ("permission denied", _("this user may not do that.")),
         ("must be owner", _("this user does not own ADK's tables.")),
@@ -463,10 +463,15 @@ def _register_file(path: Path, *, found: bool = False) -> Source:
 
 
 def _register_url(text: str) -> Source:
+    if "@" in text and _is_badly_quoted(text):
+        raise SourceError(
+            _("%(url)s: in a password, / ? # and @ are written %%2F %%3F %%23 and %%40.")
+            % {"url": without_password(text)}
+        )
     try:
         parts = urlsplit(text)
-    except ValueError as error:
-        raise SourceError(_("This is not a URL: %(error)s") % {"error": error}) from error
+    except ValueError as error:  # it quotes the text, a password with it
+        raise SourceError(_("This is not a URL: %(error)s") % {"error": without_password(text)}) from error
     scheme = parts.scheme.partition("+")[0]  # ADK's URLs name a driver: postgresql+asyncpg://
     if scheme == "sqlite":
         return _register_file(_existing_file(sqlite_path(text)))
@@ -584,11 +589,26 @@ def _size(path: str) -> tuple[int, int]:
 
 
 def without_password(url: str) -> str:
-    """A database's URL as it may be shown: user, host and name."""
+    """A database's URL as it may be shown: user, host and name; of one that is badly quoted neither, as any of them may be a
+    piece of the password.
+    """
+    if _is_badly_quoted(url):
+        return f"{url.partition('://')[0]}://…"
     parts = urlsplit(url)
     host = parts.netloc.rpartition("@")[2]
     user = f"{parts.username}@" if parts.username else ""
-    return f"postgresql://{user}{host}{parts.path}"
+    scheme = "postgresql" if parts.scheme.startswith("postgres") else parts.scheme
+    return f"{scheme}://{user}{host}{parts.path}"
+
+
+def _is_badly_quoted(url: str) -> bool:
+    """Whether a URL's password may have ended its host too early: postgresql://u:pa/ssw@host/db has the host “u”."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return True
+    options = [option for option in parts.query.split("&") if "=" not in option]
+    return ":" in parts.netloc and "@" in "".join([parts.path, parts.fragment, *options])
 
 
 def _short(path: Path) -> str:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import io
+import logging
 import os
 import shutil
 import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
+from django.conf import settings
+from django.utils.module_loading import import_string
+
+from sessions_app import sources
 
 from .conftest import DEMO
 from .test_commands import LINK, environment, run, serve
@@ -121,3 +127,112 @@ def test_sign_ins_whose_keys_an_older_adkweb_stored_are_ended(data: Path) -> Non
         own.commit()
         run(data, "token", "list", manage=False)
         assert own.execute("SELECT * FROM django_session").fetchall() == []
+
+
+# --- Passwords of sources ---------------------------------------------------------------------------------------------
+
+SECRET = "hunter2"
+BADLY_QUOTED = [
+    "postgresql://u:pa/{}@127.0.0.1:1/db",
+    "postgresql://u:{}/pa@127.0.0.1:1/db",
+    "postgresql://u:pa?{}@127.0.0.1:1/db",
+    "postgresql://u:12?{}@127.0.0.1:1/db",
+    "postgresql://u:pa#{}@127.0.0.1:1/db",
+    "postgresql://u:pa@{}/x@127.0.0.1:1/db",
+    "postgresql://u:[{}@127.0.0.1:1/db",
+    "postgresql://u:℀{}@127.0.0.1:1/db",
+]
+
+
+@pytest.mark.parametrize(
+    "url",
+    [*BADLY_QUOTED, "postgresql://u:pa@{}@127.0.0.1:1/db", "postgresql://u:{}@127.0.0.1:x/db", "mysql://u:{}@h/db"],
+)
+@pytest.mark.parametrize("words", [["--port", "0"], ["doctor"]], ids=["serve", "doctor"])
+def test_a_password_is_shown_nowhere_however_it_is_quoted(data: Path, url: str, words: list[str]) -> None:
+    done = run(data, *words, url.format(SECRET), manage=False)
+    assert done.returncode != 0
+    assert SECRET not in done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    if url in BADLY_QUOTED:
+        assert (
+            "postgresql://…: in a password, / ? # and @ are written %2F %3F %23 and %40." in done.stdout + done.stderr
+        )
+
+
+@pytest.mark.parametrize(
+    ("url", "warned"),
+    [
+        ("postgresql://u:hunter2@127.0.0.1:1/db", True),
+        ("postgresql+asyncpg://u:hunter2@127.0.0.1:1/db", True),
+        ("postgresql://127.0.0.1:1/db?user=u&password=hunter2", True),
+        ("postgresql://u@127.0.0.1:1/db", False),
+        ("postgresql://[::1]:1/db", False),
+    ],
+)
+def test_a_password_on_the_command_line_is_warned_of(data: Path, url: str, warned: bool) -> None:
+    done = run(data, "doctor", url, manage=False)
+    assert ("can be read by every user of this machine" in done.stderr) == warned
+    assert SECRET not in done.stdout + done.stderr
+
+
+def test_a_password_can_come_from_a_file(
+    data: Path,
+    tmp_path: Path,
+    new_database: Callable[[str], str],
+    open_source: Callable[[str], str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (tmp_path / "pgpass").touch(mode=0o600)
+    (tmp_path / "pgpass").write_text(f"*:*:*:postgres:{SECRET}\n")
+    monkeypatch.setenv("PGPASSFILE", str(tmp_path / "pgpass"))
+    alias = open_source(new_database("postgresql"))
+    with sources.using(alias) as connection:
+        connection.ensure_connection()
+        assert connection.connection.info.password == SECRET
+
+
+# --- The log ----------------------------------------------------------------------------------------------------------
+
+FORGED = "x\n2026-11-22 00:00:00,000 INFO adkweb.tokens: boss revoked the token prod"
+
+
+def test_a_name_cannot_forge_a_line_of_the_log(data: Path) -> None:
+    for name in (FORGED, "a\x1b[2J", "a\u2028b", "a\rb", "a\u202eb"):
+        done = run(data, "token", "create", name, manage=False)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert "CommandError: A name has no line breaks" in done.stderr
+    assert run(data, "token", "list", manage=False).stdout == ""
+
+
+@pytest.mark.parametrize(
+    "name", [FORGED, FORGED.replace("\n", "\r\n"), FORGED.replace("\n", "\u2028"), "\x1b[2K", "\x00\ud800"]
+)
+def test_a_line_of_the_log_is_one_line_and_a_traceback_is_indented(name: str) -> None:
+    stream = io.StringIO()
+    handler = logging.StreamHandler(stream)
+    (configured,) = settings.LOGGING["formatters"].values()
+    handler.setFormatter(import_string(configured["class"])(configured["format"], style=configured["style"]))
+    log = logging.getLogger("test.of.lines")
+    log.propagate = False
+    log.addHandler(handler)
+    log.warning("somebody is called %s", name)
+    try:
+        raise ValueError(name)
+    except ValueError:
+        log.exception("it failed")
+    log.removeHandler(handler)
+    first, second, *traceback = stream.getvalue().split("\n")
+    assert "somebody is called" in first
+    assert second.endswith("it failed")
+    assert all(line.startswith("  ") for line in traceback[:-1])
+    assert all(line.isprintable() for line in (first, second, *traceback))
+
+
+def test_a_folder_with_a_line_break_in_its_name_prints_one_line(data: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "agents" / FORGED / ".adk"
+    folder.mkdir(parents=True)
+    shutil.copy(DEMO, folder / "session.db")
+    with serve(data, tmp_path / "agents") as adkweb:
+        assert adkweb.get("/health")[0] == 200
+        assert not any(line.startswith("2026-11-22") for line in adkweb.output.splitlines())

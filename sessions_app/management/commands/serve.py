@@ -22,6 +22,7 @@ from ... import access, adopting, private, sources, uploads
 from ...errors import SourceError
 from ...live.sockets import FRAME_LENGTH
 from ._server import Protocol
+from ._terminal import plain
 
 _UNREAD_MILLISECONDS: Final = 30_000
 _LAST_SECONDS: Final = 10  # that what is under way has when the server ends
@@ -70,7 +71,7 @@ class Command(BaseCommand):
         if problems and not (sources.opened() or sources.folders() or settings.SOURCES):
             raise CommandError("\n".join(problems), returncode=2)
         for problem in problems:
-            self.stderr.write(f"  {problem}")
+            self.stderr.write(f"  {plain(problem)}")
         if options["adopt"]:
             self._adopt()
         self._announce(options["host"], listener.getsockname()[1])
@@ -95,7 +96,7 @@ class Command(BaseCommand):
             sources.refuse(text, error.message)
             return [error.message]
         if not named:
-            self.stdout.write(f"  {text}: no {sources.SESSION_FILE} yet; it appears as soon as an agent has written it")
+            self.stdout.write(f"  {plain(text)}: no {sources.SESSION_FILE} yet; it appears as soon as an agent has written it")
         return [problem for source in named if (problem := self._open_source(source))]
 
     def _open_source(self, source: sources.Source) -> str:
@@ -104,11 +105,11 @@ class Command(BaseCommand):
             sources.open_source(source)
         except SourceError as error:
             return error.message
-        self.stdout.write(f"  {source.alias:<16} {source.where}")
+        self.stdout.write(plain(f"  {source.alias:<16} {source.where}"))
         if source.vendor == "postgresql" and not (sources.is_begun(source.alias) or settings.READ_ONLY):
             plan = adopting.plan(source.alias)
             self.stdout.write(
-                f"{'':<18} not adopted, so it is only shown. To edit its sessions: adkweb adopt {source.where}\n"
+                f"{'':<18} not adopted, so it is only shown. To edit its sessions: adkweb adopt {plain(source.where)}\n"
                 f"{'':<18} It adds a column, triggers and indexes to about {plan.events:,} events in about "
                 f"{plan.seconds:,.0f} s while agents write; adkweb release takes them away."
             )
