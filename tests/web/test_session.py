@@ -223,7 +223,7 @@ def test_a_value_that_is_not_the_initial_one_is_not_called_initial(
     assert {name: by[name].text for name in ("step", "count", "user:step")} == {
         "step": "at creation",
         "count": "",
-        "user:step": "adkweb #1 maria",
+        "user:step": "#1 maria",
     }
 
 
