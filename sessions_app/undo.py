@@ -152,4 +152,4 @@ def _left_alone(unknown: list[str]) -> str:
     if not unknown:
         return ""
     named = ", ".join(unknown[:10]) + ("…" if len(unknown) > 10 else "")
-    return " " + _("What stood there then was never recorded: %(keys)s.") % {"keys": named}
+    return " " + _("Earlier values unknown: %(keys)s.") % {"keys": named}

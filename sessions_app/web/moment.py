@@ -1,6 +1,7 @@
 """The session page's panel at an event: the state just after it, what it changed, and the event itself."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from django.http import HttpRequest, HttpResponse
@@ -85,9 +86,12 @@ def _state(key: SessionKey, event: EventView, *, only_changes: bool, whole: bool
     after = moments.state_at(key, event.id)
     changed = {change.key: change for change in _changes(key, event)}
     groups = [_group(after, scope, changed, only_changes, whole) for scope in STORED]
+    unknown = [] if only_changes else [row for group in groups for row in group.rows if row.unknown]
+    groups = [replace(group, rows=[row for row in group.rows if row not in unknown]) for group in groups]
     shown = {row.key for group in groups for row in group.rows}
     return {
         "moment": after,
+        "unknown": unknown,
         "groups": [group for group in groups if group.rows or not only_changes],
         "differences": _differences(changed[name] for name in changed.keys() & shown) if only_changes else None,
         "temp": {name: value for name, value in event.description.delta.items() if name.startswith(TEMP)},
@@ -142,7 +146,7 @@ def _why_unknown(after: Moment, name: str) -> str:
         return _("google-adk may have merged it or replaced it")
     scope = scope_of(name)[0]
     if scope == "session" and after.unrecorded:
-        return _("the session began before adkweb knew it")
+        return _("the session started before adkweb was watching")
     if scope == "session":
         return _("the event that wrote it is gone")
-    return _("no stored event tells it")
+    return _("unknown at this point")

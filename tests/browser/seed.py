@@ -43,7 +43,7 @@ TRAVEL_EVENTS: Final = 400
 FAMILY: Final = SessionKey("demo", APP, USER, "family")
 CROWDED: Final = SessionKey(
     "demo",
-    "customer_support_escalation_agent_production",
+    "trip_support_escalation_agent_production",
     "maximiliane.von-hohenstaufen-bergheim@customer-success.example.co.uk",
     "week-long-7f3a9c1e-44d2-4b6e-9a57-0c1f2e3d4b5a",
 )

@@ -117,7 +117,7 @@ def test_a_writer_leads_to_the_state_that_it_left(page: Page) -> None:
     page.locator("#state [data-key-row='n'] .by a[data-at]").click()
     expect(value(page, "n")).to_have_text("400")
     expect(moment(page).locator(".written")).to_have_count(3)
-    page.locator("#moment [data-key-row='kept']").get_by_text("initial").wait_for()
+    page.locator("#moment [data-key-row='kept']").get_by_text("at creation").wait_for()
 
 
 def test_dragging_along_the_strip_asks_for_one_state_at_a_time_and_ends_at_the_last(page: Page) -> None:
@@ -316,7 +316,7 @@ def test_what_happens_meanwhile_is_in_the_timeline_and_the_moment_stays(page: Pa
     expect(page.locator("[data-live]")).to_have_attribute("data-state", "live")
     page.locator(".ev .line").first.click()
     expect(value(page, "count")).to_have_text("3")
-    expect(page.locator("#moment [data-key-row='count']")).to_contain_text("initial")
+    expect(page.locator("#moment [data-key-row='count']")).to_contain_text("at creation")
 
     other = visit()
     other.goto(address + "edit/?key=count")

@@ -71,9 +71,9 @@ def test_a_typed_template_shows_each_placeholder_with_scope_value_and_writer(
     assert marked == [("user", "gold"), ("session", "pay"), ("session", "")]
     named = found.one(class_="placeholders").all("li")
     assert [each.text for each in named] == [
-        'user:tier "gold" initial',
+        'user:tier "gold" at creation',
         'step "pay" #1 agent',
-        "nothing null: nothing is written initial",
+        "nothing null: nothing is written at creation",
     ]
     assert by in named[1].one("a")["href"]
 

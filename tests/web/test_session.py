@@ -210,8 +210,8 @@ def test_each_key_names_the_event_that_last_wrote_it(
     by = written_by(open_session(maria, key))
     assert by["step"].links()["#1"] == reverse("session", kwargs=key._asdict()) + f"?at={written}"
     assert by["user:tier"].text == "#2 maria"
-    assert by["count"].text == "initial"
-    assert by["nothing"].text == "initial"
+    assert by["count"].text == "at creation"
+    assert by["nothing"].text == "at creation"
 
 
 def test_a_value_that_is_not_the_initial_one_is_not_called_initial(
@@ -221,9 +221,9 @@ def test_a_value_that_is_not_the_initial_one_is_not_called_initial(
     execute(key.source, "UPDATE sessions SET state = json_set(state, '$.count', 4)")  # an old ADK, without an event
     by = written_by(open_session(maria, key))
     assert {name: by[name].text for name in ("step", "count", "user:step")} == {
-        "step": "initial",
+        "step": "at creation",
         "count": "",
-        "user:step": "adkweb #1 maria",
+        "user:step": "#1 maria",
     }
 
 

@@ -164,7 +164,7 @@ def test_what_was_never_recorded_is_named(key: SessionKey, maria: Browser, write
     execute(key.source, "UPDATE sessions SET initial_state = NULL")
     write(key, {"new": 1})
     form = undo_form(maria, key, write(key, {"new": 2, "step": "pay"}))
-    assert "never recorded: step" in form.one("p", "leftalone").text
+    assert "(earlier value unknown): step" in form.one("p", "leftalone").text
     assert "key-1" not in form.fields()
 
 

@@ -96,7 +96,8 @@ class Command(BaseCommand):
             sources.refuse(text, error.message)
             return [error.message]
         if not named:
-            self.stdout.write(f"  {plain(text)}: no {sources.SESSION_FILE} yet; it appears as soon as an agent has written it")
+            named_so = plain(text)
+            self.stdout.write(f"  {named_so}: no {sources.SESSION_FILE} yet; it appears as soon as an agent has written it")
         return [problem for source in named if (problem := self._open_source(source))]
 
     def _open_source(self, source: sources.Source) -> str:
