@@ -8,8 +8,8 @@ Numbers are layers; a module imports only from smaller numbers (tests/test_archi
 2  state  paging  camel        scopes: split, merge, fold, diff; pages by key; ADK's two spellings of an event
 3  events  instructions  turns  differences  the shape of an event; {key} in a template; calls beside responses; what differs
 4  models  running  contents   ADK's four tables, and adkweb's own; which invocation is in flight; what a model is given
-5  adopt  access  broadcast    adkweb's columns in an ADK database; who may do what; “this session moved”, after commit
-6  sources  filters  tokens    a file, folder or URL becomes an open database; timelines' filters; programs' tokens
+5  adopt  access  broadcast  keeping  adkweb's columns; who may do what; “this session moved”; how derived data is kept
+6  sources  filters  tokens  gathering  files and URLs become open databases; filters; tokens; what derived data is of
 7  event_rows  changes         a session's stored events as views; where each key was written (derived data)
 8  writes  reads  loads        THE WRITE PATH, and every query; a session whole, as its agent loads it
 9  edits  moments  strip       what a person does to state, each as an event; state at any event; a session at a glance

@@ -88,6 +88,8 @@ def adopt(alias: str) -> None:
             for name in lacking:
                 for statement in _ADOPT[vendor][name]:
                     cursor.execute(statement)
+            for name in _OUTDATED & _present(alias):
+                cursor.execute(f"DROP INDEX {name}")
     except DatabaseError as error:
         if connections[alias].vendor == "sqlite":
             raise  # locked, damaged, not writable: nothing that is particular to adopting
@@ -104,19 +106,22 @@ def adopt(alias: str) -> None:
 def release(alias: str) -> None:
     """Takes away what adopting added; ADK's tables are then as they were."""
     with _alone(alias) as cursor:
-        lacking = missing(alias)
+        present = _present(alias)
         for name, statement in _RELEASE[connections[alias].vendor].items():
-            if name not in lacking:
+            if name in present:
                 cursor.execute(statement)
 
 
 def missing(alias: str) -> list[str]:
     """What adopting adds and is not there, or does not work: columns as `table.column`, a trigger and indexes by name."""
-    vendor = connections[alias].vendor
+    present = _present(alias)
+    return [name for name in _ADOPT[connections[alias].vendor] if name not in present]
+
+
+def _present(alias: str) -> set[str]:
     with connections[alias].cursor() as cursor:
-        cursor.execute(_PRESENT[vendor])
-        present = {row[0] for row in cursor.fetchall()}
-    return [name for name in _ADOPT[vendor] if name not in present]
+        cursor.execute(_PRESENT[connections[alias].vendor])
+        return {row[0] for row in cursor.fetchall()}
 
 
 @contextmanager
@@ -200,24 +205,12 @@ _CREATE_DATABASE: Final = [
 
 # --- Adopting and releasing -------------------------------------------------------------------------------------------
 
-# Which events are edits; a query must say it in the same words for the index on edits to serve. ADK may store NaN, which
-# SQLite's JSON functions refuse.
+# Which events are edits. ADK may store NaN, which SQLite's JSON functions refuse.
 IS_EDIT: Final = {
     "postgresql": "(event_data #> '{custom_metadata,adkweb}') IS NOT NULL",
     "sqlite": "CASE WHEN json_valid(event_data) THEN json_type(event_data, '$.custom_metadata.adkweb') END IS NOT NULL",
 }
-# Of which session another is a fork (forks.py), no longer than an id. PostgreSQL needs the expression among the index's
-# columns to know how rare one is; on SQLite, SQLAlchemy, by which ADK reads what tables are there, would warn of that in
-# every agent, and so few events say such a thing that the index of them all serves.
-FORKED_FROM: Final = {
-    "postgresql": "left(event_data #>> '{custom_metadata,adkweb,forked,session}', 128)",
-    "sqlite": """CASE WHEN json_valid(event_data)
-        THEN json_extract(event_data, '$.custom_metadata.adkweb.forked.session') END""",
-}
-_FORKS: Final = {
-    vendor: f"CREATE INDEX adkweb_forks ON events (app_name, {column}) WHERE {FORKED_FROM[vendor]} IS NOT NULL"
-    for vendor, column in {"postgresql": FORKED_FROM["postgresql"], "sqlite": "timestamp"}.items()
-}
+_OUTDATED: Final = {"adkweb_edits", "adkweb_forks"}  # indexes that an older adkweb made
 _INDEXES: Final = {
     "adkweb_sessions_app": ["CREATE INDEX adkweb_sessions_app ON sessions (app_name, update_time, user_id, id)"],
     "adkweb_sessions_user": ["CREATE INDEX adkweb_sessions_user ON sessions (app_name, user_id, update_time, id)"],
@@ -300,11 +293,6 @@ _ADOPT: Final[dict[str, dict[str, list[str]]]] = {
             "DROP INDEX IF EXISTS adkweb_events_tail",
             "CREATE INDEX adkweb_events_tail ON events ((seq + 0))",
         ],
-        "adkweb_edits": [
-            "DROP INDEX IF EXISTS adkweb_edits",
-            f"CREATE INDEX adkweb_edits ON events (timestamp, id) WHERE {IS_EDIT['postgresql']}",
-        ],
-        "adkweb_forks": ["DROP INDEX IF EXISTS adkweb_forks", _FORKS["postgresql"]],
         # PostgreSQL takes app, user and session as independent, believes a session to have one event, and would look for
         # an event by its id among all of its session's.
         "adkweb_events_names": [
@@ -356,8 +344,6 @@ _ADOPT: Final[dict[str, dict[str, list[str]]]] = {
     "sqlite": {
         # Every index of SQLite ends with the rowid, so this one reads a session's events in append order.
         "adkweb_events_seq": ["CREATE INDEX adkweb_events_seq ON events (app_name, user_id, session_id)"],
-        "adkweb_edits": [f"CREATE INDEX adkweb_edits ON events (timestamp, id) WHERE {IS_EDIT['sqlite']}"],
-        "adkweb_forks": [_FORKS["sqlite"]],
         "sessions.initial_place": [_ADD_PLACE],
         **_INDEXES,
         "sessions.initial_state": ["ALTER TABLE sessions ADD COLUMN initial_state TEXT", _NOTHING_YET],
@@ -410,7 +396,7 @@ _PRESENT: Final = {  # an index that PostgreSQL does not use and a trigger that 
 }
 
 _DROP: Final = {
-    **{name: f"DROP INDEX {name}" for name in ("adkweb_edits", "adkweb_forks", "adkweb_events_seq", *_INDEXES)},
+    **{name: f"DROP INDEX {name}" for name in (*_OUTDATED, "adkweb_events_seq", *_INDEXES)},
     "sessions.initial_place": "ALTER TABLE sessions DROP COLUMN initial_place",
 }
 _RELEASE: Final[dict[str, dict[str, str]]] = {
