@@ -109,6 +109,12 @@ def missing(alias: str) -> list[str]:
     return [name for name in STEPS[connections[alias].vendor] if name not in present]
 
 
+def outdated(alias: str) -> list[str]:
+    """The statements that drop the indexes that an older adkweb made, where these are there."""
+    concurrently = "CONCURRENTLY " if connections[alias].vendor == "postgresql" else ""
+    return [f"DROP INDEX {concurrently}{name}" for name in _OUTDATED if name in _present(alias)]
+
+
 def to_release(alias: str) -> list[str]:
     """The statements that take away what adopting added, however far that came."""
     vendor, present = connections[alias].vendor, _present(alias)
@@ -202,24 +208,12 @@ _CREATE_DATABASE: Final = [
 
 # --- Adopting and releasing -------------------------------------------------------------------------------------------
 
-# Which events are edits; a query must say it in the same words for the index on edits to serve. ADK may store NaN, which
-# SQLite's JSON functions refuse.
+# Which events are edits. ADK may store NaN, which SQLite's JSON functions refuse.
 IS_EDIT: Final = {
     "postgresql": "(event_data #> '{custom_metadata,adkweb}') IS NOT NULL",
     "sqlite": "CASE WHEN json_valid(event_data) THEN json_type(event_data, '$.custom_metadata.adkweb') END IS NOT NULL",
 }
-# Of which session another is a fork (forks.py), no longer than an id. PostgreSQL needs the expression among the index's
-# columns to know how rare one is; on SQLite, SQLAlchemy, by which ADK reads what tables are there, would warn of that in
-# every agent, and so few events say such a thing that the index of them all serves.
-FORKED_FROM: Final = {
-    "postgresql": "left(event_data #>> '{custom_metadata,adkweb,forked,session}', 128)",
-    "sqlite": """CASE WHEN json_valid(event_data)
-        THEN json_extract(event_data, '$.custom_metadata.adkweb.forked.session') END""",
-}
-_FORKS: Final = {
-    vendor: f"CREATE INDEX adkweb_forks ON events (app_name, {column}) WHERE {FORKED_FROM[vendor]} IS NOT NULL"
-    for vendor, column in {"postgresql": FORKED_FROM["postgresql"], "sqlite": "timestamp"}.items()
-}
+_OUTDATED: Final = ("adkweb_edits", "adkweb_forks")  # indexes that an older adkweb made
 _INDEXES: Final = {
     "adkweb_sessions_app": ["CREATE INDEX adkweb_sessions_app ON sessions (app_name, update_time, user_id, id)"],
     "adkweb_sessions_user": ["CREATE INDEX adkweb_sessions_user ON sessions (app_name, user_id, update_time, id)"],
@@ -298,8 +292,6 @@ STEPS: Final[dict[str, dict[str, list[str]]]] = {
         # What is new in any session. Not on seq itself: PostgreSQL would read a session's newest events from it, too, and
         # pass over everybody else's on the way.
         "adkweb_events_tail": ["CREATE INDEX adkweb_events_tail ON events ((seq + 0))"],
-        "adkweb_edits": [f"CREATE INDEX adkweb_edits ON events (timestamp, id) WHERE {IS_EDIT['postgresql']}"],
-        "adkweb_forks": [_FORKS["postgresql"]],
         **_INDEXES,
         "events.seq NOT NULL": [  # after the events that are there have their numbers
             "ALTER TABLE events ALTER COLUMN seq SET NOT NULL",
@@ -385,8 +377,6 @@ STEPS: Final[dict[str, dict[str, list[str]]]] = {
         **_INDEXES,
         # Every index of SQLite ends with the rowid, so this one reads a session's events in append order.
         "adkweb_events_seq": ["CREATE INDEX adkweb_events_seq ON events (app_name, user_id, session_id)"],
-        "adkweb_edits": [f"CREATE INDEX adkweb_edits ON events (timestamp, id) WHERE {IS_EDIT['sqlite']}"],
-        "adkweb_forks": [_FORKS["sqlite"]],
     },
 }
 INDEXES: Final = frozenset(  # without which adkweb is slower, and not wrong
@@ -418,9 +408,7 @@ _RELEASE: Final[dict[str, dict[str, str]]] = {  # triggers before the tables tha
         _KEEP_TRUNCATED: f"DROP FUNCTION IF EXISTS {_KEEP_TRUNCATED}() CASCADE",
         "adkweb_deleted": "DROP TABLE IF EXISTS adkweb_deleted",
         "adkweb_deleted_writes": "DROP TABLE IF EXISTS adkweb_deleted_writes",
-        "adkweb_edits": "DROP INDEX IF EXISTS adkweb_edits",
-        "adkweb_forks": "DROP INDEX IF EXISTS adkweb_forks",
-        **{name: f"DROP INDEX IF EXISTS {name}" for name in _INDEXES},
+        **{name: f"DROP INDEX IF EXISTS {name}" for name in (*_OUTDATED, *_INDEXES)},
         "adkweb_events_names": "DROP STATISTICS IF EXISTS adkweb_events_names",
         "sessions.initial_place": "ALTER TABLE sessions DROP COLUMN IF EXISTS initial_place",
         "sessions.initial_state": "ALTER TABLE sessions DROP COLUMN IF EXISTS initial_state",
@@ -432,7 +420,7 @@ _RELEASE: Final[dict[str, dict[str, str]]] = {  # triggers before the tables tha
         _FOLLOW_ROWIDS: f"DROP TRIGGER {_FOLLOW_ROWIDS}",
         "adkweb_deleted": "DROP TABLE adkweb_deleted",
         "adkweb_deleted_writes": "DROP TABLE adkweb_deleted_writes",
-        **{name: f"DROP INDEX {name}" for name in ("adkweb_edits", "adkweb_forks", "adkweb_events_seq", *_INDEXES)},
+        **{name: f"DROP INDEX {name}" for name in (*_OUTDATED, "adkweb_events_seq", *_INDEXES)},
         "sessions.initial_place": "ALTER TABLE sessions DROP COLUMN initial_place",
         "sessions.initial_state": "ALTER TABLE sessions DROP COLUMN initial_state",
     },

@@ -3,21 +3,23 @@
 What reads.py puts its answers together from. Every function here expects the source to be open.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.models import BooleanField, Func, JSONField, Q, QuerySet
+from django.db.models import BigIntegerField, BooleanField, Func, JSONField, Q, QuerySet
 from django.db.models.expressions import RawSQL
 from django.db.models.fields.json import KeyTextTransform, KeyTransform
+from django.utils.translation import gettext as _
 
 from . import sources, values
-from .events import EDIT_PREFIX, Description, describe
-from .filters import FILTERS
+from .errors import Invalid
+from .events import EDIT_PREFIX, Description, describe, edit_of, removed_by
+from .filters import BY_AUTHOR, FILTERS
 from .keys import OWN_NAME, SessionKey
-from .models import Event, Session
+from .models import App, Event, Session, User
 from .paging import read_cursor, write_cursor
 from .state import ABSENT, UNKNOWN, Change, State, scope_of
 
@@ -74,6 +76,13 @@ def no_seq(source: str) -> list[str]:
     return [] if sources.is_adopted(source) else ["seq"]
 
 
+def events_at(source: str, seqs: Collection[int]) -> list[Event]:
+    """The events of any session that have these seqs, in no order."""
+    column = {"postgresql": "seq + 0", "sqlite": "rowid"}[connections[source].vendor]  # as the index of adopt.py has it
+    found = Event.objects.using(source).annotate(at=RawSQL(column, [], BigIntegerField()))
+    return list(found.filter(at__in=seqs)) if seqs else []
+
+
 def initial_state(db: BaseDatabaseWrapper, key: SessionKey) -> State | None:
     """What the session began with, full keys; None where it was never recorded."""
     if not sources.is_adopted(key.source):
@@ -128,11 +137,50 @@ def view_of(key: SessionKey, row: Event) -> EventView:
     )
 
 
+def filtered(found: QuerySet[Event], key: SessionKey, kind: str, author: str) -> QuerySet[Event]:
+    """Those of one of FILTERS, and of an author; raises Invalid for a filter that is none."""
+    vendor = connections[key.source].vendor
+    if kind:
+        if kind not in FILTERS:
+            raise Invalid(_("There is no filter “%(name)s”.") % {"name": kind})
+        found = found.filter(RawSQL(FILTERS[kind][vendor], [], BooleanField()))
+    if author:
+        found = found.filter(RawSQL(BY_AUTHOR[vendor], [author], BooleanField()))
+    return found
+
+
+def edit_view(source: str, row: Event) -> EventView:
+    """An edit's row as a view; its note tells the values before."""
+    view = view_of(SessionKey(source, row.app_name, row.user_id, row.session_id), row)
+    replaced, removed = as_object(edit_of(view.data).get("replaced")), set(removed_by(view.data))
+    view.changes = [
+        Change(name, replaced.get(name, ABSENT), ABSENT if name in removed else value)
+        for name, value in view.description.delta.items()
+    ]
+    return view
+
+
 def newest_first(source: str) -> str:
     """Append order backwards, as SQL."""
     if not sources.is_adopted(source):
         return "timestamp DESC, id DESC"
     return "seq DESC" if sources.get(source).vendor == "postgresql" else "rowid DESC"
+
+
+def sessions_since(key: SessionKey, scope: str) -> Iterator[SessionKey]:
+    """The sessions that may have written a scope last: those at least as new as its row."""
+    stored: QuerySet[Any] = App.objects.using(key.source).filter(app_name=key.app_name)
+    found = Session.objects.using(key.source).filter(app_name=key.app_name)
+    if scope == "user":
+        stored = User.objects.using(key.source).filter(app_name=key.app_name, user_id=key.user_id)
+        found = found.filter(user_id=key.user_id)
+    written = stored.values_list("update_time", flat=True).first()
+    if written is None:
+        return
+    for user_id, name in (
+        found.filter(update_time__gte=written).order_by("update_time").values_list("user_id", "id")[:20]
+    ):
+        yield SessionKey(key.source, key.app_name, user_id, name)
 
 
 class Valid(Func):

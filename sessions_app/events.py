@@ -107,6 +107,11 @@ def ended_by(edit: Mapping[str, Any]) -> str:
     return ended if isinstance(ended, str) else ""
 
 
+def is_edit(event: Mapping[str, Any]) -> bool:
+    """Whether adkweb has noted something in the event."""
+    return "adkweb" in _dict(event.get("custom_metadata"))
+
+
 def check_no_note(event: Mapping[str, Any], *names: str) -> None:
     """Raises Invalid for an event from outside that has a note of adkweb's, by default any: it could claim to be anybody's
     edit, or a fork's copy of another event.

@@ -18,10 +18,10 @@ from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from . import sources
-from .changes import seq_of
 from .errors import Invalid
 from .event_rows import as_object
 from .events import Event, delta_of, edit_of, removed_by
+from .keeping import seq_of
 from .keys import SessionKey
 from .state import ABSENT, UNKNOWN, State, scope_of, split
 from .state import same as _same

@@ -219,7 +219,8 @@ class Projection(models.Model):
 
     `marks` are places with the event that stood there, by which is noticed that a place was given again; `holes` are places
     that were passed over, with the moment until when their events are waited for; `created` the newest places of sessions;
-    `deleted` is how far the source's `adkweb_deleted_writes` are read.
+    `deleted` is how far the source's `adkweb_deleted_writes` are read. One of another `version` than changes.py has is made
+    anew.
     """
 
     where = models.TextField(unique=True)
@@ -228,10 +229,13 @@ class Projection(models.Model):
     holes = models.TextField(default="[]")
     created = models.TextField(default="[]")
     deleted = models.BigIntegerField(default=0)
+    version = models.IntegerField(default=1)
 
 
 class StateOwner(models.Model):
-    """Whose state a key belongs to: a session's, a user's or an app's, unused names empty; or a session's marks."""
+    """Whose state a key belongs to: a session's, a user's or an app's, unused names empty; or a session's marks, or an app's
+    edits.
+    """
 
     projection = models.ForeignKey(Projection, models.CASCADE, related_name="+")
     scope = models.CharField(max_length=10)
@@ -248,7 +252,9 @@ class StateOwner(models.Model):
 
 
 class StateChange(models.Model):
-    """That the event at a place wrote a key, or has a mark; `since` is of a rewind: the place from which it takes back."""
+    """That the event at a place wrote a key, has a mark, or is an edit: then `key` is its time. `since` is of a rewind: the
+    seq from which it takes back. On SQLite it is a table without rowid, which is half as large.
+    """
 
     pk = models.CompositePrimaryKey("owner_id", "key", "place")
     owner_id = models.BigIntegerField()

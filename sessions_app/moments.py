@@ -15,10 +15,11 @@ from django.db import connections
 from django.utils.translation import gettext as _
 
 from . import merging, reads, sources
-from .changes import Places, consult, is_creation, is_shortened, place_of, places, seq_of, stored_key, writes_of
+from .changes import Places, consult, places, writes_of
 from .errors import Invalid, NotFound
 from .event_rows import EventView, Writer, as_object, events_of, ordered
 from .events import delta_of, edit_of, removed_by
+from .keeping import is_creation, is_shortened, place_of, seq_of, stored_key
 from .keys import SessionKey
 from .models import read_instant
 from .paging import Page, read_cursor, write_cursor

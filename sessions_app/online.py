@@ -100,6 +100,13 @@ class _Steps:
             self.moved(name)
             self.step(name, self._steps[name])
             self._done += self.weights.get(name, 1.0)
+        self.drop_outdated()
+
+    def drop_outdated(self) -> None:
+        """Drops the indexes that an older adkweb made."""
+        for statement in adopt.outdated(self.alias):
+            with connections[self.alias].cursor() as cursor:
+                cursor.execute(statement)
 
     def moved(self, name: str, share: float = 0.0) -> None:
         """Tells how far it is: so much of this step, and all before it."""
@@ -160,7 +167,7 @@ _EVENTS: Final = """SELECT 1 FROM events WHERE events.app_name = sessions.app_na
 
 
 class _SQLite(_Steps):
-    weights: Mapping[str, float] = {"adkweb_events_seq": 10.0, "adkweb_edits": 10.0}
+    weights: Mapping[str, float] = {"adkweb_events_seq": 10.0}
 
     def __init__(self, alias: str, moved: Moved, patient: bool) -> None:
         super().__init__(alias, moved)
@@ -211,7 +218,6 @@ class _PostgreSQL(_Steps):
         "events.seq NOT NULL": 60.0,
         "adkweb_events_seq": 5.0,
         "adkweb_events_tail": 5.0,
-        "adkweb_edits": 5.0,
     }
 
     def __init__(self, alias: str, moved: Moved, alone: Callable[[], None]) -> None:

@@ -11,15 +11,14 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from django.conf import settings
-from django.db import connections
 from django.db.models import BooleanField, IntegerField, Max, Q, QuerySet, TextField
 from django.db.models.expressions import RawSQL
 from django.db.models.fields.json import KeyTextTransform, KeyTransform
 from django.db.models.functions import Cast
 from django.utils.translation import gettext as _
 
-from . import sources
-from .errors import Invalid, NotFound, SourceError
+from . import changes, keeping, sources
+from .errors import Behind, Error, NotFound, SourceError
 from .event_rows import (
     EventView,
     Valid,
@@ -30,25 +29,29 @@ from .event_rows import (
     before_cursor,
     count_errors,
     count_events,
+    edit_view,
+    events_at,
     events_of,
+    filtered,
     in_lists,
     is_listed,
     newest_first,
-    no_seq,
     of_known_users,
     ordered,
     sessions_of,
+    sessions_since,
     state_rows,
     view_of,
     writer,
 )
-from .events import edit_of, removed_by
-from .filters import BY_AUTHOR, FILTERS, TOKENS
+from .events import is_edit
+from .filters import FILTERS, TOKENS
+from .keeping import EditPlace, place_of, seq_of
 from .keys import SessionKey
 from .models import App, Event, Session, User, read_instant
 from .paging import Page, read_cursor, write_cursor
 from .running import Running, running
-from .state import ABSENT, Change, Scoped, State, scope_of
+from .state import Scoped, State, scope_of
 from .values import stored
 
 PAGE: Final = 50  # rows of a table
@@ -238,7 +241,7 @@ def sessions(
         )
 
 
-def changes(key: SessionKey) -> SessionRow | None:
+def left_out(key: SessionKey) -> SessionRow | None:
     """The session of `own_session` that lists leave out; None where there is none."""
     with sources.using(key.source):
         found = sessions_of(key.source, key.app_name).filter(user_id=key.user_id, id=key.session_id)
@@ -302,7 +305,7 @@ def events(
     `kind` is one of FILTERS.
     """
     with sources.using(key.source):
-        found = _filtered(events_of(key), key, kind, author)
+        found = filtered(events_of(key), key, kind, author)
         if before:
             found = found.filter(before_cursor(key.source, before))
         rows = [view_of(key, row) for row in ordered(found, key.source)[: limit + 1]]
@@ -327,7 +330,7 @@ def events_after(
 ) -> list[EventView]:
     """The events after a place, at most `limit`, in append order: what somebody who was there has missed."""
     with sources.using(key.source):
-        found = _filtered(events_of(key).filter(seq__gt=seq), key, kind, author)
+        found = filtered(events_of(key).filter(seq__gt=seq), key, kind, author)
         page = [view_of(key, row) for row in ordered(found, key.source, newest=False)[:limit]]
         if page:
             add_changes(key, page)
@@ -366,34 +369,74 @@ def around(view: EventView, reach: int = 200) -> tuple[list[EventView], list[Eve
 
 
 def edits(
-    before: str | None = None, limit: int = PAGE, may_see: Callable[[str], bool] | None = None
-) -> tuple[Page[EventView], list[str]]:
-    """Every edit in every session of every source, the newest first; and what is wrong with sources left out. With
-    `may_see`, only those of the apps for which it says so: the others do not even count.
+    before: str | None = None,
+    limit: int = PAGE,
+    sees: Callable[[str], bool] | None = None,
+    seconds: float | None = None,
+) -> tuple[Page[EventView], list[Error]]:
+    """The edits in every session of every source, the newest first, or those in apps that somebody sees; and of sources
+    that were left out, or are not read to their end after so many seconds, why: SourceError, Behind.
     """
-    found: list[EventView] = []
-    problems: list[str] = []
-    moment, name, alias = read_cursor(before, float, str, str) if before else (None, "", "")
+    found: list[tuple[_At, EventView]] = []
+    problems: list[Error] = []
+    below: _At | None = tuple(read_cursor(before, int, str, int, str)) if before else None
+    until = time.monotonic() + (changes.SECONDS if seconds is None else seconds)
     for source in sources.listed():
         try:
-            with sources.using(source.alias) as db:
-                rows = Event.objects.using(source.alias).filter(RawSQL(FILTERS["edits"][db.vendor], [], BooleanField()))
-                if may_see is not None:
-                    rows = rows.filter(app_name__in=list(filter(may_see, app_names(source.alias))))
-                if moment is not None:
-                    same = Q(timestamp=moment)
-                    tie = Q(id__lte=name) if source.alias < alias else Q(id__lt=name)
-                    rows = rows.filter(Q(timestamp__lt=moment) | same & tie, timestamp__lte=moment)
-                for row in rows.order_by("-timestamp", "-id").defer(*no_seq(source.alias))[: limit + 1]:
-                    key = SessionKey(source.alias, row.app_name, row.user_id, row.session_id)
-                    view = view_of(key, row)
-                    view.changes = _edit_changes(view)
-                    view.cursor = write_cursor(row.timestamp, row.id, source.alias)
-                    found.append(view)
+            if not sources.is_adopted(sources.get(source.alias).alias):
+                found += _edits_by_time(source.alias, below, limit + 1, sees)
+                continue
+            try:
+                changes.catch_up(source.alias, max(0.0, until - time.monotonic()))
+            except Behind as error:  # what is read so far is shown
+                problems.append(Behind(f"{source.where}: {error.message}", **error.detail))
+            found += _edits_of(source.alias, below, limit + 1, sees)
         except SourceError as error:  # one that is away must not take the others' edits with it
-            problems.append(error.message)
-    found.sort(key=lambda view: (view.timestamp, view.id, view.key.source), reverse=True)
-    return Page(found[:limit], found[limit - 1].cursor if len(found) > limit else None), problems
+            problems.append(error)
+    found.sort(key=lambda each: each[0], reverse=True)
+    rows = [view for _at, view in found[:limit]]
+    return Page(rows, write_cursor(*found[limit - 1][0]) if len(found) > limit else None), problems
+
+
+_LAST: Final = 2**63 - 1
+_At = tuple[
+    int, str, int, str
+]  # where an edit stands in the list of all: moment, source, its place or, where none is, id
+
+
+def _edits_of(
+    source: str, below: _At | None, limit: int, sees: Callable[[str], bool] | None
+) -> Iterator[tuple[_At, EventView]]:
+    """The edits of one source as far as it is read."""
+    standing, number = changes.standing(source), 0
+    at = below and EditPlace(below[0], below[2] if source == below[1] else 0 if source > below[1] else _LAST)
+    while standing and number < limit:
+        places = keeping.edits(standing.projection, at, max(limit, PAGE), sees)
+        with sources.using(source):
+            rows = {place_of(row.seq): row for row in events_at(source, [seq_of(each.place) for each in places])}
+        if gone := [each for each in places if each.place not in rows]:
+            keeping.drop_edits(standing, gone)
+        for at in places:
+            row = rows.get(at.place)
+            if row and is_edit(as_object(row.event_data)) and (sees is None or sees(row.app_name)):
+                number += 1
+                yield (at.moment, source, at.place, ""), edit_view(source, row)
+        if len(places) < max(limit, PAGE):
+            return
+
+
+def _edits_by_time(
+    source: str, below: _At | None, limit: int, sees: Callable[[str], bool] | None
+) -> Iterator[tuple[_At, EventView]]:
+    """The edits of a source that was not adopted: all of its events are looked through."""
+    with sources.using(source) as db:
+        rows = Event.objects.using(source).filter(RawSQL(FILTERS["edits"][db.vendor], [], BooleanField()))
+        if below:
+            here = Q(id__gte=below[3]) if source == below[1] else Q() if source > below[1] else Q(pk__in=[])
+            rows = rows.filter(timestamp__lt=(below[0] + 1) / 1e6).exclude(here, timestamp__gte=below[0] / 1e6)
+        for row in rows.order_by("-timestamp", "-id").defer("seq").iterator(limit):
+            if sees is None or sees(row.app_name):
+                yield (round(row.timestamp * 1e6), source, 0, row.id), edit_view(source, row)
 
 
 def numbers(events: Collection[tuple[SessionKey, str]]) -> dict[tuple[SessionKey, str], int]:
@@ -535,7 +578,7 @@ def last_writer(key: SessionKey, full_key: str) -> Writer | None:
     """Who last wrote a key of any scope, looked for in the sessions that were active since the scope changed."""
     scope, _bare = scope_of(full_key)
     with sources.using(key.source):
-        keys = [key] if scope == "session" else list(_sessions_since(key, scope))
+        keys = [key] if scope == "session" else list(sessions_since(key, scope))
         found = [
             writer(candidate, row)
             for candidate in keys
@@ -545,45 +588,10 @@ def last_writer(key: SessionKey, full_key: str) -> Writer | None:
         return max(found, key=lambda writer: writer.timestamp, default=None)
 
 
-def _sessions_since(key: SessionKey, scope: str) -> Iterator[SessionKey]:
-    """The sessions that may have written a scope last: those at least as new as its row."""
-    stored: QuerySet[Any] = App.objects.using(key.source).filter(app_name=key.app_name)
-    found = Session.objects.using(key.source).filter(app_name=key.app_name)
-    if scope == "user":
-        stored = User.objects.using(key.source).filter(app_name=key.app_name, user_id=key.user_id)
-        found = found.filter(user_id=key.user_id)
-    written = stored.values_list("update_time", flat=True).first()
-    if written is None:
-        return
-    for user_id, name in (
-        found.filter(update_time__gte=written).order_by("update_time").values_list("user_id", "id")[:20]
-    ):
-        yield SessionKey(key.source, key.app_name, user_id, name)
-
-
-def _edit_changes(view: EventView) -> list[Change]:
-    replaced, removed = as_object(edit_of(view.data).get("replaced")), set(removed_by(view.data))
-    return [
-        Change(name, replaced.get(name, ABSENT), ABSENT if name in removed else value)
-        for name, value in view.description.delta.items()
-    ]
-
-
 # --- Queries ----------------------------------------------------------------------------------------------------------
 
 
 _TITLE: Final = KeyTextTransform("displayName", KeyTransform("__session_metadata__", Valid("state")))
-
-
-def _filtered(found: QuerySet[Event], key: SessionKey, kind: str, author: str) -> QuerySet[Event]:
-    vendor = connections[key.source].vendor
-    if kind:
-        if kind not in FILTERS:
-            raise Invalid(_("There is no filter “%(name)s”.") % {"name": kind})
-        found = found.filter(RawSQL(FILTERS[kind][vendor], [], BooleanField()))
-    if author:
-        found = found.filter(RawSQL(BY_AUTHOR[vendor], [author], BooleanField()))
-    return found
 
 
 def _session_rows(found: QuerySet[Session], source: str, limit: int) -> list[SessionRow]:

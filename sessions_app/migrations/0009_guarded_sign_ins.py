@@ -8,7 +8,7 @@ def end_sign_ins(apps, schema_editor):
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("sessions_app", "0007_projection_deleted"),
+        ("sessions_app", "0008_projection_version"),
         ("sessions", "0001_initial"),
     ]
 

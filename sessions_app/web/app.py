@@ -21,7 +21,7 @@ def app(request: HttpRequest, source: str, app_name: str) -> HttpResponse:
         "all": whole,
         "users": reads.users(source, app_name),
         "sessions": reads.sessions(source, app_name),
-        "changes": reads.changes(own_session(source, app_name)),
+        "changes": reads.left_out(own_session(source, app_name)),
     }
     return page(request, "app/app.html", context)
 

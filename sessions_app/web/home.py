@@ -40,7 +40,7 @@ def home(request: HttpRequest) -> HttpResponse:
             item.problem = error.message
         shown.append(item)
     recent.sort(key=lambda row: row.update_time, reverse=True)
-    edits, _problems = reads.edits(limit=RECENT)
+    edits, _problems = reads.edits(limit=RECENT, seconds=0.2)
     context = {
         "activity": activity(),
         "shown": shown,

@@ -74,7 +74,7 @@ def panel(request: HttpRequest, key: SessionKey, event_id: str) -> dict[str, Any
         else:
             context |= _state(key, event, only_changes=context["show"] == "changes", whole="all" in request.GET)
     except Behind as behind:
-        context |= {"behind": True, "share": behind.detail["share"], "status": 202}
+        context |= {"behind": True, **behind.detail, "status": 202}
     except NotFound as gone:
         context |= {"gone": gone.message, "status": 404}
     except Error as error:

@@ -20,6 +20,6 @@ def user(request: HttpRequest, source: str, app_name: str, user_id: str) -> Http
         "target": with_writers(of_user(source, app_name, user_id), whole=whole),
         "all": whole,
         "sessions": reads.sessions(source, app_name, user_id),
-        "changes": reads.changes(own_session(source, app_name, user_id)),
+        "changes": reads.left_out(own_session(source, app_name, user_id)),
     }
     return page(request, "user/user.html", context)

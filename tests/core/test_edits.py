@@ -374,10 +374,10 @@ def test_sessions_that_hold_such_edits_are_in_no_list_and_no_count(key: SessionK
     assert {row.key for row in loads.load_all(key.source, APP, hidden=True)} == everything
     assert reads.session(of_ana).key == of_ana
     for own in (of_ana, of_app):
-        row = reads.changes(own)
+        row = reads.left_out(own)
         assert row
         assert (row.key, row.events) == (own, 1)
-    assert reads.changes(key) is None
+    assert reads.left_out(key) is None
     assert {view.key for view in reads.edits()[0].rows} == everything - {key}
 
 
@@ -388,7 +388,7 @@ def test_a_conversation_that_has_that_name_is_in_every_list(key: SessionKey, act
     edits.edit_user_state(key.source, APP, "ana", [Entry("user:tier", "gold", "silver")], actor=actor)
     assert {row.key for row in reads.sessions(key.source, APP).rows} == {key, own}
     assert {row.key for row in loads.load_all(key.source, APP)} == {key, own}
-    assert reads.changes(own) is None
+    assert reads.left_out(own) is None
 
 
 def test_an_app_of_which_only_edits_are_known_is_there(source: str, actor: Actor) -> None:

@@ -231,7 +231,7 @@ def test_a_folder_that_others_can_read_and_tables_that_wait_are_told(tmp_path: P
 
 EVENT = "UPDATE events SET event_data = {} WHERE rowid = (SELECT max(rowid) FROM events)"
 BROKEN = [
-    ("DROP INDEX adkweb_edits", "this was taken away: adkweb_edits. adkweb adopt agent.db adds it again"),
+    ("DROP INDEX adkweb_events_seq", "this was taken away: adkweb_events_seq. adkweb adopt agent.db adds it again"),
     ("DROP TRIGGER adkweb_keep_initial_state", "taken away: adkweb_keep_initial_state"),
     ("DROP TABLE app_states", "the table “app_states” has no app_name"),
     ("ALTER TABLE events RENAME COLUMN event_data TO actions", "ADK's old schema (v0)"),
@@ -455,9 +455,9 @@ def test_a_name_that_is_hostile_moves_no_cursor(tmp_path: Path, file: Path) -> N
 
 def test_released_and_adopted_in_part_ends_as_never_adopted(server_store: str) -> None:
     (source,) = sources.add(server_store)
-    execute(source.alias, "DROP INDEX adkweb_edits")
+    execute(source.alias, "DROP INDEX adkweb_events_seq")
     online.release(source.alias)
     assert "adkweb" not in json.dumps([name for name in adopt.missing(source.alias) if "." in name])
-    assert len(adopt.missing(source.alias)) == 17
+    assert len(adopt.missing(source.alias)) == 15
     online.add(source.alias)
     assert adopt.missing(source.alias) == []

@@ -97,7 +97,9 @@ class Command(BaseCommand):
             return [error.message]
         if not named:
             named_so = plain(text)
-            self.stdout.write(f"  {named_so}: no {sources.SESSION_FILE} yet; it appears as soon as an agent has written it")
+            self.stdout.write(
+                f"  {named_so}: no {sources.SESSION_FILE} yet; it appears as soon as an agent has written it"
+            )
         return [problem for source in named if (problem := self._open_source(source))]
 
     def _open_source(self, source: sources.Source) -> str:
