@@ -95,7 +95,7 @@ def _state(key: SessionKey, event: EventView, *, only_changes: bool, whole: bool
         "groups": [group for group in groups if group.rows or not only_changes],
         "differences": _differences(changed[name] for name in changed.keys() & shown) if only_changes else None,
         "temp": {name: value for name, value in event.description.delta.items() if name.startswith(TEMP)},
-        "changed": sum(not same(change.old, change.new) for change in changed.values()),
+        "changed": sum(each.new is UNKNOWN or not same(each.old, each.new) for each in changed.values()),
         "count": sum(len(after.state.scope(scope)) for scope in STORED),
     }
 

@@ -195,6 +195,18 @@ def test_what_cannot_be_known_is_said_in_its_place(key: SessionKey, maria: Brows
     assert found["count"] == "3 |"  # no event ever wrote it, and nobody knows whether it stands since the beginning
 
 
+def test_a_value_that_may_have_been_merged_or_not_is_said_to_be_so_and_counts_as_changed(
+    key: SessionKey, maria: Browser, add: Add
+) -> None:
+    add(key, **change(cfg={"a": 1}))
+    event_id = add(key, **change(cfg={"b": 2}))
+    add(key, **change(cfg=3))
+    panel = at(maria, key, event_id)
+    assert "may have merged it or replaced it" in rows(panel)["cfg"]
+    execute(key.source, "UPDATE sessions SET initial_state = NULL")  # of neither side anything is known then
+    assert "Changes 1" in at(maria, key, event_id).text
+
+
 def test_a_long_value_leads_to_all_of_it_as_it_was(key: SessionKey, maria: Browser, add: Add) -> None:
     long = {f"k{number}": number for number in range(1_000)}
     event_id = add(key, **change(step=long))
