@@ -61,11 +61,6 @@
     list.append(box);
   }
 
-  // Screen readers read what comes, not what is there when the page is loaded.
-  const loaded = [...list.querySelectorAll(".toast .words, .toast .what")].map((words) => words.textContent.trim());
-  setTimeout(() => {
-    document.querySelector("#announcer").textContent = loaded.join(" ").replace(/\s+/g, " ");
-  }, 500);
   startAll();
   document.addEventListener("htmx:afterSwap", startAll);
   document.addEventListener("adkweb:toast", (event) => add(event.detail.text));
