@@ -27,7 +27,7 @@ COMMANDS: Final = {
     "changepassword": "change a password",
 }
 ACCOUNTS: Final = ("token", "createsuperuser", "changepassword")
-HELP: Final = """usage: adkweb [SOURCE …] [--host HOST] [--port PORT] [--read-only] [--demo]
+HELP: Final = """usage: adkweb [SOURCE …] [--host HOST] [--port PORT] [--read-only] [--adopt] [--demo]
        adkweb COMMAND …
 
 Opens ADK's session databases in the browser. A SOURCE is a folder (searched for .adk/session.db), a SQLite file or a
