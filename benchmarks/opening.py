@@ -190,6 +190,8 @@ def opening(place: str, pipe: Connection) -> None:
         pipe.send((what, time.monotonic() - began, cpu, most_memory() - memory))
 
     sources.open_source(source)
+    tell("opened")
+    sources.open_source(source, adopting=True)
     tell("adopted")
     changes.catch_up(source.alias, 3_600.0)
     tell("read")
