@@ -8,7 +8,7 @@ from ninja import NinjaAPI
 from ..problems import MEDIA_TYPE, TITLES
 from .schemas import Problem
 
-ANY: Final = (400, 401, 403, 404, 405, 409, 413, 503)  # what any address may answer
+ANY: Final = (400, 401, 403, 404, 405, 408, 409, 413, 503)  # what any address may answer
 RIGHT: Final = "x-scope"  # of an operation: the scope that a token needs for it
 
 _HEADERS: Final[dict[int, dict[str, Any]]] = {

@@ -11,6 +11,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
+from asgiref.sync import ThreadSensitiveContext
 from channels.db import database_sync_to_async
 from django.conf import settings
 from django.db import DatabaseError
@@ -132,7 +133,8 @@ class _Body:
 
     async def _check(self, length: int) -> None:
         if length > min(SMALL, self._limit) and not self._known:
-            await database_sync_to_async(self._check_sender, thread_sensitive=False)()
+            async with ThreadSensitiveContext():  # a thread of its own, so that no check waits for another
+                await database_sync_to_async(self._check_sender)()
             self._known = True
         if length > self._limit:
             message = _("The body is larger than the %(n)s bytes that %(name)s allows; nothing was written.")

@@ -72,7 +72,13 @@ def test_a_list_of_sessions_costs_the_same_for_one_and_for_many(
     assert counts[0] == counts[1]
 
 
-def test_the_list_of_edits_costs_one_query_a_source(key: SessionKey, maria: Browser, actor: Actor) -> None:
-    for number in range(20):
-        edit_state(key, [Entry(f"k{number}", number, ABSENT)], actor=actor)
-    assert queries(maria, key.source, reverse("edits")) == 1
+def test_the_list_of_edits_costs_a_source_the_same_for_one_and_for_many(
+    key: SessionKey, maria: Browser, actor: Actor
+) -> None:
+    counts = []
+    for edits in (1, 20):
+        for number in range(edits):
+            edit_state(key, [Entry(f"{edits} {number}", number, ABSENT)], actor=actor)
+        maria.open("edits")  # reads what is new
+        counts.append(queries(maria, key.source, reverse("edits")))
+    assert counts[0] == counts[1] <= 5
