@@ -19,6 +19,7 @@ from .errors import Conflict, Error, Invalid
 log = logging.getLogger("adkweb.sources")
 
 _EVENTS_A_SECOND: Final = 20_000  # measured beside an agent that writes, on two cores
+_COUNTED: Final = 100_000
 _RETRY_SECONDS: Final = 300.0  # after a failure, before it goes on by itself
 
 
@@ -49,9 +50,16 @@ class Adoption:
 
 
 def plan(alias: str) -> Plan:
-    """What adopting would add to a database, and how long it would take; reads the server's own estimate of its rows."""
+    """What adopting would add to a database, and how long it would take: by the server's own estimate of its rows, which it
+    has as soon as it has looked at them; until then, they are counted up to _COUNTED.
+    """
     with sources.using(alias) as db, db.cursor() as cursor:
-        cursor.execute("SELECT greatest(reltuples, 0)::bigint FROM pg_class WHERE oid = 'events'::regclass")
+        cursor.execute(
+            """SELECT CASE WHEN reltuples > 0 THEN reltuples::bigint
+                ELSE (SELECT count(*) FROM (SELECT 1 FROM events LIMIT %s) AS some_events) END
+            FROM pg_class WHERE oid = 'events'::regclass""",
+            [_COUNTED],
+        )
         (events,) = cursor.fetchone()
         return Plan(events, 1 + events / _EVENTS_A_SECOND, adopt.missing(alias))
 
