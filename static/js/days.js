@@ -18,7 +18,12 @@
 
   function length(seconds) {
     const [unit, size] = units.find(([, size]) => seconds > 0.98 * size);
-    const format = new Intl.NumberFormat(language, { style: "unit", unit, unitDisplay: "long", maximumFractionDigits: 0 });
+    const format = new Intl.NumberFormat(language, {
+      style: "unit",
+      unit,
+      unitDisplay: "long",
+      maximumFractionDigits: 0,
+    });
     return format.format(seconds / size);
   }
 
