@@ -4,7 +4,7 @@ Start at `writes.append_event`: every change of a session goes through it. Then 
 Numbers are layers; a module imports only from smaller numbers (tests/test_architecture.py checks it):
 
 0  errors  keys  streaming  private  what can go wrong; which session; answers sent while they are read; files of our own
-1  values  fields  problems  units  JSON values: what may be stored, when two are equal; ADK's fields; errors; milliseconds
+1  values  fields  problems  units  complaints  JSON values and ADK's fields; errors of programs and of drivers; milliseconds
 2  state  paging  camel        scopes: split, merge, fold, diff; pages by key; ADK's two spellings of an event
 3  events  instructions  turns  differences  the shape of an event; {key} in a template; calls beside responses; what differs
 4  models  running  contents  sign_ins  recognise  ADK's tables, and adkweb's own; what is in flight; who writes tables
@@ -13,15 +13,16 @@ Numbers are layers; a module imports only from smaller numbers (tests/test_archi
 7  sources  tokens             a file, folder or URL becomes an open database; programs' tokens
 8  gathering                   what derived data is made of, read from a source
 9  event_rows  changes  adopting  stored events as views; where each key was written; adopting while pages are read
-10  writes  reads  loads  merging  THE WRITE PATH, and every query; a session whole, as its agent loads it; merged deltas
-11  edits  moments  strip      what a person does to state, each as an event; state at any event; a session at a glance
-12  queued  undo  rewind  forks  context  drift  edits that wait; taking back; copies; what an agent sees; what was lost
-13  transfer                   stores as files and back: one file a format, and their table
-14  uploads                    files that are sent to be imported: kept, looked through, brought in
-15  imports                    imports in the background, with progress that outlives the page
-16  web                        pages for people
-17  api                        JSON for programs: ADK's own routes and ours, one OpenAPI document
-18  live                       websockets: authorise, catch up, follow
-19  management                 commands for terminals
-20  adk                        the session services that an ADK agent plugs in; it and transfer/vertex.py need google-adk
+10  edited                     the edits of one source, by what was read of its events
+11  writes  reads  loads  merging  beginnings  THE WRITE PATH, every query; sessions whole; merged deltas; beginnings
+12  edits  moments  strip      what a person does to state, each as an event; state at any event; a session at a glance
+13  queued  undo  rewind  forks  context  drift  edits that wait; taking back; copies; what an agent sees; what was lost
+14  transfer                   stores as files and back: one file a format, and their table
+15  uploads                    files that are sent to be imported: kept, looked through, brought in
+16  imports                    imports in the background, with progress that outlives the page
+17  web                        pages for people
+18  api                        JSON for programs: ADK's own routes and ours, one OpenAPI document
+19  live                       websockets: authorise, catch up, follow
+20  management                 commands for terminals
+21  adk                        the session services that an ADK agent plugs in; it and transfer/vertex.py need google-adk
 """

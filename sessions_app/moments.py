@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 from django.db import connections
 from django.utils.translation import gettext as _
 
-from . import merging, reads, sources
+from . import beginnings, merging, reads, sources
 from .changes import Places, consult, places, writes_of
 from .errors import Invalid, NotFound
 from .event_rows import EventView, Writer, as_object, events_of, ordered
@@ -27,7 +27,6 @@ from .state import ABSENT, STORED, UNKNOWN, Change, Scope, Scoped, State, full_k
 
 PAGE: Final = 50  # writes of a key
 _CHUNK: Final = 500  # events fetched by one statement
-_FOREVER: Final = 2**62
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +104,7 @@ class _Written(NamedTuple):
 def state_at(key: SessionKey, event_id: str, *, before: bool = False) -> Moment:
     """The state just after an event, or just before it. Raises NotFound for one that is gone."""
     event = reads.event(key, event_id)
-    return _state_upto(key, event, place_of(event.seq) - before if event.seq is not None else _FOREVER)
+    return _state_upto(key, event, place_of(event.seq) - before if event.seq is not None else beginnings.FOREVER)
 
 
 def made(event: EventView) -> State:
@@ -138,7 +137,7 @@ def state_now(key: SessionKey) -> Moment:
     sources.get(key.source)
     if not sources.is_adopted(key.source):
         return Moment(key, None, 0, reads.session(key).state, unrecorded=True)
-    return _state_upto(key, None, _FOREVER)
+    return _state_upto(key, None, beginnings.FOREVER)
 
 
 def _state_upto(key: SessionKey, event: EventView | None, upto: int) -> Moment:
@@ -169,7 +168,7 @@ def authors(key: SessionKey, scope: Scope, state: State) -> tuple[dict[str, Writ
     """Who wrote the `user:` or `app:` keys that stand now, bare in `state`, and which stand since a session was created; by
     full key. Of `key` only what the scope is of matters; there may be no such session. Raises Behind, SourceError.
     """
-    found = consult(key.source, lambda: places(key, scope, _FOREVER))
+    found = consult(key.source, lambda: places(key, scope, beginnings.FOREVER))
     written = _written(key.source, {each.last for each in found.values() if each.last is not None})
     return _Scope(key, scope, state, None, found, written).authors(state)
 
@@ -178,7 +177,7 @@ def gone(key: SessionKey, state: Mapping[str, Any], scopes: Collection[Scope] = 
     """The full keys of these scopes that an event wrote once, and that are not in `state`; `key` as in `authors`. Raises
     Behind, Invalid for a source without places, SourceError.
     """
-    kept = consult(key.source, lambda: {scope: places(key, scope, _FOREVER) for scope in scopes})
+    kept = consult(key.source, lambda: {scope: places(key, scope, beginnings.FOREVER) for scope in scopes})
     found = {
         scope: {name: each for name, each in some.items() if is_shortened(name) or full_key(scope, name) not in state}
         for scope, some in kept.items()
@@ -337,11 +336,11 @@ class _Scope:
 
     @cached_property
     def _begun(self) -> int:
-        return _begun(self._key)
+        return beginnings.begun(self._key)
 
     @cached_property
     def _all_recorded(self) -> bool:
-        return self._scope != "session" and _all_recorded(self._key, self._scope)
+        return self._scope != "session" and beginnings.all_recorded(self._key, self._scope)
 
     def _earlier(self, place: int) -> bool:
         """Whether a session's write is of another session, which had the same id and was deleted."""
@@ -360,40 +359,12 @@ class _Scope:
         return kept
 
 
-def _all_recorded(key: SessionKey, scope: Scope) -> bool:
-    """Whether adkweb created every session that a user, or an app, ever had, and so knows with which state."""
-    with sources.using(key.source) as db, db.cursor() as cursor:
-        if not sources.keeps_creations(key.source):
-            return False
-        names, of_user = (key[1:3], "AND user_id = %s") if scope == "user" else (key[1:2], "")
-        cursor.execute(
-            f"""SELECT 1 FROM sessions WHERE app_name = %s {of_user} AND coalesce(initial_place, 0) <= 0
-            UNION ALL SELECT 1 FROM adkweb_deleted WHERE app_name = %s {of_user} LIMIT 1""",
-            [*names, *names],
-        )
-        return cursor.fetchone() is None
-
-
-def _begun(key: SessionKey) -> int:
-    """The place at which a session was created, or of its first event where that is not recorded."""
-    with sources.using(key.source) as db, db.cursor() as cursor:
-        if sources.keeps_creations(key.source):
-            cursor.execute(
-                "SELECT initial_place FROM sessions WHERE app_name = %s AND user_id = %s AND id = %s", key[1:]
-            )
-            found = cursor.fetchone()
-            if found and found[0] and found[0] > 0:
-                return int(found[0])
-        first = ordered(events_of(key), key.source, newest=False).values_list("seq", flat=True).first()
-    return _FOREVER if first is None else place_of(first)
-
-
 # --- Where deltas are merged ------------------------------------------------------------------------------------------
 
 _CHAIN: Final = 1_000  # writes of one key that are folded; before more of them, its value is UNKNOWN
 
 
-def _chain(key: SessionKey, name: str, place: int, down_to: int = _FOREVER) -> list[merging.Write]:
+def _chain(key: SessionKey, name: str, place: int, down_to: int = beginnings.FOREVER) -> list[merging.Write]:
     """The writes of a full key from a place back to one, at `down_to` or before, that settles its value; with none, from its
     first write.
     """
@@ -404,7 +375,7 @@ def _chain(key: SessionKey, name: str, place: int, down_to: int = _FOREVER) -> l
         found = writes_of(key, name, below, most)
         written = {at: each for at, each in _written(key.source, found).items() if each.of(key, scope)}
         if scope == "session" and len(written) < len(found):
-            begun = begun or _begun(key)
+            begun = begun or beginnings.begun(key)
         for at in found:
             each = written.get(at)
             if each is None and at < begun:  # of another session, which had the same id
@@ -443,7 +414,7 @@ def _page(key: SessionKey, name: str, scope: Scope, before: str | None, limit: i
     found = consult(key.source, lambda: writes_of(key, name, below, most + 1))
     written = {place: each for place, each in _written(key.source, found).items() if each.of(key, scope)}
     if scope == "session" and len(written) < len(found):  # what is gone may be another session's, which had the same id
-        begun = _begun(key)
+        begun = beginnings.begun(key)
         found = [place for place in found if place in written or place >= begun]
     first = _first(key, scope, name) if len(found) <= most else None
     values = {place: each.value(name) for place, each in written.items()}
@@ -517,7 +488,7 @@ def _first(key: SessionKey, scope: Scope, name: str) -> Any:
     if scope == "session":
         initial = reads.session(key).initial_state
         return UNKNOWN if initial is None else initial.get(name, ABSENT)
-    return ABSENT if _all_recorded(key, scope) else UNKNOWN
+    return ABSENT if beginnings.all_recorded(key, scope) else UNKNOWN
 
 
 def _key_write(this: _Written, place: int, change: Change) -> KeyWrite:

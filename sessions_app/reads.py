@@ -5,19 +5,20 @@ source was not adopted (read-only), events have no seq and are ordered by timest
 """
 
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from django.conf import settings
-from django.db.models import BooleanField, IntegerField, Max, Q, QuerySet, TextField
+from django.db.models import IntegerField, Max, Q, QuerySet, TextField
 from django.db.models.expressions import RawSQL
 from django.db.models.fields.json import KeyTextTransform, KeyTransform
 from django.db.models.functions import Cast
 from django.utils.translation import gettext as _
 
-from . import changes, keeping, sources
+from . import changes, sources
+from .edited import EditAt, edits_of
 from .errors import Behind, Error, NotFound, SourceError
 from .event_rows import (
     EventView,
@@ -29,8 +30,6 @@ from .event_rows import (
     before_cursor,
     count_errors,
     count_events,
-    edit_view,
-    events_at,
     events_of,
     filtered,
     in_lists,
@@ -44,9 +43,7 @@ from .event_rows import (
     view_of,
     writer,
 )
-from .events import is_edit
 from .filters import FILTERS, TOKENS
-from .keeping import EditPlace, place_of, seq_of
 from .keys import SessionKey
 from .models import App, Event, Session, User, read_instant
 from .paging import Page, read_cursor, write_cursor
@@ -377,66 +374,24 @@ def edits(
     """The edits in every session of every source, the newest first, or those in apps that somebody sees; and of sources
     that were left out, or are not read to their end after so many seconds, why: SourceError, Behind.
     """
-    found: list[tuple[_At, EventView]] = []
+    found: list[tuple[EditAt, EventView]] = []
     problems: list[Error] = []
-    below: _At | None = tuple(read_cursor(before, int, str, int, str)) if before else None
+    below: EditAt | None = tuple(read_cursor(before, int, str, int)) if before else None
     until = time.monotonic() + (changes.SECONDS if seconds is None else seconds)
     for source in sources.listed():
         try:
             if not sources.is_adopted(sources.get(source.alias).alias):
-                found += _edits_by_time(source.alias, below, limit + 1, sees)
-                continue
+                continue  # adkweb writes nothing there, and to look for edits of before would be to read all events
             try:
                 changes.catch_up(source.alias, max(0.0, until - time.monotonic()))
             except Behind as error:  # what is read so far is shown
                 problems.append(Behind(f"{source.where}: {error.message}", **error.detail))
-            found += _edits_of(source.alias, below, limit + 1, sees)
+            found += edits_of(source.alias, below, limit + 1, sees)
         except SourceError as error:  # one that is away must not take the others' edits with it
             problems.append(error)
     found.sort(key=lambda each: each[0], reverse=True)
     rows = [view for _at, view in found[:limit]]
     return Page(rows, write_cursor(*found[limit - 1][0]) if len(found) > limit else None), problems
-
-
-_LAST: Final = 2**63 - 1
-_At = tuple[
-    int, str, int, str
-]  # where an edit stands in the list of all: moment, source, its place or, where none is, id
-
-
-def _edits_of(
-    source: str, below: _At | None, limit: int, sees: Callable[[str], bool] | None
-) -> Iterator[tuple[_At, EventView]]:
-    """The edits of one source as far as it is read."""
-    standing, number = changes.standing(source), 0
-    at = below and EditPlace(below[0], below[2] if source == below[1] else 0 if source > below[1] else _LAST)
-    while standing and number < limit:
-        places = keeping.edits(standing.projection, at, max(limit, PAGE), sees)
-        with sources.using(source):
-            rows = {place_of(row.seq): row for row in events_at(source, [seq_of(each.place) for each in places])}
-        if gone := [each for each in places if each.place not in rows]:
-            keeping.drop_edits(standing, gone)
-        for at in places:
-            row = rows.get(at.place)
-            if row and is_edit(as_object(row.event_data)) and (sees is None or sees(row.app_name)):
-                number += 1
-                yield (at.moment, source, at.place, ""), edit_view(source, row)
-        if len(places) < max(limit, PAGE):
-            return
-
-
-def _edits_by_time(
-    source: str, below: _At | None, limit: int, sees: Callable[[str], bool] | None
-) -> Iterator[tuple[_At, EventView]]:
-    """The edits of a source that was not adopted: all of its events are looked through."""
-    with sources.using(source) as db:
-        rows = Event.objects.using(source).filter(RawSQL(FILTERS["edits"][db.vendor], [], BooleanField()))
-        if below:
-            here = Q(id__gte=below[3]) if source == below[1] else Q() if source > below[1] else Q(pk__in=[])
-            rows = rows.filter(timestamp__lt=(below[0] + 1) / 1e6).exclude(here, timestamp__gte=below[0] / 1e6)
-        for row in rows.order_by("-timestamp", "-id").defer("seq").iterator(limit):
-            if sees is None or sees(row.app_name):
-                yield (round(row.timestamp * 1e6), source, 0, row.id), edit_view(source, row)
 
 
 def numbers(events: Collection[tuple[SessionKey, str]]) -> dict[tuple[SessionKey, str], int]:

@@ -52,6 +52,23 @@ def adopt_then_die(place: str, statements: int) -> None:
         sources.open_source(source, adopting=True)
 
 
+def run_until(work: Callable[..., None], seconds: float, *arguments: Any) -> int | None:
+    """The exit code of a process that is killed after so many seconds, where it has not ended by then."""
+    child = CONTEXT.Process(target=work, args=arguments)
+    child.start()
+    child.join(seconds)
+    child.kill()
+    child.join()
+    return child.exitcode
+
+
+def adopt(place: str) -> None:
+    """Opens and adopts a source."""
+    from sessions_app import sources
+
+    sources.open_source(sources.add(place)[0], adopting=True)
+
+
 def open_together(place: str, barrier: Barrier) -> None:
     """Opens a source at the same moment as others do."""
     from sessions_app import sources

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import random
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
@@ -171,6 +172,39 @@ def test_killed_after_any_statement_adopting_goes_on_where_it_stopped_and_adk_ne
     assert _schema(place) - untouched == _schema(undisturbed) - untouched
     online.release(alias)
     assert _schema(place) == untouched
+
+
+@pytest.mark.long
+def test_killed_at_fifty_random_moments_adopting_ends_as_undisturbed_and_is_taken_away(
+    new_database: Callable[[str], str], open_source: Callable[..., str]
+) -> None:
+    place, kills, adoptions, pace = new_database("postgresql"), 0, 0, random.Random(11)
+    adk = Adk("postgresql", place)
+    adk.create()
+    statement = """INSERT INTO events (id, app_name, user_id, session_id, invocation_id, timestamp, event_data)
+        SELECT 'old' || n, %s, %s, 's1', 'i', TIMESTAMP '2026-01-01' + (n * 7919 %% 30011) * interval '1 second', '{}'
+        FROM generate_series(1, 30000) AS n"""
+    with psycopg.connect(place) as connection:
+        connection.execute(statement, [APP, USER])
+    untouched, complete = _schema(place), None
+    while kills < 50 or not adoptions:
+        code = processes.run_until(processes.adopt, pace.uniform(0.05, 1.5), place)
+        kills += code == processes.KILLED
+        adk.append(adk.get(), f"after {kills}")
+        if code == 0:
+            adoptions += 1
+            complete = complete or _schema(place)
+            assert _schema(place) == complete
+            rows = _query(place, "SELECT id, seq FROM events ORDER BY seq")
+            assert [row[0] for row in rows] == [
+                row[0] for row in _query(place, "SELECT id FROM events ORDER BY timestamp, id")
+            ]
+            assert len({seq for _id, seq in rows}) == len(rows)
+            online.release(open_source(place, adopting=False))
+            for source in sources.listed():
+                sources.forget(source.alias)
+            assert _schema(place) == untouched
+    adk.close()
 
 
 @pytest.mark.parametrize("before", ["empty", "written"])

@@ -364,7 +364,7 @@ def test_keys_that_sqlites_own_functions_spoil(source: str) -> None:
 def test_names_of_any_length(source: str) -> None:
     with sources.using(source) as db, db.cursor() as cursor:
         for user in ("u" * 3000, "ключ" * 400):
-            cursor.execute("INSERT INTO sessions VALUES ('a', %s, 's', '{\"n\": 1}', 1, 1, NULL, '{}')", [user])
+            cursor.execute("INSERT INTO sessions VALUES ('a', %s, 's', '{\"n\": 1}', 1, 1, '{}', NULL)", [user])
             cursor.execute(
                 "INSERT INTO events (id, app_name, user_id, session_id, invocation_id, timestamp, event_data) VALUES "
                 "('e', 'a', %s, 's', 'i', 1, '{\"author\": \"x\", \"actions\": {\"state_delta\": {\"n\": 1}}}')",

@@ -54,7 +54,7 @@ def edits_of(source: str) -> list[str]:
 def many_sessions(source: str, first: int, count: int) -> None:
     """Sessions of five events that set a key, each of a user of its own."""
     named = f"FROM (SELECT value AS s FROM json_each('{json.dumps(list(range(first, first + count)))}')) AS sessions"
-    execute(source, f"INSERT INTO sessions SELECT 'app', 'u' || s, 's' || s, '{{}}', 1.0, 1.0, NULL, '{{}}' {named}")
+    execute(source, f"INSERT INTO sessions SELECT 'app', 'u' || s, 's' || s, '{{}}', 1.0, 1.0, '{{}}', NULL {named}")
     execute(
         source,
         f"""INSERT INTO events (id, app_name, user_id, session_id, invocation_id, timestamp, event_data)
