@@ -409,7 +409,7 @@ def wrote(row: Row, key: SessionKey, kind: str = "session", edit: str = "") -> S
     """The end of a key's row: what can be done with it, the way to everything that it ever was among that, and who wrote
     it last, seen from a session: its number leads to the state just after that, in whichever session.
     """
-    acts = format_html('<span class="acts">{}{}</span>', edit, _history(row.key, key, kind))
+    acts = format_html('<span class="rowacts">{}{}</span>', edit, _history(row.key, key, kind))
     if row.writer is None:
         return acts + format_html('<span class="wrote">{}</span>', _("at creation")) if row.initial else acts
     number = f"#{row.writer.seq}" if row.writer.seq is not None else _("event")

@@ -412,8 +412,19 @@
     else here();
   });
 
+  // Who goes through the page by the tab key, on the way to the state say, stays at the event.
+  let passing = false;
+  for (const type of ["keydown", "pointerdown"])
+    document.addEventListener(
+      type,
+      ({ key }) => {
+        passing = key === "Tab";
+      },
+      true,
+    );
+
   events.addEventListener("focusin", ({ target }) => {
-    const row = target.closest("a.line")?.closest(".ev");
+    const row = passing ? null : target.closest("a.line")?.closest(".ev");
     if (row && shown && row.id !== `event-${shown.at}`) travel({ at: row.id.replace(/^event-/, "") });
   });
 

@@ -149,7 +149,7 @@ def test_earlier_events_do_not_move_what_is_being_read(page: Page) -> None:
     expect(page.locator(".ev").last).to_be_in_viewport()
     for shown in (200, LONG_EVENTS):
         page.locator("[data-timeline]").evaluate("box => { box.scrollTop = 200 }")
-        read = page.locator(".ev:nth-of-type(8)").first
+        read = page.locator(".ev").nth(7)
         name = read.get_attribute("id")
         before = read.bounding_box()
         page.get_by_role("link", name="Earlier events").dispatch_event("click")
