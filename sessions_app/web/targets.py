@@ -35,8 +35,8 @@ class Row:
 
     @property
     def drifted(self) -> bool:
-        """Whether the events say something else."""
-        return self.said is not UNKNOWN
+        """Whether the events say something else; what they say may be of a moment later than the value."""
+        return self.said is not UNKNOWN and not same(self.said, self.value)
 
     @property
     def same(self) -> bool:

@@ -96,7 +96,7 @@ def test_what_it_wrote_last_is_not_told_as_the_value_before_it(source: str, look
         state = moments.state_at(one, between).state
         assert (state.user, state.app) == ({"tier": UNKNOWN}, {"limit": UNKNOWN})
         assert moments.history(one, "user:tier").rows[0].change.old is UNKNOWN
-        with pytest.raises(Invalid, match="never recorded"):
+        with pytest.raises(Invalid, match="Earlier values unknown"):
             undo.undo(one, last)
         changes.rebuild(source)
 

@@ -112,7 +112,7 @@ def test_without_evidence_what_differs_is_unknown_and_says_why(source: str) -> N
     moment = moments.state_at(key, ids[1])
     assert moment.state.session["cfg"] is UNKNOWN
     assert moment.either == {"cfg"}
-    with pytest.raises(Invalid, match="never recorded: cfg"):
+    with pytest.raises(Invalid, match="unknown: cfg"):
         undo.restore(key, ids[1], keys=["cfg"])
     assert moments.history(key, "cfg").rows[1].change.new is UNKNOWN
 

@@ -51,7 +51,7 @@ def test_a_value_that_a_program_writes_into_the_table_itself_arrives_marked(stag
     page = stage.page(key).until_all()
     execute(key.source, "UPDATE sessions SET state = %s WHERE id = %s", ['{"price": 999}', key.session_id])
     page.until(lambda page: "events say" in page.parts.get("state", ""), "the mark")
-    assert ">999<" in page.parts["state"]
+    assert ">999<" in page.parts["state"], page.parts["state"]
     assert ">412<" in page.parts["state"]
 
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
-import shutil
+import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
+from asgiref.sync import async_to_sync
 from django.conf import settings
 from django.core.files.uploadedfile import SimpleUploadedFile
 
@@ -136,7 +137,9 @@ def test_the_same_file_again_is_nothing_to_import(maria: Browser, store: str, fi
 
 
 def test_a_file_is_recognised_by_what_is_in_it(maria: Browser, store: str, tmp_path: Path, file: bytes) -> None:
-    database = shutil.copy(tmp_path / "full.db", tmp_path / "copy.db")
+    database = tmp_path / "copy.db"
+    with closing(sqlite3.connect(tmp_path / "full.db")) as full, closing(sqlite3.connect(database)) as copy:
+        full.backup(copy)  # what was written last stands in the log beside the file
     page = maria.open(sent(maria, store, Path(database).read_bytes(), "x.jsonl"))
     assert page.one("p", "what").one("span", "badge").text == "adk-database"
     session = json.dumps({"id": "s", "appName": "a", "userId": "u", "state": {}, "events": [], "lastUpdateTime": 1.0})
@@ -362,20 +365,21 @@ def test_the_pages_of_apps_lead_to_what_was_imported(maria: Browser, store: str,
     [("/import/", 3000, "ADKWEB_MAX_UPLOAD"), ("/sessions/new/", 1000, "ADKWEB_MAX_BODY")],
 )
 def test_a_body_that_is_too_large_is_refused_with_a_sentence(
-    settings: Any, path: str, limit: int, name: str, told: bool
+    maria: Browser, settings: Any, path: str, limit: int, name: str, told: bool
 ) -> None:
     settings.MAX_UPLOAD, settings.DATA_UPLOAD_MAX_MEMORY_SIZE = 3000, 1000
     chunks = [b"x" * 500] * (limit // 500 + 1)
-    status, headers, body, read = asyncio.run(_post(path, chunks, told))
+    status, headers, body, read = async_to_sync(_post)(path, chunks, told, maria.cookies.output(header="", sep=";"))
     assert (status, headers[b"content-type"]) == (413, b"text/plain; charset=utf-8")
     assert f"larger than the {limit} bytes that {name} allows" in body
     assert read <= (0 if told else limit + 500)
 
 
-async def _post(path: str, chunks: list[bytes], told: bool) -> tuple[int, dict[bytes, bytes], str, int]:
+async def _post(path: str, chunks: list[bytes], told: bool, cookie: str) -> tuple[int, dict[bytes, bytes], str, int]:
     """Status, headers, body, and how many bytes were read."""
     length = [(b"content-length", str(sum(map(len, chunks))).encode())] if told else []
-    scope = {"type": "http", "method": "POST", "path": path, "query_string": b"", "headers": length}
+    scope = {"type": "http", "method": "POST", "path": path, "query_string": b""}
+    scope["headers"] = [*(length or [(b"transfer-encoding", b"chunked")]), (b"cookie", cookie.strip().encode())]
     waiting = list(chunks)
     answer: list[dict[str, Any]] = []
 

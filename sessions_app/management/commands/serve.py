@@ -25,7 +25,7 @@ from ._server import Protocol
 from ._terminal import plain
 
 _UNREAD_MILLISECONDS: Final = 30_000
-_LAST_SECONDS: Final = 10  # that what is under way has when the server ends
+_LAST_SECONDS: Final = 5  # that what is under way has when the server ends
 _EVERYWHERE: Final = ("0.0.0.0", "::")  # noqa: S104
 _UNENCRYPTED: Final = (
     "Passwords, cookies and tokens cross the network in clear. Put a proxy with TLS before adkweb, and set "
