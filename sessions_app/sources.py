@@ -14,7 +14,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -207,7 +207,9 @@ def _adopted(source: Source, shape: adopt.Shape, adopting: bool) -> adopt.Shape:
     elif source.vendor == "postgresql" and not adopting:
         return shape
     if adopt.missing(source.alias):
-        online.add(source.alias)
+        # Where this user may not complete what an older adkweb adopted, it is served without.
+        with suppress(SourceError) if shape.adopted else nullcontext():
+            online.add(source.alias)
     return adopt.inspect(source.alias)
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, Protocol
+from urllib.parse import urlsplit
 
 import psycopg
 
@@ -75,8 +76,10 @@ class Json:
         """A column's JSON, None for NULL. Raises Invalid."""
         if value is None:
             return None
+        raw = value if isinstance(value, str) else blob(value, what)
+        text = ""
         try:
-            text = value if isinstance(value, str) else blob(value, what).decode()
+            text = raw if isinstance(raw, str) else raw.decode()
             return parse_json(text, strict=self.strict)
         except UnicodeDecodeError as error:
             raise Invalid(f"{what}: no JSON text") from error
@@ -211,6 +214,7 @@ def opened(place: str) -> Iterator[Database]:
         if scheme == "sqlite":
             database = _Sqlite(sources.sqlite_path(place))
         elif scheme in ("postgresql", "postgres"):
+            urlsplit(place)  # the driver would repeat the whole of one that is none, with its password
             database = _PostgreSQL(place)
         else:
             raise Fault(f"{scheme}:// is not supported: a database is a SQLite file or a postgresql:// URL", place="")

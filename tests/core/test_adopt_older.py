@@ -8,7 +8,7 @@ import pytest
 from django.db import connections
 from pytest_django import Settings
 
-from sessions_app import adopt, moments, sources, writes
+from sessions_app import adopt, adopting, moments, online, sources, writes
 from sessions_app.access import Actor
 from sessions_app.keys import SessionKey
 from sessions_app.state import UNKNOWN
@@ -39,6 +39,8 @@ def again(open_source: Callable[[str, str], str], key: SessionKey) -> None:
     connections.databases[key.source]["ADKWEB"].pop("creations")
     sources._opened.pop(key.source)
     sources.get(key.source)
+    adopting.go_on()
+    adopting.wait(key.source, lambda adoption: None)
 
 
 def test_it_is_completed_when_it_is_opened(older: SessionKey, open_source: Callable[[str, str], str]) -> None:
@@ -78,7 +80,7 @@ def test_where_this_user_may_not_change_it_it_serves_without(
     assert (found.state.session, found.state.user) == ({"n": 1}, {"tier": UNKNOWN})
 
 
-@pytest.mark.parametrize("away", [adopt.adopt, adopt.release])
+@pytest.mark.parametrize("away", [online.add, online.release])
 def test_indexes_that_are_not_needed_any_more_are_taken_away(source: str, away: Callable[[str], None]) -> None:
     with connections[source].cursor() as cursor:
         for name in ("adkweb_edits", "adkweb_forks"):

@@ -45,7 +45,7 @@ def test_a_locked_database_of_adkwebs_own_is_503_for_pages_parts_and_programs(
         with ThreadPoolExecutor() as threads:
             answers = list(threads.map(get, asked))
         own.rollback()
-        # One of them reads what is new, and learns of the lock; whoever waits for it is told to ask again, or learns it, too.
+        # One of them reads what is new, and learns of the lock; who waits for it may be told to ask again.
         told = [answer for answer in answers if "own database is locked" in answer.text]
         assert told, [answer.text for answer in answers]
         assert {answer.headers["Retry-After"] for answer in told} == {"5"}

@@ -77,6 +77,11 @@ class Tailing:
         time.sleep(seconds)
         return self._lines.empty() and self._complaints.empty()
 
+    def repeats_nothing(self, seconds: float = 1.2) -> bool:
+        """Whether no line comes any more; a complaint may."""
+        time.sleep(seconds)
+        return self._lines.empty()
+
     def interrupt(self) -> int:
         """Ctrl+C; the exit code."""
         self.process.send_signal(signal.SIGINT)

@@ -382,4 +382,4 @@ def test_adopting_while_it_is_followed_repeats_nothing(
         online.release(alias)
     adk.append(adk.get("s1"), "released")
     assert tailing.line().endswith("released")
-    assert tailing.silent()
+    assert tailing.repeats_nothing()
