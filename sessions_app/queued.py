@@ -24,7 +24,7 @@ from . import broadcast, edits, reads, sources
 from .access import Actor, actor_of
 from .edits import Entry
 from .errors import Conflict, Error, NotAllowed, NotFound, SourceError, StaleSession
-from .event_rows import events_of, ordered, view_of
+from .event_rows import events_of, ordered, views
 from .events import EDIT_PREFIX, ID_LENGTH, Event, edit_of
 from .keys import SessionKey
 from .models import QueuedEdit
@@ -278,7 +278,7 @@ def _is_idle(key: SessionKey) -> bool:
     if held(key) is not None:
         return False
     with sources.using(key.source):
-        newest = (view_of(key, row) for row in ordered(events_of(key), key.source)[:_EDITS])
+        newest, _more = views(ordered(events_of(key), key.source), key.source, _EDITS, key=key)
         last = next((view.timestamp for view in newest if not edit_of(view.data)), None)
     return last is None or abs(time.time() - last) >= settings.SETTLE_SECONDS
 

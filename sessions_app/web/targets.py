@@ -38,11 +38,12 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """One scope in the state panel; `more` of its keys are not shown."""
+    """One scope in the state panel; `more` of its keys are not shown. One of `size` characters is too large to be read."""
 
     scope: Scope
     rows: list[Row]
     more: int = 0
+    size: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +107,7 @@ def of_session(
         values = {full_key(scope, bare): value for bare, value in view.state.scope(scope).items()}
         shown = sorted(values if whole else _newest(values, writers))
         rows = [Row(name, values[name], writers.get(name), name in initial) for name in shown]
-        groups.append(Group(scope, rows, len(values) - len(rows)))
+        groups.append(Group(scope, rows, len(values) - len(rows), view.sizes.get(scope, 0)))
     names = key._asdict()
     return Target(
         "session",
