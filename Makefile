@@ -25,10 +25,11 @@ lint: $(VENV)/test.stamp $(VENV)/node.stamp
 	$(BIN)/djlint templates --lint --quiet
 	cd frontend && ../$(BIN)/node node_modules/@biomejs/biome/bin/biome ci ..
 
-bench: $(VENV)/test.stamp ## beside google-adk in the same run: appends, REST, session services, time travel; memory, opening a long session
+bench: $(VENV)/test.stamp ## beside google-adk in the same run: appends, REST, session services, time travel; memory, opening a long session and a large store
 	$(BIN)/python -m benchmarks.appends
 	$(BIN)/python -m benchmarks.agents
 	$(BIN)/python -m benchmarks.time
+	$(BIN)/python -m benchmarks.opening
 
 bench-live: $(VENV)/test.stamp ## live pages: from commit to the browser, 200 watchers, a burst, an idle server
 	$(BIN)/python -m benchmarks.live
@@ -57,10 +58,10 @@ $(VENV)/test.stamp: pyproject.toml | $(BIN)/python
 	$(BIN)/python tests/install_browser.py
 	@touch $@ $(VENV)/run.stamp
 
-$(VENV)/node.stamp: frontend/package-lock.json | $(VENV)/test.stamp
-	cd frontend && export PATH="$(abspath $(BIN)):$$PATH" && \
-	{ ../$(BIN)/npm ci --silent --no-audit --no-fund || ../$(BIN)/npm ci --no-audit --no-fund; }
+$(VENV)/node.stamp: frontend/package-lock.json tests/js/package-lock.json | $(VENV)/test.stamp
+	export PATH="$(abspath $(BIN)):$$PATH" && for folder in frontend tests/js; do \
+	( cd $$folder && { npm ci --silent --no-audit --no-fund || npm ci --no-audit --no-fund; } ) || exit 1; done
 	@touch $@
 
 clean:
-	rm -rf $(VENV) frontend/node_modules .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) frontend/node_modules tests/js/node_modules .mypy_cache .ruff_cache .pytest_cache

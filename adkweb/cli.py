@@ -1,6 +1,7 @@
 """The `adkweb` command: `adkweb [SOURCE …]` serves; `adkweb adopt|create|export|…` are management commands."""
 
 import os
+import re
 import sys
 from typing import Final
 
@@ -36,6 +37,13 @@ commands (adkweb COMMAND --help says more):
 """
 
 
+_PASSWORD: Final = re.compile(r"postgres\w*(\+\w+)?://([^/?#@]*:[^@]*[^:@]@|.*[?&]password=)")
+_WARNING: Final = (
+    "The password on the command line can be read by every user of this machine while adkweb runs. It belongs in "
+    "~/.pgpass, or the whole URL in ADKWEB_SOURCES.\n"
+)
+
+
 def main() -> None:
     """Runs the command that is named first, or `serve` with everything given."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "adkweb.settings")
@@ -48,6 +56,8 @@ def main() -> None:
         return
     if given[:1] == ["help"] and given[1] in COMMANDS:
         given = [given[1], "--help"]
+    if any(_PASSWORD.match(word) for word in given):
+        sys.stderr.write(_WARNING)
     if not given or given[0] not in COMMANDS:
         given = ["serve", *given]
     if given[0] in ACCOUNTS:  # adkweb's own tables may not be there yet

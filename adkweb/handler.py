@@ -10,10 +10,13 @@ from contextlib import asynccontextmanager
 from typing import Any, Final
 
 from asgiref.sync import SyncToAsync, ThreadSensitiveContext, sync_to_async
+from django.conf import settings
 from django.core.handlers.asgi import ASGIHandler
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from servestatic.middleware import ServeStaticMiddleware
+
+from sessions_app.web.compressed import static_file
 
 _MOST_IDLE: Final = 16  # threads that are kept while there is nothing for them to do
 _idle: Final[list[ThreadPoolExecutor]] = []
@@ -35,7 +38,7 @@ class Handler(ASGIHandler):
     async def get_response_async(self, request: HttpRequest) -> HttpResponseBase:
         """A static file, or what the chain answers."""
         found: HttpResponseBase = await self._static(request)
-        return found
+        return await static_file(request, found) if request.path_info.startswith(settings.STATIC_URL) else found
 
     async def _in_thread(self, request: HttpRequest) -> HttpResponseBase:
         return await sync_to_async(self.get_response)(request)

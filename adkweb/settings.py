@@ -1,5 +1,6 @@
 """Every setting, read from the environment once. docs/settings.md explains those that begin with ADKWEB_."""
 
+import hashlib
 import json
 import secrets
 import sys
@@ -10,6 +11,8 @@ from typing import Any
 import environ
 import platformdirs
 from csp.constants import NONCE, NONE, SELF
+
+from sessions_app import private
 
 env = environ.Env()
 
@@ -28,6 +31,14 @@ def _sources(text: str) -> list[str]:
     return [str(name) for name in named] if isinstance(named, list) else [str(named)]
 
 
+def _one_of(name: str, *values: str) -> str:
+    """A setting that is one of some words, the first of them by default."""
+    value = env.str(name, default=values[0])
+    if value not in values:
+        raise SystemExit(f"{name} is {value!r}; it may be {', '.join(values)}.")
+    return str(value)
+
+
 DATA_DIR = Path(env.str("ADKWEB_DATA_DIR", default=platformdirs.user_data_dir("adkweb")))
 DATABASE_URL = env.str("ADKWEB_DATABASE_URL", default=f"sqlite:///{DATA_DIR / 'adkweb.db'}")
 SOURCES = _sources(env.str("ADKWEB_SOURCES", default="[]"))
@@ -35,11 +46,14 @@ READ_ONLY = env.bool("ADKWEB_READ_ONLY", default=False)
 POOL_SIZE = env.int("ADKWEB_POOL_SIZE", default=20)
 PREPARED_STATEMENTS = env.bool("ADKWEB_PREPARED_STATEMENTS", default=True)
 SILENCE_SECONDS = env.float("ADKWEB_SILENCE_SECONDS", default=300.0)
+SQLITE_STATE = _one_of("ADKWEB_SQLITE_STATE", "auto", "merged", "replaced")
 SETTLE_SECONDS = env.float("ADKWEB_SETTLE_SECONDS", default=2.0)
 REDIS_URL = env.str("ADKWEB_REDIS_URL", default="")
 MAX_UPLOAD = env.int("ADKWEB_MAX_UPLOAD", default=1024 * 1024 * 1024)
+IDLE_SECONDS = env.float("ADKWEB_IDLE_HOURS", default=14 * 24.0) * 3600
 DEBUG = env.bool("ADKWEB_DEBUG", default=False)
 ALLOWED_HOSTS = env.list("ADKWEB_ALLOWED_HOSTS", default=["127.0.0.1", "localhost", "[::1]"])
+HTTPS = env.bool("ADKWEB_HTTPS", default=False)
 CSRF_TRUSTED_ORIGINS = env.list("ADKWEB_TRUSTED_ORIGINS", default=[])
 
 
@@ -47,8 +61,6 @@ def _secret_key() -> str:
     """The key that signs cookies: given, or made once and kept beside adkweb's own data."""
     given: str = env.str("ADKWEB_SECRET_KEY", default="")
     if given:
-        with suppress(OSError):  # adkweb's own database stands there, too, unless it is a server's
-            DATA_DIR.mkdir(parents=True, exist_ok=True)
         return given
     file = DATA_DIR / "secret-key"
     try:
@@ -56,8 +68,7 @@ def _secret_key() -> str:
     except FileNotFoundError:
         pass
     try:
-        DATA_DIR.mkdir(parents=True, exist_ok=True)
-        file.touch(mode=0o600, exist_ok=False)
+        private.new_file(file)
         file.write_text(secrets.token_urlsafe(48))
     except FileExistsError:  # another process was faster
         pass
@@ -68,12 +79,15 @@ def _secret_key() -> str:
     return file.read_text()
 
 
+with suppress(OSError):  # what is missing is said by what needs it
+    private.keep_folder(DATA_DIR)
 SECRET_KEY = _secret_key()
 
 # --- adkweb's own data; the sources are added by sessions_app.sources ------------------------------------------------
 
 DATABASES: dict[str, dict[str, Any]] = {"default": env.db_url_config(DATABASE_URL)}
 if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
+    DATABASES["default"]["ENGINE"] = "adkweb.sqlite3"
     DATABASES["default"]["OPTIONS"] = {
         "timeout": 20,
         "transaction_mode": "IMMEDIATE",
@@ -93,6 +107,7 @@ CHANNEL_LAYERS = {"default": REDIS_LAYER} if REDIS_URL else {}
 ROOT_URLCONF = "adkweb.urls"
 ASGI_APPLICATION = "adkweb.asgi.application"
 INSTALLED_APPS = [
+    "sessions_app.apps.SessionsConfig",  # first: its createsuperuser stands for Django's
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
@@ -100,10 +115,11 @@ INSTALLED_APPS = [
     "django.contrib.staticfiles",
     "csp",
     "django_htmx",
-    "sessions_app.apps.SessionsConfig",
 ]
 MIDDLEWARE = [
+    "sessions_app.web.compressed.Compressed",
     "django.middleware.security.SecurityMiddleware",
+    "sessions_app.web.headers.SecureCookies",
     "csp.middleware.CSPMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.locale.LocaleMiddleware",
@@ -126,7 +142,6 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.template.context_processors.i18n",
                 "django.contrib.auth.context_processors.auth",
-                "django.contrib.messages.context_processors.messages",
                 "sessions_app.web.context.page",
             ],
             "builtins": ["sessions_app.web.tags", "django.templatetags.i18n", "django.templatetags.static"],
@@ -134,13 +149,26 @@ TEMPLATES = [
     }
 ]
 
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 12}},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+    {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
+    {"NAME": "django.contrib.auth.password_validation.NumericPasswordValidator"},
+]
 LOGIN_URL = "sign-in"
 LOGIN_REDIRECT_URL = "home"
-SESSION_COOKIE_NAME = "adkweb_session"
+SESSION_ENGINE = "sessions_app.sign_ins"
+# A browser sends cookies to every port of a host: adkwebs on one machine, each with its own data, have their own names.
+# Processes that share their data share the key.
+_COOKIE = "adkweb_{}_" + hashlib.sha256(f"cookies\n{SECRET_KEY}".encode()).hexdigest()[:8]
+_COOKIE = f"__Host-{_COOKIE}" if HTTPS else _COOKIE
+SESSION_COOKIE_NAME = _COOKIE.format("session")
 SESSION_COOKIE_AGE = 60 * 60 * 24 * 30
-CSRF_COOKIE_NAME = "adkweb_csrf"
+CSRF_COOKIE_NAME = _COOKIE.format("csrf")
 CSRF_COOKIE_HTTPONLY = True
 CSRF_FAILURE_VIEW = "sessions_app.web.errors.forged"
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = LANGUAGE_COOKIE_SECURE = HTTPS
+SECURE_HSTS_SECONDS = 60 * 60 * 24 * 365 if HTTPS else 0
 SECURE_CROSS_ORIGIN_OPENER_POLICY = "same-origin"
 SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
@@ -172,12 +200,6 @@ STORAGES = {
 SERVESTATIC_USE_FINDERS = True  # no collectstatic step between a checkout and its pages
 SERVESTATIC_AUTOREFRESH = DEBUG
 
-
-def SERVESTATIC_ADD_HEADERS_FUNCTION(headers: Any, path: str, url: str) -> None:  # noqa: N802
-    """Static files are served before any middleware."""
-    headers["X-Content-Type-Options"] = "nosniff"
-
-
 USE_TZ = True
 TIME_ZONE = "UTC"
 LANGUAGE_CODE = "en"
@@ -188,7 +210,9 @@ LANGUAGE_COOKIE_NAME = "adkweb_language"
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {"line": {"format": "{asctime} {levelname} {name}: {message}", "style": "{"}},
+    "formatters": {
+        "line": {"class": "adkweb.logs.Line", "format": "{asctime} {levelname} {name}: {message}", "style": "{"}
+    },
     # A database that is away, and a source that is still being read, are told by whoever notices, once, and are no mistake.
     "filters": {
         "mistakes": {

@@ -3,9 +3,10 @@
     python -m benchmarks.appends [--seconds 1.2] [--rounds 3]
 
 Both sides write the same events to databases of their own (google-adk's never saw adkweb), in turns, in the same run; a
-number is the median of the rounds. PostgreSQL runs with fsync, as in production. Every append sets a session key, every
-fifth a `user:` and an `app:` key as well. "failed" is the share of appends that raised an error, "wrong" the share of
-`app:` keys that in the end do not have the value of the last append that succeeded.
+number is the median of the rounds. A new SQLite file has a write-ahead log where adkweb makes it, and a rollback journal
+where google-adk does; an agent's has the journal on both sides. PostgreSQL runs with fsync, as in production. Every append
+sets a session key, every fifth a `user:` and an `app:` key as well. "failed" is the share of appends that raised an error,
+"wrong" the share of `app:` keys that in the end do not have the value of the last append that succeeded.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class Task:
     """What one process does for one measurement; `app` is its own in each, `place` a file or URL."""
 
     side: str  # adkweb or google-adk
-    form: str  # as tests/conftest.py names them
+    form: str  # as tests/conftest.py names them; -journal: adkweb's file is one that an agent made, without a log
     place: str
     app: str
     writers: list[int]
@@ -91,9 +92,12 @@ def adkweb(task: Task, ready: Callable[[], float]) -> list[Outcome]:
     from sessions_app.errors import Error
 
     (source,) = sources.add(task.place)
-    if task.form == "sqlite-database":
+    if task.form.startswith("sqlite-database"):
         adopt.create(source.alias, "database")
     sources.open_source(source)
+    if task.form.endswith("-journal"):
+        with connections[source.alias].cursor() as cursor:
+            cursor.execute("PRAGMA journal_mode = DELETE")
     actor = Actor("benchmark")
     outcomes = [Outcome() for _ in task.writers]
     gate = threading.Barrier(len(task.writers) + 1)
@@ -152,7 +156,7 @@ async def _google_adk(task: Task, ready: Callable[[], float]) -> list[Outcome]:
     from google.genai import types
 
     service: Any
-    if task.form == "sqlite":
+    if task.form in ("sqlite", "sqlite-journal"):
         service = SqliteSessionService(task.place)
     elif task.form == "postgresql":
         url = task.place.replace("postgresql://", "postgresql+asyncpg://")
@@ -311,10 +315,12 @@ CASES = [
     ("PostgreSQL, fsync on", "postgresql", "DatabaseSessionService", 1, 1),
     ("PostgreSQL, fsync on", "postgresql", "DatabaseSessionService", WRITERS, 1),
     ("PostgreSQL, fsync on", "postgresql", "DatabaseSessionService", WRITERS, PROCESSES),
-    ("SQLite", "sqlite-database", "DatabaseSessionService", 1, 1),
-    ("SQLite", "sqlite-database", "DatabaseSessionService", WRITERS, 1),
-    ("SQLite", "sqlite", "SqliteSessionService", 1, 1),
-    ("SQLite", "sqlite", "SqliteSessionService", WRITERS, 1),
+    ("SQLite, new", "sqlite-database", "DatabaseSessionService", 1, 1),
+    ("SQLite, new", "sqlite-database", "DatabaseSessionService", WRITERS, 1),
+    ("SQLite, new", "sqlite", "SqliteSessionService", 1, 1),
+    ("SQLite, new", "sqlite", "SqliteSessionService", WRITERS, 1),
+    ("SQLite, an agent's", "sqlite-journal", "SqliteSessionService", 1, 1),
+    ("SQLite, an agent's", "sqlite-journal", "SqliteSessionService", WRITERS, 1),
 ]
 
 

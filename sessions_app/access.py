@@ -24,6 +24,7 @@ from django.utils.translation import gettext as _
 
 from .errors import NotAllowed
 from .models import SignInToken
+from .sign_ins import digest
 
 LINK_LIFETIME: Final = timedelta(days=1)
 LINKS: Final = 20  # that nobody has opened; each start prints one
@@ -99,8 +100,9 @@ def redeem(token: str) -> User | None:
 
 def signed_in(keys: Collection[str]) -> dict[str, str]:
     """By the key of a browser's sign-in, the name of the person it stands for; none that ended, however it did."""
-    rows = SignIn.objects.filter(session_key__in=keys, expire_date__gt=timezone.now())
-    noted = {row.session_key: row.get_decoded() for row in rows}
+    by_digest = {digest(key): key for key in keys}
+    rows = SignIn.objects.filter(session_key__in=by_digest, expire_date__gt=timezone.now())
+    noted = {by_digest[row.session_key]: row.get_decoded() for row in rows}
     people = get_user_model().objects.in_bulk(
         {int(note[SESSION_KEY]) for note in noted.values() if SESSION_KEY in note}
     )

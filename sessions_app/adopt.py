@@ -3,39 +3,46 @@
 Adopting adds, and never changes a row or column of ADK's: `events.seq` (PostgreSQL; on SQLite the rowid serves),
 `sessions.initial_state` with the trigger that fills it for every new session whoever creates it, `sessions.initial_place`,
 which says between which events adkweb created a session, `adkweb_deleted` and `adkweb_deleted_writes`, in which triggers
-note whose sessions were deleted and where these had written shared keys, and indexes for adkweb's own reads. All of it
-happens in one transaction, so an interruption leaves nothing half-done; doing it again does nothing; `release` takes it
-all away again.
+note whose sessions were deleted and where these had written shared keys, and indexes for adkweb's own reads.
+
+`STEPS` says what is added, in order; online.py adds it while agents write, a step at a time. Each step can be seen in the
+database itself (`missing`), so adopting goes on where it was interrupted, and again does nothing. `release` takes all of it
+away.
 """
 
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from django.db import DatabaseError, connections, transaction
+from django.db import connections, transaction
 from django.db.backends.utils import CursorWrapper
 from django.utils.translation import gettext as _
 
 from .errors import SourceError
 from .models import BETWEEN
+from .recognise import check_not_java, keeps_milliseconds
 
 Format = Literal["sqlite", "database"]  # of SqliteSessionService, or of DatabaseSessionService
 
 ADK_TABLES: Final = frozenset({"app_states", "user_states", "sessions", "events"})
-_ADOPTION_LOCK: Final = 0x61646B77  # of PostgreSQL's advisory locks, "adkw"
+_CREATION_LOCK: Final = 0x61646B77  # of PostgreSQL's advisory locks, "adkw"
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What a database looks like: `empty`, times as REAL seconds or as naive UTC datetimes, adopted or not."""
+    """What a database looks like: `empty`, times as REAL seconds or as naive UTC datetimes, and what adopting added to it.
+
+    `begun`: its owner has agreed to adopting, whether that is done or not. `adopted`: every event has its number.
+    `creations`: it is kept where sessions were created and deleted, the last that adopting adds.
+    """
 
     empty: bool
     real_times: bool = False
+    begun: bool = False
     adopted: bool = False
-    creations: bool = (
-        False  # sessions.initial_place and adkweb_deleted_writes are there, which older versions did not add
-    )
+    creations: bool = False
+    milliseconds: bool = False  # as adk-js writes times
 
 
 def inspect(alias: str) -> Shape:
@@ -55,20 +62,28 @@ def inspect(alias: str) -> Shape:
             )
         return Shape(empty=True)
     _check_columns(tables)
-    adopted = "initial_state" in tables["sessions"] and ("seq" in tables["events"] or connection.vendor == "sqlite")
+    with connection.cursor() as cursor:
+        milliseconds = keeps_milliseconds(cursor, tables)
+    present = _present(alias)
     return Shape(
         empty=False,
         real_times=tables["sessions"]["update_time"].upper() == "REAL",
-        adopted=adopted,
-        creations="initial_place" in tables["sessions"] and "adkweb_deleted_writes" in tables,
+        begun=_FIRST[connection.vendor] in present,
+        adopted=_NUMBERED[connection.vendor] in present,
+        creations={"sessions.initial_place", "adkweb_deleted_writes_place"} <= present,
+        milliseconds=milliseconds,
     )
 
 
 def create(alias: str, form: Format) -> None:
-    """ADK's tables in an empty database, so that google-adk's own service of this format uses it at once.
+    """ADK's tables in an empty database, so that google-adk's own service of this format uses it at once. A SQLite file
+    gets a write-ahead log, with which appends are several times as fast.
 
     Where another process was faster, there is nothing left to do.
     """
+    if connections[alias].vendor == "sqlite" and inspect(alias).empty:
+        with suppress(SourceError):  # a file system without shared memory: it does without
+            use_wal(alias)
     script = _CREATE_SQLITE if form == "sqlite" else _CREATE_DATABASE
     types = _TYPES["real" if form == "sqlite" else connections[alias].vendor]
     with _alone(alias) as cursor:
@@ -77,61 +92,54 @@ def create(alias: str, form: Format) -> None:
                 cursor.execute(statement.format(**types))
 
 
-def adopt(alias: str) -> None:
-    """Adds what adkweb needs to ADK's tables, as far as it is not there; safe to repeat and to interrupt."""
-    vendor = connections[alias].vendor
-    try:
-        with _alone(alias) as cursor:
-            lacking = missing(alias)
-            if lacking and vendor == "postgresql":
-                cursor.execute("LOCK TABLE sessions, events IN ACCESS EXCLUSIVE MODE")
-            for name in lacking:
-                for statement in _ADOPT[vendor][name]:
-                    cursor.execute(statement)
-    except DatabaseError as error:
-        if connections[alias].vendor == "sqlite":
-            raise  # locked, damaged, not writable: nothing that is particular to adopting
+def use_wal(alias: str) -> None:
+    """Gives a SQLite file a write-ahead log, which stays; raises SourceError where it can have none."""
+    with connections[alias].cursor() as cursor:
+        cursor.execute("PRAGMA journal_mode = WAL")
+        (mode,) = cursor.fetchone()
+    if mode != "wal":
         raise SourceError(
-            _(
-                "Adopting this database failed and changed nothing: %(error)s Adopting adds a column, a trigger and "
-                "indexes, so it needs the tables' owner and a moment without a long transaction; with --read-only, "
-                "adkweb shows the database without it."
-            )
-            % {"error": f"{error}".strip().rstrip(".") + "."}
-        ) from error
-
-
-def release(alias: str) -> None:
-    """Takes away what adopting added; ADK's tables are then as they were."""
-    with _alone(alias) as cursor:
-        lacking = missing(alias)
-        for name, statement in _RELEASE[connections[alias].vendor].items():
-            if name not in lacking:
-                cursor.execute(statement)
+            _("This file cannot have a write-ahead log: its journal mode stays “%(mode)s”.") % {"mode": mode}
+        )
 
 
 def missing(alias: str) -> list[str]:
-    """What adopting adds and is not there, or does not work: columns as `table.column`, a trigger and indexes by name."""
-    vendor = connections[alias].vendor
+    """The names in STEPS of what is not there, or does not work, in the order in which it is to be added."""
+    present = _present(alias)
+    return [name for name in STEPS[connections[alias].vendor] if name not in present]
+
+
+def outdated(alias: str) -> list[str]:
+    """The statements that drop the indexes that an older adkweb made, where these are there."""
+    concurrently = "CONCURRENTLY " if connections[alias].vendor == "postgresql" else ""
+    return [f"DROP INDEX {concurrently}{name}" for name in _OUTDATED if name in _present(alias)]
+
+
+def to_release(alias: str) -> list[str]:
+    """The statements that take away what adopting added, however far that came."""
+    vendor, present = connections[alias].vendor, _present(alias)
+    return [statement for name, statement in _RELEASE[vendor].items() if vendor == "postgresql" or name in present]
+
+
+def _present(alias: str) -> set[str]:
     with connections[alias].cursor() as cursor:
-        cursor.execute(_PRESENT[vendor])
-        present = {row[0] for row in cursor.fetchall()}
-    return [name for name in _ADOPT[vendor] if name not in present]
+        cursor.execute(_PRESENT[cursor.db.vendor])
+        return {row[0] for row in cursor.fetchall()}
 
 
 @contextmanager
 def _alone(alias: str) -> Iterator[CursorWrapper]:
-    """A transaction in which no other adkweb process changes the tables: the second waits, then finds all done."""
+    """A transaction in which no other adkweb process makes the tables: the second waits, then finds all done."""
     with transaction.atomic(using=alias), connections[alias].cursor() as cursor:
         if connections[alias].vendor == "postgresql":
-            # An agent that keeps the table busy is not to queue up behind the change: give up after five seconds.
             cursor.execute("SET LOCAL lock_timeout = '5s'")
-            cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_ADOPTION_LOCK])
+            cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_CREATION_LOCK])
         yield cursor
 
 
-def _check_columns(columns: Mapping[str, Collection[str]]) -> None:
-    events = columns.get("events", ())
+def _check_columns(columns: Mapping[str, Mapping[str, str]]) -> None:
+    events = columns.get("events", {})
+    check_not_java(events)
     if "actions" in events and "event_data" not in events:
         raise SourceError(
             _(
@@ -200,24 +208,12 @@ _CREATE_DATABASE: Final = [
 
 # --- Adopting and releasing -------------------------------------------------------------------------------------------
 
-# Which events are edits; a query must say it in the same words for the index on edits to serve. ADK may store NaN, which
-# SQLite's JSON functions refuse.
+# Which events are edits. ADK may store NaN, which SQLite's JSON functions refuse.
 IS_EDIT: Final = {
     "postgresql": "(event_data #> '{custom_metadata,adkweb}') IS NOT NULL",
     "sqlite": "CASE WHEN json_valid(event_data) THEN json_type(event_data, '$.custom_metadata.adkweb') END IS NOT NULL",
 }
-# Of which session another is a fork (forks.py), no longer than an id. PostgreSQL needs the expression among the index's
-# columns to know how rare one is; on SQLite, SQLAlchemy, by which ADK reads what tables are there, would warn of that in
-# every agent, and so few events say such a thing that the index of them all serves.
-FORKED_FROM: Final = {
-    "postgresql": "left(event_data #>> '{custom_metadata,adkweb,forked,session}', 128)",
-    "sqlite": """CASE WHEN json_valid(event_data)
-        THEN json_extract(event_data, '$.custom_metadata.adkweb.forked.session') END""",
-}
-_FORKS: Final = {
-    vendor: f"CREATE INDEX adkweb_forks ON events (app_name, {column}) WHERE {FORKED_FROM[vendor]} IS NOT NULL"
-    for vendor, column in {"postgresql": FORKED_FROM["postgresql"], "sqlite": "timestamp"}.items()
-}
+_OUTDATED: Final = ("adkweb_edits", "adkweb_forks")  # indexes that an older adkweb made
 _INDEXES: Final = {
     "adkweb_sessions_app": ["CREATE INDEX adkweb_sessions_app ON sessions (app_name, update_time, user_id, id)"],
     "adkweb_sessions_user": ["CREATE INDEX adkweb_sessions_user ON sessions (app_name, user_id, update_time, id)"],
@@ -228,13 +224,9 @@ _INDEXES: Final = {
         "CREATE INDEX adkweb_sessions_unplaced ON sessions (app_name, user_id) WHERE coalesce(initial_place, 0) <= 0"
     ],
 }
-# A session to which nothing happened yet is as it was created.
-_NOTHING_YET: Final = """UPDATE sessions SET initial_state = state WHERE NOT EXISTS (SELECT 1 FROM events
-    WHERE events.app_name = sessions.app_name AND events.user_id = sessions.user_id AND events.session_id = sessions.id)"""
 _ADD_PLACE: Final = "ALTER TABLE sessions ADD COLUMN initial_place bigint"
 # Whose sessions were deleted, by whomever, and the greatest place that one of them had.
 _DELETED: Final = [
-    "DROP TABLE IF EXISTS adkweb_deleted",
     """CREATE TABLE adkweb_deleted (app_name text NOT NULL, user_id text NOT NULL, place bigint NOT NULL,
         PRIMARY KEY (app_name, user_id))""",
     "CREATE INDEX adkweb_deleted_place ON adkweb_deleted (place)",
@@ -245,24 +237,15 @@ _NUMBER: Final = {
     "postgresql": "bigint NOT NULL DEFAULT pg_current_xact_id()::text::bigint",
 }
 # State that is there already may be what is left of sessions that are gone: nobody can say which.
-_LEFT: Final = [
-    """INSERT INTO adkweb_deleted SELECT app_name, user_id, 0 FROM user_states WHERE CAST(state AS text) <> '{}'
-        ON CONFLICT DO NOTHING""",
-    """INSERT INTO adkweb_deleted SELECT app_name, '', 0 FROM app_states WHERE CAST(state AS text) <> '{}'
-        ON CONFLICT DO NOTHING""",
-]
+LEFT_OF_USERS: Final = """INSERT INTO adkweb_deleted SELECT app_name, user_id, 0 FROM user_states
+    WHERE CAST(state AS text) <> '{}'"""
+_LEFT_OF_APPS: Final = """INSERT INTO adkweb_deleted SELECT app_name, '', 0 FROM app_states
+    WHERE CAST(state AS text) <> '{}'"""
+NOT_TWICE: Final = "ON CONFLICT DO NOTHING"
 _DELETED_WRITES: Final = {
     vendor: [
-        "DROP TABLE IF EXISTS adkweb_deleted_writes",
         f"""CREATE TABLE adkweb_deleted_writes (number {number}, app_name text NOT NULL, user_id text NOT NULL,
             key text NOT NULL, place bigint NOT NULL)""",
-        "CREATE INDEX adkweb_deleted_writes_place ON adkweb_deleted_writes (place)",
-        *(
-            []
-            if vendor == "sqlite"
-            else ["CREATE INDEX adkweb_deleted_writes_number ON adkweb_deleted_writes (number)"]
-        ),
-        *_LEFT,
     ]
     for vendor, number in _NUMBER.items()
 }
@@ -279,47 +262,45 @@ _LAST_IN_WINDOW: Final = f"""(SELECT max(place) FROM (SELECT {_WINDOW} AS place
     UNION ALL SELECT max(place) FROM adkweb_deleted_writes
         WHERE place >= {_WINDOW} AND place < {_WINDOW} + {BETWEEN - 2}))"""
 _TRIGGER: Final = "adkweb_keep_initial_state"
-_ADOPT: Final[dict[str, dict[str, list[str]]]] = {
+_DONE: Final = [
+    f"{_LEFT_OF_APPS} {NOT_TWICE}",
+    "CREATE INDEX adkweb_deleted_writes_place ON adkweb_deleted_writes (place)",
+]
+_FIRST: Final = {"postgresql": "events.seq", "sqlite": "sessions.initial_state"}
+_NUMBERED: Final = {"postgresql": "events.seq NOT NULL", "sqlite": "sessions.initial_state"}
+STEPS: Final[dict[str, dict[str, list[str]]]] = {
     "postgresql": {
+        # New events take the default, from `start` on; those that are there get smaller numbers, a batch at a time. Agents
+        # that do not own the tables draw from the sequence, too.
         "events.seq": [
-            "ALTER TABLE events ADD COLUMN seq bigint GENERATED BY DEFAULT AS IDENTITY",
-            # The column is filled in the order of the rows on disk, which is nearly always append order. Where it is not,
-            # ADK's own reading order decides.
-            """UPDATE events SET seq = ordered.place FROM (
-                SELECT app_name, user_id, session_id, id, row_number() OVER (ORDER BY timestamp, id) AS place FROM events
-            ) AS ordered WHERE (events.app_name, events.user_id, events.session_id, events.id)
-                = (ordered.app_name, ordered.user_id, ordered.session_id, ordered.id) AND events.seq <> ordered.place""",
+            "ALTER TABLE events ADD COLUMN seq bigint",
+            "CREATE SEQUENCE adkweb_seq START {start} OWNED BY events.seq",
+            "GRANT USAGE ON SEQUENCE adkweb_seq TO PUBLIC",
+            "ALTER TABLE events ALTER COLUMN seq SET DEFAULT nextval('adkweb_seq')",
         ],
-        "adkweb_events_seq": [
-            "DROP INDEX IF EXISTS adkweb_events_seq",
-            "CREATE UNIQUE INDEX adkweb_events_seq ON events (app_name, user_id, session_id, seq)",
-        ],
-        # What is new in any session. Not on seq itself: PostgreSQL would read a session's newest events from it, too, and
-        # pass over everybody else's on the way.
-        "adkweb_events_tail": [
-            "DROP INDEX IF EXISTS adkweb_events_tail",
-            "CREATE INDEX adkweb_events_tail ON events ((seq + 0))",
-        ],
-        "adkweb_edits": [
-            "DROP INDEX IF EXISTS adkweb_edits",
-            f"CREATE INDEX adkweb_edits ON events (timestamp, id) WHERE {IS_EDIT['postgresql']}",
-        ],
-        "adkweb_forks": ["DROP INDEX IF EXISTS adkweb_forks", _FORKS["postgresql"]],
-        # PostgreSQL takes app, user and session as independent, believes a session to have one event, and would look for
-        # an event by its id among all of its session's.
-        "adkweb_events_names": [
-            "DROP STATISTICS IF EXISTS adkweb_events_names",
-            "CREATE STATISTICS adkweb_events_names (dependencies) ON app_name, user_id, session_id FROM events",
-            "ANALYZE events",
-        ],
-        "sessions.initial_place": [_ADD_PLACE],
-        **{name: [f"DROP INDEX IF EXISTS {name}", *statements] for name, statements in _INDEXES.items()},
-        "sessions.initial_state": ["ALTER TABLE sessions ADD COLUMN initial_state jsonb", _NOTHING_YET],
+        "sessions.initial_state": ["ALTER TABLE sessions ADD COLUMN initial_state jsonb"],
         _TRIGGER: [
             f"""CREATE OR REPLACE FUNCTION {_TRIGGER}() RETURNS trigger LANGUAGE plpgsql AS
                 $$ BEGIN NEW.initial_state := coalesce(NEW.initial_state, NEW.state); RETURN NEW; END $$""",
             f"DROP TRIGGER IF EXISTS {_TRIGGER} ON sessions",
             f"CREATE TRIGGER {_TRIGGER} BEFORE INSERT ON sessions FOR EACH ROW EXECUTE FUNCTION {_TRIGGER}()",
+        ],
+        "sessions.initial_place": [_ADD_PLACE],  # after the sessions to which nothing happened yet
+        "adkweb_events_seq": [
+            "CREATE UNIQUE INDEX adkweb_events_seq ON events (app_name, user_id, session_id, seq)",
+        ],
+        # What is new in any session. Not on seq itself: PostgreSQL would read a session's newest events from it, too, and
+        # pass over everybody else's on the way.
+        "adkweb_events_tail": ["CREATE INDEX adkweb_events_tail ON events ((seq + 0))"],
+        **_INDEXES,
+        "events.seq NOT NULL": [  # after the events that are there have their numbers
+            "ALTER TABLE events ALTER COLUMN seq SET NOT NULL",
+            "ALTER TABLE events DROP CONSTRAINT IF EXISTS adkweb_numbered",
+        ],
+        # PostgreSQL takes app, user and session as independent, believes a session to have one event, and would look for
+        # an event by its id among all of its session's.
+        "adkweb_events_names": [
+            "CREATE STATISTICS adkweb_events_names (dependencies) ON app_name, user_id, session_id FROM events",
         ],
         "adkweb_deleted": _DELETED,
         "adkweb_deleted_writes": _DELETED_WRITES["postgresql"],
@@ -347,25 +328,24 @@ _ADOPT: Final[dict[str, dict[str, list[str]]]] = {
         ],
         _KEEP_TRUNCATED: [
             f"""CREATE OR REPLACE FUNCTION {_KEEP_TRUNCATED}() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
-                SET search_path FROM CURRENT AS $$ BEGIN {"; ".join(_LEFT)}; RETURN NULL; END $$""",
+                SET search_path FROM CURRENT AS $$ BEGIN
+                {LEFT_OF_USERS} {NOT_TWICE}; {_LEFT_OF_APPS} {NOT_TWICE}; RETURN NULL; END $$""",
             f"DROP TRIGGER IF EXISTS {_KEEP_TRUNCATED} ON sessions",
             f"""CREATE TRIGGER {_KEEP_TRUNCATED} BEFORE TRUNCATE ON sessions
                 FOR EACH STATEMENT EXECUTE FUNCTION {_KEEP_TRUNCATED}()""",
         ],
+        # Numbered in the order in which they become visible.
+        "adkweb_deleted_writes_number": ["CREATE INDEX adkweb_deleted_writes_number ON adkweb_deleted_writes (number)"],
+        "adkweb_deleted_writes_place": _DONE,  # after what users have left
     },
     "sqlite": {
-        # Every index of SQLite ends with the rowid, so this one reads a session's events in append order.
-        "adkweb_events_seq": ["CREATE INDEX adkweb_events_seq ON events (app_name, user_id, session_id)"],
-        "adkweb_edits": [f"CREATE INDEX adkweb_edits ON events (timestamp, id) WHERE {IS_EDIT['sqlite']}"],
-        "adkweb_forks": [_FORKS["sqlite"]],
-        "sessions.initial_place": [_ADD_PLACE],
-        **_INDEXES,
-        "sessions.initial_state": ["ALTER TABLE sessions ADD COLUMN initial_state TEXT", _NOTHING_YET],
+        "sessions.initial_state": ["ALTER TABLE sessions ADD COLUMN initial_state TEXT"],
         _TRIGGER: [
             f"""CREATE TRIGGER {_TRIGGER} AFTER INSERT ON sessions WHEN NEW.initial_state IS NULL BEGIN
                 UPDATE sessions SET initial_state = NEW.state
                 WHERE app_name = NEW.app_name AND user_id = NEW.user_id AND id = NEW.id; END"""
         ],
+        "sessions.initial_place": [_ADD_PLACE],  # after the sessions to which nothing happened yet
         "adkweb_deleted": _DELETED,
         "adkweb_deleted_writes": _DELETED_WRITES["sqlite"],
         _KEEP_DELETED: [
@@ -393,38 +373,46 @@ _ADOPT: Final[dict[str, dict[str, list[str]]]] = {
                     min({_LAST_IN_WINDOW} + 1 + max(0, rowid - OLD.rowid), {_WINDOW} + {BETWEEN - 3})
                 WHERE initial_place >= {_WINDOW} + {BETWEEN}; END""",
         ],
+        "adkweb_deleted_writes_place": _DONE,  # after what users have left
+        **_INDEXES,
+        # Every index of SQLite ends with the rowid, so this one reads a session's events in append order.
+        "adkweb_events_seq": ["CREATE INDEX adkweb_events_seq ON events (app_name, user_id, session_id)"],
     },
 }
+INDEXES: Final = frozenset(  # without which adkweb is slower, and not wrong
+    name
+    for steps in STEPS.values()
+    for name, (statement, *_rest) in steps.items()
+    if statement.startswith(("CREATE INDEX", "CREATE UNIQUE INDEX", "CREATE STATISTICS"))
+)
 _PRESENT: Final = {  # an index that PostgreSQL does not use and a trigger that is switched off are as good as none
     "sqlite": """SELECT name FROM sqlite_master WHERE type IN ('index', 'trigger', 'table') UNION ALL
         SELECT tables.name || '.' || columns.name FROM sqlite_master AS tables, pragma_table_info(tables.name) AS columns
         WHERE tables.name IN ('sessions', 'events')""",
     "postgresql": """SELECT relname::text FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid
-            WHERE indisvalid AND indrelid IN ('sessions'::regclass, 'events'::regclass) UNION ALL
+            WHERE indisvalid AND indrelid IN ('sessions'::regclass, 'events'::regclass,
+                to_regclass('adkweb_deleted_writes')) UNION ALL
         SELECT relname::text FROM pg_class
             WHERE oid IN (to_regclass('adkweb_deleted'), to_regclass('adkweb_deleted_writes')) UNION ALL
         SELECT stxname::text FROM pg_statistic_ext WHERE stxrelid = 'events'::regclass UNION ALL
         SELECT tgname::text FROM pg_trigger WHERE tgrelid = 'sessions'::regclass AND tgenabled <> 'D' UNION ALL
-        SELECT relname || '.' || attname FROM pg_attribute JOIN pg_class ON pg_class.oid = attrelid
+        SELECT relname || '.' || attname || unnest(CASE WHEN attnotnull THEN ARRAY['', ' NOT NULL'] ELSE ARRAY[''] END)
+            FROM pg_attribute JOIN pg_class ON pg_class.oid = attrelid
             WHERE attrelid IN ('sessions'::regclass, 'events'::regclass) AND attnum > 0 AND NOT attisdropped""",
 }
 
-_DROP: Final = {
-    **{name: f"DROP INDEX {name}" for name in ("adkweb_edits", "adkweb_forks", "adkweb_events_seq", *_INDEXES)},
-    "sessions.initial_place": "ALTER TABLE sessions DROP COLUMN initial_place",
-}
-_RELEASE: Final[dict[str, dict[str, str]]] = {
+_RELEASE: Final[dict[str, dict[str, str]]] = {  # triggers before the tables that they fill; the first step last
     "postgresql": {
-        _TRIGGER: f"DROP FUNCTION {_TRIGGER}() CASCADE",  # and the trigger with it
-        _KEEP_DELETED: f"DROP FUNCTION {_KEEP_DELETED}() CASCADE",
-        _KEEP_TRUNCATED: f"DROP FUNCTION {_KEEP_TRUNCATED}() CASCADE",
-        "adkweb_deleted": "DROP TABLE adkweb_deleted",
-        "adkweb_deleted_writes": "DROP TABLE adkweb_deleted_writes",
-        **_DROP,
-        "adkweb_events_tail": "DROP INDEX adkweb_events_tail",
-        "adkweb_events_names": "DROP STATISTICS adkweb_events_names",
-        "sessions.initial_state": "ALTER TABLE sessions DROP COLUMN initial_state",
-        "events.seq": "ALTER TABLE events DROP COLUMN seq",
+        _TRIGGER: f"DROP FUNCTION IF EXISTS {_TRIGGER}() CASCADE",  # and the trigger with it
+        _KEEP_DELETED: f"DROP FUNCTION IF EXISTS {_KEEP_DELETED}() CASCADE",
+        _KEEP_TRUNCATED: f"DROP FUNCTION IF EXISTS {_KEEP_TRUNCATED}() CASCADE",
+        "adkweb_deleted": "DROP TABLE IF EXISTS adkweb_deleted",
+        "adkweb_deleted_writes": "DROP TABLE IF EXISTS adkweb_deleted_writes",
+        **{name: f"DROP INDEX IF EXISTS {name}" for name in (*_OUTDATED, *_INDEXES)},
+        "adkweb_events_names": "DROP STATISTICS IF EXISTS adkweb_events_names",
+        "sessions.initial_place": "ALTER TABLE sessions DROP COLUMN IF EXISTS initial_place",
+        "sessions.initial_state": "ALTER TABLE sessions DROP COLUMN IF EXISTS initial_state",
+        "events.seq": "ALTER TABLE events DROP COLUMN IF EXISTS seq",  # with its indexes, its constraint and its sequence
     },
     "sqlite": {
         _TRIGGER: f"DROP TRIGGER {_TRIGGER}",
@@ -432,7 +420,8 @@ _RELEASE: Final[dict[str, dict[str, str]]] = {
         _FOLLOW_ROWIDS: f"DROP TRIGGER {_FOLLOW_ROWIDS}",
         "adkweb_deleted": "DROP TABLE adkweb_deleted",
         "adkweb_deleted_writes": "DROP TABLE adkweb_deleted_writes",
-        **_DROP,
+        **{name: f"DROP INDEX {name}" for name in (*_OUTDATED, "adkweb_events_seq", *_INDEXES)},
+        "sessions.initial_place": "ALTER TABLE sessions DROP COLUMN initial_place",
         "sessions.initial_state": "ALTER TABLE sessions DROP COLUMN initial_state",
     },
 }

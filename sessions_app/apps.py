@@ -23,3 +23,4 @@ class SessionsConfig(AppConfig):
                 sources.add(text)
             except SourceError as error:  # the others, and every command, go on
                 log.error("ADKWEB_SOURCES: %s", error.message)
+                sources.refuse(text, error.message)

@@ -13,12 +13,12 @@ from typing import Any, Final, Literal
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.utils.translation import gettext as _
 
-from . import edits, moments, reads, sources, values
+from . import edits, merging, moments, reads, sources, values
 from .access import Actor
 from .edits import Entry
 from .errors import Conflict, Invalid, NotFound, StaleSession
 from .event_rows import as_object
-from .events import Event, delta_of, removed_by
+from .events import Event, delta_of, edit_of, removed_by
 from .keys import SessionKey
 from .models import read_instant
 from .state import ABSENT, UNKNOWN, Change, Scope, State, diff, full_key, same, scope_of, split
@@ -26,6 +26,7 @@ from .writes import IMPORTING, Appended
 
 Why = Literal["", "places", "importing"]
 
+GLANCE: Final = 50  # keys that a page marks
 _FIRST_PAGE: Final = 32  # events; then as many as PAGE_LENGTH allows
 _LARGEST_PAGE: Final = 500
 _PAGE_LENGTH: Final = 1_000_000  # characters that a page of events aims at
@@ -67,6 +68,7 @@ class Report:
     """Which keys differ, and of which keys it cannot be known; of a session's own keys, or of those that it shares.
 
     `untold` says why nothing can be told: its events have no places (PostgreSQL, not adopted), or it is being imported.
+    `either` are keys that can be read in two ways, merged or replaced, and what is stored agrees with neither.
     """
 
     drifted: list[Drift] = field(default_factory=list)
@@ -74,6 +76,7 @@ class Report:
     revision: float = 0.0  # the session's, of the same moment
     events: int = 0  # replayed
     untold: Why = ""
+    either: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +96,9 @@ def own(key: SessionKey) -> Report:
     """The drift of a session's own keys, by replaying all its events.
 
     Of a session whose initial state was never recorded only the keys that its events write; of one that is being imported,
-    or whose events have no places (PostgreSQL, not adopted), nothing. The session may be written to meanwhile: state and
-    events are of one moment. Memory is that of a page of events. Raises NotFound, SourceError.
+    or whose events have no places (PostgreSQL, not adopted), nothing. A key that merging its deltas explains, or replacing
+    them, has not drifted, where either is possible. The session may be written to meanwhile: state and events are of one
+    moment. Memory is that of a page of events. Raises NotFound, SourceError.
     """
     with sources.using(key.source) as db:
         if db.vendor == "postgresql" and not sources.is_adopted(key.source):
@@ -102,24 +106,30 @@ def own(key: SessionKey) -> Report:
         head = _head(db, key)
         if head.stored == IMPORTING:
             return Report(untold="importing")
-        folded = split(head.initial or {}).session
+        reading, possible = merging.reading(key), merging.possible(key.source)
+        folds = _Fold(reading, head.initial), _Fold(possible, head.initial)
+        if reading == possible:
+            folds = folds[:1] * 2
         last: dict[str, Written] = {}
         count = 0
         for place, event_id, event in _events(db, key, head.last):
             count += 1
             delta = delta_of(event)
-            removed = set(removed_by(event)) if delta else ()
-            for name, value in delta.items():
-                if scope_of(name)[0] == "session":
-                    last[name] = Written(key, event_id, place, folded.get(name, ABSENT))
-                    if name in removed:
-                        folded.pop(name, None)
-                    else:
-                        folded[name] = value
+            own = [name for name in delta if scope_of(name)[0] == "session"] if delta else []
+            last |= {name: Written(key, event_id, place, folds[0].value(name)) for name in own}
+            for fold in {id(each): each for each in folds}.values():
+                fold.add(place, event, own)
     unknown = [] if head.initial is not None else sorted(head.stored.keys() - last.keys())
     stored = {name: value for name, value in head.stored.items() if head.initial is not None or name in last}
-    drifted = [Drift(change, last.get(change.key), stray=change.scope != "session") for change in diff(folded, stored)]
-    return Report(drifted, unknown, head.revision, count)
+    drifted, either = [], []
+    for change in diff(folds[0].state(), stored):
+        if folds[1].explains(change.key, change.new):
+            continue
+        if change.old is UNKNOWN:
+            either.append(change.key)
+        else:
+            drifted.append(Drift(change, last.get(change.key), stray=change.scope != "session"))
+    return Report(drifted, unknown, head.revision, count, either=either)
 
 
 def shared(key: SessionKey, scopes: Collection[Scope] = _SHARED) -> Report:
@@ -138,16 +148,42 @@ def shared(key: SessionKey, scopes: Collection[Scope] = _SHARED) -> Report:
     with suppress(NotFound):  # there is no event yet
         told = _of_others(moments.state_at_place(key, _FOREVER), scopes)
         asked |= {name for name, value in told.items() if value is UNKNOWN and name not in found}
-    drifted, unknown = [], []
+    drifted, unknown, either = [], [], []
     for name in sorted(asked):
         stored = found.get(name, ABSENT)
         write = next(iter(moments.history(key, name, limit=1).rows), None)
-        if write and not same(write.change.new, stored):
+        if write and write.change.new is UNKNOWN:
+            either.append(name)
+        elif write and not same(write.change.new, stored):
             last = Written(write.key, write.event_id, write.seq, write.change.old)
             drifted.append(Drift(Change(name, write.change.new, stored), last))
         elif name not in now.initial:
             unknown.append(name)
-    return Report(drifted, unknown)
+    return Report(drifted, unknown, either=either)
+
+
+def glance(now: moments.Moment) -> State:
+    """What events say of keys that are stored otherwise, by full key, from the last write of each and no replay: for a page.
+
+    Of the keys that sessions share only those whose last update was lost: another value may have been written by a session
+    that nothing is left of. Raises NotFound, SourceError.
+    """
+    if not now.otherwise:
+        return {}
+    again = reads.session(now.key).state  # what was written while events were read is no drift
+    found: State = {}
+    for name in sorted(now.otherwise)[:GLANCE]:
+        stored = again.get(name)
+        if not same(stored, now.state.get(name)):
+            continue
+        if scope_of(name)[0] == "session" or _was_lost(now.key, name, stored):
+            found[name] = now.otherwise[name]
+    return found
+
+
+def _was_lost(key: SessionKey, name: str, stored: Any) -> bool:
+    write = next(iter(moments.history(key, name, limit=1).rows), None)
+    return write is not None and not same(write.change.new, stored) and same(write.change.old, stored)
 
 
 def choose(key: SessionKey, keep: Collection[str], put_back: Collection[str]) -> list[Choice]:
@@ -221,6 +257,39 @@ def _still(found: Sequence[Drift], choices: Sequence[Choice]) -> State | None:
 
 
 # --- Replay -----------------------------------------------------------------------------------------------------------
+
+
+class _Fold:
+    """A session's own keys as its events make them, in one reading of how deltas were applied."""
+
+    def __init__(self, reading: merging.Reading, initial: State | None) -> None:
+        self._reading = reading
+        self._initial = None if initial is None else split(initial).session
+        self._values: dict[str, merging.Values] = {name: (value,) for name, value in (self._initial or {}).items()}
+        self._deltas: dict[str, Any] = {}  # of each key the last, where its reading is in doubt
+
+    def add(self, place: int, event: Event, names: Iterable[str]) -> None:
+        """Applies what an event wrote to these keys."""
+        delta, removed, ways = delta_of(event), removed_by(event), self._reading.ways(place)
+        if edit_of(event):
+            ways = merging.REPLACED.ways(place)  # adkweb's own
+        for name in names:
+            before = self._values.get(name, (UNKNOWN if self._initial is None else ABSENT,))
+            self._deltas[name] = delta[name]
+            self._values[name] = (ABSENT,) if name in removed else merging.after(before, delta[name], ways)
+
+    def value(self, name: str) -> Any:
+        """A key's value so far."""
+        return merging.certain(self._values.get(name, (ABSENT,)))
+
+    def state(self) -> State:
+        """All keys, UNKNOWN where nobody can say."""
+        state = {name: merging.certain(values) for name, values in self._values.items()}
+        return {name: value for name, value in state.items() if value is not ABSENT}
+
+    def explains(self, name: str, stored: Any) -> bool:
+        """Whether a stored value can be what the events made of the key."""
+        return name in self._deltas and merging.explains(self._values[name], self._deltas[name], stored)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,12 +17,11 @@ from .errors import AlreadyExists, Conflict, Invalid, NotFound
 from .event_rows import EventView
 from .events import EDIT_PREFIX, ORIGIN, SYSTEM, Event, check_event, check_no_note, delta_of, edit_of, new_id
 from .fields import check_fields
-from .keys import SessionKey
+from .keys import SessionKey, own_session
 from .state import ABSENT, STORED, Scope, same, scope_of
 from .values import check, equal
 from .writes import Appended, append_event, create_session
 
-OWN_NAME: Final = "adkweb"  # of the session, and for app state of the user, that edits outside a conversation go to
 REASON_LENGTH: Final = 1000
 _TRIES: Final = 5
 
@@ -112,7 +111,7 @@ def edit_app_state(
     source: str, app_name: str, entries: Sequence[Entry], *, actor: Actor, reason: str = "", once: str = ""
 ) -> Appended:
     """Edits `app:` keys in adkweb's own session of the app, so that no running conversation goes stale."""
-    return _edit_apart(SessionKey(source, app_name, OWN_NAME, OWN_NAME), "app", entries, actor, reason, once)
+    return _edit_apart(own_session(source, app_name), "app", entries, actor, reason, once)
 
 
 def edit_user_state(
@@ -126,7 +125,7 @@ def edit_user_state(
     once: str = "",
 ) -> Appended:
     """Edits `user:` keys in adkweb's own session of this user, so that no running conversation goes stale."""
-    return _edit_apart(SessionKey(source, app_name, user_id, OWN_NAME), "user", entries, actor, reason, once)
+    return _edit_apart(own_session(source, app_name, user_id), "user", entries, actor, reason, once)
 
 
 def add_event(key: SessionKey, event: Mapping[str, Any], *, actor: Actor, reason: str = "") -> Appended:
@@ -161,10 +160,15 @@ def add_event(key: SessionKey, event: Mapping[str, Any], *, actor: Actor, reason
 def append_once(
     key: SessionKey, event: Event, actor: Actor, expected: Mapping[str, Any], revision: float | None = None
 ) -> Appended:
-    """Appends an edit; where this very edit is stored already, that is its answer, whatever was written since.
+    """Appends an edit; where this very edit is stored already, that is its answer, whatever was written since. One that
+    ends a running invocation notes which.
 
     Raises what `append_event` does.
     """
+    running = reads.in_flight(key)
+    if running and running.invocation_id and not running.waiting:
+        noted = {**edit_of(event), "ended": running.invocation_id}
+        event = {**event, "custom_metadata": {**event["custom_metadata"], "adkweb": noted}}
     try:
         return append_event(key, event, actor=actor, expected=expected, revision=revision)
     except Conflict:

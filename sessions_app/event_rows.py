@@ -10,23 +10,34 @@ from typing import Any, Final
 
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.models import Func, IntegerField, JSONField, Q, QuerySet, TextField
+from django.db.models import BigIntegerField, BooleanField, Func, IntegerField, JSONField, Q, QuerySet, TextField
+from django.db.models.expressions import RawSQL
 from django.db.models.fields.json import KeyTextTransform, KeyTransform
+from django.utils.translation import gettext as _
 
 from . import sources, values
-from .events import Description, describe
-from .keys import SessionKey
-from .models import Event
+from .errors import Invalid
+from .events import EDIT_PREFIX, Description, describe, edit_of, removed_by
+from .filters import BY_AUTHOR, FILTERS
+from .keys import OWN_NAME, SessionKey
+from .models import App, Event, Session, User
 from .paging import read_cursor, write_cursor
 from .state import ABSENT, UNKNOWN, Change, State, scope_of
+from .units import event_in_seconds
 
 NEAR: Final = 40  # events looked through first
+SPOKEN: Final = 100  # events looked through for one that is no edit
 RECENT: Final = 500  # events looked through for the last writer or the previous value of a key
 LARGE: Final = 8_000_000  # what an event may weigh to be read, and all events of a page together: see `weight`
 _SMALL: Final = 1_000_000  # characters of what a list looks into, row by row
 _OBJECT: Final = 24  # characters that a list, an object or a key weighs beside its own
 _SKIPPED: Final = 30  # so much lighter is what is only measured
 _PACKED: Final = 30  # times its size on disk that a text of PostgreSQL's may have, which packs what is long
+
+
+# The events of a row of `sessions`, as SQL.
+OF_SESSION: Final = """events.app_name = sessions.app_name AND events.user_id = sessions.user_id
+    AND events.session_id = sessions.id"""
 
 
 @dataclass(slots=True)
@@ -76,6 +87,23 @@ def measured(found: QuerySet[Event], source: str) -> QuerySet[Event]:
 def no_seq(source: str) -> list[str]:
     """The columns of an event that this source does not have."""
     return [] if sources.is_adopted(source) else ["seq"]
+
+
+def events_at(source: str, seqs: Sequence[int]) -> Iterator[Event]:
+    """The events of any session that have these seqs, in this order; as `at`, each has its own. On SQLite by the rowid, also
+    where the source was not adopted.
+
+    Read in as many questions as their sizes let expect, so that whoever stops early has not read all.
+    """
+    if not seqs:
+        return
+    column = {"postgresql": "seq + 0", "sqlite": "rowid"}[connections[source].vendor]  # as the index of adopt.py has it
+    found = Event.objects.using(source).annotate(at=RawSQL(column, [], BigIntegerField()))
+    sizes = dict(found.filter(at__in=seqs).annotate(size=Size("event_data")).values_list("at", "size"))
+    there = [seq for seq in seqs if seq in sizes]
+    for begin, end in _batches([_unpacked(source, sizes[seq]) for seq in there], LARGE):
+        rows = {row.at: row for row in measured(found.filter(at__in=there[begin:end]), source)}  # type: ignore[attr-defined]
+        yield from (rows[seq] for seq in there[begin:end] if seq in rows)
 
 
 def initial_state(db: BaseDatabaseWrapper, key: SessionKey) -> State | None:
@@ -154,15 +182,26 @@ def lazily(found: QuerySet[Event], source: str, limit: int, most: int = LARGE) -
     if connections[source].vendor == "sqlite":
         yield from found[:limit].iterator(chunk_size=1)
         return
-    packed = found.annotate(packed=PgSize("event_data")).values_list("packed", flat=True)
-    sizes = [size * (_PACKED if size > 2_000 else 1) for size in packed[:limit]]
+    sizes = found.annotate(size=Size("event_data")).values_list("size", flat=True)[:limit]
+    for begin, end in _batches([_unpacked(source, size) for size in sizes], most):
+        yield from found[begin:end]
+
+
+def _batches(sizes: Sequence[int], most: int) -> Iterator[tuple[int, int]]:
+    """From where to where rows of these sizes are read at once."""
     begin = 0
     while begin < len(sizes):
         end, left = begin + 1, most - sizes[begin]
         while end < len(sizes) and (left := left - sizes[end]) >= 0:
             end += 1
-        yield from found[begin:end]
+        yield begin, end
         begin = end
+
+
+def _unpacked(source: str, size: int | None) -> int:
+    """What a text may have in characters, by its size on disk."""
+    packed = connections[source].vendor == "postgresql" and (size or 0) > 2_000
+    return (size or 0) * (_PACKED if packed else 1)
 
 
 def view_of(key: SessionKey, row: Event) -> EventView:
@@ -170,7 +209,7 @@ def view_of(key: SessionKey, row: Event) -> EventView:
     adopted = sources.is_adopted(key.source)
     text: str | None = row.text  # type: ignore[attr-defined]
     size = large(text)
-    stored = {"timestamp": row.timestamp} if size else as_object(_loads(text))
+    stored = {"timestamp": row.timestamp} if size else as_object(event_in_seconds(_loads(text)))
     # The columns are what ADK itself believes; the exact time stands in the event.
     data = {**stored, "id": row.id, "invocation_id": row.invocation_id}
     timestamp = stored.get("timestamp")
@@ -194,6 +233,29 @@ def _loads(text: str | None) -> Any:
         return json.loads(text or "null", cls=values.Stored)
     except ValueError:
         return None
+
+
+def filtered(found: QuerySet[Event], key: SessionKey, kind: str, author: str) -> QuerySet[Event]:
+    """Those of one of FILTERS, and of an author; raises Invalid for a filter that is none."""
+    vendor = connections[key.source].vendor
+    if kind:
+        if kind not in FILTERS:
+            raise Invalid(_("There is no filter “%(name)s”.") % {"name": kind})
+        found = found.filter(RawSQL(FILTERS[kind][vendor], [], BooleanField()))
+    if author:
+        found = found.filter(RawSQL(BY_AUTHOR[vendor], [author], BooleanField()))
+    return found
+
+
+def edit_view(source: str, row: Event) -> EventView:
+    """An edit's row as a view; its note tells the values before."""
+    view = view_of(SessionKey(source, row.app_name, row.user_id, row.session_id), row)
+    replaced, removed = as_object(edit_of(view.data).get("replaced")), set(removed_by(view.data))
+    view.changes = [
+        Change(name, replaced.get(name, ABSENT), ABSENT if name in removed else value)
+        for name, value in view.description.delta.items()
+    ]
+    return view
 
 
 def newest_first(source: str) -> str:
@@ -224,13 +286,33 @@ def measured_sql(column: str, vendor: str) -> str:
     else:
         length, text = "octet_length(t)", f"({column})::text AS t OFFSET 0"
     measured = f"CASE WHEN {length} <= {LARGE} THEN t ELSE '#' || {length} END"
-    return f"(SELECT {measured} FROM (SELECT {text}) AS measured) "  # noqa: S608 - of constants
+    return f"(SELECT {measured} FROM (SELECT {text}) AS measured) "
 
 
-class PgSize(Func):
-    """The bytes that a value takes on PostgreSQL's disk, which it knows without reading it."""
+class Size(Func):
+    """The bytes that a value takes on PostgreSQL's disk, which it knows without reading it; on SQLite its characters."""
 
     function, output_field = "pg_column_size", IntegerField()
+
+    def as_sqlite(self, compiler: Any, connection: Any, **extra: Any) -> Any:
+        """SQLite packs nothing."""
+        return self.as_sql(compiler, connection, function="length", **extra)
+
+
+def sessions_since(key: SessionKey, scope: str) -> Iterator[SessionKey]:
+    """The sessions that may have written a scope last: those at least as new as its row."""
+    stored: QuerySet[Any] = App.objects.using(key.source).filter(app_name=key.app_name)
+    found = Session.objects.using(key.source).filter(app_name=key.app_name)
+    if scope == "user":
+        stored = User.objects.using(key.source).filter(app_name=key.app_name, user_id=key.user_id)
+        found = found.filter(user_id=key.user_id)
+    written = stored.values_list("update_time", flat=True).first()
+    if written is None:
+        return
+    for user_id, name in (
+        found.filter(update_time__gte=written).order_by("update_time").values_list("user_id", "id")[:20]
+    ):
+        yield SessionKey(key.source, key.app_name, user_id, name)
 
 
 class Valid(Func):
@@ -305,6 +387,54 @@ def state_rows(
 def writer(key: SessionKey, row: dict[str, Any]) -> Writer:
     """Who wrote a row of `state_rows`."""
     return Writer(row["id"], row.get("seq"), str(row["by"] or ""), str(row["actor"] or ""), row["timestamp"], key)
+
+
+# --- Sessions ---------------------------------------------------------------------------------------------------------
+
+
+def listed(source: str) -> str:
+    """SQL about a row of `sessions`: true for those that lists and counts show.
+
+    Left out are the sessions in which adkweb edits `user:` and `app:` state: they have its name, and nobody speaks in
+    them. Where an agent has a session of that name, its newest events are not all edits, and it is shown.
+    """
+    return f"""(sessions.id <> '{OWN_NAME}' OR EXISTS (SELECT 1 FROM (SELECT invocation_id FROM events
+        WHERE {OF_SESSION} ORDER BY {newest_first(source)} LIMIT {SPOKEN}) AS newest
+        WHERE substr(invocation_id, 1, {len(EDIT_PREFIX)}) <> '{EDIT_PREFIX}'))"""
+
+
+def sessions_of(source: str, app_name: str) -> QuerySet[Session]:
+    """Every session of an app, in no order."""
+    return Session.objects.using(source).filter(app_name=app_name)
+
+
+def is_listed(source: str) -> RawSQL:
+    """`listed`, as a condition."""
+    return RawSQL(listed(source), [], BooleanField())
+
+
+def in_lists(found: QuerySet[Session], source: str) -> QuerySet[Session]:
+    """Those that are listed."""
+    return found.filter(is_listed(source))
+
+
+def of_known_users(found: QuerySet[Session], source: str) -> QuerySet[Session]:
+    """Without those of the user whom only adkweb's edits of app state have."""
+    return found.filter(~Q(user_id=OWN_NAME) | Q(is_listed(source)))
+
+
+def count_events(source: str) -> str:
+    """SQL for the number of a session's events, up to a limit."""
+    # In an order, although any would do: only so does PostgreSQL read the index and not the whole table.
+    return f"""SELECT count(*) FROM (SELECT 1 FROM events WHERE {OF_SESSION}
+        ORDER BY {newest_first(source)} LIMIT %s) AS counted"""
+
+
+def count_errors(source: str) -> str:
+    """SQL for how many of a session's newest 100 events are errors."""
+    vendor = next(s.vendor for s in sources.listed() if s.alias == source)
+    return f"""SELECT count(*) FROM (SELECT event_data FROM events WHERE {OF_SESSION}
+        ORDER BY {newest_first(source)} LIMIT 100) AS newest WHERE {FILTERS["errors"][vendor]}"""
 
 
 # --- The values before ------------------------------------------------------------------------------------------------

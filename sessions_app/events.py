@@ -101,6 +101,17 @@ def edit_of(event: Mapping[str, Any]) -> dict[str, Any]:
     return _dict(_dict(event.get("custom_metadata")).get("adkweb"))
 
 
+def ended_by(edit: Mapping[str, Any]) -> str:
+    """The id of the invocation that an edit ended, by what was noted in it; empty where it ended none."""
+    ended = edit.get("ended")
+    return ended if isinstance(ended, str) else ""
+
+
+def is_edit(event: Mapping[str, Any]) -> bool:
+    """Whether adkweb has noted something in the event."""
+    return "adkweb" in _dict(event.get("custom_metadata"))
+
+
 def check_no_note(event: Mapping[str, Any], *names: str) -> None:
     """Raises Invalid for an event from outside that has a note of adkweb's, by default any: it could claim to be anybody's
     edit, or a fork's copy of another event.

@@ -8,9 +8,9 @@ the first session, so that its events say what is stored; what was never recorde
 shared with the fork as it stands and is not touched.
 
 The last event of a fork is an edit that says of which session it is one, at which event, who wanted it and why:
-`custom_metadata.adkweb.forked`. Its id follows from the fork's name, and an index of adopt.py leads from a session to its
-forks, so that the tree is found by keys; export and import carry it, as any event. A fork of the fork has no copy of it:
-it says something of that session only, and a fork under a name that was used before would have two events of one id.
+`custom_metadata.adkweb.forked`. Its id follows from the fork's name, and the projection of changes.py leads from a session
+to its forks, so that the tree is found by keys; export and import carry it, as any event. A fork of the fork has no copy of
+it: it says something of that session only, and a fork under a name that was used before would have two events of one id.
 """
 
 import json
@@ -28,10 +28,10 @@ from django.db.models import QuerySet
 from django.utils import translation
 from django.utils.translation import gettext as _
 
-from . import adopt, edits, loads, moments, reads, sources
+from . import changes, edits, loads, moments, reads, sources
 from .access import Actor
 from .errors import AlreadyExists, Conflict, Error, Invalid, NotFound
-from .event_rows import EventView, as_object, events_of
+from .event_rows import EventView, as_object, events_at, events_of, view_of
 from .events import EDIT_PREFIX, ID_LENGTH, ORIGIN, SYSTEM, Event, check_event, delta_of, edit_of
 from .keys import SessionKey
 from .models import Event as EventRow
@@ -347,8 +347,10 @@ def origin(key: SessionKey) -> Fork | None:
 
 
 def forks_of(key: SessionKey) -> list[Fork]:
-    """The forks of a session, the oldest first, at most so many as are shown; none in a source that was not adopted."""
-    return [fork for fork in _forks([key]) if fork.origin == key]
+    """The forks of a session, the oldest first, at most so many as are shown; none in a source that was not adopted. Raises
+    Behind.
+    """
+    return _forks([key])
 
 
 def tree(key: SessionKey) -> Node:
@@ -361,7 +363,7 @@ def tree(key: SessionKey) -> Node:
     root = Node(top, None, loads.place(top) is not None)
     nodes, level = {top: root}, [top]
     while level and len(nodes) < _SHOWN:
-        found = [each for each in _forks(level) if each.key not in nodes and each.origin in nodes]
+        found = [each for each in _forks(level) if each.key not in nodes]
         level = []
         for each in found[: _SHOWN - len(nodes)]:
             nodes[each.key] = Node(each.key, each, there=True, level=nodes[each.origin].level + 1)
@@ -380,26 +382,20 @@ def listed(root: Node) -> list[Node]:
 
 
 def _forks(origins: Sequence[SessionKey]) -> list[Fork]:
-    """The forks of these sessions of one app, the oldest first, and of others that have the same ids."""
-    key = origins[0]
-    if not sources.is_adopted(key.source):
+    """The forks of these sessions of one source, the oldest first. Raises Behind."""
+    source = origins[0].source
+    if not sources.is_adopted(source):
         return []
-    with sources.using(key.source) as db, db.cursor() as cursor:
-        forked = adopt.FORKED_FROM[db.vendor]
-        cursor.execute(
-            f"""SELECT user_id, session_id, id, event_data{"::text" if db.vendor == "postgresql" else ""} FROM events
-            WHERE app_name = %s AND {forked} IN ({", ".join(["%s"] * len(origins))}) AND {forked} IS NOT NULL
-            ORDER BY timestamp, id LIMIT {_SHOWN}""",
-            [key.app_name, *(each.session_id for each in origins)],
-        )
-        rows = cursor.fetchall()
+    changes.catch_up(source)
+    with sources.using(source):
+        rows = events_at(source, changes.forks(origins, _SHOWN))
+        views = [view_of(SessionKey(source, row.app_name, row.user_id, row.session_id), row) for row in rows]
     found = []
-    for user_id, session_id, event_id, text in rows:
-        there = key._replace(user_id=user_id, session_id=session_id)
+    for view in views:
         # A copy of one, as forks of forks had them, says nothing of where it stands.
-        fork = _fork(there, as_object(json.loads(text))) if event_id == _note_id(there) else None
-        found += [] if fork is None else [fork]
-    return found
+        fork = _fork(view.key, view.data) if view.id == _note_id(view.key) else None
+        found += [fork] if fork and fork.origin in origins else []
+    return sorted(found, key=lambda fork: (fork.created, fork.key))
 
 
 def _fork(key: SessionKey, event: Event) -> Fork | None:

@@ -12,11 +12,12 @@ from django.utils.translation import gettext as _
 
 from . import sources
 from .errors import NotFound
-from .event_rows import as_object
+from .event_rows import as_object, listed
 from .keys import SessionKey
 from .models import read_instant, stored_instant
 from .paging import Page, read_cursor, write_cursor
 from .state import Scoped
+from .units import text_in_seconds
 from .values import stored
 
 PAGE: Final = 1_000  # events read at once where they are streamed
@@ -141,16 +142,26 @@ def _pages(key: SessionKey, last: int, since: float | None, after: int) -> Itera
 
 def _event(row: tuple[Any, ...]) -> StoredEvent:
     text, event_id, invocation_id, timestamp, seq = row
-    return StoredEvent(text or "{}", event_id, invocation_id, read_instant(timestamp), seq)
+    at = read_instant(timestamp)
+    return StoredEvent(text_in_seconds(text or "{}", at), event_id, invocation_id, at, seq)
 
 
-def load_all(source: str, app_name: str, user_id: str | None = None) -> list[StoredSession]:
-    """Every session of an app, or of one user, without events; the one updated longest ago first, which is ADK's order."""
-    return load_page(source, app_name, user_id).rows
+def load_all(source: str, app_name: str, user_id: str | None = None, *, hidden: bool = False) -> list[StoredSession]:
+    """Every session of an app, or of one user, without events; the one updated longest ago first, which is ADK's order.
+
+    `hidden`: also those of `own_session`.
+    """
+    return load_page(source, app_name, user_id, hidden=hidden).rows
 
 
 def load_page(
-    source: str, app_name: str, user_id: str | None = None, after: str | None = None, limit: int | None = None
+    source: str,
+    app_name: str,
+    user_id: str | None = None,
+    after: str | None = None,
+    limit: int | None = None,
+    *,
+    hidden: bool = False,
 ) -> Page[StoredSession]:
     """As `load_all`, by page: a session that is updated meanwhile comes again at the end, and none is left out."""
     with sources.using(source) as db, db.cursor() as cursor:
@@ -162,6 +173,7 @@ def load_page(
         text = _TEXT[db.vendor]
         names: dict[str, Any] = {} if user_id is None else {"user": user_id}
         of_user = "" if user_id is None else "AND user_id = %(user)s"
+        shown = "" if hidden else f"AND {listed(source)}"
         beyond, place = "", {}
         if after is not None:
             moment, user, name = read_cursor(after, float, str, str)
@@ -170,7 +182,7 @@ def load_page(
         found = rows(
             f"user_id, id, state{text}, create_time, update_time",
             "sessions",
-            f"{of_user} {beyond} ORDER BY update_time, user_id, id {'' if limit is None else f'LIMIT {limit:d}'}",
+            f"{of_user} {shown} {beyond} ORDER BY update_time, user_id, id {'' if limit is None else f'LIMIT {limit:d}'}",
             names | place,
         )
         if limit is not None and user_id is None:  # of many users only those of the page

@@ -11,14 +11,23 @@ from django.conf import settings
 from django.db import models
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models.expressions import Col
+from django.db.models.fields.json import KeyTransform
 
+from .units import event_in_seconds, in_seconds
 from .values import Stored
 
 
+def keeps_milliseconds(connection: BaseDatabaseWrapper) -> bool:
+    """Whether this source's times have milliseconds, and those in its events are in them: adk-js made it."""
+    return bool(connection.settings_dict["ADKWEB"].get("milliseconds"))
+
+
 def stored_instant(seconds: float, connection: BaseDatabaseWrapper) -> float | str | datetime:
-    """Seconds since the epoch in the form that this source's tables declare: REAL, text, or naive UTC timestamp."""
+    """Seconds since the epoch in the form that this source's tables have: REAL, milliseconds, text, or UTC timestamp."""
     if connection.settings_dict["ADKWEB"]["real_times"]:
         return seconds
+    if keeps_milliseconds(connection) and connection.vendor == "sqlite":
+        return round(seconds * 1000)
     moment = datetime.fromtimestamp(seconds, UTC).replace(tzinfo=None)
     return moment if connection.vendor == "postgresql" else moment.strftime("%Y-%m-%d %H:%M:%S.%f")
 
@@ -26,7 +35,7 @@ def stored_instant(seconds: float, connection: BaseDatabaseWrapper) -> float | s
 def read_instant(value: float | str | datetime) -> float:
     """Seconds since the epoch, from whichever form the table keeps."""
     if isinstance(value, int | float):
-        return float(value)
+        return in_seconds(value)
     moment = datetime.fromisoformat(value) if isinstance(value, str) else value
     return moment.replace(tzinfo=UTC).timestamp() if moment.tzinfo is None else moment.timestamp()
 
@@ -45,6 +54,15 @@ class Instant(models.Field):  # type: ignore[type-arg]
     def get_db_prep_value(self, value: Any, connection: BaseDatabaseWrapper, prepared: bool = False) -> Any:
         """The form that the table keeps."""
         return None if value is None else stored_instant(value, connection)
+
+
+class EventData(models.JSONField):
+    """An event's JSON; its time is in seconds, whoever stored it."""
+
+    def from_db_value(self, value: Any, expression: Any, connection: BaseDatabaseWrapper) -> Any:
+        """The event; a part of one that a query asked for is as it is stored."""
+        found = super().from_db_value(value, expression, connection)
+        return found if isinstance(expression, KeyTransform) else event_in_seconds(found)
 
 
 class _SeqCol(Col):
@@ -119,7 +137,7 @@ class Event(models.Model):
     id = models.CharField(max_length=128)
     invocation_id = models.CharField(max_length=256)
     timestamp = Instant()
-    event_data = models.JSONField(null=True, decoder=Stored)
+    event_data = EventData(null=True, decoder=Stored)
     seq = Seq()
     session = models.ForeignObject(
         Session,
@@ -144,6 +162,15 @@ class SignInToken(models.Model):
     digest = models.CharField(max_length=64, primary_key=True)
     person = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE)
     created = models.DateTimeField(auto_now_add=True)
+
+
+class PasswordTries(models.Model):
+    """How many wrong passwords a name, or an address, has tried (guesses.py); the key is a hash. Moments are seconds."""
+
+    key = models.CharField(max_length=64, primary_key=True)
+    count = models.IntegerField(default=0)
+    until = models.FloatField(default=0.0)  # no try before
+    seen = models.FloatField(default=0.0, db_index=True)
 
 
 class ApiToken(models.Model):
@@ -192,7 +219,8 @@ class Projection(models.Model):
 
     `marks` are places with the event that stood there, by which is noticed that a place was given again; `holes` are places
     that were passed over, with the moment until when their events are waited for; `created` the newest places of sessions;
-    `deleted` is how far the source's `adkweb_deleted_writes` are read.
+    `deleted` is how far the source's `adkweb_deleted_writes` are read. One of another `version` than changes.py has is made
+    anew.
     """
 
     where = models.TextField(unique=True)
@@ -201,10 +229,13 @@ class Projection(models.Model):
     holes = models.TextField(default="[]")
     created = models.TextField(default="[]")
     deleted = models.BigIntegerField(default=0)
+    version = models.IntegerField(default=1)
 
 
 class StateOwner(models.Model):
-    """Whose state a key belongs to: a session's, a user's or an app's, unused names empty; or a session's marks."""
+    """Whose state a key belongs to: a session's, a user's or an app's, unused names empty; or a session's marks, or an app's
+    edits.
+    """
 
     projection = models.ForeignKey(Projection, models.CASCADE, related_name="+")
     scope = models.CharField(max_length=10)
@@ -221,7 +252,9 @@ class StateOwner(models.Model):
 
 
 class StateChange(models.Model):
-    """That the event at a place wrote a key, or has a mark; `since` is of a rewind: the place from which it takes back."""
+    """That the event at a place wrote a key, has a mark, or is an edit: then `key` is its time. `since` is of a rewind: the
+    seq from which it takes back. On SQLite it is a table without rowid, which is half as large.
+    """
 
     pk = models.CompositePrimaryKey("owner_id", "key", "place")
     owner_id = models.BigIntegerField()

@@ -14,11 +14,12 @@ from typing import Any, Final, NamedTuple
 from django.db import connections
 from django.utils.translation import gettext as _
 
-from . import reads, sources
-from .changes import Places, consult, is_creation, is_shortened, place_of, places, seq_of, stored_key, writes_of
+from . import merging, reads, sources
+from .changes import Places, consult, places, writes_of
 from .errors import Invalid, NotFound
 from .event_rows import LARGE, EventView, Writer, as_object, events_of, large, measured_sql, ordered, weight
 from .events import delta_of, edit_of, removed_by
+from .keeping import is_creation, is_shortened, place_of, seq_of, stored_key
 from .keys import SessionKey
 from .models import read_instant
 from .paging import Page, read_cursor, write_cursor
@@ -34,7 +35,9 @@ class Moment:
     """The state of a session's three scopes just after an event, or just before it; `event` is None for now.
 
     `state` has bare keys, UNKNOWN where nobody can say; `writers` and `initial`, the keys that stand since a session was
-    created, full ones. `unrecorded` says that this session's initial state is not known.
+    created, full ones; `either`, those that are UNKNOWN because they may have been merged or replaced. `unrecorded` says
+    that this session's initial state is not known. `otherwise`, only of now, has what was written last of the keys that are
+    stored otherwise, by full key; drift.py says what of that is drift.
     """
 
     key: SessionKey
@@ -44,6 +47,8 @@ class Moment:
     writers: dict[str, Writer] = field(default_factory=dict)
     initial: frozenset[str] = frozenset()
     unrecorded: bool = False
+    either: frozenset[str] = frozenset()
+    otherwise: State = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +80,14 @@ class _Written(NamedTuple):
         """The full key's value after this."""
         return ABSENT if name in self.removed and self.delta.get(name) is None else self.delta.get(name, UNKNOWN)
 
+    def settles(self, name: str) -> bool:
+        """Whether the full key's value after this is the same however deltas are applied."""
+        return bool(self.edit) or self.writer is None or not merging.is_doubtful(self.value(name))
+
+    def write(self, place: int, name: str) -> merging.Write:
+        """The write of the full key at its place."""
+        return merging.Write(place, self.value(name), self.settles(name), self.before(name))
+
     def of(self, key: SessionKey, scope: Scope) -> bool:
         """Whether it may have written to this session's scope: its place may be another's by now."""
         mine = {"app": 2, "user": 3}.get(scope, 4)
@@ -93,6 +106,21 @@ def state_at(key: SessionKey, event_id: str, *, before: bool = False) -> Moment:
     """The state just after an event, or just before it. Raises NotFound for one that is gone."""
     event = reads.event(key, event_id)
     return _state_upto(key, event, place_of(event.seq) - before if event.seq is not None else _FOREVER)
+
+
+def made(event: EventView) -> State:
+    """What an event made of the stored keys of its delta, by full key: ABSENT where it removed one, UNKNOWN where its value
+    may have been merged or not. Raises what state_at does.
+    """
+    delta, removed = event.description.delta, {*event.description.removed}
+    values = {
+        name: ABSENT if name in removed else value for name, value in delta.items() if scope_of(name)[0] in STORED
+    }
+    if merging.possible(event.key.source) != merging.REPLACED and not edit_of(event.data):
+        doubtful = [name for name, value in values.items() if merging.is_doubtful(value)]
+        after = state_at(event.key, event.id).state if doubtful else Scoped()
+        values |= {name: after.get(name) for name in doubtful}
+    return values
 
 
 def state_at_place(key: SessionKey, seq: int) -> Moment:
@@ -118,19 +146,23 @@ def _state_upto(key: SessionKey, event: EventView | None, upto: int) -> Moment:
     wanted = consult(key.source, lambda: {scope: places(key, scope, upto) for scope in STORED})
     asked = {place for each in wanted.values() for found in each.values() for place in found[:2] if place is not None}
     written = _written(key.source, asked)
-    state, initial = Scoped(), frozenset[str]()
+    state, initial, either = Scoped(), frozenset[str](), set[str]()
     writers: dict[str, Writer] = {}
+    otherwise: State = {}
     for scope in STORED:
         told = _Scope(key, scope, now.state.scope(scope), now.initial_state, wanted[scope], written)
         for bare in told.names():
             value = told.value(bare) if event else now.state.scope(scope).get(bare, ABSENT)
             if value is not ABSENT:
                 state.scope(scope)[bare] = value
+            if value is UNKNOWN and told.may_be_merged(bare):
+                either.add(full_key(scope, bare))
         wrote, began = told.authors(state.scope(scope))
         writers |= wrote
         initial |= began
+        otherwise |= {} if event else told.otherwise()
     seq = event.seq or 0 if event else reads.newest_seq(key)
-    return Moment(key, event, seq, state, writers, initial, now.initial_state is None)
+    return Moment(key, event, seq, state, writers, initial, now.initial_state is None, frozenset(either), otherwise)
 
 
 def authors(key: SessionKey, scope: Scope, state: State) -> tuple[dict[str, Writer], frozenset[str]]:
@@ -175,6 +207,7 @@ class _Scope:
         self._written = {place: found for place, found in written.items() if found.of(key, scope)}
         self._initial = None if initial is None else split(initial).session
         self._places = {self._bare(kept, each): each for kept, each in found.items()}
+        self._possible = merging.possible(key.source)
 
     def names(self) -> list[str]:
         """Every bare key that is stored, or was ever written."""
@@ -197,12 +230,37 @@ class _Scope:
             name, last = full_key(self._scope, bare), self.last(bare)
             if last is None and same(value, self.begun_with(bare)):
                 initial.add(name)
-            elif last is not None and same(last.value(name), value):
+            elif last is not None and self._left(bare, last, value):
                 if last.writer is None:
                     initial.add(name)
                 else:
                     writers[name] = last.writer
         return writers, frozenset(initial)
+
+    def otherwise(self) -> State:
+        """By full key, the value that was written last, where another is stored now; nothing where nobody can say."""
+        found = {}
+        for bare in self.names():
+            name, last = full_key(self._scope, bare), self.last(bare)
+            if scope_of(name)[0] != self._scope:
+                continue  # `user:x` in a session's own state, which no event reaches
+            stored = self._now.get(bare, ABSENT)
+            if last is not None and (self._left(bare, last, stored) or (last.imported and self._scope != "session")):
+                continue
+            if last is not None:
+                value = merging.certain(self._values(bare, last, self._reading))
+            else:
+                value = (
+                    self._initial.get(bare, ABSENT) if self._initial is not None and not self._wrote(bare) else UNKNOWN
+                )
+            # ADK for Java and Kotlin take a key away that an event sets to null.
+            if value is not UNKNOWN and not same(value, stored) and not (value is None and stored is ABSENT):
+                found[name] = value
+        return found
+
+    def _wrote(self, bare: str) -> bool:
+        """Whether anything is known to have written it, be it gone by now; of a key that is shared nobody could say."""
+        return self._scope != "session" or bare in self._places
 
     def value(self, bare: str) -> Any:
         """A key's value so far: ABSENT for none, UNKNOWN where nobody can say."""
@@ -211,12 +269,61 @@ class _Scope:
             last = self._written.get(found.last)
             if last is None or (last.imported and self._scope != "session"):
                 return UNKNOWN  # written by an event that was deleted, or nobody knows when
-            value = last.value(name)
-        else:
-            value = self._before_any(bare, name, found)
+            now = self._now.get(bare, ABSENT)
+            if found.next is not None:
+                return (
+                    last.value(name) if last.settles(name) else self._merged(bare, last, self._written.get(found.next))
+                )
+            return now if self._left(bare, last, now) else UNKNOWN
+        value = self._before_any(bare, name, found)
         # Where nothing wrote it later and another value is stored, something wrote it that no event tells.
         later = found is not None and found.next is not None
         return value if later or same(value, self._now.get(bare, ABSENT)) else UNKNOWN
+
+    def may_be_merged(self, bare: str) -> bool:
+        """Whether a key's last write so far leaves another value where it was merged than where it replaced."""
+        last = self.last(bare)
+        return self._possible == merging.EITHER and last is not None and not last.settles(full_key(self._scope, bare))
+
+    def _left(self, bare: str, last: _Written, value: Any) -> bool:
+        """Whether the last write of a key so far can have left this value, in any reading that is not ruled out."""
+        if value is UNKNOWN:
+            return False
+        written = last.value(full_key(self._scope, bare))
+        if self._possible != merging.MERGED and same(written, value):
+            return True
+        return merging.explains(self._values(bare, last, self._possible), written, value)
+
+    def _merged(self, bare: str, last: _Written, following: _Written | None) -> Any:
+        """A key's value after its last write so far, of which the next one may tell what stood there."""
+        noted = following.before(full_key(self._scope, bare)) if following else UNKNOWN
+        if noted is not UNKNOWN and self._left(bare, last, noted):
+            return noted
+        return merging.certain(self._values(bare, last, self._reading))
+
+    def _values(self, bare: str, last: _Written, reading: merging.Reading) -> merging.Values:
+        """What a key may hold after its last write so far."""
+        name = full_key(self._scope, bare)
+        if reading == merging.REPLACED or last.settles(name):
+            return (last.value(name),)
+        if bare not in self._chains:
+            self._chains[bare] = _chain(self._key, name, self._places[bare].last or 0)
+        folded = merging.fold(self._chains[bare], self._start(bare), reading, shared=self._scope != "session")
+        return folded.get(self._places[bare].last or 0, (UNKNOWN,))
+
+    @cached_property
+    def _chains(self) -> dict[str, list[merging.Write]]:
+        return {}
+
+    @cached_property
+    def _reading(self) -> merging.Reading:
+        return merging.reading(self._key) if self._possible == merging.EITHER else self._possible
+
+    def _start(self, bare: str) -> Any:
+        """A key's value before the first write of it."""
+        if self._scope == "session":
+            return UNKNOWN if self._initial is None else self._initial.get(bare, ABSENT)
+        return ABSENT if self._all_recorded else UNKNOWN
 
     def _before_any(self, bare: str, name: str, found: Places | None) -> Any:
         """The value before the first write of a key."""
@@ -281,6 +388,37 @@ def _begun(key: SessionKey) -> int:
     return _FOREVER if first is None else place_of(first)
 
 
+# --- Where deltas are merged ------------------------------------------------------------------------------------------
+
+_CHAIN: Final = 1_000  # writes of one key that are folded; before more of them, its value is UNKNOWN
+
+
+def _chain(key: SessionKey, name: str, place: int, down_to: int = _FOREVER) -> list[merging.Write]:
+    """The writes of a full key from a place back to one, at `down_to` or before, that settles its value; with none, from its
+    first write.
+    """
+    scope, begun = scope_of(name)[0], 0
+    chain: list[merging.Write] = []
+    below, most = place + 1, PAGE
+    while len(chain) < _CHAIN:
+        found = writes_of(key, name, below, most)
+        written = {at: each for at, each in _written(key.source, found).items() if each.of(key, scope)}
+        if scope == "session" and len(written) < len(found):
+            begun = begun or _begun(key)
+        for at in found:
+            each = written.get(at)
+            if each is None and at < begun:  # of another session, which had the same id
+                return chain[::-1]
+            known = each is not None and (scope == "session" or not each.imported)  # else nobody knows when
+            chain.append(each.write(at, name) if each and known else merging.Write(at, UNKNOWN, True))
+            if at <= down_to and chain[-1].settles:
+                return chain[::-1]
+        if len(found) < most:
+            return chain[::-1]
+        below, most = found[-1], _CHUNK
+    return [merging.Write(0, UNKNOWN, True), *chain[::-1]]
+
+
 # --- History ----------------------------------------------------------------------------------------------------------
 
 
@@ -308,14 +446,18 @@ def _page(key: SessionKey, name: str, scope: Scope, before: str | None, limit: i
         begun = _begun(key)
         found = [place for place in found if place in written or place >= begun]
     first = _first(key, scope, name) if len(found) <= most else None
+    values = {place: each.value(name) for place, each in written.items()}
+    if merging.possible(key.source) != merging.REPLACED and not all(each.settles(name) for each in written.values()):
+        folded = _merged(key, name, found[0], found[-1], is_newest=before is None)
+        values |= {at: folded[at] for at, each in written.items() if at in folded and not each.settles(name)}
     rows: list[KeyWrite] = []
     seen = 0
     for place in found[:most]:
         seen += 1
         if place in written:
             older = found[seen] if seen < len(found) else None
-            old = _before(written, place, older, first, name, scope)
-            rows.append(_key_write(written[place], place, Change(name, old, written[place].value(name))))
+            old = _before(written, values, place, older, first, name, scope)
+            rows.append(_key_write(written[place], place, Change(name, old, values[place])))
         if len(rows) == limit:
             break
     if len(found) > seen:
@@ -326,8 +468,39 @@ def _page(key: SessionKey, name: str, scope: Scope, before: str | None, limit: i
     return Page(rows)
 
 
-def _before(written: Mapping[int, _Written], place: int, older: int | None, first: Any, name: str, scope: Scope) -> Any:
-    """A key's value before the write at a place: what an edit notes, or what the write before it wrote."""
+def _merged(key: SessionKey, name: str, newest: int, oldest: int, *, is_newest: bool) -> dict[int, Any]:
+    """A full key's value after each of its writes between two places, where its source may have merged them."""
+    chain, start = _chain(key, name, newest, oldest), _first(key, scope_of(name)[0], name)
+    shared = scope_of(name)[0] != "session"
+    folded = merging.fold(chain, start, merging.reading(key), shared=shared)
+    values = {place: merging.certain(each) for place, each in folded.items()}
+    if is_newest and newest in values:
+        stored = _stored(key, name)
+        possible = merging.fold(chain, start, merging.possible(key.source), shared=shared)[newest]
+        if merging.explains(possible, chain[-1].value, stored):
+            values[newest] = stored
+    return values
+
+
+def _stored(key: SessionKey, name: str) -> Any:
+    scope, bare = scope_of(name)
+    if scope == "session":
+        return reads.session(key).state.session.get(bare, ABSENT)
+    if scope == "user":
+        return reads.user_state(key.source, key.app_name, key.user_id).get(bare, ABSENT)
+    return reads.app(key.source, key.app_name)[1].get(bare, ABSENT)
+
+
+def _before(
+    written: Mapping[int, _Written],
+    values: Mapping[int, Any],
+    place: int,
+    older: int | None,
+    first: Any,
+    name: str,
+    scope: Scope,
+) -> Any:
+    """A key's value before the write at a place: what an edit notes, or what the write before it left."""
     this = written[place]
     noted = this.before(name)
     if scope != "session" and (noted is not UNKNOWN or this.imported):
@@ -336,7 +509,7 @@ def _before(written: Mapping[int, _Written], place: int, older: int | None, firs
         return noted if first is UNKNOWN else first
     if older not in written or (written[older].imported and scope != "session"):
         return UNKNOWN
-    return written[older].value(name)
+    return values[older]
 
 
 def _first(key: SessionKey, scope: Scope, name: str) -> Any:

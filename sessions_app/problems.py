@@ -24,10 +24,12 @@ TITLES: Final = {
     403: "Not allowed",
     404: "Not found",
     405: "This address does not do that",
+    408: "Too slow",
     409: "Conflict",
     412: "The session has changed",
     413: "Too large",
     415: "This kind of body is not understood",
+    429: "Too many tries",
     500: "A fault of adkweb's",
     503: "A source cannot be used",
 }

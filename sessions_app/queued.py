@@ -25,7 +25,7 @@ from .access import Actor, actor_of
 from .edits import Entry
 from .errors import Conflict, Error, NotAllowed, NotFound, SourceError, StaleSession
 from .event_rows import events_of, ordered, views
-from .events import EDIT_PREFIX, ID_LENGTH, Event, edit_of
+from .events import EDIT_PREFIX, ID_LENGTH, Event, edit_of, ended_by
 from .keys import SessionKey
 from .models import QueuedEdit
 from .running import Running
@@ -274,13 +274,19 @@ def _outcome(row: QueuedEdit, key: SessionKey) -> dict[str, Any]:
 
 
 def _is_idle(key: SessionKey) -> bool:
-    """Whether no agent holds the session: no invocation runs, and the last one did not end a moment ago."""
+    """Whether no agent holds the session: no invocation runs, and the last one did not end a moment ago by itself. After
+    one that an edit ended, nothing follows.
+    """
     if held(key) is not None:
         return False
     with sources.using(key.source):
-        newest, _more = views(ordered(events_of(key), key.source), key.source, _EDITS, key=key)
-        last = next((view.timestamp for view in newest if not edit_of(view.data)), None)
-    return last is None or abs(time.time() - last) >= settings.SETTLE_SECONDS
+        for view in views(ordered(events_of(key), key.source), key.source, _EDITS, key=key)[0]:
+            edit = edit_of(view.data)
+            if ended_by(edit):
+                return True
+            if not edit:
+                return bool(abs(time.time() - view.timestamp) >= settings.SETTLE_SECONDS)
+    return True
 
 
 def _check_author(person: Any) -> None:

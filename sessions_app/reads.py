@@ -11,15 +11,14 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from django.conf import settings
-from django.db import connections
-from django.db.models import BooleanField, IntegerField, Max, Q, QuerySet
+from django.db.models import BigIntegerField, BooleanField, IntegerField, Max, Q, QuerySet
 from django.db.models.expressions import RawSQL
 from django.db.models.fields.json import KeyTextTransform, KeyTransform
 from django.db.models.functions import Substr
 from django.utils.translation import gettext as _
 
-from . import sources
-from .errors import Invalid, NotFound, SourceError
+from . import changes, keeping, sources
+from .errors import Behind, Error, Invalid, NotFound, SourceError
 from .event_rows import (
     LARGE,
     EventView,
@@ -30,26 +29,36 @@ from .event_rows import (
     after_cursor,
     as_object,
     before_cursor,
+    count_errors,
+    count_events,
+    edit_view,
+    events_at,
     events_of,
+    filtered,
+    in_lists,
+    is_listed,
     large,
-    lazily,
     measured,
     measured_sql,
     newest_first,
+    of_known_users,
     ordered,
+    sessions_of,
+    sessions_since,
     state_rows,
     view_of,
     views,
     weight,
     writer,
 )
-from .events import edit_of, removed_by
-from .filters import BY_AUTHOR, FILTERS, TOKENS
+from .events import is_edit
+from .filters import FILTERS, TOKENS
+from .keeping import EditPlace, seq_of
 from .keys import SessionKey
 from .models import App, Event, Session, User, read_instant
 from .paging import Page, read_cursor, write_cursor
 from .running import Running, running
-from .state import ABSENT, Change, Scope, Scoped, State, scope_of
+from .state import Scope, Scoped, State, scope_of
 from .values import stored
 
 PAGE: Final = 50  # rows of a table
@@ -122,12 +131,17 @@ _PIECE: Final = 8_000_000  # characters of a text that is too large to be parsed
 
 
 class Revision(NamedTuple):
-    """When a session was created and written, and its user's and its app's state, as the database has them."""
+    """When a session was created and written, and its user's and its app's state, as the database has them; and what differs
+    as well where a program wrote to these rows itself.
+    """
 
     created: Any
     session: Any
     user: Any
     app: Any
+    session_row: Any
+    user_row: Any
+    app_row: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,23 +187,24 @@ def has_app(source: str, app_name: str) -> bool:
 def app(source: str, app_name: str, *, partly: bool = False) -> tuple[AppRow, State]:
     """One app and its state; raises NotFound. As `session` does with one that is too large to be read."""
     with sources.using(source):
-        row = _app_row(source, app_name)
         text = App.objects.using(source).filter(app_name=app_name).values_list(_STATE, flat=True).first()
-        if not row.sessions and text is None:
+        if text is None and not sessions_of(source, app_name).exists():
             raise NotFound(_("There is no app “%(name)s” in this source.") % {"name": app_name})
-        return row, {} if partly else _read_state(text)
+        return _app_row(source, app_name), {} if partly else _read_state(text)
 
 
 def users(source: str, app_name: str, after: str | None = None) -> Page[UserRow]:
-    """The users of an app, by id."""
+    """The users of an app, by id; also one who has no session, but whose state was edited."""
     with sources.using(source):
-        found = Session.objects.using(source).filter(app_name=app_name)
+        found = sessions_of(source, app_name)
+        known = of_known_users(found, source)
         if after:
-            found = found.filter(user_id__gt=read_cursor(after, str)[0])
-        names = list(found.order_by("user_id").values_list("user_id", flat=True).distinct()[: PAGE + 1])
+            known = known.filter(user_id__gt=read_cursor(after, str)[0])
+        names = list(known.order_by("user_id").values_list("user_id", flat=True).distinct()[: PAGE + 1])
         rows = [
-            UserRow(name, _count(mine := found.filter(user_id=name)), mine.aggregate(t=Max("update_time"))["t"])
+            UserRow(name, _count(in_lists(mine, source)), mine.aggregate(t=Max("update_time"))["t"])
             for name in names[:PAGE]
+            for mine in [found.filter(user_id=name)]
         ]
         return Page(rows, write_cursor(names[PAGE - 1]) if len(names) > PAGE else None)
 
@@ -220,13 +235,21 @@ def _too_large(size: int) -> str:
 
 
 def sessions(
-    source: str, app_name: str, user_id: str | None = None, before: str | None = None, limit: int = PAGE
+    source: str,
+    app_name: str,
+    user_id: str | None = None,
+    before: str | None = None,
+    limit: int = PAGE,
+    *,
+    hidden: bool = False,
 ) -> Page[SessionRow]:
-    """Sessions of an app or of one user, the most recently active first."""
+    """Sessions of an app or of one user, the most recently active first; `hidden`: also those of `own_session`."""
     with sources.using(source):
-        found = Session.objects.using(source).filter(app_name=app_name)
+        found = sessions_of(source, app_name)
         if user_id is not None:
             found = found.filter(user_id=user_id)
+        if not hidden:
+            found = in_lists(found, source)
         if before:
             moment, user, name = read_cursor(before, float, str, str)
             same = Q(update_time=moment)
@@ -234,28 +257,19 @@ def sessions(
                 Q(update_time__lt=moment) | same & Q(user_id__lt=user) | same & Q(user_id=user, id__lt=name),
                 update_time__lte=moment,
             )
-        found = found.order_by("-update_time", "-user_id", "-id").annotate(
-            title=_TITLE,
-            event_count=RawSQL(_count_events(source), [ROW_COUNT_LIMIT + 1], IntegerField()),
-            error_count=RawSQL(_count_errors(source), [], IntegerField()),
-        )
-        rows = [
-            SessionRow(
-                SessionKey(source, row["app_name"], row["user_id"], row["id"]),
-                row["title"] or "",
-                row["create_time"],
-                row["update_time"],
-                row["event_count"],
-                row["error_count"],
-            )
-            for row in found.values(
-                "app_name", "user_id", "id", "title", "create_time", "update_time", "event_count", "error_count"
-            )[: limit + 1]
-        ]
+        rows = _session_rows(found.order_by("-update_time", "-user_id", "-id"), source, limit + 1)
         last = rows[limit - 1] if len(rows) > limit else None
         return Page(
             rows[:limit], write_cursor(last.update_time, last.key.user_id, last.key.session_id) if last else None
         )
+
+
+def left_out(key: SessionKey) -> SessionRow | None:
+    """The session of `own_session` that lists leave out; None where there is none."""
+    with sources.using(key.source):
+        found = sessions_of(key.source, key.app_name).filter(user_id=key.user_id, id=key.session_id)
+        rows = _session_rows(found.exclude(is_listed(key.source)), key.source, 1)
+        return rows[0] if rows else None
 
 
 def session(key: SessionKey, *, partly: bool = False) -> SessionView:
@@ -324,12 +338,14 @@ def _pieces(source: str, sql: str, column: str, names: Sequence[str]) -> Iterato
 
 
 def stats(key: SessionKey) -> Stats:
-    """Numbers of a session: events, invocations, tokens, and events by filter."""
+    """Numbers of a session: events, invocations (an edit is none), tokens, and events by filter."""
     with sources.using(key.source) as db:
+        edits = FILTERS["edits"][db.vendor]
         columns = ", ".join(f"sum(CASE WHEN {FILTERS[name][db.vendor]} THEN 1 ELSE 0 END)" for name in FILTERS)
         with db.cursor() as cursor:
             cursor.execute(
-                f"""SELECT count(*), count(DISTINCT invocation_id), sum({TOKENS[db.vendor]}), {columns}
+                f"""SELECT count(*), count(DISTINCT CASE WHEN {edits} THEN NULL ELSE invocation_id END),
+                sum({TOKENS[db.vendor]}), {columns}
                 FROM (SELECT * FROM events WHERE app_name = %s AND user_id = %s AND session_id = %s
                 ORDER BY {newest_first(key.source)} LIMIT {COUNT_LIMIT + 1}) AS events""",
                 key[1:],
@@ -351,7 +367,7 @@ def events(
     `kind` is one of FILTERS.
     """
     with sources.using(key.source):
-        found = _filtered(events_of(key), key, kind, author)
+        found = filtered(events_of(key), key, kind, author)
         if before:
             found = found.filter(before_cursor(key.source, before))
         rows, more = views(ordered(found, key.source), key.source, limit, key=key)
@@ -376,7 +392,7 @@ def events_after(
 ) -> Page[EventView]:
     """The events after a place, at most `limit`, in append order: what somebody who was there has missed."""
     with sources.using(key.source):
-        found = _filtered(events_of(key).filter(seq__gt=seq), key, kind, author)
+        found = filtered(events_of(key).filter(seq__gt=seq), key, kind, author)
         page, more = views(ordered(found, key.source, newest=False), key.source, limit, key=key)
         if page:
             add_changes(key, page)
@@ -417,43 +433,112 @@ def around(view: EventView, reach: int = 200) -> tuple[list[EventView], list[Eve
 
 
 def edits(
-    before: str | None = None, limit: int = PAGE, may_see: Callable[[str], bool] | None = None
-) -> tuple[Page[EventView], list[str]]:
-    """Every edit in every session of every source, the newest first; and what is wrong with sources left out. With
-    `may_see`, only those of the apps for which it says so: the others do not even count.
+    before: str | None = None,
+    limit: int = PAGE,
+    sees: Callable[[str], bool] | None = None,
+    seconds: float | None = None,
+) -> tuple[Page[EventView], list[Error]]:
+    """The edits in every session of every source, the newest first, or those in apps that somebody sees; and of sources
+    that were left out, or are not read to their end after so many seconds, why: SourceError, Behind.
     """
-    found: list[EventView] = []
-    problems: list[str] = []
-    ends = (0.0, "", "")
-    moment, name, alias = read_cursor(before, float, str, str) if before else (None, "", "")
+    found: list[tuple[_At, EventView]] = []
+    problems: list[Error] = []
+    below: _At | None = tuple(read_cursor(before, int, str, int, str)) if before else None
+    ends: _At | None = None
+    until = time.monotonic() + (changes.SECONDS if seconds is None else seconds)
     for source in sources.listed():
         try:
-            with sources.using(source.alias) as db:
-                rows = Event.objects.using(source.alias).filter(RawSQL(FILTERS["edits"][db.vendor], [], BooleanField()))
-                if may_see is not None:
-                    rows = rows.filter(app_name__in=list(filter(may_see, app_names(source.alias))))
-                if moment is not None:
-                    same = Q(timestamp=moment)
-                    tie = Q(id__lte=name) if source.alias < alias else Q(id__lt=name)
-                    rows = rows.filter(Q(timestamp__lt=moment) | same & tie, timestamp__lte=moment)
-                left = LARGE
-                for row in lazily(measured(rows.order_by("-timestamp", "-id"), source.alias), source.alias, limit + 1):
-                    view = view_of(SessionKey(source.alias, row.app_name, row.user_id, row.session_id), row)
-                    view.changes = _edit_changes(view)
-                    view.cursor = write_cursor(row.timestamp, row.id, source.alias)
-                    found.append(view)
-                    if (left := left - weight(row.text)) < 0:  # type: ignore[attr-defined]
-                        ends = max(ends, _place_of(view))
-                        break
+            if not sources.is_adopted(sources.get(source.alias).alias):
+                some, end = _edits_by_time(source.alias, below, limit + 1, sees)
+            else:
+                try:
+                    changes.catch_up(source.alias, max(0.0, until - time.monotonic()))
+                except Behind as error:  # what is read so far is shown
+                    problems.append(Behind(f"{source.where}: {error.message}", **error.detail))
+                some, end = _edits_of(source.alias, below, limit + 1, sees)
         except SourceError as error:  # one that is away must not take the others' edits with it
-            problems.append(error.message)
-    found.sort(key=_place_of, reverse=True)
-    page = [view for view in found if _place_of(view) >= ends][:limit]  # beyond, a source has more than was read
-    return Page(page, page[-1].cursor if len(found) > len(page) or ends[0] else None), problems
+            problems.append(error)
+            continue
+        found += some
+        ends = max(ends, end) if ends and end else ends or end
+    found.sort(key=lambda each: each[0], reverse=True)
+    page = [each for each in found if ends is None or each[0] >= ends][
+        :limit
+    ]  # beyond, a source has more than was read
+    last = page[-1][0] if page else ends
+    more = len(found) > len(page) or ends is not None
+    return Page([view for _at, view in page], write_cursor(*last) if last and more else None), problems
 
 
-def _place_of(view: EventView) -> tuple[float, str, str]:
-    return view.timestamp, view.id, view.key.source
+_LAST: Final = 2**63 - 1
+_LOOKED_THROUGH: Final = 5_000  # the newest events of a source that was not adopted, for its edits
+_At = tuple[
+    int, str, int, str
+]  # where an edit stands in the list of all: moment, source, its place or, where none is, id
+_Some = tuple[
+    list[tuple[_At, EventView]], _At | None
+]  # edits; and the end of these, where they weigh too much to go on
+
+
+def _edits_of(source: str, below: _At | None, limit: int, sees: Callable[[str], bool] | None) -> _Some:
+    """The edits of one source as far as it is read."""
+    standing = changes.standing(source)
+    at = below and EditPlace(below[0], below[2] if source == below[1] else 0 if source > below[1] else _LAST)
+    found: list[tuple[_At, EventView]] = []
+    end: _At | None = None
+    left = LARGE
+    while standing and len(found) < limit and end is None:
+        places = keeping.edits(standing.projection, at, max(limit, PAGE), sees)
+        views, left = _views_at(source, [seq_of(each.place) for each in places], left)
+        more = len(places) == max(limit, PAGE)
+        if left < 0:
+            reached = next(n for n, each in enumerate(places, 1) if seq_of(each.place) == list(views)[-1])
+            places = places[:reached]
+            end = (places[-1].moment, source, places[-1].place, "")
+        if gone := [each for each in places if seq_of(each.place) not in views]:
+            keeping.drop_edits(standing, gone)
+        for at in places:
+            view = views.get(seq_of(at.place))
+            if view and (view.size or is_edit(view.data)) and (sees is None or sees(view.key.app_name)):
+                found.append(((at.moment, source, at.place, ""), view))
+        if not more:
+            break
+    return found, end
+
+
+def _edits_by_time(source: str, below: _At | None, limit: int, sees: Callable[[str], bool] | None) -> _Some:
+    """The edits of a source that was not adopted. On SQLite its newest events are looked through; PostgreSQL has no order in
+    which these are found, and adkweb writes into no database that it has not adopted.
+    """
+    with sources.using(source) as db:
+        if db.vendor == "postgresql":
+            return [], None
+        with db.cursor() as cursor:
+            cursor.execute("SELECT rowid FROM events ORDER BY rowid DESC LIMIT 1 OFFSET %s", [_LOOKED_THROUGH])
+            oldest = cursor.fetchone() or (-_LAST,)
+        rows = Event.objects.using(source).annotate(at=RawSQL("rowid", [], BigIntegerField())).filter(at__gt=oldest[0])
+        rows = rows.filter(RawSQL(FILTERS["edits"][db.vendor], [], BooleanField()))
+        there = {
+            (round(moment * 1e6), source, 0, name): rowid
+            for moment, name, app_name, rowid in rows.values_list("timestamp", "id", "app_name", "at")
+            if sees is None or sees(app_name)
+        }
+    wanted = sorted((at for at in there if below is None or at < below), reverse=True)[:limit]
+    views, left = _views_at(source, [there[at] for at in wanted], LARGE)
+    found = [(at, views[there[at]]) for at in wanted if there[at] in views]
+    return found, found[-1][0] if found and left < 0 else None
+
+
+def _views_at(source: str, seqs: Sequence[int], left: int) -> tuple[dict[int, EventView], int]:
+    """Edits by their seqs, in order, until they weigh more than is left; and what is left then."""
+    found = {}
+    with sources.using(source):
+        for row in events_at(source, seqs):
+            found[row.at] = edit_view(source, row)  # type: ignore[attr-defined]
+            left -= weight(row.text)  # type: ignore[attr-defined]
+            if left < 0:
+                break
+    return found, left
 
 
 def numbers(events: Collection[tuple[SessionKey, str]]) -> dict[tuple[SessionKey, str], int]:
@@ -476,6 +561,8 @@ def numbers(events: Collection[tuple[SessionKey, str]]) -> dict[tuple[SessionKey
 # --- What moves -------------------------------------------------------------------------------------------------------
 
 
+# SQLite keeps no trace of an update but the row itself; MD5 is Django's, and gets no text that it could not encode.
+_ROW: Final = {"postgresql": "{0}.xmin::text", "sqlite": "md5(hex({0}.state))"}
 _PLACE: Final = {"postgresql": "seq + 0", "sqlite": "rowid"}  # as the index of adopt.py has it
 
 
@@ -486,7 +573,8 @@ def revisions(source: str, keys: Collection[SessionKey]) -> dict[SessionKey, Rev
     names = [name for key in keys for name in key[1:]]
     with sources.using(source) as db, db.cursor() as cursor:
         cursor.execute(
-            f"""SELECT s.app_name, s.user_id, s.id, s.create_time, s.update_time, u.update_time, a.update_time
+            f"""SELECT s.app_name, s.user_id, s.id, s.create_time, s.update_time, u.update_time, a.update_time,
+            {", ".join(_ROW[db.vendor].format(table) for table in "sua")}
             FROM sessions AS s LEFT JOIN app_states AS a ON a.app_name = s.app_name
             LEFT JOIN user_states AS u ON u.app_name = s.app_name AND u.user_id = s.user_id
             WHERE (s.app_name, s.user_id, s.id) IN (VALUES {", ".join(["(%s, %s, %s)"] * len(keys))})""",
@@ -557,6 +645,12 @@ def running_now(source: str) -> list[RunningSession]:
         return [RunningSession(key, titles.get(key, ""), flight) for key, flight in found.items()]
 
 
+def title(key: SessionKey) -> str:
+    """A session's title; empty where it has none."""
+    with sources.using(key.source):
+        return _titles(key.source, [key]).get(key, "")
+
+
 def _titles(source: str, keys: Collection[SessionKey]) -> dict[SessionKey, str]:
     if not keys:
         return {}
@@ -585,7 +679,7 @@ def last_writer(key: SessionKey, full_key: str) -> Writer | None:
     """Who last wrote a key of any scope, looked for in the sessions that were active since the scope changed."""
     scope, _bare = scope_of(full_key)
     with sources.using(key.source):
-        keys = [key] if scope == "session" else list(_sessions_since(key, scope))
+        keys = [key] if scope == "session" else list(sessions_since(key, scope))
         found = [
             writer(candidate, row)
             for candidate in keys
@@ -595,69 +689,31 @@ def last_writer(key: SessionKey, full_key: str) -> Writer | None:
         return max(found, key=lambda writer: writer.timestamp, default=None)
 
 
-def _sessions_since(key: SessionKey, scope: str) -> Iterator[SessionKey]:
-    """The sessions that may have written a scope last: those at least as new as its row."""
-    stored: QuerySet[Any] = App.objects.using(key.source).filter(app_name=key.app_name)
-    found = Session.objects.using(key.source).filter(app_name=key.app_name)
-    if scope == "user":
-        stored = User.objects.using(key.source).filter(app_name=key.app_name, user_id=key.user_id)
-        found = found.filter(user_id=key.user_id)
-    written = stored.values_list("update_time", flat=True).first()
-    if written is None:
-        return
-    for user_id, name in (
-        found.filter(update_time__gte=written).order_by("update_time").values_list("user_id", "id")[:20]
-    ):
-        yield SessionKey(key.source, key.app_name, user_id, name)
-
-
-def _edit_changes(view: EventView) -> list[Change]:
-    replaced, removed = as_object(edit_of(view.data).get("replaced")), set(removed_by(view.data))
-    return [
-        Change(name, replaced.get(name, ABSENT), ABSENT if name in removed else value)
-        for name, value in view.description.delta.items()
-    ]
-
-
 # --- Queries ----------------------------------------------------------------------------------------------------------
 
 
 _TITLE: Final = Substr(KeyTextTransform("displayName", KeyTransform("__session_metadata__", Small("state"))), 1, 200)
 
-_OF_SESSION: Final = """events.app_name = sessions.app_name AND events.user_id = sessions.user_id
-    AND events.session_id = sessions.id"""
 
-
-def _filtered(found: QuerySet[Event], key: SessionKey, kind: str, author: str) -> QuerySet[Event]:
-    vendor = connections[key.source].vendor
-    if kind:
-        if kind not in FILTERS:
-            raise Invalid(_("There is no filter “%(name)s”.") % {"name": kind})
-        found = found.filter(RawSQL(FILTERS[kind][vendor], [], BooleanField()))
-    if author:
-        found = found.filter(RawSQL(BY_AUTHOR[vendor], [author], BooleanField()))
-    return found
-
-
-def _count_events(source: str) -> str:
-    # In an order, although any would do: only so does PostgreSQL read the index and not the whole table.
-    return f"""SELECT count(*) FROM (SELECT 1 FROM events WHERE {_OF_SESSION}
-        ORDER BY {newest_first(source)} LIMIT %s) AS counted"""
-
-
-def _count_errors(source: str) -> str:
-    vendor = next(s.vendor for s in sources.listed() if s.alias == source)
-    return f"""SELECT count(*) FROM (SELECT event_data FROM events WHERE {_OF_SESSION}
-        ORDER BY {newest_first(source)} LIMIT 100) AS newest WHERE {FILTERS["errors"][vendor]}"""
+def _session_rows(found: QuerySet[Session], source: str, limit: int) -> list[SessionRow]:
+    found = found.annotate(
+        title=_TITLE,
+        event_count=RawSQL(count_events(source), [ROW_COUNT_LIMIT + 1], IntegerField()),
+        error_count=RawSQL(count_errors(source), [], IntegerField()),
+    )
+    names = ("app_name", "user_id", "id", "title", "create_time", "update_time", "event_count", "error_count")
+    return [
+        SessionRow(SessionKey(source, *row[:3]), row[3] or "", *row[4:]) for row in found.values_list(*names)[:limit]
+    ]
 
 
 def _app_row(source: str, app_name: str) -> AppRow:
-    found = Session.objects.using(source).filter(app_name=app_name)
-    some = found.order_by().values("user_id")[: COUNT_LIMIT + 1]
+    found = sessions_of(source, app_name)
+    some = of_known_users(found, source).order_by().values("user_id")[: COUNT_LIMIT + 1]
     return AppRow(
         source,
         app_name,
-        _count(found),
+        _count(in_lists(found, source)),
         len({row["user_id"] for row in some}),
         found.aggregate(t=Max("update_time"))["t"],
     )

@@ -16,7 +16,7 @@ from . import changes, edits, moments, reads, sources
 from .access import Actor
 from .contents import taken_back
 from .edits import Entry
-from .errors import Invalid, NotFound
+from .errors import Error, Invalid, NotFound
 from .event_rows import EventView, events_of, ordered, view_of
 from .events import Event, check_event
 from .keys import SessionKey
@@ -133,9 +133,15 @@ def rewind(
     event_id = edits.id_of(once, ["rewind", invocation_id]) if once else str(uuid.uuid4())
     if once and (before := _written(key, event_id, invocation_id)):
         return Appended(before.data)
-    found = plan(key, invocation_id)
-    event = event_of(found, actor, reason, event_id)
-    return append_event(key, event, actor=actor, expected=found.revision if revision is None else revision)
+    try:
+        found = plan(key, invocation_id)
+        event = event_of(found, actor, reason, event_id)
+        return append_event(key, event, actor=actor, expected=found.revision if revision is None else revision)
+    except Error:
+        # Sent twice at the same moment, it is the other one that was written.
+        if once and (before := _written(key, event_id, invocation_id)):
+            return Appended(before.data)
+        raise
 
 
 def _written(key: SessionKey, event_id: str, invocation_id: str) -> EventView | None:

@@ -5,14 +5,15 @@ word; then it is over, or it waits for somebody. What cannot be told: after one 
 follows in the same branch (SequentialAgent, LoopAgent, Workflow). Only resumable apps say that, by their checkpoints;
 elsewhere the invocation looks ended until the next agent's first event. A Workflow's `node_info.output_for` names the
 last output, but its last node may have none. An exception below SequentialAgent or ParallelAgent stores nothing at all:
-there, silence is the only end.
+there, silence is the only end. An edit that was appended to a running invocation notes that it ended it: ADK refuses that
+agent's next append. Where an event follows all the same, the agent's service took the edit in, and it runs on.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from .events import AUTH_CALL, CONFIRMATION_CALL, INPUT_CALL, Description, Part, describe, is_copy, is_partial
+from .events import AUTH_CALL, CONFIRMATION_CALL, INPUT_CALL, Description, Part, describe, ended_by, is_copy, is_partial
 
 _ASKING_CALLS: Final = frozenset({AUTH_CALL, CONFIRMATION_CALL, INPUT_CALL})
 _SPOKEN: Final = frozenset({"error", "interrupted", "transcription", "output", "finish"})  # without any part
@@ -38,12 +39,15 @@ def running(events: Sequence[Mapping[str, Any]], now: float, silence: float) -> 
     """
     session = _Session(silence)
     for event, said in _live((event, describe(event)) for event in events if isinstance(event, Mapping)):
-        session.hear(event, said)
+        if said.edit:
+            session.end(ended_by(said.edit))
+        else:
+            session.hear(event, said)
     in_flight = []
     waits = session.waits()
     for name, found in reversed(session.invocations.items()):
         busy = found.open or (found.at_work and name not in waits)  # what waits has paused its workflow agents
-        if busy and not found.copied and not now - found.last > silence:
+        if busy and not found.copied and not found.ended and not now - found.last > silence:
             in_flight.append(Running(name, found.since, found.last, waiting=False))
         elif name in waits:
             in_flight.append(Running(name, found.since, found.last, waiting=True, waits_for=tuple(waits[name])))
@@ -54,7 +58,7 @@ _Told = tuple[Mapping[str, Any], Description]
 
 
 def _live(told: Iterable[_Told]) -> list[_Told]:
-    """The events that no rewind took back and that are of an agent's run: no edits, rewinds or compactions."""
+    """The events that no rewind took back and that are of an agent's run or end one: no other edits, no compactions."""
     events = list(told)
     first: dict[str, int] = {}
     for place, (event, _) in enumerate(events):
@@ -64,7 +68,7 @@ def _live(told: Iterable[_Told]) -> list[_Told]:
         _, said = events[place]
         if target := _text(said.actions.get("rewind_before_invocation_id")):
             place = min(first.get(target, 0), place)  # what is not among the newest events is older than all of them
-        elif not said.edit and not said.actions.get("compaction"):
+        elif ended_by(said.edit) if said.edit else not said.actions.get("compaction"):
             live.append(events[place])
         place -= 1
     return live[::-1]
@@ -79,6 +83,7 @@ class _Invocation:
     open: set[str] = field(default_factory=set)  # branches that have not had their last word
     at_work: dict[str, str] = field(default_factory=dict)  # workflow agents with a checkpoint and no end; their branch
     copied: bool = False  # its newest event is a fork's copy: no agent works on it here
+    ended: bool = False  # by an edit, and no event of it followed
     newly_asked: dict[str, str] = field(default_factory=dict)  # by its newest event: id of the call, name of the tool
 
     def say(self, branch: str, goes_on: bool) -> None:
@@ -99,12 +104,17 @@ class _Session:
         self.tools: dict[str, str] = {}  # id of any call: name of the tool
         self.requested: set[str] = set()  # calls whose tools have asked, mostly by a call that ADK makes for them
 
+    def end(self, name: str) -> None:
+        """Takes an edit that ended an invocation."""
+        if name in self.invocations:
+            self.invocations[name].ended = True
+
     def hear(self, event: Mapping[str, Any], said: Description) -> None:
         """Takes the next event."""
         name, branch, at = _text(event.get("invocation_id")), _text(event.get("branch")), _seconds(event)
         found = self.invocations.pop(name, None) or _Invocation(at, at)
         self.invocations[name] = found
-        found.copied = is_copy(event)
+        found.copied, found.ended = is_copy(event), False
         gap, found.since, found.last = at - found.last, found.since or at, max(at, found.last)
         _take_checkpoint(found, branch, said)
         goes_on = _goes_on(event, said)

@@ -29,8 +29,8 @@ from django.db.backends.signals import connection_created
 from django.dispatch import receiver
 from django.utils.translation import gettext as _
 
-from . import adopt
-from .errors import Invalid, NotFound, SourceError
+from . import adopt, online
+from .errors import Invalid, NotAllowed, NotFound, SourceError
 
 log = logging.getLogger("adkweb.sources")
 
@@ -40,6 +40,7 @@ _SKIPPED: Final = {"node_modules", "__pycache__", ".git", ".venv", "venv"}
 _RESCAN_SECONDS: Final = 2.0
 _SCAN_SECONDS: Final = 0.04  # that a search may take; after a longer one the pause is longer in proportion
 _RETRY_SECONDS: Final = 60.0  # for a file that cannot be opened and does not change
+_LOOK_SECONDS: Final = 2.0  # between two looks whether a database was adopted meanwhile
 _BUSY_SECONDS: Final = 3  # how long a read waits for another program's lock on a SQLite file; writes.py waits longer
 _CONNECT_SECONDS: Final = 5
 
@@ -58,11 +59,13 @@ _folders: list[Path] = []
 _UNOPENED: Final = (-1, -1)
 _opened: dict[str, tuple[int, int] | None] = {}  # by alias, which file it was: a developer may delete and remake it
 _files: WeakKeyDictionary[BaseDatabaseWrapper, tuple[int, int]] = WeakKeyDictionary()  # what each connection opened
+_due: dict[str, float] = {}  # by alias, when it is looked at again whether it is adopted by now
 _identity: dict[str, str] = {}  # what an alias stands for
 _lock = threading.RLock()
 _opening: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 _found: dict[Path, Source] = {}  # what folders hold, by where it was found
 _tried: dict[str, tuple[object, float]] = {}  # by alias, what a file that cannot be opened was like, and when
+_refused: dict[str, str] = {}
 _unreadable: set[str] = set()  # folders, said once
 _scanned, _took = 0.0, 0.0  # when the last search ended, and its seconds
 
@@ -134,17 +137,28 @@ def open_new() -> list[Source]:
     return opened
 
 
+def refuse(text: str, why: str) -> None:
+    """Keeps what was named and is no source, for home to show; of a URL its scheme alone: it may hold a password."""
+    scheme, colon, _rest = text.partition("://")
+    _refused[f"{scheme}://…" if colon else text] = why
+
+
+def refused() -> list[tuple[str, str]]:
+    """What was named and is no source, and why."""
+    return list(_refused.items())
+
+
 def folders() -> list[str]:
     """The folders that are searched, for an empty home page to name."""
     return [str(folder) for folder in _folders]
 
 
-def get(alias: str) -> Source:
-    """One source, open and usable; raises NotFound, or SourceError saying what is wrong with it."""
+def get(alias: str, *, adopting: bool = False) -> Source:
+    """One source, open and usable; raises NotFound, or SourceError saying what is wrong with it. As `open_source`."""
     source = _sources.get(alias) or next((s for s in listed() if s.alias == alias), None)
     if source is None:
         raise NotFound(_("There is no source “%(alias)s” here.") % {"alias": alias})
-    open_source(source)
+    open_source(source, adopting=adopting)
     return source
 
 
@@ -158,12 +172,17 @@ def alias_of(identity: str) -> str | None:
     return next((source.alias for source in listed() if _identity[source.alias] == identity), None)
 
 
-def open_source(source: Source) -> None:
-    """Makes a source usable: an empty database gets ADK's tables, one of ADK's is adopted (neither when read-only).
+def open_source(source: Source, *, adopting: bool = False) -> None:
+    """Makes a source usable: an empty database gets ADK's tables, a SQLite file is adopted (neither when read-only).
 
-    One that was found in a folder is not given tables: its agent makes them, in the format of its own.
+    A PostgreSQL database of ADK's is adopted only with `adopting`: whoever owns it is asked first, and it can be read
+    meanwhile. A database that was found in a folder is not given tables: its agent makes them, in the format of its own.
     """
     if _opened.get(source.alias, _UNOPENED) == _file_of(source):
+        if adopting and not settings.READ_ONLY and not keeps_creations(source.alias):
+            adopt_open(source.alias)
+        elif time.monotonic() > _due.get(source.alias, math.inf):
+            _look_again(source)
         return
     with _opening[source.alias]:  # one lock a source: a server that does not answer holds up nobody else
         file = _file_of(source)
@@ -175,26 +194,50 @@ def open_source(source: Source) -> None:
             shape = adopt.inspect(source.alias)
             found = connections.databases[source.alias]["ADKWEB"].get("found")
             if not settings.READ_ONLY and not (shape.empty and found):
-                shape = _adopted(source, shape)
+                shape = _adopted(source, shape, adopting)
         if shape.empty:
             raise SourceError(_("%(where)s is empty: no agent has written here yet.") % {"where": source.where})
-        connections.databases[source.alias]["ADKWEB"].update(
-            real_times=shape.real_times, adopted=shape.adopted, creations=shape.creations
-        )
+        _note(source, shape)
         _opened[source.alias] = file
 
 
-def _adopted(source: Source, shape: adopt.Shape) -> adopt.Shape:
-    if not shape.adopted:
-        if shape.empty:
-            adopt.create(source.alias, "sqlite" if source.vendor == "sqlite" else "database")
-        adopt.adopt(source.alias)
-    elif not shape.creations:
-        with suppress(SourceError):  # adopted by an older adkweb, maybe by another user: it does without
-            adopt.adopt(source.alias)
-    else:
+def _adopted(source: Source, shape: adopt.Shape, adopting: bool) -> adopt.Shape:
+    if shape.empty:
+        adopt.create(source.alias, "sqlite" if source.vendor == "sqlite" else "database")
+    elif source.vendor == "postgresql" and not adopting:
         return shape
+    if adopt.missing(source.alias):
+        online.add(source.alias)
     return adopt.inspect(source.alias)
+
+
+def adopt_open(alias: str, moved: online.Moved = lambda progress: None, *, patient: bool = False) -> None:
+    """Adopts a source that is open, as far as it is not; others use it meanwhile. As `online.add`."""
+    source = _sources[alias]
+    try:
+        with connected(source):
+            online.add(alias, moved, patient=patient)
+    finally:
+        _look_again(source)
+
+
+def _note(source: Source, shape: adopt.Shape) -> None:
+    """Notes what a source looks like; one that adopting may still change is looked at again now and then."""
+    connections.databases[source.alias]["ADKWEB"].update(
+        real_times=shape.real_times,
+        milliseconds=shape.milliseconds,
+        begun=shape.begun,
+        adopted=shape.adopted,
+        creations=shape.creations,
+    )
+    unsettled = source.vendor == "postgresql" and not shape.creations
+    _due[source.alias] = time.monotonic() + _LOOK_SECONDS if unsettled else math.inf
+
+
+def _look_again(source: Source) -> None:
+    _due[source.alias] = time.monotonic() + _LOOK_SECONDS
+    with suppress(SourceError, DatabaseError):  # whoever asks for something next is told what is wrong
+        _note(source, adopt.inspect(source.alias))
 
 
 @contextmanager
@@ -241,9 +284,41 @@ def _read_any_text(connection: BaseDatabaseWrapper, **_sent: Any) -> None:
         connection.connection.text_factory = lambda text: text.decode("utf-8", "replace")
 
 
+def opened() -> list[Source]:
+    """Every source that is open."""
+    return [source for source in listed() if is_open(source.alias)]
+
+
+def is_open(alias: str) -> bool:
+    """Whether a source was opened, and its shape is known."""
+    return alias in _opened
+
+
 def is_adopted(alias: str) -> bool:
     """Whether an open source has adkweb's columns; without them, timestamp and id order the events."""
     return bool(connections.databases[alias]["ADKWEB"]["adopted"])
+
+
+def is_begun(alias: str) -> bool:
+    """Whether an open source's owner has agreed to adopting, be it done or not."""
+    return bool(connections.databases[alias]["ADKWEB"]["begun"])
+
+
+def may_write(alias: str) -> bool:
+    """Whether adkweb writes to a source: one that is not adopted, or that was not opened yet, is only shown."""
+    return is_open(alias) and is_adopted(alias) and not settings.READ_ONLY
+
+
+@contextmanager
+def writing(alias: str) -> Iterator[BaseDatabaseWrapper]:
+    """As `using`, to write; raises NotAllowed for a source that is not adopted."""
+    with using(alias) as connection:
+        if not is_adopted(alias):
+            raise NotAllowed(
+                _("%(where)s is not adopted yet, so adkweb shows it and writes nothing: adkweb adopt %(where)s")
+                % {"where": _sources[alias].where}
+            )
+        yield connection
 
 
 def keeps_creations(alias: str) -> bool:
@@ -281,14 +356,22 @@ def forget(alias: str) -> None:
 def _signs() -> list[tuple[str, str]]:
     return [
         ("database is locked", _("another program holds the file locked; nothing was written. Try again.")),
-        ("readonly database", _("the file may not be written; adkweb shows it with --read-only.")),
+        (
+            "readonly database",
+            _(
+                "the file has a write-ahead log, beside which SQLite keeps files even while it only reads, and this folder "
+                "may not be written. Copy it to one that may."
+            )
+            if settings.READ_ONLY
+            else _("the file may not be written; adkweb shows it with --read-only."),
+        ),
         ("unable to open", _("the file cannot be opened: is it readable, and its folder writable?")),
         ("not a database", _("this file is not a SQLite database.")),
         ("image is malformed", _("the file is damaged or half-written. SQLite's “.recover” may save what is in it.")),
         ("disk i/o", _("the disk does not answer; nothing was written.")),
         ("disk is full", _("the disk is full; nothing was written.")),
         ("password authentication", _("the server refuses this user and password.")),
-        ("no password supplied", _("the server asks for a password: postgresql://user:password@host/database")),
+        ("no password supplied", _("the server asks for a password: it belongs in ~/.pgpass, or in the URL.")),
         ("does not exist", _("the server answers, but this is not there.")),
         ("permission denied", _("this user may not do that.")),
         ("must be owner", _("this user does not own ADK's tables.")),
@@ -366,17 +449,29 @@ def _register_file(path: Path, *, found: bool = False) -> Source:
             "ENGINE": "django.db.backends.sqlite3",
             "NAME": path.as_uri() + flags,
             # IMMEDIATE: a transaction that reads first and writes later would fail as soon as two of them meet.
-            "OPTIONS": {"timeout": _BUSY_SECONDS, "transaction_mode": "IMMEDIATE"},
+            # FULL: some builds of SQLite acknowledge what is not on the disk yet where a file has a write-ahead log.
+            # detect_types: times are read as they are stored; Django would make None of adk-js's numbers.
+            "OPTIONS": {
+                "timeout": _BUSY_SECONDS,
+                "transaction_mode": "IMMEDIATE",
+                "init_command": "PRAGMA synchronous = FULL",
+                "detect_types": 0,
+            },
             "ADKWEB": {"path": str(path), "found": found},
         },
     )
 
 
 def _register_url(text: str) -> Source:
+    if "@" in text and _is_badly_quoted(text):
+        raise SourceError(
+            _("%(url)s: in a password, / ? # and @ are written %%2F %%3F %%23 and %%40.")
+            % {"url": without_password(text)}
+        )
     try:
         parts = urlsplit(text)
-    except ValueError as error:
-        raise SourceError(_("This is not a URL: %(error)s") % {"error": error}) from error
+    except ValueError as error:  # it quotes the text, a password with it
+        raise SourceError(_("This is not a URL: %(error)s") % {"error": without_password(text)}) from error
     scheme = parts.scheme.partition("+")[0]  # ADK's URLs name a driver: postgresql+asyncpg://
     if scheme == "sqlite":
         return _register_file(_existing_file(sqlite_path(text)))
@@ -494,11 +589,26 @@ def _size(path: str) -> tuple[int, int]:
 
 
 def without_password(url: str) -> str:
-    """A database's URL as it may be shown: user, host and name."""
+    """A database's URL as it may be shown: user, host and name; of one that is badly quoted neither, as any of them may be a
+    piece of the password.
+    """
+    if _is_badly_quoted(url):
+        return f"{url.partition('://')[0]}://…"
     parts = urlsplit(url)
     host = parts.netloc.rpartition("@")[2]
     user = f"{parts.username}@" if parts.username else ""
-    return f"postgresql://{user}{host}{parts.path}"
+    scheme = "postgresql" if parts.scheme.startswith("postgres") else parts.scheme
+    return f"{scheme}://{user}{host}{parts.path}"
+
+
+def _is_badly_quoted(url: str) -> bool:
+    """Whether a URL's password may have ended its host too early: postgresql://u:pa/ssw@host/db has the host “u”."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return True
+    options = [option for option in parts.query.split("&") if "=" not in option]
+    return ":" in parts.netloc and "@" in "".join([parts.path, parts.fragment, *options])
 
 
 def _short(path: Path) -> str:

@@ -54,6 +54,8 @@ def create(name: str, right: str, apps: str, *, by: str) -> tuple[Token, str]:
         check_name(apps, _("The pattern"), APPS_LENGTH)
     except Invalid as error:
         raise Invalid(error.message, field="name") from error
+    if not (name + apps).isprintable():
+        raise Invalid(_("A name has no line breaks or other characters that cannot be seen."), field="name")
     if right not in RIGHTS:
         raise Invalid(_("The scope is one of: %(names)s.") % {"names": ", ".join(RIGHTS)}, field="right")
     text = PREFIX + secrets.token_urlsafe(32)

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from django.utils.translation import gettext as _
 
-from . import moments, reads
+from . import merging, moments, reads
 from .edits import Entry
 from .errors import Error, Invalid
 from .event_rows import EventView, Writer
@@ -37,7 +37,7 @@ class Step:
     @property
     def contested(self) -> bool:
         """Whether somebody wrote the key since."""
-        return not same(self.wrote, self.now)
+        return self.wrote is UNKNOWN or not same(self.wrote, self.now)
 
     @property
     def entry(self) -> Entry:
@@ -67,12 +67,7 @@ def undo(key: SessionKey, event_id: str) -> Plan:
     """
     event = reads.event(key, event_id)
     check_whole(reads.session(key).state.session)
-    removed = set(event.description.removed)
-    wrote = {
-        name: ABSENT if name in removed else value
-        for name, value in event.description.delta.items()
-        if scope_of(name)[0] in STORED
-    }
+    wrote = moments.made(event)
     if not wrote:
         raise Invalid(_("This event changed no state: there is nothing to undo."))
     before, now = moments.state_at(key, event_id, before=True).state, moments.state_now(key)
@@ -81,7 +76,7 @@ def undo(key: SessionKey, event_id: str) -> Plan:
         then = before.get(name)
         if then is UNKNOWN:
             plan.unknown.append(name)
-        elif same(then, value):
+        elif merging.same(then, value):
             continue  # it wrote what stood there
         elif same(now.state.get(name), then):
             settled.append(name)
@@ -157,4 +152,4 @@ def _left_alone(unknown: list[str]) -> str:
     if not unknown:
         return ""
     named = ", ".join(unknown[:10]) + ("…" if len(unknown) > 10 else "")
-    return " " + _("What stood there then was never recorded: %(keys)s.") % {"keys": named}
+    return " " + _("Earlier values unknown: %(keys)s.") % {"keys": named}

@@ -6,6 +6,7 @@ unreadable for the agent: MAX_DEPTH keeps a margin below that for the levels aro
 
 import json
 import math
+import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any, Final
@@ -22,6 +23,9 @@ MAX_DIGITS: Final = 4300  # Python's own limit for reading an integer back
 # Above 2**53 a float is a whole number. PostgreSQL's jsonb writes it without a fraction and so as another float's digits
 # (1e23 would come back as 10**23, which is not equal); written as that exact integer it reads back equal everywhere.
 _WHOLE: Final = 1e16
+
+_ENCRYPTED: Final = re.compile(r'"?(?!\d+$)[A-Za-z0-9+/_-]{24,}={0,2}"?')
+_LOOKED_AT: Final = 200  # characters
 
 
 def check(value: Any, where: str = "", depth: int = 1) -> Any:
@@ -93,7 +97,14 @@ def stored(text: str) -> Any:
     except RecursionError as error:
         raise Invalid(_("What is stored here is nested too deep to be read.")) from error
     except ValueError as error:
+        if looks_encrypted(text):
+            raise Invalid(_("What is stored here is encrypted: only a program with the key can read it.")) from error
         raise Invalid(_("What is stored here is no JSON.")) from error
+
+
+def looks_encrypted(text: str) -> bool:
+    """Tells whether a text that should be a JSON object is base64 and nothing else, as encrypted values are."""
+    return _ENCRYPTED.fullmatch(text[:_LOOKED_AT]) is not None
 
 
 def _integer(digits: str) -> int | float:

@@ -2,37 +2,38 @@
 
 `append_event` locks the session's row first and then, where the delta touches them, the user's and the app's, always in
 this order, so that writers cannot deadlock. Everything of one append is in one transaction: on PostgreSQL in one
-statement and one round trip, on SQLite in one IMMEDIATE transaction. A test reads the code and finds no other way.
+statement and one round trip, on SQLite in an IMMEDIATE transaction, which this process's appends share (commits.py). A
+test reads the code and finds no other way.
 """
 
 import json
 import logging
-import threading
 import time
 import uuid
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, NoReturn
 
 from django.db import IntegrityError, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.utils.translation import gettext as _
 
-from . import broadcast, sources
+from . import broadcast, commits, sources
 from .access import Actor
 from .errors import AlreadyExists, Conflict, Invalid, NotFound, StaleSession
 from .events import ID_LENGTH, Event, check_event, delta_of, is_partial, removed_by, same
 from .keys import SessionKey
-from .models import BETWEEN, read_instant, stored_instant
+from .models import BETWEEN, keeps_milliseconds, read_instant, stored_instant
 from .state import ABSENT, PREFIXES, Scope, State, apply, check_keys, scope_of, split, without_temp
+from .units import event_in_milliseconds, event_in_seconds, whole_milliseconds
 from .values import check, check_name, dumps, equal
 
 log = logging.getLogger("adkweb.writes")
 
 _STEP: Final = 1e-6  # seconds; the smallest step by which a revision advances, which is the databases' own
+_STEP_OF_JS: Final = 1e-3  # that adk-js sees
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,15 +70,12 @@ def append_event(
     actor.check_may("append", key.app_name)
     stored = check_event(event)
     _check_names(key)
-    append = _Append(key, stored)
-    with sources.using(key.source) as db:
-        one_statement = db.vendor == "postgresql" and not isinstance(expected, Mapping)
+    with sources.writing(key.source) as db:
+        if keeps_milliseconds(db):
+            stored["timestamp"] = whole_milliseconds(stored["timestamp"])
+        append = _Append(key, stored, expected, revision, _event_text(stored, db))
         try:
-            with nullcontext() if one_statement else _transaction(db):
-                if isinstance(expected, Mapping):
-                    append.compare(db, expected)
-                    expected = revision
-                appended = append.postgresql(db, expected) if db.vendor == "postgresql" else append.sqlite(db, expected)
+            appended = append.postgresql(db) if db.vendor == "postgresql" else commits.share(db, append.sqlite)
         except (IntegrityError, Conflict, StaleSession) as refused:
             # A caller that never heard the answer sends the event again, with what it expected the first time.
             before = _stored_event(db, key, stored["id"])
@@ -115,7 +113,7 @@ def create_session(
     )
     initial = check_keys(without_temp(check(dict(state or {}))))
     scoped = split(initial)
-    with sources.using(source) as db, _transaction(db), db.cursor() as cursor:
+    with sources.writing(source) as db, _transaction(db), db.cursor() as cursor:
         now = stored_instant(time.time(), db)
         cursor.execute(
             """INSERT INTO sessions (app_name, user_id, id, state, initial_state, create_time, update_time)
@@ -163,7 +161,7 @@ def delete_session(key: SessionKey, *, actor: Actor, revision: float | None = No
     """
     actor.check_may("admin", key.app_name)
     _check_names(key)
-    with sources.using(key.source) as db, _transaction(db), db.cursor() as cursor:
+    with sources.writing(key.source) as db, _transaction(db), db.cursor() as cursor:
         _locked(cursor, key)
         if revision not in (None, _revision(cursor, key)):
             raise StaleSession
@@ -234,18 +232,20 @@ def import_session(
     key = session.key
     _check_names(key)
     try:
-        with sources.using(key.source) as db, _transaction(db), db.cursor() as cursor:
+        with sources.writing(key.source) as db, _transaction(db), db.cursor() as cursor:
             if after is None:
                 _begin_import(cursor, session)
             elif _lock_session(cursor, key) != IMPORTING or _newest_event(cursor, key) != after:
                 raise Conflict(_("Somebody wrote to this session while it was imported."))
             if events:
+                milliseconds = keeps_milliseconds(db)
                 cursor.executemany(
                     """INSERT INTO events (app_name, user_id, session_id, id, invocation_id, timestamp, event_data)
                     VALUES (%s, %s, %s, %s, %s, %s, %s)""",
                     [
-                        (*key[1:], event.id, event.invocation_id, stored_instant(event.timestamp, db), event.text)
+                        (*key[1:], event.id, event.invocation_id, stored_instant(event.timestamp, db), text)
                         for event in events
+                        for text in [_event_text(json.loads(event.text), db) if milliseconds else event.text]
                     ],
                 )
             if last:
@@ -271,7 +271,7 @@ def import_state(key: SessionKey, scope: Scope, state: State, *, actor: Actor, u
     """
     actor.check_may("admin", key.app_name)
     _check_names(key)
-    with sources.using(key.source) as db, _transaction(db), db.cursor() as cursor:
+    with sources.writing(key.source) as db, _transaction(db), db.cursor() as cursor:
         at = stored_instant(updated, db)
         _merge(cursor, key, scope, {}, (), at)
         made = cursor.rowcount == 1
@@ -315,34 +315,54 @@ def _newest_event(cursor: Any, key: SessionKey) -> str:
 
 
 class _Append:
-    """One checked event on its way into one session."""
+    """One checked event on its way into one session, and what its caller expects there."""
 
-    def __init__(self, key: SessionKey, event: Event) -> None:
+    def __init__(
+        self,
+        key: SessionKey,
+        event: Event,
+        expected: float | Mapping[str, Any] | None,
+        revision: float | None,
+        text: str,
+    ) -> None:
         self.key = key
         self.event = event
+        self.values = expected if isinstance(expected, Mapping) else None
+        self.revision = revision if isinstance(expected, Mapping) else expected
+        self.text = text  # as the source keeps it
         self.delta = split(delta_of(event))
         self.removed: dict[Scope, list[str]] = {scope: [] for scope in PREFIXES}
         for scope, bare in map(scope_of, removed_by(event)):
             self.removed[scope].append(bare)
 
-    def compare(self, db: BaseDatabaseWrapper, expected: Mapping[str, Any]) -> None:
+    def compare(self, cursor: Any, expected: Mapping[str, Any]) -> None:
         """Locks everything that the event will touch, and raises Conflict where a key has another value by now."""
         touched = {scope_of(key)[0] for key in [*expected, *delta_of(self.event)]}
-        with db.cursor() as cursor:
-            states: dict[str, State] = {"session": _lock_session(cursor, self.key)}
-            check_whole(states["session"])
-            for scope in ("user", "app"):
-                if scope in touched:
-                    # A row that is not there cannot be locked.
-                    _merge(cursor, self.key, scope, {}, (), stored_instant(time.time(), db))
-                    states[scope] = _lock_scope(cursor, self.key, scope)
+        states: dict[str, State] = {"session": _lock_session(cursor, self.key)}
+        check_whole(states["session"])
+        for scope in ("user", "app"):
+            if scope in touched:
+                # A row that is not there cannot be locked.
+                _merge(cursor, self.key, scope, {}, (), stored_instant(time.time(), cursor.db))
+                states[scope] = _lock_scope(cursor, self.key, scope)
         current = {key: states[scope].get(bare, ABSENT) for key in expected for scope, bare in [scope_of(key)]}
         if not all(_equal(current[key], value) for key, value in expected.items()):
             raise Conflict(current=current)
 
-    def postgresql(self, db: BaseDatabaseWrapper, revision: float | None) -> Appended:
-        """One statement: the row locks are taken in the order in which its parts depend on each other."""
+    def postgresql(self, db: BaseDatabaseWrapper) -> Appended:
+        """One statement, after a comparison of values in a transaction with it: the row locks are taken in the order in
+        which its parts depend on each other.
+        """
+        if self.values is None:
+            return self._statement(db)
+        with transaction.atomic(using=db.alias):
+            with db.cursor() as cursor:
+                self.compare(cursor, self.values)
+            return self._statement(db)
+
+    def _statement(self, db: BaseDatabaseWrapper) -> Appended:
         session, user, app = bool(self.delta.session), bool(self.delta.user), bool(self.delta.app)
+        revision = self.revision
         statement = _append_statement(session=session, user=user, app=app, revision=revision is not None)
         parameters: dict[str, Any] = {
             "app_name": self.key.app_name,
@@ -351,7 +371,8 @@ class _Append:
             "id": self.event["id"],
             "invocation_id": self.event["invocation_id"],
             "at": stored_instant(self.event["timestamp"], db),
-            "event": dumps(self.event),
+            "step": _step(db),
+            "event": self.text,
         }
         if session:
             parameters |= {"session": dumps(self.delta.session), "session_removed": self.removed["session"]}
@@ -369,34 +390,36 @@ class _Append:
                 raise _half_made() if revision is None else StaleSession
         return Appended(self.event, seq=row[0], revision=read_instant(row[1]))
 
-    def sqlite(self, db: BaseDatabaseWrapper, revision: float | None) -> Appended:
+    def sqlite(self, db: BaseDatabaseWrapper) -> Appended:
         """Read, merge, write, alone in the file: SQLite's own merge functions would round numbers and drop nulls."""
-        with db.cursor() as cursor:
-            check_whole(before := _lock_session(cursor, self.key))
-            state = apply(before, self.delta.session, self.removed["session"])
-            current = _revision(cursor, self.key)
-            if revision is not None and revision != current:
-                raise StaleSession
-            at = stored_instant(max(self.event["timestamp"], current + _STEP), db)
-            cursor.execute(
-                f"UPDATE sessions SET state = %s, update_time = %s WHERE {_SESSION}",
-                [json.dumps(state), at, *self.key[1:]],
-            )
-            for scope in ("user", "app"):
-                if delta := self.delta.scope(scope):
-                    _merge(cursor, self.key, scope, delta, self.removed[scope], at)
-            cursor.execute(
-                """INSERT INTO events (app_name, user_id, session_id, id, invocation_id, timestamp, event_data)
-                VALUES (%s, %s, %s, %s, %s, %s, %s)""",
-                [
-                    *self.key[1:],
-                    self.event["id"],
-                    self.event["invocation_id"],
-                    stored_instant(self.event["timestamp"], db),
-                    dumps(self.event),
-                ],
-            )
-            return Appended(self.event, seq=cursor.lastrowid, revision=read_instant(at))
+        cursor = commits.Cursor(db)
+        if self.values is not None:
+            self.compare(cursor, self.values)
+        cursor.execute(f"SELECT state, update_time FROM sessions WHERE {_SESSION}", self.key[1:])
+        state, current = cursor.fetchone() or _no(self.key)
+        check_whole(before := _object(state))
+        current = read_instant(current)
+        if self.revision is not None and self.revision != current:
+            raise StaleSession
+        at = stored_instant(max(self.event["timestamp"], current + _step(db)), db)
+        if self.delta.session:
+            state = json.dumps(apply(before, self.delta.session, self.removed["session"]))
+        cursor.execute(f"UPDATE sessions SET state = %s, update_time = %s WHERE {_SESSION}", [state, at, *self.key[1:]])
+        for scope in ("user", "app"):
+            if delta := self.delta.scope(scope):
+                _merge(cursor, self.key, scope, delta, self.removed[scope], at)
+        cursor.execute(
+            """INSERT INTO events (app_name, user_id, session_id, id, invocation_id, timestamp, event_data)
+            VALUES (%s, %s, %s, %s, %s, %s, %s)""",
+            [
+                *self.key[1:],
+                self.event["id"],
+                self.event["invocation_id"],
+                stored_instant(self.event["timestamp"], db),
+                self.text,
+            ],
+        )
+        return Appended(self.event, seq=cursor.lastrowid, revision=read_instant(at))
 
 
 # --- PostgreSQL -------------------------------------------------------------------------------------------------------
@@ -409,7 +432,7 @@ def _append_statement(*, session: bool, user: bool, app: bool, revision: bool) -
         f"""s AS (
             UPDATE sessions SET
                 {"state = (state || %(session)s::jsonb) - %(session_removed)s::text[]," if session else ""}
-                update_time = greatest(%(at)s::timestamp, update_time + interval '1 microsecond')
+                update_time = greatest(%(at)s::timestamp, update_time + %(step)s * interval '1 second')
             WHERE app_name = %(app_name)s AND user_id = %(user_id)s AND id = %(session_id)s
                 AND NOT jsonb_exists(state, '{_MARK}')
                 {"AND update_time = %(revision)s::timestamp" if revision else ""}
@@ -443,24 +466,13 @@ def _append_statement(*, session: bool, user: bool, app: bool, revision: bool) -
 
 # --- Both databases ---------------------------------------------------------------------------------------------------
 
-_PATIENCE_MILLISECONDS: Final = 20_000  # with other programs that write to the same SQLite file
-_turns: defaultdict[str, threading.RLock] = defaultdict(threading.RLock)
 
-
-@contextmanager
-def _transaction(db: BaseDatabaseWrapper) -> Iterator[None]:
-    """A transaction of this source; on SQLite, which has one writer at a time, this process's threads take turns.
+def _transaction(db: BaseDatabaseWrapper) -> AbstractContextManager[None]:
+    """A transaction of this source; on SQLite, which has one writer at a time, in turn with this process's threads.
 
     Left to SQLite they would each sleep and try again, at half the speed, and the unlucky ones would give up.
     """
-    if db.vendor != "sqlite":
-        with transaction.atomic(using=db.alias):
-            yield
-        return
-    with _turns[db.alias], db.cursor() as cursor:
-        cursor.execute(f"PRAGMA busy_timeout = {_PATIENCE_MILLISECONDS}")
-        with transaction.atomic(using=db.alias):
-            yield
+    return commits.alone(db) if db.vendor == "sqlite" else transaction.atomic(using=db.alias)
 
 
 _SESSION: Final = "app_name = %s AND user_id = %s AND id = %s"
@@ -488,10 +500,11 @@ def _lock_session(cursor: Any, key: SessionKey) -> State:
 def _locked(cursor: Any, key: SessionKey) -> Any:
     """The same as it is stored, whatever that is."""
     cursor.execute(f"SELECT state FROM sessions WHERE {_SESSION} {_for_update(cursor)}", key[1:])
-    row = cursor.fetchone()
-    if row is None:
-        raise NotFound(_("Session %(id)s not found.") % {"id": key.session_id})
-    return row[0]
+    return (cursor.fetchone() or _no(key))[0]
+
+
+def _no(key: SessionKey) -> NoReturn:
+    raise NotFound(_("Session %(id)s not found.") % {"id": key.session_id})
 
 
 def _revision(cursor: Any, key: SessionKey) -> float:
@@ -535,7 +548,16 @@ def _stored_event(db: BaseDatabaseWrapper, key: SessionKey, event_id: str) -> Ev
             [*key[1:], event_id],
         )
         row = cursor.fetchone()
-    return None if row is None else _object(row[0])
+    return None if row is None else event_in_seconds(_object(row[0]))
+
+
+def _step(db: BaseDatabaseWrapper) -> float:
+    return _STEP_OF_JS if keeps_milliseconds(db) else _STEP
+
+
+def _event_text(event: Event, db: BaseDatabaseWrapper) -> str:
+    """An event's JSON as this source keeps it."""
+    return dumps(event_in_milliseconds(event) if keeps_milliseconds(db) else event)
 
 
 def _for_update(cursor: Any) -> str:

@@ -58,15 +58,15 @@ def new_database(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[st
 
 @pytest.fixture
 def open_source(django_db_blocker: object) -> Iterator[Callable[[str], str]]:
-    """Opens a database as a source, by alias; closed again after the test."""
+    """Opens a database as a source, by alias, and adopts it unless read-only; closed again after the test."""
     opened: list[str] = []
 
-    def add(text: str, form: str = "") -> str:
+    def add(text: str, form: str = "", *, adopting: bool = True) -> str:
         (source,) = sources.add(text)
         opened.append(source.alias)
         if form == "sqlite-database":
             adopt.create(source.alias, "database")
-        sources.open_source(source)
+        sources.open_source(source, adopting=adopting)
         return source.alias
 
     with django_db_blocker.unblock():  # type: ignore[attr-defined]

@@ -16,3 +16,7 @@ for name in ("ADKWEB_DATABASE_URL", "ADKWEB_SOURCES", "ADKWEB_READ_ONLY"):
     os.environ.pop(name, None)
 
 from adkweb.settings import *  # noqa: E402, F403
+
+# In memory, as Django makes one for its own backend; pytest-django knows that one by name only.
+if DATABASES["default"]["ENGINE"].endswith("sqlite3"):  # noqa: F405
+    DATABASES["default"]["TEST"] = {"NAME": ":memory:"}  # noqa: F405

@@ -136,13 +136,13 @@ class _Reader(HTMLParser):
         self._code = 0
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self._code += tag in ("pre", "kbd", "script", "style")
+        self._code += tag in ("pre", "code", "kbd", "script", "style")
         for name, value in attrs:
             if READ_ALOUD.fullmatch(name):
                 self.read(value or "")
 
     def handle_endtag(self, tag: str) -> None:
-        self._code -= tag in ("pre", "kbd", "script", "style")
+        self._code -= tag in ("pre", "code", "kbd", "script", "style")
 
     def handle_data(self, data: str) -> None:
         if not self._code:

@@ -134,6 +134,8 @@ class Tables:
         """Does it; on a connection that has rested only after the pool has looked whether it still works."""
         if time.monotonic() - getattr(self._thread, "used", 0.0) > _TRUSTED_SECONDS:
             connections[self._alias].close()
+        if not sources.may_write(self._alias):  # who plugs this service in wants to write through it
+            sources.get(self._alias, adopting=True)
         try:
             return work()
         finally:

@@ -48,7 +48,7 @@ def addresses() -> list[URLPattern]:
         user = prefix + "apps/<plain:app_name>/users/<plain:user_id>/sessions"
         found += [
             path(prefix + "health", _address(False, GET=_health)),
-            path(prefix + "version", _address(False, GET=_version)),
+            path(prefix + "version", _address(GET=_version)),
             path(prefix + "list-apps", _address(GET=_list_apps)),
             path(user, _address(GET=_list, POST=_create)),
             path(user + "/<plain:session_id>", _address(GET=_get, POST=_create_as, PATCH=_update, DELETE=_delete)),
@@ -97,7 +97,7 @@ def _elsewhere(request: HttpRequest) -> HttpResponse:
     if not found or shorter == request.path:
         return _detail(404, "Not Found")
     query = request.META.get("QUERY_STRING", "")
-    location = request.build_absolute_uri(quote(shorter) + "?" * bool(query) + query)
+    location = quote(shorter) + "?" * bool(query) + query  # a path: the name that it was asked by may be anybody's
     return HttpResponse(status=307, headers={"Location": location})
 
 
@@ -129,8 +129,11 @@ def _list_apps(request: HttpRequest, source: str | None = None) -> HttpResponse:
 
 
 def _list(request: HttpRequest, app_name: str, user_id: str, source: str | None = None) -> HttpResponse:
+    """Without the sessions in which adkweb edits `user:` and `app:` state, unless `?hidden=true` asks for them."""
+    hidden = validated(bool, request.GET.get("hidden", False), "query", "hidden")
     alias = _source(request, app_name, source, "read")
-    return _answer(adk_json.sessions(loads.load_all(alias, app_name, user_id)) if alias is not None else [])
+    found = loads.load_all(alias, app_name, user_id, hidden=hidden) if alias is not None else []
+    return _answer(adk_json.sessions(found))
 
 
 def _create(request: HttpRequest, app_name: str, user_id: str, source: str | None = None) -> HttpResponseBase:

@@ -109,13 +109,14 @@ def append(
 @router.get("/edits", response=schemas.Edits, summary="Edits, in every session")
 def all_edits(request: HttpRequest, before: str | None = None) -> HttpResponse:
     """Who changed what, why, and what stood there before; the newest first. Those in apps that the token may see."""
-    page, problems = reads.edits(before, may_see=actor_of(request).may_see)
+    page, problems = reads.edits(before, sees=actor_of(request).may_see)
     items = [
         {**_names(view.key), "actor": view.description.edit.get("actor"), "reason": view.description.edit.get("reason")}
         | _event(view)
         for view in page.rows
     ]
-    return answer({"items": items, "next": page.next, "problems": problems_for(request, problems)})
+    told = problems_for(request, [error.message for error in problems])
+    return answer({"items": items, "next": page.next, "problems": told})
 
 
 def told(appended: writes.Appended, key: SessionKey) -> HttpResponse:

@@ -103,7 +103,9 @@ def document() -> dict[str, Any]:
 
 @require_safe
 def openapi(request: HttpRequest) -> HttpResponse:
-    """The document, for whoever asks: it names no app and no session."""
+    """The document, for programs with a token and people who are signed in."""
+    if not request.user.is_authenticated and Bearer()(request) is None:
+        return unknown(request, AuthenticationError())
     return answer(document())
 
 

@@ -34,6 +34,7 @@ router = Router()
 USER = "/apps/{plain:app_name}/users/{plain:user_id}"
 SESSION = USER + "/sessions/{plain:session_id}"
 MOST: int = 500  # rows of a page
+HIDDEN = Query(False, description="also the sessions named `adkweb` that hold the edits of `user:` and `app:` state")
 
 _LOCATION = {"responses": {201: {"headers": {"Location": {"schema": {"type": "string"}, "required": True}}}}}
 
@@ -44,10 +45,11 @@ def of_app(
     app_name: str,
     before: str | None = None,
     limit: int = Query(reads.PAGE, ge=1, le=MOST),
+    hidden: bool = HIDDEN,
     source: str | None = None,
 ) -> HttpResponse:
     """A page of them, the last active first."""
-    return _listed(source_of(request, app_name, source), app_name, None, before, limit)
+    return _listed(source_of(request, app_name, source), app_name, None, before, limit, hidden)
 
 
 @router.get(
@@ -59,12 +61,13 @@ def states(
     user: str | None = Query(None, description="only sessions of this user"),
     after: str | None = None,
     limit: int = Query(MOST, ge=1, le=MOST),
+    hidden: bool = HIDDEN,
     source: str | None = None,
 ) -> HttpResponse:
     """A page of them, the one updated longest ago first: one that is updated between two pages comes again at the end,
     so that none is left out. State that they share stands once.
     """
-    page = loads.load_page(source_of(request, app_name, source), app_name, user, after, limit)
+    page = loads.load_page(source_of(request, app_name, source), app_name, user, after, limit, hidden=hidden)
     items = [
         {
             "user_id": found.key.user_id,
@@ -87,10 +90,11 @@ def of_user(
     user_id: str,
     before: str | None = None,
     limit: int = Query(reads.PAGE, ge=1, le=MOST),
+    hidden: bool = HIDDEN,
     source: str | None = None,
 ) -> HttpResponse:
     """A page of them, the last active first."""
-    return _listed(source_of(request, app_name, source), app_name, user_id, before, limit)
+    return _listed(source_of(request, app_name, source), app_name, user_id, before, limit, hidden)
 
 
 @router.post(
@@ -168,8 +172,10 @@ def delete(
     return HttpResponse(status=204)
 
 
-def _listed(source: str, app_name: str, user_id: str | None, before: str | None, limit: int) -> HttpResponse:
-    page = reads.sessions(source, app_name, user_id, before, limit)
+def _listed(
+    source: str, app_name: str, user_id: str | None, before: str | None, limit: int, hidden: bool
+) -> HttpResponse:
+    page = reads.sessions(source, app_name, user_id, before, limit, hidden=hidden)
     items = [
         {
             **_names(row.key),

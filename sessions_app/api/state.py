@@ -11,7 +11,7 @@ from .. import edits, reads
 from ..access import Actor
 from ..edits import Entry
 from ..errors import Conflict, Invalid, NotFound, StaleSession
-from ..keys import SessionKey
+from ..keys import SessionKey, own_session
 from ..state import ABSENT, State, same
 from ..writes import Appended
 from . import schemas
@@ -97,7 +97,7 @@ def edit_user(request: HttpRequest, app_name: str, user_id: str, source: str | N
     def apply(entries: Sequence[Entry], once: str) -> Appended:
         return edits.edit_user_state(alias, app_name, user_id, entries, actor=who, reason=body.reason, once=once)
 
-    return _edit(body, SessionKey(alias, app_name, user_id, edits.OWN_NAME), who, read, apply)
+    return _edit(body, own_session(alias, app_name, user_id), who, read, apply)
 
 
 @router.patch(
@@ -117,7 +117,7 @@ def edit_app(request: HttpRequest, app_name: str, source: str | None = None) -> 
     def apply(entries: Sequence[Entry], once: str) -> Appended:
         return edits.edit_app_state(alias, app_name, entries, actor=who, reason=body.reason, once=once)
 
-    return _edit(body, SessionKey(alias, app_name, edits.OWN_NAME, edits.OWN_NAME), who, read, apply)
+    return _edit(body, own_session(alias, app_name), who, read, apply)
 
 
 def _edit(body: schemas.Edit, key: SessionKey, actor: Actor, read: Callable[[], State], apply: Apply) -> HttpResponse:

@@ -13,7 +13,7 @@ from .. import rewind as rewinds
 from .. import undo as taking_back
 from ..errors import Conflict, Invalid, StaleSession
 from ..event_rows import Writer
-from ..keys import SessionKey
+from ..keys import SessionKey, own_session
 from ..moments import KeyWrite, Moment
 from ..state import STORED, UNKNOWN, Change, Scope, State, full_key
 from . import schemas
@@ -88,7 +88,7 @@ def history_of_user(
     """A key that begins with `user:`."""
     alias = source_of(request, app_name, source)
     reads.user_state(alias, app_name, user_id, partly=True)
-    return _history(SessionKey(alias, app_name, user_id, edits.OWN_NAME), key, before, limit, "user")
+    return _history(own_session(alias, app_name, user_id), key, before, limit, "user")
 
 
 @router.get(APP + "/state/history", response=schemas.History, summary="Every value that a key of an app had")
@@ -103,7 +103,7 @@ def history_of_app(
     """A key that begins with `app:`."""
     alias = source_of(request, app_name, source)
     reads.app(alias, app_name, partly=True)
-    return _history(SessionKey(alias, app_name, edits.OWN_NAME, edits.OWN_NAME), key, before, limit, "app")
+    return _history(own_session(alias, app_name), key, before, limit, "app")
 
 
 @router.get(SESSION + "/compare", response=schemas.Comparison, summary="What differs between two moments")
@@ -243,7 +243,7 @@ def drifted(
         {
             "events": own.events,
             "items": [_drifted(each) for each in (*own.drifted, *shared.drifted)],
-            "unknown": [*own.unknown, *shared.unknown],
+            "unknown": [*own.unknown, *shared.unknown, *own.either, *shared.either],
             "untold": own.untold,
         }
     )

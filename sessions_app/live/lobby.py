@@ -80,16 +80,16 @@ class Lobby(threading.Thread):
         found = activity()
         # After reading what is pushed, as in room.py: who lost the right to look meanwhile gets nothing of it.
         allowed = access.signed_in({watcher.sign_in for watcher in watchers})
-        for language in {watcher.language for watcher in watchers}:
+        staying = [watcher for watcher in watchers if watcher.sign_in in allowed]
+        for watcher in {*watchers} - {*staying}:
+            self._dismiss(watcher, SIGNED_OUT, "signed out")
+        for language in {watcher.language for watcher in staying}:
             with translation.override(language):
                 made = parts(found)
-            told = [w for w in watchers if w.language == language and self._watchers.get(w, made) != made]
+            told = [w for w in staying if w.language == language and self._watchers.get(w, made) != made]
             for watcher in told:
-                if watcher.sign_in in allowed:
-                    self._note(watcher, made)
-                else:
-                    self._dismiss(watcher, SIGNED_OUT, "signed out")
-            push([watcher for watcher in told if watcher.sign_in in allowed], made)
+                self._note(watcher, made)
+            push(told, made)
 
     def _note(self, watcher: Watcher, made: dict[str, str]) -> None:
         with _lock:

@@ -1,24 +1,30 @@
-"""Opens databases as soon as their agents make them; one thread in each process.
+"""Opens databases as soon as their agents make them, and keeps their indexes; one thread in each process.
 
 Nobody need look for that: of a session that is created before adkweb opens its database, initial state is not kept.
 """
 
 import logging
 import threading
+import time
 from typing import Final
 
 from django.db import connections
 
-from .. import sources
+from .. import adopting, sources
 from . import lobby
 
 log = logging.getLogger("adkweb.live")
 
 LOOK_SECONDS: Final = 2.0
+INDEX_SECONDS: Final = 60.0
+SHARE: Final = 20  # of the time, one part at most goes into making indexes
 
 
 class Searcher(threading.Thread):
-    """Looks every LOOK_SECONDS; where nothing is new, that is to list folders and to ask which file each source is."""
+    """Looks every LOOK_SECONDS; where nothing is new, that is to list folders and to ask which file each source is.
+
+    Every INDEX_SECONDS it makes indexes again that another program dropped.
+    """
 
     def __init__(self) -> None:
         super().__init__(name="adkweb-sources", daemon=True)
@@ -30,11 +36,15 @@ class Searcher(threading.Thread):
 
     def run(self) -> None:
         """Until the server ends."""
+        due = 0.0
         while not self._ended.is_set():
             try:
                 if opened := sources.open_new():
                     log.info("opened %s", ", ".join(source.where for source in opened))
                     lobby.look()
+                if (began := time.monotonic()) >= due:
+                    adopting.go_on()
+                    due = time.monotonic() + max(INDEX_SECONDS, SHARE * (time.monotonic() - began))
             except Exception:
                 log.exception("searching for sources")
             connections.close_all()

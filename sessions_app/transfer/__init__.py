@@ -86,4 +86,4 @@ def recognise(path: str) -> str:
 
 def _unknown(what: str) -> Fault:
     names = ", ".join(name for name, form in FORMATS.items() if form.read)
-    return Fault(f"nothing that can be imported ({names}): {what}", place="")
+    return Fault(f"not a format that adkweb can read: {what}. Supported: {names}", place="")

@@ -18,10 +18,11 @@ from typing import Any, Final, Protocol
 import psycopg
 
 from .. import sources
-from ..errors import Invalid
+from ..errors import Invalid, SourceError
 from ..events import ID_LENGTH, INVOCATION_ID_LENGTH
 from ..fields import check_fields
-from ..values import check_name
+from ..recognise import check_not_java
+from ..values import check_name, looks_encrypted
 from . import stored
 from .items import (
     MOST,
@@ -80,6 +81,8 @@ class Json:
         except UnicodeDecodeError as error:
             raise Invalid(f"{what}: no JSON text") from error
         except Invalid as error:
+            if looks_encrypted(text):
+                raise Invalid(f"{what} is encrypted: only a program with the key can read it") from error
             raise Invalid(f"{what}: {error.message}") from error
 
     def again(self, value: Any, what: str) -> Any:
@@ -272,6 +275,10 @@ def _pickled_or_not(database: Database, events: dict[str, str]) -> str:
     """adk-go's tables and those of ADK's schema v0 have almost the same columns; `actions` is JSON in one."""
     if events.keys() & _GO_ONLY:
         return "adk-go"
+    try:
+        check_not_java(events)
+    except SourceError as error:
+        raise Fault(error.message, place="") from error
     for row in database.rows("SELECT substr(actions, 1, 1) AS actions FROM events WHERE actions IS NOT NULL LIMIT 1"):
         first = row["actions"]
         return "adk-go" if first in ("{", b"{") else "adk-v0"
@@ -336,7 +343,8 @@ class Items:
         """A column, JSON as the text that is stored."""
         kind = self._database.tables[table][name]
         quoted = '"' + name.replace('"', '""') + '"'
-        return f"{quoted}::text AS {quoted}" if kind in ("json", "jsonb") else quoted
+        parsed = kind in ("json", "jsonb") and self._database.vendor == "postgresql"
+        return f"{quoted}::text AS {quoted}" if parsed else quoted
 
     def _named(self, table: str, names: tuple[str, ...], more: tuple[str, ...], page: int) -> Iterator[Row]:
         """Rows by name, a page at a time; `more` is columns that come along."""

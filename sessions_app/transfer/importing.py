@@ -12,13 +12,14 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import Any, Final
 
-from .. import writes
+from .. import sources, writes
 from ..access import Actor
 from ..errors import AlreadyExists, Conflict, Invalid
 from ..keys import SessionKey
+from ..models import keeps_milliseconds
 from ..state import ABSENT, Change, Scope, diff, full_key
 from . import stored
-from .items import EventItem, Fault, Item, Reader, SessionItem, StateItem
+from .items import EventItem, Fault, Item, Reader, SessionItem, StateItem, in_whole_milliseconds
 
 LISTED: Final = 1_000  # of whatever is reported one by one
 _BATCH: Final = 500  # events of a transaction
@@ -123,6 +124,8 @@ class _Import:
         self.report = Report()
 
     def run(self, items: Iterator[Item]) -> Report:
+        with sources.using(self.into) as db:
+            items = map(in_whole_milliseconds, items) if keeps_milliseconds(db) else items
         for item in items:
             if isinstance(item, StateItem):
                 self.state(item)

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple, Protocol
 
 from ..errors import Invalid
+from ..units import event_in_seconds, in_seconds, whole_milliseconds
 from ..values import check_containers
 
 MOST: Final = 256 * 2**20  # bytes of what is read as one: a line, a session; no database holds a longer value
@@ -121,6 +122,7 @@ def open_file(path: str) -> Iterator[tuple[BinaryIO, int]]:
 
 def event_item(data: Any, event_id: str, invocation_id: str, at: float | None) -> EventItem:
     """An event from its JSON and its columns; `at` None for the event's own time. Raises Invalid where it has none."""
+    data = event_in_seconds(data)
     own = data if isinstance(data, dict) else {}
     extra: dict[str, Any] = {}
     said = moment(own.get("timestamp"))
@@ -139,15 +141,28 @@ def event_item(data: Any, event_id: str, invocation_id: str, at: float | None) -
     return EventItem(event_id, invocation_id, at, canonical(data), extra)
 
 
+def in_whole_milliseconds(item: Item) -> Item:
+    """An item as a store that keeps milliseconds has it."""
+    if isinstance(item, SessionItem):
+        return item._replace(created=whole_milliseconds(item.created), updated=whole_milliseconds(item.updated))
+    if isinstance(item, EventItem):
+        data = json.loads(item.text)
+        if isinstance(data, dict) and (said := moment(data.get("timestamp"))) is not None:
+            data["timestamp"] = whole_milliseconds(said)
+        return event_item(data, item.id, item.invocation_id, whole_milliseconds(item.timestamp))
+    return item
+
+
 def moment(value: Any) -> float | None:
     """A number that is a time every store can hold, as seconds; None for anything else."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
+    value = in_seconds(value)
     try:
         datetime.fromtimestamp(value, UTC)
     except (ValueError, OverflowError, OSError):
         return None
-    return float(value) if value >= _FIRST else None
+    return value if value >= _FIRST else None
 
 
 def microseconds(seconds: float) -> float:

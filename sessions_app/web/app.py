@@ -4,6 +4,7 @@ from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_GET
 
 from .. import reads
+from ..keys import own_session
 from .render import page
 from .targets import of_app, with_writers
 
@@ -20,6 +21,7 @@ def app(request: HttpRequest, source: str, app_name: str) -> HttpResponse:
         "all": whole,
         "users": reads.users(source, app_name),
         "sessions": reads.sessions(source, app_name),
+        "changes": reads.left_out(own_session(source, app_name)),
     }
     return page(request, "app/app.html", context)
 

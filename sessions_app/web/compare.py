@@ -77,7 +77,8 @@ def compare(request: HttpRequest, **names: str) -> HttpResponse:
         changes = moments.compare(a.moment, b.moment)
         delta = dumps(_delta(changes), indent=2)
         context |= {
-            "groups": _groups(changes),
+            "groups": _groups([change for change in changes if _kind(change) != "unknown"]),
+            "folded": _rows([change for change in changes if _kind(change) == "unknown"]),
             "changes": changes,
             "swap": _link("compare", b, a),
             "link": _link("compare", a, b),
@@ -186,6 +187,12 @@ def _groups(changes: list[Change]) -> list[Group]:
         else:
             group.more += 1
     return [group for group in groups.values() if group.rows]
+
+
+def _rows(changes: list[Change]) -> list[Row]:
+    """Of keys whose value nobody knows at one of the moments, the first ROWS."""
+    shown = difference.Differences()
+    return [Row(change.key, _kind(change), shown.html(change.old, change.new)) for change in changes[:ROWS]]
 
 
 def _kind(change: Change) -> str:

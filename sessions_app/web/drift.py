@@ -95,21 +95,21 @@ def _preview(
 
 def _page(request: HttpRequest, key: SessionKey, more: dict[str, Any] | None = None, status: int = 200) -> HttpResponse:
     view, own = reads.session(key), drift.own(key)
-    shared, share = drift.Report(), None
+    shared, told = drift.Report(), {"share": None}
     try:
         shared = shared if own.untold else drift.shared(key)
     except Behind as behind:  # the session's own keys are told meanwhile
-        share = behind.detail["share"]
+        told = behind.detail
     rows = [_row(each, request.POST) for each in (*own.drifted, *shared.drifted)]
     context = {
         "key": key,
         "view": view,
         "own": own,
         "shared": shared,
-        "share": share,
+        **told,
         "where": request.path,
         "rows": rows,
-        "choosable": share is None and not settings.READ_ONLY,
+        "choosable": told["share"] is None and not settings.READ_ONLY,
         "fixable": any(not row.drift.stray for row in rows),
         "once": request.POST.get("once") or new_id(),
         "reason": request.POST.get("reason", ""),

@@ -27,6 +27,7 @@ from ..streaming import streamed
 from ..undo import Plan
 from ..values import KEY_LENGTH, dumps
 from . import state_form
+from .context import about
 from .render import data, page
 from .targets import Target, actor, of_app, of_session, of_user
 
@@ -100,7 +101,7 @@ def _edit(request: HttpRequest, target: Target) -> HttpResponse:
         return _form(request, target, [state_form.new_row(key, target.state) for key in names])
     rows = state_form.posted_rows(request.POST)
     new_key = request.POST.get("new-key", "")
-    if new_key or request.POST.get("action") == "add" or "drop" in request.POST:
+    if new_key or request.POST.get("action") == "add" or {"drop", "as-text"} & request.POST.keys():
         return _form(request, target, *_with_new_row(rows, target, new_key))
     if request.POST.get("action") == "preview":
         return _preview(request, target, rows)
@@ -190,9 +191,20 @@ def _apply(request: HttpRequest, target: Target, entries: list[edits.Entry]) -> 
 
 
 def tell_saved(request: HttpRequest, key: SessionKey, event_id: str, seq: int | None) -> None:
-    """Tells, on the next page, which event was written, with a link to it."""
-    url = reverse("event", kwargs={**key._asdict(), "event_id": event_id})
-    messages.success(request, format_html('<a href="{}">{}</a>', url, _("Saved as event #%(seq)s.") % {"seq": seq}))
+    """Tells, on the next page, which event was written, with the ways to it and back."""
+    names = {**key._asdict(), "event_id": event_id}
+    messages.success(
+        request,
+        format_html(
+            '{} <a href="{}#event-{}">{}</a> <a href="{}">{}</a>',
+            _("Saved as event #%(seq)s.") % {"seq": seq},
+            reverse("session", kwargs=key._asdict()),
+            event_id,
+            _("View"),
+            reverse("undo", kwargs=names),
+            _("Undo"),
+        ),
+    )
 
 
 def _queue(request: HttpRequest, target: Target, entries: list[edits.Entry]) -> None:
@@ -203,7 +215,7 @@ def _queue(request: HttpRequest, target: Target, entries: list[edits.Entry]) -> 
     queued.apply_due([target.key])
     found = queued.get(waiting.id)
     if found.state == queued.WAITING:
-        messages.info(request, _("The edit waits until the invocation has ended."))
+        messages.info(request, _("The edit waits until the invocation has ended."), extra_tags=about(found.id))
     elif found.state == queued.APPLIED:
         queued.dismiss(found.id, person)
         tell_saved(request, target.key, found.event_id, found.seq)

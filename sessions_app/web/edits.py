@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_GET
 
 from .. import reads
+from ..errors import Behind
 from ..event_rows import EventView
 from ..keys import SessionKey
 from .edit import TAKING_BACK
@@ -26,10 +28,19 @@ class Row:
 
 @require_GET
 def edits(request: HttpRequest) -> HttpResponse:
-    """The edits of all sources by page, the newest first; rows alone for htmx."""
+    """The edits of all sources by page, the newest first; rows alone for htmx, but for the list that waits for a reading."""
     found, problems = reads.edits(request.GET.get("before"))
-    template = "edits/_rows.html" if request.htmx else "edits/edits.html"  # type: ignore[attr-defined]
-    return page(request, template, {"edits": found, "rows": _rows(found.rows), "problems": problems})
+    htmx: Any = request.htmx  # type: ignore[attr-defined]
+    whole = "edits/_list.html" if htmx.target == "edits" else "edits/edits.html"
+    behind = [error for error in problems if isinstance(error, Behind)]
+    context = {
+        "edits": found,
+        "rows": _rows(found.rows),
+        "behind": behind,
+        "problems": [error for error in problems if error not in behind],
+        "where": request.get_full_path(),
+    }
+    return page(request, "edits/_rows.html" if htmx and htmx.target != "edits" else whole, context)
 
 
 def _rows(found: Sequence[EventView]) -> list[Row]:

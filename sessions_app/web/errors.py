@@ -62,7 +62,7 @@ def _up(request: HttpRequest) -> str:
 
 def _behind(request: HttpRequest, error: Behind) -> HttpResponse:
     """How far the reading is that the answer waits for; the page, or the part of one, asks again every second."""
-    context = {"share": error.detail["share"], "where": request.get_full_path()}
+    context = {**error.detail, "where": request.get_full_path()}
     if request.headers.get("HX-Request"):
         return page(request, "moment/_behind.html", context, 202)
     if for_programs(request.path):

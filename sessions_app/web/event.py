@@ -161,10 +161,10 @@ def _changes(view: EventView, shown: list[Change]) -> list[Change]:
     if view.seq is None or not any(map(untold, shown)):
         return shown
     try:
-        before = moments.state_at(view.key, view.id, before=True).state
+        before, made = moments.state_at(view.key, view.id, before=True).state, moments.made(view)
     except (Behind, Invalid, NotFound):
         return shown
-    return [replace(each, old=before.get(each.key)) if untold(each) else each for each in shown]
+    return [replace(each, old=before.get(each.key), new=made[each.key]) if untold(each) else each for each in shown]
 
 
 def _pairs(shown: list[Part], earlier: list[EventView], later: list[EventView]) -> dict[str, Any]:

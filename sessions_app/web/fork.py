@@ -45,7 +45,7 @@ def fork(request: HttpRequest, event_id: str, **names: str) -> HttpResponse:
     except Error as error:
         return _page(request, event, {error.detail.get("field", "form"): error.message}, status_of(error))
     if forks.progress(event.key, event_id, into).done:
-        return _done(request, into)
+        return _done(request, event.key, into)
     return redirect(_watch(event, into, request.POST.get("reason", "")))
 
 
@@ -82,7 +82,7 @@ def _progress(request: HttpRequest, event: EventView) -> HttpResponse:
     into = event.key._replace(user_id=request.GET.get("user", ""), session_id=request.GET["session"])
     found = forks.progress(event.key, event.id, into)
     if found.done:
-        return _done(request, into)
+        return _done(request, event.key, into)
     still = _number(request.GET.get("still")) + 1 if _number(request.GET.get("was")) == found.copied else 0
     context = {
         "key": event.key,
@@ -97,8 +97,8 @@ def _progress(request: HttpRequest, event: EventView) -> HttpResponse:
     return page(request, template, context)
 
 
-def _done(request: HttpRequest, into: SessionKey) -> HttpResponse:
-    messages.success(request, _("The session was forked; this is the fork."))
+def _done(request: HttpRequest, origin: SessionKey, into: SessionKey) -> HttpResponse:
+    messages.success(request, _("Fork created from %(id)s.") % {"id": origin.session_id})
     where = reverse("session", kwargs=into._asdict())
     return HttpResponseClientRedirect(where) if request.htmx else redirect(where)  # type: ignore[attr-defined]
 

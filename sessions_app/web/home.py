@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_GET
 
-from .. import reads, sources
+from .. import adopting, reads, sources
 from ..errors import SourceError
 from .feed import activity
 from .render import page
@@ -20,6 +20,8 @@ class Shown:
     source: sources.Source
     apps: list[reads.AppRow] = field(default_factory=list)
     problem: str = ""
+    adopted: bool = True
+    adoption: adopting.Adoption | None = None
 
 
 @require_GET
@@ -30,6 +32,7 @@ def home(request: HttpRequest) -> HttpResponse:
         item = Shown(source)
         try:
             item.apps = reads.apps(source.alias)
+            item.adopted, item.adoption = sources.is_adopted(source.alias), adopting.of(source.alias)
             recent += [
                 row for app in item.apps for row in reads.sessions(source.alias, app.app_name, limit=RECENT).rows
             ]
@@ -37,12 +40,13 @@ def home(request: HttpRequest) -> HttpResponse:
             item.problem = error.message
         shown.append(item)
     recent.sort(key=lambda row: row.update_time, reverse=True)
-    edits, _problems = reads.edits(limit=RECENT)
+    edits, _problems = reads.edits(limit=RECENT, seconds=0.2)
     context = {
         "activity": activity(),
         "shown": shown,
         "recent": recent[:RECENT],
         "edits": edits.rows,
         "folders": sources.folders(),
+        "refused": sources.refused(),
     }
     return page(request, "home/home.html", context)

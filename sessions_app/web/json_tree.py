@@ -15,6 +15,7 @@ NAME_LIMIT: Final = 20  # characters of a key that no column cuts
 NAME_END: Final = 10  # characters at the end of a longer key that are always shown
 NAME_CUT: Final = 120  # characters of a key, at most
 NAME_WHOLE: Final = 1_024  # characters of a key in its title
+SURE_LIMIT: Final = 18  # characters of a text that every column shows
 LINE_LIMIT: Final = 80  # characters of a text that stay on its row
 TEXT_LIMIT: Final = 5_000  # characters of a text that are shown when it is opened
 NODE_LIMIT: Final = 400  # values of one tree
@@ -96,11 +97,12 @@ class Tree:
             inner, opened = self._text(value), False
         else:
             return format_html(
-                '<div class="kv"{}><span class="key" title="{}">{}</span><span class="value">{}</span>'
+                '<div class="kv"{}><span class="key" title="{}">{}</span><span class="value"{}>{}</span>'
                 '<span class="by">{}</span></div>',
                 mark,
                 str(key)[:NAME_WHOLE],
                 name(key),
+                format_html(' title="{}"', value) if isinstance(value, str) and len(value) > SURE_LIMIT else "",
                 self._leaf(value),
                 by,
             )

@@ -1,6 +1,7 @@
 """The session page's panel at an event: the state just after it, what it changed, and the event itself."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from django.http import HttpRequest, HttpResponse
@@ -73,7 +74,7 @@ def panel(request: HttpRequest, key: SessionKey, event_id: str) -> dict[str, Any
         else:
             context |= _state(key, event, only_changes=context["show"] == "changes", whole="all" in request.GET)
     except Behind as behind:
-        context |= {"behind": True, "share": behind.detail["share"], "status": 202}
+        context |= {"behind": True, **behind.detail, "status": 202}
     except NotFound as gone:
         context |= {"gone": gone.message, "status": 404}
     except Error as error:
@@ -85,13 +86,16 @@ def _state(key: SessionKey, event: EventView, *, only_changes: bool, whole: bool
     after = moments.state_at(key, event.id)
     changed = {change.key: change for change in _changes(key, event)}
     groups = [_group(after, scope, changed, only_changes, whole) for scope in STORED]
+    unknown = [] if only_changes else [row for group in groups for row in group.rows if row.unknown]
+    groups = [replace(group, rows=[row for row in group.rows if row not in unknown]) for group in groups]
     shown = {row.key for group in groups for row in group.rows}
     return {
         "moment": after,
+        "unknown": unknown,
         "groups": [group for group in groups if group.rows or not only_changes],
         "differences": _differences(changed[name] for name in changed.keys() & shown) if only_changes else None,
         "temp": {name: value for name, value in event.description.delta.items() if name.startswith(TEMP)},
-        "changed": sum(not same(change.old, change.new) for change in changed.values()),
+        "changed": sum(each.new is UNKNOWN or not same(each.old, each.new) for each in changed.values()),
         "count": sum(len(after.state.scope(scope)) for scope in STORED),
     }
 
@@ -110,12 +114,11 @@ def _value(then: Moment, name: str) -> HttpResponse:
 
 def _changes(key: SessionKey, event: EventView) -> list[Change]:
     """What the event wrote, with the values before it."""
-    written = {name: value for name, value in event.description.delta.items() if not name.startswith(TEMP)}
+    written = moments.made(event)
     if not written:
         return []
     before = moments.state_at(key, event.id, before=True).state
-    removed = set(event.description.removed)
-    return [Change(name, before.get(name), ABSENT if name in removed else value) for name, value in written.items()]
+    return [Change(name, before.get(name), value) for name, value in written.items()]
 
 
 def _group(after: Moment, scope: Scope, changed: Mapping[str, Change], only_changes: bool, whole: bool) -> Group:
@@ -131,16 +134,19 @@ def _group(after: Moment, scope: Scope, changed: Mapping[str, Change], only_chan
             after.writers.get(name),
             name in after.initial,
             changed.get(name),
-            _why_unknown(after, scope) if value is UNKNOWN else "",
+            _why_unknown(after, name) if value is UNKNOWN else "",
         )
         for name in shown
     ]
     return Group(scope, rows, len(names) - len(rows))
 
 
-def _why_unknown(after: Moment, scope: Scope) -> str:
+def _why_unknown(after: Moment, name: str) -> str:
+    if name in after.either:
+        return _("google-adk may have merged it or replaced it")
+    scope = scope_of(name)[0]
     if scope == "session" and after.unrecorded:
-        return _("the session began before adkweb knew it")
+        return _("the session started before adkweb was watching")
     if scope == "session":
         return _("the event that wrote it is gone")
-    return _("no stored event tells it")
+    return _("unknown at this point")

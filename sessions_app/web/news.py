@@ -77,7 +77,9 @@ def stats(key: SessionKey) -> str:
 
 def fragment(template: str, **context: Any) -> str:
     """A fragment as a page shows it, in the language that is active."""
-    return render_to_string(template, {"read_only": settings.READ_ONLY, **context})
+    target = context.get("target")
+    read_only = not sources.may_write(target.key.source) if target else settings.READ_ONLY
+    return render_to_string(template, {"read_only": read_only, **context})
 
 
 @require_GET

@@ -54,6 +54,11 @@ class FormRow:
         return self.operation != "set" or self.text != self.seen_pretty
 
     @property
+    def may_be_text(self) -> bool:
+        """Whether what was typed is no JSON, and may be meant as a string."""
+        return self.operation == "set" and self.text.strip()[:1] not in ("", *'[]{}"')
+
+    @property
     def saw(self) -> Any:
         """The value that the person saw, for a row without an editor."""
         try:
@@ -132,11 +137,12 @@ def posted_rows(data: Mapping[str, str]) -> list[FormRow]:
     for number in numbers:
         if data.get(f"choice-{number}") == "theirs" or data.get("drop") == number:
             continue
+        text = data.get(f"value-{number}", "").replace("\r\n", "\n")
         rows.append(
             FormRow(
                 data.get(f"key-{number}", ""),
                 data.get(f"operation-{number}", "set"),
-                data.get(f"value-{number}", "").replace("\r\n", "\n"),
+                dumps(text.strip()) if data.get("as-text") == number else text,
                 data.get(f"seen-{number}", ""),
                 compact=number in compact,
                 taken=number not in compact or f"take-{number}" in data,

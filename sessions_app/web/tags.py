@@ -1,5 +1,6 @@
 """Template tags and filters: values, times, links. Built into every template."""
 
+import re
 import time
 from datetime import UTC, datetime
 from itertools import islice
@@ -8,14 +9,15 @@ from typing import Any, Final
 from django import template
 from django.templatetags.static import static
 from django.urls import reverse
-from django.utils.html import format_html, format_html_join
+from django.utils.html import conditional_escape, format_html, format_html_join
 from django.utils.http import urlencode
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
 
+from .. import reads
 from ..event_rows import EventView
 from ..events import Part, describe
-from ..keys import SessionKey
+from ..keys import OWN_NAME, SessionKey, own_session
 from ..reads import COUNT_LIMIT, ROW_COUNT_LIMIT
 from ..state import ABSENT, UNKNOWN, scope_of
 from ..values import KEY_LENGTH, beginning, dumps, kind
@@ -67,6 +69,12 @@ def words(value: Any, length: int = 240) -> str:
     """A text on one line, cut."""
     line = " ".join(plain(value)[: length * 4].split())
     return line if len(line) <= length else line[: length - 1] + "…"
+
+
+@register.filter
+def soft(name: str) -> SafeString:
+    """A long name that may go on in the next line after a mark, `igor.kim@` and not `igor.kim@example.co`."""
+    return mark_safe(re.sub(r"([-_/.,:;=@]+)(?=\w)", r"\1<wbr>", conditional_escape(name)))  # noqa: S308 - escaped
 
 
 @register.filter
@@ -237,17 +245,16 @@ def thousands(number: int | None) -> str:
 
 @register.filter
 def duration(seconds: float | None) -> str:
-    """Seconds as a person reads them: 0.8 s, 12 s, 3 min, 5 h, 2 d."""
+    """Seconds as a person reads them: 0.8 s, 12 s, 3 min, 5 h, 2 d; never less than nothing."""
     if seconds is None:
         return ""
-    size = abs(seconds)
-    sign = "−" if seconds < 0 else ""
+    size = max(0.0, seconds)
     if size < 10:
-        return f"{sign}{size:.1f} s"
+        return f"{size:.1f} s"
     for limit, divisor, unit in ((60, 1, "s"), (3600, 60, "min"), (86400, 3600, "h")):
         if size < limit:
-            return f"{sign}{size / divisor:.0f} {unit}"
-    return f"{sign}{size / 86400:.0f} d"
+            return f"{size / divisor:.0f} {unit}"
+    return f"{size / 86400:.0f} d"
 
 
 @register.simple_tag
@@ -276,7 +283,7 @@ def elapsed(since: float) -> SafeString:
     return format_html(
         '<time datetime="{}" data-elapsed>{}</time>',
         datetime.fromtimestamp(since, UTC).isoformat(timespec="milliseconds"),
-        duration(max(0.0, time.time() - since)),
+        duration(time.time() - since),
     )
 
 
@@ -349,58 +356,98 @@ def whole_url(target: Target, key: str) -> str:
 @register.simple_tag
 def crumbs(source: str, app_name: str = "", user_id: str | None = None) -> SafeString:
     """The way here: source, app, user."""
-    trail = [(reverse("home"), source)]
+    return _trail(_links(source, app_name, user_id))
+
+
+@register.simple_tag
+def session_crumbs(key: SessionKey, title: str | None = None, *, here: bool = False) -> SafeString:
+    """The way to a session, and with `here` no further: source, app, user, session; its title is looked up if not given."""
+    of_app = key == own_session(key.source, key.app_name)
+    links = _links(key.source, key.app_name, None if of_app else key.user_id)
+    name = session_name(key, reads.title(key) if title is None else title)
+    return _trail(links, name) if here else _trail([*links, (session_url(key), name)])
+
+
+@register.simple_tag
+def session_name(key: SessionKey, title: str = "") -> str:
+    """A session's title or else its id; one in which adkweb edits state is called after whose state that is."""
+    if key == own_session(key.source, key.app_name):
+        return _("Changes of this app")
+    return _("Changes of this user") if key.session_id == OWN_NAME else title or key.session_id
+
+
+@register.simple_tag
+def where(key: SessionKey) -> str:
+    """App, user and session in one line; of a session in which adkweb edits state, whose state that is."""
+    names = [key.app_name] if key == own_session(key.source, key.app_name) else [key.app_name, key.user_id]
+    return " / ".join(names if key.session_id == OWN_NAME else [*names, key.session_id])
+
+
+@register.simple_tag
+def where_link(key: SessionKey) -> SafeString:
+    """A link to what `where` names: a session, a user or an app."""
+    url = session_url(key)
+    if key == own_session(key.source, key.app_name):
+        url = reverse("app", args=[key.source, key.app_name])
+    elif key.session_id == OWN_NAME:
+        url = reverse("user", args=[key.source, key.app_name, key.user_id])
+    return format_html('<a class="bidi" href="{}">{}</a>', url, soft(where(key)))
+
+
+def _links(source: str, app_name: str, user_id: str | None) -> list[tuple[str, str]]:
+    links = [(reverse("home"), source)]
     if app_name:
-        trail.append((reverse("app", args=[source, app_name]), app_name))
+        links.append((reverse("app", args=[source, app_name]), app_name))
     if user_id is not None:
-        trail.append((reverse("user", args=[source, app_name, user_id]), user_id))
-    return format_html_join("", '<li><a class="bidi" href="{}">{}</a></li>', trail)
+        links.append((reverse("user", args=[source, app_name, user_id]), user_id))
+    return links
+
+
+def _trail(links: list[tuple[str, str]], here: str | None = None) -> SafeString:
+    """Crumbs, each cut where there is no room, and then whole on hover."""
+    trail = format_html_join(
+        "", '<li><a class="bidi" href="{}" title="{}">{}</a></li>', [(url, name, name) for url, name in links]
+    )
+    if here is None:
+        return trail
+    return trail + format_html('<li aria-current="page"><span class="bidi" title="{}">{}</span></li>', here, here)
 
 
 @register.simple_tag(takes_context=True)
 def written_by(context: dict[str, Any], row: Row, target: Target) -> SafeString:
     """The end of a key's row: the button that edits it, and the event that last wrote it."""
-    by = wrote(row, target.key, target.kind)
     if context["read_only"] or len(row.key) > KEY_LENGTH:
-        return format_html("{}", by)
+        return wrote(row, target.key, target.kind)
     address = f"{target.edit}?{query(key=row.key)}"
-    return format_html(
-        '<a class="iconbtn small act" href="{}" hx-get="{}" hx-target="#edit" aria-label="{}">{}</a>{}',
+    edit = format_html(
+        '<a class="iconbtn small act" href="{}" hx-get="{}" hx-target="#edit" aria-label="{}">{}</a>',
         address,
         address,
         _("Edit %(key)s") % {"key": row.key[:100]},
         icon("edit"),
-        by,
     )
+    return wrote(row, target.key, target.kind, edit)
 
 
 @register.simple_tag
-def wrote(row: Row, key: SessionKey, kind: str = "session") -> SafeString:
-    """Who wrote a key last, seen from a session: its number leads to the state just after that, in whichever session; and
-    the way to everything that the key ever was.
+def wrote(row: Row, key: SessionKey, kind: str = "session", edit: str = "") -> SafeString:
+    """The end of a key's row: what can be done with it, the way to everything that it ever was among that, and who wrote
+    it last, seen from a session: its number leads to the state just after that, in whichever session.
     """
-    history, by = _history(row.key, key, kind), SafeString()
-    if row.writer:
-        number = f"#{row.writer.seq}" if row.writer.seq is not None else _("event")
-        there = address_at(row.writer.key, row.writer.event_id)
-        who = row.writer.actor.partition("@")[0]
-        if row.writer.key == key:
-            by = format_html(
-                '<a href="{}" data-at="{}">{}</a>{}', there, row.writer.event_id, number, who and f" {who}"
-            )
-        else:
-            other = row.writer.key.session_id
-            by = format_html(
-                '<a class="bidi" href="{}" title="{}">{} {}</a>{}',
-                there,
-                other,
-                words(other, 9),
-                number,
-                who and f" {who}",
-            )
-    elif row.initial:
-        by = format_html("{}", _("initial"))
-    return format_html("{}{}", history, by)
+    acts = format_html('<span class="acts">{}{}</span>', edit, _history(row.key, key, kind))
+    if row.writer is None:
+        return acts + format_html('<span class="wrote">{}</span>', _("at creation")) if row.initial else acts
+    number = f"#{row.writer.seq}" if row.writer.seq is not None else _("event")
+    there = address_at(row.writer.key, row.writer.event_id)
+    who = row.writer.actor.partition("@")[0]
+    if row.writer.key == key:
+        by = format_html('<a href="{}" data-at="{}">{}</a>', there, row.writer.event_id, number)
+    else:
+        other = session_name(row.writer.key)
+        edited = row.writer.key.session_id == OWN_NAME
+        name = "" if edited else format_html('<span class="bidi">{}</span> ', words(other, 40))
+        by = format_html('<a href="{}" title="{}">{}{}</a>', there, other, name, number)
+    return acts + format_html('<span class="wrote">{}{}</span>', by, who and format_html(" <span>{}</span>", who))
 
 
 def _history(name: str, key: SessionKey, kind: str) -> SafeString:

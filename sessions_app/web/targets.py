@@ -8,20 +8,22 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.http import urlencode
 
-from .. import access, edits, moments, reads
+from .. import access, drift, edits, moments, reads
 from ..edits import Entry
 from ..errors import Behind, Invalid
 from ..event_rows import Writer
-from ..keys import SessionKey
-from ..state import ABSENT, PREFIXES, STORED, Change, Scope, State, full_key, same, scope_of, split
-from ..writes import Appended
+from ..keys import SessionKey, own_session
+from ..state import ABSENT, PREFIXES, STORED, UNKNOWN, Change, Scope, State, full_key, same, scope_of, split
+from ..writes import Appended, is_half
 
 ROWS: Final = 300  # keys of a scope that a panel shows
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One key in the state panel, with its prefix; at an event also what that changed, and why a value is not known."""
+    """One key in the state panel, with its prefix; at an event also what that changed, and why a value is not known. Now
+    also what events say, where another value is stored.
+    """
 
     key: str
     value: Any
@@ -29,6 +31,12 @@ class Row:
     initial: bool = False
     change: Change | None = None
     unknown: str = ""
+    said: Any = UNKNOWN
+
+    @property
+    def drifted(self) -> bool:
+        """Whether the events say something else."""
+        return self.said is not UNKNOWN
 
     @property
     def same(self) -> bool:
@@ -58,6 +66,7 @@ class Target:
     value: str
     apply: Callable[[Sequence[Entry], access.Actor, str, str], Appended]
     groups: list[Group] = field(default_factory=list)
+    drifted: int = 0
 
 
 def actor(request: HttpRequest) -> access.Actor:
@@ -73,41 +82,54 @@ def address_at(key: SessionKey, event_id: str, name: str = "session", /, **more:
     return f"{reverse(name, kwargs=key._asdict())}?{query}"
 
 
-def who_wrote(view: reads.SessionView) -> tuple[Mapping[str, Writer], Collection[str]]:
-    """Of the state as it is stored: the last writers of its keys, in whichever session, and the keys that stand since a
-    session was created. While the source is being read, what this session's newest events tell of its own keys.
+def who_wrote(view: reads.SessionView) -> tuple[Mapping[str, Writer], Collection[str], State]:
+    """Of the state as it is stored: the last writers of its keys, in whichever session, the keys that stand since a
+    session was created, and what events say of those that are stored otherwise. While the source is being read, what this
+    session's newest events tell of its own keys.
     """
     try:
         now = moments.state_now(view.key)
         # It may be newer than the view: what it tells holds for the values that stand in both.
         shown = {name for name in {*now.writers, *now.initial} if same(now.state.get(name), view.state.get(name))}
-        return {name: now.writers[name] for name in shown & now.writers.keys()}, now.initial & shown
+        drifted = {} if is_half(view.state.session) else drift.glance(now)
+        return {name: now.writers[name] for name in shown & now.writers.keys()}, now.initial & shown, drifted
     except (Behind, Invalid):
         found = reads.writers(view.key)
         writers = {name: writer for name, writer in found.items() if scope_of(name)[0] == "session"}
         began = split(view.initial_state or {}).session
         unwritten = view.state.session.keys() - found.keys()
-        return writers, {name for name in unwritten if same(began.get(name, ABSENT), view.state.get(name))}
+        return writers, {name for name in unwritten if same(began.get(name, ABSENT), view.state.get(name))}, {}
 
 
 def of_session(
     view: reads.SessionView,
     writers: Mapping[str, Writer] | None = None,
     initial: Collection[str] = (),
+    drifted: Mapping[str, Any] | None = None,
     *,
     whole: bool = True,
 ) -> Target:
     """A session's merged state, all three scopes; with who wrote it where the caller asked `who_wrote`. One that is not
-    `whole` shows ROWS keys of a scope, those that were written last.
+    `whole` shows ROWS keys of a scope, those that were written last, and those that drifted.
     """
     key = view.key
-    writers = writers or {}
+    writers, drifted = writers or {}, drifted or {}
     groups = []
     for scope in STORED:
         values = {full_key(scope, bare): value for bare, value in view.state.scope(scope).items()}
-        shown = sorted(values if whole else _newest(values, writers))
-        rows = [Row(name, values[name], writers.get(name), name in initial) for name in shown]
-        groups.append(Group(scope, rows, len(values) - len(rows), view.sizes.get(scope, 0)))
+        marked = {name for name in drifted if scope_of(name)[0] == scope}
+        shown = sorted(marked.union(values if whole else _newest(values, writers)))
+        rows = [
+            Row(
+                name,
+                values.get(name, ABSENT),
+                writers.get(name),
+                name in initial,
+                said=drifted.get(name, UNKNOWN),
+            )
+            for name in shown
+        ]
+        groups.append(Group(scope, rows, len(values.keys() - set(shown)), view.sizes.get(scope, 0)))
     names = key._asdict()
     return Target(
         "session",
@@ -118,6 +140,7 @@ def of_session(
         reverse("session-value", kwargs=names),
         lambda entries, who, why, once: edits.edit_state(key, entries, actor=who, reason=why, once=once),
         groups,
+        len(drifted),
     )
 
 
@@ -131,7 +154,7 @@ def of_app(source: str, app_name: str) -> Target:
     _row, state = reads.app(source, app_name)
     return _one_scope(
         "app",
-        SessionKey(source, app_name, edits.OWN_NAME, edits.OWN_NAME),
+        own_session(source, app_name),
         state,
         {"source": source, "app_name": app_name},
         lambda entries, who, why, once: edits.edit_app_state(
@@ -145,7 +168,7 @@ def of_user(source: str, app_name: str, user_id: str) -> Target:
     state = reads.user_state(source, app_name, user_id)
     return _one_scope(
         "user",
-        SessionKey(source, app_name, user_id, edits.OWN_NAME),
+        own_session(source, app_name, user_id),
         state,
         {"source": source, "app_name": app_name, "user_id": user_id},
         lambda entries, who, why, once: edits.edit_user_state(

@@ -6,13 +6,14 @@ from dataclasses import dataclass, field, replace
 from ..context import LeftOut, left_out
 from ..errors import Error
 from ..event_rows import EventView
+from ..events import ended_by
 from ..keys import SessionKey
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One event, and the seconds since the one before it in its invocation; None for the first. `left_out`: why no agent
-    is given it any more.
+    """One event, and the seconds since the one before it in its invocation; None for the first, and for one whose clock was
+    behind. `left_out`: why no agent is given it any more.
     """
 
     event: EventView
@@ -23,7 +24,8 @@ class Line:
 @dataclass(slots=True)
 class Invocation:
     """Events that follow each other in one invocation; `again` where a page shows its beginning already, which then
-    counts in `count` and not in `lines`.
+    counts in `count` and not in `lines`. Of an edit, `ended` is the invocation that it ended, and `in_vain` says that this
+    one went on: its agent's service took the edit in.
     """
 
     id: str
@@ -32,6 +34,12 @@ class Invocation:
     count: int = 0
     lines: list[Line] = field(default_factory=list)
     again: bool = False
+    in_vain: bool = False
+
+    @property
+    def ended(self) -> str:
+        """The invocation that this edit ended, if it is one that did."""
+        return ended_by(self.first.description.edit)
 
     @property
     def seconds(self) -> float:
@@ -53,9 +61,14 @@ def invocations(
         if not found or found[-1].id != event.invocation_id:
             found.append(Invocation(event.invocation_id, event, event.timestamp))
         current = found[-1]
-        current.lines.append(Line(event, event.timestamp - current.last if current.count else None, gone.get(event.id)))
+        since = event.timestamp - current.last
+        current.lines.append(Line(event, since if current.count and since >= 0 else None, gone.get(event.id)))
         current.count += 1
-        current.last = event.timestamp
+        current.last = max(current.last, event.timestamp)
+    later = set[str]()
+    for invocation in reversed(found):
+        invocation.in_vain = invocation.ended in later
+        later.add(invocation.id)
     return found
 
 

@@ -5,6 +5,7 @@ from django.urls import path, register_converter
 from django.views.i18n import set_language
 
 from . import (
+    adoption,
     agent_view,
     app,
     compare,
@@ -45,6 +46,7 @@ urlpatterns = [
     path("sessions/new/", sessions.new, name="new-session"),
     path("import/", transfer.imports, name="imports"),
     path("import/<uuid:import_id>/", transfer.import_, name="import"),
+    path("adopt/<name:source>/", adoption.adoption, name="adoption"),
     path("tokens/", tokens.tokens, name="tokens"),
     path("tokens/<name:name>/revoke/", tokens.revoke, name="revoke-token"),
     path("sign-in/", signin.sign_in, name="sign-in"),

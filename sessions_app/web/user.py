@@ -4,6 +4,7 @@ from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_GET
 
 from .. import reads
+from ..keys import own_session
 from .render import page
 from .targets import of_user, with_writers
 
@@ -19,5 +20,6 @@ def user(request: HttpRequest, source: str, app_name: str, user_id: str) -> Http
         "target": with_writers(of_user(source, app_name, user_id), whole=whole),
         "all": whole,
         "sessions": reads.sessions(source, app_name, user_id),
+        "changes": reads.left_out(own_session(source, app_name, user_id)),
     }
     return page(request, "user/user.html", context)

@@ -1,7 +1,8 @@
 // Keys: j and k move over [data-row] (focus goes to the row's link), any [data-key="x"] is clicked when x is pressed, and
 // so is the [data-row-key="x"] of the [data-key-row] in which the focus is; [data-key="/"] gets the focus, ? opens
 // dialog#keys, Escape clicks [data-key="Escape"] of the open form.
-// Nothing happens while a person types (except Escape), with a modifier, or with <body data-keys="off">.
+// Nothing happens while a person types (except Escape), with a modifier, or with <body data-keys="off">, which
+// [data-keys-toggle] switches for this browser: a checkbox, or a button with aria-pressed.
 (() => {
   const TYPING = [
     "input:not([type=checkbox], [type=radio], [type=button], [type=submit], [type=reset], [type=range])",
@@ -64,6 +65,35 @@
     help.showModal();
     return true;
   }
+
+  function stored() {
+    try {
+      return localStorage.getItem("keys") ?? "on";
+    } catch {
+      return "on";
+    }
+  }
+
+  function apply(setting) {
+    document.body.dataset.keys = setting;
+    for (const toggle of document.querySelectorAll("[data-keys-toggle]")) {
+      if (toggle.type === "checkbox") toggle.checked = setting === "on";
+      else toggle.setAttribute("aria-pressed", String(setting === "on"));
+    }
+  }
+
+  apply(stored());
+  addEventListener("storage", (event) => event.key === "keys" && apply(stored()));
+  document.addEventListener("click", (event) => {
+    if (!event.target.closest?.("[data-keys-toggle]")) return;
+    const setting = document.body.dataset.keys === "on" ? "off" : "on";
+    try {
+      localStorage.setItem("keys", setting);
+    } catch {
+      // Storage is refused: the choice lasts for this page.
+    }
+    apply(setting);
+  });
 
   document.addEventListener("keydown", (event) => {
     const { key, target } = event;

@@ -61,6 +61,29 @@
     note.querySelector("span").textContent = text;
   }
 
+  // --- What is said to who does not look ---------------------------------------------------------------------------
+
+  const TOLD_EVERY = 2_000;
+  const statusNow = () => $("#status [data-say]")?.dataset.say ?? "";
+  let status = statusNow();
+  let arrived = 0;
+  let telling = 0;
+
+  /** New rows and whether the agent runs, a few words at a time; the rows themselves would be too many. */
+  function tell(rows) {
+    arrived += rows;
+    if (telling) return;
+    telling = setTimeout(() => {
+      telling = 0;
+      const count = $("[data-new-count]");
+      const form = new Intl.PluralRules(document.documentElement.lang || undefined).select(arrived);
+      const words = count?.getAttribute(`data-word-${form}`) ?? count?.getAttribute("data-word-other") ?? "";
+      const parts = [arrived && words.replace("{n}", arrived), status !== statusNow() && statusNow()].filter(Boolean);
+      [arrived, status] = [0, statusNow()];
+      if (parts.length) $("#announcer").textContent = parts.join(", ");
+    }, TOLD_EVERY);
+  }
+
   // --- What is put into the page -----------------------------------------------------------------------------------
 
   function parse(html) {
@@ -83,6 +106,7 @@
     list.append(added);
     for (const row of rows) if (row.isConnected) htmx.process(row);
     cut(list);
+    tell(rows.filter((row) => row.matches(".ev") && row.isConnected).length);
     if (rows.some((row) => "greys" in row.dataset && row.isConnected)) grey();
   }
 
@@ -106,7 +130,7 @@
     const first = rows[rows.length - KEPT_ROWS];
     for (const row of [...rows].slice(0, -KEPT_ROWS)) row.remove();
     for (const head of timeline.querySelectorAll(".inv")) {
-      if (!head.nextElementSibling || head.nextElementSibling.matches(".inv")) head.remove();
+      if (!head.nextElementSibling || head.nextElementSibling.matches(".inv, .day")) head.remove();
       else if (head.nextElementSibling === first) head.id = first.id.replace("event-", "inv-"); // as a page begins
     }
     const address = new URL(box.dataset.events, location.href);
@@ -151,6 +175,11 @@
     }
     const count = fresh.querySelector("[data-count]");
     if (count) $("#key-count").textContent = count.textContent;
+    const drifted = fresh.querySelector("[data-drifted]")?.textContent;
+    if (drifted !== undefined && $("#drifted")) {
+      $("#drifted").hidden = !drifted;
+      $("#drifted > span").textContent = drifted;
+    }
     groups.replaceChildren(fresh);
     if (focused?.isConnected && focused !== document.activeElement) focused.focus({ preventScroll: true });
     for (const row of changed) {
@@ -186,7 +215,10 @@
     if (message.seq !== undefined) place = message.seq;
     if (message.revision) revision = message.revision;
     if (message.state !== undefined && $("#groups")) showState(message.state);
-    if (message.status !== undefined) $("#status").replaceChildren(parse(message.status));
+    if (message.status !== undefined) {
+      $("#status").replaceChildren(parse(message.status));
+      tell(0);
+    }
     if (message.stats) htmx.swap($("#stats"), message.stats, { swapStyle: "innerHTML" });
     if (message.watching) showPeople(message.watching);
     if (message.queued) htmx.trigger(document.body, "adkweb:queued");

@@ -97,7 +97,8 @@
     remember(timeline);
     const take = (records) => {
       const added = newRows(records);
-      if (added.length) hold(timeline, added);
+      const divided = records.some(({ addedNodes: [node] }) => node?.nodeType === 1 && node.matches(".day")); // days.js
+      if (added.length || divided) hold(timeline, added);
       return added.length;
     };
     const observer = new MutationObserver(take);

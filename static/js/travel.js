@@ -1,7 +1,8 @@
 // Time travel: #moment (the state at an event) takes the place of #state (the state now), which live.js goes on keeping up
 // to date. An a[data-at] goes to an event; [data-travel-step] so many events on (data-travel-writes: that changed state);
 // [data-travel-show] shows another part of it; [data-travel-here] goes to the row that is focused or selected;
-// [data-travel-back] gives #state back. #strip holds the slider #travel, its data-places say which place each bar begins at.
+// [data-travel-back] gives #state back. There is one cursor: in the past, the row with the focus is the one whose state is
+// shown. What edits ([hx-target="#edit"]) asks there by #past first, because an edit is about now. #strip holds the slider #travel, its data-places say which place each bar begins at.
 // Everything is asked for here one at a time: what was wished last is asked for when the answer before it is there.
 (() => {
   const panel = document.querySelector("#moment");
@@ -171,17 +172,19 @@
     mark(false);
     point();
     writeAddress();
-    if (document.activeElement === document.body) row?.querySelector("a.line").focus({ preventScroll: true });
+    if (document.activeElement.matches("body, main")) row?.querySelector("a.line").focus({ preventScroll: true });
     next();
   }
 
-  /** Marks the row of the event, and brings it into sight. */
+  /** Marks the row of the event, and brings it into sight; where a row has the focus, it is this one. */
   function mark(scroll) {
     const row = shown && rowOf(shown.at);
     for (const other of document.querySelectorAll(".ev.selected"))
       if (other !== row) other.classList.remove("selected");
     if (!row) return;
     row.classList.add("selected");
+    const focused = document.activeElement?.closest(".ev");
+    if (focused && focused !== row && !wish) row.querySelector("a.line").focus({ preventScroll: true });
     if (scroll && row.checkVisibility()) row.scrollIntoView({ block: "nearest" });
   }
 
@@ -213,11 +216,13 @@
   /** Another page of the timeline; what has been pushed since it was read stays. */
   function putEvents(html) {
     const rows = [...events.querySelectorAll("[data-row]")];
+    const focused = events.contains(document.activeElement);
     htmx.swap(events, html, { swapStyle: "innerHTML" });
     const lists = events.querySelectorAll(".timeline");
     const upto = Number(lists[0]?.dataset.seq ?? 0);
     lists[lists.length - 1]?.append(...rows.filter((row) => Number(row.querySelector(".seq").textContent) > upto));
     mark(false);
+    if (focused && shown) rowOf(shown.at)?.querySelector("a.line").focus({ preventScroll: true });
     // timeline.js has its say about rows that are new before this.
     requestAnimationFrame(() => shown && rowOf(shown.at)?.scrollIntoView({ block: "center" }));
   }
@@ -406,6 +411,33 @@
     } else if ("travelBack" in link.dataset) back();
     else here();
   });
+
+  events.addEventListener("focusin", ({ target }) => {
+    const row = target.closest("a.line")?.closest(".ev");
+    if (row && shown && row.id !== `event-${shown.at}`) travel({ at: row.id.replace(/^event-/, "") });
+  });
+
+  /** In the past, what edits is asked about: the edit is of now, or of a fork that begins here. */
+  function ask(event) {
+    const past = document.querySelector("#past");
+    const edit = event.target.closest?.('[hx-target="#edit"]');
+    if (!shown || !edit || !past || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault();
+    event.stopPropagation();
+    const words = past.querySelector("[data-word]");
+    words.textContent = words.dataset.word.replace("{n}", shown.seq);
+    const fork = past.querySelector("[data-fork]");
+    const there = panel.querySelector('[data-key="f"]');
+    fork.hidden = !there;
+    fork.href = there?.href ?? "";
+    past.querySelector("[data-edit-now]").onclick = () => {
+      past.close();
+      back();
+      edit.click();
+    };
+    past.showModal();
+  }
+  document.addEventListener("click", ask, true);
 
   /** The state at the row that the reader is on; without one, at the newest that is shown. */
   function here() {

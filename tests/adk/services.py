@@ -55,6 +55,11 @@ class Adk:
         )
         return self.run(self.service.append_event(session, event))
 
+    def delete(self, session: Session) -> None:
+        """Deletes a session as ADK does."""
+        names = {"app_name": session.app_name, "user_id": session.user_id, "session_id": session.id}
+        self.run(self.service.delete_session(**names))
+
     def close(self) -> None:
         """Ends the agent's process; again: nothing to do."""
         if not self._closed:

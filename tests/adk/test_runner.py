@@ -132,6 +132,7 @@ def test_an_edit_of_the_session_itself_stops_a_running_invocation_and_the_next_t
 
     with pytest.raises(StaleSessionError):
         adk.run(_run_with_edits(adk, booking, edit))
+    assert reads.in_flight(key) is None  # told by the edit, at once: what ended the run stored no event
     # What the contract says of ADK's own service; nothing of either side is lost or half there.
     assert reads.session(key).state.get("note") == "from outside"
     assert "TP431" in _answer(chat("Find me a flight from Lisbon to Seoul on 2026-12-01"))

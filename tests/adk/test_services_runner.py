@@ -295,3 +295,26 @@ def test_no_key_of_the_state_is_lost_between_the_two(source: str, ours: Ours, bo
             assert {"best_flight", "searches", "last_answer"} <= state.keys()
 
     asyncio.run(run())
+
+
+def test_an_edit_does_not_end_a_run_that_goes_on_after_it(source: str, ours: Ours, looker: App) -> None:
+    """What is told of the run: after each event, and after the edit that follows the second one."""
+    seen: list[bool] = []
+    edit = editor(source, only=2)
+
+    def look() -> None:
+        seen.append(reads.in_flight(key_of(source)) is not None)
+
+    async def look_and_edit(number: int) -> None:
+        await asyncio.to_thread(look)
+        await edit(number)
+        if number == 2:
+            await asyncio.to_thread(look)
+
+    async def run() -> None:
+        async with ours(source, on_stale="rebase") as service:
+            await service.create_session(**NAME)
+            await run_with_edits(service, looker, look_and_edit)
+
+    asyncio.run(run())
+    assert seen == [True, True, False, True, True, True, True, False]

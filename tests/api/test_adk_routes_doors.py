@@ -6,6 +6,7 @@ import asyncio
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -76,13 +77,29 @@ def test_every_address_answers_as_google_adks(adks: AdkServer, ours: AdkwebServe
 )
 def test_a_slash_too_many_leads_to_the_address_without(adks: AdkServer, ours: AdkwebServer, path: str) -> None:
     told, theirs = ours.ask("GET", path), adks.ask("GET", path)
-    assert (told.status_code, told.headers["location"]) == (307, theirs.headers["location"])
+    assert (told.status_code, told.headers["location"]) == (
+        307,
+        urlsplit(theirs.headers["location"])._replace(scheme="", netloc="").geturl(),
+    )
 
 
 def test_apps_in_detail_have_the_fields_of_google_adks(ours: AdkwebServer) -> None:
     (app,) = ours.ask("GET", "/list-apps?detailed=true").json()["apps"]
     assert app["name"] == app["rootAgentName"] == APP
     assert app.keys() == {"name", "rootAgentName", "description", "language", "isComputerUse", "agents"}
+
+
+def test_the_session_that_holds_edits_of_a_users_state_is_listed_when_it_is_asked_for(ours: AdkwebServer) -> None:
+    sessions = "/apps/hidden/users/ana/sessions"
+    ours.ask("POST", f"{sessions}/trip", json={})
+    ours.ask("PATCH", "/api/apps/hidden/users/ana/state", json={"set": {"user:tier": "gold"}}).raise_for_status()
+    for query, names in (("", ["trip"]), ("?hidden=true", ["trip", "adkweb"])):
+        for path, key in ((sessions, None), (f"/api{sessions}", "items"), ("/api/apps/hidden/sessions", "items")):
+            told = ours.ask("GET", path + query).json()
+            assert sorted(each["id"] for each in (told[key] if key else told)) == sorted(names), path + query
+        states = ours.ask("GET", f"/api/apps/hidden/sessions/states{query}").json()
+        assert [each["id"] for each in states["items"]] == names
+    assert ours.ask("GET", f"{sessions}/adkweb").json()["state"] == {"user:tier": "gold"}
 
 
 def test_an_id_with_blanks_around_it_means_the_session_without(ours: AdkwebServer, adks: AdkServer) -> None:
@@ -142,9 +159,11 @@ def test_a_read_only_adkweb_reads(ours: AdkwebServer, method: str, path: str, ri
 
 
 @pytest.mark.parametrize("below", ["", "/sources/store"])
-def test_health_and_version_need_no_token(below: str) -> None:
+def test_health_needs_no_token_and_the_version_one(below: str, store: str, new_token: Callable[..., str]) -> None:
     assert AdkwebServer(below=below).ask("GET", "/health").json() == {"status": "ok"}
-    assert AdkwebServer(below=below).ask("GET", "/version").json().keys() == {"version", "language", "language_version"}
+    assert AdkwebServer(below=below).ask("GET", "/version").status_code == 401
+    version = AdkwebServer(new_token("read"), below=below).ask("GET", "/version").json()
+    assert version.keys() == {"version", "language", "language_version"}
 
 
 # --- Which source -----------------------------------------------------------------------------------------------------

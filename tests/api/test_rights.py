@@ -191,6 +191,11 @@ def test_a_sign_in_at_a_browser_is_none_here(guest: Program, key: SessionKey, cl
     assert refused.status == 401
 
 
-def test_whoever_asks_gets_the_document(guest: Program) -> None:
-    assert guest.get("/api/openapi.json").json() == document()
+def test_the_document_is_for_programs_with_a_token_and_people_who_are_signed_in(
+    guest: Program, reader: Program, client: Client
+) -> None:
+    assert guest.get("/api/openapi.json").status == 401
+    assert reader.get("/api/openapi.json").json() == document()
+    client.force_login(get_user_model().objects.create_user("maria"))
+    assert client.get("/api/openapi.json").json() == document()
     assert guest.post("/api/openapi.json", {}).status == 405

@@ -11,7 +11,7 @@ import pytest
 from django.db import connections
 from pytest_django import DjangoDbBlocker, Settings
 
-from sessions_app import adopt, loads, sources, writes
+from sessions_app import adopt, loads, online, sources, writes
 from sessions_app.access import Actor
 from sessions_app.errors import NotFound
 from sessions_app.keys import SessionKey
@@ -346,7 +346,7 @@ def unadopted(
         sources.open_source(source)
         key = writes.create_session(source.alias, "booking", "ana", session_id="s1", actor=actor)
         fill(key, 3_000)
-        adopt.release(source.alias)
+        online.release(source.alias)
         sources.forget(source.alias)
         settings.READ_ONLY = True
         (source,) = sources.add(place)

@@ -25,6 +25,9 @@ SESSIONS: Final = (
     "add-event",
     "conflict-of-forms",
     "conflict-again",
+    "toasts",
+    "as-text",
+    "past",
     "enter-applies",
     "several-keys",
     "time-goes-on",
@@ -38,6 +41,12 @@ LONG_EVENTS: Final = 250
 TRAVEL: Final = SessionKey("demo", APP, USER, "travel")
 TRAVEL_EVENTS: Final = 400
 FAMILY: Final = SessionKey("demo", APP, USER, "family")
+CROWDED: Final = SessionKey(
+    "demo",
+    "trip_support_escalation_agent_production",
+    "maximiliane.von-hohenstaufen-bergheim@customer-success.example.co.uk",
+    "week-long-7f3a9c1e-44d2-4b6e-9a57-0c1f2e3d4b5a",
+)
 FAMILY_KEYS: Final = [f"feature_flags.checkout.experiment_number_{number:02}" for number in range(16)]
 
 # --- Attacks: each would set window.injected or open a dialog where it is not escaped ---------------------------------
@@ -90,9 +99,35 @@ def main(folder: Path) -> None:
     writes.create_session("demo", APP, USER, session_id="family", state=dict.fromkeys(FAMILY_KEYS, False), actor=who)
     append(FAMILY, id="all", actions={"state_delta": dict.fromkeys(FAMILY_KEYS, True)})
     append(FAMILY, id="last", actions={"state_delta": {FAMILY_KEYS[-1]: "meanwhile"}})
+    _crowded(append, who)
+    old = writes.create_session("demo", APP, USER, session_id="days", state=STATE, actor=who)
+    append(old, timestamp=1_793_000_000, content=_content("user", {"text": "A while ago"}))
     for number in range(128):
         append(SessionKey("demo", APP, USER, "far-back"), id=f"f{number}", content=_content("model", {"text": "on"}))
     _hostile(writes.create_session(*HOSTILE[:3], session_id=HOSTILE.session_id, state=_state(), actor=who), append)
+
+
+def _crowded(append: Any, who: Any) -> None:
+    from sessions_app import edits, writes
+    from sessions_app.state import ABSENT
+
+    state = {f"feature_flags.checkout.experiment_number_{number:03}": number for number in range(300)}
+    state |= {"user:tier": "platinum", "user:name": "Maximiliane", "app:version": "1.4.0-rc.12+build.20261121"}
+    state |= {"user:notes": {"called": ["Monday", "Tuesday"], "wants": "a window seat, and nothing else"}}
+    writes.create_session(*CROWDED[:3], session_id=CROWDED.session_id, state=state, actor=who)
+    day = 1_793_000_000  # in October 2026
+    for number, after in enumerate((0, 2.5, 86_400, 86_402, 4 * 86_400, 7 * 86_400)):
+        said = _content("model" if number % 2 else "user", {"text": f"Message {number}, of a conversation of a week"})
+        append(
+            CROWDED, author="support_specialist", timestamp=day + after, invocation_id=f"e-{number // 2}", content=said
+        )
+    error = "fare expired: quote Q-88213 is no longer valid since 2026-11-20; ask for a new one before the booking"
+    append(CROWDED, error_code="TOOL_ERROR", error_message=error, timestamp=day + 7 * 86_400 + 5)
+    tier = edits.Entry("user:tier", "diamond-plus-lifetime-member", "platinum")
+    edits.edit_user_state(*CROWDED[:3], [tier], actor=who, reason="moved by phone, after three complaints")
+    edits.edit_app_state(*CROWDED[:2], [edits.Entry("app:release", "2026-11-21", ABSENT)], actor=who)
+    for number in range(3):
+        writes.create_session(*CROWDED[:2], f"igor.kim{number}@example.com", actor=who)
 
 
 def _content(role: str, *parts: dict[str, Any]) -> dict[str, Any]:

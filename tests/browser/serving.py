@@ -50,7 +50,7 @@ class Adkweb(_Server):
         return newest[1]
 
     def command(self, *words: str, **variables: str) -> list[str]:
-        """The command line of a management command, or of a module after -m, beside this server's own data."""
+        """The command line of a management command, of a module (-m) or of code (-c), beside this server's own data."""
         env = shutil.which("env")
         assert env
         given = {
@@ -60,7 +60,7 @@ class Adkweb(_Server):
             **self.variables,
             **variables,
         }
-        program = words if words[0] == "-m" else (str(ROOT / "manage.py"), *words)
+        program = words if words[0] in ("-m", "-c") else (str(ROOT / "manage.py"), *words)
         return [env, *(f"{name}={value}" for name, value in given.items()), sys.executable, *program]
 
     def run(self, *words: str, variables: Mapping[str, str] | None = None) -> None:

@@ -85,7 +85,7 @@ def test_a_rewind_greys_the_timeline_that_is_open(visit: Visit) -> None:
         '{"author": "user", "invocation_id": "e-2", "actions": {"rewind_before_invocation_id": "e-1"}}',
     )
     writing.get_by_role("button", name=re.compile("Add")).click()
-    expect(writing.locator(".messages")).to_contain_text("The event was added.")
+    expect(writing.locator(".toasts")).to_contain_text("The event was added.")
     expect(watching.locator(".ev")).to_have_count(3)
     expect(watching.locator(".ev.gone")).to_have_count(2)
     expect(watching.locator(".ev.gone .gonewhy").first).to_contain_text("rewound by")

@@ -76,8 +76,11 @@ def test_an_edit_queued_while_the_agent_runs_is_applied_after_it_and_the_run_com
     shown = page.locator(".ev").evaluate_all("all => all.map((each) => each.id.slice('event-'.length))")
     assert shown[:-1] == stored  # after everything that the run wrote
     assert "edit" in (page.locator(".ev").last.get_attribute("class") or "")
-    outcome.get_by_role("button", name="Dismiss").click()
-    expect(outcome).to_have_count(0)
+    expect(page.locator(".toast")).to_have_count(1)  # what was said before, that it waits, is not true any more
+    expect(outcome).to_have_count(0)  # it goes by itself,
+    page.reload()
+    expect(page.locator(".ev").last).to_be_visible()
+    expect(page.locator(".toast")).to_have_count(0)  # and is not told again
 
     # The agent goes on from it.
     agent.do(session, say=BOOK)

@@ -39,7 +39,7 @@ def choose(page: Page, file: Path | FilePayload, into: str = "demo") -> None:
     page.goto("/import/")
     page.get_by_label("Into").select_option(into)
     page.get_by_label("File").set_input_files(file)
-    page.get_by_role("button", name="Look through it").click()
+    page.get_by_role("button", name="Preview import").click()
 
 
 def test_a_token_is_made_copied_used_and_revoked(own_server: Adkweb, visitor: Visit, watch: Watch) -> None:
@@ -102,7 +102,7 @@ def test_a_session_is_downloaded_deleted_and_imported_again(own_server: Adkweb, 
     page.get_by_role("main").get_by_role("link", name="Import").click()
     check(page)
     page.get_by_label("File").set_input_files(file)
-    page.get_by_role("button", name="Look through it").click()
+    page.get_by_role("button", name="Preview import").click()
     expect(page.get_by_text("adkweb's own format: 1 session, 72 events")).to_be_visible()
     check(page)
     page.get_by_role("button", name="Import").click()
@@ -116,7 +116,7 @@ def test_a_session_is_downloaded_deleted_and_imported_again(own_server: Adkweb, 
     expect(page.get_by_text("Everything in this file is there already.")).to_be_visible()
     choose(page, {"name": "cut.jsonl", "mimeType": "", "buffer": file.read_bytes()[:-30]})
     expect(page.get_by_role("alert")).to_contain_text(
-        re.compile(r"nothing of it was\. line \d+: the file is truncated")
+        re.compile(r"Nothing was written\. line \d+: the file is truncated")
     )
     check(page)
 
@@ -173,7 +173,7 @@ def test_a_dropped_file_is_taken_and_one_that_is_too_large_is_not_sent(page: Pag
     )
     assert page.get_by_label("File").evaluate("(input) => input.files[0].name") == "dropped.jsonl"
     expect(page.get_by_role("alert")).to_contain_text("ADKWEB_MAX_UPLOAD allows. Nothing was sent.")
-    page.get_by_role("button", name="Look through it").click()
+    page.get_by_role("button", name="Preview import").click()
     expect(page.get_by_role("alert")).to_contain_text("Nothing was sent.")
     assert page.url.endswith("/import/")
 
@@ -188,7 +188,7 @@ def test_how_much_of_an_upload_is_sent_is_shown(page: Page, tmp_path: Path) -> N
     )
     page.goto("/import/")
     page.get_by_label("File").set_input_files({"name": "big", "mimeType": "", "buffer": b"x" * speed * 2})
-    page.get_by_role("button", name="Look through it").click()
+    page.get_by_role("button", name="Preview import").click()
     bar = page.get_by_role("progressbar", name="Upload")
     expect(bar).to_be_visible()
     expect(page.locator("[data-upload-words]")).to_have_text(re.compile(r"^[1-9]\d? %$"))
@@ -199,7 +199,7 @@ def test_pages_of_the_import_need_no_scripts(visit: Visit) -> None:
     page = visit(java_script_enabled=False)
     page.goto("/import/")
     page.get_by_label("File").set_input_files({"name": "no", "mimeType": "", "buffer": b"nothing"})
-    page.get_by_role("button", name="Look through it").click()
+    page.get_by_role("button", name="Preview import").click()
     expect(page.get_by_role("alert")).to_contain_text("it begins as none of these")
     page.goto(path("s", *LONG))
     page.locator("summary", has_text="Export").click()

@@ -117,7 +117,7 @@ def test_a_writer_leads_to_the_state_that_it_left(page: Page) -> None:
     page.locator("#state [data-key-row='n'] .by a[data-at]").click()
     expect(value(page, "n")).to_have_text("400")
     expect(moment(page).locator(".written")).to_have_count(3)
-    page.locator("#moment [data-key-row='kept']").get_by_text("initial").wait_for()
+    page.locator("#moment [data-key-row='kept']").get_by_text("at creation").wait_for()
 
 
 def test_dragging_along_the_strip_asks_for_one_state_at_a_time_and_ends_at_the_last(page: Page) -> None:
@@ -197,7 +197,7 @@ def test_time_travel_by_keyboard(page: Page) -> None:
     expect(value(page, "n")).to_have_text("396")
     page.keyboard.press("Escape")
     expect(moment(page)).to_be_hidden()
-    expect(page.locator("#event-t398 .line")).to_be_focused()
+    expect(page.locator("#event-t396 .line")).to_be_focused()
 
 
 def test_the_strip_is_a_slider_for_the_keyboard(page: Page) -> None:
@@ -316,7 +316,7 @@ def test_what_happens_meanwhile_is_in_the_timeline_and_the_moment_stays(page: Pa
     expect(page.locator("[data-live]")).to_have_attribute("data-state", "live")
     page.locator(".ev .line").first.click()
     expect(value(page, "count")).to_have_text("3")
-    expect(page.locator("#moment [data-key-row='count']")).to_contain_text("initial")
+    expect(page.locator("#moment [data-key-row='count']")).to_contain_text("at creation")
 
     other = visit()
     other.goto(address + "edit/?key=count")
@@ -361,14 +361,48 @@ def test_what_is_appended_while_the_timeline_is_far_back_is_told_and_not_lost(pa
     assert numbers == sorted(numbers)
 
 
-def test_editing_is_about_now(page: Page) -> None:
+def test_in_the_past_there_is_one_cursor(page: Page) -> None:
     go(page)
+    at = moment(page).locator("[data-moment]")
+    page.locator("#event-t396 .line").click()
+    expect(at).to_have_attribute("data-at", "t396")
+    for key, event in (("[", "t395"), ("]", "t396"), ("j", "t397"), ("j", "t398"), ("k", "t397"), ("{", "t396")):
+        page.keyboard.press(key)
+        expect(at).to_have_attribute("data-at", event)
+        expect(page.locator(f"#event-{event} .line")).to_be_focused()
+        expect(page.locator(".ev.selected")).to_have_attribute("id", f"event-{event}")
+    for _ in range(5):
+        page.keyboard.press("k")  # faster than answers
+    expect(page.locator("#event-t391 .line")).to_be_focused()
+    expect(at).to_have_attribute("data-at", "t391")
+    page.keyboard.press("Escape")
+    expect(page.locator(".ev.selected")).to_have_count(0)
+    page.keyboard.press("k")
+    expect(page.locator("#event-t390 .line")).to_be_focused()
+    expect(moment(page)).to_be_hidden()  # now is not left by moving
+
+
+def test_an_edit_asks_before_it_leaves_the_past(page: Page) -> None:
+    go(page)
+    past = page.get_by_role("dialog")
     page.locator("#event-t396 .line").click()
     expect(moment(page)).to_be_visible()
+    number = page.locator("#event-t396 .seq").inner_text()
+    page.keyboard.press("e")
+    expect(past.get_by_role("heading")).to_have_text(f"You are at event {number}")
+    page.keyboard.press("Escape")
+    expect(past).to_be_hidden()
+    expect(moment(page)).to_be_visible()
+    page.keyboard.press("e")
     page.keyboard.press("e")
     expect(page.get_by_label("Key to edit or add")).to_be_focused()
     expect(moment(page)).to_be_hidden()
     expect(page.locator("#state")).to_be_visible()
+    page.locator("#event-t396 .line").click()
+    expect(moment(page)).to_be_visible()
+    page.get_by_role("link", name="Edit state").click()
+    past.get_by_role("link", name="Fork here").click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("Fork")
 
 
 # --- On a phone -------------------------------------------------------------------------------------------------------

@@ -31,11 +31,12 @@ def run(work: Callable[..., None], *arguments: Any, copies: int = 1) -> list[int
 
 
 def adopt_then_die(place: str, statements: int) -> None:
-    """Opens a source and kills this process right after that many statements of adopting it."""
+    """Opens and adopts a source, a few rows at a time, and kills this process right after that many statements of it."""
     from django.db import connections
 
-    from sessions_app import sources
+    from sessions_app import online, sources
 
+    online._SMALL, online._BATCH, online._ROWS = 0, (2, 2), 2
     (source,) = sources.add(place)
     seen = 0
 
@@ -48,7 +49,7 @@ def adopt_then_die(place: str, statements: int) -> None:
         return answer
 
     with connections[source.alias].execute_wrapper(count):
-        sources.open_source(source)
+        sources.open_source(source, adopting=True)
 
 
 def open_together(place: str, barrier: Barrier) -> None:
@@ -57,7 +58,7 @@ def open_together(place: str, barrier: Barrier) -> None:
 
     (source,) = sources.add(place)
     barrier.wait(30)
-    sources.open_source(source)
+    sources.open_source(source, adopting=True)
 
 
 def apply_together(own: str, place: str, barrier: Barrier) -> None:

@@ -76,3 +76,14 @@ def test_where_this_user_may_not_change_it_it_serves_without(
     event = writes.append_event(key, {"author": "agent", "actions": {"state_delta": {"n": 1}}}, actor=ALICE).event
     found = moments.state_at(key, event["id"])
     assert (found.state.session, found.state.user) == ({"n": 1}, {"tier": UNKNOWN})
+
+
+@pytest.mark.parametrize("away", [adopt.adopt, adopt.release])
+def test_indexes_that_are_not_needed_any_more_are_taken_away(source: str, away: Callable[[str], None]) -> None:
+    with connections[source].cursor() as cursor:
+        for name in ("adkweb_edits", "adkweb_forks"):
+            cursor.execute(f"CREATE INDEX {name} ON events (timestamp)")
+    away(source)
+    with connections[source].cursor() as cursor:
+        names = connections[source].introspection.get_constraints(cursor, "events")
+    assert not {"adkweb_edits", "adkweb_forks"} & names.keys()

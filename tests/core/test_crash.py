@@ -143,6 +143,29 @@ def test_an_append_killed_before_or_after_any_of_its_statements_is_whole_or_noth
     assert_consistent(key)
 
 
+@pytest.mark.parametrize(("form", "mode"), [("sqlite", "wal"), ("sqlite", "delete"), ("sqlite-database", "wal")])
+def test_threads_that_share_commits_and_are_killed_lose_nothing_that_was_acknowledged(
+    key: SessionKey, victim: Victim, mode: str
+) -> None:
+    assert query(key.source, f"PRAGMA journal_mode = {mode}") == [(mode,)]
+    rng = random.Random()
+    known: set[str] = set()
+    for number in range(12):
+        threads = [(number * 16 + thread) * 10_000 + 1 for thread in range(16)]
+        told = victim(operation="append", threads=threads, after=rng.uniform(0.005, 0.15))
+        *acknowledged, end = told
+        assert end == {"exit": -signal.SIGKILL}
+        known |= {line["id"] for line in acknowledged}
+        stored = [event["id"] for _seq, event in events_of(key)]
+        assert len(stored) == len(set(stored))
+        assert known <= set(stored)
+        assert len(stored) <= len(known) + 16  # each thread had one under way
+        assert_state_is_what_events_say(key.source, {key: INITIAL})
+        known = {*stored, f"between{number}"}
+        assert writes.append_event(key, {"id": f"between{number}"}, actor=ALICE).seq is not None
+    assert len(known) > 50
+
+
 def test_a_session_is_created_whole_or_not_at_all(key: SessionKey, victim: Victim) -> None:
     before = everything(key.source)
     for place, side in every_moment():

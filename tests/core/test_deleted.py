@@ -9,7 +9,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from hypothesis import given
 
-from sessions_app import adopt, changes, drift, moments, reads, sources, undo, writes
+from sessions_app import adopt, changes, drift, moments, online, reads, sources, undo, writes
 from sessions_app.errors import Invalid
 from sessions_app.keys import SessionKey
 from sessions_app.state import ABSENT, UNKNOWN, Scoped
@@ -214,6 +214,6 @@ def test_where_nothing_is_new_nothing_is_written(source: str) -> None:
 def test_adopting_what_is_adopted_notes_nothing_again(source: str) -> None:
     append(create(source, "one"), {"user:tier": "gold"})
     before = adopt.missing(source)
-    adopt.adopt(source)
+    online.add(source)
     assert before == []
     assert reads.session(SessionKey(source, "booking", "ana", "one")).state.user == {"tier": "gold"}

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sessions_app import drift, moments, sources, writes
+from sessions_app import drift, moments, reads, sources, writes
 from sessions_app.access import Actor
 from sessions_app.drift import Choice
 from sessions_app.errors import Conflict, Invalid, NotAllowed, NotFound
@@ -169,6 +169,52 @@ def test_a_shared_key_of_which_nothing_is_left_that_wrote_it_cannot_be_known(key
     store_shared(key, "user_states", tier="gold", put=1)
     found = drift.shared(key)
     assert (found.drifted, found.unknown) == ([], ["app:new", "user:put"])
+
+
+# --- At a glance, without a replay ------------------------------------------------------------------------------------
+
+
+def glance(key: SessionKey) -> dict[str, Any]:
+    return drift.glance(moments.state_now(key))
+
+
+def test_a_glance_tells_a_session_s_own_keys_as_a_replay_does(key: SessionKey) -> None:
+    add(key, late=1, gone=None)
+    assert glance(key) == {}
+    store(key, n=1, extra=5, gone=2)
+    assert glance(key) == {each.change.key: each.change.old for each in drift.own(key).drifted}
+    assert glance(key) == {"extra": ABSENT, "first": 1, "gone": None, "late": 1, "n": 2}
+
+
+@pytest.mark.parametrize(("tier", "told"), [("silver", {"user:tier": "platinum"}), ("bronze", {}), ("platinum", {})])
+def test_a_glance_tells_of_a_shared_key_only_that_its_last_update_was_lost(
+    key: SessionKey, tier: str, told: dict[str, Any]
+) -> None:
+    """google-adk's create_session writes shared state without an event: any other value may be one of those."""
+    add(key, user__tier="silver")
+    add(key, user__tier="platinum")
+    store_shared(key, "user_states", tier=tier)
+    assert glance(key) == told
+
+
+def test_a_glance_guesses_nothing(key: SessionKey) -> None:
+    execute(key.source, "UPDATE sessions SET initial_state = NULL")
+    add(key, null=None)
+    store(key, first=7, n=2)  # `null` is gone: ADK for Java removes a key by null
+    assert glance(key) == {}
+
+
+def test_what_is_written_while_somebody_looks_is_no_drift(key: SessionKey, monkeypatch: pytest.MonkeyPatch) -> None:
+    read, written = reads.session, []
+
+    def written_just_after(*arguments: Any) -> Any:
+        found = read(*arguments)
+        written.append(add(key, n=10 + len(written)))
+        return found
+
+    monkeypatch.setattr(reads, "session", written_just_after)
+    assert glance(key) == {}
+    assert len(written) == 2
 
 
 # --- Repaired ---------------------------------------------------------------------------------------------------------

@@ -10,12 +10,12 @@ import pytest
 from django.db import connections
 from pytest_django import Settings
 
-from sessions_app import edits, moments, reads, writes
+from sessions_app import edits, loads, moments, reads, writes
 from sessions_app.access import Actor
 from sessions_app.edits import Entry
 from sessions_app.errors import Conflict, Invalid, NotAllowed, NotFound
 from sessions_app.events import Event
-from sessions_app.keys import SessionKey
+from sessions_app.keys import SessionKey, own_session
 from sessions_app.state import ABSENT
 from tests.core.booking import APP, START
 from tests.core.stored import assert_state_is_what_events_say, counts, everything
@@ -354,6 +354,47 @@ def test_two_first_edits_of_app_state_at_once_both_succeed(key: SessionKey) -> N
     assert failed == []
     assert reads.app(key.source, APP)[1] == {"limit": 3, **{f"n{n}": n for n in range(4)}}
     assert len(reads.events(SessionKey(key.source, APP, "adkweb", "adkweb")).rows) == 4
+
+
+def test_sessions_that_hold_such_edits_are_in_no_list_and_no_count(key: SessionKey, actor: Actor) -> None:
+    edits.edit_app_state(key.source, APP, [Entry("app:limit", 4, 3)], actor=actor)
+    edits.edit_user_state(key.source, APP, "ana", [Entry("user:tier", "silver", "gold")], actor=actor)
+    edits.edit_user_state(key.source, APP, "new", [Entry("user:tier", "gold", ABSENT)], actor=actor)
+    of_ana, of_app = own_session(key.source, APP, "ana"), own_session(key.source, APP)
+    assert [row.key for row in reads.sessions(key.source, APP).rows] == [key]
+    assert [row.key for row in reads.sessions(key.source, APP, "ana", limit=1).rows] == [key]
+    assert reads.sessions(key.source, APP, "ana", limit=1).next is None
+    assert [row.key for row in loads.load_all(key.source, APP, "ana")] == [key]
+    assert [row.key for row in loads.load_page(key.source, APP, limit=1).rows] == [key]
+    assert [(row.user_id, row.sessions) for row in reads.users(key.source, APP).rows] == [("ana", 1), ("new", 0)]
+    assert (reads.app(key.source, APP)[0].sessions, reads.app(key.source, APP)[0].users) == (1, 2)
+    # Asked for, they are there; by their names, too.
+    everything = {key, of_ana, of_app, own_session(key.source, APP, "new")}
+    assert {row.key for row in reads.sessions(key.source, APP, hidden=True).rows} == everything
+    assert {row.key for row in loads.load_all(key.source, APP, hidden=True)} == everything
+    assert reads.session(of_ana).key == of_ana
+    for own in (of_ana, of_app):
+        row = reads.left_out(own)
+        assert row
+        assert (row.key, row.events) == (own, 1)
+    assert reads.left_out(key) is None
+    assert {view.key for view in reads.edits()[0].rows} == everything - {key}
+
+
+def test_a_conversation_that_has_that_name_is_in_every_list(key: SessionKey, actor: Actor) -> None:
+    edits.edit_user_state(key.source, APP, "ana", [Entry("user:tier", "silver", "gold")], actor=actor)
+    own = own_session(key.source, APP, "ana")
+    writes.append_event(own, {"author": "user", "invocation_id": "e-1"}, actor=actor)
+    edits.edit_user_state(key.source, APP, "ana", [Entry("user:tier", "gold", "silver")], actor=actor)
+    assert {row.key for row in reads.sessions(key.source, APP).rows} == {key, own}
+    assert {row.key for row in loads.load_all(key.source, APP)} == {key, own}
+    assert reads.left_out(own) is None
+
+
+def test_an_app_of_which_only_edits_are_known_is_there(source: str, actor: Actor) -> None:
+    edits.edit_user_state(source, "new-app", "ana", [Entry("user:tier", "gold", ABSENT)], actor=actor)
+    assert reads.app(source, "new-app")[0].sessions == 0
+    assert [row.app_name for row in reads.apps(source)] == ["new-app"]
 
 
 # --- Events by hand ---------------------------------------------------------------------------------------------------

@@ -579,24 +579,6 @@ def test_a_session_of_the_same_name_of_another_user_has_other_forks(
     assert [each.key.session_id for each in forks.forks_of(other)] == ["two"]
 
 
-def test_forks_are_found_by_an_index(key: SessionKey, actor: Actor, add: Callable[..., str]) -> None:
-    into = fork(key, add(key, a=1), actor)
-    bulk = writes.create_session(key.source, APP, "ana", actor=actor, session_id="bulk")
-    fill(bulk, 3_000)
-    asked: list[str] = []
-
-    def note(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
-        if "forked" in sql:
-            asked.append(sql)
-        return execute(sql, params, many, context)
-
-    with connections[key.source].execute_wrapper(note):
-        assert [each.key for each in forks.forks_of(key)] == [into]
-    explain = "EXPLAIN " if connections[key.source].vendor == "postgresql" else "EXPLAIN QUERY PLAN "
-    plan = str(query(key.source, explain + asked[0], [APP, "s1"]))
-    assert "adkweb_forks" in plan, plan
-
-
 def test_what_others_wrote_there_is_no_fork_and_breaks_nothing(
     key: SessionKey, actor: Actor, add: Callable[..., str]
 ) -> None:

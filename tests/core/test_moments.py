@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from pytest_django import Settings
 
-from sessions_app import adopt, changes, moments, reads, sources, writes
+from sessions_app import changes, moments, online, reads, sources, writes
 from sessions_app.edits import Entry, edit_state
 from sessions_app.errors import Behind, Invalid, NotFound
 from sessions_app.keys import SessionKey
@@ -239,7 +239,7 @@ def test_of_a_database_that_was_never_adopted_nothing_is_told_that_is_not_so(
     key = writes.create_session(source, "booking", "ana", actor=ALICE)
     first = append(key, {"n": 1})
     append(key, {"n": 2})
-    adopt.release(source)
+    online.release(source)
     settings.READ_ONLY = True
     sources.forget(source)
     source = open_source(place, "")

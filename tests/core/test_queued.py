@@ -183,6 +183,28 @@ def test_an_invocation_that_ended_a_moment_ago_may_be_one_of_several(
     assert now(waiting).state == "applied"
 
 
+def test_after_an_edit_that_ended_the_invocation_nothing_is_waited_for(
+    key: SessionKey, maria: User, settings: Settings
+) -> None:
+    settings.SETTLE_SECONDS = 1000.0
+    run(key)
+    waiting = queued.queue_edit(key, PAY, person=maria)
+    assert queued.apply_due() == 0
+    now_or_never = edits.edit_state(key, [Entry("note", 1, ABSENT)], actor=AGENT).event
+    assert now_or_never["custom_metadata"]["adkweb"]["ended"] == "i1"
+    assert queued.held(key) is None
+    assert queued.apply_due() == 1
+    assert now(waiting).state == "applied"
+
+
+def test_only_an_edit_that_meets_a_running_invocation_says_that_it_ended_it(key: SessionKey, maria: User) -> None:
+    run(key, ended_ago=LONG_AGO)
+    queued.queue_edit(key, PAY, person=maria)
+    assert queued.apply_due() == 1
+    edits.edit_state(key, [Entry("note", 1, ABSENT)], actor=AGENT)
+    assert [each for each in edits_in(key) if "ended" in each["custom_metadata"]["adkweb"]] == []
+
+
 def test_edits_of_others_do_not_put_a_queued_edit_off(key: SessionKey, maria: User) -> None:
     run(key, ended_ago=LONG_AGO)
     edits.edit_state(key, [Entry("else", 1, ABSENT)], actor=AGENT)

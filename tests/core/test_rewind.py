@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +20,7 @@ from sessions_app.keys import SessionKey
 from sessions_app.rewind import Artifact
 from sessions_app.state import ABSENT
 from tests.core.booking import START
+from tests.core.own import migrated, own_database
 from tests.core.stored import assert_state_is_what_events_say, events_of, everything, execute
 
 pytestmark = pytest.mark.django_db
@@ -41,8 +44,9 @@ def ids_of(gone: rewind.Gone) -> tuple[int, str, str, bool]:
 
 
 def test_a_rewind_is_one_event_as_adk_writes_it_with_who_and_why(
-    key: SessionKey, actor: Actor, say: Callable[..., str]
+    key: SessionKey, actor: Actor, say: Callable[..., str], settings: Settings
 ) -> None:
+    settings.SQLITE_STATE = "replaced"  # or nobody knows whether a null was kept
     say(key, "i1", {"step": "pay", "kept": None})
     say(key, "i2", {"step": "done", "new": 1, "draft": 2, "kept": 1, "user:tier": "black", "app:limit": 4})
     say(key, "i2", {"new": 2})
@@ -169,6 +173,24 @@ def test_a_rewind_sent_twice_by_one_form_is_written_once(
     first = rewind.rewind(key, "i1", actor=actor, revision=plan.revision, once="form")
     again = rewind.rewind(key, "i1", actor=actor, revision=plan.revision, once="form")
     assert (again.event["id"], again.seq) == (first.event["id"], None)
+    assert len(events_of(key)) == 2
+
+
+def test_a_rewind_sent_many_times_at_once_is_written_once_and_each_is_answered(
+    key: SessionKey, actor: Actor, say: Callable[..., str], tmp_path: Path
+) -> None:
+    say(key, "i1", {"step": "pay"})
+    plan = rewind.plan(key, "i1")
+
+    def send(_number: int) -> str:
+        try:
+            return str(rewind.rewind(key, "i1", actor=actor, revision=plan.revision, once="form").event["id"])
+        finally:
+            connections.close_all()
+
+    own = own_database(f"sqlite:///{migrated(tmp_path / 'own.db')}")  # the tests' own is in memory, for one thread
+    with own, ThreadPoolExecutor(10) as threads:
+        assert len(set(threads.map(send, range(10)))) == 1
     assert len(events_of(key)) == 2
 
 

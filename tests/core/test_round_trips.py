@@ -122,14 +122,11 @@ def test_an_append_to_sqlite_is_one_transaction_that_is_alone_in_the_file_from_i
 ) -> None:
     key = writes.create_session(source, "app", "ana", actor=actor, session_id="s1")
     statements: list[str] = []
-
-    def record(execute: Callable[..., Any], sql: str, params: Any, many: bool, context: Any) -> Any:
-        statements.append(sql.split()[0])
-        return execute(sql, params, many, context)
-
-    with connections[source].execute_wrapper(record):
-        writes.append_event(key, _event(delta), actor=actor)
+    sqlite = connections[source].connection
+    sqlite.set_trace_callback(lambda sql: statements.append(sql.split()[0]))
+    writes.append_event(key, _event(delta), actor=actor)
+    sqlite.set_trace_callback(None)
     assert statements[:2] == ["PRAGMA", "BEGIN"]  # how long to wait for the file, and the waiting itself
     assert statements.count("BEGIN") == 1
-    assert statements[-1] == "INSERT"
+    assert statements[-2:] == ["INSERT", "COMMIT"]
     assert len(statements) <= 6 + 2 * 2  # lock, read, update, insert; read and write each wider scope

@@ -130,6 +130,30 @@ def test_an_event_that_says_nothing_neither_begins_nor_ends(silent: Event) -> No
     assert status(user(), asks(), silent) == "waiting"
 
 
+def ends(run: str = "e-1", **fields: Any) -> Event:
+    """An edit that was applied while an invocation ran."""
+    return event("system", run="edit-1", custom_metadata={"adkweb": {"actor": "maria", "ended": run}}, **fields)
+
+
+def test_an_edit_that_ended_an_invocation_ends_it_at_once() -> None:
+    assert status(user(), calls(), ends()) == "idle"
+    assert status(user(), ends("e-0")) == "running"
+    assert status(user(), calls(), ends(), user(run="e-2"), at=20) == "running"
+    assert status(user(), ends(["e-1"])) == "running"  # type: ignore[arg-type]  # a database may hold anything
+
+
+def test_an_invocation_that_goes_on_after_the_edit_was_not_ended() -> None:
+    assert [status(*turn) for turn in ([user(), ends(), calls()], [user(), ends(), calls(), answers(), says()])] == [
+        "running",
+        "idle",
+    ]
+    assert status(user(), calls(), ends(), answers(), ends()) == "idle"
+
+
+def test_an_edit_that_ended_one_invocation_leaves_what_waits() -> None:
+    assert status(asks(run="e-0"), user(), ends()) == "waiting"
+
+
 @pytest.mark.parametrize(
     "other",
     [

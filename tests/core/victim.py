@@ -5,10 +5,13 @@ writes, telling each thing done on stdout, and is killed: at a moment (`after` s
 statement (`kill`: before or after the n-th).
 """
 
+import itertools
 import json
 import os
 import signal
+import sqlite3
 import sys
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -30,6 +33,8 @@ def work(job: dict[str, Any], ready: int) -> None:
     (source,) = sources.add(job["source"])
     sources.open_source(source)
     operation = _operations(source.alias, job)
+    if "threads" in job:
+        _write_together(job, operation, ready)
     if "kill" not in job:
         for number in range(job["first"], 1_000_000):
             done = operation(number)
@@ -49,8 +54,41 @@ def work(job: dict[str, Any], ready: int) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
         return result
 
-    with connections[source.alias].execute_wrapper(at):
+    if source.vendor == "sqlite":
+        _at_statement(connections[source.alias].connection, side, place)
         operation(job["first"])
+    else:
+        with connections[source.alias].execute_wrapper(at):
+            operation(job["first"])
+
+
+def _at_statement(sqlite: sqlite3.Connection, side: str, place: int) -> None:
+    """SQLite itself tells of each statement before it runs, BEGIN and COMMIT among them: after one is before the next."""
+    count = 0
+
+    def at(_sql: str) -> None:
+        nonlocal count
+        count += 1
+        if count == place + (side == "after"):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    sqlite.set_trace_callback(at)
+
+
+def _write_together(job: dict[str, Any], operation: Callable[[int], Any], ready: int) -> None:
+    """Threads that write until the process is killed, each in its own numbers."""
+
+    def write(first: int) -> None:
+        for number in itertools.count(first):
+            done = operation(number)
+            tell(done=number, id=done.event["id"], revision=done.revision)
+
+    threads = [threading.Thread(target=write, args=[first]) for first in job["threads"]]
+    for thread in threads:
+        thread.start()
+    os.write(ready, b".")
+    for thread in threads:
+        thread.join()
 
 
 def _operations(alias: str, job: dict[str, Any]) -> Callable[[int], Any]:

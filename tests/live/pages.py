@@ -13,13 +13,13 @@ from urllib.parse import urlencode
 import httpx
 from django.conf import settings
 from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY, get_user_model
-from django.contrib.sessions.backends.db import SessionStore
 from django.urls import reverse
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
 from sessions_app import reads
 from sessions_app.keys import SessionKey
+from sessions_app.sign_ins import SessionStore
 from sessions_app.web.news import BATCH
 from tests.browser.serving import Adkweb
 from tests.core.own import own_database

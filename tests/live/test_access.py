@@ -10,6 +10,8 @@ from django.contrib.auth import get_user_model
 from django.contrib.sessions.models import Session as SignIn
 from django.utils import timezone
 
+from sessions_app.sign_ins import digest
+
 from .conftest import Stage
 from .pages import Own, browser, post, sign_in
 
@@ -24,12 +26,13 @@ def by_signing_out(stage: Stage, who: str) -> None:
 
 def by_deleting_the_sign_in(stage: Stage, who: str) -> None:
     with Own(stage.server):
-        assert SignIn.objects.filter(session_key=who).delete()[0] == 1
+        assert SignIn.objects.filter(session_key=digest(who)).delete()[0] == 1
 
 
 def by_letting_it_expire(stage: Stage, who: str) -> None:
     with Own(stage.server):
-        assert SignIn.objects.filter(session_key=who).update(expire_date=timezone.now() - timedelta(seconds=1)) == 1
+        rows = SignIn.objects.filter(session_key=digest(who))
+        assert rows.update(expire_date=timezone.now() - timedelta(seconds=1)) == 1
 
 
 def by_deactivating_the_person(stage: Stage, who: str) -> None:
@@ -84,6 +87,15 @@ def test_an_access_that_is_taken_away_stops_delivery_at_the_next_event(
     lost.open()
     assert lost.until_end() == (4401, "signed out")
     assert "the secret" not in str(lost.messages)
+
+
+def test_the_feed_of_whoever_was_signed_out_ends_although_nothing_moves(stage: Stage, mallory: str) -> None:
+    kept, lost = stage.feed(), stage.feed(mallory)
+    for page in (kept, lost):
+        page.until(lambda page: "feed" in page.parts, "the feed")
+    by_deleting_the_sign_in(stage, mallory)
+    assert lost.until_end(seconds=15) == (4401, "signed out")
+    assert kept.end is None
 
 
 def test_who_was_signed_out_is_not_shown_as_watching_any_more(stage: Stage, mallory: str) -> None:

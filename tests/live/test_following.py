@@ -12,6 +12,7 @@ from sessions_app.keys import SessionKey
 from sessions_app.web.news import BATCH, CATCH_UP
 from tests.adk.services import key_of
 from tests.core.bulk import fill
+from tests.core.stored import execute
 
 from .conftest import WRITER, Stage
 from .pages import browser, eventually, ids_in, ids_of, page_path, post, sign_in
@@ -43,6 +44,15 @@ def test_what_pages_of_adkweb_write_arrives(stage: Stage, form: str) -> None:
         assert answer.status_code == 302, answer.text
     assert len(page.until_all().seen) == 2
     assert "by hand" in "".join(message.get("events", "") for message in page.messages)
+
+
+def test_a_value_that_a_program_writes_into_the_table_itself_arrives_marked(stage: Stage, form: str) -> None:
+    key = stage.new_session(form, events=1, price=412)
+    page = stage.page(key).until_all()
+    execute(key.source, "UPDATE sessions SET state = %s WHERE id = %s", ['{"price": 999}', key.session_id])
+    page.until(lambda page: "events say" in page.parts.get("state", ""), "the mark")
+    assert ">999<" in page.parts["state"]
+    assert ">412<" in page.parts["state"]
 
 
 def test_a_page_begins_where_it_says_and_misses_nothing_wherever_that_is(stage: Stage, form: str) -> None:

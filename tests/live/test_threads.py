@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 from django.contrib.auth import HASH_SESSION_KEY, SESSION_KEY, get_user_model
-from django.contrib.sessions.backends.db import SessionStore
 from django.db import connections
 
 from sessions_app import broadcast, reads, sources, writes
@@ -20,6 +19,7 @@ from sessions_app.access import Actor
 from sessions_app.keys import SessionKey
 from sessions_app.live import follower, lobby, room
 from sessions_app.live.room import Seat
+from sessions_app.sign_ins import SessionStore
 from sessions_app.web import news
 from tests.core.own import migrated, own_database
 

@@ -6,14 +6,15 @@ import json
 import re
 import shutil
 import sqlite3
-from collections.abc import Callable
+import uuid
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
 import psycopg
 import pytest
 
-from sessions_app import adopt, sources, writes
+from sessions_app import adopt, online, sources, writes
 from sessions_app.access import Actor
 from sessions_app.drift import own
 from sessions_app.keys import SessionKey
@@ -21,11 +22,18 @@ from sessions_app.state import ABSENT, Change
 from tests.adk.services import Adk, key_of
 from tests.core.stored import execute
 from tests.management.conftest import PROGRAM, run
-from tests.servers import Valkey
+from tests.servers import PostgreSQL, Valkey
 from tests.web.conftest import DEMO
 
 Open = Callable[..., str]
 Agent = Callable[[str, str], Adk]
+
+
+@pytest.fixture(scope="module")
+def postgresql_server() -> Iterator[PostgreSQL]:
+    """A server as durable as one in production, which those of other tests are not."""
+    with PostgreSQL(fsync=True) as server:
+        yield server
 
 
 @pytest.fixture
@@ -111,6 +119,50 @@ def test_to_look_for_drift_nowhere_is_told_and_fails(tmp_path: Path, file: Path)
     assert "no source" not in str(findings(tmp_path, "--drift", ADKWEB_SOURCES=json.dumps([str(file)])))
 
 
+# --- Durability -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("ready")
+def test_a_server_that_acknowledges_before_it_writes_is_told_with_what_that_can_lose(
+    tmp_path: Path, open_source: Open
+) -> None:
+    with PostgreSQL(fsync=False) as server:
+        place = server.create_database("hasty")
+        sources.forget(open_source(place))
+        code, found = findings(tmp_path, place)
+    assert code == 0
+    assert [line.split(" is off: ")[0] for line in found] == ["! fsync", "! full_page_writes", "! synchronous_commit"]
+    assert "can lose events that were acknowledged, and leave the database damaged" in found[0]
+
+
+@pytest.mark.usefixtures("ready")
+@pytest.mark.parametrize(
+    ("whose", "named"),
+    [
+        ("ROLE {other}", "! synchronous_commit is off for the role {other}: a crash of the server loses what"),
+        ("ROLE {other} IN DATABASE {database}", "! synchronous_commit is off for the role {other}: "),
+        ("DATABASE {database}", "! synchronous_commit is off: a crash of the server loses what"),  # adkweb's own, too
+        ("ROLE {other} IN DATABASE postgres", ""),
+    ],
+)
+def test_so_is_one_that_does_it_for_an_agents_role_or_in_this_database(
+    tmp_path: Path, postgresql_server: PostgreSQL, open_source: Open, whose: str, named: str
+) -> None:
+    names = {"other": f"agent{uuid.uuid4().hex[:8]}", "database": f"d{uuid.uuid4().hex[:8]}"}
+    place = postgresql_server.create_database(names["database"])
+    sources.forget(open_source(place))
+    with psycopg.connect(postgresql_server.url(), autocommit=True) as connection:
+        connection.execute("CREATE ROLE {other}".format(**names))
+        connection.execute(f"ALTER {whose} SET synchronous_commit = off".format(**names))
+        try:
+            code, found = findings(tmp_path, place)
+        finally:
+            connection.execute(f"ALTER {whose} RESET synchronous_commit".format(**names))
+    assert code == 0
+    assert len(found) == bool(named)
+    assert not named or found[0].startswith(named.format(**names))
+
+
 # --- adkweb's own -----------------------------------------------------------------------------------------------------
 
 
@@ -155,7 +207,7 @@ def test_a_redis_that_answers_and_an_account_are_well(tmp_path: Path) -> None:
         "a",
         "--email",
         "a@example.com",
-        DJANGO_SUPERUSER_PASSWORD="horse",
+        DJANGO_SUPERUSER_PASSWORD="correct horse",
     )
     assert made[0] == 0
     with Valkey() as server:
@@ -164,20 +216,22 @@ def test_a_redis_that_answers_and_an_account_are_well(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("ready")
-def test_a_key_that_others_can_read_and_tables_that_wait_are_told(tmp_path: Path) -> None:
-    (tmp_path / "data" / "secret-key").chmod(0o644)
+def test_a_folder_that_others_can_read_and_tables_that_wait_are_told(tmp_path: Path) -> None:
+    (tmp_path / "data" / "an agent's own.db").touch()  # so that the folder is not adkweb's alone to close
+    (tmp_path / "data").chmod(0o755)
     change(tmp_path / "data" / "adkweb.db", "DELETE FROM django_migrations WHERE app = 'sessions_app'")
     code, found = findings(tmp_path)
     assert code == 0
     assert re.search(r"lacks \d migrations: `adkweb` or `adkweb createsuperuser` applies them", found[0])
-    assert "can be read by others of this machine (mode 644)" in found[1]
+    assert f"{tmp_path / 'data'} is open to others of this machine (mode 755)" in found[1]
+    assert len(found) == 2
 
 
 # --- A store that is broken -------------------------------------------------------------------------------------------
 
 EVENT = "UPDATE events SET event_data = {} WHERE rowid = (SELECT max(rowid) FROM events)"
 BROKEN = [
-    ("DROP INDEX adkweb_edits", "this was taken away: adkweb_edits. adkweb adopt agent.db adds it again"),
+    ("DROP INDEX adkweb_events_seq", "this was taken away: adkweb_events_seq. adkweb adopt agent.db adds it again"),
     ("DROP TRIGGER adkweb_keep_initial_state", "taken away: adkweb_keep_initial_state"),
     ("DROP TABLE app_states", "the table “app_states” has no app_name"),
     ("ALTER TABLE events RENAME COLUMN event_data TO actions", "ADK's old schema (v0)"),
@@ -401,9 +455,9 @@ def test_a_name_that_is_hostile_moves_no_cursor(tmp_path: Path, file: Path) -> N
 
 def test_released_and_adopted_in_part_ends_as_never_adopted(server_store: str) -> None:
     (source,) = sources.add(server_store)
-    execute(source.alias, "DROP INDEX adkweb_edits")
-    adopt.release(source.alias)
+    execute(source.alias, "DROP INDEX adkweb_events_seq")
+    online.release(source.alias)
     assert "adkweb" not in json.dumps([name for name in adopt.missing(source.alias) if "." in name])
-    assert len(adopt.missing(source.alias)) == 17
-    adopt.adopt(source.alias)
+    assert len(adopt.missing(source.alias)) == 15
+    online.add(source.alias)
     assert adopt.missing(source.alias) == []

@@ -34,7 +34,7 @@ def kept(tmp_path: Path) -> list[tuple[str, str, str]]:
     with closing(sqlite3.connect(tmp_path / "data" / "adkweb.db")) as own:
         return own.execute(
             """SELECT scope, key, session_id FROM sessions_app_statechange JOIN sessions_app_stateowner
-            ON sessions_app_stateowner.id = owner_id WHERE scope <> 'marks' ORDER BY 1, 2, place"""
+            ON sessions_app_stateowner.id = owner_id WHERE scope IN ('app', 'user', 'session') ORDER BY 1, 2, place"""
         ).fetchall()
 
 

@@ -246,3 +246,23 @@ def test_an_import_killed_twice_ends_as_one_that_was_not(
     ids = [json.loads(line)["data"]["id"] for line in with_path.read_bytes().split(b"\n") if b"-8000-" in line]
     assert len(ids) == 20_000
     assert ids == sorted(ids)
+
+
+def test_an_export_is_readable_by_its_owner_only_whatever_stood_there(tmp_path: Path) -> None:
+    for name in ("out.jsonl", "out.jsonl.part"):  # the one of another time, and what a killed export left
+        (tmp_path / name).touch()
+        (tmp_path / name).chmod(0o666)
+    before = os.umask(0)
+    try:
+        assert run(tmp_path, "export", DEMO, "-o", "out.jsonl")[0] == 0
+    finally:
+        os.umask(before)
+    assert (tmp_path / "out.jsonl").stat().st_mode & 0o777 == 0o600
+    assert not (tmp_path / "out.jsonl.part").exists()
+
+
+def test_a_pipe_is_no_file_to_import(tmp_path: Path, store: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("pipe", "/dev/null", "/dev/zero"):
+        code, _out, errors = run(tmp_path, "import", name, "--into", store)
+        assert (code, errors) == (2, f"CommandError: {name} is not a file.\n")

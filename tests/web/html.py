@@ -19,7 +19,7 @@ TAGS: Final = frozenset(
         """a article aside b body button code datalist dd del details dialog div dl dt em fieldset figcaption figure
         footer form h1 h2 h3 head header hr html img input ins json-editor kbd label legend li link main meta nav
         noscript ol option p polyline pre progress rect script section select span strong summary svg table tbody td
-        textarea th thead time title tr ul use""",
+        textarea th thead time title tr ul use wbr""",
     )
 )
 ATTRIBUTES: Final = re.compile(

@@ -217,6 +217,20 @@ def test_serve_says_what_it_cannot_open(data: Path, words: list[str], message: s
     assert "Traceback" not in done.stderr
 
 
+def test_what_is_refused_stops_nothing_else_and_home_says_why(data: Path, file: Path, tmp_path: Path) -> None:
+    old = tmp_path / "old.db"
+    with closing(sqlite3.connect(old)) as db:
+        db.execute("CREATE TABLE sessions (id TEXT, state TEXT)")
+    with serve(data, old, tmp_path / "missing.db", file) as served:
+        assert "old.db: This database is not one of ADK's" in served.output
+        assert "missing.db does not exist" in served.output
+        served.sign_in()
+        home = served.open("/").text
+        assert "This database is not one of ADK's" in home
+        assert "missing.db does not exist" in home
+        assert "Nothing has happened yet" not in home
+
+
 # --- create, adopt, release -------------------------------------------------------------------------------------------
 
 
@@ -226,7 +240,7 @@ def test_a_database_is_created_adopted_and_released(data: Path, tmp_path: Path) 
     assert "state" in columns(path)
     before = columns(path)
     assert run(data, "adopt", path).stdout == "adopted new.db\n"
-    assert columns(path) == [*before, "initial_place", "initial_state"]
+    assert columns(path) == [*before, "initial_state", "initial_place"]
     assert run(data, "release", path).stdout == "released new.db\n"
     assert columns(path) == before
 

@@ -9,7 +9,7 @@ import pytest
 from django.urls import reverse
 from pytest_django import Settings
 
-from sessions_app import adopt, changes, context, instructions, sources, writes
+from sessions_app import changes, context, instructions, online, sources, writes
 from sessions_app.access import Actor
 from sessions_app.edits import Entry, edit_state
 from sessions_app.errors import Behind
@@ -71,9 +71,9 @@ def test_a_typed_template_shows_each_placeholder_with_scope_value_and_writer(
     assert marked == [("user", "gold"), ("session", "pay"), ("session", "")]
     named = found.one(class_="placeholders").all("li")
     assert [each.text for each in named] == [
-        'user:tier "gold" initial',
+        'user:tier "gold" at creation',
         'step "pay" #1 agent',
-        "nothing null: nothing is written initial",
+        "nothing null: nothing is written at creation",
     ]
     assert by in named[1].one("a")["href"]
 
@@ -254,7 +254,7 @@ def test_of_a_database_that_was_never_adopted_the_conversation_is_shown_and_the_
     first = add(key, {"text": "One"}, invocation_id="i1")
     add(key, {"text": "Two"}, invocation_id="i2")
     add(key, invocation_id="i3", actions={"rewind_before_invocation_id": "i2"})
-    adopt.release(key.source)
+    online.release(key.source)
     sources.forget(key.source)
     settings.READ_ONLY = True
     key = key._replace(source=open_source(place))

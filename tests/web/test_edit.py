@@ -98,7 +98,7 @@ def test_a_value_is_set_with_who_and_why(key: SessionKey, maria: Browser) -> Non
     assert state_of(key)["session"]["step"] == "pay"
     assert note(key) == {"actor": NAME, "reason": "It was stuck.", "replaced": {"step": "choose"}, "removed": []}
     page = maria.open("session", **key._asdict())
-    assert page.one(role="status").text == "Saved as event #1."
+    assert page.one(role="status").text == "Saved as event #1. View Undo"
 
 
 def test_htmx_is_led_back_to_the_page(key: SessionKey, maria: Browser) -> None:
@@ -498,7 +498,28 @@ def test_an_operation_that_the_form_does_not_have_is_refused(key: SessionKey, ma
     assert everything(key.source) == before
 
 
+@pytest.mark.parametrize(("typed", "text"), [("KE924", '"KE924"'), (" 007 ", '"007"'), ("it's “so”", '"it\'s “so”"')])
+def test_what_is_no_json_is_offered_as_text(key: SessionKey, maria: Browser, typed: str, text: str) -> None:
+    before = everything(key.source)
+    sent = open_form(maria, key, "step").fields() | {"value-0": typed}
+    refused = row_of(page_of(apply(maria, key, sent)), 0)
+    (button,) = [each for each in refused.all("button") if each["name"] == "as-text"]
+    assert button.text == f"Use as text “{typed.strip()}”"
+    form = page_of(maria.send("session-edit", {**sent, "as-text": button["value"]}, **key._asdict())).one(
+        "form", "editbox"
+    )
+    assert form.fields()["value-0"] == text
+    assert everything(key.source) == before
+
+
+@pytest.mark.parametrize("typed", ["", "[1,", '"half', '{"a": }'])
+def test_what_was_begun_as_json_is_not(key: SessionKey, maria: Browser, typed: str) -> None:
+    sent = open_form(maria, key, "step").fields() | {"value-0": typed}
+    refused = row_of(page_of(apply(maria, key, sent)), 0)
+    assert [each for each in refused.all("button") if each["name"] == "as-text"] == []
+
+
 def test_an_edit_sent_twice_by_one_form_is_written_once(key: SessionKey, maria: Browser) -> None:
     sent = open_form(maria, key, "step").fields() | {"value-0": '"twice"'}
     assert [apply(maria, key, sent).status_code for _sending in range(2)] == [302, 302]
-    assert "This edit was written already." in maria.open("session", **key._asdict()).one("div", "messages").text
+    assert "This edit was written already." in maria.open("session", **key._asdict()).one("div", "toasts").text

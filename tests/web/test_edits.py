@@ -12,6 +12,7 @@ from django.urls import reverse
 from sessions_app import reads, rewind, sources, writes
 from sessions_app.access import Actor
 from sessions_app.edits import Entry, add_event, edit_app_state, edit_state
+from sessions_app.errors import Behind
 from sessions_app.keys import SessionKey
 from sessions_app.state import ABSENT
 
@@ -122,3 +123,20 @@ def test_edits_of_a_session_that_was_deleted_are_gone_with_it(key: SessionKey, m
     edit_state(key, [Entry("step", "pay", "choose")], actor=actor)
     writes.delete_session(key, actor=actor)
     assert "No edits yet" in maria.open("edits").texts("h2")
+
+
+def test_while_a_source_is_read_the_list_says_so_and_asks_again(
+    key: SessionKey, maria: Browser, actor: Actor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    edit_state(key, [Entry("step", "pay", "choose")], actor=actor)
+    reads.edits()
+
+    def behind(*_asked: object) -> None:
+        raise Behind("still being read: about 20 s left.", share=0.5, left="about 20 s left")
+
+    monkeypatch.setattr(reads.changes, "catch_up", behind)
+    page = maria.open("edits")
+    told = page.one("div", "behind")
+    assert "about 20 s left" in told.text
+    assert (told["hx-get"], told["hx-target"]) == (reverse("edits"), "#edits")
+    assert len(changes(page)) == 1

@@ -83,7 +83,7 @@ def test_the_values_before_are_told_in_every_scope_and_never_guessed(
     execute(key.source, "UPDATE sessions SET initial_state = NULL, initial_place = NULL")  # adopted late
     page = open_event(maria, key, event_id)
     told = {each.one("span", "name")["title"]: each.one("pre").text for each in page.all("div", "beforeafter")}
-    assert told["user:tier"] == 'before: not recorded"silver"'
+    assert told["user:tier"] == 'before: unknown at this point"silver"'
 
 
 def test_an_event_leads_to_its_neighbours_and_back(key: SessionKey, maria: Browser, add: Add) -> None:

@@ -40,7 +40,7 @@ def send(maria: Browser, key: SessionKey, event_id: str, sent: dict[str, str]) -
 
 def test_a_fork_is_made_and_shown(key: SessionKey, event_id: str, maria: Browser) -> None:
     form = open_form(maria, key, event_id)
-    assert "the session's own state of that moment: 3 keys" in form.text
+    assert "the session state at that point (3 keys)" in form.text
     before = (events_of(key), state_of(key))
     response = send(maria, key, event_id, {**form.fields(), "session_id": "try", "reason": "what if"})
     into = key._replace(session_id="try")
@@ -48,7 +48,7 @@ def test_a_fork_is_made_and_shown(key: SessionKey, event_id: str, maria: Browser
     assert state_of(into)["session"] == {"step": "pay", "count": 3, "nothing": None}
     assert (events_of(key), state_of(key)) == before
     page = maria.open("session", **into._asdict())
-    assert "The session was forked" in page.one(role="status").text
+    assert "Fork created from " in page.one(role="status").text
     assert page.texts("a", "line")[-1] == "Forked from s1 #1"
     line = maria.open("forks", htmx=True, **into._asdict())
     assert line.text.startswith("fork of s1 #1 · " + NAME)

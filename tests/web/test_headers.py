@@ -7,6 +7,7 @@ import re
 import pytest
 from asgiref.sync import async_to_sync
 from asgiref.testing import ApplicationCommunicator
+from django.conf import settings
 from django.http import HttpResponseBase
 from django.test import Client
 from django.urls import reverse
@@ -60,13 +61,13 @@ def test_values_and_data_are_kept_by_nobody_else(key: SessionKey, maria: Browser
 
 def test_the_cookie_of_a_sign_in_is_out_of_reach_of_scripts_and_other_sites(guest: Browser) -> None:
     guest.get("/sign-in/", {"token": access.sign_in_token()})
-    cookie = guest.cookies["adkweb_session"]
+    cookie = guest.cookies[settings.SESSION_COOKIE_NAME]
     assert (cookie["httponly"], cookie["samesite"]) == (True, "Lax")
 
 
 def test_the_cookie_against_forged_forms_stays_on_this_site(guest: Browser) -> None:
     guest.get("/sign-in/")
-    assert guest.cookies["adkweb_csrf"]["samesite"] == "Lax"
+    assert guest.cookies[settings.CSRF_COOKIE_NAME]["samesite"] == "Lax"
 
 
 def test_static_files_are_served_and_change_their_address_with_their_content(maria: Browser) -> None:

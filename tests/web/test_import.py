@@ -290,7 +290,7 @@ def test_a_bad_file_is_refused_with_the_place_and_not_kept(
 ) -> None:
     page = maria.open(sent(maria, store, content))
     alert = page.one(role="alert").text
-    assert "This file cannot be imported, and nothing of it was." in alert
+    assert "Couldn't import this file. Nothing was written." in alert
     assert message in alert
     assert page.one("main").links()["Choose another file"] == f"/import/?source={store}"
     assert reads.apps(store) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -10,7 +11,9 @@ from django.urls import reverse
 
 from sessions_app import reads, writes
 from sessions_app.access import Actor
+from sessions_app.edits import Entry, edit_app_state, edit_user_state
 from sessions_app.keys import SessionKey
+from sessions_app.state import ABSENT
 from tests.core.stored import execute
 
 from .conftest import Browser, names_of
@@ -177,3 +180,48 @@ def test_a_value_is_shown_whole_as_json(key: SessionKey, maria: Browser) -> None
     assert (
         "There is no key “none”" in maria.open("session-value", query={"key": "none"}, status=400, **key._asdict()).text
     )
+
+
+# --- Edits of a user's and an app's state -----------------------------------------------------------------------------
+
+
+def test_edits_of_a_users_and_an_apps_state_are_a_link_below_that_state_and_no_session(
+    store: str, maria: Browser, actor: Actor
+) -> None:
+    writes.create_session(store, "booking", "ana", session_id="trip", actor=actor)
+    for _ in range(2):
+        edit_user_state(store, "booking", "ana", [Entry("user:seen", time.time(), _seen(store))], actor=actor)
+    edit_app_state(store, "booking", [Entry("app:version", 2, ABSENT)], actor=actor)
+    user = maria.open(reverse("user", args=[store, "booking", "ana"]))
+    app = maria.open(reverse("app", args=[store, "booking"]))
+    assert names(user) == ["trip"]
+    assert names(app) == ["trip", "ana"]
+    assert app.one("header", "pagehead").texts("span")[1] == "1 session"
+    (link,) = user.one("p", "changes").all("a")
+    assert "2 events" in user.one("p", "changes").text
+    own = maria.open(link["href"])
+    assert own.one("h1").text == link.text == "Changes of this user"
+    assert [crumb.text for crumb in own.one("nav", "crumbs").all("li")] == [store, "booking", "ana", link.text]
+    (link,) = app.one("p", "changes").all("a")
+    own = maria.open(link["href"])
+    assert [crumb.text for crumb in own.one("nav", "crumbs").all("li")] == [store, "booking", "Changes of this app"]
+    home = maria.open(reverse("home"))
+    assert "adkweb" not in home.one("div", id="stores").text + home.one("aside").text
+    rows = maria.open(reverse("edits")).all("td", **{"data-label": "Where"})
+    assert [row.text for row in rows] == ["booking", "booking / ana", "booking / ana"]
+
+
+def test_crumbs_lead_to_whose_state_is_edited(store: str, maria: Browser, actor: Actor) -> None:
+    state = {"__session_metadata__": {"displayName": "Trip to Seoul"}, "user:tier": 1, "app:version": 1}
+    names = {"source": store, "app_name": "booking", "user_id": "ana", "session_id": "trip"}
+    writes.create_session(store, "booking", "ana", session_id="trip", state=state, actor=actor)
+    trails = {"session-edit": ["ana", "Trip to Seoul"], "user-edit": ["ana"], "app-edit": []}
+    for name, trail in trails.items():
+        taken = dict(list(names.items())[: {"session-edit": 4, "user-edit": 3, "app-edit": 2}[name]])
+        page = maria.open(reverse(name, kwargs=taken))
+        crumbs = [crumb.text for crumb in page.one("nav", "crumbs").all("li")]
+        assert crumbs == [store, "booking", *trail, "Edit state"]
+
+
+def _seen(store: str) -> Any:
+    return reads.user_state(store, "booking", "ana").get("seen", ABSENT)

@@ -11,7 +11,7 @@ from django.db import connections
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from sessions_app import adopt, changes, sources, writes
+from sessions_app import changes, online, sources, writes
 from sessions_app.access import Actor
 from sessions_app.edits import Entry, edit_state
 from sessions_app.keys import SessionKey
@@ -69,10 +69,10 @@ def test_the_panel_shows_all_scopes_as_they_were_after_the_event(
     edit_state(key, [Entry("user:tier", "iron", "bronze")], actor=actor)
     second = add(key, **change(step="done"))
     assert rows(at(maria, key, first)) == {
-        "app:limit": "11 | other se… #1",
-        "user:tier": '"silver" | other se… #1',
+        "app:limit": "11 | other session #1",
+        "user:tier": '"silver" | other session #1',
         "count": "4 | #2",
-        "nothing": "null | initial",
+        "nothing": "null | at creation",
         "step": '"pay" | #2',
     }
     assert rows(at(maria, key, second))["user:tier"] == '"iron" | #4 maria'
@@ -159,7 +159,7 @@ def test_a_key_that_the_event_removed_is_shown_once_more(key: SessionKey, maria:
 def test_an_event_that_changed_nothing_says_so(key: SessionKey, maria: Browser, add: Add) -> None:
     event_id = add(key, {"text": "hello"})
     assert "This event changed nothing" in at(maria, key, event_id, show="changes").texts("h3")
-    assert rows(at(maria, key, event_id))["step"] == '"choose" | initial'
+    assert rows(at(maria, key, event_id))["step"] == '"choose" | at creation'
 
 
 def test_the_event_itself_is_a_part_of_the_panel(key: SessionKey, maria: Browser, add: Add) -> None:
@@ -185,10 +185,26 @@ def test_what_cannot_be_known_is_said_in_its_place(key: SessionKey, maria: Brows
     first = add(key, {"text": "before"})
     add(key, **change(step="pay", user__tier="silver"))
     execute(key.source, "UPDATE sessions SET initial_state = NULL, initial_place = NULL")  # adopted late
-    found = rows(at(maria, key, first))
-    assert found["step"] == "not recorded: the session began before adkweb knew it |"
-    assert found["user:tier"] == "not recorded: no stored event tells it |"
+    panel = at(maria, key, first)
+    found = rows(panel)
+    folded = panel.one("details", "unknowns")
+    assert folded.one("summary").text == "3 keys not known at this moment"
+    assert {"step", "user:tier"} <= set(folded.texts("span", "key"))
+    told = {"unknown at this point", "the session started before adkweb was watching"}
+    assert set(folded.texts("span", "value")) == told
     assert found["count"] == "3 |"  # no event ever wrote it, and nobody knows whether it stands since the beginning
+
+
+def test_a_value_that_may_have_been_merged_or_not_is_said_to_be_so_and_counts_as_changed(
+    key: SessionKey, maria: Browser, add: Add
+) -> None:
+    add(key, **change(cfg={"a": 1}))
+    event_id = add(key, **change(cfg={"b": 2}))
+    add(key, **change(cfg=3))
+    panel = at(maria, key, event_id)
+    assert "may have merged it or replaced it" in rows(panel)["cfg"]
+    execute(key.source, "UPDATE sessions SET initial_state = NULL")  # of neither side anything is known then
+    assert "Changes 1" in at(maria, key, event_id).text
 
 
 def test_a_long_value_leads_to_all_of_it_as_it_was(key: SessionKey, maria: Browser, add: Add) -> None:
@@ -340,7 +356,7 @@ def test_a_database_whose_events_have_no_order_says_so_and_still_shows_the_event
     key: SessionKey, maria: Browser, add: Add, settings: Any
 ) -> None:
     event_id = add(key, {"text": "still here"})
-    adopt.release(key.source)
+    online.release(key.source)
     sources._opened.pop(key.source, None)
     settings.READ_ONLY = True
     page = session_at(maria, key, at=event_id)

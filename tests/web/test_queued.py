@@ -141,7 +141,7 @@ def test_an_edit_that_is_queued_is_not_written_until_the_invocation_has_ended(
     page = reverse("session", kwargs=running._asdict())
     assert (response["HX-Redirect"] if htmx else response["Location"]) == page
     assert everything(running.source) == before
-    messages = maria.open("session", **running._asdict()).one("div", "messages")
+    messages = maria.open("session", **running._asdict()).one("div", "toasts")
     assert messages.text == "The edit waits until the invocation has ended."
     end(running)
     assert queued.apply_due() == 1
@@ -153,6 +153,26 @@ def test_apply_now_writes_at_once(running: SessionKey, maria: Browser) -> None:
     assert send(maria, running, sent, "apply-now").status_code == 302
     assert state_of(running)["session"]["step"] == "pay"
     assert not queued.any_waiting()
+
+
+def test_apply_now_ends_the_invocation_in_the_page_at_once_unless_it_goes_on(
+    running: SessionKey, maria: Browser
+) -> None:
+    def shown() -> tuple[str, str]:
+        page = maria.open("session", **running._asdict())
+        return page.one(id="status").text, " ".join(head.text for head in page.all("li", "inv"))
+
+    sent = open_form(maria, running, "step").fields() | {"value-0": '"pay"'}
+    assert "invocation running" in shown()[0]
+    send(maria, running, sent, "apply-now")
+    status, heads = shown()
+    assert "last active" in status
+    assert "ended invocation i1" in heads
+    say(running, "agent", content={"parts": [{"function_call": {"id": "c", "name": "pay", "args": {}}}]})
+    status, heads = shown()
+    assert "invocation running" in status
+    assert "invocation i1 took it in and went on" in heads
+    assert "ended invocation" not in heads
 
 
 @pytest.mark.parametrize("htmx", [True, False])
@@ -180,7 +200,7 @@ def test_queued_when_the_invocation_has_ended_by_now_it_is_written_at_once(runni
     assert send(maria, running, sent, "queue").status_code == 302
     assert state_of(running)["session"]["step"] == "pay"
     page = maria.open("session", **running._asdict())
-    assert page.one("div", "messages").text == f"Saved as event #{events_of(running)[-1][0]}."
+    assert page.one("div", "toasts").text == f"Saved as event #{events_of(running)[-1][0]}. View Undo"
     assert told(maria) == []
 
 
@@ -191,7 +211,7 @@ def test_the_same_form_sent_twice_waits_once(running: SessionKey, maria: Browser
     assert len(listed(maria, running)) == 1
     maria.send("queued-withdraw", {}, queued_id=queued.of_session(running)[0].id)
     send(maria, running, sent, "queue")
-    messages = maria.open("session", **running._asdict()).one("div", "messages").text
+    messages = maria.open("session", **running._asdict()).one("div", "toasts").text
     assert "was queued before, and does not wait any more" in messages
     assert listed(maria, running) == []
 
@@ -269,7 +289,7 @@ def test_anybody_can_withdraw_it_and_the_author_is_told_who_did(
     else:
         assert response["Location"] == reverse("session", kwargs=running._asdict())
         page = bo.open("session", **running._asdict())
-        assert page.one("div", "messages").text == "The edit was withdrawn; nothing was written."
+        assert page.one("div", "toasts").text == "The edit was withdrawn; nothing was written."
     (notice,) = told(maria)
     assert "Queued edit withdrawn by bo; nothing was written" in notice.text
     assert notice.links()["Open the form"].endswith(f"?queued={waiting.id}")
@@ -283,7 +303,7 @@ def test_what_cannot_be_withdrawn_any_more_says_what_became_of_it(running: Sessi
     assert maria.send("queued-withdraw", {}, queued_id=waiting.id, htmx=True).status_code == 204
     assert maria.send("queued-withdraw", {}, queued_id=waiting.id).status_code == 302
     page = maria.open("session", **running._asdict())
-    assert "does not wait any more" in page.all("div", "messages")[0].text
+    assert "does not wait any more" in page.all("div", "toasts")[0].text
     assert state_of(running)["session"]["step"] == "pay"
 
 

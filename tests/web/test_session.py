@@ -11,7 +11,7 @@ import pytest
 from django.urls import reverse
 from pytest_django import Settings
 
-from sessions_app import adopt, filters, reads, sources, writes
+from sessions_app import filters, online, reads, sources, writes
 from sessions_app.access import Actor
 from sessions_app.edits import Entry, edit_app_state, edit_state, edit_user_state
 from sessions_app.events import KINDS
@@ -210,8 +210,8 @@ def test_each_key_names_the_event_that_last_wrote_it(
     by = written_by(open_session(maria, key))
     assert by["step"].links()["#1"] == reverse("session", kwargs=key._asdict()) + f"?at={written}"
     assert by["user:tier"].text == "#2 maria"
-    assert by["count"].text == "initial"
-    assert by["nothing"].text == "initial"
+    assert by["count"].text == "at creation"
+    assert by["nothing"].text == "at creation"
 
 
 def test_a_value_that_is_not_the_initial_one_is_not_called_initial(
@@ -221,9 +221,9 @@ def test_a_value_that_is_not_the_initial_one_is_not_called_initial(
     execute(key.source, "UPDATE sessions SET state = json_set(state, '$.count', 4)")  # an old ADK, without an event
     by = written_by(open_session(maria, key))
     assert {name: by[name].text for name in ("step", "count", "user:step")} == {
-        "step": "initial",
+        "step": "at creation",
         "count": "",
-        "user:step": "adkweb #1 maria",
+        "user:step": "#1 maria",
     }
 
 
@@ -408,7 +408,7 @@ def test_a_session_that_was_never_adopted_is_shown_in_adks_own_order(
 ) -> None:
     for number in range(3):
         add(key, {"text": f"m{number}"}, timestamp=1000.0 - number)
-    adopt.release(key.source)
+    online.release(key.source)
     sources._opened.pop(key.source, None)
     settings.READ_ONLY = True
     page = open_session(maria, key)
@@ -429,3 +429,24 @@ def test_an_event_that_is_no_json_is_shown_as_unknown(key: SessionKey, maria: Br
     assert "does not know" in lines(open_session(maria, key))[0]
     maria.open("event", event_id=event_id, **key._asdict())
     assert maria.open("stats", **key._asdict()).texts("span")[0] == "1 event"
+
+
+def test_a_clock_that_went_backwards_is_shown_as_a_time_and_no_negative_duration(
+    key: SessionKey, maria: Browser, actor: Actor
+) -> None:
+    for at in (1_000.0, 999.1, 1_002.0):
+        writes.append_event(key, {"author": "a", "invocation_id": "e-1", "timestamp": at}, actor=actor)
+    rows = maria.open(reverse("session", kwargs=key._asdict())).all("li", "ev")
+    assert [row.one("span", "meta").text for row in rows] == ["00:16:40", "00:16:39", "+2.0 s"]
+
+
+def test_a_tool_that_waits_for_its_confirmation_does_not_ask_for_it_again(
+    key: SessionKey, maria: Browser, actor: Actor
+) -> None:
+    asks, _words = KIND_WORDS["confirmation"]
+    response = {"function_response": {"name": "pay", "id": "p", "response": {"error": "confirm"}}}
+    waits = {"content": {"parts": [response]}, "actions": {"requested_tool_confirmations": {"p": {"hint": "Sure?"}}}}
+    for event in (asks, waits):
+        writes.append_event(key, {"author": "a", **event}, actor=actor)
+    page = maria.open(reverse("session", kwargs=key._asdict()))
+    assert lines(page) == ["Asks for a confirmation pay", "pay waits for the confirmation"]

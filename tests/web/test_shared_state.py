@@ -47,7 +47,7 @@ def test_each_key_tells_who_wrote_it_last_and_leads_to_the_state_just_after(
     page = app_page(maria, key)
     told = rows(page)
     assert told["app:limit"] == "11 | bobs #1"
-    assert told["app:new"] == "1 | initial"
+    assert told["app:new"] == "1 | at creation"
     assert told["app:notice"] == '"hi" | #3 maria'
     assert set(told) == {"app:limit", "app:new", "app:notice"}
     assert page.links()["bobs #1"] == reverse("session", kwargs=bob._asdict()) + f"?at={theirs}"

@@ -84,10 +84,12 @@ def test_an_undo_comes_filled_in_and_is_written_as_an_edit_of_that_event(
     assert state_of(key)["user"] == {"tier": "gold"}
     assert {"undoes": event_id, "actor": NAME, "reason": "Undo of event #1"}.items() <= note(key).items()
     status = maria.open("session", **key._asdict()).one(role="status")
-    assert status.text == "Saved as event #2."
-    assert status.one("a")["href"] == reverse(
-        "event", kwargs={**key._asdict(), "event_id": events_of(key)[-1][1]["id"]}
-    )
+    assert status.one("span", "words").text == "Saved as event #2. View Undo"
+    written = events_of(key)[-1][1]["id"]
+    assert status.links() == {
+        "View": f"{reverse('session', kwargs=key._asdict())}#event-{written}",
+        "Undo": reverse("undo", kwargs={**key._asdict(), "event_id": written}),
+    }
 
 
 def test_the_preview_of_an_undo_is_what_is_written(key: SessionKey, maria: Browser, write: Add) -> None:
@@ -162,7 +164,7 @@ def test_what_was_never_recorded_is_named(key: SessionKey, maria: Browser, write
     execute(key.source, "UPDATE sessions SET initial_state = NULL")
     write(key, {"new": 1})
     form = undo_form(maria, key, write(key, {"new": 2, "step": "pay"}))
-    assert "never recorded: step" in form.one("p", "leftalone").text
+    assert "(earlier value unknown): step" in form.one("p", "leftalone").text
     assert "key-1" not in form.fields()
 
 

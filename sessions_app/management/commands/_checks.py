@@ -1,7 +1,6 @@
 """What `adkweb doctor` looks at besides the sources: adkweb's own database and files, and its settings."""
 
 import os
-import stat
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,7 +11,7 @@ from django.conf import settings
 from django.db import DatabaseError, connections
 from django.db.migrations.executor import MigrationExecutor
 
-from ... import access
+from ... import access, private
 
 OK, NOTE, BAD = "✓", "!", "✗"
 _REDIS_SECONDS: Final = 3
@@ -74,17 +73,19 @@ def _files() -> Iterator[Finding]:
         yield Finding(BAD, f"The data directory {folder} cannot be written. Name another: ADKWEB_DATA_DIR")
     else:
         yield Finding(OK, f"The data directory can be written: {folder}")
-    key = folder / "secret-key"
-    if os.environ.get("ADKWEB_SECRET_KEY") or not key.exists():
-        return
-    mode = stat.S_IMODE(key.stat().st_mode)
-    if os.name == "posix" and mode & 0o077:
-        yield Finding(
+    paths = [folder, *private.own_files(folder)]
+    own = settings.DATABASES["default"]
+    if own["ENGINE"].endswith("sqlite3"):
+        paths += {Path(own["NAME"])} - {*paths}
+    problems = [
+        Finding(
             NOTE,
-            f"{key} can be read by others of this machine (mode {mode:o}), who could sign in with it: chmod 600 {key}",
+            f"{path} is open to others of this machine (mode {mode:o}), who could read adkweb's secrets: "
+            f"chmod {'700' if path.is_dir() else '600'} {path}",
         )
-    else:
-        yield Finding(OK, "The secret key is readable by its owner only")
+        for path, mode in private.open_to_others(paths)
+    ]
+    yield from problems or [Finding(OK, "adkweb's own files are readable by their owner only")]
 
 
 def _accounts(outside: list[str], *, ready: bool) -> Iterator[Finding]:

@@ -6,7 +6,10 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskProgressColumn, TextColumn
+from rich.text import Text
+
+from ...changes import time_left
 
 _SECONDS = 0.1  # between two moves that are shown
 
@@ -30,10 +33,19 @@ def progress(verb: str, unit: str) -> Iterator[Bar]:
         BarColumn(),
         TaskProgressColumn(),
         TextColumn("{task.completed:,.0f} " + unit),
-        TimeRemainingColumn(),
+        _Left(),
     )
     with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as shown:
         yield _Bar(shown, verb)
+
+
+class _Left(ProgressColumn):
+    """As pages say it: about 20 s left."""
+
+    max_refresh = 0.5
+
+    def render(self, task: Task) -> Text:
+        return Text("" if task.time_remaining is None else time_left(task.time_remaining))
 
 
 class _Bar:

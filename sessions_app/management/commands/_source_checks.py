@@ -19,6 +19,7 @@ from ...fields import check_fields
 from ...keys import SessionKey
 from ...sources import Source
 from ...state import Change, Scope
+from ...values import looks_encrypted
 from ...writes import IMPORTING
 from ._checks import BAD, NOTE, OK, Finding
 from ._progress import progress
@@ -44,7 +45,7 @@ def check(source: Source, *, every_session: bool, ready: bool) -> Iterator[Findi
     except SourceError as error:
         yield Finding(BAD, error.message)
         return
-    for look in (_kind, _adopted, _permissions, _rows_of_state, _half_imported, _events, _clock):
+    for look in (_kind, _durable, _adopted, _permissions, _rows_of_state, _half_imported, _events, _clock):
         yield from _tried(source, look)
     yield from _tried(source, lambda db, of: _drift(of, every_session))
     if every_session and (source.vendor == "sqlite" or sources.is_adopted(source.alias)):
@@ -61,6 +62,7 @@ def _tried(source: Source, look: Callable[[BaseDatabaseWrapper, Source], Iterato
 
 def _kind(db: BaseDatabaseWrapper, source: Source) -> Iterator[Finding]:
     writer = "SqliteSessionService" if db.settings_dict["ADKWEB"]["real_times"] else "DatabaseSessionService"
+    writer = "adk-js" if db.settings_dict["ADKWEB"]["milliseconds"] else writer
     if source.vendor == "sqlite":
         (version, mode), *_ = _query(db, "SELECT sqlite_version(), journal_mode FROM pragma_journal_mode")
         yield Finding(OK, f"opens: SQLite {version}, journal mode {mode}, as {writer} writes it")
@@ -70,6 +72,39 @@ def _kind(db: BaseDatabaseWrapper, source: Source) -> Iterator[Finding]:
         yield Finding(NOTE, f"opens: PostgreSQL {version}, which gets no fixes any more: update the server.")
     else:
         yield Finding(OK, f"opens: PostgreSQL {version}, as {writer} writes it")
+
+
+def _durable(db: BaseDatabaseWrapper, source: Source) -> Iterator[Finding]:
+    """Whether what is acknowledged is on the disk. How other programs write to a SQLite file is not kept in it; adkweb
+    itself waits for the disk.
+    """
+    if source.vendor == "sqlite":
+        return
+    off = [(name, consequence) for name, consequence in _DURABLE.items() if _query(db, f"SHOW {name}") == [("off",)]]
+    yield from (Finding(NOTE, f"{name} is off: {consequence}") for name, consequence in off)
+    lenient = [
+        whose
+        for whose, value in _query(db, _SETTINGS_OF_ROLES)
+        if value.lower() in _OFF and "synchronous_commit" not in dict(off)
+    ]
+    if lenient:
+        yield Finding(NOTE, f"synchronous_commit is off for {_some(lenient)}: {_DURABLE['synchronous_commit']}")
+    if not off and not lenient:
+        yield Finding(OK, "acknowledges what is on the disk")
+
+
+_DURABLE: Final = {
+    "fsync": "a crash of the server's machine can lose events that were acknowledged, and leave the database damaged.",
+    "full_page_writes": "a crash of the server's machine can leave the database damaged.",
+    "synchronous_commit": "a crash of the server loses what it acknowledged last, an edit or an agent's event.",
+}
+_OFF: Final = {"off", "false", "no", "0"}
+_SETTINGS_OF_ROLES: Final = """SELECT CASE WHEN setrole = 0 THEN 'the database ' || current_database()
+        ELSE 'the role ' || pg_get_userbyid(setrole) END, split_part(setting, '=', 2)
+    FROM pg_db_role_setting, unnest(setconfig) AS setting
+    WHERE split_part(setting, '=', 1) = 'synchronous_commit'
+        AND setdatabase IN (0, (SELECT oid FROM pg_database WHERE datname = current_database()))
+    ORDER BY setrole <> 0, 1"""
 
 
 def _adopted(_db: BaseDatabaseWrapper, source: Source) -> Iterator[Finding]:
@@ -86,7 +121,8 @@ def _adopted(_db: BaseDatabaseWrapper, source: Source) -> Iterator[Finding]:
     else:
         yield Finding(
             BAD,
-            f"is adopted, but this was taken away: {', '.join(lacking)}. adkweb adopt {source.where} adds it again.",
+            f"is adopted, but this was taken away: {', '.join(lacking)}. adkweb adopt {source.where} adds it again"
+            + (", and adkweb by itself while it serves." if set(lacking) <= adopt.INDEXES else "."),
         )
 
 
@@ -173,8 +209,11 @@ def _events(db: BaseDatabaseWrapper, source: Source) -> Iterator[Finding]:
         ORDER BY {order} LIMIT {_EVENTS}""",
     )
     found = []
+    encrypted = []
     for app, user, session, event_id, invocation_id, data in rows:
-        if problem := _unloadable(event_id, invocation_id, data):
+        if data is not None and looks_encrypted(data):
+            encrypted.append(f"{app}/{user}/{session} {event_id}")
+        elif problem := _unloadable(event_id, invocation_id, data):
             found.append(f"{app}/{user}/{session} {event_id} ({problem})")
     if found:
         yield Finding(
@@ -182,7 +221,13 @@ def _events(db: BaseDatabaseWrapper, source: Source) -> Iterator[Finding]:
             f"{len(found)} of the newest {len(rows):,} events cannot be loaded by google-adk, and with them their whole "
             f"session: {_some(found)}. Delete the session, or correct the row with the program that wrote it.",
         )
-    else:
+    if encrypted:
+        yield Finding(
+            BAD,
+            f"{len(encrypted)} of the newest {len(rows):,} events are encrypted: {_some(encrypted)}. Only programs with "
+            "the key can read their sessions; nothing is wrong with them.",
+        )
+    if not found and not encrypted:
         yield Finding(OK, f"google-adk can load the newest {len(rows):,} events")
 
 

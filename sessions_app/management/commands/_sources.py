@@ -9,6 +9,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from ... import sources
 from ...errors import SourceError
+from ._terminal import plain
 
 
 class OverSources(BaseCommand):
@@ -31,7 +32,7 @@ class OverSources(BaseCommand):
                 self.do(source)
             except SourceError as error:
                 raise CommandError(error.message, returncode=2) from error
-            self.stdout.write(f"{self.done} {source.where}")
+            self.stdout.write(plain(f"{self.done} {source.where}"))
 
     def do(self, source: sources.Source) -> None:
         """The one thing; raises SourceError."""

@@ -1,17 +1,52 @@
-"""`adkweb adopt SOURCE …`: adds adkweb's columns and indexes to ADK's databases, which `serve` does by itself."""
+"""`adkweb adopt SOURCE …`: adds adkweb's columns and indexes to ADK's databases, while agents write."""
 
-from ... import adopt, sources
+from argparse import ArgumentParser
+from typing import Any
+
+from ... import adopt, online, sources
+from ...errors import SourceError
+from ._progress import progress
 from ._sources import OverSources
 
 
 class Command(OverSources):
-    """Adopts databases ahead of serving, as their owner."""
+    """Adopts databases, as their owner. Where it was interrupted, it goes on."""
 
-    help = "Add what adkweb needs to ADK's databases (as `serve` does): additive, and undone by `release`."
+    help = (
+        "Add what adkweb needs to ADK's databases: columns, triggers and indexes beside ADK's own. Agents go on writing; "
+        "building the indexes of a very large SQLite file makes them wait. Undone by `release`."
+    )
     done = "adopted"
 
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """SOURCE … [--wal]"""
+        super().add_arguments(parser)
+        parser.add_argument(
+            "--wal",
+            action="store_true",
+            help="give SQLite files a write-ahead log, too, for whoever opens them from then on: appends are faster",
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """With --wal, the journal mode changes as well."""
+        self._wal = options["wal"]
+        super().handle(*args, **options)
+
     def do(self, source: sources.Source) -> None:
-        """Opening adopts; what was taken away again since then is added, too."""
+        """Also adds what was taken away since, and the indexes that opening leaves out of a large SQLite file."""
+        if self._wal and source.vendor != "sqlite":
+            raise SourceError(f"{source.where} is no SQLite file: --wal is for those.")
         sources.open_source(source)
-        with sources.connected(source):
-            adopt.adopt(source.alias)
+        with progress("adopting", "%") as bar:
+            bar.total(100)
+            done = 0
+
+            def moved(progress: online.Progress) -> None:
+                nonlocal done
+                bar.moved(int(progress.share * 100) - done)
+                done = int(progress.share * 100)
+
+            sources.adopt_open(source.alias, moved, patient=True)
+        if self._wal:
+            with sources.connected(source):
+                adopt.use_wal(source.alias)

@@ -68,7 +68,7 @@ class Command(BaseCommand):
         try:
             found = sources.add(text)
         except SourceError as error:
-            self._say(text, [Finding(BAD, error.message)])
+            self._say(sources.without_password(text) if "://" in text else text, [Finding(BAD, error.message)])
             return
         if not found:
             self._say(text, [Finding(NOTE, f"no {sources.SESSION_FILE} in this folder, {sources.DEPTH} levels deep.")])

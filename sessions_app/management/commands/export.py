@@ -11,6 +11,7 @@ from typing import Any, BinaryIO
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
+from ... import private
 from ...errors import Error, SourceError
 from ...transfer import FORMATS, stored
 from ...transfer.items import EventItem, Item
@@ -80,7 +81,9 @@ def _output(name: str | None) -> Iterator[BinaryIO]:
         sys.stdout.buffer.flush()
         return
     part = Path(f"{name}.part")
+    part.unlink(missing_ok=True)
     try:
+        private.new_file(part)
         with part.open("wb") as file:
             yield file
         part.replace(name)

@@ -1,9 +1,11 @@
 """`adkweb import FILE … --into SOURCE`: what other stores wrote enters one."""
 
+import os
 import re
+import stat
 from argparse import ArgumentParser
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import IO, Any, cast
 
 from django.conf import settings
@@ -105,6 +107,10 @@ class _Input:
     def __init__(self, name: str, form: str, into: sources.Source) -> None:
         self.name, self._into = _shown(name), into
         self._place = name
+        with suppress(OSError):
+            mode = os.stat(name).st_mode
+            if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):  # a pipe would be waited for, and can be read only once
+                raise CommandError(f"{name} is not a file.", returncode=2)
         with self._faults():
             self._format = FORMATS[transfer.recognise(name) if form == "auto" else form]
 

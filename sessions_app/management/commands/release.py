@@ -5,7 +5,7 @@ from pathlib import Path
 from django.conf import settings
 from django.db import DatabaseError
 
-from ... import adopt, changes, sources
+from ... import changes, online, sources
 from ._sources import OverSources
 
 
@@ -18,7 +18,7 @@ class Command(OverSources):
     def do(self, source: sources.Source) -> None:
         """Not opened first, which would adopt."""
         with sources.connected(source):
-            adopt.release(source.alias)
+            online.release(source.alias)
         own = settings.DATABASES["default"]
         if own["ENGINE"].endswith("sqlite3") and not Path(own["NAME"]).exists():  # to ask it would make it
             return

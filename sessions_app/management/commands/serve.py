@@ -4,8 +4,9 @@ import errno
 import os
 import shutil
 import socket
+import sqlite3
 from argparse import ArgumentParser
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
@@ -17,13 +18,19 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError
 
-from ... import access, sources, uploads
+from ... import access, adopting, private, sources, uploads
 from ...errors import SourceError
 from ...live.sockets import FRAME_LENGTH
+from ._server import Protocol
+from ._terminal import plain
 
 _UNREAD_MILLISECONDS: Final = 30_000
 _LAST_SECONDS: Final = 10  # that what is under way has when the server ends
 _EVERYWHERE: Final = ("0.0.0.0", "::")  # noqa: S104
+_UNENCRYPTED: Final = (
+    "Passwords, cookies and tokens cross the network in clear. Put a proxy with TLS before adkweb, and set "
+    "ADKWEB_HTTPS=true: docs/live.md."
+)
 
 
 class Command(BaseCommand):
@@ -42,6 +49,9 @@ class Command(BaseCommand):
         parser.add_argument("--host", default="127.0.0.1", help="address to listen on (127.0.0.1)")
         parser.add_argument("--port", type=int, default=8000, help="port to listen on (8000)")
         parser.add_argument("--read-only", action="store_true", help="adopt nothing, write nothing, show everything")
+        parser.add_argument(
+            "--adopt", action="store_true", help="adopt PostgreSQL databases without asking first; agents go on writing"
+        )
         parser.add_argument("--demo", action="store_true", help="open the demo store, beside the sources given")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -52,22 +62,25 @@ class Command(BaseCommand):
         uploads.sweep()
         if not access.is_loopback(options["host"]):
             _check_admin(options["host"])
-            # On every interface this machine has names that only its network knows. Sign-in guards each page, and its
-            # cookie belongs to one name.
-            settings.ALLOWED_HOSTS = (
-                ["*"] if options["host"] in _EVERYWHERE else [*settings.ALLOWED_HOSTS, options["host"]]
-            )
+        _allow(options["host"])
         listener = _listen(options["host"], options["port"])
         texts = list(options["source"])
         if options["demo"] or not (texts or settings.SOURCES):
             texts.append(str(_demo()))
-        for text in texts:
-            self._open(text)
+        problems = [problem for text in texts for problem in self._open(text)]
+        if problems and not (sources.opened() or sources.folders() or settings.SOURCES):
+            raise CommandError("\n".join(problems), returncode=2)
+        for problem in problems:
+            self.stderr.write(f"  {plain(problem)}")
+        if options["adopt"]:
+            self._adopt()
         self._announce(options["host"], listener.getsockname()[1])
         config = uvicorn.Config(
             get_default_application(),
             log_config=None,
             access_log=False,
+            http=Protocol,
+            server_header=False,
             ws_max_size=FRAME_LENGTH * 4,
             timeout_graceful_shutdown=_LAST_SECONDS,
             ws_per_message_deflate=False,  # costs 300 KB a viewer, and time; a proxy for slow lines may compress
@@ -75,32 +88,72 @@ class Command(BaseCommand):
         with suppress(KeyboardInterrupt):  # Ctrl+C, which uvicorn passes on once it has ended
             uvicorn.Server(config).run(sockets=[listener])
 
-    def _open(self, text: str) -> None:
-        """Opens what a user named; what a folder holds may be opened later, what was named itself must open now."""
+    def _open(self, text: str) -> list[str]:
+        """Opens what a user named, and says so; what is wrong with it is shown on home, too, and the others go on."""
         try:
-            found = sources.add(text)
-            for source in found:
-                try:
-                    sources.open_source(source)
-                except SourceError as error:
-                    if not Path(text).is_dir():
-                        raise
-                    self.stderr.write(f"  {error.message}")
-                else:
-                    self.stdout.write(f"  {source.alias:<16} {source.where}")
+            named = sources.add(text)
         except SourceError as error:
-            raise CommandError(error.message, returncode=2) from error
-        if not found:
-            self.stdout.write(f"  {text}: no {sources.SESSION_FILE} yet; it appears as soon as an agent has written it")
+            sources.refuse(text, error.message)
+            return [error.message]
+        if not named:
+            named_so = plain(text)
+            self.stdout.write(
+                f"  {named_so}: no {sources.SESSION_FILE} yet; it appears as soon as an agent has written it"
+            )
+        return [problem for source in named if (problem := self._open_source(source))]
+
+    def _open_source(self, source: sources.Source) -> str:
+        """Empty, or what is wrong."""
+        try:
+            sources.open_source(source)
+        except SourceError as error:
+            return error.message
+        self.stdout.write(plain(f"  {source.alias:<16} {source.where}"))
+        if source.vendor == "postgresql" and not (sources.is_begun(source.alias) or settings.READ_ONLY):
+            plan = adopting.plan(source.alias)
+            self.stdout.write(
+                f"{'':<18} not adopted, so it is only shown. To edit its sessions: adkweb adopt {plain(source.where)}\n"
+                f"{'':<18} It adds a column, triggers and indexes to about {plan.events:,} events in about "
+                f"{plan.seconds:,.0f} s while agents write; adkweb release takes them away."
+            )
+        return ""
+
+    def _adopt(self) -> None:
+        for source in sources.listed():
+            if source.vendor == "postgresql" and sources.is_open(source.alias) and not sources.is_adopted(source.alias):
+                adopting.start(source.alias, access.SYSTEM)
 
     def _announce(self, host: str, port: int) -> None:
-        name = socket.gethostname() if host in _EVERYWHERE else f"[{host}]" if ":" in host else host
-        address = f"http://{name}:{port}/"
+        address = _address(host, port)
         if access.is_loopback(host):
             address += f"sign-in/?token={quote(access.sign_in_token())}"
         self.stdout.write(f"\nadkweb is ready. Open {address}")
         self.stdout.write("The link signs you in once; Ctrl+C ends adkweb.\n" if access.is_loopback(host) else "")
+        if not (access.is_loopback(host) or settings.HTTPS):
+            self.stderr.write(_UNENCRYPTED)
         self.stdout.flush()
+
+
+def _allow(host: str) -> None:
+    """Answers requests for the host that is listened on, beside those of ADKWEB_ALLOWED_HOSTS."""
+    if host not in _EVERYWHERE:
+        settings.ALLOWED_HOSTS = [*settings.ALLOWED_HOSTS, _in_url(host)]
+    elif not os.environ.get("ADKWEB_ALLOWED_HOSTS"):  # this machine has names that only its network knows
+        settings.ALLOWED_HOSTS = ["*"]
+
+
+def _address(host: str, port: int) -> str:
+    """Where a browser finds adkweb."""
+    names = [name for name in settings.ALLOWED_HOSTS if name[0] not in "*." and not access.is_loopback(name)]
+    if settings.HTTPS and names:  # by the proxy, on its own port
+        return f"https://{names[0]}/"
+    if host in _EVERYWHERE:
+        return f"http://{(names or [socket.gethostname()])[0]}:{port}/"
+    return f"http://{_in_url(host)}:{port}/"
+
+
+def _in_url(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
 
 
 def _check_admin(host: str) -> None:
@@ -145,8 +198,11 @@ def _demo() -> Path:
     if not copy.exists():
         if not settings.DEMO.exists():
             raise CommandError(f"The demo store {settings.DEMO} is missing.", returncode=2)
-        copy.parent.mkdir(parents=True, exist_ok=True)
         part = copy.with_suffix(f".{os.getpid()}")
-        shutil.copy(settings.DEMO, part)
+        part.unlink(missing_ok=True)
+        private.new_file(part)
+        shutil.copyfile(settings.DEMO, part)
+        with closing(sqlite3.connect(part)) as file:
+            file.execute("PRAGMA journal_mode = WAL")
         part.replace(copy)
     return copy

@@ -1,0 +1,19 @@
+"""The backend, as Django looks for it."""
+
+from pathlib import Path
+from typing import Any
+
+from django.db.backends.sqlite3 import base
+
+from sessions_app import private
+
+
+class DatabaseWrapper(base.DatabaseWrapper):
+    """Makes the file itself: SQLite would make one that everybody can read."""
+
+    def get_new_connection(self, conn_params: dict[str, Any]) -> Any:
+        """A connection to a file that is closed to others."""
+        name = str(conn_params["database"])
+        if not name.startswith(("file:", ":memory:")):
+            private.keep_database(Path(name))
+        return super().get_new_connection(conn_params)

@@ -1,0 +1,29 @@
+"""A PostgreSQL database that is not adopted: what adopting would add, and how far it is."""
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.views.decorators.http import require_http_methods
+
+from .. import adopting, sources
+from ..access import actor_of
+from .render import page
+
+
+@require_http_methods(["GET", "POST"])
+def adoption(request: HttpRequest, source: str) -> HttpResponse:
+    """Asks the database's owner, begins, and shows how far it is; the part that changes alone for htmx."""
+    if request.method == "POST":
+        adopting.start(source, actor_of(request.user))  # type: ignore[arg-type]
+        return redirect("adoption", source)
+    opened = sources.get(source)
+    context = {
+        "source": source,
+        "where": opened.where,
+        "done": sources.keeps_creations(source) or opened.vendor == "sqlite",
+        "begun": sources.is_begun(source),
+        "adoption": adopting.of(source),
+    }
+    if not context["done"] and not context["adoption"]:
+        context["plan"] = adopting.plan(source)
+    template = "adoption/_progress.html" if request.htmx else "adoption/adoption.html"  # type: ignore[attr-defined]
+    return page(request, template, context)

@@ -1,0 +1,62 @@
+"""Answers that are text, compressed: pages and JSON by gzip, and static files once for all who ask."""
+
+import asyncio
+import gzip
+from pathlib import Path
+from typing import Final
+
+from django.conf import settings
+from django.contrib.staticfiles import finders
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.middleware.gzip import GZipMiddleware
+from django.utils.cache import patch_vary_headers
+
+_TEXTS: Final = ("text/", "application/json", "application/problem+json", "application/javascript", "image/svg+xml")
+
+
+def is_text(response: HttpResponseBase) -> bool:
+    """Whether compressing it is worth it."""
+    return response.get("Content-Type", "").startswith(_TEXTS)
+
+
+class Compressed(GZipMiddleware):
+    """Django's, which adds a random length to each answer, so that nobody learns what it holds from its length (BREACH).
+
+    The secret of a form is masked anew in each answer. What nobody may keep (`no-store`: a new token) is not compressed,
+    nor is what is streamed: an export goes out as it is read.
+    """
+
+    def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
+        """The answer, compressed where the browser takes it so."""
+        if response.streaming or "no-store" in response.get("Cache-Control", "") or not is_text(response):
+            return response
+        compressed: HttpResponseBase = super().process_response(request, response)
+        return compressed
+
+
+_static: dict[tuple[str, str], bytes] = {}
+
+
+async def static_file(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
+    """The static file of an answer, compressed; each is compressed once, and kept."""
+    if response.status_code != 200 or not is_text(response) or request.method != "GET":
+        return response
+    patch_vary_headers(response, ["Accept-Encoding"])
+    if "gzip" not in request.headers.get("Accept-Encoding", ""):
+        return response
+    key = (request.path_info, response.get("Last-Modified", ""))
+    if key not in _static:
+        path = finders.find(request.path_info.removeprefix(settings.STATIC_URL))
+        if not isinstance(path, str):
+            return response
+        _static[key] = await asyncio.to_thread(_compressed, path)
+    compressed = HttpResponse(_static[key], headers=dict(response.items()))
+    compressed["Content-Encoding"] = "gzip"
+    compressed["Content-Length"] = str(len(_static[key]))
+    response.close()
+    return compressed
+
+
+def _compressed(path: str) -> bytes:
+    return gzip.compress(Path(path).read_bytes(), mtime=0)

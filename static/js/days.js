@@ -1,0 +1,74 @@
+// In [data-days], a line before the first row of each day (in the reader's time zone) says the day, and stays in sight while
+// its rows are; where GAP seconds or more pass between two rows, a line says how long (data-word-later with {time}).
+// [data-time] on a row is its time in seconds since 1970; rows may be added anywhere, at any time.
+(() => {
+  const GAP = 3_600;
+  const box = document.querySelector("[data-days]");
+  if (!box) return;
+
+  const language = document.documentElement.lang || undefined;
+  const short = { weekday: "short", day: "numeric", month: "short" };
+  const thisYear = new Intl.DateTimeFormat(language, short);
+  const anyYear = new Intl.DateTimeFormat(language, { ...short, year: "numeric" });
+  const full = new Intl.DateTimeFormat(language, { dateStyle: "full" });
+  const units = [
+    ["day", 86_400],
+    ["hour", 3_600],
+  ];
+
+  function length(seconds) {
+    const [unit, size] = units.find(([, size]) => seconds > 0.98 * size);
+    const format = new Intl.NumberFormat(language, { style: "unit", unit, unitDisplay: "long", maximumFractionDigits: 0 });
+    return format.format(seconds / size);
+  }
+
+  /** What stands between two rows: the day that begins, or else how long nothing happened, or nothing. */
+  function between(before, row) {
+    const at = new Date(1000 * row.dataset.time);
+    const passed = before ? row.dataset.time - before.dataset.time : 0;
+    const isNewDay = !before || new Date(1000 * before.dataset.time).toDateString() !== at.toDateString();
+    const later = passed >= GAP ? box.dataset.wordLater.replace("{time}", length(passed)) : "";
+    if (Number.isNaN(at.getTime()) || (!isNewDay && !later)) return null;
+    const day = (at.getFullYear() === new Date().getFullYear() ? thisYear : anyYear).format(at);
+    return { day: isNewDay ? day : "", title: full.format(at), later };
+  }
+
+  function line({ day, title, later }) {
+    const item = document.createElement("li");
+    item.className = day ? "day" : "day gap";
+    if (day) {
+      const words = document.createElement("b");
+      words.textContent = day;
+      words.title = title;
+      item.append(words);
+    }
+    if (later) item.append(" ", Object.assign(document.createElement("span"), { textContent: later }));
+    return item;
+  }
+
+  /** Puts the lines where they belong; those that are there already stay. */
+  function divide() {
+    const wanted = new Set();
+    let before = null;
+    for (const row of box.querySelectorAll("[data-time]")) {
+      const what = between(before, row);
+      before = row;
+      if (!what) continue;
+      const head = row.previousElementSibling?.matches(".inv") ? row.previousElementSibling : row;
+      const there = head.previousElementSibling;
+      const fresh = line(what);
+      if (there?.matches(".day") && there.isEqualNode(fresh)) {
+        wanted.add(there);
+      } else {
+        wanted.add(fresh);
+        head.before(fresh);
+      }
+    }
+    for (const old of box.querySelectorAll(".day")) if (!wanted.has(old)) old.remove();
+    changes.takeRecords();
+  }
+
+  const changes = new MutationObserver(divide);
+  changes.observe(box, { childList: true, subtree: true });
+  divide();
+})();

@@ -1,0 +1,80 @@
+// .toasts > .toast: says what happened, and goes by itself; not while the pointer or the focus is on it or nobody sees the
+// page, and not with [data-stay]. [data-toast-close] closes it. A form[data-toast-gone] in it is sent when it goes: nothing
+// is told twice. Of two with the same data-about the later one stays. The event adkweb:toast { text } shows an error.
+(() => {
+  const SHOWN = 6_000;
+  const ERRORS = 3;
+  const list = document.querySelector("#toasts");
+  const timers = new Map();
+
+  const held = (toast) => document.hidden || toast.matches(":hover, :focus-within");
+
+  function wait(toast) {
+    clearTimeout(timers.get(toast));
+    if (toast.dataset.stay !== undefined) return;
+    timers.set(
+      toast,
+      setTimeout(() => (toast.isConnected && held(toast) ? wait(toast) : go(toast)), SHOWN),
+    );
+  }
+
+  function go(toast) {
+    clearTimeout(timers.get(toast));
+    timers.delete(toast);
+    const form = toast.isConnected && toast.querySelector("form[data-toast-gone]");
+    if (!form) return toast.remove();
+    toast.hidden = true; // the answer takes it out
+    form.requestSubmit();
+  }
+
+  function start(toast) {
+    if (timers.has(toast)) return;
+    timers.set(toast, 0);
+    for (const other of list.querySelectorAll(".toast[data-about]")) {
+      if (other !== toast && other.dataset.about === toast.dataset.about) go(other);
+    }
+    wait(toast);
+  }
+
+  function startAll() {
+    for (const toast of timers.keys()) if (!toast.isConnected) timers.delete(toast);
+    for (const toast of list.querySelectorAll(".toast")) start(toast);
+  }
+
+  function add(text) {
+    // The same sentence is not stacked up.
+    const errors = [...list.querySelectorAll(":scope > [data-error]")];
+    for (const shown of errors) if (shown.firstChild.textContent === text) shown.remove();
+    const others = errors.filter((shown) => shown.isConnected);
+    for (const shown of others.slice(0, 1 - ERRORS)) shown.remove();
+    const box = document.createElement("div");
+    Object.assign(box, { className: "toast bad", role: "alert" });
+    Object.assign(box.dataset, { error: "", stay: "" });
+    const words = document.createElement("span");
+    words.className = "words";
+    words.textContent = text;
+    const close = document.createElement("button");
+    Object.assign(close, { type: "button", className: "iconbtn small", textContent: "✕" });
+    close.dataset.toastClose = "";
+    close.setAttribute("aria-label", document.body.dataset.wordClose);
+    box.append(words, close);
+    list.append(box);
+  }
+
+  startAll();
+  document.addEventListener("htmx:afterSwap", startAll);
+  document.addEventListener("adkweb:toast", (event) => add(event.detail.text));
+  document.addEventListener("click", (event) => {
+    const toast = event.target.closest?.("[data-toast-close]")?.closest(".toast");
+    if (toast) go(toast);
+  });
+  for (const name of ["pointerout", "focusout"]) {
+    list.addEventListener(name, (event) => {
+      const toast = event.target.closest(".toast");
+      if (toast && timers.has(toast)) wait(toast);
+    });
+  }
+  document.addEventListener("visibilitychange", () => {
+    if (!document.hidden) [...timers.keys()].forEach(wait);
+  });
+})();

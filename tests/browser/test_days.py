@@ -1,0 +1,54 @@
+"""The days of a timeline: where one begins, and how long nothing happened, for a reader in Lisbon."""
+
+from __future__ import annotations
+
+from playwright.sync_api import Locator, Page, expect
+
+from .conftest import Visit
+from .places import open_form, own, path, type_json
+from .seed import CROWDED, LONG, LONG_EVENTS
+
+WEEK = ["Mon, Oct 26", "Tue, Oct 27 1 day later", "Fri, Oct 30 3 days later", "Mon, Nov 2 3 days later"]
+
+
+def days(page: Page) -> Locator:
+    """The lines between the rows."""
+    return page.locator("#events .day")
+
+
+def test_a_timeline_says_where_a_day_begins_and_how_long_nothing_happened(page: Page) -> None:
+    page.goto(path("s", *CROWDED))
+    expect(days(page)).to_have_text(WEEK)
+
+
+def test_the_day_that_is_read_stays_in_sight(page: Page) -> None:
+    page.set_viewport_size({"width": 1440, "height": 420})
+    page.goto(path("s", *CROWDED))
+    page.locator(".ev").nth(3).evaluate("row => row.scrollIntoView({ block: 'start', behavior: 'instant' })")
+    top = page.locator("[data-timeline]").evaluate("box => box.getBoundingClientRect().top")
+    tops = days(page).evaluate_all("all => all.map((each) => each.getBoundingClientRect().top)")
+    assert any(abs(each - top) < 2 for each in tops), (top, tops)
+
+
+def test_an_event_that_arrives_on_another_day_begins_that_day(visit: Visit) -> None:
+    key = own("days")
+    page, other = visit(), visit()
+    page.goto(path("s", *key))
+    expect(days(page)).to_have_count(1)
+    expect(page.locator("[data-live]")).to_have_attribute("data-state", "live")
+    open_form(other, key, "count")
+    type_json(other, "12")
+    other.get_by_role("button", name="Apply").click()
+    expect(other.get_by_text("Saved as event")).to_be_visible()
+    expect(page.locator(".ev")).to_have_count(2)
+    expect(days(page)).to_have_count(2)
+    expect(days(page).last).to_contain_text("days later")
+
+
+def test_earlier_events_of_the_same_day_begin_no_other(page: Page) -> None:
+    page.goto(path("s", *LONG))
+    expect(days(page)).to_have_count(1)
+    page.get_by_role("link", name="Earlier events").click()
+    expect(page.locator(".ev")).to_have_count(min(200, LONG_EVENTS))
+    expect(days(page)).to_have_count(1)
+    expect(page.locator("#events .timeline > :first-child").first).to_have_class("day")

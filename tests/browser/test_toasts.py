@@ -1,0 +1,76 @@
+"""What adkweb says in the corner: it goes by itself, but not from under a reader, and moves nothing."""
+
+from __future__ import annotations
+
+from playwright.sync_api import Locator, Page, expect
+
+from .conftest import Visit, Watch
+from .places import open_form, own, path, type_json
+
+LONG_ENOUGH = 7_000
+
+
+def save(page: Page, text: str) -> Locator:
+    """Writes an edit; what is said of it."""
+    open_form(page, own("toasts"), "step")
+    type_json(page, text)
+    page.get_by_role("button", name="Apply").click()
+    toast = page.locator(".toast")
+    expect(toast).to_contain_text("Saved as event #")
+    return toast
+
+
+def test_it_goes_by_itself_but_not_while_somebody_is_at_it_and_never_follows(page: Page) -> None:
+    page.clock.install()
+    toast = save(page, '"one"')
+    toast.hover()
+    page.clock.run_for(LONG_ENOUGH)
+    expect(toast).to_be_visible()
+    page.mouse.move(10, 10)
+    toast.get_by_role("link", name="Undo").focus()
+    page.clock.run_for(LONG_ENOUGH)
+    expect(toast).to_be_visible()
+    page.locator("#main").focus()
+    page.clock.run_for(LONG_ENOUGH)
+    expect(toast).to_have_count(0)
+    page.reload()
+    expect(page.locator(".ev").last).to_be_visible()
+    expect(toast).to_have_count(0)
+
+
+def test_it_leads_to_the_event_and_back_and_the_newest_event_stays_in_sight(page: Page) -> None:
+    toast = save(page, '"two"')
+    expect(page.locator(".ev").last).to_be_in_viewport(ratio=1)
+    toast.get_by_role("link", name="View").click()
+    expect(page.locator(".ev").last).to_be_in_viewport(ratio=1)
+    toast.get_by_role("link", name="Undo").click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("Undo event")
+
+
+def test_an_error_stays_until_it_is_closed(page: Page, watch: Watch) -> None:
+    watch.excuse("net::ERR", "htmx:sendError", "htmx:afterRequest")
+    watch.stay = False
+    page.clock.install()
+    open_form(page, own("toasts"), "step")
+    type_json(page, '"never"')
+    page.context.set_offline(True)
+    page.get_by_role("button", name="Apply").click()
+    toast = page.get_by_role("alert")
+    expect(toast).to_contain_text("Nothing was changed")
+    page.clock.run_for(LONG_ENOUGH)
+    toast.get_by_role("button", name="Close").click()
+    expect(toast).to_have_count(0)
+
+
+def test_without_scripts_it_stands_in_the_page(visit: Visit) -> None:
+    page = visit(java_script_enabled=False)
+    page.goto(path("s", *own("toasts"), end="edit/?key=step"))
+    page.locator("textarea").fill('"without scripts"')
+    page.get_by_role("button", name="Apply").click()
+    toast = page.locator(".toast")
+    expect(toast).to_contain_text("Saved as event #")
+    box, head = toast.bounding_box(), page.get_by_role("heading", level=1).bounding_box()
+    assert box
+    assert head
+    assert box["y"] + box["height"] <= head["y"]
+    expect(page.get_by_role("button", name="Close")).to_have_count(0)

@@ -1,0 +1,77 @@
+"""What google-adk's SqliteSessionService does to a file: up to 2.7 it merges deltas into state, since 2.8 it replaces."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+from sessions_app import sources
+from sessions_app.events import new_id
+from sessions_app.keys import SessionKey
+from sessions_app.state import STORED, Scope, split
+
+_TABLES: dict[Scope, tuple[str, tuple[str, ...]]] = {
+    "app": ("app_states", ("app_name",)),
+    "user": ("user_states", ("app_name", "user_id")),
+}
+_REPLACED = """(SELECT json_group_object(key, CASE WHEN type IN ('object', 'array') THEN json(value)
+    WHEN type IN ('true', 'false') THEN json(type) ELSE value END) FROM (
+    SELECT key, value, type FROM json_each({delta}) UNION ALL
+    SELECT key, value, type FROM json_each(state) WHERE key NOT IN (SELECT key FROM json_each({delta}))))"""
+
+
+def _new_state(merges: bool, delta: str) -> str:
+    return f"json_patch(state, {delta})" if merges else _REPLACED.format(delta=delta)
+
+
+def create(key: SessionKey, state: dict[str, Any], *, merges: bool = True) -> None:
+    """Creates a session as google-adk does."""
+    scoped = split(state)
+    with sources.using(key.source) as db, db.cursor() as cursor:
+        _share(cursor, key, scoped, merges)
+        now = time.time()
+        cursor.execute(
+            "INSERT INTO sessions (app_name, user_id, id, state, create_time, update_time) VALUES (%s, %s, %s, %s, %s, %s)",
+            [*key[1:], json.dumps(scoped.session), now, now],
+        )
+
+
+def append(key: SessionKey, delta: dict[str, Any], *, merges: bool = True) -> str:
+    """Appends an event as google-adk does; its id."""
+    scoped, event_id, now = split(delta), new_id(), time.time()
+    event = {
+        "id": event_id,
+        "author": "agent",
+        "invocation_id": "i",
+        "actions": {"state_delta": delta},
+        "timestamp": now,
+    }
+    with sources.using(key.source) as db, db.cursor() as cursor:
+        _share(cursor, key, scoped, merges)
+        if scoped.session:
+            cursor.execute(
+                f"""WITH given (delta) AS (VALUES (%s)) UPDATE sessions
+                SET state = {_new_state(merges, "(SELECT delta FROM given)")}, update_time = %s
+                WHERE app_name = %s AND user_id = %s AND id = %s""",
+                [json.dumps(scoped.session), now, *key[1:]],
+            )
+        cursor.execute(
+            """INSERT INTO events (id, app_name, user_id, session_id, invocation_id, timestamp, event_data)
+            VALUES (%s, %s, %s, %s, 'i', %s, %s)""",
+            [event_id, *key[1:], now, json.dumps(event)],
+        )
+    return event_id
+
+
+def _share(cursor: Any, key: SessionKey, scoped: Any, merges: bool) -> None:
+    for scope in STORED:
+        if scope == "session" or not scoped.scope(scope):
+            continue
+        table, names = _TABLES[scope]
+        cursor.execute(
+            f"""INSERT INTO {table} ({", ".join(names)}, state, update_time)
+            VALUES ({", ".join(["%s"] * len(names))}, %s, %s) ON CONFLICT ({", ".join(names)})
+            DO UPDATE SET state = {_new_state(merges, "excluded.state")}, update_time = excluded.update_time""",
+            [*key[1 : 1 + len(names)], json.dumps(scoped.scope(scope)), time.time()],
+        )

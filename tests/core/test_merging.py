@@ -1,0 +1,254 @@
+"""SQLite files in which google-adk 1.21 to 2.7 merged deltas: what is told is so, and no repair overwrites right state."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pytest_django import Settings
+
+from sessions_app import drift, moments, reads, sources, undo, writes
+from sessions_app.access import Actor
+from sessions_app.edits import Entry, edit_state
+from sessions_app.errors import Invalid
+from sessions_app.keys import SessionKey
+from sessions_app.state import ABSENT, UNKNOWN, State
+from sessions_app.values import equal
+
+from .merged import append, create
+from .stored import execute
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+ALICE = Actor("alice")
+_numbers = itertools.count()
+
+
+@pytest.fixture
+def source(new_database: Callable[[str], str], open_source: Callable[[str, str], str]) -> str:
+    """A file in the form of SqliteSessionService."""
+    return open_source(new_database("sqlite"), "sqlite")
+
+
+def new(source: str, state: State | None = None, *, merges: bool = True, user: str = "ana") -> SessionKey:
+    """A session of an app of its own."""
+    key = SessionKey(source, f"app{next(_numbers)}", user, "s1")
+    create(key, state or {}, merges=merges)
+    return key
+
+
+def stored(key: SessionKey) -> State:
+    return reads.session(key).state.merged()
+
+
+def at(key: SessionKey, event_id: str, *, before: bool = False) -> State:
+    return moments.state_at(key, event_id, before=before).state.merged()
+
+
+def drifted(key: SessionKey) -> list[drift.Drift]:
+    return [*drift.own(key).drifted, *drift.shared(key).drifted]
+
+
+def test_a_merged_file_is_recognised_and_folded_so(source: str) -> None:
+    key = new(source, {"user:prefs": {"z": 0}})
+    ids = [
+        append(key, delta)
+        for delta in (
+            {"cfg": {"a": 1}, "gone": 1},
+            {"cfg": {"b": {"x": 1, "y": 2}}, "gone": None},
+            {"cfg": {"b": {"y": None}}},
+            {"cfg": 5, "n": {"a": 1}},
+            {"n": {"b": 2}},
+        )
+    ]
+    assert [at(key, each).get("cfg") for each in ids[:3]] == [
+        {"a": 1},
+        {"a": 1, "b": {"x": 1, "y": 2}},
+        {"a": 1, "b": {"x": 1}},
+    ]
+    assert "gone" not in at(key, ids[1])
+    assert at(key, ids[4])["n"] == stored(key)["n"] == {"a": 1, "b": 2}
+    assert [write.change.new for write in moments.history(key, "cfg").rows] == [
+        5,
+        {"a": 1, "b": {"x": 1}},
+        {"a": 1, "b": {"x": 1, "y": 2}},
+        {"a": 1},
+    ]
+    assert moments.state_now(key).writers["n"].event_id == ids[4]
+    assert drifted(key) == []
+
+
+def test_a_replaced_file_is_recognised_and_folded_so(source: str) -> None:
+    key = new(source, merges=False)
+    ids = [append(key, delta, merges=False) for delta in ({"cfg": {"a": 1}, "n": 1}, {"cfg": {"b": 2}}, {"n": None})]
+    assert [at(key, each)["cfg"] for each in ids] == [{"a": 1}, {"b": 2}, {"b": 2}]
+    assert at(key, ids[2])["n"] is None
+    assert drifted(key) == []
+
+
+def test_an_upgrade_in_the_middle_is_read_as_both(source: str) -> None:
+    old = new(source)
+    before = [
+        append(old, delta) for delta in ({"cfg": {"a": 1}, "x": {"a": 1}}, {"cfg": {"b": 2}, "x": {"b": 1}}, {"x": 3})
+    ]
+    key = new(source, merges=False)
+    after = [append(key, delta, merges=False) for delta in ({"cfg": {"a": 1}}, {"cfg": {"b": 2}}, {"cfg": {"c": 3}})]
+    assert at(old, before[1])["x"] == {"a": 1, "b": 1}, "what came before the last that merged was merged"
+    assert at(key, after[1])["cfg"] is UNKNOWN, "it may have been upgraded just before or after this"
+    assert at(key, after[2])["cfg"] == {"c": 3}
+    append(key, {"cfg": 1}, merges=False)
+    assert at(key, after[2])["cfg"] is UNKNOWN
+    assert drifted(key) == drifted(old) == []
+
+
+def test_without_evidence_what_differs_is_unknown_and_says_why(source: str) -> None:
+    key = new(source)
+    ids = [append(key, delta) for delta in ({"cfg": {"a": 1}}, {"cfg": {"b": 2}}, {"cfg": 3})]
+    assert at(key, ids[0])["cfg"] == {"a": 1}, "both readings agree"
+    moment = moments.state_at(key, ids[1])
+    assert moment.state.session["cfg"] is UNKNOWN
+    assert moment.either == {"cfg"}
+    with pytest.raises(Invalid, match="never recorded: cfg"):
+        undo.restore(key, ids[1], keys=["cfg"])
+    assert moments.history(key, "cfg").rows[1].change.new is UNKNOWN
+
+
+@pytest.mark.parametrize(("said", "cfg"), [("merged", {"a": 1, "b": 2}), ("replaced", {"b": 2})])
+def test_the_setting_says_which(source: str, settings: Settings, said: str, cfg: State) -> None:
+    settings.SQLITE_STATE = said
+    key = new(source)
+    ids = [append(key, delta) for delta in ({"cfg": {"a": 1}}, {"cfg": {"b": 2}}, {"cfg": 3})]
+    assert at(key, ids[1])["cfg"] == cfg
+    append(key, {"kept": {"a": 1}})
+    append(key, {"kept": {"b": 1}})
+    assert [each.change.key for each in drifted(key)] == ([] if said == "merged" else ["kept"])
+
+
+def test_an_undo_of_what_was_merged_brings_back_what_stood_before(source: str) -> None:
+    key = new(source)
+    append(key, {"cfg": {"a": 1}, "other": {"a": 1}})
+    event_id = append(key, {"cfg": {"b": 2}, "other": {"b": 1}})
+    plan = undo.undo(key, event_id)
+    assert [(step.key, step.then, step.contested) for step in plan.steps] == [
+        ("cfg", {"a": 1}, False),
+        ("other", {"a": 1}, False),
+    ]
+    edit_state(key, plan.entries, actor=ALICE)
+    assert stored(key) == {"cfg": {"a": 1}, "other": {"a": 1}}
+    assert at(key, event_id)["cfg"] == {"a": 1, "b": 2}, "the edit notes what it replaced"
+    assert append(key, {"cfg": {"c": 3}})
+    assert stored(key)["cfg"] == {"a": 1, "c": 3}
+    assert drifted(key) == [], "an edit of adkweb replaces, and the agent merges on"
+
+
+def test_a_lost_update_is_told_still_where_no_reading_explains_it(source: str) -> None:
+    key = new(source)
+    append(key, {"cfg": {"a": 1}, "n": 1})
+    append(key, {"cfg": {"b": 2}, "n": 2})
+    execute(source, "UPDATE sessions SET state = json_patch(state, '{\"n\": 1}') WHERE app_name = %s", [key.app_name])
+    assert [(each.change.key, each.change.old, each.change.new) for each in drifted(key)] == [("n", 2, 1)]
+
+
+def test_no_repair_is_offered_where_nobody_knows_which_reading_is_right(source: str) -> None:
+    key = new(source)
+    append(key, {"cfg": {"a": 1}})
+    append(key, {"cfg": {"b": 2}})
+    execute(source, 'UPDATE sessions SET state = \'{"cfg": {"z": 1}}\' WHERE app_name = %s', [key.app_name])
+    report = drift.own(key)
+    assert (report.drifted, report.either) == ([], ["cfg"])
+    with pytest.raises(Invalid, match="no drift that an event could repair"):
+        drift.choose(key, [], ["cfg"])
+
+
+def test_other_forms_are_never_read_as_merged(
+    new_database: Callable[[str], str], open_source: Callable[[str, str], str]
+) -> None:
+    source = open_source(new_database("sqlite-database"), "sqlite-database")
+    key = writes.create_session(source, "booking", "ana", actor=ALICE)
+    deltas: tuple[State, ...] = ({"cfg": {"a": 1}}, {"cfg": {"b": None}}, {"cfg": None})
+    ids = [
+        writes.append_event(key, {"author": "a", "actions": {"state_delta": each}}, actor=ALICE).event["id"]
+        for each in deltas
+    ]
+    assert [at(key, each)["cfg"] for each in ids] == [{"a": 1}, {"b": None}, None]
+
+
+# --- Any history ------------------------------------------------------------------------------------------------------
+
+_KEYS = ("n", "cfg", "user:p", "app:q")
+_leaves = st.none() | st.integers(0, 2) | st.just([{"a": None}])
+_values = st.recursive(_leaves, lambda inner: st.dictionaries(st.sampled_from("abc"), inner, max_size=3), max_leaves=5)
+_deltas = st.dictionaries(st.sampled_from(_KEYS), _values, min_size=1, max_size=3)
+_steps = st.lists(
+    st.tuples(st.sampled_from(["append", "append", "append", "edit"]), st.integers(0, 1), _deltas), max_size=8
+)
+
+
+def play(
+    source: str, steps: list[tuple[str, int, State]], began: State, merged: int
+) -> list[tuple[SessionKey, str, State, State]]:
+    """Two sessions of a user written by an agent that merges for so many steps, and by edits: state around each event."""
+    one = new(source, began, merges=merged > 0)
+    keys = [one, one._replace(session_id="s2")]
+    create(keys[1], {}, merges=merged > 0)
+    seen = []
+    for number, (what, which, delta) in enumerate(steps):
+        key = keys[which]
+        before = stored(key)
+        if what == "append":
+            event_id = append(key, delta, merges=number < merged)
+        else:
+            entries = [Entry(name, value, before.get(name, ABSENT)) for name, value in delta.items()]
+            try:
+                event_id = str(edit_state(key, entries, actor=ALICE).event["id"])
+            except Invalid:  # nothing would change
+                continue
+        seen.append((key, event_id, before, stored(key)))
+    return seen
+
+
+def only_what_is_so(told: State, truth: State) -> None:
+    for name in told.keys() | truth.keys():
+        value, so = told.get(name, ABSENT), truth.get(name, ABSENT)
+        assert value is UNKNOWN or value is so or equal(value, so), (name, value, so)
+
+
+@given(steps=_steps, began=_deltas, merged=st.sampled_from([0, 99]))
+def test_what_is_told_is_so_or_unknown(
+    new_database: Callable[[str], str], open_source: Callable[[str, str], str], steps: Any, began: State, merged: int
+) -> None:
+    source = open_source(new_database("sqlite"), "sqlite")  # of its own: what is told goes by the evidence of the file
+    seen = play(source, steps, began, merged)
+    for key, event_id, before, after in seen:
+        only_what_is_so(at(key, event_id), after)
+        only_what_is_so(at(key, event_id, before=True), before)
+        for plan, truth in ((undo.undo, before), (undo.restore, after)):
+            try:
+                steps_back = plan(key, event_id).steps
+            except Invalid:
+                continue
+            only_what_is_so(
+                {step.key: step.then for step in steps_back}, {s.key: truth.get(s.key, ABSENT) for s in steps_back}
+            )
+    for key in {each[0] for each in seen}:
+        assert moments.state_now(key).state.merged() == stored(key)
+        assert drifted(key) == []
+        around = {event_id: (before, after) for of, event_id, before, after in seen if of == key}
+        for name in _KEYS:
+            for write in moments.history(key, name).rows:
+                if write.event_id in around:
+                    before, after = around[write.event_id]
+                    only_what_is_so({name: write.change.old}, {name: before.get(name, ABSENT)})
+                    only_what_is_so({name: write.change.new}, {name: after.get(name, ABSENT)})
+    sources.forget(source)
+
+
+@given(steps=_steps, began=_deltas, merged=st.integers(0, 8))
+def test_no_repair_is_offered_however_it_was_upgraded(source: str, steps: Any, began: State, merged: int) -> None:
+    for key in {each[0] for each in play(source, steps, began, merged)}:
+        assert drifted(key) == []
+        assert moments.state_now(key).state.merged() == stored(key)

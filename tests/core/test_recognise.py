@@ -1,0 +1,207 @@
+"""What adkweb cannot read is refused when it is opened, with the reason, and not changed."""
+
+from __future__ import annotations
+
+import base64
+import os
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import psycopg
+import pytest
+from django.db import connections
+
+from sessions_app import reads
+from sessions_app.errors import Invalid, SourceError
+from sessions_app.keys import SessionKey
+from tests.adk.services import Adk
+from tests.management.conftest import run
+
+Open = Callable[..., str]
+VALUES = {"sessions": "state", "user_states": "state", "app_states": "state", "events": "event_data"}
+JAVA = {  # PostgreSQL's tables of adk-java, some columns of events left out
+    "sessions": "app_name text, user_id text, id text, state jsonb, create_time timestamp, update_time timestamp",
+    "user_states": "app_name text, user_id text, state jsonb, update_time timestamp",
+    "app_states": "app_name text, state jsonb, update_time timestamp",
+    "events": """id text, app_name text, user_id text, session_id text, invocation_id text, author text, actions jsonb,
+        timestamp timestamp, content jsonb""",
+}
+ALTERED = {"bigint": "extract(epoch FROM {})::bigint", "text": "{}::text", "date": "{}::date"}
+
+
+def encrypted(backend: int) -> str:
+    """A value as adk-secure-sessions 1.3 stores it: base64 of the version, the backend (1 Fernet, 2 AES-GCM), the secret."""
+    secret = base64.urlsafe_b64encode(b"\x80" + os.urandom(120)) if backend == 1 else os.urandom(120)
+    return base64.b64encode(bytes([1, backend]) + secret).decode()
+
+
+def filled(form: str, place: str, sessions: int = 1) -> None:
+    """Google-adk's own database, with sessions of an event each."""
+    adk = Adk(form, place)
+    for number in range(sessions):
+        adk.append(adk.create(f"s{number}", {"user:tier": "gold"}), "hello", step="pay")
+    adk.close()
+
+
+def change(file: str, *statements: str) -> None:
+    with closing(sqlite3.connect(file)) as db:
+        for statement in statements:
+            db.execute(statement)
+        db.commit()
+
+
+def encrypt(file: str, backend: int) -> None:
+    """Makes all values of a SQLite file encrypted ones."""
+    with closing(sqlite3.connect(file)) as db:
+        db.create_function("encrypted", 0, lambda: encrypted(backend))
+        for table, column in VALUES.items():
+            db.execute(f"UPDATE {table} SET {column} = encrypted()")
+        db.commit()
+
+
+@pytest.mark.parametrize("backend", [1, 2], ids=["fernet", "aes-gcm"])
+def test_an_encrypted_database_is_refused_with_what_to_do_and_not_changed(
+    new_database: Callable[[str], str], open_source: Open, tmp_path: Path, backend: int
+) -> None:
+    file = new_database("sqlite-database")
+    filled("sqlite-database", file)
+    encrypt(file, backend)
+    before = Path(file).read_bytes()
+    with pytest.raises(SourceError, match=r"is encrypted.*copy\s+them into a database that is not encrypted"):
+        open_source(file)
+    code, out, _errors = run(tmp_path, "doctor", file)
+    assert code == 1
+    assert "is encrypted" in out
+    assert "elete" not in out
+    assert run(tmp_path, "create", "new.db")[0] == 0
+    code, _out, errors = run(tmp_path, "import", file, "--into", "new.db")
+    assert (code, "is encrypted" in errors) == (2, True)
+    assert Path(file).read_bytes() == before
+
+
+def test_one_that_an_older_adkweb_adopted_can_be_released(new_database: Callable[[str], str], tmp_path: Path) -> None:
+    file = new_database("sqlite-database")
+    filled("sqlite-database", file)
+    assert run(tmp_path, "adopt", file)[0] == 0
+    encrypt(file, 2)
+    assert run(tmp_path, "adopt", file)[0] == 2
+    assert run(tmp_path, "release", file)[0] == 0
+    with closing(sqlite3.connect(file)) as db:
+        assert db.execute("SELECT count(*) FROM sqlite_master WHERE name LIKE 'adkweb%'").fetchone() == (0,)
+
+
+def test_a_few_encrypted_values_among_others_are_named_and_nobody_is_told_to_delete_them(
+    new_database: Callable[[str], str], open_source: Open, tmp_path: Path
+) -> None:
+    file = new_database("sqlite")
+    filled("sqlite", file, sessions=4)
+    change(file, f"UPDATE events SET event_data = '{encrypted(1)}' WHERE session_id = 's0'")
+    change(file, f"UPDATE sessions SET state = '{encrypted(2)}' WHERE id = 's0'")
+    with pytest.raises(Invalid, match="What is stored here is encrypted"):
+        reads.session(SessionKey(open_source(file), "booking", "ana", "s0"))
+    code, out, _errors = run(tmp_path, "doctor", file)
+    assert code == 1
+    assert "1 of the newest 4 events are encrypted: booking/ana/s0" in out
+    assert "Delete" not in out
+
+
+def test_encrypted_values_on_postgresql_are_refused(new_database: Callable[[str], str], open_source: Open) -> None:
+    url = new_database("postgresql")
+    filled("postgresql", url)
+    with psycopg.connect(url, autocommit=True) as db:
+        for table, column in VALUES.items():
+            db.execute(f"ALTER TABLE {table} ALTER COLUMN {column} TYPE text".encode())
+            db.execute(f"UPDATE {table} SET {column} = %s".encode(), [encrypted(1)])
+    with pytest.raises(SourceError, match="is encrypted"):
+        open_source(url)
+    with psycopg.connect(url) as db:
+        added = db.execute(
+            "SELECT column_name FROM information_schema.columns WHERE column_name IN ('seq', 'initial_state')"
+        )
+        assert added.fetchall() == []
+
+
+@pytest.mark.parametrize("kind", ALTERED)
+def test_times_of_an_unknown_type_are_refused_on_postgresql(
+    new_database: Callable[[str], str], open_source: Open, kind: str
+) -> None:
+    url = new_database("postgresql")
+    filled("postgresql", url)
+    with psycopg.connect(url, autocommit=True) as db:
+        how = ALTERED[kind].format("timestamp")
+        db.execute(f"ALTER TABLE events ALTER COLUMN timestamp TYPE {kind} USING {how}".encode())
+    with pytest.raises(SourceError, match=rf"events\.timestamp is {kind}, which neither"):
+        open_source(url)
+
+
+@pytest.mark.parametrize(
+    ("statement", "reason"),
+    [
+        ("UPDATE events SET timestamp = CAST(strftime('%s', timestamp) AS integer)", "several kinds"),
+        ("UPDATE sessions SET update_time = 1795312861668", "several kinds"),
+        ("UPDATE app_states SET update_time = x'00'", "several kinds"),
+    ],
+)
+def test_times_that_google_adk_does_not_write_are_refused_on_sqlite(
+    new_database: Callable[[str], str], open_source: Open, statement: str, reason: str
+) -> None:
+    file = new_database("sqlite-database")
+    filled("sqlite-database", file)
+    change(file, statement)
+    before = Path(file).read_bytes()
+    with pytest.raises(SourceError, match=reason):
+        open_source(file)
+    assert Path(file).read_bytes() == before
+
+
+@pytest.mark.parametrize("value", ["1795312861", "1795312861.5"], ids=["whole", "fraction"])
+def test_seconds_in_columns_for_text_are_refused(
+    new_database: Callable[[str], str], open_source: Open, value: str
+) -> None:
+    file = new_database("sqlite-database")
+    filled("sqlite-database", file)
+    change(
+        file,
+        f"UPDATE events SET timestamp = {value}",
+        f"UPDATE sessions SET create_time = {value}, update_time = {value}",
+        f"UPDATE app_states SET update_time = {value}",
+        f"UPDATE user_states SET update_time = {value}",
+    )
+    with pytest.raises(SourceError, match="made by a program that adkweb does not know"):
+        open_source(file)
+
+
+def test_columns_of_another_type_are_refused_on_sqlite(new_database: Callable[[str], str], open_source: Open) -> None:
+    file = new_database("sqlite")
+    filled("sqlite", file)
+    change(
+        file, "ALTER TABLE app_states DROP COLUMN update_time", "ALTER TABLE app_states ADD COLUMN update_time BIGINT"
+    )
+    with pytest.raises(SourceError, match=r"app_states\.update_time is BIGINT"):
+        open_source(file)
+
+
+def test_timestamps_with_a_time_zone_are_google_adks_where_its_events_say_seconds(
+    new_database: Callable[[str], str], open_source: Open
+) -> None:
+    url = new_database("postgresql")
+    filled("postgresql", url)
+    with psycopg.connect(url, autocommit=True) as db:
+        db.execute("ALTER TABLE events ALTER COLUMN timestamp TYPE timestamptz")
+    assert connections.databases[open_source(url)]["ADKWEB"]["milliseconds"] is False
+
+
+def test_adk_javas_database_is_called_by_its_name(
+    new_database: Callable[[str], str], open_source: Open, tmp_path: Path
+) -> None:
+    url = new_database("postgresql")
+    with psycopg.connect(url, autocommit=True) as db:
+        for table, columns in JAVA.items():
+            db.execute(f"CREATE TABLE {table} ({columns})".encode())
+    with pytest.raises(SourceError, match="a database of adk-java"):
+        open_source(url)
+    assert run(tmp_path, "create", "new.db")[0] == 0
+    code, _out, errors = run(tmp_path, "import", url, "--into", "new.db")
+    assert (code, "a database of adk-java" in errors) == (2, True)

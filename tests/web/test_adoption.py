@@ -1,0 +1,154 @@
+"""A PostgreSQL database that nobody adopted: read at once, changed only after its owner was asked."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+from pytest_django import Settings
+
+from sessions_app import adopt, adopting, online, reads, sources, writes
+from sessions_app.access import Actor
+from sessions_app.errors import NotAllowed
+from sessions_app.keys import SessionKey
+from tests.adk.services import APP, USER, Adk, key_of
+
+from .conftest import Browser
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def key(new_database: Callable[[str], str], open_unadopted: Callable[[str], str]) -> SessionKey:
+    """A session of google-adk's own in a database that adkweb never changed."""
+    url = new_database("postgresql")
+    adk = Adk("postgresql", url)
+    session = adk.create("s1", {"step": "search", "user:tier": "gold"})
+    adk.append(session, "Hello", step="pay")
+    adk.close()
+    return key_of(open_unadopted(url))
+
+
+@pytest.fixture
+def open_unadopted(open_source: Callable[..., str]) -> Callable[[str], str]:
+    """Opens a database as `adkweb URL` does."""
+    return lambda text: open_source(text, adopting=False)
+
+
+def adopted_by(maria: Browser, source: str) -> None:
+    """Presses the button and waits."""
+    assert maria.send("adoption", {}, source=source).status_code == 302
+    adopting.wait(source, lambda adoption: None)
+    assert adopting.of(source) is None
+
+
+def test_what_was_never_adopted_is_shown_and_not_changed(key: SessionKey, maria: Browser) -> None:
+    before = adopt.missing(key.source)
+    session = maria.open("session", **key._asdict())
+    assert "not adopted" in session.text
+    assert "Hello" in session.text
+    assert "pay" in session.text
+    assert not [link for link in session.all("a") if "/edit/" in link["href"]]
+    assert adopt.missing(key.source) == before
+    assert "events.seq" in before
+
+
+def test_the_owner_is_asked_and_told_what_is_added_how_long_it_takes_and_how_it_is_undone(
+    key: SessionKey, maria: Browser
+) -> None:
+    home = maria.open("home")
+    assert home.one("a", href=f"/adopt/{key.source}/").text == "Adopt to edit"
+    asked = maria.open("adoption", source=key.source).text
+    for said in ("events.seq", "initial_state", "adkweb_deleted", "about 1.0 s", "adkweb release postgresql://"):
+        assert said in asked
+    assert not sources.is_begun(key.source)
+
+
+def test_one_button_adopts_and_the_session_can_be_edited(key: SessionKey, maria: Browser, actor: Actor) -> None:
+    adopted_by(maria, key.source)
+    assert adopt.missing(key.source) == []
+    assert "is adopted" in maria.open("adoption", source=key.source).text
+    assert "not adopted" not in maria.open("session", **key._asdict()).text
+    writes.append_event(key, {"author": "x", "actions": {"state_delta": {"step": "done"}}}, actor=actor)
+    assert [view.seq for view in reads.events(key).rows] == [1, 2]
+    assert maria.send("adoption", {}, source=key.source).status_code == 400  # nothing is left to do
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda key, actor: writes.append_event(key, {"author": "x"}, actor=actor),
+        lambda key, actor: writes.create_session(key.source, APP, USER, actor=actor),
+        lambda key, actor: writes.delete_session(key, actor=actor),
+        lambda key, actor: writes.import_state(key, "user", {"a": 1}, actor=actor, updated=1.0, overwrite=True),
+    ],
+    ids=["append", "create", "delete", "import"],
+)
+def test_nothing_is_written_before_it_is_adopted(
+    key: SessionKey, actor: Actor, write: Callable[[SessionKey, Actor], object]
+) -> None:
+    revision = reads.session(key).revision
+    with pytest.raises(NotAllowed, match=r"not adopted yet.*adkweb adopt postgresql://"):
+        write(key, actor)
+    assert reads.session(key).revision == revision
+
+
+def test_what_is_in_the_way_is_said_and_the_same_button_goes_on(
+    key: SessionKey, maria: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setitem(adopt.STEPS["postgresql"], "adkweb_deleted", ["CREATE TABLE sessions (x int)"])
+        maria.send("adoption", {}, source=key.source)
+        adopting.wait(key.source, lambda adoption: None)
+        page = maria.open("adoption", source=key.source)
+        assert "already exists" in page.one("p", role="alert").text
+        assert page.one("button", "primary").text == "Go on adopting"
+    adopted_by(maria, key.source)
+    assert adopt.missing(key.source) == []
+
+
+def test_an_adoption_that_was_interrupted_goes_on_by_itself(key: SessionKey, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Killed(Exception):
+        pass
+
+    def die(progress: online.Progress) -> None:
+        if progress.step == "events.seq NOT NULL":
+            raise Killed
+
+    with pytest.raises(Killed):
+        sources.adopt_open(key.source, die)
+    monkeypatch.setattr(sources, "_LOOK_SECONDS", 0.0)
+    sources._due[key.source] = 0.0
+    sources.get(key.source)
+    assert (sources.is_begun(key.source), sources.is_adopted(key.source)) == (True, False)
+    adopting.go_on()
+    adopting.wait(key.source, lambda adoption: None)
+    assert adopt.missing(key.source) == []
+
+
+def test_indexes_that_another_program_drops_come_back_by_themselves(key: SessionKey) -> None:
+    sources.adopt_open(key.source)
+    with sources.using(key.source) as db, db.cursor() as cursor:
+        cursor.execute("DROP INDEX adkweb_events_seq")
+    assert [view.description.text for view in reads.events(key).rows] == ["Hello"]
+    adopting.go_on()
+    adopting.wait(key.source, lambda adoption: None)
+    assert adopt.missing(key.source) == []
+
+
+def test_another_process_adopts_and_this_one_notices(key: SessionKey, monkeypatch: pytest.MonkeyPatch) -> None:
+    online.add(key.source)
+    assert not sources.is_adopted(key.source)
+    sources._due[key.source] = time.monotonic()
+    sources.get(key.source)
+    assert sources.is_adopted(key.source)
+
+
+def test_read_only_offers_no_adoption(key: SessionKey, maria: Browser, settings: Settings) -> None:
+    settings.READ_ONLY = True
+    assert not maria.open("home").all("a", href=f"/adopt/{key.source}/")
+    assert "not adopted" in maria.open("session", **key._asdict()).text
+    assert maria.send("adoption", {}, source=key.source).status_code == 403
+    adopting.go_on()
+    assert adopting.of(key.source) is None

@@ -1,0 +1,238 @@
+"""Other users of this machine: adkweb's own files are closed to them, and what they once copied signs nobody in."""
+
+from __future__ import annotations
+
+import io
+import logging
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+from django.conf import settings
+from django.utils.module_loading import import_string
+
+from sessions_app import sources
+
+from .conftest import DEMO
+from .test_commands import LINK, environment, run, serve
+
+OTHERS = 0o077
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """adkweb's own data, which is not there yet."""
+    return tmp_path / "data"
+
+
+@contextmanager
+def umask(mask: int) -> Iterator[None]:
+    """Processes that are started meanwhile have it."""
+    before = os.umask(mask)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
+def open_to_others(folder: Path) -> list[str]:
+    """What others may read, write or enter, the folder itself included."""
+    paths = [folder, *folder.rglob("*")]
+    return [f"{path.name} {path.stat().st_mode & 0o777:o}" for path in paths if path.stat().st_mode & OTHERS]
+
+
+@pytest.mark.parametrize("mask", [0, 0o022])
+def test_nobody_else_can_read_what_a_first_start_makes(data: Path, mask: int) -> None:
+    with umask(mask), serve(data) as adkweb:
+        adkweb.sign_in()
+        names = {path.name for path in data.iterdir()}
+        assert names >= {"adkweb.db", "adkweb.db-wal", "adkweb.db-shm", "demo.db", "secret-key"}
+        assert open_to_others(data) == []
+
+
+def test_files_of_an_older_adkweb_are_closed_the_log_of_a_killed_one_too(data: Path) -> None:
+    with umask(0):
+        process = subprocess.Popen(
+            [sys.executable, "-c", "from adkweb.cli import main; main()", "--port", "0"],
+            cwd=data.parent,
+            env=environment(data),
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert process.stdout
+        assert any(LINK.search(line) for line in process.stdout)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        process.stdout.close()
+    assert (data / "adkweb.db-wal").exists()
+    for path in (data, *data.iterdir()):
+        path.chmod(0o777 if path.is_dir() else 0o666)
+    assert run(data, "token", "list", manage=False).returncode == 0
+    assert open_to_others(data) == []
+
+
+def test_a_folder_behind_a_link_is_closed(data: Path, tmp_path: Path) -> None:
+    with umask(0):
+        (tmp_path / "disk").mkdir()
+        data.symlink_to(tmp_path / "disk")
+        run(data, "token", "list", manage=False)
+    assert (tmp_path / "disk" / "adkweb.db").exists()
+    assert open_to_others(tmp_path / "disk") == []
+
+
+def test_a_database_elsewhere_is_closed_and_its_folder_left_alone(data: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "elsewhere"
+    folder.mkdir(mode=0o755)
+    program = "import os; os.umask(0); from adkweb.cli import main; main()"
+    given = environment(data) | {"ADKWEB_DATABASE_URL": f"sqlite:///{folder / 'own.db'}"}
+    subprocess.run([sys.executable, "-c", program, "token", "list"], cwd=tmp_path, env=given, check=True)
+    assert open_to_others(folder) == ["elsewhere 755"]
+
+
+def test_a_folder_that_adkweb_shares_with_others_keeps_its_mode_but_adkwebs_files_are_closed(data: Path) -> None:
+    data.mkdir()
+    shutil.copy(DEMO, data / "agent.db")
+    data.chmod(0o755)
+    (data / "agent.db").chmod(0o664)
+    with umask(0):
+        run(data, "token", "list", manage=False)
+    assert sorted(open_to_others(data)) == ["agent.db 664", "data 755"]
+    assert f"{data} is open to others of this machine (mode 755)" in run(data, "doctor", manage=False).stdout
+
+
+def test_nobody_signs_in_with_what_the_database_holds(data: Path) -> None:
+    with serve(data) as adkweb:
+        adkweb.sign_in()
+        with closing(sqlite3.connect(data / "adkweb.db")) as own:
+            ((stored,),) = own.execute("SELECT session_key FROM django_session").fetchall()
+        (name,) = [name for name in adkweb.cookies if "session" in name]
+        assert adkweb.cookies[name].value != stored
+        assert adkweb.get("/tokens/")[0] == 200
+        adkweb.cookies[name] = stored
+        assert adkweb.get("/tokens/")[:2] == (302, "/sign-in/?next=/tokens/")
+
+
+def test_sign_ins_whose_keys_an_older_adkweb_stored_are_ended(data: Path) -> None:
+    for app, number in (("sessions_app", "0007"), ("sessions", "0001")):
+        run(data, "migrate", app, number)
+    with closing(sqlite3.connect(data / "adkweb.db")) as own:
+        own.execute("INSERT INTO django_session VALUES ('plain', '', '2099-01-01')")
+        own.commit()
+        run(data, "token", "list", manage=False)
+        assert own.execute("SELECT * FROM django_session").fetchall() == []
+
+
+# --- Passwords of sources ---------------------------------------------------------------------------------------------
+
+SECRET = "hunter2"
+BADLY_QUOTED = [
+    "postgresql://u:pa/{}@127.0.0.1:1/db",
+    "postgresql://u:{}/pa@127.0.0.1:1/db",
+    "postgresql://u:pa?{}@127.0.0.1:1/db",
+    "postgresql://u:12?{}@127.0.0.1:1/db",
+    "postgresql://u:pa#{}@127.0.0.1:1/db",
+    "postgresql://u:pa@{}/x@127.0.0.1:1/db",
+    "postgresql://u:[{}@127.0.0.1:1/db",
+    "postgresql://u:℀{}@127.0.0.1:1/db",
+]
+
+
+@pytest.mark.parametrize(
+    "url",
+    [*BADLY_QUOTED, "postgresql://u:pa@{}@127.0.0.1:1/db", "postgresql://u:{}@127.0.0.1:x/db", "mysql://u:{}@h/db"],
+)
+@pytest.mark.parametrize("words", [["--port", "0"], ["doctor"]], ids=["serve", "doctor"])
+def test_a_password_is_shown_nowhere_however_it_is_quoted(data: Path, url: str, words: list[str]) -> None:
+    done = run(data, *words, url.format(SECRET), manage=False)
+    assert done.returncode != 0
+    assert SECRET not in done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    if url in BADLY_QUOTED:
+        assert (
+            "postgresql://…: in a password, / ? # and @ are written %2F %3F %23 and %40." in done.stdout + done.stderr
+        )
+
+
+@pytest.mark.parametrize(
+    ("url", "warned"),
+    [
+        ("postgresql://u:hunter2@127.0.0.1:1/db", True),
+        ("postgresql+asyncpg://u:hunter2@127.0.0.1:1/db", True),
+        ("postgresql://127.0.0.1:1/db?user=u&password=hunter2", True),
+        ("postgresql://u@127.0.0.1:1/db", False),
+        ("postgresql://[::1]:1/db", False),
+    ],
+)
+def test_a_password_on_the_command_line_is_warned_of(data: Path, url: str, warned: bool) -> None:
+    done = run(data, "doctor", url, manage=False)
+    assert ("can be read by every user of this machine" in done.stderr) == warned
+    assert SECRET not in done.stdout + done.stderr
+
+
+def test_a_password_can_come_from_a_file(
+    data: Path,
+    tmp_path: Path,
+    new_database: Callable[[str], str],
+    open_source: Callable[[str], str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (tmp_path / "pgpass").touch(mode=0o600)
+    (tmp_path / "pgpass").write_text(f"*:*:*:postgres:{SECRET}\n")
+    monkeypatch.setenv("PGPASSFILE", str(tmp_path / "pgpass"))
+    alias = open_source(new_database("postgresql"))
+    with sources.using(alias) as connection:
+        connection.ensure_connection()
+        assert connection.connection.info.password == SECRET
+
+
+# --- The log ----------------------------------------------------------------------------------------------------------
+
+FORGED = "x\n2026-11-22 00:00:00,000 INFO adkweb.tokens: boss revoked the token prod"
+
+
+def test_a_name_cannot_forge_a_line_of_the_log(data: Path) -> None:
+    for name in (FORGED, "a\x1b[2J", "a\u2028b", "a\rb", "a\u202eb"):
+        done = run(data, "token", "create", name, manage=False)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert "CommandError: A name has no line breaks" in done.stderr
+    assert run(data, "token", "list", manage=False).stdout == ""
+
+
+@pytest.mark.parametrize(
+    "name", [FORGED, FORGED.replace("\n", "\r\n"), FORGED.replace("\n", "\u2028"), "\x1b[2K", "\x00\ud800"]
+)
+def test_a_line_of_the_log_is_one_line_and_a_traceback_is_indented(name: str) -> None:
+    stream = io.StringIO()
+    handler = logging.StreamHandler(stream)
+    (configured,) = settings.LOGGING["formatters"].values()
+    handler.setFormatter(import_string(configured["class"])(configured["format"], style=configured["style"]))
+    log = logging.getLogger("test.of.lines")
+    log.propagate = False
+    log.addHandler(handler)
+    log.warning("somebody is called %s", name)
+    try:
+        raise ValueError(name)
+    except ValueError:
+        log.exception("it failed")
+    log.removeHandler(handler)
+    first, second, *traceback = stream.getvalue().split("\n")
+    assert "somebody is called" in first
+    assert second.endswith("it failed")
+    assert all(line.startswith("  ") for line in traceback[:-1])
+    assert all(line.isprintable() for line in (first, second, *traceback))
+
+
+def test_a_folder_with_a_line_break_in_its_name_prints_one_line(data: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "agents" / FORGED / ".adk"
+    folder.mkdir(parents=True)
+    shutil.copy(DEMO, folder / "session.db")
+    with serve(data, tmp_path / "agents") as adkweb:
+        assert adkweb.get("/health")[0] == 200
+        assert not any(line.startswith("2026-11-22") for line in adkweb.output.splitlines())
