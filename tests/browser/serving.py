@@ -76,7 +76,7 @@ class Adkweb(_Server):
 
     def _command(self, directory: Path) -> list[str]:
         files = sorted(map(str, self.folder.glob("*.db")))
-        return self.command("serve", *files, *self.sources, "--port", str(self.port))
+        return self.command("serve", "--adopt", *files, *self.sources, "--port", str(self.port))
 
     def _launch(self, directory: Path) -> None:
         self._told = len(self.log)

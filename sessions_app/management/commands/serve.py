@@ -72,7 +72,7 @@ class Command(BaseCommand):
             raise CommandError("\n".join(problems), returncode=2)
         for problem in problems:
             self.stderr.write(f"  {plain(problem)}")
-        if options["adopt"]:
+        if options["adopt"] and not settings.READ_ONLY:
             self._adopt()
         self._announce(options["host"], listener.getsockname()[1])
         config = uvicorn.Config(
