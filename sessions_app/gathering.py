@@ -123,7 +123,8 @@ def _loads(text: Any) -> dict[str, Any]:
 def _row(place: int, key: SessionKey, event_id: str, moment: Any, event: dict[str, Any]) -> tuple[Row, str]:
     """What is to be kept of an event; and the invocation before which it takes back."""
     actions = _dict(event.get("actions"))
-    keys = [name for name in _dict(actions.get("state_delta")) if not name.startswith(TEMP)]
+    delta = actions.get("state_delta")
+    keys = [name for name in delta if not name.startswith(TEMP)] if isinstance(delta, dict) else []
     kinds = ["state"] if keys else []
     at = origin = None
     if is_edit(event):
