@@ -1,8 +1,9 @@
-"""Adds what adopting adds while agents write: no writer waits for longer than a tenth of a second, and none fails.
+"""Adds what adopting adds while agents write: no lock makes a writer wait for long, and none fails.
 
 PostgreSQL: what needs an exclusive lock asks for it for LOCK_MILLISECONDS, then lets the writers pass and asks again. The
 rows that are there are numbered in small batches, indexes are built CONCURRENTLY. SQLite: each step is a transaction of its
-own, and an index that cannot be built within BUILD_SECONDS is left out, unless its owner asks for it (`patient`).
+own with a pause after it, and an index that takes longer than BUILD_SECONDS is left out, unless its owner asks for it
+(`patient`).
 
 Every step can be seen in the database, so a process that is killed leaves nothing that the next one has to know.
 """
