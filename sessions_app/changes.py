@@ -167,7 +167,7 @@ def _forget(where: str) -> None:
 
 def _read(source: str) -> Iterator[tuple[Standing, int]]:
     """Reads batch by batch; after each, how far it is and how far it will be."""
-    if not sources.is_adopted(sources.get(source).alias):
+    if not sources.is_numbered(sources.get(source).alias):
         raise Invalid(_("The events of this database have no order: adkweb reads it only, and it was never adopted."))
     where = sources.identity(source)
     last, size, more, owners = None, _FIRST_BATCH, True, Owners(0)

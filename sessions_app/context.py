@@ -195,8 +195,8 @@ def conversation(
     Without an agent: the one that spoke last. It reads with the branch, scope and node path of its last event; `branch`
     takes the place of the first. Raises Behind, Invalid.
     """
-    adopted = sources.is_adopted(key.source)
-    if adopted:
+    numbered = sources.is_numbered(key.source)
+    if numbered:
         changes.catch_up(key.source)
     with sources.using(key.source):
         upto = _upto(key, at)
@@ -206,7 +206,7 @@ def conversation(
     events = [view.data for view in window]
     more: list[EventView] = []
     rewound = None
-    if adopted and window:
+    if numbered and window:
         more, rewound = _from_afar(key, window, at)
     early = [view for view in more if (view.seq or 0) < (window[0].seq or 0)]
     late = [view for view in more if (view.seq or 0) > (window[-1].seq or 0)]
@@ -342,7 +342,7 @@ def _saved(moment: Moment, names: Collection[str]) -> dict[str, tuple[Writer, in
             saved=KeyTransform("artifact_delta", KeyTransform("actions", event)),
             by=KeyTextTransform("author", event),
         )
-        seq = ["seq"] if sources.is_adopted(key.source) else []
+        seq = ["seq"] if sources.is_numbered(key.source) else []
         for row in rows.values("id", "timestamp", "saved", "by", *seq)[:_SAVED]:
             for name, version in as_object(row["saved"]).items():
                 if name in names:

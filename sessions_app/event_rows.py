@@ -26,6 +26,8 @@ from .state import ABSENT, UNKNOWN, Change, State, scope_of
 NEAR: Final = 40  # events looked through first
 SPOKEN: Final = 100  # events looked through for one that is no edit
 RECENT: Final = 500  # events looked through for the last writer or the previous value of a key
+ACTIVE: Final = 12  # sessions looked at for the newest events of all
+_PLACE: Final = {"postgresql": "seq + 0", "sqlite": "rowid"}  # as the index of adopt.py has it
 
 
 # The events of a row of `sessions`, as SQL.
@@ -73,14 +75,25 @@ def events_of(key: SessionKey) -> QuerySet[Event]:
 
 def no_seq(source: str) -> list[str]:
     """The columns of an event that this source does not have."""
-    return [] if sources.is_adopted(source) else ["seq"]
+    return [] if sources.is_numbered(source) else ["seq"]
 
 
 def events_at(source: str, seqs: Collection[int]) -> list[Event]:
     """The events of any session that have these seqs, in no order."""
-    column = {"postgresql": "seq + 0", "sqlite": "rowid"}[connections[source].vendor]  # as the index of adopt.py has it
+    column = _PLACE[connections[source].vendor]
     found = Event.objects.using(source).annotate(at=RawSQL(column, [], BigIntegerField()))
     return list(found.filter(at__in=seqs)) if seqs else []
+
+
+def newest_rows(source: str, limit: int) -> list[Event]:
+    """The newest events of any session, the newest first; without numbers, of the ACTIVE sessions that were written last."""
+    found = Event.objects.using(source)
+    if sources.is_numbered(source):
+        return list(found.order_by(RawSQL(_PLACE[connections[source].vendor], []).desc())[:limit])
+    last = Session.objects.using(source).order_by("-update_time").values_list("app_name", "user_id", "id")[:ACTIVE]
+    keys = [SessionKey(source, *names) for names in last]
+    rows = [row for key in keys for row in ordered(events_of(key), source)[: max(limit // 10, 12)]]
+    return sorted(rows, key=lambda row: (row.timestamp, row.id), reverse=True)[:limit]
 
 
 def initial_state(db: BaseDatabaseWrapper, key: SessionKey) -> State | None:
@@ -95,7 +108,7 @@ def initial_state(db: BaseDatabaseWrapper, key: SessionKey) -> State | None:
 
 def ordered(found: QuerySet[Event], source: str, *, newest: bool = True) -> QuerySet[Event]:
     """In append order, the newest first or last."""
-    names = ["seq"] if sources.is_adopted(source) else ["timestamp", "id"]
+    names = ["seq"] if sources.is_numbered(source) else ["timestamp", "id"]
     return found.order_by(*(f"-{name}" if newest else name for name in names))
 
 
@@ -110,7 +123,7 @@ def after_cursor(source: str, cursor: str) -> Q:
 
 
 def _beside(source: str, cursor: str, side: str) -> Q:
-    if sources.is_adopted(source):
+    if sources.is_numbered(source):
         (seq,) = read_cursor(cursor, int)
         return Q(**{f"seq__{side}": seq})
     moment, name = read_cursor(cursor, float, str)
@@ -119,7 +132,7 @@ def _beside(source: str, cursor: str, side: str) -> Q:
 
 def view_of(key: SessionKey, row: Event) -> EventView:
     """A row as a view, its changes not yet added."""
-    adopted = sources.is_adopted(key.source)
+    numbered = sources.is_numbered(key.source)
     stored = as_object(row.event_data)
     # The columns are what ADK itself believes; the exact time stands in the event.
     data = {**stored, "id": row.id, "invocation_id": row.invocation_id}
@@ -128,12 +141,12 @@ def view_of(key: SessionKey, row: Event) -> EventView:
     return EventView(
         key,
         row.id,
-        row.seq if adopted else None,
+        row.seq if numbered else None,
         row.invocation_id,
         float(timestamp) if exact else row.timestamp,  # type: ignore[arg-type]
         data,
         describe(data),
-        cursor=write_cursor(row.seq) if adopted else write_cursor(row.timestamp, row.id),
+        cursor=write_cursor(row.seq) if numbered else write_cursor(row.timestamp, row.id),
     )
 
 
@@ -162,7 +175,7 @@ def edit_view(source: str, row: Event) -> EventView:
 
 def newest_first(source: str) -> str:
     """Append order backwards, as SQL."""
-    if not sources.is_adopted(source):
+    if not sources.is_numbered(source):
         return "timestamp DESC, id DESC"
     return "seq DESC" if sources.get(source).vendor == "postgresql" else "rowid DESC"
 
@@ -212,7 +225,7 @@ def state_rows(
         "by",
         "actor",
         "removed",
-        *(["seq"] if sources.is_adopted(key.source) else []),
+        *(["seq"] if sources.is_numbered(key.source) else []),
     ]
     rows: Iterable[dict[str, Any]] = (
         ordered(found, key.source)

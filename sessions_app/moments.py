@@ -125,7 +125,7 @@ def made(event: EventView) -> State:
 def state_at_place(key: SessionKey, seq: int) -> Moment:
     """The state just after the session's event at a place, or the nearest before it; raises NotFound for none."""
     with sources.using(key.source):
-        found = events_of(key).filter(seq__lte=seq) if sources.is_adopted(key.source) else events_of(key)
+        found = events_of(key).filter(seq__lte=seq) if sources.is_numbered(key.source) else events_of(key)
         event_id = ordered(found, key.source).values_list("id", flat=True).first()
     if event_id is None:
         raise NotFound(_("There is no event here; it may have been deleted."))
@@ -135,7 +135,7 @@ def state_at_place(key: SessionKey, seq: int) -> Moment:
 def state_now(key: SessionKey) -> Moment:
     """The state as it is stored, with who wrote it, as far as that is known."""
     sources.get(key.source)
-    if not sources.is_adopted(key.source):
+    if not sources.is_numbered(key.source):
         return Moment(key, None, 0, reads.session(key).state, unrecorded=True)
     return _state_upto(key, None, beginnings.FOREVER)
 
@@ -578,7 +578,7 @@ def _events_at(source: str, seqs: list[int]) -> dict[int, _Written]:
 
 
 def _creations_at(source: str, wanted: list[int]) -> dict[int, _Written]:
-    if not wanted:
+    if not wanted or not sources.keeps_creations(source):  # released, after these were read
         return {}
     with connections[source].cursor() as cursor:
         cursor.execute(

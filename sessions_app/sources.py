@@ -297,8 +297,13 @@ def is_open(alias: str) -> bool:
 
 
 def is_adopted(alias: str) -> bool:
-    """Whether an open source has adkweb's columns; without them, timestamp and id order the events."""
+    """Whether an open source has adkweb's columns."""
     return bool(connections.databases[alias]["ADKWEB"]["adopted"])
+
+
+def is_numbered(alias: str) -> bool:
+    """Whether an open source's events have numbers, SQLite's rowid or adkweb's; without, their time and id order them."""
+    return connections[alias].vendor == "sqlite" or is_adopted(alias)
 
 
 def is_begun(alias: str) -> bool:

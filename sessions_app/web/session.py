@@ -40,7 +40,7 @@ def session(request: HttpRequest, **names: str) -> HttpResponse:
         "all": whole,
         "running": reads.in_flight(key),
         "queued": queued.of_session(key),
-        "numbered": sources.is_adopted(key.source),
+        "numbered": sources.is_numbered(key.source),
         "target": of_session(view, *writers, whole=whole),
         **_timeline(request, key, then.get("event")),
     }
@@ -77,7 +77,7 @@ def _timeline(request: HttpRequest, key: SessionKey, about: EventView | None = N
         found = reads.events(key, before=write_cursor(about.seq + 1), limit=_BEFORE, **filters)
         following, later = _after(key, about.seq, _AFTER, filters)
         rows, earlier = found.rows + following, found.next
-    elif after and sources.is_adopted(key.source):
+    elif after and sources.is_numbered(key.source):
         rows, later = _after(key, read_cursor(after, int)[0], reads.EVENTS, filters)
         earlier = rows[0].cursor if rows and not request.htmx else None  # type: ignore[attr-defined]
     else:

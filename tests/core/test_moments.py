@@ -232,10 +232,10 @@ def test_many_keys_are_found_by_the_index(source: str) -> None:
 
 
 def test_of_a_database_that_was_never_adopted_nothing_is_told_that_is_not_so(
-    form: str, new_database: Callable[[str], str], open_source: Callable[[str, str], str], settings: Settings
+    new_database: Callable[[str], str], open_source: Callable[[str, str], str], settings: Settings
 ) -> None:
-    place = new_database(form)
-    source = open_source(place, form)
+    place = new_database("postgresql")
+    source = open_source(place, "")
     key = writes.create_session(source, "booking", "ana", actor=ALICE)
     first = append(key, {"n": 1})
     append(key, {"n": 2})

@@ -152,3 +152,10 @@ def test_read_only_offers_no_adoption(key: SessionKey, maria: Browser, settings:
     assert maria.send("adoption", {}, source=key.source).status_code == 403
     adopting.go_on()
     assert adopting.of(key.source) is None
+
+
+def test_home_names_the_newest_events_and_what_runs(key: SessionKey, maria: Browser) -> None:
+    feed = maria.open("home").one(id="feed")
+    assert "Nothing has happened yet" not in feed.text
+    assert [item.one("b").text for item in feed.all("li")] == ["booking"]
+    assert [session.key for session in reads.running_now(key.source)] in ([key], [])
