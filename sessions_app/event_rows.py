@@ -3,7 +3,8 @@
 What reads.py puts its answers together from. Every function here expects the source to be open.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -18,6 +19,7 @@ from . import sources, values
 from .errors import Invalid
 from .events import EDIT_PREFIX, Description, describe, edit_of, removed_by
 from .filters import BY_AUTHOR, FILTERS
+from .keeping import sessions_at
 from .keys import OWN_NAME, SessionKey
 from .models import App, Event, Session, User
 from .paging import read_cursor, write_cursor
@@ -67,22 +69,24 @@ class Writer:
 
 def events_of(key: SessionKey) -> QuerySet[Event]:
     """The events of a session, in no order."""
-    found = Event.objects.using(key.source).filter(
-        app_name=key.app_name, user_id=key.user_id, session_id=key.session_id
-    )
-    return found.defer(*no_seq(key.source))
-
-
-def no_seq(source: str) -> list[str]:
-    """The columns of an event that this source does not have."""
-    return [] if sources.is_numbered(source) else ["seq"]
+    return Event.objects.using(key.source).filter(app_name=key.app_name, user_id=key.user_id, session_id=key.session_id)
 
 
 def events_at(source: str, seqs: Collection[int]) -> list[Event]:
     """The events of any session that have these seqs, in no order."""
+    if not seqs:
+        return []
+    if not sources.is_numbered(source):
+        return list(Event.objects.using(source).filter(any_of(sessions_at(sources.identity(source), seqs))))
     column = _PLACE[connections[source].vendor]
     found = Event.objects.using(source).annotate(at=RawSQL(column, [], BigIntegerField()))
-    return list(found.filter(at__in=seqs)) if seqs else []
+    return list(found.filter(at__in=seqs))
+
+
+def any_of(wanted: Mapping[tuple[str, str, str], Collection[int]]) -> Q:
+    """The events with these seqs of each of these sessions."""
+    each = (Q(app_name=app, user_id=user, session_id=name, seq__in=seqs) for (app, user, name), seqs in wanted.items())
+    return Q(*each, _connector=Q.OR) if wanted else Q(pk__in=[])
 
 
 def newest_rows(source: str, limit: int) -> list[Event]:
@@ -123,7 +127,7 @@ def after_cursor(source: str, cursor: str) -> Q:
 
 
 def _beside(source: str, cursor: str, side: str) -> Q:
-    if sources.is_numbered(source):
+    with nullcontext() if sources.is_numbered(source) else suppress(Invalid):
         (seq,) = read_cursor(cursor, int)
         return Q(**{f"seq__{side}": seq})
     moment, name = read_cursor(cursor, float, str)
@@ -132,7 +136,6 @@ def _beside(source: str, cursor: str, side: str) -> Q:
 
 def view_of(key: SessionKey, row: Event) -> EventView:
     """A row as a view, its changes not yet added."""
-    numbered = sources.is_numbered(key.source)
     stored = as_object(row.event_data)
     # The columns are what ADK itself believes; the exact time stands in the event.
     data = {**stored, "id": row.id, "invocation_id": row.invocation_id}
@@ -141,12 +144,12 @@ def view_of(key: SessionKey, row: Event) -> EventView:
     return EventView(
         key,
         row.id,
-        row.seq if numbered else None,
+        row.seq,
         row.invocation_id,
         float(timestamp) if exact else row.timestamp,  # type: ignore[arg-type]
         data,
         describe(data),
-        cursor=write_cursor(row.seq) if numbered else write_cursor(row.timestamp, row.id),
+        cursor=write_cursor(row.seq) if sources.is_numbered(key.source) else write_cursor(row.timestamp, row.id),
     )
 
 
@@ -218,15 +221,7 @@ def state_rows(
         found = found.filter(before_cursor(key.source, before))
     event = Valid("event_data")
     adkweb = KeyTransform("adkweb", KeyTransform("custom_metadata", event))
-    fields = [
-        "id",
-        "timestamp",
-        "delta",
-        "by",
-        "actor",
-        "removed",
-        *(["seq"] if sources.is_numbered(key.source) else []),
-    ]
+    fields = ["id", "timestamp", "delta", "by", "actor", "removed", "seq"]
     rows: Iterable[dict[str, Any]] = (
         ordered(found, key.source)
         .annotate(

@@ -324,11 +324,12 @@ def event(key: SessionKey, event_id: str) -> EventView:
 
 
 def events_after(
-    key: SessionKey, seq: int, *, kind: str = "", author: str = "", limit: int = EVENTS
+    key: SessionKey, seq: int | str, *, kind: str = "", author: str = "", limit: int = EVENTS
 ) -> list[EventView]:
-    """The events after a place, at most `limit`, in append order: what somebody who was there has missed."""
+    """The events after a place, or a cursor, at most `limit`, in append order: what somebody who was there has missed."""
     with sources.using(key.source):
-        found = filtered(events_of(key).filter(seq__gt=seq), key, kind, author)
+        after = Q(seq__gt=seq) if isinstance(seq, int) else after_cursor(key.source, seq)
+        found = filtered(events_of(key).filter(after), key, kind, author)
         page = [view_of(key, row) for row in ordered(found, key.source, newest=False)[:limit]]
         if page:
             add_changes(key, page)
@@ -336,9 +337,7 @@ def events_after(
 
 
 def newest_seq(key: SessionKey) -> int:
-    """The place of a session's newest event; 0 where there is none, or where the source was not adopted."""
-    if not sources.is_numbered(key.source):
-        return 0
+    """The place of a session's newest event; 0 where there is none."""
     with sources.using(key.source):
         return events_of(key).order_by("-seq").values_list("seq", flat=True).first() or 0
 
@@ -381,8 +380,8 @@ def edits(
     until = time.monotonic() + (changes.SECONDS if seconds is None else seconds)
     for source in sources.listed():
         try:
-            if not sources.is_numbered(sources.get(source.alias).alias):
-                continue  # adkweb writes nothing there, and to look for edits of before would be to read all events
+            if not sources.has_order(sources.get(source.alias).alias):
+                continue
             try:
                 changes.catch_up(source.alias, max(0.0, until - time.monotonic()))
             except Behind as error:  # what is read so far is shown
