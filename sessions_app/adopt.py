@@ -43,6 +43,7 @@ class Shape:
     adopted: bool = False
     creations: bool = False
     milliseconds: bool = False  # as adk-js writes times
+    ordered: bool = True  # a session's events can be read in order without reading those of others
 
 
 def inspect(alias: str) -> Shape:
@@ -64,6 +65,8 @@ def inspect(alias: str) -> Shape:
     _check_columns(tables)
     with connection.cursor() as cursor:
         milliseconds = keeps_milliseconds(cursor, tables)
+        cursor.execute(_ORDERED[connection.vendor])
+        (ordered,) = cursor.fetchone()
     present = _present(alias)
     return Shape(
         empty=False,
@@ -72,6 +75,7 @@ def inspect(alias: str) -> Shape:
         adopted=_NUMBERED[connection.vendor] in present,
         creations={"sessions.initial_place", "adkweb_deleted_writes_place"} <= present,
         milliseconds=milliseconds,
+        ordered=bool(ordered),
     )
 
 
@@ -170,6 +174,17 @@ _COLUMNS: Final = {  # every table's columns and their types
     "postgresql": """SELECT relname, attname, format_type(atttypid, NULL) FROM pg_attribute
         JOIN pg_class ON pg_class.oid = attrelid WHERE relkind IN ('r', 'p') AND attnum > 0 AND NOT attisdropped
         AND relnamespace = ANY (current_schemas(false)::regnamespace[]) AND pg_table_is_visible(attrelid)""",
+}
+
+_FEW: Final = 32 * 2**20  # bytes of events that may be read as a whole
+# google-adk makes such an index; where there is none, it reads all events itself whenever it loads a session.
+_ORDERED: Final = {
+    "sqlite": "SELECT 1",
+    "postgresql": f"""SELECT pg_relation_size('events'::regclass) < {_FEW} OR EXISTS (SELECT 1 FROM pg_index
+        WHERE indrelid = 'events'::regclass AND indisvalid AND indpred IS NULL
+        AND (ARRAY(SELECT attname::text FROM unnest(indkey::smallint[]) WITH ORDINALITY AS keys (number, place)
+            JOIN pg_attribute ON attrelid = indrelid AND attnum = keys.number ORDER BY place))[1:4]
+            = ARRAY['app_name', 'user_id', 'session_id', 'timestamp'])""",
 }
 
 # --- Creating ---------------------------------------------------------------------------------------------------------

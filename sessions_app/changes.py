@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 from django.db import connection, transaction
 from django.utils.translation import gettext as _
 
-from . import gathering, sources
+from . import by_time, gathering, sources
 from .errors import Behind, Invalid
 from .gathering import Hole
 from .keeping import MARKS, Owners, Row, Standing, drop_after, insert, names_of, owner_of, place_of, seq_of, stored_key
@@ -28,6 +28,7 @@ from .state import STORED, Scope, scope_of
 SECONDS: Final = 2.0  # that a page waits for what is not read yet
 KINDS_OF_MARK: Final = ("state", "edit", "error", "rewind", "compaction")  # and "fork", which stands in another session
 VERSION: Final = 2  # of what is kept: what an older adkweb kept is read anew
+_BY_TIME: Final = -2  # where events have no numbers; after adopting, everything is read anew
 _BATCH: Final = 5_000  # events read at once, at most
 _FIRST_BATCH: Final = 500
 _SMALLEST_BATCH: Final = 20
@@ -62,11 +63,12 @@ T = TypeVar("T")
 # --- Reading what is new ----------------------------------------------------------------------------------------------
 
 
-def catch_up(source: str, seconds: float | None = None) -> Standing:
+def catch_up(source: str, seconds: float | None = None, key: SessionKey | None = None) -> Standing:
     """Reads the events that are not read yet; raises Behind, with `share` of it done and how much time is `left`, where that
     takes longer than these seconds, or SECONDS. Of several that ask in one process, one reads.
 
-    Raises Invalid where a source is read only and was never adopted, NotFound, SourceError.
+    Where events have no numbers, what was written just now to other sessions than `key` may be read a little later. Raises
+    Invalid where they have no order either, NotFound, SourceError.
     """
     seconds = SECONDS if seconds is None else seconds
     pace = _paces[source]
@@ -76,7 +78,7 @@ def catch_up(source: str, seconds: float | None = None) -> Standing:
     if not pace.lock.acquire(timeout=max(_LOCK_SECONDS, seconds)):
         raise pace.behind()
     try:
-        for reached, total in _read(source):
+        for reached, total in _read(source, key):
             pace.moved(reached.seq, total)
             if time.monotonic() > until and reached.seq < total:
                 raise pace.behind()
@@ -126,17 +128,18 @@ _paces: defaultdict[str, _Pace] = defaultdict(_Pace)
 
 def standing(source: str) -> Standing | None:
     """How far a source is read, without reading on; None where that never began."""
-    row = Projection.objects.filter(where=sources.identity(source), version=VERSION).first()
+    row = Projection.objects.filter(where=sources.identity(source), version=_version(source)).first()
     return Standing(row.pk, row.seq, row.marks) if row else None
 
 
-def consult(source: str, ask: Callable[[], T]) -> T:
-    """What `ask` finds here once everything is read; asked again where somebody made the projection anew meanwhile.
+def consult(source: str, ask: Callable[[], T], key: SessionKey | None = None) -> T:
+    """What `ask` finds here once everything is read; asked again where somebody made the projection anew meanwhile. `key` as
+    in catch_up.
 
     Raises what catch_up does.
     """
     for _try in range(_TRIES):
-        before = catch_up(source)
+        before = catch_up(source, key=key)
         found = ask()
         after = Projection.objects.filter(pk=before.projection, seq__gte=before.seq)
         if after.exists():
@@ -165,15 +168,16 @@ def _forget(where: str) -> None:
             found.delete()
 
 
-def _read(source: str) -> Iterator[tuple[Standing, int]]:
+def _read(source: str, key: SessionKey | None = None) -> Iterator[tuple[Standing, int]]:
     """Reads batch by batch; after each, how far it is and how far it will be."""
-    if not sources.is_adopted(sources.get(source).alias):
-        raise Invalid(_("The events of this database have no order: adkweb reads it only, and it was never adopted."))
+    if not sources.is_numbered(sources.get(source).alias):
+        yield from _read_by_time(source, key)
+        return
     where = sources.identity(source)
     last, size, more, owners = None, _FIRST_BATCH, True, Owners(0)
     while more:
         began = time.monotonic()
-        at = _projection(where)
+        at = _projection(where, VERSION)
         with sources.using(source):
             seq = _checked(source, at)
             batch = _gathered(source, at, seq, size)
@@ -185,19 +189,74 @@ def _read(source: str) -> Iterator[tuple[Standing, int]]:
             yield Standing(at.pk, batch.top, batch.noted["marks"]), max(last or 0, batch.top + 1) if more else batch.top
         else:
             more = True  # another was faster: what it has not read yet is still to be read
-        took = max(0.001, time.monotonic() - began)
-        if more:
-            time.sleep(took * _PAUSE)
-        size = max(_SMALLEST_BATCH, min(_BATCH, int(size * _BATCH_SECONDS / took)))
+        size = _paused(size, began, more)
 
 
-def _projection(where: str) -> Projection:
-    """How far a source is read; what an older adkweb kept is forgotten."""
+def _read_by_time(source: str, key: SessionKey | None) -> Iterator[tuple[Standing, int]]:
+    """As _read, where events have no numbers."""
+    if not sources.has_order(source):
+        raise Invalid(
+            _("The events of this database have no order: no index of it has their times, and it was never adopted.")
+        )
+    where = sources.identity(source)
+    size, total, more, owners = _FIRST_BATCH, 0, True, Owners(0)
+    while more:
+        began = time.monotonic()
+        with sources.using(source):
+            if sources.is_numbered(source):  # it was adopted just now
+                yield from _read(source, key)
+                return
+            at = _projection(where, _BY_TIME)
+            if _memories[source].projection != at.pk:
+                _memories[source] = by_time.Memory(at.pk)
+            reached = by_time.read(at.marks) or by_time.begin(source)
+            batch = by_time.gathered(source, reached, _memories[source], size, key)
+            total = total or by_time.total(source) if batch.more else 0
+        owners = owners if owners.projection == at.pk else Owners(at.pk)
+        marks, read, more = by_time.write(batch.reached), batch.reached.read, batch.more
+        if _store_by_time(at, batch, marks, owners):
+            _memories[source].note(batch)
+            yield Standing(at.pk, read, marks), max(total, read + 1) if more else read
+        else:
+            more = True
+        size = _paused(size, began, more)
+
+
+def _store_by_time(at: Projection, batch: by_time.Batch, marks: str, owners: Owners) -> bool:
+    """Keeps what was read, and how far that is; False, and nothing, where another was faster."""
+    if not batch.rows and marks == at.marks:
+        return True
+    with transaction.atomic():
+        locked = Projection.objects.select_for_update().filter(pk=at.pk).first()
+        if locked is None or locked.marks != at.marks:
+            return False
+        insert(owners, batch.rows)
+        Projection.objects.filter(pk=at.pk).update(marks=marks, seq=batch.reached.read)
+    return True
+
+
+_memories: defaultdict[str, by_time.Memory] = defaultdict(lambda: by_time.Memory(0))
+
+
+def _paused(size: int, began: float, more: bool) -> int:
+    """Rests after a batch that others are to follow, and says how large the next one is."""
+    took = max(0.001, time.monotonic() - began)
+    if more:
+        time.sleep(took * _PAUSE)
+    return max(_SMALLEST_BATCH, min(_BATCH, int(size * _BATCH_SECONDS / took)))
+
+
+def _version(source: str) -> int:
+    return VERSION if sources.is_numbered(source) else _BY_TIME
+
+
+def _projection(where: str, version: int) -> Projection:
+    """How far a source is read; what an older adkweb kept, or what was kept in another order, is forgotten."""
     found = Projection.objects.filter(where=where).first()
-    if found and found.version != VERSION:
+    if found and found.version != version:
         _forget(where)
         found = None
-    return found or Projection.objects.get_or_create(where=where, defaults={"version": VERSION})[0]
+    return found or Projection.objects.get_or_create(where=where, defaults={"version": version})[0]
 
 
 class _Batch(NamedTuple):

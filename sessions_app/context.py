@@ -103,12 +103,12 @@ class Shown:
 def left_out(key: SessionKey, views: Sequence[EventView]) -> dict[str, LeftOut]:
     """By id, which of these events no agent is given any more, as a rewind took them back or a summary stands for them.
 
-    Raises Behind, soon, where the source is not read yet. Where events have no seq: nothing.
+    Raises Behind, soon, where the source is not read yet. Where events have no order: nothing.
     """
     seqs = [view.seq for view in views if view.seq is not None]
-    if not seqs or len(seqs) < len(views):
+    if not seqs or not sources.has_order(key.source):
         return {}
-    changes.catch_up(key.source, _TIMELINE_SECONDS)
+    changes.catch_up(key.source, _TIMELINE_SECONDS, key)
     stretches = _rewinds(key, min(seqs))
     summaries = _summaries(key, stretches, [timestamp_of(view.data) for view in views])
     found: dict[str, tuple[Kind, int]] = {}
@@ -195,9 +195,9 @@ def conversation(
     Without an agent: the one that spoke last. It reads with the branch, scope and node path of its last event; `branch`
     takes the place of the first. Raises Behind, Invalid.
     """
-    adopted = sources.is_adopted(key.source)
-    if adopted:
-        changes.catch_up(key.source)
+    has_order = sources.has_order(key.source)
+    if has_order:
+        changes.catch_up(key.source, key=key)
     with sources.using(key.source):
         upto = _upto(key, at)
         recent = [view_of(key, row) for row in ordered(upto, key.source)[:_RECENT]]
@@ -206,7 +206,7 @@ def conversation(
     events = [view.data for view in window]
     more: list[EventView] = []
     rewound = None
-    if adopted and window:
+    if has_order and window:
         more, rewound = _from_afar(key, window, at)
     early = [view for view in more if (view.seq or 0) < (window[0].seq or 0)]
     late = [view for view in more if (view.seq or 0) > (window[-1].seq or 0)]
@@ -342,8 +342,7 @@ def _saved(moment: Moment, names: Collection[str]) -> dict[str, tuple[Writer, in
             saved=KeyTransform("artifact_delta", KeyTransform("actions", event)),
             by=KeyTextTransform("author", event),
         )
-        seq = ["seq"] if sources.is_adopted(key.source) else []
-        for row in rows.values("id", "timestamp", "saved", "by", *seq)[:_SAVED]:
+        for row in rows.values("id", "timestamp", "saved", "by", "seq")[:_SAVED]:
             for name, version in as_object(row["saved"]).items():
                 if name in names:
                     by = Writer(row["id"], row.get("seq"), str(row["by"] or ""), "", row["timestamp"], key)

@@ -101,7 +101,7 @@ def own(key: SessionKey) -> Report:
     moment. Memory is that of a page of events. Raises NotFound, SourceError.
     """
     with sources.using(key.source) as db:
-        if db.vendor == "postgresql" and not sources.is_adopted(key.source):
+        if not sources.is_numbered(key.source):
             return Report(untold="places")
         head = _head(db, key)
         if head.stored == IMPORTING:
@@ -141,7 +141,7 @@ def shared(key: SessionKey, scopes: Collection[Scope] = _SHARED) -> Report:
     SourceError.
     """
     now = moments.state_now(key)
-    if not sources.is_adopted(key.source):
+    if not sources.is_numbered(key.source):
         return Report(unknown=sorted(_of_others(now, scopes)))
     found = _of_others(now, scopes)
     asked = found.keys() - now.writers.keys()
@@ -168,7 +168,7 @@ def glance(now: moments.Moment) -> State:
     Of the keys that sessions share only those whose last update was lost: another value may have been written by a session
     that nothing is left of. Raises NotFound, SourceError.
     """
-    if not now.otherwise:
+    if not now.otherwise or not sources.is_numbered(now.key.source):  # by time alone nobody knows what was written last
         return {}
     again = reads.session(now.key).state  # what was written while events were read is no drift
     found: State = {}

@@ -3,7 +3,8 @@
 What reads.py puts its answers together from. Every function here expects the source to be open.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -18,6 +19,7 @@ from . import sources, values
 from .errors import Invalid
 from .events import EDIT_PREFIX, Description, describe, edit_of, removed_by
 from .filters import BY_AUTHOR, FILTERS
+from .keeping import sessions_at
 from .keys import OWN_NAME, SessionKey
 from .models import App, Event, Session, User
 from .paging import read_cursor, write_cursor
@@ -26,6 +28,8 @@ from .state import ABSENT, UNKNOWN, Change, State, scope_of
 NEAR: Final = 40  # events looked through first
 SPOKEN: Final = 100  # events looked through for one that is no edit
 RECENT: Final = 500  # events looked through for the last writer or the previous value of a key
+ACTIVE: Final = 12  # sessions looked at for the newest events of all
+_PLACE: Final = {"postgresql": "seq + 0", "sqlite": "rowid"}  # as the index of adopt.py has it
 
 
 # The events of a row of `sessions`, as SQL.
@@ -65,22 +69,35 @@ class Writer:
 
 def events_of(key: SessionKey) -> QuerySet[Event]:
     """The events of a session, in no order."""
-    found = Event.objects.using(key.source).filter(
-        app_name=key.app_name, user_id=key.user_id, session_id=key.session_id
-    )
-    return found.defer(*no_seq(key.source))
-
-
-def no_seq(source: str) -> list[str]:
-    """The columns of an event that this source does not have."""
-    return [] if sources.is_adopted(source) else ["seq"]
+    return Event.objects.using(key.source).filter(app_name=key.app_name, user_id=key.user_id, session_id=key.session_id)
 
 
 def events_at(source: str, seqs: Collection[int]) -> list[Event]:
     """The events of any session that have these seqs, in no order."""
-    column = {"postgresql": "seq + 0", "sqlite": "rowid"}[connections[source].vendor]  # as the index of adopt.py has it
+    if not seqs:
+        return []
+    if not sources.is_numbered(source):
+        return list(Event.objects.using(source).filter(any_of(sessions_at(sources.identity(source), seqs))))
+    column = _PLACE[connections[source].vendor]
     found = Event.objects.using(source).annotate(at=RawSQL(column, [], BigIntegerField()))
-    return list(found.filter(at__in=seqs)) if seqs else []
+    return list(found.filter(at__in=seqs))
+
+
+def any_of(wanted: Mapping[tuple[str, str, str], Collection[int]]) -> Q:
+    """The events with these seqs of each of these sessions."""
+    each = (Q(app_name=app, user_id=user, session_id=name, seq__in=seqs) for (app, user, name), seqs in wanted.items())
+    return Q(*each, _connector=Q.OR) if wanted else Q(pk__in=[])
+
+
+def newest_rows(source: str, limit: int) -> list[Event]:
+    """The newest events of any session, the newest first; without numbers, of the ACTIVE sessions that were written last."""
+    found = Event.objects.using(source)
+    if sources.is_numbered(source):
+        return list(found.order_by(RawSQL(_PLACE[connections[source].vendor], []).desc())[:limit])
+    last = Session.objects.using(source).order_by("-update_time").values_list("app_name", "user_id", "id")[:ACTIVE]
+    keys = [SessionKey(source, *names) for names in last]
+    rows = [row for key in keys for row in ordered(events_of(key), source)[: max(limit // 10, 12)]]
+    return sorted(rows, key=lambda row: (row.timestamp, row.id), reverse=True)[:limit]
 
 
 def initial_state(db: BaseDatabaseWrapper, key: SessionKey) -> State | None:
@@ -95,7 +112,7 @@ def initial_state(db: BaseDatabaseWrapper, key: SessionKey) -> State | None:
 
 def ordered(found: QuerySet[Event], source: str, *, newest: bool = True) -> QuerySet[Event]:
     """In append order, the newest first or last."""
-    names = ["seq"] if sources.is_adopted(source) else ["timestamp", "id"]
+    names = ["seq"] if sources.is_numbered(source) else ["timestamp", "id"]
     return found.order_by(*(f"-{name}" if newest else name for name in names))
 
 
@@ -110,7 +127,7 @@ def after_cursor(source: str, cursor: str) -> Q:
 
 
 def _beside(source: str, cursor: str, side: str) -> Q:
-    if sources.is_adopted(source):
+    with nullcontext() if sources.is_numbered(source) else suppress(Invalid):
         (seq,) = read_cursor(cursor, int)
         return Q(**{f"seq__{side}": seq})
     moment, name = read_cursor(cursor, float, str)
@@ -119,7 +136,6 @@ def _beside(source: str, cursor: str, side: str) -> Q:
 
 def view_of(key: SessionKey, row: Event) -> EventView:
     """A row as a view, its changes not yet added."""
-    adopted = sources.is_adopted(key.source)
     stored = as_object(row.event_data)
     # The columns are what ADK itself believes; the exact time stands in the event.
     data = {**stored, "id": row.id, "invocation_id": row.invocation_id}
@@ -128,12 +144,12 @@ def view_of(key: SessionKey, row: Event) -> EventView:
     return EventView(
         key,
         row.id,
-        row.seq if adopted else None,
+        row.seq,
         row.invocation_id,
         float(timestamp) if exact else row.timestamp,  # type: ignore[arg-type]
         data,
         describe(data),
-        cursor=write_cursor(row.seq) if adopted else write_cursor(row.timestamp, row.id),
+        cursor=write_cursor(row.seq) if sources.is_numbered(key.source) else write_cursor(row.timestamp, row.id),
     )
 
 
@@ -162,7 +178,7 @@ def edit_view(source: str, row: Event) -> EventView:
 
 def newest_first(source: str) -> str:
     """Append order backwards, as SQL."""
-    if not sources.is_adopted(source):
+    if not sources.is_numbered(source):
         return "timestamp DESC, id DESC"
     return "seq DESC" if sources.get(source).vendor == "postgresql" else "rowid DESC"
 
@@ -205,15 +221,7 @@ def state_rows(
         found = found.filter(before_cursor(key.source, before))
     event = Valid("event_data")
     adkweb = KeyTransform("adkweb", KeyTransform("custom_metadata", event))
-    fields = [
-        "id",
-        "timestamp",
-        "delta",
-        "by",
-        "actor",
-        "removed",
-        *(["seq"] if sources.is_adopted(key.source) else []),
-    ]
+    fields = ["id", "timestamp", "delta", "by", "actor", "removed", "seq"]
     rows: Iterable[dict[str, Any]] = (
         ordered(found, key.source)
         .annotate(

@@ -385,7 +385,7 @@ def listed(root: Node) -> list[Node]:
 def _forks(origins: Sequence[SessionKey]) -> list[Fork]:
     """The forks of these sessions of one source, the oldest first. Raises Behind."""
     source = origins[0].source
-    if not sources.is_adopted(source):
+    if not sources.has_order(source):
         return []
     changes.catch_up(source)
     with sources.using(source):

@@ -16,7 +16,7 @@ from django.db import connections
 from .events import describe, edit_of, is_edit
 from .keeping import Row, place_of, seq_of
 from .keys import SessionKey
-from .models import BETWEEN, read_instant
+from .models import BETWEEN, MOMENT, by_time, read_instant
 from .state import TEMP, scope_of
 
 BYTES: Final = 4 * 2**20  # of events that are read at once; one that is larger is read alone
@@ -29,10 +29,8 @@ _LAST_MOMENT: Final = 2**33  # as paging.read_cursor has it
 Hole = tuple[int, int, float]  # first and last place of a stretch, and until when it is looked at
 
 SEQ: Final = {"postgresql": "seq + 0", "sqlite": "rowid"}  # as the index of adopt.py has it
-_SELECT: Final = {
-    vendor: f"SELECT {seq}, app_name, user_id, session_id, id, timestamp, event_data FROM events"
-    for vendor, seq in SEQ.items()
-}
+_COLUMNS: Final = "app_name, user_id, session_id, id, timestamp, event_data FROM events"
+_SELECT: Final = {vendor: f"SELECT {seq}, {_COLUMNS}" for vendor, seq in SEQ.items()}
 
 # Hole by hole: joined, PostgreSQL reads every event there is and asks of each whether it is in a hole.
 LATE: Final = f"""SELECT late.* FROM unnest(%s::bigint[], %s::bigint[]) AS holes (first, last), LATERAL (
@@ -49,6 +47,16 @@ def events(source: str, seq: int, limit: int) -> tuple[list[Row], bool]:
 def late(source: str, holes: Sequence[Hole], limit: int) -> tuple[list[Row], bool]:
     """The same of events that have become visible where none was (PostgreSQL)."""
     return _read(source, LATE, [[hole[0] for hole in holes], [hole[1] for hole in holes], limit], limit)
+
+
+def without_numbers(
+    source: str, rest: str, parameters: Sequence[Any], limit: int
+) -> tuple[list[Row], bool, tuple[Any, ...]]:
+    """Some events of a source whose events have no numbers: whether there may be more of them, and the names, time and id of
+    the last one. `rest` is a statement's end, with `LIMIT %s`.
+    """
+    found, more = _some(source, f"SELECT {MOMENT}, {_COLUMNS} {rest}", parameters, limit)
+    return _kept(source, found), more, (*found[-1][1:4], found[-1][5].isoformat(), found[-1][4]) if found else ()
 
 
 def newest(source: str) -> int:
@@ -73,6 +81,11 @@ def is_there(source: str, place: int, names: Sequence[str]) -> bool:
 
 
 def _read(source: str, statement: str, parameters: Sequence[Any], limit: int) -> tuple[list[Row], bool]:
+    found, more = _some(source, statement, parameters, limit)
+    return _kept(source, found), more
+
+
+def _some(source: str, statement: str, parameters: Sequence[Any], limit: int) -> tuple[list[tuple[Any, ...]], bool]:
     """So many events, or as many as are BYTES, or as are read soon; and whether there may be more of them."""
     found, weight = [], 0
     until = time.monotonic() + _READ_SECONDS if connections[source].vendor == "sqlite" else None
@@ -82,7 +95,10 @@ def _read(source: str, statement: str, parameters: Sequence[Any], limit: int) ->
             weight += len(row[-1] or "")
             if weight > BYTES or (until and not len(found) % 50 and time.monotonic() > until):
                 break
-    more = len(found) == limit or weight > BYTES or bool(until and found and time.monotonic() > until)
+    return found, len(found) == limit or weight > BYTES or bool(until and found and time.monotonic() > until)
+
+
+def _kept(source: str, found: Iterable[tuple[Any, ...]]) -> list[Row]:
     kept, rewinds = [], {}
     for number, app, user, session, event_id, moment, text in found:
         row, before = _row(place_of(number), SessionKey(source, app, user, session), event_id, moment, _loads(text))
@@ -90,9 +106,9 @@ def _read(source: str, statement: str, parameters: Sequence[Any], limit: int) ->
         if before:
             rewinds[number] = row.key, before
     if not rewinds:
-        return kept, more
+        return kept
     since = _first_of(rewinds.values())
-    return [row._replace(since=since.get(rewinds.get(seq_of(row.place)))) for row in kept], more
+    return [row._replace(since=since.get(rewinds.get(seq_of(row.place)))) for row in kept]
 
 
 def _rows(source: str, statement: str, parameters: Sequence[Any]) -> Generator[tuple[Any, ...], None, None]:
@@ -183,8 +199,9 @@ def _first_of(rewinds: Iterable[tuple[SessionKey, str]]) -> dict[Any, int]:
     found = {}
     for key, names in asked.items():
         with connections[key.source].cursor() as cursor:
+            seq = MOMENT if by_time(cursor.db) else SEQ[cursor.db.vendor]
             cursor.execute(
-                f"""SELECT invocation_id, min({SEQ[cursor.db.vendor]}) FROM events
+                f"""SELECT invocation_id, min({seq}) FROM events
                 WHERE app_name = %s AND user_id = %s AND session_id = %s
                 AND invocation_id IN ({", ".join(["%s"] * len(names))}) GROUP BY invocation_id""",
                 [*key[1:], *names],

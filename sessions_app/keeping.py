@@ -15,14 +15,17 @@ from django.db import connection, transaction
 from .keys import SessionKey
 from .models import BETWEEN, Projection, StateChange, StateOwner
 from .state import Scope, scope_of
+from .units import is_moment
 
 MARKS: Final = "marks"  # in the place of a scope: of a session
 EDITS: Final = "edits"  # of an app
 ALL_EDITS: Final = "all edits"
+_SESSIONS: Final = "sessions"  # of all: by place, where events have no numbers, the sessions that have one there
+_MOMENTS: Final = 2**61  # from here on, places of events that have no numbers
 _KEY_LENGTH: Final = 500  # bytes of a key or a name that an index can hold
 _REMEMBERED: Final = 25_000  # owners whose numbers are remembered, and as many that were asked for before these
 _SOME: Final = 500  # owners asked for at once
-_LEVELS: Final = {"user": 2, "app": 1, EDITS: 1, ALL_EDITS: 0}  # of names; a session's has all three
+_LEVELS: Final = {"user": 2, "app": 1, EDITS: 1, ALL_EDITS: 0, _SESSIONS: 0}  # of names; a session's has all three
 _FIELDS: Final = ("app_name", "user_id", "session_id", "scope")
 
 Names = tuple[str, str, str, str]  # of an owner: app, user, session, scope
@@ -62,13 +65,13 @@ class EditPlace(NamedTuple):
 
 
 def place_of(seq: int) -> int:
-    """The place of the event with this seq."""
-    return seq * BETWEEN + BETWEEN - 1
+    """The place of the event with this seq; without creations between them, times are their own places, after all others."""
+    return seq + _MOMENTS if is_moment(seq) else seq * BETWEEN + BETWEEN - 1
 
 
 def seq_of(place: int) -> int:
     """The seq that a place belongs to."""
-    return place // BETWEEN
+    return place - _MOMENTS if place >= _MOMENTS else place // BETWEEN
 
 
 def is_creation(place: int) -> bool:
@@ -177,7 +180,7 @@ _INSERT: Final = {
 }
 
 
-def insert(owners: Owners, rows: Iterable[Row]) -> None:
+def insert(owners: Owners, rows: Sequence[Row]) -> None:
     """Keeps what these rows say, in the order of the index."""
     writes: list[tuple[Owner, str, int, int | None]] = []
     stored: dict[str, tuple[Scope, str]] = {}  # events write the same keys again and again
@@ -196,8 +199,11 @@ def insert(owners: Owners, rows: Iterable[Row]) -> None:
             writes.append(((origin, MARKS), "fork", place, None))
     if not writes:
         return
-    numbers = owners.numbers({write[0] for write in writes})
+    here = [row for row in rows if row.kinds and row.place >= _MOMENTS]
+    everywhere = (rows[0].key, _SESSIONS)
+    numbers = owners.numbers({*(write[0] for write in writes), *([everywhere] if here else ())})
     kept = [(numbers[owner], key, place, since) for owner, key, place, since in writes]
+    kept += [(numbers[everywhere], str(row.place), numbers[row.key, MARKS], None) for row in here]
     kept.sort(key=itemgetter(0, 1, 2))
     with connection.cursor() as cursor:
         if connection.vendor == "sqlite":
@@ -216,6 +222,21 @@ def owner_of(where: str, names: Names) -> int | None:
     """The number of an owner, of whatever projection reads this source."""
     fields = dict(zip(_FIELDS, names, strict=True))
     return StateOwner.objects.filter(projection__where=where, **fields).values_list("pk", flat=True).first()
+
+
+def sessions_at(where: str, seqs: Collection[int]) -> dict[tuple[str, str, str], list[int]]:
+    """Where events have no numbers: by app, user and id, the sessions with an event at one of these seqs, and which."""
+    owner = owner_of(where, ("", "", "", _SESSIONS))
+    kept = {str(place_of(seq)): seq for seq in seqs}
+    found: dict[tuple[str, str, str], list[int]] = {}
+    if owner is None:
+        return found
+    rows = list(StateChange.objects.filter(owner_id=owner, key__in=kept).values_list("key", "place"))
+    names = StateOwner.objects.in_bulk({number for _key, number in rows})
+    for key, number in rows:
+        if of := names.get(number):
+            found.setdefault((of.app_name, of.user_id, of.session_id), []).append(kept[key])
+    return found
 
 
 # --- Edits ------------------------------------------------------------------------------------------------------------

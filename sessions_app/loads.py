@@ -109,7 +109,7 @@ def stream(
     Raises NotFound between two pages where it was deleted, so that nobody takes its beginning for all of it.
     """
     sources.get(key.source)
-    if newest is not None or not sources.is_adopted(key.source):  # few, or without places to page by
+    if newest is not None or not sources.is_numbered(key.source):  # few, or without places to page by
         found = load(key, newest=newest, since=since, after=after)
         return None if found is None else (found, iter([found.events]))
     found = load(key, newest=0)

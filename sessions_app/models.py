@@ -13,7 +13,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models.expressions import Col
 from django.db.models.fields.json import KeyTransform
 
-from .units import event_in_seconds, in_seconds
+from .units import FIRST_MOMENT, FIRST_PLACE, LAST_PLACE, event_in_seconds, in_seconds, moment_of, seconds_of
 from .values import Stored
 
 
@@ -65,15 +65,44 @@ class EventData(models.JSONField):
         return found if isinstance(expression, KeyTransform) else event_in_seconds(found)
 
 
+def by_time(connection: BaseDatabaseWrapper) -> bool:
+    """Whether a source's events have no numbers, and their time serves: PostgreSQL that was not adopted."""
+    config = connection.settings_dict.get("ADKWEB", {})
+    return connection.vendor == "postgresql" and not config.get("adopted", True)
+
+
+# The place of an event by its time, as Seq makes it of what the column has.
+MOMENT: Final = f"""least(greatest((extract(epoch FROM timestamp) * 1000000)::bigint + {FIRST_MOMENT}, {FIRST_PLACE}),
+    {LAST_PLACE})"""
+
+
 class _SeqCol(Col):
-    """`events.seq`, which SQLite has without a column of its own: the rowid."""
+    """`events.seq`, for which SQLite has its rowid, and PostgreSQL the time where no column was added."""
+
+    def as_postgresql(self, compiler: Any, connection: BaseDatabaseWrapper) -> tuple[str, list[Any]]:
+        if by_time(connection):
+            return f"{compiler.quote_name_unless_alias(self.alias)}.timestamp", []
+        sql, parameters = super().as_sql(compiler, connection)
+        return sql, [*parameters]
 
     def as_sqlite(self, compiler: Any, connection: BaseDatabaseWrapper) -> tuple[str, list[Any]]:
         return f"{compiler.quote_name_unless_alias(self.alias)}.rowid", []
 
 
 class Seq(models.BigIntegerField):  # type: ignore[type-arg]
-    """The place of an event in append order: strictly growing within a session, not gapless."""
+    """The place of an event in append order: growing within a session, not gapless. Two events of one place are met only
+    where it stands for their time.
+    """
+
+    def from_db_value(self, value: Any, expression: Any, connection: BaseDatabaseWrapper) -> int | None:
+        """The number, or the one that stands for a time."""
+        return moment_of(read_instant(value)) if isinstance(value, datetime) else value
+
+    def get_db_prep_value(self, value: Any, connection: BaseDatabaseWrapper, prepared: bool = False) -> Any:
+        """The number, or the time that it stands for."""
+        if isinstance(value, int) and by_time(connection):
+            return stored_instant(seconds_of(value), connection)
+        return super().get_db_prep_value(value, connection, prepared)
 
     def get_col(self, alias: str, output_field: models.Field | None = None) -> Col:  # type: ignore[type-arg]
         """The column, or SQLite's rowid."""

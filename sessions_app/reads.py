@@ -35,6 +35,7 @@ from .event_rows import (
     in_lists,
     is_listed,
     newest_first,
+    newest_rows,
     of_known_users,
     ordered,
     sessions_of,
@@ -323,11 +324,12 @@ def event(key: SessionKey, event_id: str) -> EventView:
 
 
 def events_after(
-    key: SessionKey, seq: int, *, kind: str = "", author: str = "", limit: int = EVENTS
+    key: SessionKey, seq: int | str, *, kind: str = "", author: str = "", limit: int = EVENTS
 ) -> list[EventView]:
-    """The events after a place, at most `limit`, in append order: what somebody who was there has missed."""
+    """The events after a place, or a cursor, at most `limit`, in append order: what somebody who was there has missed."""
     with sources.using(key.source):
-        found = filtered(events_of(key).filter(seq__gt=seq), key, kind, author)
+        after = Q(seq__gt=seq) if isinstance(seq, int) else after_cursor(key.source, seq)
+        found = filtered(events_of(key).filter(after), key, kind, author)
         page = [view_of(key, row) for row in ordered(found, key.source, newest=False)[:limit]]
         if page:
             add_changes(key, page)
@@ -335,9 +337,7 @@ def events_after(
 
 
 def newest_seq(key: SessionKey) -> int:
-    """The place of a session's newest event; 0 where there is none, or where the source was not adopted."""
-    if not sources.is_adopted(key.source):
-        return 0
+    """The place of a session's newest event; 0 where there is none."""
     with sources.using(key.source):
         return events_of(key).order_by("-seq").values_list("seq", flat=True).first() or 0
 
@@ -380,8 +380,8 @@ def edits(
     until = time.monotonic() + (changes.SECONDS if seconds is None else seconds)
     for source in sources.listed():
         try:
-            if not sources.is_adopted(sources.get(source.alias).alias):
-                continue  # adkweb writes nothing there, and to look for edits of before would be to read all events
+            if not sources.has_order(sources.get(source.alias).alias):
+                continue
             try:
                 changes.catch_up(source.alias, max(0.0, until - time.monotonic()))
             except Behind as error:  # what is read so far is shown
@@ -401,7 +401,7 @@ def numbers(events: Collection[tuple[SessionKey, str]]) -> dict[tuple[SessionKey
         wanted = [(key, name) for key, name in events if key.source == alias]
         apps, users, sessions = (set(names) for names in zip(*(key[1:] for key, _id in wanted), strict=True))
         with suppress(SourceError), sources.using(alias):
-            if not sources.is_adopted(alias):
+            if not sources.is_numbered(alias):
                 continue
             rows = Event.objects.using(alias).filter(
                 app_name__in=apps, user_id__in=users, session_id__in=sessions, id__in={name for _key, name in wanted}
@@ -443,7 +443,7 @@ def appended(source: str, seq: int, also: Collection[int] = (), limit: int = APP
     A source that was not adopted has no places on PostgreSQL: then nothing.
     """
     with sources.using(source) as db:
-        if db.vendor == "postgresql" and not sources.is_adopted(source):
+        if not sources.is_numbered(source):
             return []
         column = _PLACE[db.vendor]
         some = f"OR {column} = ANY(%s)" if also else ""
@@ -466,7 +466,7 @@ def data_version(source: str) -> int:
 def newest_place(source: str) -> int:
     """The greatest place of an event in any session of a source; 0 where there is none."""
     with sources.using(source) as db:
-        if db.vendor == "postgresql" and not sources.is_adopted(source):
+        if not sources.is_numbered(source):
             return 0
         with db.cursor() as cursor:
             cursor.execute(f"SELECT max({_PLACE[db.vendor]}) FROM events")
@@ -474,22 +474,17 @@ def newest_place(source: str) -> int:
 
 
 def newest_events(source: str, limit: int) -> list[EventView]:
-    """The newest events of any session, the newest first; none where the source was not adopted."""
-    with sources.using(source) as db:
-        if not sources.is_adopted(source):
-            return []
-        rows = Event.objects.using(source).order_by(RawSQL(_PLACE[db.vendor], []).desc())[:limit]
+    """The newest events of any session, the newest first."""
+    with sources.using(source):
+        rows = newest_rows(source, limit)
         return [view_of(SessionKey(source, row.app_name, row.user_id, row.session_id), row) for row in rows]
 
 
 def running_now(source: str) -> list[RunningSession]:
     """The sessions whose agent runs now, as far as the source's newest events tell; the one with the newest event first."""
-    with sources.using(source) as db:
-        if not sources.is_adopted(source):
-            return []
-        rows = Event.objects.using(source).order_by(RawSQL(_PLACE[db.vendor], []).desc())[:RUNNING_REACH]
+    with sources.using(source):
         by_session: dict[SessionKey, list[dict[str, Any]]] = {}
-        for row in rows:
+        for row in newest_rows(source, RUNNING_REACH):
             key = SessionKey(source, row.app_name, row.user_id, row.session_id)
             by_session.setdefault(key, []).append({**as_object(row.event_data), "invocation_id": row.invocation_id})
         now = time.time()

@@ -232,6 +232,7 @@ def _note(source: Source, shape: adopt.Shape) -> None:
         begun=shape.begun,
         adopted=shape.adopted,
         creations=shape.creations,
+        ordered=shape.ordered,
     )
     unsettled = source.vendor == "postgresql" and not shape.creations
     _due[source.alias] = time.monotonic() + _LOOK_SECONDS if unsettled else math.inf
@@ -298,8 +299,18 @@ def is_open(alias: str) -> bool:
 
 
 def is_adopted(alias: str) -> bool:
-    """Whether an open source has adkweb's columns; without them, timestamp and id order the events."""
+    """Whether an open source has adkweb's columns."""
     return bool(connections.databases[alias]["ADKWEB"]["adopted"])
+
+
+def is_numbered(alias: str) -> bool:
+    """Whether an open source's events have numbers, SQLite's rowid or adkweb's; without, their time and id order them."""
+    return connections[alias].vendor == "sqlite" or is_adopted(alias)
+
+
+def has_order(alias: str) -> bool:
+    """Whether an open source's events can be put into an order, be it by their time, without slowing its agent down."""
+    return is_numbered(alias) or bool(connections.databases[alias]["ADKWEB"]["ordered"])
 
 
 def is_begun(alias: str) -> bool:

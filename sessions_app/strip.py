@@ -13,12 +13,16 @@ from django.utils.translation import gettext as _
 from . import changes, sources
 from .contents import taken_back
 from .errors import NotFound
+from .event_rows import events_of, ordered
 from .keys import SessionKey
+from .models import MOMENT, by_time
+from .units import is_moment
 
 BARS: Final = 300
 KINDS: Final = ("state", "compaction", "rewind", "edit", "error")  # the later says more; changes of state come first
 _PLACE: Final = {"postgresql": "seq", "sqlite": "rowid"}
 _EVENTS: Final = "events WHERE app_name = %s AND user_id = %s AND session_id = %s"
+_END: Final = 2**53 - 1  # as a page names the newest event
 _REACH: Final = 1_000  # places looked through first for an event that changed state
 
 
@@ -38,10 +42,10 @@ class Bar:
 
 def bars(key: SessionKey, most: int = BARS) -> list[Bar]:
     """The session's events in at most this many bars, the oldest first. Raises Behind, Invalid, SourceError."""
-    changes.catch_up(key.source)
+    changes.catch_up(key.source, key=key)
     with sources.using(key.source) as db, db.cursor() as cursor:
-        place = _PLACE[db.vendor]
-        cursor.execute(f"SELECT {place} FROM {_EVENTS} ORDER BY {place}", key[1:])
+        place, order = (MOMENT, "timestamp") if by_time(db) else (_PLACE[db.vendor],) * 2
+        cursor.execute(f"SELECT {place} FROM {_EVENTS} ORDER BY {order}", key[1:])
         places = [row[0] for row in cursor.fetchall()]
     number = min(most, len(places))
     ends = [len(places) * bar // number for bar in range(number + 1)] if number else []
@@ -70,28 +74,26 @@ def event_at(key: SessionKey, place: int, steps: int = 0, *, writes: bool = Fals
     """The id of the event so many steps after a place, or before it; without steps, of the one there or nearest before.
 
     With `writes`, each step goes to an event that changed state. Beyond the ends it is the first event or the last; where
-    no other has changed state, the one at the place. Raises NotFound for a session without events, Behind, SourceError.
+    no other has changed state, the one at the place. Events of one place are one step. Raises NotFound for a session without
+    events, and for a place from before it was adopted or released; Behind, SourceError.
     """
     if writes and steps:
-        changes.catch_up(key.source)
+        changes.catch_up(key.source, key=key)
         found = _writes_after(key, place, steps) if steps > 0 else _writes_before(key, place, -steps)
         return event_at(key, found or place)
-    with sources.using(key.source) as db, db.cursor() as cursor:
-        column = _PLACE[db.vendor]
+    with sources.using(key.source):
+        if 0 < place < _END and is_moment(place) == sources.is_numbered(key.source):
+            raise NotFound(_("This database was adopted, or released, since this page was loaded: load it again."))
 
-        def ask(condition: str, number: int, order: str) -> str | None:
-            cursor.execute(
-                f"SELECT id FROM {_EVENTS} AND {condition} ORDER BY {column} {order} LIMIT 1 OFFSET %s",
-                [*key[1:], *([place] if "%s" in condition else []), number],
-            )
-            row = cursor.fetchone()
-            return row[0] if row else None
+        def ask(steps: int, *, newest: bool, **where: int) -> str | None:
+            found = ordered(events_of(key).filter(**where), key.source, newest=newest).values_list("id", flat=True)
+            return next(iter(found[steps : steps + 1]), None)
 
         if steps > 0:
-            event_id = ask(f"{column} > %s", steps - 1, "ASC") or ask("true", 0, "DESC")
+            event_id = ask(steps - 1, newest=False, seq__gt=place) or ask(0, newest=True)
         else:
-            condition = f"{column} < %s" if steps else f"{column} <= %s"
-            event_id = ask(condition, max(0, -steps - 1), "DESC") or ask("true", 0, "ASC")
+            side = {"seq__lt": place} if steps else {"seq__lte": place}
+            event_id = ask(max(0, -steps - 1), newest=True, **side) or ask(0, newest=False)
     if event_id is None:
         raise NotFound(_("This session has no events yet."))
     return event_id

@@ -49,7 +49,7 @@ def message_for(request: HttpRequest, error: Error) -> str:
 
 def check_places(source: str) -> None:
     """Raises Invalid where events have no place in append order: in a PostgreSQL database that was not adopted."""
-    if sources.get(source).vendor == "postgresql" and not sources.is_adopted(source):
+    if not sources.is_numbered(sources.get(source).alias):
         raise Invalid(
             _("after: events have no place here, as adkweb did not adopt this database; use “since” or “before”")
         )

@@ -13,6 +13,7 @@ from ..events import check_event, check_no_note
 from ..fields import check_fields
 from ..filters import FILTERS
 from ..keys import SessionKey
+from ..units import number_of
 from . import schemas
 from .asking import actor_of, check_places, problems_for, source_of
 from .bodies import IF_MATCH, Precondition, answer, change_of, expected_revision, object_of
@@ -135,7 +136,7 @@ def _told(appended: writes.Appended, seq: int | None) -> dict[str, Any]:
 
 def _event(view: EventView) -> dict[str, Any]:
     return {
-        "seq": view.seq,
+        "seq": number_of(view.seq),
         "id": view.id,
         "invocation_id": view.invocation_id,
         "timestamp": view.timestamp,

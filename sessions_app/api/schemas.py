@@ -241,7 +241,7 @@ class Moment(Schema):
     """State by scope at a moment; keys in the lists have their prefix."""
 
     event_id: str | None = Field(description="null for now")
-    seq: int
+    seq: int | None = Field(description="its place in append order; null where events have none")
     state: State = Field(description="without the keys whose value cannot be known")
     unknown: list[str] = Field(description="keys whose value then cannot be known")
     initial: list[str] = Field(description="keys that stand since a session was created")

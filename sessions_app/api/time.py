@@ -16,6 +16,7 @@ from ..event_rows import Writer
 from ..keys import SessionKey, own_session
 from ..moments import KeyWrite, Moment
 from ..state import STORED, UNKNOWN, Change, Scope, State, full_key
+from ..units import number_of
 from . import schemas
 from .asking import actor_of, source_of
 from .bodies import IF_MATCH, Precondition, answer, body_of, body_schema, change_of, expected_revision, text_of
@@ -335,7 +336,7 @@ def _moment(moment: Moment) -> dict[str, Any]:
     ]
     return {
         "event_id": moment.event.id if moment.event else None,
-        "seq": moment.seq,
+        "seq": number_of(moment.seq),
         "state": {scope: _known(moment.state.scope(scope)) for scope in STORED},
         "unknown": unknown,
         "initial": sorted(moment.initial),
@@ -353,7 +354,7 @@ def _writer(writer: Writer) -> dict[str, Any]:
         "user_id": writer.key.user_id,
         "session_id": writer.key.session_id,
         "event_id": writer.event_id,
-        "seq": writer.seq,
+        "seq": number_of(writer.seq),
         "author": writer.author,
         "actor": writer.actor,
         "timestamp": writer.timestamp,
@@ -380,7 +381,7 @@ def _write(write: KeyWrite) -> dict[str, Any]:
         "user_id": write.key.user_id,
         "session_id": write.key.session_id,
         "event_id": write.event_id or None,
-        "seq": write.seq if write.event_id else None,
+        "seq": number_of(write.seq) if write.event_id else None,
         "timestamp": write.timestamp,
         "author": write.author,
         "actor": write.actor,
@@ -399,7 +400,7 @@ def _drifted(found: drift.Drift) -> dict[str, Any]:
         "user_id": last.key.user_id if last else None,
         "session_id": last.key.session_id if last else None,
         "event_id": last.event_id or None if last else None,
-        "seq": last.seq if last and last.event_id else None,
+        "seq": number_of(last.seq) if last and last.event_id else None,
         "lost": found.lost,
         "stray": found.stray,
     }
@@ -422,11 +423,11 @@ def _line(line: context.Line) -> dict[str, Any]:
     left = line.left_out
     return {
         "event_id": line.event.id,
-        "seq": line.event.seq,
+        "seq": number_of(line.event.seq),
         "role": line.turn.role if line.turn else None,
         "parts": list(line.turn.parts) if line.turn else [],
         "quoted": line.turn is not None and line.turn.quoted,
         "summary": line.turn is not None and line.turn.summary,
         "events": [event.id for event in line.events],
-        "left_out": {"kind": left.kind, "by": left.by, "seq": left.seq} if left else None,
+        "left_out": {"kind": left.kind, "by": left.by, "seq": number_of(left.seq)} if left else None,
     }

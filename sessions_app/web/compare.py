@@ -17,6 +17,7 @@ from ..keys import SessionKey
 from ..moments import Moment
 from ..problems import status_of
 from ..state import ABSENT, STORED, UNKNOWN, Change, Scope
+from ..units import number_of
 from ..values import check_name, dumps
 from . import difference
 from .render import data, page
@@ -163,7 +164,8 @@ def _moment(key: SessionKey, asked: str) -> Moment:
     if found.seq != int(number):  # a number that a person types means that event, and no other
         said = _("There is no event #%(number)s in this session.") % {"number": number}
         raise NotFound(
-            said + (" " + _("The nearest one before it is #%(seq)s.") % {"seq": found.seq} if found.seq else "")
+            said
+            + (" " + _("The nearest one before it is #%(seq)s.") % {"seq": found.seq} if number_of(found.seq) else "")
         )
     return found
 

@@ -31,10 +31,15 @@ def page(request: HttpRequest) -> dict[str, Any]:
 
 
 def _unadopted(source: str) -> dict[str, Any] | None:
-    """A source that is open and that nobody adopted; None for any other."""
-    if not sources.is_open(source) or sources.is_adopted(source):
+    """A source that is open and whose events have no numbers, as nobody adopted it; None for any other."""
+    if not sources.is_open(source) or sources.is_numbered(source):
         return None
-    return {"source": source, "adoption": adopting.of(source), "read_only": settings.READ_ONLY}
+    return {
+        "source": source,
+        "adoption": adopting.of(source),
+        "read_only": settings.READ_ONLY,
+        "ordered": sources.has_order(source),
+    }
 
 
 def about(queued_id: UUID) -> str:

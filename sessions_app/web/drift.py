@@ -72,7 +72,7 @@ def _is_long(request: HttpRequest, key: SessionKey) -> bool:
     """Whether the page comes before what it shows; not for htmx, nor where scripts are off (?wait=no)."""
     reads.session(key)
     whole = request.htmx or "wait" in request.GET  # type: ignore[attr-defined]
-    return not whole and sources.is_adopted(key.source) and reads.misses_more_than(key, 0, LONG)
+    return not whole and sources.is_numbered(key.source) and reads.misses_more_than(key, 0, LONG)
 
 
 def _waiting(request: HttpRequest, key: SessionKey) -> HttpResponse:

@@ -14,7 +14,7 @@ from django.utils.http import content_disposition_header
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_http_methods
 
-from .. import edits, moments, queued, reads, writes
+from .. import edits, moments, queued, reads, sources, writes
 from ..errors import Behind, Error, Invalid, NotFound
 from ..event_rows import EventView
 from ..events import Part, new_id
@@ -94,6 +94,7 @@ def about(view: EventView) -> dict[str, Any]:
     raw = dumps(view.data, indent=2)
     return {
         "event": view,
+        "ordered": sources.has_order(view.key.source),
         "changes": _changes(view),
         "previous": earlier[0] if earlier else None,
         "following": later[0] if later else None,

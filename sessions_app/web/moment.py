@@ -10,7 +10,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
-from .. import moments, reads, strip
+from .. import moments, reads, sources, strip
 from ..errors import Behind, Error, Invalid, NotFound
 from ..event_rows import EventView
 from ..keys import SessionKey
@@ -65,6 +65,7 @@ def panel(request: HttpRequest, key: SessionKey, event_id: str) -> dict[str, Any
         "at": event_id,
         "show": shown if shown in SHOWN else SHOWN[0],
         "status": 200,
+        "ordered": sources.has_order(key.source),
         "where": address_at(key, event_id, "state-at", show=shown),
     }
     try:

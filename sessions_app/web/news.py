@@ -108,7 +108,7 @@ def must_reset(key: SessionKey, seq: int) -> bool:
     """Whether a page that stands at a place must load its timeline anew: it has missed too much, or comes from a past that
     is no more, since a database was made anew or a session of this name created again; or nothing here is numbered.
     """
-    if not sources.is_adopted(key.source):
+    if not sources.is_numbered(key.source):
         return True
     return not 0 <= seq <= reads.newest_seq(key) or reads.misses_more_than(key, seq, CATCH_UP)
 

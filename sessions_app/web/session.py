@@ -10,7 +10,7 @@ from .. import queued, reads, sources, writes
 from ..event_rows import EventView
 from ..filters import FILTERS
 from ..keys import SessionKey
-from ..paging import read_cursor, write_cursor
+from ..paging import write_cursor
 from .moment import chosen, panel
 from .render import page
 from .targets import address_at, of_session, who_wrote
@@ -40,7 +40,8 @@ def session(request: HttpRequest, **names: str) -> HttpResponse:
         "all": whole,
         "running": reads.in_flight(key),
         "queued": queued.of_session(key),
-        "numbered": sources.is_adopted(key.source),
+        "numbered": sources.is_numbered(key.source),
+        "ordered": sources.has_order(key.source),
         "target": of_session(view, *writers, whole=whole),
         **_timeline(request, key, then.get("event")),
     }
@@ -77,8 +78,8 @@ def _timeline(request: HttpRequest, key: SessionKey, about: EventView | None = N
         found = reads.events(key, before=write_cursor(about.seq + 1), limit=_BEFORE, **filters)
         following, later = _after(key, about.seq, _AFTER, filters)
         rows, earlier = found.rows + following, found.next
-    elif after and sources.is_adopted(key.source):
-        rows, later = _after(key, read_cursor(after, int)[0], reads.EVENTS, filters)
+    elif after:
+        rows, later = _after(key, after, reads.EVENTS, filters)
         earlier = rows[0].cursor if rows and not request.htmx else None  # type: ignore[attr-defined]
     else:
         found = reads.events(key, before=before, **filters)
@@ -96,9 +97,11 @@ def _timeline(request: HttpRequest, key: SessionKey, about: EventView | None = N
     }
 
 
-def _after(key: SessionKey, seq: int, limit: int, filters: dict[str, Any]) -> tuple[list[EventView], str | None]:
-    """The events after a place, and the cursor that leads on."""
-    rows = reads.events_after(key, seq, limit=limit + 1, **filters)
+def _after(
+    key: SessionKey, place: int | str, limit: int, filters: dict[str, Any]
+) -> tuple[list[EventView], str | None]:
+    """The events after a place, or a cursor, and the cursor that leads on."""
+    rows = reads.events_after(key, place, limit=limit + 1, **filters)
     return rows[:limit], rows[limit - 1].cursor if len(rows) > limit else None
 
 

@@ -19,6 +19,7 @@ from ..events import Part, describe
 from ..keys import OWN_NAME, SessionKey, own_session
 from ..reads import COUNT_LIMIT, ROW_COUNT_LIMIT
 from ..state import ABSENT, UNKNOWN, scope_of
+from ..units import number_of, seconds_of
 from ..values import dumps, kind
 from .json_tree import Tree, brief, name
 from .targets import Row, Target, address_at
@@ -248,6 +249,23 @@ def clock(seconds: float) -> SafeString:
     return _time(seconds, "data-clock", "%H:%M:%S")
 
 
+register.filter("number", number_of)
+
+
+@register.filter
+def named(place: int | None) -> str | SafeString:
+    """An event's number; where events have none, its time of day."""
+    if place is None or number_of(place) is not None:
+        return "" if place is None else str(place)
+    return clock(seconds_of(place))
+
+
+@register.filter
+def hashed(place: int | None) -> str | SafeString:
+    """As `named`, a number as “#5”."""
+    return f"#{place}" if number_of(place) is not None else named(place)
+
+
 @register.simple_tag
 def exact(seconds: float) -> SafeString:
     """Date and time to the millisecond, in the browser's time zone (UTC without scripts)."""
@@ -412,7 +430,7 @@ def wrote(row: Row, key: SessionKey, kind: str = "session", edit: str = "") -> S
     acts = format_html('<span class="rowacts">{}{}</span>', edit, _history(row.key, key, kind))
     if row.writer is None:
         return acts + format_html('<span class="wrote">{}</span>', _("at creation")) if row.initial else acts
-    number = f"#{row.writer.seq}" if row.writer.seq is not None else _("event")
+    number = f"#{row.writer.seq}" if number_of(row.writer.seq) is not None else _("event")
     there = address_at(row.writer.key, row.writer.event_id)
     who = row.writer.actor.partition("@")[0]
     if row.writer.key == key:

@@ -220,7 +220,7 @@
     htmx.swap(events, html, { swapStyle: "innerHTML" });
     const lists = events.querySelectorAll(".timeline");
     const upto = Number(lists[0]?.dataset.seq ?? 0);
-    lists[lists.length - 1]?.append(...rows.filter((row) => Number(row.querySelector(".seq").textContent) > upto));
+    lists[lists.length - 1]?.append(...rows.filter((row) => Number(row.dataset.place) > upto));
     mark(false);
     if (focused && shown) rowOf(shown.at)?.querySelector("a.line").focus({ preventScroll: true });
     // timeline.js has its say about rows that are new before this.
@@ -253,7 +253,7 @@
 
   new MutationObserver((records) => {
     const end = slider() ? placesOf(slider()).at(-1) : 0;
-    const later = (node) => node.matches?.(".ev") && Number(node.querySelector(".seq").textContent) > end;
+    const later = (node) => node.matches?.(".ev") && Number(node.dataset.place) > end;
     if (!strip || !records.some(({ addedNodes }) => [...addedNodes].some(later))) return;
     stale = true;
     next();
@@ -307,12 +307,18 @@
     return share > EDGE ? places[bars] : Math.min(inside, Math.max(places[bar], places[bar + 1] - 1));
   }
 
+  /** A place's number; or the time that it stands for, where events have no numbers (units.py). */
+  function words(place) {
+    if (place < 2 ** 41) return `#${place}`;
+    return new Date((place - 2 ** 50) / 1000).toLocaleTimeString(document.documentElement.lang);
+  }
+
   /** Says which place is under the pointer; null for none. */
   function showTip(track, share) {
     const tip = track.querySelector(".tip");
     tip.hidden = share === null;
     if (share === null) return;
-    tip.textContent = `#${placeAt(track, share)}`;
+    tip.textContent = words(placeAt(track, share));
     tip.style.insetInlineStart = `clamp(20px, ${share * 100}%, 100% - 20px)`;
   }
 

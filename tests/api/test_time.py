@@ -415,7 +415,7 @@ def test_while_a_source_is_read_a_program_is_told_when_to_ask_again(
 ) -> None:
     """A source of millions of events, of which a piece takes longer than a request waits."""
 
-    def slow(*_asked: Any) -> None:
+    def slow(*_asked: Any, **_more: Any) -> None:
         raise Behind(share=0.25)
 
     monkeypatch.setattr(changes, "catch_up", slow)

@@ -336,7 +336,7 @@ def test_read_only_changes_nothing_in_postgresql_and_shows_everything(
     adk.close()
 
 
-@pytest.mark.parametrize("form", ["sqlite-database", "postgresql"])
+@pytest.mark.parametrize("form", ["postgresql"])
 def test_without_seq_events_come_by_timestamp_and_id_and_pages_lose_and_repeat_nothing(
     form: str, place: str, open_source: Callable[[str], str], settings: Settings
 ) -> None:

@@ -7,9 +7,8 @@ from typing import Any
 import psycopg
 import pytest
 from hypothesis import given
-from pytest_django import Settings
 
-from sessions_app import changes, moments, online, reads, sources, writes
+from sessions_app import changes, moments, reads, sources, writes
 from sessions_app.edits import Entry, edit_state
 from sessions_app.errors import Behind, Invalid, NotFound
 from sessions_app.keys import SessionKey
@@ -229,24 +228,6 @@ def test_many_keys_are_found_by_the_index(source: str) -> None:
     for start in range(0, 1000, 100):
         event_id = append(key, {f"k{number:04}": number for number in range(start, start + 100)})
     assert len(moments.state_at(key, event_id).state.session) == 1000
-
-
-def test_of_a_database_that_was_never_adopted_nothing_is_told_that_is_not_so(
-    form: str, new_database: Callable[[str], str], open_source: Callable[[str, str], str], settings: Settings
-) -> None:
-    place = new_database(form)
-    source = open_source(place, form)
-    key = writes.create_session(source, "booking", "ana", actor=ALICE)
-    first = append(key, {"n": 1})
-    append(key, {"n": 2})
-    online.release(source)
-    settings.READ_ONLY = True
-    sources.forget(source)
-    source = open_source(place, "")
-    with pytest.raises(Invalid, match="never adopted"):
-        moments.state_at(key, first)
-    with pytest.raises(Invalid, match="never adopted"):
-        moments.history(key, "n")
 
 
 # --- What a review found ----------------------------------------------------------------------------------------------

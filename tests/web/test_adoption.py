@@ -152,3 +152,44 @@ def test_read_only_offers_no_adoption(key: SessionKey, maria: Browser, settings:
     assert maria.send("adoption", {}, source=key.source).status_code == 403
     adopting.go_on()
     assert adopting.of(key.source) is None
+
+
+def test_home_names_the_newest_events_and_what_runs(key: SessionKey, maria: Browser) -> None:
+    feed = maria.open("home").one(id="feed")
+    assert "Nothing has happened yet" not in feed.text
+    assert [item.one("b").text for item in feed.all("li")] == ["booking"]
+    assert [session.key for session in reads.running_now(key.source)] in ([key], [])
+
+
+def test_time_travel_works_before_it_is_adopted_and_says_how_events_are_ordered(
+    key: SessionKey, maria: Browser
+) -> None:
+    (event,) = reads.events(key).rows
+    page = maria.open("session", query={"at": event.id}, **key._asdict())
+    assert "ordered by their time, then by their id" in page.text
+    panel = page.one(id="moment")
+    assert panel.one(class_="at").text.startswith("State at event ")
+    assert panel.all("time")
+    assert "pay" in panel.text
+    assert page.all(id="strip")
+    assert page.all("button", data_key="t")
+    assert not panel.all(class_="acts")
+    history = maria.open("session-history", query={"key": "step"}, **key._asdict())
+    assert "pay" in history.text
+    assert str(event.seq) not in history.text + page.text, "a time is no number"
+    compare = maria.open("compare", query={"a": event.id, "b": "now"}, **key._asdict())
+    assert str(event.seq) not in compare.text
+    assert str(event.seq) not in maria.open("event", event_id=event.id, **key._asdict()).text
+    assert str(event.seq) not in maria.open("context", query={"at": event.id}, **key._asdict()).text
+
+
+def test_without_an_order_nothing_offers_time_travel(
+    key: SessionKey, maria: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sources, "has_order", lambda alias: False)
+    (event,) = reads.events(key).rows
+    page = maria.open("session", query={"at": event.id}, **key._asdict())
+    assert "without time travel" in page.text
+    assert "have no order" in page.one("p", "momentfault").text
+    for page in (maria.open("session", **key._asdict()), maria.open("event", event_id=event.id, **key._asdict())):
+        assert not page.all(data_key="t") + page.all(id="strip")

@@ -312,7 +312,7 @@ def test_the_sessions_own_keys_are_told_while_the_others_events_are_still_read(
 ) -> None:
     """A source of millions of events, of which a piece takes longer than the page waits."""
 
-    def slow(source: str) -> None:
+    def slow(source: str, **_more: object) -> None:
         raise Behind(share=0.25)
 
     monkeypatch.setattr(changes, "catch_up", slow)

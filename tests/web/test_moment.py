@@ -352,17 +352,19 @@ def test_a_place_that_is_none_is_refused(key: SessionKey, maria: Browser, add: A
     assert answer.status_code == 400
 
 
-def test_a_database_whose_events_have_no_order_says_so_and_still_shows_the_event(
+def test_time_travel_works_in_a_file_that_was_never_adopted(
     key: SessionKey, maria: Browser, add: Add, settings: Any
 ) -> None:
-    event_id = add(key, {"text": "still here"})
+    event_id = add(key, {"text": "still here"}, actions={"state_delta": {"n": 1}})
+    add(key, actions={"state_delta": {"n": 2}})
     online.release(key.source)
     sources._opened.pop(key.source, None)
     settings.READ_ONLY = True
     page = session_at(maria, key, at=event_id)
-    assert "have no order" in page.one("p", "momentfault").text
-    assert "still here" in session_at(maria, key, at=event_id, show="event").one(id="detail").text
-    assert not page.all(id="strip")
+    assert page.one(class_="at").text == "State at event 1"
+    assert rows(page.one(id="moment"))["n"] == "1 | #1"
+    assert page.all(id="strip")
+    assert not page.all(id="past")
 
 
 def test_while_the_source_is_being_read_each_part_says_how_far_it_is_and_asks_again(

@@ -401,7 +401,7 @@ def test_what_was_heard_is_told(key: SessionKey, maria: Browser, add: Callable[.
     assert lines(open_session(maria, key)) == ["Heard or said What they said", "Heard or said What I said"]
 
 
-def test_a_session_that_was_never_adopted_is_shown_in_adks_own_order(
+def test_a_session_of_a_file_that_was_never_adopted_is_shown_in_append_order(
     key: SessionKey, maria: Browser, add: Callable[..., str], settings: Settings
 ) -> None:
     for number in range(3):
@@ -410,9 +410,9 @@ def test_a_session_that_was_never_adopted_is_shown_in_adks_own_order(
     sources._opened.pop(key.source, None)
     settings.READ_ONLY = True
     page = open_session(maria, key)
-    assert lines(page) == ["m2", "m1", "m0"]
-    assert page.texts("span", "seq") == ["", "", ""]
-    assert maria.open(page.all("a", "line")[1]["href"]).one("h1").text == "Event"
+    assert lines(page) == ["m0", "m1", "m2"]
+    assert page.texts("span", "seq") == ["1", "2", "3"]
+    assert maria.open(page.all("a", "line")[1]["href"]).one("h1").text == "Event 2"
 
 
 def test_a_deleted_session_is_not_found_any_more(key: SessionKey, maria: Browser, actor: Actor) -> None:

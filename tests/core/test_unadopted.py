@@ -1,0 +1,284 @@
+"""A database that nobody adopted is read as far as its events tell, and nothing is written to it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import settings as hypothesis
+from pytest_django import Settings
+
+from sessions_app import adopt, changes, gathering, moments, online, reads, sources, strip, writes
+from sessions_app.edits import Entry, edit_state
+from sessions_app.errors import Behind, Invalid, NotFound
+from sessions_app.keys import SessionKey
+from sessions_app.moments import Moment
+from sessions_app.state import ABSENT, UNKNOWN
+from sessions_app.values import equal
+from tests.adk.services import APP, USER, Adk, key_of
+
+from .fold import ALICE, Fold, histories
+from .stored import everything, execute
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+Unadopted = Callable[[], Any]
+
+
+@pytest.fixture
+def unadopted(source: str, settings: Settings) -> Unadopted:
+    """Within it the source is as if nobody had ever adopted it, and opened with `--read-only`."""
+
+    @contextmanager
+    def release() -> Iterator[None]:
+        online.release(source)
+        settings.READ_ONLY = True
+        sources._opened.pop(source, None)
+        sources.get(source)
+        before = everything(source)
+        try:
+            yield
+            assert everything(source) == before
+            assert not sources.is_adopted(source)
+        finally:
+            settings.READ_ONLY = False
+            sources._opened.pop(source, None)
+            sources.get(source, adopting=True)
+        assert adopt.missing(source) == []
+
+    return release
+
+
+def told_alike(before: Moment, after: Moment) -> None:
+    """Of what events wrote the same is told; of what sessions began with at most that it is not known."""
+    for name, value in before.state.merged().items():
+        other = after.state.get(name)
+        if name in before.writers:
+            assert other is not UNKNOWN, name
+        assert other is UNKNOWN or other is ABSENT or equal(other, value), name
+        assert other is not ABSENT or name in before.initial, name
+    assert after.writers.keys() == before.writers.keys()
+    assert {name: who.event_id for name, who in after.writers.items()} == {
+        name: who.event_id for name, who in before.writers.items()
+    }
+
+
+@hypothesis(max_examples=12)
+@given(history=histories)
+def test_state_at_every_event_is_that_of_the_same_database_adopted(
+    source: str, unadopted: Unadopted, history: list[tuple[Any, ...]]
+) -> None:
+    fold = Fold(source)
+    for what, *rest in history:
+        if what != "look":
+            getattr(fold, what)(*rest)
+    asked = [(key, event_id) for key, event_id, _before, _after in fold.seen]
+    adopted = [moments.state_at(*each) for each in asked]
+    with unadopted():
+        for each, before in zip(asked, adopted, strict=True):
+            told_alike(before, moments.state_at(*each))
+
+
+def append(key: SessionKey, delta: dict[str, Any], **more: Any) -> str:
+    event = {"author": "agent", "actions": {"state_delta": delta}, **more}
+    return str(writes.append_event(key, event, actor=ALICE).event["id"])
+
+
+def test_whatever_only_reads_works(source: str, unadopted: Unadopted) -> None:
+    one = writes.create_session(source, "booking", "ana", session_id="one", actor=ALICE)
+    two = writes.create_session(source, "booking", "ana", session_id="two", actor=ALICE)
+    first = append(one, {"n": 1, "user:tier": "silver"})
+    other = append(two, {"user:tier": "gold", "app:limit": 3})
+    last = append(one, {"n": 2})
+    with unadopted():
+        assert moments.state_at(one, first).state.user == {"tier": "silver"}
+        then = moments.state_at(one, last).state
+        assert (then.app, then.user, then.session) == ({"limit": 3}, {"tier": "gold"}, {"n": 2})
+        assert [write.event_id for write in moments.history(one, "user:tier").rows] == [other, first]
+        assert [change.key for change in moments.compare(moments.state_at(one, first), moments.state_now(one))] == [
+            "app:limit",
+            "n",
+            "user:tier",
+        ]
+        bars = strip.bars(one)
+        assert [(bar.events, bar.kind) for bar in bars] == [(1, "state"), (1, "state")]
+        assert strip.event_at(one, bars[0].first) == first
+        assert strip.event_at(one, bars[0].first, 1, writes=True) == last
+        assert [view.id for view in reads.newest_events(source, 2)] == [last, other]
+        assert moments.state_now(one).writers["n"].event_id == last
+        changes.rebuild(source)
+        assert moments.state_at(one, last).state == then
+
+
+# --- PostgreSQL: by time ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def place(new_database: Callable[[str], str]) -> str:
+    """An empty PostgreSQL database."""
+    return new_database("postgresql")
+
+
+@pytest.fixture
+def adk(place: str) -> Iterator[Adk]:
+    """google-adk's own service, which made the tables."""
+    agent = Adk("postgresql", place)
+    agent.create("s0")
+    yield agent
+    agent.close()
+
+
+@pytest.fixture
+def opened(adk: Adk, place: str, open_source: Callable[..., str]) -> str:
+    """The database, opened and not adopted."""
+    return open_source(place, adopting=False)
+
+
+def test_an_agent_goes_on_writing_while_it_is_read(adk: Adk, opened: str) -> None:
+    sessions = [adk.create(f"s{number}", user=f"u{number % 2}") for number in range(1, 4)]
+    fold: dict[str, Any] = {}
+    for number in range(24):
+        session = sessions[number % 3]
+        delta = {"n": number, f"user__{number % 4}": number, "app__last": number}
+        event = adk.append(session, **delta)
+        fold["last"] = number
+        key = key_of(opened, session.id, session.user_id)
+        then = moments.state_at(key, event.id).state
+        assert (then.session, then.app) == ({"n": number}, fold)
+        assert then.user[f"{number % 4}"] == number
+        session = sessions[number % 3] = adk.get(session.id, session.user_id)
+    key = key_of(opened, "s1", "u1")
+    assert [write.change.new for write in moments.history(key, "app:last").rows] == list(range(23, -1, -1))
+    assert not sources.is_adopted(opened)
+
+
+def insert(source: str, session: str, *events: tuple[str, str, dict[str, Any]], user: str = USER) -> None:
+    """Events at times, as another program writes them: id, time, delta."""
+    for event_id, at, delta in events:
+        data = {"id": event_id, "author": "agent", "actions": {"state_delta": delta}}
+        execute(
+            source,
+            """INSERT INTO events (id, app_name, user_id, session_id, invocation_id, timestamp, event_data)
+            VALUES (%s, %s, %s, %s, 'i', %s::timestamp, %s::jsonb)""",
+            [event_id, APP, user, session, f"2026-01-01 {at}", json.dumps(data)],
+        )
+    execute(source, "UPDATE sessions SET state = state WHERE id = %s", [session])
+
+
+def test_what_is_written_late_with_an_early_time_takes_its_place(opened: str) -> None:
+    key = key_of(opened, "s0")
+    insert(opened, "s0", ("a", "10:00", {"n": 1}), ("c", "12:00", {"m": 1}))
+    assert moments.state_at(key, "c").state.session["m"] is UNKNOWN, "another value is stored than it wrote"
+    insert(opened, "s0", ("b", "11:00", {"n": 2}))
+    execute(opened, """UPDATE sessions SET state = '{"n": 2, "m": 1}'""")
+    assert moments.state_at(key, "a").state.session["n"] == 1
+    assert moments.state_at(key, "c").state.session == {"n": 2, "m": 1}
+    assert [row.event_id for row in moments.history(key, "n").rows] == ["b", "a"]
+
+
+def test_of_what_has_the_same_time_nobody_knows_the_order(adk: Adk, opened: str) -> None:
+    adk.create("s9")
+    adk.create("other", user="ben")
+    key = key_of(opened, "s0")
+    insert(opened, "s0", ("a", "10:00", {"n": 0, "k": 0, "user:x": 0}))
+    insert(opened, "s0", ("b", "11:00", {"n": 1, "only": 1}), ("c", "11:00", {"n": 2, "k": 1}))
+    insert(opened, "s9", ("d", "11:00", {"n": 7, "user:x": 3}))
+    insert(opened, "other", ("e", "11:00", {"user:x": 9, "n": 5}), user="ben")
+    insert(opened, "s0", ("f", "12:00", {"n": 3, "k": 3}))
+    execute(opened, """UPDATE sessions SET state = '{"n": 3, "k": 3, "only": 1}' WHERE id = 's0'""")
+    execute(opened, """UPDATE sessions SET state = '{"n": 7}' WHERE id = 's9'""")
+    assert moments.state_at(key, "a").state.session["n"] == 0
+    then = moments.state_at(key, "b").state
+    assert (then.session["n"], then.session["k"], then.session["only"]) == (UNKNOWN, UNKNOWN, 1)
+    assert moments.state_at(key, "c").state.session["k"] == 1
+    assert moments.state_at(key_of(opened, "s9"), "d").state.session["n"] == 7, "its own key, whoever else writes then"
+    later = moments.state_at(key, "f").state
+    assert (later.session["n"], later.session["k"]) == (3, 3)
+    assert [row.change.new for row in moments.history(key, "n").rows] == [3, UNKNOWN, 0]
+    assert moments.state_at(key, "c", before=True).state.session["n"] == 0
+
+
+def test_it_is_adopted_while_it_is_read(adk: Adk, opened: str) -> None:
+    session = adk.get("s0")
+    ids = []
+    for number in range(6):
+        ids.append(adk.append(session, n=number, user__x=number).id)
+        session = adk.get("s0")
+    key = key_of(opened, "s0")
+    before = [moments.state_at(key, each).state for each in ids]
+    page = strip.bars(key)[2].first
+    sources.adopt_open(opened)
+    assert sources.is_numbered(opened)
+    ids.append(adk.append(session, n=6, user__x=6).id)
+    assert [moments.state_at(key, each).state for each in ids[:6]] == before
+    assert moments.state_at(key, ids[6]).state.session == {"n": 6}
+    assert [view.seq for view in reads.events(key).rows] == list(range(1, 8))
+    with pytest.raises(NotFound, match="load it again"):
+        strip.event_at(key, page)
+    online.release(opened)
+    sources._opened.pop(opened)
+    sources.get(opened)
+    assert [moments.state_at(key, each).state for each in ids[:6]] == before
+
+
+def test_what_is_new_is_read_and_nothing_else(
+    adk: Adk, opened: str, monkeypatch: pytest.MonkeyPatch, django_assert_num_queries: Any
+) -> None:
+    key, session = key_of(opened, "s0"), adk.get("s0")
+    for number in range(3):
+        adk.append(session, n=number)
+        session = adk.get("s0")
+    changes.catch_up(opened)
+    asked: list[str] = []
+    real = gathering.without_numbers
+    monkeypatch.setattr(gathering, "without_numbers", lambda *a: asked.append(a[1]) or real(*a))
+    with django_assert_num_queries(1, using=opened):
+        changes.catch_up(opened)
+    assert asked == []
+    adk.append(session, n=9)
+    changes.catch_up(opened)
+    assert len(asked) == 1
+    changes.catch_up(opened, key=key)
+    assert len(asked) == 1
+
+
+def test_a_first_reading_goes_on_where_it_was_interrupted(opened: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    insert(opened, "s0", *((f"e{number:02}", f"10:00:{number:02}", {"n": number}) for number in range(40)))
+    monkeypatch.setattr(changes, "_FIRST_BATCH", 7)
+    monkeypatch.setattr(changes, "_BATCH", 7)
+    monkeypatch.setattr(changes, "_SMALLEST_BATCH", 7)
+    with pytest.raises(Behind) as behind:
+        changes.catch_up(opened, 0.0)
+    assert 0 < behind.value.detail["share"] < 1
+    insert(opened, "s0", ("late", "09:00", {"n": -1}), ("last", "11:00", {"n": 99}))
+    changes._memories.clear()
+    changes._paces.clear()  # another page asks, later
+    key = key_of(opened, "s0")
+    values = [row.change.new for row in moments.history(key, "n").rows]
+    assert values == [99, *range(39, -1, -1), -1]
+
+
+def test_edits_of_before_a_release_are_listed(source: str, unadopted: Unadopted) -> None:
+    key = writes.create_session(source, "booking", "ana", actor=ALICE)
+    edit_state(key, [Entry("n", 1, ABSENT)], actor=ALICE, reason="a test")
+    with unadopted():
+        (edit,) = reads.edits()[0].rows
+        assert (edit.key, [change.key for change in edit.changes]) == (key, ["n"])
+
+
+def test_without_an_index_a_large_table_has_no_order(opened: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    execute(opened, "DROP INDEX idx_events_app_user_session_ts_id")
+    insert(opened, "s0", ("a", "10:00", {"n": 1}))
+    assert adopt.inspect(opened).ordered, "it is small"
+    monkeypatch.setitem(adopt._ORDERED, "postgresql", adopt._ORDERED["postgresql"].replace(str(adopt._FEW), "0"))
+    sources._opened.pop(opened)
+    sources.get(opened)
+    with pytest.raises(Invalid, match="no order"):
+        moments.state_at(key_of(opened, "s0"), "a")
+    assert moments.state_now(key_of(opened, "s0")).state.session == {}
+    execute(opened, "CREATE INDEX any_name ON events (app_name, user_id, session_id, timestamp)")
+    assert adopt.inspect(opened).ordered
