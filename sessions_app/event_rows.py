@@ -3,13 +3,14 @@
 What reads.py puts its answers together from. Every function here expects the source to be open.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+import json
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.models import BigIntegerField, BooleanField, Func, JSONField, Q, QuerySet
+from django.db.models import BigIntegerField, BooleanField, Func, IntegerField, JSONField, Q, QuerySet, TextField
 from django.db.models.expressions import RawSQL
 from django.db.models.fields.json import KeyTextTransform, KeyTransform
 from django.utils.translation import gettext as _
@@ -22,10 +23,16 @@ from .keys import OWN_NAME, SessionKey
 from .models import App, Event, Session, User
 from .paging import read_cursor, write_cursor
 from .state import ABSENT, UNKNOWN, Change, State, scope_of
+from .units import event_in_seconds
 
 NEAR: Final = 40  # events looked through first
 SPOKEN: Final = 100  # events looked through for one that is no edit
 RECENT: Final = 500  # events looked through for the last writer or the previous value of a key
+LARGE: Final = 8_000_000  # what an event may weigh to be read, and all events of a page together: see `weight`
+_SMALL: Final = 1_000_000  # characters of what a list looks into, row by row
+_OBJECT: Final = 24  # characters that a list, an object or a key weighs beside its own
+_SKIPPED: Final = 30  # so much lighter is what is only measured
+_PACKED: Final = 30  # times its size on disk that a text of PostgreSQL's may have, which packs what is long
 
 
 # The events of a row of `sessions`, as SQL.
@@ -46,6 +53,7 @@ class EventView:
     description: Description
     changes: list[Change] = field(default_factory=list)
     cursor: str = ""
+    size: int = 0  # characters of an event that is too large to be read here; nothing is known of what is in it
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +76,12 @@ def events_of(key: SessionKey) -> QuerySet[Event]:
     found = Event.objects.using(key.source).filter(
         app_name=key.app_name, user_id=key.user_id, session_id=key.session_id
     )
-    return found.defer(*no_seq(key.source))
+    return measured(found, key.source)
+
+
+def measured(found: QuerySet[Event], source: str) -> QuerySet[Event]:
+    """Events with their JSON as `text`; of those that are too large only their length: “#31000000”."""
+    return found.defer("event_data", *no_seq(source)).annotate(text=Measured("event_data"))
 
 
 def no_seq(source: str) -> list[str]:
@@ -76,21 +89,34 @@ def no_seq(source: str) -> list[str]:
     return [] if sources.is_adopted(source) else ["seq"]
 
 
-def events_at(source: str, seqs: Collection[int]) -> list[Event]:
-    """The events of any session that have these seqs, in no order."""
+def events_at(source: str, seqs: Sequence[int]) -> Iterator[Event]:
+    """The events of any session that have these seqs, in this order; as `at`, each has its own. On SQLite by the rowid, also
+    where the source was not adopted.
+
+    Read in as many questions as their sizes let expect, so that whoever stops early has not read all.
+    """
+    if not seqs:
+        return
     column = {"postgresql": "seq + 0", "sqlite": "rowid"}[connections[source].vendor]  # as the index of adopt.py has it
     found = Event.objects.using(source).annotate(at=RawSQL(column, [], BigIntegerField()))
-    return list(found.filter(at__in=seqs)) if seqs else []
+    sizes = dict(found.filter(at__in=seqs).annotate(size=Size("event_data")).values_list("at", "size"))
+    there = [seq for seq in seqs if seq in sizes]
+    for begin, end in _batches([_unpacked(source, sizes[seq]) for seq in there], LARGE):
+        rows = {row.at: row for row in measured(found.filter(at__in=there[begin:end]), source)}  # type: ignore[attr-defined]
+        yield from (rows[seq] for seq in there[begin:end] if seq in rows)
 
 
 def initial_state(db: BaseDatabaseWrapper, key: SessionKey) -> State | None:
-    """What the session began with, full keys; None where it was never recorded."""
+    """What the session began with, full keys; None where it was never recorded, or is too large to be read."""
     if not sources.is_adopted(key.source):
         return None
     with db.cursor() as cursor:
-        cursor.execute("SELECT initial_state FROM sessions WHERE app_name = %s AND user_id = %s AND id = %s", key[1:])
+        of_session = "FROM sessions WHERE app_name = %s AND user_id = %s AND id = %s"
+        cursor.execute("SELECT " + measured_sql("initial_state", db.vendor) + of_session, key[1:])
         stored = cursor.fetchone()
-    return as_object(values.stored(stored[0])) if stored and stored[0] is not None else None
+    if not stored or stored[0] is None or large(stored[0]):
+        return None
+    return as_object(values.stored(stored[0]))
 
 
 def ordered(found: QuerySet[Event], source: str, *, newest: bool = True) -> QuerySet[Event]:
@@ -117,10 +143,73 @@ def _beside(source: str, cursor: str, side: str) -> Q:
     return Q(**{f"timestamp__{side}": moment}) | Q(timestamp=moment, **{f"id__{side}": name})
 
 
+def weight(text: str | None) -> int:
+    """What a JSON text costs to be read: its length, and what lists, objects and keys take in memory."""
+    if not text:
+        return 0
+    if text.startswith("#"):
+        return int(text[1:]) // _SKIPPED
+    return len(text) + _OBJECT * (text.count("{") + text.count("[") + text.count(":"))
+
+
+def large(text: str | None) -> int:
+    """The length of a text that is too large to be read; 0 for any other."""
+    if not text or not (text.startswith("#") or weight(text) > LARGE):
+        return 0
+    return int(text[1:]) if text.startswith("#") else len(text)
+
+
+def views(
+    found: QuerySet[Event], source: str, limit: int, most: int = LARGE, key: SessionKey | None = None
+) -> tuple[list[EventView], bool]:
+    """The first of some events, and whether there are others: at most `limit`, and no more than weigh `most` together.
+
+    A page is bounded by what it shows: a hundred events may be as large as a database lets them be. One comes in any case.
+    """
+    rows: list[EventView] = []
+    for row in lazily(found, source, limit + 1, most):
+        if len(rows) == limit or (rows and most <= 0):
+            return rows, True
+        most -= weight(row.text)  # type: ignore[attr-defined]
+        if rows and most < 0:
+            return rows, True
+        rows.append(view_of(key or SessionKey(source, row.app_name, row.user_id, row.session_id), row))
+    return rows, False
+
+
+def lazily(found: QuerySet[Event], source: str, limit: int, most: int = LARGE) -> Iterator[Event]:
+    """Rows one by one on SQLite; on PostgreSQL in as many questions as what stands on its disk lets expect."""
+    if connections[source].vendor == "sqlite":
+        yield from found[:limit].iterator(chunk_size=1)
+        return
+    sizes = found.annotate(size=Size("event_data")).values_list("size", flat=True)[:limit]
+    for begin, end in _batches([_unpacked(source, size) for size in sizes], most):
+        yield from found[begin:end]
+
+
+def _batches(sizes: Sequence[int], most: int) -> Iterator[tuple[int, int]]:
+    """From where to where rows of these sizes are read at once."""
+    begin = 0
+    while begin < len(sizes):
+        end, left = begin + 1, most - sizes[begin]
+        while end < len(sizes) and (left := left - sizes[end]) >= 0:
+            end += 1
+        yield begin, end
+        begin = end
+
+
+def _unpacked(source: str, size: int | None) -> int:
+    """What a text may have in characters, by its size on disk."""
+    packed = connections[source].vendor == "postgresql" and (size or 0) > 2_000
+    return (size or 0) * (_PACKED if packed else 1)
+
+
 def view_of(key: SessionKey, row: Event) -> EventView:
     """A row as a view, its changes not yet added."""
     adopted = sources.is_adopted(key.source)
-    stored = as_object(row.event_data)
+    text: str | None = row.text  # type: ignore[attr-defined]
+    size = large(text)
+    stored = {"timestamp": row.timestamp} if size else as_object(event_in_seconds(_loads(text)))
     # The columns are what ADK itself believes; the exact time stands in the event.
     data = {**stored, "id": row.id, "invocation_id": row.invocation_id}
     timestamp = stored.get("timestamp")
@@ -134,7 +223,16 @@ def view_of(key: SessionKey, row: Event) -> EventView:
         data,
         describe(data),
         cursor=write_cursor(row.seq) if adopted else write_cursor(row.timestamp, row.id),
+        size=size,
     )
+
+
+def _loads(text: str | None) -> Any:
+    """The value of a stored JSON text; None for what is none."""
+    try:
+        return json.loads(text or "null", cls=values.Stored)
+    except ValueError:
+        return None
 
 
 def filtered(found: QuerySet[Event], key: SessionKey, kind: str, author: str) -> QuerySet[Event]:
@@ -167,6 +265,40 @@ def newest_first(source: str) -> str:
     return "seq DESC" if sources.get(source).vendor == "postgresql" else "rowid DESC"
 
 
+class Measured(Func):
+    """A JSON column's text, or the length of one that is too large, behind a “#”, which no JSON begins with."""
+
+    output_field = TextField()
+
+    def as_sqlite(self, compiler: Any, connection: Any, **extra: Any) -> Any:
+        """As SQL that either database understands."""
+        return self.as_sql(compiler, connection, template=measured_sql("%(expressions)s", "sqlite"), **extra)
+
+    def as_postgresql(self, compiler: Any, connection: Any, **extra: Any) -> Any:
+        """As SQL that either database understands."""
+        return self.as_sql(compiler, connection, template=measured_sql("%(expressions)s", "postgresql"), **extra)
+
+
+def measured_sql(column: str, vendor: str) -> str:
+    """What `Measured` is, as SQL. On PostgreSQL, OFFSET 0 lets the text be made once."""
+    if vendor == "sqlite":
+        length, text = "length(t)", f"{column} AS t"
+    else:
+        length, text = "octet_length(t)", f"({column})::text AS t OFFSET 0"
+    measured = f"CASE WHEN {length} <= {LARGE} THEN t ELSE '#' || {length} END"
+    return f"(SELECT {measured} FROM (SELECT {text}) AS measured) "
+
+
+class Size(Func):
+    """The bytes that a value takes on PostgreSQL's disk, which it knows without reading it; on SQLite its characters."""
+
+    function, output_field = "pg_column_size", IntegerField()
+
+    def as_sqlite(self, compiler: Any, connection: Any, **extra: Any) -> Any:
+        """SQLite packs nothing."""
+        return self.as_sql(compiler, connection, function="length", **extra)
+
+
 def sessions_since(key: SessionKey, scope: str) -> Iterator[SessionKey]:
     """The sessions that may have written a scope last: those at least as new as its row."""
     stored: QuerySet[Any] = App.objects.using(key.source).filter(app_name=key.app_name)
@@ -194,10 +326,28 @@ class Valid(Func):
         return self.as_sql(compiler, connection, template=valid, **extra)
 
 
+class Small(Valid):
+    """The same for a list, where each row's is looked into: null where it is large, too."""
+
+    def as_sqlite(self, compiler: Any, connection: Any, **extra: Any) -> Any:
+        """Of what is long, SQLite would read all."""
+        valid = (
+            f"CASE WHEN length(%(expressions)s) <= {_SMALL} AND json_valid(%(expressions)s) THEN %(expressions)s END"
+        )
+        return self.as_sql(compiler, connection, template=valid, **extra)
+
+    def as_postgresql(self, compiler: Any, connection: Any, **extra: Any) -> Any:
+        """By what it takes on disk."""
+        small = f"CASE WHEN pg_column_size(%(expressions)s) <= {_SMALL} THEN %(expressions)s END"
+        return self.as_sql(compiler, connection, template=small, **extra)
+
+
 def state_rows(
     key: SessionKey, before: str | None = None, limit: int = RECENT, after: int = 0
-) -> Iterable[dict[str, Any]]:
-    """The newest of a session's events (before a cursor, after a place), reduced to what they say of state; newest first."""
+) -> tuple[list[dict[str, Any]], bool]:
+    """The newest of a session's events (before a cursor, after a place), reduced to what they say of state; newest first.
+    And whether these are all that were asked for: they end before the one with which they weigh more than LARGE.
+    """
     found = events_of(key)
     if after:
         found = found.filter(seq__gt=after)
@@ -214,17 +364,24 @@ def state_rows(
         "removed",
         *(["seq"] if sources.is_adopted(key.source) else []),
     ]
-    rows: Iterable[dict[str, Any]] = (
+    asked: Iterable[dict[str, Any]] = (
         ordered(found, key.source)
         .annotate(
-            delta=KeyTransform("state_delta", KeyTransform("actions", event)),
+            delta=Measured(KeyTransform("state_delta", KeyTransform("actions", event))),
             by=KeyTextTransform("author", event),
             actor=KeyTextTransform("actor", adkweb),
             removed=KeyTransform("removed", adkweb),
         )
         .values(*fields)[:limit]
+        .iterator(chunk_size=1 if connections[key.source].vendor == "sqlite" else RECENT)
     )
-    return rows
+    rows: list[dict[str, Any]] = []
+    left = LARGE
+    for row in asked:
+        if large(row["delta"]) or (left := left - weight(row["delta"])) < 0:
+            return rows, False
+        rows.append({**row, "delta": _loads(row["delta"])})
+    return rows, True
 
 
 def writer(key: SessionKey, row: dict[str, Any]) -> Writer:
@@ -306,11 +463,11 @@ def _values_before(key: SessionKey, page: Sequence[EventView], names: set[str]) 
     Looks at the events between, too, which a filter may hide; at few, where these tell already.
     """
     for limit in (NEAR + len(page), RECENT + len(page)):
-        rows = list(state_rows(key, before=page[-1].cursor, limit=limit))
+        rows, whole = state_rows(key, before=page[-1].cursor, limit=limit)
         found, unknown = _told_by(rows, page, names)
         if not unknown or len(rows) < limit:
             break
-    if unknown and len(rows) < limit and (initial := initial_state(connections[key.source], key)) is not None:
+    if unknown and whole and len(rows) < limit and (initial := initial_state(connections[key.source], key)) is not None:
         for name, ids in unknown.items():
             for event_id in ids:
                 found[event_id][name] = initial.get(name, ABSENT)

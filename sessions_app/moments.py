@@ -17,7 +17,7 @@ from django.utils.translation import gettext as _
 from . import beginnings, merging, reads, sources
 from .changes import Places, consult, places, writes_of
 from .errors import Invalid, NotFound
-from .event_rows import EventView, Writer, as_object, events_of, ordered
+from .event_rows import LARGE, EventView, Writer, as_object, events_of, large, measured_sql, ordered, weight
 from .events import delta_of, edit_of, removed_by
 from .keeping import is_creation, is_shortened, place_of, seq_of, stored_key
 from .keys import SessionKey
@@ -434,7 +434,7 @@ def _page(key: SessionKey, name: str, scope: Scope, before: str | None, limit: i
     if len(found) > seen:
         return Page(rows, write_cursor(found[seen - 1]))
     if scope == "session" and first is not UNKNOWN and first is not ABSENT:
-        created = reads.session(key).create_time
+        created = reads.session(key, partly=True).create_time
         rows.append(KeyWrite(key, "", 0, created, "", "", "", Change(name, ABSENT, first)))
     return Page(rows)
 
@@ -486,7 +486,7 @@ def _before(
 def _first(key: SessionKey, scope: Scope, name: str) -> Any:
     """A key's value before the first write of it; UNKNOWN where that is not recorded."""
     if scope == "session":
-        initial = reads.session(key).initial_state
+        initial = reads.session(key, partly=True).initial_state
         return UNKNOWN if initial is None else initial.get(name, ABSENT)
     return ABSENT if beginnings.all_recorded(key, scope) else UNKNOWN
 
@@ -521,17 +521,24 @@ def compare(a: Moment, b: Moment) -> list[Change]:
 
 # --- What stands at a place -------------------------------------------------------------------------------------------
 
+
+def _if_valid(value: str) -> str:
+    return measured_sql(f"CASE WHEN json_valid(event_data) THEN {value} END", "sqlite")
+
+
+_HEAVIEST: Final = 2 * LARGE  # what may be read to tell a moment
+
 _SEQ: Final = {"postgresql": "seq + 0", "sqlite": "rowid"}  # as the index of adopt.py has it
 # Of a session that was imported: up to which of its events (writes.import_session).
 _IMPORTED: Final = """(SELECT initial_place FROM sessions WHERE sessions.app_name = events.app_name
     AND sessions.user_id = events.user_id AND sessions.id = events.session_id AND initial_place < 0)"""
 _LOOKED_AT: Final = {
-    "postgresql": """(event_data #> '{actions,state_delta}')::text, event_data ->> 'author',
-        (event_data #> '{custom_metadata,adkweb}')::text, NULL""",
-    "sqlite": """CASE WHEN json_valid(event_data) THEN json_extract(event_data, '$.actions.state_delta') END,
+    "postgresql": f"""{measured_sql("event_data #> '{actions,state_delta}'", "postgresql")}, event_data ->> 'author',
+        {measured_sql("event_data #> '{custom_metadata,adkweb}'", "postgresql")}, NULL""",
+    "sqlite": f"""{_if_valid("json_extract(event_data, '$.actions.state_delta')")},
         CASE WHEN json_valid(event_data) THEN json_extract(event_data, '$.author') END,
-        CASE WHEN json_valid(event_data) THEN json_extract(event_data, '$.custom_metadata.adkweb') END,
-        CASE WHEN NOT json_valid(event_data) THEN event_data END""",
+        {_if_valid("json_extract(event_data, '$.custom_metadata.adkweb')")},
+        {measured_sql("CASE WHEN NOT json_valid(event_data) THEN event_data END", "sqlite")}""",
 }
 
 
@@ -539,17 +546,20 @@ def _written(source: str, asked: Iterable[int]) -> dict[int, _Written]:
     """What was written at these places; nothing for an event or a session that is gone."""
     wanted = sorted(asked)
     found: dict[int, _Written] = {}
+    left = _HEAVIEST
     with sources.using(source):
         for start in range(0, len(wanted), _CHUNK):
             some = wanted[start : start + _CHUNK]
-            found |= _events_at(source, [seq_of(place) for place in some if not is_creation(place)])
+            written, left = _events_at(source, [seq_of(place) for place in some if not is_creation(place)], left)
+            found |= written
             found |= _creations_at(source, [place for place in some if is_creation(place)])
     return found
 
 
-def _events_at(source: str, seqs: list[int]) -> dict[int, _Written]:
+def _events_at(source: str, seqs: list[int], left: int) -> tuple[dict[int, _Written], int]:
+    """What events wrote, and what is left of what all may weigh; raises Invalid where that is not enough."""
     if not seqs:
-        return {}
+        return {}, left
     vendor = connections[source].vendor
     imported = _IMPORTED if sources.keeps_creations(source) else "NULL"
     found = {}
@@ -559,7 +569,10 @@ def _events_at(source: str, seqs: list[int]) -> dict[int, _Written]:
             FROM events WHERE {_SEQ[vendor]} IN ({", ".join(["%s"] * len(seqs))})""",
             seqs,
         )
-        for seq, app, user, session, event_id, at, last, delta, author, edit, damaged in cursor.fetchall():
+        for seq, app, user, session, event_id, at, last, delta, author, edit, damaged in cursor:
+            left -= sum(map(weight, (delta, edit, damaged)))
+            if left < 0 or any(map(large, (delta, edit, damaged))):
+                raise Invalid(_("What was written here is too large to be read."))
             event = {"author": author, "actions": {"state_delta": _loads(delta)}}
             event["custom_metadata"] = {"adkweb": _loads(edit)}
             event = event if damaged is None else as_object(_loads(damaged))
@@ -574,7 +587,7 @@ def _events_at(source: str, seqs: list[int]) -> dict[int, _Written]:
                 noted,
                 imported=last is not None and seq < -last,
             )
-    return found
+    return found, left
 
 
 def _creations_at(source: str, wanted: list[int]) -> dict[int, _Written]:

@@ -5,24 +5,25 @@ source was not adopted (read-only), events have no seq and are ordered by timest
 """
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from django.conf import settings
-from django.db.models import IntegerField, Max, Q, QuerySet, TextField
+from django.db.models import IntegerField, Max, Q, QuerySet
 from django.db.models.expressions import RawSQL
 from django.db.models.fields.json import KeyTextTransform, KeyTransform
-from django.db.models.functions import Cast
+from django.db.models.functions import Substr
 from django.utils.translation import gettext as _
 
 from . import changes, sources
 from .edited import EditAt, edits_of
-from .errors import Behind, Error, NotFound, SourceError
+from .errors import Behind, Error, Invalid, NotFound, SourceError
 from .event_rows import (
     EventView,
-    Valid,
+    Measured,
+    Small,
     Writer,
     add_changes,
     after_cursor,
@@ -34,6 +35,9 @@ from .event_rows import (
     filtered,
     in_lists,
     is_listed,
+    large,
+    measured,
+    measured_sql,
     newest_first,
     of_known_users,
     ordered,
@@ -41,6 +45,7 @@ from .event_rows import (
     sessions_since,
     state_rows,
     view_of,
+    views,
     writer,
 )
 from .filters import FILTERS, TOKENS
@@ -48,7 +53,7 @@ from .keys import SessionKey
 from .models import App, Event, Session, User, read_instant
 from .paging import Page, read_cursor, write_cursor
 from .running import Running, running
-from .state import Scoped, State, scope_of
+from .state import Scope, Scoped, State, scope_of
 from .values import stored
 
 PAGE: Final = 50  # rows of a table
@@ -57,6 +62,7 @@ IN_FLIGHT: Final = 100  # events looked through for the invocation in flight
 RUNNING_REACH: Final = 300  # events of all sessions looked through for those whose agent runs
 APPENDED: Final = 5_000  # events of a source listed at once
 COUNT_LIMIT: Final = 10_000
+_GLANCE: Final = 2_000_000  # what events may weigh together that are only looked through
 ROW_COUNT_LIMIT: Final = 1_000  # events counted for one row of a table of sessions
 
 
@@ -102,6 +108,7 @@ class SessionView:
     revision: float
     state: Scoped
     initial_state: State | None
+    sizes: Mapping[Scope, int] = field(default_factory=dict)  # characters of those scopes that are too large to be read
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +120,9 @@ class RunningSession:
     flight: Running
 
 
-_STATE: Final = Cast("state", TextField())  # for `stored` to read
+_STATE: Final = Measured("state")  # for `_read_state` to read
+_SCOPES: Final[tuple[Scope, ...]] = ("session", "user", "app")
+_PIECE: Final = 8_000_000  # characters of a text that is too large to be parsed
 
 
 class Revision(NamedTuple):
@@ -170,13 +179,13 @@ def has_app(source: str, app_name: str) -> bool:
         return found or App.objects.using(source).filter(app_name=app_name).exists()
 
 
-def app(source: str, app_name: str) -> tuple[AppRow, State]:
-    """One app and its state; raises NotFound."""
+def app(source: str, app_name: str, *, partly: bool = False) -> tuple[AppRow, State]:
+    """One app and its state; raises NotFound. As `session` does with one that is too large to be read."""
     with sources.using(source):
         text = App.objects.using(source).filter(app_name=app_name).values_list(_STATE, flat=True).first()
         if text is None and not sessions_of(source, app_name).exists():
             raise NotFound(_("There is no app “%(name)s” in this source.") % {"name": app_name})
-        return _app_row(source, app_name), as_object(stored(text or "null"))
+        return _app_row(source, app_name), {} if partly else _read_state(text)
 
 
 def users(source: str, app_name: str, after: str | None = None) -> Page[UserRow]:
@@ -195,14 +204,26 @@ def users(source: str, app_name: str, after: str | None = None) -> Page[UserRow]
         return Page(rows, write_cursor(names[PAGE - 1]) if len(names) > PAGE else None)
 
 
-def user_state(source: str, app_name: str, user_id: str) -> State:
-    """A user's state, keys without prefix; raises NotFound for a user without session and state."""
+def user_state(source: str, app_name: str, user_id: str, *, partly: bool = False) -> State:
+    """A user's state, keys without prefix; raises NotFound for a user without session and state. As `session` does with one
+    that is too large to be read.
+    """
     with sources.using(source):
         found = User.objects.using(source).filter(app_name=app_name, user_id=user_id)
         text = found.values_list(_STATE, flat=True).first()
         if text is None and not Session.objects.using(source).filter(app_name=app_name, user_id=user_id).exists():
             raise NotFound(_("There is no user “%(name)s” in this app.") % {"name": user_id})
-        return as_object(stored(text or "null"))
+        return {} if partly else _read_state(text)
+
+
+def _read_state(text: str | None) -> State:
+    if size := large(text):
+        raise Invalid(_too_large(size))
+    return as_object(stored(text or "null"))
+
+
+def _too_large(size: int) -> str:
+    return _("This state is too large to be read here: %(n)s characters.") % {"n": size}
 
 
 # --- Sessions ---------------------------------------------------------------------------------------------------------
@@ -246,12 +267,15 @@ def left_out(key: SessionKey) -> SessionRow | None:
         return rows[0] if rows else None
 
 
-def session(key: SessionKey) -> SessionView:
-    """One session with its state by scope; raises NotFound."""
+def session(key: SessionKey, *, partly: bool = False) -> SessionView:
+    """One session with its state by scope; raises NotFound, and Invalid for a state that is too large to be read; `partly`:
+    then without the scopes that are.
+    """
     with sources.using(key.source) as db, db.cursor() as cursor:
+        texts = [measured_sql(f"{table}.state", db.vendor) for table in "sua"]
+        initial_state = measured_sql("s.initial_state", db.vendor) if sources.is_adopted(key.source) else "NULL"
         cursor.execute(
-            f"""SELECT s.create_time, s.update_time, s.state, u.state, a.state,
-            {"s.initial_state" if sources.is_adopted(key.source) else "NULL"}
+            f"""SELECT s.create_time, s.update_time, {", ".join(texts)}, {initial_state}
             FROM sessions AS s LEFT JOIN app_states AS a ON a.app_name = s.app_name
             LEFT JOIN user_states AS u ON u.app_name = s.app_name AND u.user_id = s.user_id
             WHERE s.app_name = %s AND s.user_id = %s AND s.id = %s""",
@@ -260,16 +284,52 @@ def session(key: SessionKey) -> SessionView:
         row = cursor.fetchone()
     if row is None:
         raise NotFound(_("Session %(id)s not found.") % {"id": key.session_id})
-    own, user, app, initial = (None if text is None else as_object(stored(text)) for text in row[2:])
+    sizes: dict[Scope, int] = {
+        scope: size for scope, text in zip(_SCOPES, row[2:5], strict=True) if (size := large(text))
+    }
+    if sizes and not partly:
+        raise Invalid(_too_large(max(sizes.values())))
+    own, user, app, initial = (None if text is None or large(text) else as_object(stored(text)) for text in row[2:])
     title = as_object((own or {}).get("__session_metadata__")).get("displayName")
     return SessionView(
         key,
-        title if isinstance(title, str) else "",
+        title[:200] if isinstance(title, str) else "",
         read_instant(row[0]),
         read_instant(row[1]),
         Scoped(app=app or {}, user=user or {}, session=own or {}),
         initial,
+        sizes,
     )
+
+
+def state_text(key: SessionKey, scope: Scope) -> Iterator[str]:
+    """The JSON text of a scope's state as it is stored, however large: by pieces, and never parsed. Raises NotFound."""
+    table, names = {"session": ("sessions", 4), "user": ("user_states", 3), "app": ("app_states", 2)}[scope]
+    columns = ("app_name", "user_id", "id")[: names - 1]
+    where = " AND ".join(f"{name} = %s" for name in columns)
+    return _pieces(key.source, f"SELECT %s FROM {table} WHERE {where}", "state", key[1:names])
+
+
+def event_text(key: SessionKey, event_id: str) -> Iterator[str]:
+    """The JSON text of an event as it is stored, however large: by pieces, and never parsed. Raises NotFound."""
+    where = "app_name = %s AND user_id = %s AND session_id = %s AND id = %s"
+    return _pieces(key.source, f"SELECT %s FROM events WHERE {where}", "event_data", (*key[1:], event_id))
+
+
+def _pieces(source: str, sql: str, column: str, names: Sequence[str]) -> Iterator[str]:
+    """A text by pieces of _PIECE characters. SQLite and PostgreSQL look through all of it for each, so these are large."""
+    place = 1
+    while True:
+        with sources.using(source) as db, db.cursor() as cursor:
+            text = column if db.vendor == "sqlite" else f"{column}::text"
+            cursor.execute(sql.replace("%s", f"substr({text}, {place:d}, {_PIECE:d})", 1), names)
+            row = cursor.fetchone()
+        if row is None:
+            raise NotFound(_("This is not here any more."))
+        if not row[0]:
+            return
+        yield row[0]
+        place += _PIECE
 
 
 def stats(key: SessionKey) -> Stats:
@@ -305,10 +365,10 @@ def events(
         found = filtered(events_of(key), key, kind, author)
         if before:
             found = found.filter(before_cursor(key.source, before))
-        rows = [view_of(key, row) for row in ordered(found, key.source)[: limit + 1]]
-        page = rows[:limit][::-1]
+        rows, more = views(ordered(found, key.source), key.source, limit, key=key)
+        page = rows[::-1]
         add_changes(key, page)
-        return Page(page, page[0].cursor if len(rows) > limit else None)
+        return Page(page, page[0].cursor if more else None)
 
 
 def event(key: SessionKey, event_id: str) -> EventView:
@@ -324,14 +384,14 @@ def event(key: SessionKey, event_id: str) -> EventView:
 
 def events_after(
     key: SessionKey, seq: int, *, kind: str = "", author: str = "", limit: int = EVENTS
-) -> list[EventView]:
+) -> Page[EventView]:
     """The events after a place, at most `limit`, in append order: what somebody who was there has missed."""
     with sources.using(key.source):
         found = filtered(events_of(key).filter(seq__gt=seq), key, kind, author)
-        page = [view_of(key, row) for row in ordered(found, key.source, newest=False)[:limit]]
+        page, more = views(ordered(found, key.source, newest=False), key.source, limit, key=key)
         if page:
             add_changes(key, page)
-        return page
+        return Page(page, page[-1].cursor if more else None)
 
 
 def newest_seq(key: SessionKey) -> int:
@@ -351,18 +411,20 @@ def misses_more_than(key: SessionKey, seq: int, number: int) -> bool:
 def in_flight(key: SessionKey) -> Running | None:
     """The invocation that has begun and not ended, by the newest events and the silence that the settings define."""
     with sources.using(key.source):
-        rows = list(ordered(events_of(key), key.source).values_list("invocation_id", "event_data")[:IN_FLIGHT])
-        events = [{**as_object(data), "invocation_id": invocation_id} for invocation_id, data in reversed(rows)]
-        return running(events, time.time(), settings.SILENCE_SECONDS)
+        newest, _more = views(ordered(events_of(key), key.source), key.source, IN_FLIGHT, _GLANCE, key)
+        return running([view.data for view in reversed(newest)], time.time(), settings.SILENCE_SECONDS)
 
 
 def around(view: EventView, reach: int = 200) -> tuple[list[EventView], list[EventView]]:
     """The events before and after one, nearest first, at most `reach` each: for its neighbours and its paired calls."""
     with sources.using(view.key.source):
         found = events_of(view.key)
-        earlier = ordered(found.filter(before_cursor(view.key.source, view.cursor)), view.key.source)[:reach]
-        later = ordered(found.filter(after_cursor(view.key.source, view.cursor)), view.key.source, newest=False)[:reach]
-        return [view_of(view.key, row) for row in earlier], [view_of(view.key, row) for row in later]
+        earlier = ordered(found.filter(before_cursor(view.key.source, view.cursor)), view.key.source)
+        later = ordered(found.filter(after_cursor(view.key.source, view.cursor)), view.key.source, newest=False)
+        return (
+            views(earlier, view.key.source, reach, _GLANCE, view.key)[0],
+            views(later, view.key.source, reach, _GLANCE, view.key)[0],
+        )
 
 
 def edits(
@@ -377,6 +439,7 @@ def edits(
     found: list[tuple[EditAt, EventView]] = []
     problems: list[Error] = []
     below: EditAt | None = tuple(read_cursor(before, int, str, int)) if before else None
+    ends: EditAt | None = None
     until = time.monotonic() + (changes.SECONDS if seconds is None else seconds)
     for source in sources.listed():
         try:
@@ -386,12 +449,18 @@ def edits(
                 changes.catch_up(source.alias, max(0.0, until - time.monotonic()))
             except Behind as error:  # what is read so far is shown
                 problems.append(Behind(f"{source.where}: {error.message}", **error.detail))
-            found += edits_of(source.alias, below, limit + 1, sees)
+            some, end = edits_of(source.alias, below, limit + 1, sees)
         except SourceError as error:  # one that is away must not take the others' edits with it
             problems.append(error)
+            continue
+        found += some
+        ends = max(ends, end) if ends and end else ends or end
     found.sort(key=lambda each: each[0], reverse=True)
-    rows = [view for _at, view in found[:limit]]
-    return Page(rows, write_cursor(*found[limit - 1][0]) if len(found) > limit else None), problems
+    read = [each for each in found if ends is None or each[0] >= ends]  # below, a source has more than was read
+    page = read[:limit]
+    last = page[-1][0] if page else ends
+    more = len(found) > len(page) or ends is not None
+    return Page([view for _at, view in page], write_cursor(*last) if last and more else None), problems
 
 
 def numbers(events: Collection[tuple[SessionKey, str]]) -> dict[tuple[SessionKey, str], int]:
@@ -478,8 +547,8 @@ def newest_events(source: str, limit: int) -> list[EventView]:
     with sources.using(source) as db:
         if not sources.is_adopted(source):
             return []
-        rows = Event.objects.using(source).order_by(RawSQL(_PLACE[db.vendor], []).desc())[:limit]
-        return [view_of(SessionKey(source, row.app_name, row.user_id, row.session_id), row) for row in rows]
+        rows = measured(Event.objects.using(source).order_by(RawSQL(_PLACE[db.vendor], []).desc()), source)
+        return views(rows, source, limit, _GLANCE)[0]
 
 
 def running_now(source: str) -> list[RunningSession]:
@@ -487,11 +556,10 @@ def running_now(source: str) -> list[RunningSession]:
     with sources.using(source) as db:
         if not sources.is_adopted(source):
             return []
-        rows = Event.objects.using(source).order_by(RawSQL(_PLACE[db.vendor], []).desc())[:RUNNING_REACH]
+        rows = measured(Event.objects.using(source).order_by(RawSQL(_PLACE[db.vendor], []).desc()), source)
         by_session: dict[SessionKey, list[dict[str, Any]]] = {}
-        for row in rows:
-            key = SessionKey(source, row.app_name, row.user_id, row.session_id)
-            by_session.setdefault(key, []).append({**as_object(row.event_data), "invocation_id": row.invocation_id})
+        for view in views(rows, source, RUNNING_REACH, _GLANCE)[0]:
+            by_session.setdefault(view.key, []).append(view.data)
         now = time.time()
         flights = {key: running(events[::-1], now, settings.SILENCE_SECONDS) for key, events in by_session.items()}
         found = {key: flight for key, flight in flights.items() if flight and not flight.waiting}
@@ -523,7 +591,7 @@ def writers(key: SessionKey, after: int = 0) -> dict[str, Writer]:
     """The last writer of every full key that the newest RECENT events of this session wrote, or those after a place."""
     with sources.using(key.source):
         found: dict[str, Writer] = {}
-        for row in state_rows(key, after=after):
+        for row in state_rows(key, after=after)[0]:
             for name in as_object(row["delta"]):
                 found.setdefault(name, writer(key, row))
         return found
@@ -537,7 +605,7 @@ def last_writer(key: SessionKey, full_key: str) -> Writer | None:
         found = [
             writer(candidate, row)
             for candidate in keys
-            for row in state_rows(candidate, limit=100)
+            for row in state_rows(candidate, limit=100)[0]
             if full_key in as_object(row["delta"])
         ]
         return max(found, key=lambda writer: writer.timestamp, default=None)
@@ -546,7 +614,7 @@ def last_writer(key: SessionKey, full_key: str) -> Writer | None:
 # --- Queries ----------------------------------------------------------------------------------------------------------
 
 
-_TITLE: Final = KeyTextTransform("displayName", KeyTransform("__session_metadata__", Valid("state")))
+_TITLE: Final = Substr(KeyTextTransform("displayName", KeyTransform("__session_metadata__", Small("state"))), 1, 200)
 
 
 def _session_rows(found: QuerySet[Session], source: str, limit: int) -> list[SessionRow]:

@@ -12,7 +12,7 @@ from .targets import of_app, with_writers
 @require_GET
 def app(request: HttpRequest, source: str, app_name: str) -> HttpResponse:
     """The app's state beside the newest sessions and the first users."""
-    row, _state = reads.app(source, app_name)
+    row, _state = reads.app(source, app_name, partly=True)
     whole = "all" in request.GET
     context = {
         "source": source,

@@ -67,7 +67,7 @@ class Side:
 def compare(request: HttpRequest, **names: str) -> HttpResponse:
     """What differs from one moment to another; a moment that cannot be had is told beside its field."""
     key = SessionKey(**names)
-    reads.session(key)  # raises NotFound
+    reads.session(key, partly=True)  # raises NotFound
     a, b, fault = _asked(request, key)
     context: dict[str, Any] = {"key": key, "a": a, "b": b, "with": request.GET.get("with", ""), "fault": fault}
     if fault:
@@ -126,7 +126,7 @@ def _other(key: SessionKey, asked: str) -> tuple[SessionKey, str]:
             raise Invalid(_("This is not the link of a session, which begins with /s/.")) from error
     try:
         check_name(asked, _("A session's id"), NAME_LENGTH)
-        return reads.session(key._replace(session_id=asked)).key, NOW
+        return reads.session(key._replace(session_id=asked), partly=True).key, NOW
     except (NotFound, Invalid) as error:
         raise Invalid(
             _("%(user)s has no session “%(id)s” in this app. Give its id, or the link of another session.")

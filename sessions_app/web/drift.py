@@ -70,14 +70,14 @@ def session(request: HttpRequest, **names: str) -> HttpResponse:
 
 def _is_long(request: HttpRequest, key: SessionKey) -> bool:
     """Whether the page comes before what it shows; not for htmx, nor where scripts are off (?wait=no)."""
-    reads.session(key)
+    reads.session(key, partly=True)
     whole = request.htmx or "wait" in request.GET  # type: ignore[attr-defined]
     return not whole and sources.is_adopted(key.source) and reads.misses_more_than(key, 0, LONG)
 
 
 def _waiting(request: HttpRequest, key: SessionKey) -> HttpResponse:
     """The page at once; what takes longer is asked for by it."""
-    return page(request, "drift/page.html", {"key": key, "view": reads.session(key), "waiting": True})
+    return page(request, "drift/page.html", {"key": key, "view": reads.session(key, partly=True), "waiting": True})
 
 
 def _preview(

@@ -24,7 +24,7 @@ _AFTER: Final = 40
 def session(request: HttpRequest, **names: str) -> HttpResponse:
     """The newest events and the merged state by scope; with ?at=<event id>, the events around it and the state then."""
     key = SessionKey(**names)
-    view = reads.session(key)
+    view = reads.session(key, partly=True)
     event_id = chosen(request, key)
     if event_id and "place" in request.GET:
         return redirect(address_at(key, event_id, **_filters(request), show=request.GET.get("show", "")))
@@ -98,8 +98,8 @@ def _timeline(request: HttpRequest, key: SessionKey, about: EventView | None = N
 
 def _after(key: SessionKey, seq: int, limit: int, filters: dict[str, Any]) -> tuple[list[EventView], str | None]:
     """The events after a place, and the cursor that leads on."""
-    rows = reads.events_after(key, seq, limit=limit + 1, **filters)
-    return rows[:limit], rows[limit - 1].cursor if len(rows) > limit else None
+    page = reads.events_after(key, seq, limit=limit, **filters)
+    return page.rows, page.next
 
 
 def _filters(request: HttpRequest) -> dict[str, Any]:

@@ -46,11 +46,12 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """One scope in the state panel; `more` of its keys are not shown."""
+    """One scope in the state panel; `more` of its keys are not shown. One of `size` characters is too large to be read."""
 
     scope: Scope
     rows: list[Row]
     more: int = 0
+    size: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +129,7 @@ def of_session(
             )
             for name in shown
         ]
-        groups.append(Group(scope, rows, len(values.keys() - set(shown))))
+        groups.append(Group(scope, rows, len(values.keys() - set(shown)), view.sizes.get(scope, 0)))
     names = key._asdict()
     return Target(
         "session",

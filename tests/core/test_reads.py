@@ -568,7 +568,7 @@ def test_a_session_with_a_hundred_thousand_events_is_read_by_index_and_counted_i
         assert {each.session_id for _seq, each in found_there} == {"s1", *(["other"] if holes else [])}
         assert reads.misses_more_than(key, place - 1000, 999)
         assert not reads.misses_more_than(key, place - 1000, 1000)
-        assert len(reads.events_after(key, place - 7)) == 7
+        assert len(reads.events_after(key, place - 7).rows) == 7
         reads.revisions(key.source, [key])
     assert [view.id for view in reads.newest_events(key.source, 3)] == [f"e{LARGE - n}" for n in range(3)]
     spent = time.monotonic() - start
