@@ -30,7 +30,6 @@ from .contents import (
 )
 from .event_rows import (
     EventView,
-    Valid,
     Writer,
     after_cursor,
     as_object,
@@ -47,6 +46,7 @@ from .models import Event
 from .moments import Moment
 from .state import ABSENT, TEMP, UNKNOWN
 from .turns import Turn
+from .weights import Valid
 
 PAGE: Final = 100  # events of a conversation shown at once
 REACH: Final = 1_000  # events before and after those that are read with them

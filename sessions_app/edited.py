@@ -4,9 +4,10 @@ from collections.abc import Callable
 from typing import Final
 
 from . import changes, keeping, sources
-from .event_rows import LARGE, EventView, edit_view, events_at, weight
+from .event_rows import EventView, edit_view, events_at
 from .events import is_edit
 from .keeping import EditPlace, place_of, seq_of
+from .weights import LARGE, weight
 
 PAGE: Final = 50  # places asked for at once, at least
 _LAST: Final = 2**63 - 1

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.models import BigIntegerField, BooleanField, Func, IntegerField, JSONField, Q, QuerySet, TextField
+from django.db.models import BigIntegerField, BooleanField, Q, QuerySet
 from django.db.models.expressions import RawSQL
 from django.db.models.fields.json import KeyTextTransform, KeyTransform
 from django.utils.translation import gettext as _
@@ -24,14 +24,11 @@ from .models import App, Event, Session, User
 from .paging import read_cursor, write_cursor
 from .state import ABSENT, UNKNOWN, Change, State, scope_of
 from .units import event_in_seconds
+from .weights import LARGE, Measured, Size, Valid, large, measured_sql, weight
 
 NEAR: Final = 40  # events looked through first
 SPOKEN: Final = 100  # events looked through for one that is no edit
 RECENT: Final = 500  # events looked through for the last writer or the previous value of a key
-LARGE: Final = 8_000_000  # what an event may weigh to be read, and all events of a page together: see `weight`
-_SMALL: Final = 1_000_000  # characters of what a list looks into, row by row
-_OBJECT: Final = 24  # characters that a list, an object or a key weighs beside its own
-_SKIPPED: Final = 30  # so much lighter is what is only measured
 _PACKED: Final = 30  # times its size on disk that a text of PostgreSQL's may have, which packs what is long
 
 
@@ -143,22 +140,6 @@ def _beside(source: str, cursor: str, side: str) -> Q:
     return Q(**{f"timestamp__{side}": moment}) | Q(timestamp=moment, **{f"id__{side}": name})
 
 
-def weight(text: str | None) -> int:
-    """What a JSON text costs to be read: its length, and what lists, objects and keys take in memory."""
-    if not text:
-        return 0
-    if text.startswith("#"):
-        return int(text[1:]) // _SKIPPED
-    return len(text) + _OBJECT * (text.count("{") + text.count("[") + text.count(":"))
-
-
-def large(text: str | None) -> int:
-    """The length of a text that is too large to be read; 0 for any other."""
-    if not text or not (text.startswith("#") or weight(text) > LARGE):
-        return 0
-    return int(text[1:]) if text.startswith("#") else len(text)
-
-
 def views(
     found: QuerySet[Event], source: str, limit: int, most: int = LARGE, key: SessionKey | None = None
 ) -> tuple[list[EventView], bool]:
@@ -265,40 +246,6 @@ def newest_first(source: str) -> str:
     return "seq DESC" if sources.get(source).vendor == "postgresql" else "rowid DESC"
 
 
-class Measured(Func):
-    """A JSON column's text, or the length of one that is too large, behind a “#”, which no JSON begins with."""
-
-    output_field = TextField()
-
-    def as_sqlite(self, compiler: Any, connection: Any, **extra: Any) -> Any:
-        """As SQL that either database understands."""
-        return self.as_sql(compiler, connection, template=measured_sql("%(expressions)s", "sqlite"), **extra)
-
-    def as_postgresql(self, compiler: Any, connection: Any, **extra: Any) -> Any:
-        """As SQL that either database understands."""
-        return self.as_sql(compiler, connection, template=measured_sql("%(expressions)s", "postgresql"), **extra)
-
-
-def measured_sql(column: str, vendor: str) -> str:
-    """What `Measured` is, as SQL. On PostgreSQL, OFFSET 0 lets the text be made once."""
-    if vendor == "sqlite":
-        length, text = "length(t)", f"{column} AS t"
-    else:
-        length, text = "octet_length(t)", f"({column})::text AS t OFFSET 0"
-    measured = f"CASE WHEN {length} <= {LARGE} THEN t ELSE '#' || {length} END"
-    return f"(SELECT {measured} FROM (SELECT {text}) AS measured) "
-
-
-class Size(Func):
-    """The bytes that a value takes on PostgreSQL's disk, which it knows without reading it; on SQLite its characters."""
-
-    function, output_field = "pg_column_size", IntegerField()
-
-    def as_sqlite(self, compiler: Any, connection: Any, **extra: Any) -> Any:
-        """SQLite packs nothing."""
-        return self.as_sql(compiler, connection, function="length", **extra)
-
-
 def sessions_since(key: SessionKey, scope: str) -> Iterator[SessionKey]:
     """The sessions that may have written a scope last: those at least as new as its row."""
     stored: QuerySet[Any] = App.objects.using(key.source).filter(app_name=key.app_name)
@@ -313,33 +260,6 @@ def sessions_since(key: SessionKey, scope: str) -> Iterator[SessionKey]:
         found.filter(update_time__gte=written).order_by("update_time").values_list("user_id", "id")[:20]
     ):
         yield SessionKey(key.source, key.app_name, user_id, name)
-
-
-class Valid(Func):
-    """A JSON column, null where ADK stored NaN in it, which SQLite's JSON functions refuse."""
-
-    template, output_field = "%(expressions)s", JSONField(decoder=values.Stored)
-
-    def as_sqlite(self, compiler: Any, connection: Any, **extra: Any) -> Any:
-        """SQLite keeps JSON as text; PostgreSQL never has any that is not valid."""
-        valid = "CASE WHEN json_valid(%(expressions)s) THEN %(expressions)s END"
-        return self.as_sql(compiler, connection, template=valid, **extra)
-
-
-class Small(Valid):
-    """The same for a list, where each row's is looked into: null where it is large, too."""
-
-    def as_sqlite(self, compiler: Any, connection: Any, **extra: Any) -> Any:
-        """Of what is long, SQLite would read all."""
-        valid = (
-            f"CASE WHEN length(%(expressions)s) <= {_SMALL} AND json_valid(%(expressions)s) THEN %(expressions)s END"
-        )
-        return self.as_sql(compiler, connection, template=valid, **extra)
-
-    def as_postgresql(self, compiler: Any, connection: Any, **extra: Any) -> Any:
-        """By what it takes on disk."""
-        small = f"CASE WHEN pg_column_size(%(expressions)s) <= {_SMALL} THEN %(expressions)s END"
-        return self.as_sql(compiler, connection, template=small, **extra)
 
 
 def state_rows(

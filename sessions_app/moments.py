@@ -5,28 +5,25 @@ deleted by now, and by the initial state of sessions that ADK itself created, wh
 be known is UNKNOWN, and never guessed. Every answer reads first what is new in the source, and may raise Behind.
 """
 
-import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-from django.db import connections
 from django.utils.translation import gettext as _
 
 from . import beginnings, merging, reads, sources
 from .changes import Places, consult, places, writes_of
 from .errors import Invalid, NotFound
-from .event_rows import LARGE, EventView, Writer, as_object, events_of, large, measured_sql, ordered, weight
-from .events import delta_of, edit_of, removed_by
-from .keeping import is_creation, is_shortened, place_of, seq_of, stored_key
+from .event_rows import EventView, Writer, events_of, ordered
+from .events import edit_of
+from .keeping import is_shortened, place_of, seq_of, stored_key
 from .keys import SessionKey
-from .models import read_instant
 from .paging import Page, read_cursor, write_cursor
 from .state import ABSENT, STORED, UNKNOWN, Change, Scope, Scoped, State, full_key, same, scope_of, split
+from .written import CHUNK, Written, written_at
 
 PAGE: Final = 50  # writes of a key
-_CHUNK: Final = 500  # events fetched by one statement
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,40 +59,6 @@ class KeyWrite:
     actor: str
     reason: str
     change: Change
-
-
-class _Written(NamedTuple):
-    """What stands at a place: the keys that an event wrote, or those that a session began with."""
-
-    writer: Writer | None  # None for a session that was created
-    key: SessionKey
-    timestamp: float
-    delta: State
-    removed: Collection[str] = ()
-    edit: Mapping[str, Any] = {}
-    imported: bool = False  # written elsewhere, in no order with what other sessions wrote
-
-    def value(self, name: str) -> Any:
-        """The full key's value after this."""
-        return ABSENT if name in self.removed and self.delta.get(name) is None else self.delta.get(name, UNKNOWN)
-
-    def settles(self, name: str) -> bool:
-        """Whether the full key's value after this is the same however deltas are applied."""
-        return bool(self.edit) or self.writer is None or not merging.is_doubtful(self.value(name))
-
-    def write(self, place: int, name: str) -> merging.Write:
-        """The write of the full key at its place."""
-        return merging.Write(place, self.value(name), self.settles(name), self.before(name))
-
-    def of(self, key: SessionKey, scope: Scope) -> bool:
-        """Whether it may have written to this session's scope: its place may be another's by now."""
-        mine = {"app": 2, "user": 3}.get(scope, 4)
-        return self.key[:mine] == key[:mine]
-
-    def before(self, name: str) -> Any:
-        """The full key's value before this, where it is an edit, which notes it."""
-        replaced = self.edit.get("replaced")
-        return replaced.get(name, ABSENT) if isinstance(replaced, dict) else UNKNOWN
 
 
 # --- State ------------------------------------------------------------------------------------------------------------
@@ -144,7 +107,7 @@ def _state_upto(key: SessionKey, event: EventView | None, upto: int) -> Moment:
     now = reads.session(key)  # before the projection: a key that is written meanwhile is then known to be
     wanted = consult(key.source, lambda: {scope: places(key, scope, upto) for scope in STORED})
     asked = {place for each in wanted.values() for found in each.values() for place in found[:2] if place is not None}
-    written = _written(key.source, asked)
+    written = written_at(key.source, asked)
     state, initial, either = Scoped(), frozenset[str](), set[str]()
     writers: dict[str, Writer] = {}
     otherwise: State = {}
@@ -169,7 +132,7 @@ def authors(key: SessionKey, scope: Scope, state: State) -> tuple[dict[str, Writ
     full key. Of `key` only what the scope is of matters; there may be no such session. Raises Behind, SourceError.
     """
     found = consult(key.source, lambda: places(key, scope, beginnings.FOREVER))
-    written = _written(key.source, {each.last for each in found.values() if each.last is not None})
+    written = written_at(key.source, {each.last for each in found.values() if each.last is not None})
     return _Scope(key, scope, state, None, found, written).authors(state)
 
 
@@ -182,7 +145,7 @@ def gone(key: SessionKey, state: Mapping[str, Any], scopes: Collection[Scope] = 
         scope: {name: each for name, each in some.items() if is_shortened(name) or full_key(scope, name) not in state}
         for scope, some in kept.items()
     }
-    written = _written(key.source, {each.newest for some in found.values() for each in some.values()})
+    written = written_at(key.source, {each.newest for some in found.values() for each in some.values()})
     names = set()
     for scope, some in found.items():
         told = _Scope(key, scope, {}, None, some, written)
@@ -200,7 +163,7 @@ class _Scope:
         now: State,
         initial: State | None,
         found: Mapping[str, Places],
-        written: Mapping[int, _Written],
+        written: Mapping[int, Written],
     ) -> None:
         self._key, self._scope, self._now = key, scope, now
         self._written = {place: found for place, found in written.items() if found.of(key, scope)}
@@ -217,7 +180,7 @@ class _Scope:
         """The value of a session's key when it was created, ABSENT where that is not recorded."""
         return ABSENT if self._scope != "session" or self._initial is None else self._initial.get(bare, ABSENT)
 
-    def last(self, bare: str) -> _Written | None:
+    def last(self, bare: str) -> Written | None:
         """The last write of a key so far."""
         found = self._places.get(bare)
         return self._written.get(found.last) if found and found.last is not None else None
@@ -284,7 +247,7 @@ class _Scope:
         last = self.last(bare)
         return self._possible == merging.EITHER and last is not None and not last.settles(full_key(self._scope, bare))
 
-    def _left(self, bare: str, last: _Written, value: Any) -> bool:
+    def _left(self, bare: str, last: Written, value: Any) -> bool:
         """Whether the last write of a key so far can have left this value, in any reading that is not ruled out."""
         if value is UNKNOWN:
             return False
@@ -293,14 +256,14 @@ class _Scope:
             return True
         return merging.explains(self._values(bare, last, self._possible), written, value)
 
-    def _merged(self, bare: str, last: _Written, following: _Written | None) -> Any:
+    def _merged(self, bare: str, last: Written, following: Written | None) -> Any:
         """A key's value after its last write so far, of which the next one may tell what stood there."""
         noted = following.before(full_key(self._scope, bare)) if following else UNKNOWN
         if noted is not UNKNOWN and self._left(bare, last, noted):
             return noted
         return merging.certain(self._values(bare, last, self._reading))
 
-    def _values(self, bare: str, last: _Written, reading: merging.Reading) -> merging.Values:
+    def _values(self, bare: str, last: Written, reading: merging.Reading) -> merging.Values:
         """What a key may hold after its last write so far."""
         name = full_key(self._scope, bare)
         if reading == merging.REPLACED or last.settles(name):
@@ -373,7 +336,7 @@ def _chain(key: SessionKey, name: str, place: int, down_to: int = beginnings.FOR
     below, most = place + 1, PAGE
     while len(chain) < _CHAIN:
         found = writes_of(key, name, below, most)
-        written = {at: each for at, each in _written(key.source, found).items() if each.of(key, scope)}
+        written = {at: each for at, each in written_at(key.source, found).items() if each.of(key, scope)}
         if scope == "session" and len(written) < len(found):
             begun = begun or beginnings.begun(key)
         for at in found:
@@ -386,7 +349,7 @@ def _chain(key: SessionKey, name: str, place: int, down_to: int = beginnings.FOR
                 return chain[::-1]
         if len(found) < most:
             return chain[::-1]
-        below, most = found[-1], _CHUNK
+        below, most = found[-1], CHUNK
     return [merging.Write(0, UNKNOWN, True), *chain[::-1]]
 
 
@@ -404,7 +367,7 @@ def history(key: SessionKey, name: str, before: str | None = None, limit: int = 
         raise Invalid(_("%(key)s: temp: keys live for one invocation and are never stored") % {"key": name})
     page = _page(key, name, scope, before, limit, limit)
     while page.next and not page.rows:  # of very many writes of sessions that are gone, a few at a time would take long
-        page = _page(key, name, scope, page.next, limit, max(limit, _CHUNK))
+        page = _page(key, name, scope, page.next, limit, max(limit, CHUNK))
     return page
 
 
@@ -412,7 +375,7 @@ def _page(key: SessionKey, name: str, scope: Scope, before: str | None, limit: i
     """The next writes, no more than `limit`, among the next `most` places; perhaps none, and still a next page."""
     below = read_cursor(before, int)[0] if before else None
     found = consult(key.source, lambda: writes_of(key, name, below, most + 1))
-    written = {place: each for place, each in _written(key.source, found).items() if each.of(key, scope)}
+    written = {place: each for place, each in written_at(key.source, found).items() if each.of(key, scope)}
     if scope == "session" and len(written) < len(found):  # what is gone may be another session's, which had the same id
         begun = beginnings.begun(key)
         found = [place for place in found if place in written or place >= begun]
@@ -463,7 +426,7 @@ def _stored(key: SessionKey, name: str) -> Any:
 
 
 def _before(
-    written: Mapping[int, _Written],
+    written: Mapping[int, Written],
     values: Mapping[int, Any],
     place: int,
     older: int | None,
@@ -491,7 +454,7 @@ def _first(key: SessionKey, scope: Scope, name: str) -> Any:
     return ABSENT if beginnings.all_recorded(key, scope) else UNKNOWN
 
 
-def _key_write(this: _Written, place: int, change: Change) -> KeyWrite:
+def _key_write(this: Written, place: int, change: Change) -> KeyWrite:
     who = this.writer
     return KeyWrite(
         this.key,
@@ -517,96 +480,3 @@ def compare(a: Moment, b: Moment) -> list[Change]:
         if UNKNOWN in (change.old, change.new) or not same(change.old, change.new):
             found.append(change)
     return found
-
-
-# --- What stands at a place -------------------------------------------------------------------------------------------
-
-
-def _if_valid(value: str) -> str:
-    return measured_sql(f"CASE WHEN json_valid(event_data) THEN {value} END", "sqlite")
-
-
-_HEAVIEST: Final = 2 * LARGE  # what may be read to tell a moment
-
-_SEQ: Final = {"postgresql": "seq + 0", "sqlite": "rowid"}  # as the index of adopt.py has it
-# Of a session that was imported: up to which of its events (writes.import_session).
-_IMPORTED: Final = """(SELECT initial_place FROM sessions WHERE sessions.app_name = events.app_name
-    AND sessions.user_id = events.user_id AND sessions.id = events.session_id AND initial_place < 0)"""
-_LOOKED_AT: Final = {
-    "postgresql": f"""{measured_sql("event_data #> '{actions,state_delta}'", "postgresql")}, event_data ->> 'author',
-        {measured_sql("event_data #> '{custom_metadata,adkweb}'", "postgresql")}, NULL""",
-    "sqlite": f"""{_if_valid("json_extract(event_data, '$.actions.state_delta')")},
-        CASE WHEN json_valid(event_data) THEN json_extract(event_data, '$.author') END,
-        {_if_valid("json_extract(event_data, '$.custom_metadata.adkweb')")},
-        {measured_sql("CASE WHEN NOT json_valid(event_data) THEN event_data END", "sqlite")}""",
-}
-
-
-def _written(source: str, asked: Iterable[int]) -> dict[int, _Written]:
-    """What was written at these places; nothing for an event or a session that is gone."""
-    wanted = sorted(asked)
-    found: dict[int, _Written] = {}
-    left = _HEAVIEST
-    with sources.using(source):
-        for start in range(0, len(wanted), _CHUNK):
-            some = wanted[start : start + _CHUNK]
-            written, left = _events_at(source, [seq_of(place) for place in some if not is_creation(place)], left)
-            found |= written
-            found |= _creations_at(source, [place for place in some if is_creation(place)])
-    return found
-
-
-def _events_at(source: str, seqs: list[int], left: int) -> tuple[dict[int, _Written], int]:
-    """What events wrote, and what is left of what all may weigh; raises Invalid where that is not enough."""
-    if not seqs:
-        return {}, left
-    vendor = connections[source].vendor
-    imported = _IMPORTED if sources.keeps_creations(source) else "NULL"
-    found = {}
-    with connections[source].cursor() as cursor:
-        cursor.execute(
-            f"""SELECT {_SEQ[vendor]}, app_name, user_id, session_id, id, timestamp, {imported}, {_LOOKED_AT[vendor]}
-            FROM events WHERE {_SEQ[vendor]} IN ({", ".join(["%s"] * len(seqs))})""",
-            seqs,
-        )
-        for seq, app, user, session, event_id, at, last, delta, author, edit, damaged in cursor:
-            left -= sum(map(weight, (delta, edit, damaged)))
-            if left < 0 or any(map(large, (delta, edit, damaged))):
-                raise Invalid(_("What was written here is too large to be read."))
-            event = {"author": author, "actions": {"state_delta": _loads(delta)}}
-            event["custom_metadata"] = {"adkweb": _loads(edit)}
-            event = event if damaged is None else as_object(_loads(damaged))
-            noted, key, moment = edit_of(event), SessionKey(source, app, user, session), read_instant(at)
-            who = Writer(event_id, seq, str(event.get("author") or ""), str(noted.get("actor") or ""), moment, key)
-            found[place_of(seq)] = _Written(
-                who,
-                key,
-                moment,
-                delta_of(event),
-                frozenset(removed_by(event)),
-                noted,
-                imported=last is not None and seq < -last,
-            )
-    return found, left
-
-
-def _creations_at(source: str, wanted: list[int]) -> dict[int, _Written]:
-    if not wanted:
-        return {}
-    with connections[source].cursor() as cursor:
-        cursor.execute(
-            f"""SELECT initial_place, app_name, user_id, id, create_time, initial_state FROM sessions
-            WHERE initial_place IN ({", ".join(["%s"] * len(wanted))})""",
-            wanted,
-        )
-        return {
-            place: _Written(None, SessionKey(source, *names), read_instant(at), as_object(_loads(state)))
-            for place, *names, at, state in cursor.fetchall()
-        }
-
-
-def _loads(text: str | None) -> Any:
-    try:
-        return json.loads(text or "null")
-    except (ValueError, RecursionError):
-        return None

@@ -5,7 +5,7 @@ source was not adopted (read-only), events have no seq and are ordered by timest
 """
 
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
@@ -22,8 +22,6 @@ from .edited import EditAt, edits_of
 from .errors import Behind, Error, Invalid, NotFound, SourceError
 from .event_rows import (
     EventView,
-    Measured,
-    Small,
     Writer,
     add_changes,
     after_cursor,
@@ -35,10 +33,7 @@ from .event_rows import (
     filtered,
     in_lists,
     is_listed,
-    large,
     measured,
-    measured_sql,
-    newest_first,
     of_known_users,
     ordered,
     sessions_of,
@@ -48,13 +43,13 @@ from .event_rows import (
     views,
     writer,
 )
-from .filters import FILTERS, TOKENS
 from .keys import SessionKey
 from .models import App, Event, Session, User, read_instant
 from .paging import Page, read_cursor, write_cursor
 from .running import Running, running
 from .state import Scope, Scoped, State, scope_of
 from .values import stored
+from .weights import Measured, Small, large, measured_sql
 
 PAGE: Final = 50  # rows of a table
 EVENTS: Final = 100  # events of a timeline page
@@ -122,7 +117,6 @@ class RunningSession:
 
 _STATE: Final = Measured("state")  # for `_read_state` to read
 _SCOPES: Final[tuple[Scope, ...]] = ("session", "user", "app")
-_PIECE: Final = 8_000_000  # characters of a text that is too large to be parsed
 
 
 class Revision(NamedTuple):
@@ -137,17 +131,6 @@ class Revision(NamedTuple):
     session_row: Any
     user_row: Any
     app_row: Any
-
-
-@dataclass(frozen=True, slots=True)
-class Stats:
-    """A session at a glance, over its newest COUNT_LIMIT events; `more` where there are others."""
-
-    events: int
-    invocations: int
-    tokens: int
-    kinds: dict[str, int]
-    more: bool
 
 
 # --- Apps and users ---------------------------------------------------------------------------------------------------
@@ -300,55 +283,6 @@ def session(key: SessionKey, *, partly: bool = False) -> SessionView:
         initial,
         sizes,
     )
-
-
-def state_text(key: SessionKey, scope: Scope) -> Iterator[str]:
-    """The JSON text of a scope's state as it is stored, however large: by pieces, and never parsed. Raises NotFound."""
-    table, names = {"session": ("sessions", 4), "user": ("user_states", 3), "app": ("app_states", 2)}[scope]
-    columns = ("app_name", "user_id", "id")[: names - 1]
-    where = " AND ".join(f"{name} = %s" for name in columns)
-    return _pieces(key.source, f"SELECT %s FROM {table} WHERE {where}", "state", key[1:names])
-
-
-def event_text(key: SessionKey, event_id: str) -> Iterator[str]:
-    """The JSON text of an event as it is stored, however large: by pieces, and never parsed. Raises NotFound."""
-    where = "app_name = %s AND user_id = %s AND session_id = %s AND id = %s"
-    return _pieces(key.source, f"SELECT %s FROM events WHERE {where}", "event_data", (*key[1:], event_id))
-
-
-def _pieces(source: str, sql: str, column: str, names: Sequence[str]) -> Iterator[str]:
-    """A text by pieces of _PIECE characters. SQLite and PostgreSQL look through all of it for each, so these are large."""
-    place = 1
-    while True:
-        with sources.using(source) as db, db.cursor() as cursor:
-            text = column if db.vendor == "sqlite" else f"{column}::text"
-            cursor.execute(sql.replace("%s", f"substr({text}, {place:d}, {_PIECE:d})", 1), names)
-            row = cursor.fetchone()
-        if row is None:
-            raise NotFound(_("This is not here any more."))
-        if not row[0]:
-            return
-        yield row[0]
-        place += _PIECE
-
-
-def stats(key: SessionKey) -> Stats:
-    """Numbers of a session: events, invocations (an edit is none), tokens, and events by filter."""
-    with sources.using(key.source) as db:
-        edits = FILTERS["edits"][db.vendor]
-        columns = ", ".join(f"sum(CASE WHEN {FILTERS[name][db.vendor]} THEN 1 ELSE 0 END)" for name in FILTERS)
-        with db.cursor() as cursor:
-            cursor.execute(
-                f"""SELECT count(*), count(DISTINCT CASE WHEN {edits} THEN NULL ELSE invocation_id END),
-                sum({TOKENS[db.vendor]}), {columns}
-                FROM (SELECT * FROM events WHERE app_name = %s AND user_id = %s AND session_id = %s
-                ORDER BY {newest_first(key.source)} LIMIT {COUNT_LIMIT + 1}) AS events""",
-                key[1:],
-            )
-            count, invocations, tokens, *kinds = cursor.fetchone()
-    numbers = {name: min(number or 0, COUNT_LIMIT) for name, number in zip(FILTERS, kinds, strict=True)}
-    whole = int(min(tokens or 0, 2**63))  # SQLite makes infinity of a number that is too large
-    return Stats(min(count, COUNT_LIMIT), invocations, whole, numbers, more=count > COUNT_LIMIT)
 
 
 # --- Events -----------------------------------------------------------------------------------------------------------

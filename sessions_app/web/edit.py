@@ -15,7 +15,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_http_methods
 from django_htmx.http import HttpResponseClientRedirect
 
-from .. import edits, queued, reads, writes
+from .. import edits, queued, reads, texts, writes
 from ..errors import Conflict, Error, Invalid, NotFound
 from ..event_rows import EventView
 from ..events import new_id
@@ -314,7 +314,7 @@ def _stored(request: HttpRequest, key: SessionKey, only: Scope | None = None) ->
     scope = next((each for each in STORED if each == request.GET["scope"] and only in (None, each)), None)
     if scope is None:
         raise NotFound(_("There is no such state here."))
-    pieces = (piece.encode("utf-8", "replace") for piece in reads.state_text(key, scope))
+    pieces = (piece.encode("utf-8", "replace") for piece in texts.state_text(key, scope))
     name = f'attachment; filename="{scope}-state.json"'
     return streamed(pieces, "application/json", {"Content-Disposition": name})
 

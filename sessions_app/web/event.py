@@ -15,7 +15,7 @@ from django.utils.http import content_disposition_header
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_http_methods
 
-from .. import edits, moments, queued, reads, writes
+from .. import edits, moments, queued, reads, texts, writes
 from ..errors import Behind, Error, Invalid, NotFound
 from ..event_rows import EventView
 from ..events import Part, new_id
@@ -49,7 +49,7 @@ def raw(request: HttpRequest, event_id: str, **names: str) -> HttpResponseBase:
     view = reads.event(key, event_id)
     if not view.size:
         return _download(dumps(view.data, indent=2), "application/json", "event.json")
-    pieces = (piece.encode("utf-8", "replace") for piece in reads.event_text(key, event_id))
+    pieces = (piece.encode("utf-8", "replace") for piece in texts.event_text(key, event_id))
     return streamed(pieces, "application/json", {"Content-Disposition": 'attachment; filename="event.json"'})
 
 

@@ -9,7 +9,7 @@ from django.template.loader import render_to_string
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
-from .. import reads, sources
+from .. import reads, sources, statistics
 from ..errors import Invalid
 from ..keys import SessionKey
 from ..paging import write_cursor
@@ -72,7 +72,7 @@ def status(running: Running | None, revision: float) -> str:
 
 def stats(key: SessionKey) -> str:
     """The session's numbers."""
-    return fragment("session/_stats.html", key=key, stats=reads.stats(key))
+    return fragment("session/_stats.html", key=key, stats=statistics.stats(key))
 
 
 def fragment(template: str, **context: Any) -> str:

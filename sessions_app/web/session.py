@@ -6,7 +6,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_GET
 
-from .. import queued, reads, sources, writes
+from .. import queued, reads, sources, statistics, writes
 from ..event_rows import EventView
 from ..filters import FILTERS
 from ..keys import SessionKey
@@ -62,7 +62,7 @@ def events(request: HttpRequest, **names: str) -> HttpResponse:
 def stats(request: HttpRequest, **names: str) -> HttpResponse:
     """The session's numbers, which take longer than the page may."""
     key = SessionKey(**names)
-    return page(request, "session/_stats.html", {"key": key, "stats": reads.stats(key), **_filters(request)})
+    return page(request, "session/_stats.html", {"key": key, "stats": statistics.stats(key), **_filters(request)})
 
 
 def _timeline(request: HttpRequest, key: SessionKey, about: EventView | None = None) -> dict[str, Any]:

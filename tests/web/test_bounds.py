@@ -10,8 +10,8 @@ import pytest
 from sessions_app import reads, writes
 from sessions_app.access import Actor
 from sessions_app.errors import Invalid
-from sessions_app.event_rows import LARGE
 from sessions_app.keys import SessionKey
+from sessions_app.weights import LARGE
 from tests.costs import APP, OF_SESSION, SESSION, USER, delta, measure, parts, write
 
 from .conftest import Browser
