@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from django.db import connections
 
-from sessions_app import event_rows, moments, reads, statistics, writes
+from sessions_app import event_rows, filters, moments, reads, statistics, writes
 from sessions_app.access import Actor
 from sessions_app.drift import own
 from sessions_app.edits import Entry, edit_app_state, edit_state
@@ -114,6 +114,7 @@ def test_there_is_an_earlier_page_exactly_where_there_are_earlier_events(key: Se
     assert [len(page.rows) for page in pages] == ([100] * (count // 100) + [count % 100] * bool(count % 100) or [0])
 
 
+@pytest.mark.django_db
 def test_a_state_that_cannot_be_read_is_an_error_in_words_and_an_event_takes_no_other_with_it(
     key: SessionKey, actor: Actor
 ) -> None:
@@ -328,7 +329,7 @@ NAIVE: dict[str, Callable[[dict[str, Any]], bool]] = {
 
 
 def test_filters_select_in_the_demo_what_a_naive_reading_selects(demo_everywhere: str) -> None:
-    assert set(NAIVE) == set(reads.FILTERS)
+    assert set(NAIVE) == set(filters.FILTERS)
     found = dict.fromkeys(NAIVE, 0)
     for key in _sessions(demo_everywhere):
         stored = [json.loads(data) for (data,) in _stored(key)]
@@ -397,7 +398,7 @@ def test_nothing_that_is_stored_breaks_a_page_or_the_pages_of_others(
     good = {"id": "good", "content": {"parts": [{"text": "hello"}]}, "actions": {"state_delta": {"a": 1}}}
     _insert(key, [{"id": "strange", "data": event}, {"data": good, **good}])
     assert [view.id for view in reads.events(key).rows] == ["strange", "good"]
-    for name in reads.FILTERS:
+    for name in filters.FILTERS:
         ids = [view.id for view in reads.events(key, kind=name).rows]
         assert ("good" in ids) == (name in ("messages", "state"))
     assert statistics.stats(key).events == 2
@@ -420,7 +421,7 @@ def test_numbers_that_are_not_json_and_that_adk_stores_in_sqlite_break_nothing(
     execute(key.source, "UPDATE sessions SET state = %s", [f'{{"a": {number}}}'])
     odd, good = reads.events(key).rows
     assert (odd.id, good.id) == ("odd", "good")
-    for name in reads.FILTERS:
+    for name in filters.FILTERS:
         reads.events(key, kind=name)
     assert statistics.stats(key).events == 2
     assert repr(reads.session(key).state.get("a")) == repr(float(number))
