@@ -411,13 +411,20 @@ def _merged(key: SessionKey, name: str, newest: int, oldest: int, *, is_newest: 
     if is_newest and newest in values:
         stored = _stored(key, name)
         possible = merging.fold(chain, start, merging.possible(key.source), shared=shared)[newest]
-        if merging.explains(possible, chain[-1].value, stored):
+        if stored is not UNKNOWN and merging.explains(possible, chain[-1].value, stored):
             values[newest] = stored
     return values
 
 
 def _stored(key: SessionKey, name: str) -> Any:
-    scope, bare = scope_of(name)
+    """A full key's value now; UNKNOWN where the state is too large to be read."""
+    try:
+        return _read(key, *scope_of(name))
+    except Invalid:
+        return UNKNOWN
+
+
+def _read(key: SessionKey, scope: Scope, bare: str) -> Any:
     if scope == "session":
         return reads.session(key).state.session.get(bare, ABSENT)
     if scope == "user":

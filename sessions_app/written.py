@@ -1,24 +1,28 @@
 """What events wrote, and what sessions began with, at places that changes.py knows."""
 
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from typing import Any, Final, NamedTuple
 
 from django.db import connections
-from django.utils.translation import gettext as _
 
 from . import merging, sources
-from .errors import Invalid
 from .event_rows import Writer, as_object
 from .events import delta_of, edit_of, removed_by
+from .gathering import each_row
 from .keeping import is_creation, place_of, seq_of
 from .keys import SessionKey
 from .models import read_instant
 from .state import ABSENT, UNKNOWN, Scope, State
-from .weights import LARGE, large, measured_sql, weight
+from .values import KEY_LENGTH
+from .weights import LARGE, SIZE_OF, large, measured_sql, weight
 
 CHUNK: Final = 500  # events fetched by one statement
-_HEAVIEST: Final = 2 * LARGE  # what may be read to tell a moment
+_HEAVIEST: Final = 3 * LARGE  # what may be read to tell a moment
+_REPLAYED: Final = 6 * LARGE  # and to tell all of a session
+_PAGE: Final = LARGE // 8  # of it at once
+_LOOKED_THROUGH: Final = 8  # so much lighter is what is only looked through
 
 
 class Written(NamedTuple):
@@ -31,6 +35,12 @@ class Written(NamedTuple):
     removed: Collection[str] = ()
     edit: Mapping[str, Any] = {}
     imported: bool = False  # written elsewhere, in no order with what other sessions wrote
+    unread: bool = False  # it is too large to be read
+
+    @property
+    def event_id(self) -> str:
+        """The event's id, or nothing."""
+        return self.writer.event_id if self.writer else ""
 
     def value(self, name: str) -> Any:
         """The full key's value after this."""
@@ -38,7 +48,7 @@ class Written(NamedTuple):
 
     def settles(self, name: str) -> bool:
         """Whether the full key's value after this is the same however deltas are applied."""
-        return bool(self.edit) or self.writer is None or not merging.is_doubtful(self.value(name))
+        return self.unread or bool(self.edit) or self.writer is None or not merging.is_doubtful(self.value(name))
 
     def write(self, place: int, name: str) -> merging.Write:
         """The write of the full key at its place."""
@@ -74,77 +84,108 @@ _LOOKED_AT: Final = {
 
 
 def written_at(source: str, asked: Iterable[int]) -> dict[int, Written]:
-    """What was written at these places; nothing for an event or a session that is gone. Raises Invalid where that weighs too
-    much to be read.
+    """What was written at these places; nothing for an event or a session that is gone. What all of it weighs is bounded:
+    of an event that is too large, or beyond _HEAVIEST, it is known that it is there, and no value.
     """
     wanted = sorted(asked)
     found: dict[int, Written] = {}
-    left = _HEAVIEST
+    budget = _Budget(_HEAVIEST)
     with sources.using(source):
         for start in range(0, len(wanted), CHUNK):
             some = wanted[start : start + CHUNK]
-            written, left = _events_at(source, [seq_of(place) for place in some if not is_creation(place)], left)
-            found |= written
-            begun, left = _creations_at(source, [place for place in some if is_creation(place)], left)
-            found |= begun
+            found |= _events_at(source, [seq_of(place) for place in some if not is_creation(place)], budget)
+            found |= _creations_at(source, [place for place in some if is_creation(place)], budget)
     return found
 
 
-def _events_at(source: str, seqs: list[int], left: int) -> tuple[dict[int, Written], int]:
-    """What events wrote, and what is left of what all may weigh."""
+def written_by(key: SessionKey, last: int) -> Iterator[tuple[int, Written]]:
+    """What a session's events wrote, by seq and in append order, up to a seq; bounded as `written_at` is, by _REPLAYED. The
+    source is open.
+    """
+    column = {"postgresql": "seq", "sqlite": "rowid"}[connections[key.source].vendor]
+    where = f"app_name = %s AND user_id = %s AND session_id = %s AND {column} > %s AND {column} <= %s"
+    after, budget, more = -1, _Budget(_REPLAYED), True
+    while more:
+        some: list[tuple[int, Written]] = []
+        until = budget.left - _PAGE
+        values = [*key[1:], after, last, CHUNK]
+        with closing(_read(key.source, f"{where} ORDER BY {column} LIMIT %s", values, budget)) as rows:
+            for each in rows:  # no cursor stays open while others would write
+                some.append(each)
+                if budget.left < until:
+                    break
+        yield from some
+        more = len(some) == CHUNK or budget.left < until
+        after = some[-1][0] if some else after
+
+
+class _Budget:
+    """How much may be read."""
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+
+    def affords(self, *texts: str | None, size: int = 0) -> bool:
+        """Whether there is room for these, out of a text of some size; it is used up then."""
+        cost = sum(map(weight, texts)) + size // _LOOKED_THROUGH
+        affordable = cost <= self.left and not any(map(large, texts))
+        self.left -= cost if affordable else 0
+        return affordable
+
+
+def _events_at(source: str, seqs: list[int], budget: _Budget) -> dict[int, Written]:
     if not seqs:
-        return {}, left
+        return {}
+    where = f"{_SEQ[connections[source].vendor]} IN ({', '.join(['%s'] * len(seqs))})"
+    return {place_of(seq): written for seq, written in _read(source, where, seqs, budget)}
+
+
+def _read(
+    source: str, where: str, values: Sequence[Any], budget: _Budget
+) -> Generator[tuple[int, Written], None, None]:
     vendor = connections[source].vendor
     imported = _IMPORTED if sources.keeps_creations(source) else "NULL"
-    found = {}
-    with connections[source].cursor() as cursor:
-        cursor.execute(
-            f"""SELECT {_SEQ[vendor]}, app_name, user_id, session_id, id, timestamp, {imported}, {_LOOKED_AT[vendor]}
-            FROM events WHERE {_SEQ[vendor]} IN ({", ".join(["%s"] * len(seqs))})""",
-            seqs,
-        )
-        for seq, app, user, session, event_id, at, last, delta, author, edit, damaged in cursor:
-            left = _less(left, delta, edit, damaged)
+    statement = f"""SELECT {_SEQ[vendor]}, app_name, user_id, session_id, id, timestamp, {imported},
+        {SIZE_OF[vendor]}, {_LOOKED_AT[vendor]} FROM events WHERE {where}"""
+    with closing(each_row(source, statement, values)) as rows:
+        for seq, app, user, session, event_id, at, last, size, delta, author, edit, damaged in rows:
+            key, moment = SessionKey(source, app, user, session), read_instant(at)
+            if not budget.affords(delta, edit, damaged, size=size or 0):
+                who = Writer(event_id, seq, str(author or "")[:KEY_LENGTH], "", moment, key)
+                yield seq, Written(who, key, moment, {}, unread=True)
+                continue
             event = {"author": author, "actions": {"state_delta": _loads(delta)}}
             event["custom_metadata"] = {"adkweb": _loads(edit)}
             event = event if damaged is None else as_object(_loads(damaged))
-            noted, key, moment = edit_of(event), SessionKey(source, app, user, session), read_instant(at)
+            noted = edit_of(event)
             who = Writer(event_id, seq, str(event.get("author") or ""), str(noted.get("actor") or ""), moment, key)
-            found[place_of(seq)] = Written(
-                who,
-                key,
-                moment,
-                delta_of(event),
-                frozenset(removed_by(event)),
-                noted,
-                imported=last is not None and seq < -last,
+            yield (
+                seq,
+                Written(
+                    who,
+                    key,
+                    moment,
+                    delta_of(event),
+                    frozenset(removed_by(event)),
+                    noted,
+                    imported=last is not None and seq < -last,
+                ),
             )
-    return found, left
 
 
-def _creations_at(source: str, wanted: list[int], left: int) -> tuple[dict[int, Written], int]:
-    """What sessions began with, and what is left of what all may weigh."""
+def _creations_at(source: str, wanted: list[int], budget: _Budget) -> dict[int, Written]:
     if not wanted:
-        return {}, left
+        return {}
+    state = measured_sql("initial_state", connections[source].vendor)
+    statement = f"""SELECT initial_place, app_name, user_id, id, create_time, {state} FROM sessions
+        WHERE initial_place IN ({", ".join(["%s"] * len(wanted))})"""
     found = {}
-    with connections[source].cursor() as cursor:
-        state = measured_sql("initial_state", connections[source].vendor)
-        cursor.execute(
-            f"""SELECT initial_place, app_name, user_id, id, create_time, {state} FROM sessions
-            WHERE initial_place IN ({", ".join(["%s"] * len(wanted))})""",
-            wanted,
-        )
-        for place, *names, at, text in cursor:
-            left = _less(left, text)
-            found[place] = Written(None, SessionKey(source, *names), read_instant(at), as_object(_loads(text)))
-    return found, left
-
-
-def _less(left: int, *texts: str | None) -> int:
-    left -= sum(map(weight, texts))
-    if left < 0 or any(map(large, texts)):
-        raise Invalid(_("What was written here is too large to be read."))
-    return left
+    with closing(each_row(source, statement, wanted)) as rows:
+        for place, *names, at, text in rows:
+            unread = not budget.affords(text)
+            began = {} if unread else as_object(_loads(text))
+            found[place] = Written(None, SessionKey(source, *names), read_instant(at), began, unread=unread)
+    return found
 
 
 def _loads(text: str | None) -> Any:
