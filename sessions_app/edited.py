@@ -7,7 +7,7 @@ from . import changes, keeping, sources
 from .event_rows import EventView, edit_view, events_at
 from .events import is_edit
 from .keeping import EditPlace, place_of, seq_of
-from .weights import LARGE, weight
+from .weights import LARGE
 
 PAGE: Final = 50  # places asked for at once, at least
 _LAST: Final = 2**63 - 1
@@ -31,7 +31,7 @@ def edits_of(
                 view = edit_view(source, row)
                 if (view.size or is_edit(view.data)) and (sees is None or sees(row.app_name)):
                     edits.append(((at.moment, source, at.place), view))
-                left -= weight(row.text)  # type: ignore[attr-defined]
+                left -= view.weight
                 if left < 0:
                     return edits, (at.moment, source, at.place)
         if by_place:

@@ -51,6 +51,7 @@ class EventView:
     changes: list[Change] = field(default_factory=list)
     cursor: str = ""
     size: int = 0  # characters of an event that is too large to be read here; nothing is known of what is in it
+    weight: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +206,7 @@ def view_of(key: SessionKey, row: Event) -> EventView:
         describe(data),
         cursor=write_cursor(row.seq) if adopted else write_cursor(row.timestamp, row.id),
         size=size,
+        weight=weight(text),
     )
 
 

@@ -13,17 +13,22 @@ from . import values
 LARGE: Final = 8_000_000  # what an event may weigh to be read, and all events of a page together: see `weight`
 SMALL: Final = 1_000_000  # characters of what a list looks into, row by row
 SIZE_OF: Final = {"postgresql": "pg_column_size(event_data)", "sqlite": "length(event_data)"}  # see `Size`
-_OBJECT: Final = 24  # characters that a list, an object or a key weighs beside its own
+_ITEM: Final = 24  # characters that a list, an object, a key or an item weighs beside its own
 _SKIPPED: Final = 30  # so much lighter is what is only measured
 
 
 def weight(text: str | None) -> int:
-    """What a JSON text costs to be read: its length, and what lists, objects and keys take in memory."""
+    """What a JSON text costs to be read: its length, and what lists, objects and their items take in memory."""
     if not text:
         return 0
     if text.startswith("#"):
         return int(text[1:]) // _SKIPPED
-    return len(text) + _OBJECT * (text.count("{") + text.count("[") + text.count(":"))
+    return len(text) + _ITEM * sum(map(text.count, "[{:,"))
+
+
+def bytes_weight(text: bytes) -> int:
+    """What `weight` says of a text that is not decoded yet."""
+    return len(text) + _ITEM * sum(map(text.count, (b"[", b"{", b":", b",")))
 
 
 def large(text: str | None) -> int:

@@ -23,6 +23,43 @@ MEGABYTES: Final = 200.0
 ROOT: Final = Path(__file__).resolve().parents[1]
 APP, USER, SESSION = "booking", "ana", "s1"
 OF_SESSION: Final = f"/s/store/{APP}/{USER}/{SESSION}/"
+OF_API: Final = f"/api/apps/{APP}/users/{USER}/sessions/{SESSION}"
+PAGES: Final = (
+    "/",
+    "/feed/",
+    "/edits/",
+    f"/a/store/{APP}/",
+    f"/a/store/{APP}/sessions/",
+    f"/u/store/{APP}/{USER}/",
+    *(
+        OF_SESSION + rest
+        for rest in (
+            "",
+            "?at=e0",
+            "?at=e0&show=changes",
+            "?at=e0&show=event",
+            "stats/",
+            "strip/",
+            "e/e0/",
+            "e/e0/undo/",
+            "e/e0/fork/",
+            "restore/?to=e0",
+            "rewind/?before=i1",
+            "edit/?key=k1",
+            "context/",
+            "drift/?wait=no",
+            "history/",
+            "history/?key=k1",
+            "history/?key=user:k1",
+            "compare/?a=e0&b=now",
+            "forks/",
+        )
+    ),
+)
+READS: Final = tuple(
+    OF_API + rest + "?source=store"
+    for rest in ("", "/events", "/state", "/events/e0/state", "/context", "/drift", "/standing")
+)
 
 Event = Mapping[str, Any] | str
 
@@ -160,6 +197,8 @@ def _cost(person: Any, token: str, method: str, address: str, body: Any) -> Sequ
         options = {} if body is None else {"data": json.dumps(body), "content_type": "application/json"}
     else:
         client.force_login(person)
+        if "/strip/" in address:  # which only a page asks for
+            headers["HX-Request"] = "true"
         options = {} if body is None else {"data": body}
     Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
     before, began = _peak(), _seconds()

@@ -17,7 +17,7 @@ from ..keys import SessionKey
 from ..moments import Moment
 from ..problems import status_of
 from ..state import ABSENT, STORED, UNKNOWN, Change, Scope
-from ..values import check_name, dumps
+from ..values import beginning, check_name, dumps
 from . import difference
 from .render import data, page
 
@@ -75,7 +75,7 @@ def compare(request: HttpRequest, **names: str) -> HttpResponse:
     status = max(_find(side) for side in (a, b))
     if a.moment and b.moment:
         changes = moments.compare(a.moment, b.moment)
-        delta = dumps(_delta(changes), indent=2)
+        delta = beginning(_delta(changes), COPY_LIMIT)
         context |= {
             "groups": _groups([change for change in changes if _kind(change) != "unknown"]),
             "folded": _rows([change for change in changes if _kind(change) == "unknown"]),
