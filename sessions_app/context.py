@@ -46,7 +46,7 @@ from .models import Event
 from .moments import Moment
 from .state import ABSENT, TEMP, UNKNOWN
 from .turns import Turn
-from .weights import Valid
+from .weights import Small, Valid
 
 PAGE: Final = 100  # events of a conversation shown at once
 REACH: Final = 1_000  # events before and after those that are read with them
@@ -351,7 +351,7 @@ def _saved(moment: Moment, names: Collection[str]) -> dict[str, tuple[Writer, in
     """
     key, found = moment.key, dict[str, tuple[Writer, int | None]]()
     with sources.using(key.source):
-        event = Valid("event_data")
+        event = Small("event_data")
         rows = ordered(_upto(key, moment.event), key.source).annotate(
             saved=KeyTransform("artifact_delta", KeyTransform("actions", event)),
             by=KeyTextTransform("author", event),

@@ -4,27 +4,26 @@ What reads.py puts its answers together from. Every function here expects the so
 """
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.models import BigIntegerField, BooleanField, Q, QuerySet
+from django.db.models import BigIntegerField, BooleanField, Q, QuerySet, TextField
 from django.db.models.expressions import RawSQL
-from django.db.models.fields.json import KeyTextTransform, KeyTransform
 from django.utils.translation import gettext as _
 
 from . import sources, values
 from .errors import Invalid
-from .events import EDIT_PREFIX, Description, describe, edit_of, removed_by
+from .events import EDIT_PREFIX, Description, delta_of, describe, edit_of, removed_by
 from .filters import BY_AUTHOR, FILTERS
 from .keys import OWN_NAME, SessionKey
 from .models import App, Event, Session, User
 from .paging import read_cursor, write_cursor
 from .state import ABSENT, UNKNOWN, Change, State, scope_of
 from .units import event_in_seconds
-from .weights import LARGE, Measured, Size, Valid, large, measured_sql, weight
+from .weights import GLANCED, LARGE, LOOKED_THROUGH, SIZE_OF, Measured, Size, large, measured_sql, weight
 
 NEAR: Final = 40  # events looked through first
 SPOKEN: Final = 100  # events looked through for one that is no edit
@@ -214,7 +213,7 @@ def _loads(text: str | None) -> Any:
     """The value of a stored JSON text; None for what is none."""
     try:
         return json.loads(text or "null", cls=values.Stored)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
 
 
@@ -264,6 +263,30 @@ def sessions_since(key: SessionKey, scope: str) -> Iterator[SessionKey]:
         yield SessionKey(key.source, key.app_name, user_id, name)
 
 
+# Delta, author and note; of an event that is no valid JSON all of it.
+_LOOKED_AT: Final = {
+    "postgresql": """jsonb_build_array(event_data #> '{actions,state_delta}', event_data -> 'author',
+        event_data #> '{custom_metadata,adkweb}')""",
+    "sqlite": """CASE WHEN json_valid(event_data)
+        THEN json_extract(event_data, '$.actions.state_delta', '$.author', '$.custom_metadata.adkweb')
+        ELSE event_data END""",
+}
+
+
+def state_sql(vendor: str) -> str:
+    """What an event says of state, as SQL, for `said_of_state`; null for one that is too large."""
+    return measured_sql(f"CASE WHEN {SIZE_OF[vendor]} <= {LARGE} THEN {_LOOKED_AT[vendor]} END", vendor)
+
+
+def said_of_state(text: str | None) -> dict[str, Any]:
+    """An event with nothing but author, delta and note."""
+    found = _loads(text)
+    if not isinstance(found, list):
+        return as_object(found)
+    delta, author, note = found
+    return {"author": author, "actions": {"state_delta": delta}, "custom_metadata": {"adkweb": note}}
+
+
 def state_rows(
     key: SessionKey, before: str | None = None, limit: int = RECENT, after: int = 0
 ) -> tuple[list[dict[str, Any]], bool]:
@@ -275,34 +298,26 @@ def state_rows(
         found = found.filter(seq__gt=after)
     if before:
         found = found.filter(before_cursor(key.source, before))
-    event = Valid("event_data")
-    adkweb = KeyTransform("adkweb", KeyTransform("custom_metadata", event))
-    fields = [
-        "id",
-        "timestamp",
-        "delta",
-        "by",
-        "actor",
-        "removed",
-        *(["seq"] if sources.is_adopted(key.source) else []),
-    ]
-    asked: Iterable[dict[str, Any]] = (
+    vendor = connections[key.source].vendor
+    seq = ["seq"] if sources.is_adopted(key.source) else []
+    asked = (
         ordered(found, key.source)
-        .annotate(
-            delta=Measured(KeyTransform("state_delta", KeyTransform("actions", event))),
-            by=KeyTextTransform("author", event),
-            actor=KeyTextTransform("actor", adkweb),
-            removed=KeyTransform("removed", adkweb),
-        )
-        .values(*fields)[:limit]
-        .iterator(chunk_size=1 if connections[key.source].vendor == "sqlite" else RECENT)
+        .annotate(size=Size("event_data"), said=RawSQL(state_sql(vendor), [], TextField()))
+        .values_list("id", "timestamp", "size", "said", *seq)[:limit]
+        .iterator(chunk_size=1 if vendor == "sqlite" else RECENT)
     )
     rows: list[dict[str, Any]] = []
     left = LARGE
-    for row in asked:
-        if large(row["delta"]) or (left := left - weight(row["delta"])) < 0:
+    for event_id, timestamp, size, text, *place in asked:
+        left -= weight(text) + (size or 0) // LOOKED_THROUGH
+        if text is None or large(text) or left < 0:
             return rows, False
-        rows.append({**row, "delta": _loads(row["delta"])})
+        event = said_of_state(text)
+        note = edit_of(event)
+        row = {"id": event_id, "timestamp": timestamp, "delta": delta_of(event), "by": event.get("author")}
+        rows.append(
+            row | {"actor": note.get("actor"), "removed": removed_by(event), **dict(zip(seq, place, strict=True))}
+        )
     return rows, True
 
 
@@ -355,7 +370,7 @@ def count_events(source: str) -> str:
 def count_errors(source: str) -> str:
     """SQL for how many of a session's newest 100 events are errors."""
     vendor = next(s.vendor for s in sources.listed() if s.alias == source)
-    return f"""SELECT count(*) FROM (SELECT event_data FROM events WHERE {OF_SESSION}
+    return f"""SELECT count(*) FROM (SELECT {GLANCED[vendor]} FROM events WHERE {OF_SESSION}
         ORDER BY {newest_first(source)} LIMIT 100) AS newest WHERE {FILTERS["errors"][vendor]}"""
 
 
@@ -407,8 +422,7 @@ def _told_by(
     }  # its own row is not among them
     for row in rows:
         delta = as_object(row["delta"])
-        noted = row["removed"] if isinstance(row["removed"], list) else []
-        removed = {name for name in noted if isinstance(name, str)}
+        removed = {*row["removed"]}
         for name in unknown.keys() & delta.keys():
             value = ABSENT if delta[name] is None and name in removed else delta[name]
             for event_id in unknown.pop(name):

@@ -5,6 +5,7 @@ nothing and sees nothing twice.
 """
 
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -13,14 +14,16 @@ from django.utils.translation import gettext as _
 from . import sources
 from .errors import NotFound
 from .event_rows import as_object, listed
+from .gathering import each_row
 from .keys import SessionKey
 from .models import read_instant, stored_instant
 from .paging import Page, read_cursor, write_cursor
 from .state import Scoped
 from .units import text_in_seconds
 from .values import stored
+from .weights import LARGE
 
-PAGE: Final = 1_000  # events read at once where they are streamed
+PAGE: Final = 1_000  # events read at once where they are streamed, or fewer that weigh as much as LARGE
 
 
 class StoredEvent(NamedTuple):
@@ -118,20 +121,20 @@ def stream(
 
 def _pages(key: SessionKey, last: int, since: float | None, after: int) -> Iterator[list[StoredEvent]]:
     while after < last:
-        with sources.using(key.source) as db, db.cursor() as cursor:
+        with sources.using(key.source) as db:
             seq, _order_by = _order(key.source, db.vendor)
-            only = f"AND timestamp >= {_AT}" if since is not None else ""
-            cursor.execute(
-                f"""SELECT event_data{_TEXT[db.vendor]}, id, invocation_id, timestamp, {seq} FROM events
-                WHERE {_EVENTS} {only} AND {seq} > %(after)s AND {seq} <= %(last)s ORDER BY {seq} LIMIT {PAGE}""",
-                {
-                    **_names(key),
-                    "after": after,
-                    "last": last,
-                    **({} if since is None else {"since": stored_instant(since, db)}),
-                },
-            )
-            rows = cursor.fetchall()
+            only = "AND timestamp >= %s" if since is not None else ""
+            moment = [stored_instant(since, db)] if since is not None else []
+            statement = f"""SELECT event_data{_TEXT[db.vendor]}, id, invocation_id, timestamp, {seq} FROM events
+                WHERE app_name = %s AND user_id = %s AND session_id = %s {only} AND {seq} > %s AND {seq} <= %s
+                ORDER BY {seq} LIMIT {PAGE}"""
+            rows, left = [], LARGE
+            with closing(each_row(key.source, statement, [*key[1:], *moment, after, last])) as found:
+                for row in found:
+                    rows.append(row)
+                    left -= len(row[0] or "")
+                    if left < 0:
+                        break
         if not rows:
             if since is None or place(key) is None:
                 raise NotFound(_("The session was deleted while it was read."))

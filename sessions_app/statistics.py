@@ -9,7 +9,7 @@ from . import sources
 from .event_rows import newest_first
 from .filters import FILTERS, TOKENS
 from .keys import SessionKey
-from .weights import SIZE_OF, SMALL
+from .weights import GLANCED, SIZE_OF
 
 MOST: Final = 10_000  # events that are counted
 _HEAVIEST: Final = 20_000_000  # characters of these together
@@ -39,8 +39,7 @@ def stats(key: SessionKey) -> Stats:
             cursor.execute(
                 f"""SELECT count(*), count(DISTINCT CASE WHEN {edits} THEN NULL ELSE invocation_id END),
                 sum({TOKENS[db.vendor]}), {columns}
-                FROM (SELECT invocation_id,
-                    CASE WHEN {SIZE_OF[db.vendor]} <= {SMALL} THEN event_data ELSE '{{}}' END AS event_data
+                FROM (SELECT invocation_id, {GLANCED[db.vendor]}
                     {_OF_SESSION} ORDER BY {newest_first(key.source)} LIMIT {number}) AS events""",
                 key[1:],
             )

@@ -13,7 +13,12 @@ from . import values
 LARGE: Final = 8_000_000  # what an event may weigh to be read, and all events of a page together: see `weight`
 SMALL: Final = 1_000_000  # characters of what a list looks into, row by row
 SIZE_OF: Final = {"postgresql": "pg_column_size(event_data)", "sqlite": "length(event_data)"}  # see `Size`
+GLANCED: Final = {  # an event for lists and numbers: empty for one that is long
+    vendor: f"CASE WHEN {size} <= 100000 THEN event_data ELSE '{{}}' END AS event_data"
+    for vendor, size in SIZE_OF.items()
+}
 _ITEM: Final = 24  # characters that a list, an object, a key or an item weighs beside its own
+LOOKED_THROUGH: Final = 8  # so much lighter is what the database only looks through
 _SKIPPED: Final = 30  # so much lighter is what is only measured
 
 
@@ -53,13 +58,12 @@ class Measured(Func):
 
 
 def measured_sql(column: str, vendor: str) -> str:
-    """What `Measured` is, as SQL. On PostgreSQL, OFFSET 0 lets the text be made once."""
-    if vendor == "sqlite":
-        length, text = "length(t)", f"{column} AS t"
-    else:
-        length, text = "octet_length(t)", f"({column})::text AS t OFFSET 0"
+    """What `Measured` is, as SQL; the text is made once."""
+    length, text = ("length(t)", column) if vendor == "sqlite" else ("octet_length(t)", f"({column})::text")
     measured = f"CASE WHEN {length} <= {LARGE} THEN t ELSE '#' || {length} END"
-    return f"(SELECT {measured} FROM (SELECT {text}) AS measured) "
+    if vendor == "sqlite" and "(" not in column:  # a column
+        return f"(SELECT {measured} FROM (SELECT {text} AS t) AS measured) "
+    return f"(WITH measured (t) AS MATERIALIZED (SELECT {text}) SELECT {measured} FROM measured) "
 
 
 class Size(Func):

@@ -8,21 +8,19 @@ from typing import Any, Final, NamedTuple
 from django.db import connections
 
 from . import merging, sources
-from .event_rows import Writer, as_object
+from .event_rows import Writer, as_object, said_of_state, state_sql
 from .events import delta_of, edit_of, removed_by
 from .gathering import each_row
 from .keeping import is_creation, place_of, seq_of
 from .keys import SessionKey
 from .models import read_instant
 from .state import ABSENT, UNKNOWN, Scope, State
-from .values import KEY_LENGTH
-from .weights import LARGE, SIZE_OF, large, measured_sql, weight
+from .weights import LARGE, LOOKED_THROUGH, SIZE_OF, large, measured_sql, weight
 
 CHUNK: Final = 500  # events fetched by one statement
 _HEAVIEST: Final = 3 * LARGE  # what may be read to tell a moment
 _REPLAYED: Final = 6 * LARGE  # and to tell all of a session
 _PAGE: Final = LARGE // 8  # of it at once
-_LOOKED_THROUGH: Final = 8  # so much lighter is what is only looked through
 
 
 class Written(NamedTuple):
@@ -65,22 +63,10 @@ class Written(NamedTuple):
         return replaced.get(name, ABSENT) if isinstance(replaced, dict) else UNKNOWN
 
 
-def _if_valid(value: str) -> str:
-    return measured_sql(f"CASE WHEN json_valid(event_data) THEN {value} END", "sqlite")
-
-
 _SEQ: Final = {"postgresql": "seq + 0", "sqlite": "rowid"}  # as the index of adopt.py has it
 # Of a session that was imported: up to which of its events (writes.import_session).
 _IMPORTED: Final = """(SELECT initial_place FROM sessions WHERE sessions.app_name = events.app_name
     AND sessions.user_id = events.user_id AND sessions.id = events.session_id AND initial_place < 0)"""
-_LOOKED_AT: Final = {
-    "postgresql": f"""{measured_sql("event_data #> '{actions,state_delta}'", "postgresql")}, event_data ->> 'author',
-        {measured_sql("event_data #> '{custom_metadata,adkweb}'", "postgresql")}, NULL""",
-    "sqlite": f"""{_if_valid("json_extract(event_data, '$.actions.state_delta')")},
-        CASE WHEN json_valid(event_data) THEN json_extract(event_data, '$.author') END,
-        {_if_valid("json_extract(event_data, '$.custom_metadata.adkweb')")},
-        {measured_sql("CASE WHEN NOT json_valid(event_data) THEN event_data END", "sqlite")}""",
-}
 
 
 def written_at(source: str, asked: Iterable[int]) -> dict[int, Written]:
@@ -127,7 +113,7 @@ class _Budget:
 
     def affords(self, *texts: str | None, size: int = 0) -> bool:
         """Whether there is room for these, out of a text of some size; it is used up then."""
-        cost = sum(map(weight, texts)) + size // _LOOKED_THROUGH
+        cost = sum(map(weight, texts)) + size // LOOKED_THROUGH
         affordable = cost <= self.left and not any(map(large, texts))
         self.left -= cost if affordable else 0
         return affordable
@@ -145,18 +131,15 @@ def _read(
 ) -> Generator[tuple[int, Written], None, None]:
     vendor = connections[source].vendor
     imported = _IMPORTED if sources.keeps_creations(source) else "NULL"
-    statement = f"""SELECT {_SEQ[vendor]}, app_name, user_id, session_id, id, timestamp, {imported},
-        {SIZE_OF[vendor]}, {_LOOKED_AT[vendor]} FROM events WHERE {where}"""
+    statement = f"""SELECT {_SEQ[vendor]}, app_name, user_id, session_id, id, timestamp, {imported}, {SIZE_OF[vendor]},
+        {state_sql(vendor)} FROM events WHERE {where}"""
     with closing(each_row(source, statement, values)) as rows:
-        for seq, app, user, session, event_id, at, last, size, delta, author, edit, damaged in rows:
+        for seq, app, user, session, event_id, at, last, size, text in rows:
             key, moment = SessionKey(source, app, user, session), read_instant(at)
-            if not budget.affords(delta, edit, damaged, size=size or 0):
-                who = Writer(event_id, seq, str(author or "")[:KEY_LENGTH], "", moment, key)
-                yield seq, Written(who, key, moment, {}, unread=True)
+            if text is None or not budget.affords(text, size=size):
+                yield seq, Written(Writer(event_id, seq, "", "", moment, key), key, moment, {}, unread=True)
                 continue
-            event = {"author": author, "actions": {"state_delta": _loads(delta)}}
-            event["custom_metadata"] = {"adkweb": _loads(edit)}
-            event = event if damaged is None else as_object(_loads(damaged))
+            event = said_of_state(text)
             noted = edit_of(event)
             who = Writer(event_id, seq, str(event.get("author") or ""), str(noted.get("actor") or ""), moment, key)
             yield (
