@@ -201,7 +201,7 @@ def user_state(source: str, app_name: str, user_id: str, *, partly: bool = False
 
 def _read_state(text: str | None) -> State:
     if size := large(text):
-        raise Invalid(_too_large(size))
+        raise Invalid(_too_large(size), size=size)
     return as_object(stored(text or "null"))
 
 
@@ -526,8 +526,7 @@ def writers(key: SessionKey, after: int = 0) -> dict[str, Writer]:
     with sources.using(key.source):
         found: dict[str, Writer] = {}
         for row in state_rows(key, after=after)[0]:
-            for name in as_object(row["delta"]):
-                found.setdefault(name, writer(key, row))
+            found = dict.fromkeys(row["delta"], writer(key, row)) | found
         return found
 
 

@@ -93,6 +93,8 @@ class Scoped:
 
 def scope_of(key: str) -> tuple[Scope, str]:
     """The scope of a full key, and the key without its prefix."""
+    if ":" not in key:
+        return "session", key
     for scope, prefix in PREFIXES.items():
         if prefix and key.startswith(prefix):
             return scope, key[len(prefix) :]

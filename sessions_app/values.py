@@ -79,13 +79,10 @@ class Stored(json.JSONDecoder):
     as 1e999 is, and a text that is nested deeper than Python can read is None. Raises ValueError for what is no JSON.
     """
 
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**{**options, "parse_int": _integer})
-
     def decode(self, s: str, *options: Any) -> Any:
         """The value, or None."""
         try:
-            return super().decode(s, *options)
+            return _read(s)
         except RecursionError:
             return None
 
@@ -93,7 +90,7 @@ class Stored(json.JSONDecoder):
 def stored(text: str) -> Any:
     """The value of a JSON text in a database, read as `Stored` does; raises Invalid where it cannot be read."""
     try:
-        return json.loads(text, parse_int=_integer)
+        return _read(text)
     except RecursionError as error:
         raise Invalid(_("What is stored here is nested too deep to be read.")) from error
     except ValueError as error:
@@ -105,6 +102,15 @@ def stored(text: str) -> Any:
 def looks_encrypted(text: str) -> bool:
     """Tells whether a text that should be a JSON object is base64 and nothing else, as encrypted values are."""
     return _ENCRYPTED.fullmatch(text[:_LOOKED_AT]) is not None
+
+
+def _read(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        raise
+    except ValueError:  # an integer of too many digits; to look at each of them takes twice as long
+        return json.loads(text, parse_int=_integer)
 
 
 def _integer(digits: str) -> int | float:

@@ -17,7 +17,7 @@ def app(request: HttpRequest, source: str, app_name: str) -> HttpResponse:
     context = {
         "source": source,
         "app": row,
-        "target": with_writers(of_app(source, app_name), whole=whole),
+        "target": with_writers(of_app(source, app_name, partly=True), whole=whole),
         "all": whole,
         "users": reads.users(source, app_name),
         "sessions": reads.sessions(source, app_name),
