@@ -17,7 +17,7 @@ GLANCED: Final = {  # an event for lists and numbers: empty for one that is long
     vendor: f"CASE WHEN {size} <= 100000 THEN event_data ELSE '{{}}' END AS event_data"
     for vendor, size in SIZE_OF.items()
 }
-_ITEM: Final = 24  # characters that a list, an object, a key or an item weighs beside its own
+_ITEM: Final = 50  # characters that a list, an object, a key or an item weighs beside its own
 LOOKED_THROUGH: Final = 8  # so much lighter is what the database only looks through
 _SKIPPED: Final = 10  # so much lighter is what is only measured
 
@@ -28,12 +28,14 @@ def weight(text: str | None) -> int:
         return 0
     if text.startswith("#"):
         return int(text[1:]) // _SKIPPED
-    return len(text) + _ITEM * sum(map(text.count, "[{:,"))
+    return len(text) + _ITEM * items(text)
 
 
-def bytes_weight(text: bytes) -> int:
-    """What `weight` says of a text that is not decoded yet."""
-    return len(text) + _ITEM * sum(map(text.count, (b"[", b"{", b":", b",")))
+def items(text: str | bytes) -> int:
+    """How many lists, objects, keys and items a JSON text holds, or more: signs within its texts count, too."""
+    if isinstance(text, bytes):
+        return sum(map(text.count, (b"[", b"{", b":", b",")))
+    return sum(map(text.count, "[{:,"))
 
 
 def large(text: str | None) -> int:

@@ -4,8 +4,8 @@ import json
 from typing import Any, BinaryIO
 
 from ..errors import Invalid
-from ..weights import bytes_weight
-from .items import MOST, TOO_MANY, Fault, parse
+from ..weights import items
+from .items import MOST, MOST_ITEMS, TOO_MANY, Fault, parse
 
 
 def load(file: BinaryIO) -> Any:
@@ -13,7 +13,7 @@ def load(file: BinaryIO) -> Any:
     data = file.read(MOST + 1)
     if len(data) > MOST:
         raise Fault(f"the file is larger than {MOST} bytes", place="")
-    if bytes_weight(data) > MOST:
+    if items(data) > MOST_ITEMS:
         raise Fault(TOO_MANY, place="")
     try:
         text = data.decode("utf-8-sig")

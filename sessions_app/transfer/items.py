@@ -19,9 +19,10 @@ from typing import Any, BinaryIO, Final, NamedTuple, Protocol
 
 from ..errors import Invalid
 from ..units import event_in_seconds, in_seconds, whole_milliseconds
-from ..weights import weight
+from ..weights import items
 
-MOST: Final = 64 * 2**20  # bytes of what is read as one, a line or a session, and what it may weigh: see `weights`
+MOST: Final = 64 * 2**20  # bytes of what is read as one: a line, a session
+MOST_ITEMS: Final = 2_000_000  # lists, objects, keys and items of it
 TOO_MANY: Final = "more lists, objects and items than are read at once"
 _WHOLE: Final = 1e16  # see values.py
 _FIRST: Final = -30_000_000_000  # in the year 1019; SQLite does not read earlier dates back
@@ -175,7 +176,7 @@ def microseconds(seconds: float) -> float:
 
 def parse(text: str, *, strict: bool = False) -> Any:
     """JSON as ADK reads it, NaN included; `strict` refuses what PostgreSQL cannot hold. Raises Invalid."""
-    if weight(text) > MOST:
+    if items(text) > MOST_ITEMS:
         raise Invalid(TOO_MANY)
     try:
         if strict:
