@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 from django.utils.translation import gettext as _
 
 from . import sources
-from .errors import NotFound
+from .errors import Invalid, NotFound
 from .event_rows import as_object, listed
 from .gathering import each_row
 from .keys import SessionKey
@@ -21,8 +21,9 @@ from .paging import Page, read_cursor, write_cursor
 from .state import Scoped
 from .units import text_in_seconds
 from .values import stored
-from .weights import LARGE
+from .weights import LARGE, weight
 
+_STATE: Final = 3 * LARGE  # what a scope's state may weigh that a request loads
 PAGE: Final = 1_000  # events read at once where they are streamed, or fewer that weigh as much as LARGE
 
 
@@ -59,11 +60,17 @@ class Place:
 
 
 def load(
-    key: SessionKey, *, newest: int | None = None, since: float | None = None, after: int | None = None
+    key: SessionKey,
+    *,
+    newest: int | None = None,
+    since: float | None = None,
+    after: int | None = None,
+    most: int | None = None,
 ) -> StoredSession | None:
     """A session with its events in append order, or None where there is no such session.
 
     Of the events only the `newest` so many, those with a timestamp of `since` or later, those after the place `after`.
+    Raises Invalid for a state that weighs more than `most`.
     """
     with sources.using(key.source) as db:
         place, order = _order(key.source, db.vendor)
@@ -95,7 +102,7 @@ def load(
     events.sort(key=lambda row: row[6] or (row[4], row[2]))
     return StoredSession(
         key,
-        Scoped(session=_state(head[1]), app=_state(head[2]), user=_state(head[3])),
+        Scoped(session=_state(head[1], most), app=_state(head[2], most), user=_state(head[3], most)),
         read_instant(head[4]),
         read_instant(head[5]),
         head[6] or 0,
@@ -113,9 +120,9 @@ def stream(
     """
     sources.get(key.source)
     if newest is not None or not sources.is_adopted(key.source):  # few, or without places to page by
-        found = load(key, newest=newest, since=since, after=after)
+        found = load(key, newest=newest, since=since, after=after, most=_STATE)
         return None if found is None else (found, iter([found.events]))
-    found = load(key, newest=0)
+    found = load(key, newest=0, most=_STATE)
     return None if found is None else (found, _pages(key, found.seq or 0, since, after or 0))
 
 
@@ -239,5 +246,7 @@ def _names(key: SessionKey) -> dict[str, Any]:
     return {"app": key.app_name, "user": key.user_id, "session": key.session_id}
 
 
-def _state(text: str | None) -> dict[str, Any]:
+def _state(text: str | None, most: int | None = None) -> dict[str, Any]:
+    if most is not None and weight(text) > most:
+        raise Invalid(_("This state is too large to be read here: %(n)s characters.") % {"n": len(text or "")})
     return as_object(stored(text)) if text else {}

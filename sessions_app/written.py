@@ -18,8 +18,8 @@ from .state import ABSENT, UNKNOWN, Scope, State
 from .weights import LARGE, LOOKED_THROUGH, SIZE_OF, large, measured_sql, weight
 
 CHUNK: Final = 500  # events fetched by one statement
-_HEAVIEST: Final = 3 * LARGE  # what may be read to tell a moment
-_REPLAYED: Final = 6 * LARGE  # and to tell all of a session
+_HEAVIEST: Final = LARGE  # what may be read to tell a moment
+_REPLAYED: Final = 3 * LARGE  # and to tell all of a session
 _PAGE: Final = LARGE // 8  # of it at once
 
 
