@@ -27,6 +27,7 @@ from .state import STORED, Scope, scope_of
 
 SECONDS: Final = 2.0  # that a page waits for what is not read yet
 KINDS_OF_MARK: Final = ("state", "edit", "error", "rewind", "compaction")  # and "fork", which stands in another session
+MOST_KEYS: Final = 10_000  # keys of a scope that are looked at together
 VERSION: Final = 2  # of what is kept: what an older adkweb kept is read anew
 _BY_TIME: Final = -2  # where events have no numbers; after adopting, everything is read anew
 _BATCH: Final = 5_000  # events read at once, at most
@@ -348,13 +349,18 @@ def _thinned(marks: list[Any]) -> list[Any]:
 
 
 def places(key: SessionKey, scope: Scope, upto: int) -> dict[str, Places]:
-    """Every key of a scope that was ever written, as the projection keeps keys: where, seen from a place."""
+    """Every key of a scope that was ever written, as the projection keeps keys: where, seen from a place. Raises Invalid
+    where these are more than MOST_KEYS.
+    """
     owner = _owner(key, scope)
     if owner is None:
         return {}
     with connection.cursor() as cursor:
         cursor.execute(_PLACES, {"owner": owner, "upto": upto})
-        return {row[0]: Places(*row[1:]) for row in cursor.fetchall()}
+        found = {row[0]: Places(*row[1:]) for row in cursor.fetchall()}
+    if len(found) > MOST_KEYS:
+        raise Invalid(_("This state has had more than %(n)s keys: its past cannot be told here.") % {"n": MOST_KEYS})
+    return found
 
 
 def writes_of(key: SessionKey, full_key: str, before: int | None, limit: int) -> list[int]:
@@ -413,7 +419,7 @@ def _owner(key: SessionKey, scope: str) -> int | None:
 
 
 # From key to key by the index, however often each was written.
-_PLACES: Final = """WITH RECURSIVE keys (key) AS (
+_PLACES: Final = f"""WITH RECURSIVE keys (key) AS (
         SELECT min(key) FROM sessions_app_statechange WHERE owner_id = %(owner)s
         UNION ALL SELECT (SELECT min(c.key) FROM sessions_app_statechange AS c
             WHERE c.owner_id = %(owner)s AND c.key > keys.key) FROM keys WHERE keys.key IS NOT NULL)
@@ -423,4 +429,4 @@ _PLACES: Final = """WITH RECURSIVE keys (key) AS (
         (SELECT min(place) FROM sessions_app_statechange AS c
             WHERE c.owner_id = %(owner)s AND c.key = keys.key AND c.place > %(upto)s),
         (SELECT max(place) FROM sessions_app_statechange AS c WHERE c.owner_id = %(owner)s AND c.key = keys.key)
-    FROM keys WHERE key IS NOT NULL"""
+    FROM keys WHERE key IS NOT NULL LIMIT {MOST_KEYS + 1}"""

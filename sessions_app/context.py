@@ -28,7 +28,17 @@ from .contents import (
     task,
     timestamp_of,
 )
-from .event_rows import EventView, Valid, Writer, after_cursor, as_object, before_cursor, events_of, ordered, view_of
+from .event_rows import (
+    EventView,
+    Writer,
+    after_cursor,
+    as_object,
+    before_cursor,
+    events_of,
+    ordered,
+    view_of,
+    views,
+)
 from .events import SYSTEM, Part, describe
 from .instructions import Piece, pieces
 from .keys import SessionKey
@@ -36,6 +46,7 @@ from .models import Event
 from .moments import Moment
 from .state import ABSENT, TEMP, UNKNOWN
 from .turns import Turn
+from .weights import Small, Valid
 
 PAGE: Final = 100  # events of a conversation shown at once
 REACH: Final = 1_000  # events before and after those that are read with them
@@ -200,9 +211,9 @@ def conversation(
         changes.catch_up(key.source, key=key)
     with sources.using(key.source):
         upto = _upto(key, at)
-        recent = [view_of(key, row) for row in ordered(upto, key.source)[:_RECENT]]
+        recent = views(ordered(upto, key.source), key.source, _RECENT, key=key)[0]
         reader = _reader(recent, agent, branch)
-        window, (start, end), rest = _window(key, upto, before)
+        window, (start, end), (earlier, rest) = _window(key, upto, before)
     events = [view.data for view in window]
     more: list[EventView] = []
     rewound = None
@@ -210,16 +221,16 @@ def conversation(
         more, rewound = _from_afar(key, window, at)
     early = [view for view in more if (view.seq or 0) < (window[0].seq or 0)]
     late = [view for view in more if (view.seq or 0) > (window[-1].seq or 0)]
-    views = [*early, *window, *late]
-    known = None if rewound is None else _by_place(views, rewound)
-    found = contents([view.data for view in views], reader, known, ends=not rest)
+    every = [*early, *window, *late]
+    known = None if rewound is None else _by_place(every, rewound)
+    found = contents([view.data for view in every], reader, known, ends=not rest)
     first, last = len(early) + start if start else -1, len(early) + end
     ids = _ids(key, {-reason.by for reason in found.left_out.values() if reason.by is not None and reason.by < 0})
-    lines = [_line(views, place, item, ids) for place, item in in_order(found) if first <= place < last]
+    lines = [_line(every, place, item, ids) for place, item in in_order(found) if first <= place < last]
     return Conversation(
         reader,
         lines,
-        window[start].cursor if start else None,
+        window[start].cursor if start or earlier else None,
         list(dict.fromkeys([*_agents(recent), *([reader.agent] if reader.agent else [])])),
         sorted({str(view.data["branch"]) for view in recent if view.data.get("branch")} | ({reader.branch} - {""})),
         task(events, reader),
@@ -248,17 +259,20 @@ def _agents(recent: Sequence[EventView]) -> list[str]:
 
 def _window(
     key: SessionKey, upto: QuerySet[Event], before: str | None
-) -> tuple[list[EventView], tuple[int, int], bool]:
-    """The events of a page with REACH before and after, where in them the page is, and whether others follow."""
+) -> tuple[list[EventView], tuple[int, int], tuple[bool, bool]]:
+    """The events of a page with REACH before and after, where in them the page is, and whether others stand before and
+    after them.
+    """
     found = upto.filter(before_cursor(key.source, before)) if before else upto
-    views = [view_of(key, row) for row in ordered(found, key.source)[: PAGE + REACH]][::-1]
-    page = (max(0, len(views) - PAGE), len(views))
-    rest: list[Event] = []
-    if before and views:
-        later = upto.filter(after_cursor(key.source, views[-1].cursor))
-        rest = list(ordered(later, key.source, newest=False)[: REACH + 1])
-        views += [view_of(key, row) for row in rest[:REACH]]
-    return views, page, len(rest) > REACH
+    window, earlier = views(ordered(found, key.source), key.source, PAGE + REACH, key=key)
+    window.reverse()
+    page = (max(0, len(window) - PAGE), len(window))
+    more = False
+    if before and window:
+        later = upto.filter(after_cursor(key.source, window[-1].cursor))
+        rest, more = views(ordered(later, key.source, newest=False), key.source, REACH, key=key)
+        window += rest
+    return window, page, (earlier, more)
 
 
 def _from_afar(
@@ -337,7 +351,7 @@ def _saved(moment: Moment, names: Collection[str]) -> dict[str, tuple[Writer, in
     """
     key, found = moment.key, dict[str, tuple[Writer, int | None]]()
     with sources.using(key.source):
-        event = Valid("event_data")
+        event = Small("event_data")
         rows = ordered(_upto(key, moment.event), key.source).annotate(
             saved=KeyTransform("artifact_delta", KeyTransform("actions", event)),
             by=KeyTextTransform("author", event),

@@ -13,13 +13,15 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import cache
 from itertools import accumulate, islice, zip_longest
+from operator import eq
 from typing import Any, Final, Literal, NamedTuple
 
-from .state import ABSENT
+from .state import ABSENT, same
 from .values import MAX_DEPTH, dumps, kind
 
 ROWS: Final = 200  # places of one pair of values that are listed
 _LONG: Final = 500  # items from which on a sequence is long
+_VALUES: Final = 50_000  # values in two that are compared, within which moved items are looked for
 _EFFORT: Final = 700_000  # characters that are parted into words, and pairs of equal items that are looked at
 
 
@@ -63,7 +65,7 @@ def words(old: str, new: str) -> list[Piece]:
 
 def places(old: Any, new: Any, limit: int = ROWS) -> Places:
     """The places at which two JSON values differ, at most `limit` of them; lists by what they have in common."""
-    found = _Trees().compare(old, new, ())
+    found = _beside(old, new) if _is_wide(old, new) else _Trees().compare(old, new, ())
     rows = list(islice(found, limit))
     return Places(rows, sum(1 for _place in found))
 
@@ -122,6 +124,32 @@ def _joined(pieces: Iterable[Piece]) -> list[Piece]:
 
 
 # --- JSON values ------------------------------------------------------------------------------------------------------
+
+
+def _is_wide(old: Any, new: Any) -> bool:
+    """Whether two values hold more than _VALUES together."""
+    left, values = _VALUES, [old, new]
+    while values and left >= 0:
+        value = values.pop()
+        if isinstance(value, dict | list):
+            left -= len(value)
+            values += value.values() if isinstance(value, dict) else value
+    return left < 0
+
+
+def _beside(old: Any, new: Any) -> Iterator[Place]:
+    """The keys of two objects, or the items of two lists between what both begin and end with, that differ as a whole."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        pairs = [(key, old.get(key, ABSENT), new.get(key, ABSENT)) for key in old | new]
+    elif isinstance(old, list) and isinstance(new, list):
+        start = _shared(old, new, same)
+        end = _shared(old[start:][::-1], new[start:][::-1], same)
+        between = zip_longest(old[start : len(old) - end], new[start : len(new) - end], fillvalue=ABSENT)
+        pairs = [(start + number, a, b) for number, (a, b) in enumerate(between)]
+    else:
+        pairs = []
+        yield Place((), old, new)
+    yield from (Place((step,), a, b) for step, a, b in pairs if not same(a, b))
 
 
 class _Trees:
@@ -219,6 +247,7 @@ class _Effort:
         return sorted(found)
 
 
-def _shared(old: Sequence[Hashable], new: Sequence[Hashable]) -> int:
+def _shared(old: Sequence[Any], new: Sequence[Any], is_same: Callable[[Any, Any], bool] = eq) -> int:
     """How many items both begin with."""
-    return next((n for n, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
+    pairs = enumerate(zip(old, new, strict=False))
+    return next((n for n, (a, b) in pairs if not is_same(a, b)), min(len(old), len(new)))

@@ -5,7 +5,7 @@ deleted meanwhile or created with initial state: of them only what moments.py kn
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
@@ -13,23 +13,21 @@ from typing import Any, Final, Literal
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.utils.translation import gettext as _
 
-from . import edits, merging, moments, reads, sources, values
+from . import edits, merging, moments, reads, sources, values, written
 from .access import Actor
 from .edits import Entry
 from .errors import Conflict, Invalid, NotFound, StaleSession
 from .event_rows import as_object
-from .events import Event, delta_of, edit_of, removed_by
+from .events import Event
 from .keys import SessionKey
 from .models import read_instant
 from .state import ABSENT, UNKNOWN, Change, Scope, State, diff, full_key, same, scope_of, split
+from .weights import large, measured_sql
 from .writes import IMPORTING, Appended
 
-Why = Literal["", "places", "importing"]
+Why = Literal["", "places", "importing", "size"]
 
 GLANCE: Final = 50  # keys that a page marks
-_FIRST_PAGE: Final = 32  # events; then as many as PAGE_LENGTH allows
-_LARGEST_PAGE: Final = 500
-_PAGE_LENGTH: Final = 1_000_000  # characters that a page of events aims at
 _PLACE: Final = {"postgresql": "seq", "sqlite": "rowid"}
 _FOREVER: Final = 2**62  # a place that no event reaches
 _SHARED: Final[tuple[Scope, ...]] = ("user", "app")
@@ -67,7 +65,8 @@ class Drift:
 class Report:
     """Which keys differ, and of which keys it cannot be known; of a session's own keys, or of those that it shares.
 
-    `untold` says why nothing can be told: its events have no places (PostgreSQL, not adopted), or it is being imported.
+    `untold` says why nothing can be told: its events have no places (PostgreSQL, not adopted), it is being imported, or it
+    is too large to be replayed.
     `either` are keys that can be read in two ways, merged or replaced, and what is stored agrees with neither.
     """
 
@@ -104,6 +103,8 @@ def own(key: SessionKey) -> Report:
         if not sources.is_numbered(key.source):
             return Report(untold="places")
         head = _head(db, key)
+        if head is None:
+            return Report(untold="size")
         if head.stored == IMPORTING:
             return Report(untold="importing")
         reading, possible = merging.reading(key), merging.possible(key.source)
@@ -112,13 +113,14 @@ def own(key: SessionKey) -> Report:
             folds = folds[:1] * 2
         last: dict[str, Written] = {}
         count = 0
-        for place, event_id, event in _events(db, key, head.last):
+        for seq, event in written.written_by(key, head.last):
             count += 1
-            delta = delta_of(event)
-            own = [name for name in delta if scope_of(name)[0] == "session"] if delta else []
-            last |= {name: Written(key, event_id, place, folds[0].value(name)) for name in own}
+            if event.unread:
+                return Report(untold="size")
+            own = [name for name in event.delta if scope_of(name)[0] == "session"]
+            last |= {name: Written(key, event.event_id, seq, folds[0].value(name)) for name in own}
             for fold in {id(each): each for each in folds}.values():
-                fold.add(place, event, own)
+                fold.add(seq, event, own)
     unknown = [] if head.initial is not None else sorted(head.stored.keys() - last.keys())
     stored = {name: value for name, value in head.stored.items() if head.initial is not None or name in last}
     drifted, either = [], []
@@ -268,11 +270,11 @@ class _Fold:
         self._values: dict[str, merging.Values] = {name: (value,) for name, value in (self._initial or {}).items()}
         self._deltas: dict[str, Any] = {}  # of each key the last, where its reading is in doubt
 
-    def add(self, place: int, event: Event, names: Iterable[str]) -> None:
+    def add(self, seq: int, event: written.Written, names: Iterable[str]) -> None:
         """Applies what an event wrote to these keys."""
-        delta, removed, ways = delta_of(event), removed_by(event), self._reading.ways(place)
-        if edit_of(event):
-            ways = merging.REPLACED.ways(place)  # adkweb's own
+        delta, removed, ways = event.delta, event.removed, self._reading.ways(seq)
+        if event.edit:
+            ways = merging.REPLACED.ways(seq)  # adkweb's own
         for name in names:
             before = self._values.get(name, (UNKNOWN if self._initial is None else ABSENT,))
             self._deltas[name] = delta[name]
@@ -294,19 +296,21 @@ class _Fold:
 
 @dataclass(frozen=True, slots=True)
 class _Head:
-    """A session's row, and the place of its newest event; None where there is none."""
+    """A session's row, and the place of its newest event; 0 where there is none."""
 
     revision: float
     stored: State
     initial: State | None
-    last: int | None
+    last: int
 
 
-def _head(db: BaseDatabaseWrapper, key: SessionKey) -> _Head:
+def _head(db: BaseDatabaseWrapper, key: SessionKey) -> _Head | None:
+    """None for a state that is too large to be read."""
     place = _PLACE[db.vendor]
+    initial_state = measured_sql("initial_state", db.vendor) if sources.is_adopted(key.source) else "NULL"
     with db.cursor() as cursor:
         cursor.execute(
-            f"""SELECT update_time, state, {"initial_state" if sources.is_adopted(key.source) else "NULL"},
+            f"""SELECT update_time, {measured_sql("state", db.vendor)}, {initial_state},
                 (SELECT {place} FROM events WHERE app_name = sessions.app_name AND user_id = sessions.user_id
                 AND session_id = sessions.id ORDER BY {place} DESC LIMIT 1)
             FROM sessions WHERE app_name = %s AND user_id = %s AND id = %s""",
@@ -315,31 +319,7 @@ def _head(db: BaseDatabaseWrapper, key: SessionKey) -> _Head:
         row = cursor.fetchone()
     if row is None:
         raise NotFound(_("Session %(id)s not found.") % {"id": key.session_id})
+    if any(map(large, row[1:3])):
+        return None
     state, initial = (None if text is None else as_object(values.stored(text)) for text in row[1:3])
-    return _Head(read_instant(row[0]), state or {}, initial, row[3])
-
-
-def _events(db: BaseDatabaseWrapper, key: SessionKey, last: int | None) -> Iterator[tuple[int, str, dict[str, Any]]]:
-    """Place, id and event, in append order."""
-    place = _PLACE[db.vendor]
-    after, size = -1, _FIRST_PAGE
-    while last is not None:
-        with db.cursor() as cursor:
-            cursor.execute(
-                f"""SELECT {place}, id, event_data FROM events WHERE app_name = %s AND user_id = %s AND session_id = %s
-                AND {place} > %s AND {place} <= %s ORDER BY {place} LIMIT %s""",
-                [*key[1:], after, last, size],
-            )
-            rows = cursor.fetchall()
-        yield from ((number, event_id, _object(text)) for number, event_id, text in rows)
-        if len(rows) < size:
-            return
-        after, length = rows[-1][0], sum(len(text or "") for _number, _id, text in rows)
-        size = max(1, min(_LARGEST_PAGE, size * _PAGE_LENGTH // max(1, length)))
-
-
-def _object(text: str | None) -> dict[str, Any]:
-    try:
-        return as_object(values.stored(text or "null"))
-    except Invalid:  # which `adkweb doctor` tells apart
-        return {}
+    return _Head(read_instant(row[0]), state or {}, initial, row[3] or 0)

@@ -1,12 +1,13 @@
 """The edits of one source, by what was read of its events."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Final
 
 from . import changes, keeping, sources
-from .event_rows import EventView, as_object, edit_view, events_at
+from .event_rows import EventView, edit_view, events_at
 from .events import is_edit
 from .keeping import EditPlace, place_of, seq_of
+from .weights import LARGE
 
 PAGE: Final = 50  # places asked for at once, at least
 _LAST: Final = 2**63 - 1
@@ -16,20 +17,28 @@ EditAt = tuple[int, str, int]
 
 def edits_of(
     source: str, below: EditAt | None, limit: int, sees: Callable[[str], bool] | None
-) -> Iterator[tuple[EditAt, EventView]]:
-    """The edits of one source as far as it is read."""
-    standing, number = changes.standing(source), 0
+) -> tuple[list[tuple[EditAt, EventView]], EditAt | None]:
+    """Returns the edits of one source as far as it is read; and where these end, if they weigh too much to go on."""
+    standing, left = changes.standing(source), LARGE
     at = below and EditPlace(below[0], below[2] if source == below[1] else 0 if source > below[1] else _LAST)
-    while standing and number < limit:
+    edits: list[tuple[EditAt, EventView]] = []
+    while standing and len(edits) < limit:
         places = keeping.edits(standing.projection, at, max(limit, PAGE), sees)
+        by_place = {each.place: each for each in places}
+        gone = {*by_place}
         with sources.using(source):
-            rows = {place_of(row.seq): row for row in events_at(source, [seq_of(each.place) for each in places])}
-        if gone := [each for each in places if each.place not in rows]:
-            keeping.drop_edits(standing, gone)
-        for at in places:
-            row = rows.get(at.place)
-            if row and is_edit(as_object(row.event_data)) and (sees is None or sees(row.app_name)):
-                number += 1
-                yield (at.moment, source, at.place), edit_view(source, row)
+            for row in events_at(source, [seq_of(place) for place in by_place]):
+                at = by_place[place_of(row.at)]  # type: ignore[attr-defined]
+                gone.discard(at.place)
+                view = edit_view(source, row)
+                if (view.size or is_edit(view.data)) and (sees is None or sees(row.app_name)):
+                    edits.append(((at.moment, source, at.place), view))
+                left -= view.weight
+                if left < 0:
+                    return edits, (at.moment, source, at.place)
+        if gone:
+            keeping.drop_edits(standing, [by_place[place] for place in gone])
         if len(places) < max(limit, PAGE):
-            return
+            break
+        at = places[-1]
+    return edits, None

@@ -3,32 +3,35 @@
 What reads.py puts its answers together from. Every function here expects the source to be open.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.models import BigIntegerField, BooleanField, Func, JSONField, Q, QuerySet
+from django.db.models import BigIntegerField, BooleanField, F, Q, QuerySet, TextField
 from django.db.models.expressions import RawSQL
-from django.db.models.fields.json import KeyTextTransform, KeyTransform
 from django.utils.translation import gettext as _
 
 from . import sources, values
 from .errors import Invalid
-from .events import EDIT_PREFIX, Description, describe, edit_of, removed_by
+from .events import EDIT_PREFIX, Description, delta_of, describe, edit_of, removed_by
 from .filters import BY_AUTHOR, FILTERS
 from .keeping import sessions_at
 from .keys import OWN_NAME, SessionKey
 from .models import App, Event, Session, User
 from .paging import read_cursor, write_cursor
 from .state import ABSENT, UNKNOWN, Change, State, scope_of
+from .units import event_in_seconds
+from .weights import GLANCED, LARGE, LOOKED_THROUGH, SIZE_OF, Measured, Size, large, measured_sql, weight
 
 NEAR: Final = 40  # events looked through first
 SPOKEN: Final = 100  # events looked through for one that is no edit
 RECENT: Final = 500  # events looked through for the last writer or the previous value of a key
 ACTIVE: Final = 12  # sessions looked at for the newest events of all
+_PACKED: Final = 30  # times its size on disk that a text of PostgreSQL's may have, which packs what is long
 _PLACE: Final = {"postgresql": "seq + 0", "sqlite": "rowid"}  # as the index of adopt.py has it
 
 
@@ -50,6 +53,8 @@ class EventView:
     description: Description
     changes: list[Change] = field(default_factory=list)
     cursor: str = ""
+    size: int = 0  # characters of an event that is too large to be read here; nothing is known of what is in it
+    weight: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,18 +74,38 @@ class Writer:
 
 def events_of(key: SessionKey) -> QuerySet[Event]:
     """The events of a session, in no order."""
-    return Event.objects.using(key.source).filter(app_name=key.app_name, user_id=key.user_id, session_id=key.session_id)
+    found = Event.objects.using(key.source).filter(
+        app_name=key.app_name, user_id=key.user_id, session_id=key.session_id
+    )
+    return measured(found)
 
 
-def events_at(source: str, seqs: Collection[int]) -> list[Event]:
-    """The events of any session that have these seqs, in no order."""
+def measured(found: QuerySet[Event]) -> QuerySet[Event]:
+    """Events with their JSON as `text`; of those that are too large only their length: “#31000000”."""
+    return found.defer("event_data").annotate(text=Measured("event_data"))
+
+
+def events_at(source: str, seqs: Sequence[int]) -> Iterator[Event]:
+    """The events of any session that have these seqs, in this order; as `at`, each has its own.
+
+    Read in as many questions as their sizes let expect, so that whoever stops early has not read all.
+    """
     if not seqs:
-        return []
-    if not sources.is_numbered(source):
-        return list(Event.objects.using(source).filter(any_of(sessions_at(sources.identity(source), seqs))))
-    column = _PLACE[connections[source].vendor]
-    found = Event.objects.using(source).annotate(at=RawSQL(column, [], BigIntegerField()))
-    return list(found.filter(at__in=seqs))
+        return
+    found = Event.objects.using(source)
+    if sources.is_numbered(source):
+        column = _PLACE[connections[source].vendor]
+        found = found.annotate(at=RawSQL(column, [], BigIntegerField())).filter(at__in=seqs)
+    else:
+        found = found.annotate(at=F("seq")).filter(any_of(sessions_at(sources.identity(source), seqs)))
+    sizes: dict[int, int] = {}
+    for at, size in found.annotate(size=Size("event_data")).values_list("at", "size"):
+        sizes[at] = sizes.get(at, 0) + (size or 0)
+    there = [seq for seq in seqs if seq in sizes]
+    order = {seq: number for number, seq in enumerate(there)}
+    for begin, end in _batches([_unpacked(source, sizes[seq]) for seq in there], LARGE):
+        rows: list[Any] = list(measured(found.filter(at__in=there[begin:end])))
+        yield from sorted(rows, key=lambda row: order[row.at])
 
 
 def any_of(wanted: Mapping[tuple[str, str, str], Collection[int]]) -> Q:
@@ -89,25 +114,32 @@ def any_of(wanted: Mapping[tuple[str, str, str], Collection[int]]) -> Q:
     return Q(*each, _connector=Q.OR) if wanted else Q(pk__in=[])
 
 
-def newest_rows(source: str, limit: int) -> list[Event]:
-    """The newest events of any session, the newest first; without numbers, of the ACTIVE sessions that were written last."""
-    found = Event.objects.using(source)
+def newest_views(source: str, limit: int, most: int) -> list[EventView]:
+    """The newest events of any session, the newest first, and no more than weigh `most`; without numbers, of the ACTIVE
+    sessions that were written last.
+    """
+    found = measured(Event.objects.using(source))
     if sources.is_numbered(source):
-        return list(found.order_by(RawSQL(_PLACE[connections[source].vendor], []).desc())[:limit])
+        return views(found.order_by(RawSQL(_PLACE[connections[source].vendor], []).desc()), source, limit, most)[0]
     last = Session.objects.using(source).order_by("-update_time").values_list("app_name", "user_id", "id")[:ACTIVE]
-    keys = [SessionKey(source, *names) for names in last]
-    rows = [row for key in keys for row in ordered(events_of(key), source)[: max(limit // 10, 12)]]
-    return sorted(rows, key=lambda row: (row.timestamp, row.id), reverse=True)[:limit]
+    newest: list[EventView] = []
+    for names in last:
+        key = SessionKey(source, *names)
+        newest += views(ordered(events_of(key), source), source, max(limit // 10, 12), most // ACTIVE, key)[0]
+    return sorted(newest, key=lambda view: (view.seq or 0, view.id), reverse=True)[:limit]
 
 
 def initial_state(db: BaseDatabaseWrapper, key: SessionKey) -> State | None:
-    """What the session began with, full keys; None where it was never recorded."""
+    """What the session began with, full keys; None where it was never recorded, or is too large to be read."""
     if not sources.is_adopted(key.source):
         return None
     with db.cursor() as cursor:
-        cursor.execute("SELECT initial_state FROM sessions WHERE app_name = %s AND user_id = %s AND id = %s", key[1:])
+        of_session = "FROM sessions WHERE app_name = %s AND user_id = %s AND id = %s"
+        cursor.execute("SELECT " + measured_sql("initial_state", db.vendor) + of_session, key[1:])
         stored = cursor.fetchone()
-    return as_object(values.stored(stored[0])) if stored and stored[0] is not None else None
+    if not stored or stored[0] is None or large(stored[0]):
+        return None
+    return as_object(values.stored(stored[0]))
 
 
 def ordered(found: QuerySet[Event], source: str, *, newest: bool = True) -> QuerySet[Event]:
@@ -134,9 +166,56 @@ def _beside(source: str, cursor: str, side: str) -> Q:
     return Q(**{f"timestamp__{side}": moment}) | Q(timestamp=moment, **{f"id__{side}": name})
 
 
+def views(
+    found: QuerySet[Event], source: str, limit: int, most: int = LARGE, key: SessionKey | None = None
+) -> tuple[list[EventView], bool]:
+    """The first of some events, and whether there are others: at most `limit`, and no more than weigh `most` together.
+
+    A page is bounded by what it shows: a hundred events may be as large as a database lets them be. One comes in any case.
+    """
+    rows: list[EventView] = []
+    for row in lazily(found, source, limit + 1, most):
+        if len(rows) == limit or (rows and most <= 0):
+            return rows, True
+        most -= weight(row.text)  # type: ignore[attr-defined]
+        if rows and most < 0:
+            return rows, True
+        rows.append(view_of(key or SessionKey(source, row.app_name, row.user_id, row.session_id), row))
+    return rows, False
+
+
+def lazily(found: QuerySet[Event], source: str, limit: int, most: int = LARGE) -> Iterator[Event]:
+    """Rows one by one on SQLite; on PostgreSQL in as many questions as what stands on its disk lets expect."""
+    if connections[source].vendor == "sqlite":
+        yield from found[:limit].iterator(chunk_size=1)
+        return
+    sizes = found.annotate(size=Size("event_data")).values_list("size", flat=True)[:limit]
+    for begin, end in _batches([_unpacked(source, size) for size in sizes], most):
+        yield from found[begin:end]
+
+
+def _batches(sizes: Sequence[int], most: int) -> Iterator[tuple[int, int]]:
+    """From where to where rows of these sizes are read at once."""
+    begin = 0
+    while begin < len(sizes):
+        end, left = begin + 1, most - sizes[begin]
+        while end < len(sizes) and (left := left - sizes[end]) >= 0:
+            end += 1
+        yield begin, end
+        begin = end
+
+
+def _unpacked(source: str, size: int | None) -> int:
+    """What a text may have in characters, by its size on disk."""
+    packed = connections[source].vendor == "postgresql" and (size or 0) > 2_000
+    return (size or 0) * (_PACKED if packed else 1)
+
+
 def view_of(key: SessionKey, row: Event) -> EventView:
     """A row as a view, its changes not yet added."""
-    stored = as_object(row.event_data)
+    text: str | None = row.text  # type: ignore[attr-defined]
+    size = large(text)
+    stored = {"timestamp": row.timestamp} if size else as_object(event_in_seconds(_loads(text)))
     # The columns are what ADK itself believes; the exact time stands in the event.
     data = {**stored, "id": row.id, "invocation_id": row.invocation_id}
     timestamp = stored.get("timestamp")
@@ -150,7 +229,17 @@ def view_of(key: SessionKey, row: Event) -> EventView:
         data,
         describe(data),
         cursor=write_cursor(row.seq) if sources.is_numbered(key.source) else write_cursor(row.timestamp, row.id),
+        size=size,
+        weight=weight(text),
     )
+
+
+def _loads(text: str | None) -> Any:
+    """The value of a stored JSON text; None for what is none."""
+    try:
+        return json.loads(text or "null", cls=values.Stored)
+    except (ValueError, RecursionError):
+        return None
 
 
 def filtered(found: QuerySet[Event], key: SessionKey, kind: str, author: str) -> QuerySet[Event]:
@@ -199,40 +288,59 @@ def sessions_since(key: SessionKey, scope: str) -> Iterator[SessionKey]:
         yield SessionKey(key.source, key.app_name, user_id, name)
 
 
-class Valid(Func):
-    """A JSON column, null where ADK stored NaN in it, which SQLite's JSON functions refuse."""
+# Delta, author and note; of an event that is no valid JSON all of it.
+_LOOKED_AT: Final = {
+    "postgresql": """jsonb_build_array(event_data #> '{actions,state_delta}', event_data -> 'author',
+        event_data #> '{custom_metadata,adkweb}')""",
+    "sqlite": """CASE WHEN json_valid(event_data)
+        THEN json_extract(event_data, '$.actions.state_delta', '$.author', '$.custom_metadata.adkweb')
+        ELSE event_data END""",
+}
 
-    template, output_field = "%(expressions)s", JSONField(decoder=values.Stored)
 
-    def as_sqlite(self, compiler: Any, connection: Any, **extra: Any) -> Any:
-        """SQLite keeps JSON as text; PostgreSQL never has any that is not valid."""
-        valid = "CASE WHEN json_valid(%(expressions)s) THEN %(expressions)s END"
-        return self.as_sql(compiler, connection, template=valid, **extra)
+def state_sql(vendor: str) -> str:
+    """What an event says of state, as SQL, for `said_of_state`; null for one that is too large."""
+    return measured_sql(f"CASE WHEN {SIZE_OF[vendor]} <= {LARGE} THEN {_LOOKED_AT[vendor]} END", vendor)
+
+
+def said_of_state(text: str | None) -> dict[str, Any]:
+    """An event with nothing but author, delta and note."""
+    found = _loads(text)
+    if not isinstance(found, list):
+        return as_object(found)
+    delta, author, note = found
+    return {"author": author, "actions": {"state_delta": delta}, "custom_metadata": {"adkweb": note}}
 
 
 def state_rows(
     key: SessionKey, before: str | None = None, limit: int = RECENT, after: int = 0
-) -> Iterable[dict[str, Any]]:
-    """The newest of a session's events (before a cursor, after a place), reduced to what they say of state; newest first."""
+) -> tuple[list[dict[str, Any]], bool]:
+    """The newest of a session's events (before a cursor, after a place), reduced to what they say of state; newest first.
+    And whether these are all that were asked for: they end before the one with which they weigh more than LARGE.
+    """
     found = events_of(key)
     if after:
         found = found.filter(seq__gt=after)
     if before:
         found = found.filter(before_cursor(key.source, before))
-    event = Valid("event_data")
-    adkweb = KeyTransform("adkweb", KeyTransform("custom_metadata", event))
-    fields = ["id", "timestamp", "delta", "by", "actor", "removed", "seq"]
-    rows: Iterable[dict[str, Any]] = (
+    vendor = connections[key.source].vendor
+    asked = (
         ordered(found, key.source)
-        .annotate(
-            delta=KeyTransform("state_delta", KeyTransform("actions", event)),
-            by=KeyTextTransform("author", event),
-            actor=KeyTextTransform("actor", adkweb),
-            removed=KeyTransform("removed", adkweb),
-        )
-        .values(*fields)[:limit]
+        .annotate(size=Size("event_data"), said=RawSQL(state_sql(vendor), [], TextField()))
+        .values_list("id", "timestamp", "size", "said", "seq")[:limit]
+        .iterator(chunk_size=1 if vendor == "sqlite" else RECENT)
     )
-    return rows
+    rows: list[dict[str, Any]] = []
+    left = LARGE
+    for event_id, timestamp, size, text, seq in asked:
+        left -= weight(text) + (size or 0) // LOOKED_THROUGH
+        if text is None or large(text) or left < 0:
+            return rows, False
+        event = said_of_state(text)
+        note = edit_of(event)
+        row = {"id": event_id, "timestamp": timestamp, "seq": seq, "delta": delta_of(event), "by": event.get("author")}
+        rows.append(row | {"actor": note.get("actor"), "removed": removed_by(event)})
+    return rows, True
 
 
 def writer(key: SessionKey, row: dict[str, Any]) -> Writer:
@@ -284,7 +392,7 @@ def count_events(source: str) -> str:
 def count_errors(source: str) -> str:
     """SQL for how many of a session's newest 100 events are errors."""
     vendor = next(s.vendor for s in sources.listed() if s.alias == source)
-    return f"""SELECT count(*) FROM (SELECT event_data FROM events WHERE {OF_SESSION}
+    return f"""SELECT count(*) FROM (SELECT {GLANCED[vendor]} FROM events WHERE {OF_SESSION}
         ORDER BY {newest_first(source)} LIMIT 100) AS newest WHERE {FILTERS["errors"][vendor]}"""
 
 
@@ -314,11 +422,11 @@ def _values_before(key: SessionKey, page: Sequence[EventView], names: set[str]) 
     Looks at the events between, too, which a filter may hide; at few, where these tell already.
     """
     for limit in (NEAR + len(page), RECENT + len(page)):
-        rows = list(state_rows(key, before=page[-1].cursor, limit=limit))
+        rows, whole = state_rows(key, before=page[-1].cursor, limit=limit)
         found, unknown = _told_by(rows, page, names)
         if not unknown or len(rows) < limit:
             break
-    if unknown and len(rows) < limit and (initial := initial_state(connections[key.source], key)) is not None:
+    if unknown and whole and len(rows) < limit and (initial := initial_state(connections[key.source], key)) is not None:
         for name, ids in unknown.items():
             for event_id in ids:
                 found[event_id][name] = initial.get(name, ABSENT)
@@ -336,8 +444,7 @@ def _told_by(
     }  # its own row is not among them
     for row in rows:
         delta = as_object(row["delta"])
-        noted = row["removed"] if isinstance(row["removed"], list) else []
-        removed = {name for name in noted if isinstance(name, str)}
+        removed = {*row["removed"]}
         for name in unknown.keys() & delta.keys():
             value = ABSENT if delta[name] is None and name in removed else delta[name]
             for event_id in unknown.pop(name):

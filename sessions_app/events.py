@@ -13,7 +13,7 @@ from typing import Any, Final
 from django.utils.translation import gettext as _
 
 from .errors import Invalid
-from .state import State, without_temp
+from .state import State, check_keys, without_temp
 from .values import check, check_name, dumps, equal
 
 Event = dict[str, Any]
@@ -158,7 +158,7 @@ def _check_actions(actions: dict[str, Any]) -> dict[str, Any]:
     kept = {key: value for key, value in actions.items() if value is not None}
     _check_types(kept, "actions.")
     if "state_delta" in kept:
-        kept["state_delta"] = without_temp(kept["state_delta"])
+        kept["state_delta"] = check_keys(without_temp(kept["state_delta"]))
     for name, version in kept.get("artifact_delta", {}).items():
         if isinstance(version, bool) or not isinstance(version, int):
             raise Invalid(_("actions.artifact_delta.%(name)s: must be a whole number") % {"name": name})
@@ -253,6 +253,7 @@ class Description:
     actions: dict[str, Any] = field(default_factory=dict)
     edit: dict[str, Any] = field(default_factory=dict)
     tokens: int | None = None
+    _numbers: dict[int, int] = field(default_factory=dict, compare=False, repr=False)
 
     def of(self, *kinds: str) -> list[Part]:
         """The parts of these kinds."""
@@ -272,6 +273,12 @@ class Description:
     def media(self) -> list[Part]:
         """Inline data and files."""
         return self.of("image", "file")
+
+    def number_of(self, part: Part) -> int:
+        """The number of one of `media`, by which it can be had."""
+        if not self._numbers:
+            self._numbers.update({id(each): number for number, each in enumerate(self.media)})
+        return self._numbers[id(part)]
 
     @property
     def text(self) -> str:

@@ -31,12 +31,11 @@ from django.utils.translation import gettext as _
 from . import changes, edits, loads, moments, reads, sources
 from .access import Actor
 from .errors import AlreadyExists, Conflict, Error, Invalid, NotFound
-from .event_rows import EventView, as_object, events_at, events_of
+from .event_rows import EventView, as_object, events_at, events_of, view_of
 from .events import EDIT_PREFIX, ID_LENGTH, ORIGIN, SYSTEM, Event, check_event, delta_of, edit_of
 from .keys import SessionKey
 from .models import Event as EventRow
 from .state import UNKNOWN, State, scope_of
-from .units import event_in_seconds
 from .values import check_name
 from .writes import IMPORTING, ImportedEvent, ImportedSession, delete_session, import_session, is_half
 
@@ -390,11 +389,11 @@ def _forks(origins: Sequence[SessionKey]) -> list[Fork]:
     changes.catch_up(source)
     with sources.using(source):
         rows = events_at(source, changes.forks(origins, _SHOWN))
+        views = [view_of(SessionKey(source, row.app_name, row.user_id, row.session_id), row) for row in rows]
     found = []
-    for row in rows:
-        there = SessionKey(source, row.app_name, row.user_id, row.session_id)
+    for view in views:
         # A copy of one, as forks of forks had them, says nothing of where it stands.
-        fork = _fork(there, event_in_seconds(as_object(row.event_data))) if row.id == _note_id(there) else None
+        fork = _fork(view.key, view.data) if view.id == _note_id(view.key) else None
         found += [fork] if fork and fork.origin in origins else []
     return sorted(found, key=lambda fork: (fork.created, fork.key))
 

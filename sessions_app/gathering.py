@@ -89,7 +89,7 @@ def _some(source: str, statement: str, parameters: Sequence[Any], limit: int) ->
     """So many events, or as many as are BYTES, or as are read soon; and whether there may be more of them."""
     found, weight = [], 0
     until = time.monotonic() + _READ_SECONDS if connections[source].vendor == "sqlite" else None
-    with closing(_rows(source, statement, [*parameters, limit])) as rows:
+    with closing(each_row(source, statement, [*parameters, limit])) as rows:
         for row in rows:
             found.append(row)
             weight += len(row[-1] or "")
@@ -111,7 +111,7 @@ def _kept(source: str, found: Iterable[tuple[Any, ...]]) -> list[Row]:
     return [row._replace(since=since.get(rewinds.get(seq_of(row.place)))) for row in kept]
 
 
-def _rows(source: str, statement: str, parameters: Sequence[Any]) -> Generator[tuple[Any, ...], None, None]:
+def each_row(source: str, statement: str, parameters: Sequence[Any]) -> Generator[tuple[Any, ...], None, None]:
     """The rows of a query one by one, so that no more of them are in memory than are wanted."""
     connection = connections[source]
     with connection.cursor() as cursor:

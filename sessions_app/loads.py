@@ -5,22 +5,26 @@ nothing and sees nothing twice.
 """
 
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from django.utils.translation import gettext as _
 
 from . import sources
-from .errors import NotFound
+from .errors import Invalid, NotFound
 from .event_rows import as_object, listed
+from .gathering import each_row
 from .keys import SessionKey
 from .models import read_instant, stored_instant
 from .paging import Page, read_cursor, write_cursor
 from .state import Scoped
 from .units import text_in_seconds
 from .values import stored
+from .weights import LARGE, weight
 
-PAGE: Final = 1_000  # events read at once where they are streamed
+_STATE: Final = 3 * LARGE  # what a scope's state may weigh that a request loads
+PAGE: Final = 1_000  # events read at once where they are streamed, or fewer that weigh as much as LARGE
 
 
 class StoredEvent(NamedTuple):
@@ -56,11 +60,17 @@ class Place:
 
 
 def load(
-    key: SessionKey, *, newest: int | None = None, since: float | None = None, after: int | None = None
+    key: SessionKey,
+    *,
+    newest: int | None = None,
+    since: float | None = None,
+    after: int | None = None,
+    most: int | None = None,
 ) -> StoredSession | None:
     """A session with its events in append order, or None where there is no such session.
 
     Of the events only the `newest` so many, those with a timestamp of `since` or later, those after the place `after`.
+    Raises Invalid for a state that weighs more than `most`.
     """
     with sources.using(key.source) as db:
         place, order = _order(key.source, db.vendor)
@@ -92,7 +102,7 @@ def load(
     events.sort(key=lambda row: row[6] or (row[4], row[2]))
     return StoredSession(
         key,
-        Scoped(session=_state(head[1]), app=_state(head[2]), user=_state(head[3])),
+        Scoped(session=_state(head[1], most), app=_state(head[2], most), user=_state(head[3], most)),
         read_instant(head[4]),
         read_instant(head[5]),
         head[6] or 0,
@@ -110,28 +120,28 @@ def stream(
     """
     sources.get(key.source)
     if newest is not None or not sources.is_numbered(key.source):  # few, or without places to page by
-        found = load(key, newest=newest, since=since, after=after)
+        found = load(key, newest=newest, since=since, after=after, most=_STATE)
         return None if found is None else (found, iter([found.events]))
-    found = load(key, newest=0)
+    found = load(key, newest=0, most=_STATE)
     return None if found is None else (found, _pages(key, found.seq or 0, since, after or 0))
 
 
 def _pages(key: SessionKey, last: int, since: float | None, after: int) -> Iterator[list[StoredEvent]]:
     while after < last:
-        with sources.using(key.source) as db, db.cursor() as cursor:
+        with sources.using(key.source) as db:
             seq, _order_by = _order(key.source, db.vendor)
-            only = f"AND timestamp >= {_AT}" if since is not None else ""
-            cursor.execute(
-                f"""SELECT event_data{_TEXT[db.vendor]}, id, invocation_id, timestamp, {seq} FROM events
-                WHERE {_EVENTS} {only} AND {seq} > %(after)s AND {seq} <= %(last)s ORDER BY {seq} LIMIT {PAGE}""",
-                {
-                    **_names(key),
-                    "after": after,
-                    "last": last,
-                    **({} if since is None else {"since": stored_instant(since, db)}),
-                },
-            )
-            rows = cursor.fetchall()
+            only = "AND timestamp >= %s" if since is not None else ""
+            moment = [stored_instant(since, db)] if since is not None else []
+            statement = f"""SELECT event_data{_TEXT[db.vendor]}, id, invocation_id, timestamp, {seq} FROM events
+                WHERE app_name = %s AND user_id = %s AND session_id = %s {only} AND {seq} > %s AND {seq} <= %s
+                ORDER BY {seq} LIMIT {PAGE}"""
+            rows, left = [], LARGE
+            with closing(each_row(key.source, statement, [*key[1:], *moment, after, last])) as found:
+                for row in found:
+                    rows.append(row)
+                    left -= len(row[0] or "")
+                    if left < 0:
+                        break
         if not rows:
             if since is None or place(key) is None:
                 raise NotFound(_("The session was deleted while it was read."))
@@ -236,5 +246,7 @@ def _names(key: SessionKey) -> dict[str, Any]:
     return {"app": key.app_name, "user": key.user_id, "session": key.session_id}
 
 
-def _state(text: str | None) -> dict[str, Any]:
+def _state(text: str | None, most: int | None = None) -> dict[str, Any]:
+    if most is not None and weight(text) > most:
+        raise Invalid(_("This state is too large to be read here: %(n)s characters.") % {"n": len(text or "")})
     return as_object(stored(text)) if text else {}

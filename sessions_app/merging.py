@@ -26,6 +26,7 @@ from .keys import SessionKey
 from .state import ABSENT, UNKNOWN, State, scope_of, split
 from .state import same as _same
 from .values import stored as read
+from .weights import large, measured_sql
 
 Values = tuple[Any, ...]  # those that a key may have
 
@@ -230,21 +231,24 @@ def _of_source(db: BaseDatabaseWrapper, source: str) -> _Evidence:
 
 def _of_session(db: BaseDatabaseWrapper, source: str, names: Sequence[str]) -> _Evidence:
     """What a session's own state tells: of each key whose last delta is stored merged and not replaced, or the reverse."""
-    initial = "initial_state" if sources.is_adopted(source) else "NULL"
+    initial = measured_sql("initial_state", "sqlite") if sources.is_adopted(source) else "NULL"
     with db.cursor() as cursor:
         cursor.execute(
             # State and events in one statement: an event that comes between two would pass for one that is not stored.
-            f"""SELECT events.rowid, length(event_data) < {_LENGTH} AND json_valid(event_data), event_data, state, {initial}
+            f"""SELECT events.rowid, CASE WHEN length(event_data) < {_LENGTH} AND json_valid(event_data) THEN event_data END,
+                {measured_sql("state", "sqlite")}, {initial}
             FROM events JOIN sessions USING (app_name, user_id)
             WHERE app_name = %s AND user_id = %s AND session_id = %s AND sessions.id = session_id
             ORDER BY events.rowid DESC LIMIT {_EVENTS}""",
             list(names),
         )
-        rows = cursor.fetchall()
-    if not rows:
-        return _Evidence()
-    began = split(_object(rows[0][4])).session if len(rows) < _EVENTS else {}
-    return _told(_object(rows[0][3]), began, ((row[0], _object(row[2]) if row[1] else None) for row in reversed(rows)))
+        newest = cursor.fetchone()
+        if newest is None or any(map(large, newest[2:])):
+            return _Evidence()
+        rows = [newest[:2], *((row[0], row[1]) for row in cursor)]
+    stored, first = map(_object, newest[2:])
+    began = split(first).session if len(rows) < _EVENTS else {}
+    return _told(stored, began, ((seq, None if text is None else _object(text)) for seq, text in reversed(rows)))
 
 
 def _told(stored: State, began: State, events: Iterable[tuple[int, Event | None]]) -> _Evidence:

@@ -406,7 +406,7 @@ def _page(key: SessionKey, name: str, scope: Scope, before: str | None, limit: i
     if len(found) > seen:
         return Page(rows, write_cursor(found[seen - 1]))
     if scope == "session" and first is not UNKNOWN and first is not ABSENT:
-        created = reads.session(key).create_time
+        created = reads.session(key, partly=True).create_time
         rows.append(KeyWrite(key, "", 0, created, "", "", "", Change(name, ABSENT, first)))
     return Page(rows)
 
@@ -420,13 +420,20 @@ def _merged(key: SessionKey, name: str, newest: int, oldest: int, *, is_newest: 
     if is_newest and newest in values:
         stored = _stored(key, name)
         possible = merging.fold(chain, start, merging.possible(key.source), shared=shared)[newest]
-        if merging.explains(possible, chain[-1].value, stored):
+        if stored is not UNKNOWN and merging.explains(possible, chain[-1].value, stored):
             values[newest] = stored
     return values
 
 
 def _stored(key: SessionKey, name: str) -> Any:
-    scope, bare = scope_of(name)
+    """A full key's value now; UNKNOWN where the state is too large to be read."""
+    try:
+        return _read(key, *scope_of(name))
+    except Invalid:
+        return UNKNOWN
+
+
+def _read(key: SessionKey, scope: Scope, bare: str) -> Any:
     if scope == "session":
         return reads.session(key).state.session.get(bare, ABSENT)
     if scope == "user":
@@ -458,7 +465,7 @@ def _before(
 def _first(key: SessionKey, scope: Scope, name: str) -> Any:
     """A key's value before the first write of it; UNKNOWN where that is not recorded."""
     if scope == "session":
-        initial = reads.session(key).initial_state
+        initial = reads.session(key, partly=True).initial_state
         return UNKNOWN if initial is None else initial.get(name, ABSENT)
     return ABSENT if beginnings.all_recorded(key, scope) else UNKNOWN
 

@@ -24,7 +24,7 @@ from . import broadcast, edits, reads, sources
 from .access import Actor, actor_of
 from .edits import Entry
 from .errors import Conflict, Error, NotAllowed, NotFound, SourceError, StaleSession
-from .event_rows import events_of, ordered, view_of
+from .event_rows import events_of, ordered, views
 from .events import EDIT_PREFIX, ID_LENGTH, Event, edit_of, ended_by
 from .keys import SessionKey
 from .models import QueuedEdit
@@ -280,8 +280,7 @@ def _is_idle(key: SessionKey) -> bool:
     if held(key) is not None:
         return False
     with sources.using(key.source):
-        for row in ordered(events_of(key), key.source)[:_EDITS]:
-            view = view_of(key, row)
+        for view in views(ordered(events_of(key), key.source), key.source, _EDITS, key=key)[0]:
             edit = edit_of(view.data)
             if ended_by(edit):
                 return True

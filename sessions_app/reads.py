@@ -5,24 +5,23 @@ source was not adopted (read-only), events have no seq and are ordered by timest
 """
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from django.conf import settings
-from django.db.models import IntegerField, Max, Q, QuerySet, TextField
+from django.db.models import IntegerField, Max, Q, QuerySet
 from django.db.models.expressions import RawSQL
 from django.db.models.fields.json import KeyTextTransform, KeyTransform
-from django.db.models.functions import Cast
+from django.db.models.functions import Substr
 from django.utils.translation import gettext as _
 
 from . import changes, sources
 from .edited import EditAt, edits_of
-from .errors import Behind, Error, NotFound, SourceError
+from .errors import Behind, Error, Invalid, NotFound, SourceError
 from .event_rows import (
     EventView,
-    Valid,
     Writer,
     add_changes,
     after_cursor,
@@ -34,23 +33,23 @@ from .event_rows import (
     filtered,
     in_lists,
     is_listed,
-    newest_first,
-    newest_rows,
+    newest_views,
     of_known_users,
     ordered,
     sessions_of,
     sessions_since,
     state_rows,
     view_of,
+    views,
     writer,
 )
-from .filters import FILTERS, TOKENS
 from .keys import SessionKey
 from .models import App, Event, Session, User, read_instant
 from .paging import Page, read_cursor, write_cursor
 from .running import Running, running
-from .state import Scoped, State, scope_of
+from .state import Scope, Scoped, State, scope_of
 from .values import stored
+from .weights import Measured, Small, large, measured_sql
 
 PAGE: Final = 50  # rows of a table
 EVENTS: Final = 100  # events of a timeline page
@@ -58,6 +57,7 @@ IN_FLIGHT: Final = 100  # events looked through for the invocation in flight
 RUNNING_REACH: Final = 300  # events of all sessions looked through for those whose agent runs
 APPENDED: Final = 5_000  # events of a source listed at once
 COUNT_LIMIT: Final = 10_000
+_GLANCE: Final = 2_000_000  # what events may weigh together that are only looked through
 ROW_COUNT_LIMIT: Final = 1_000  # events counted for one row of a table of sessions
 
 
@@ -103,6 +103,7 @@ class SessionView:
     revision: float
     state: Scoped
     initial_state: State | None
+    sizes: Mapping[Scope, int] = field(default_factory=dict)  # characters of those scopes that are too large to be read
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +115,8 @@ class RunningSession:
     flight: Running
 
 
-_STATE: Final = Cast("state", TextField())  # for `stored` to read
+_STATE: Final = Measured("state")  # for `_read_state` to read
+_SCOPES: Final[tuple[Scope, ...]] = ("session", "user", "app")
 
 
 class Revision(NamedTuple):
@@ -129,17 +131,6 @@ class Revision(NamedTuple):
     session_row: Any
     user_row: Any
     app_row: Any
-
-
-@dataclass(frozen=True, slots=True)
-class Stats:
-    """A session at a glance, over its newest COUNT_LIMIT events; `more` where there are others."""
-
-    events: int
-    invocations: int
-    tokens: int
-    kinds: dict[str, int]
-    more: bool
 
 
 # --- Apps and users ---------------------------------------------------------------------------------------------------
@@ -171,13 +162,13 @@ def has_app(source: str, app_name: str) -> bool:
         return found or App.objects.using(source).filter(app_name=app_name).exists()
 
 
-def app(source: str, app_name: str) -> tuple[AppRow, State]:
-    """One app and its state; raises NotFound."""
+def app(source: str, app_name: str, *, partly: bool = False) -> tuple[AppRow, State]:
+    """One app and its state; raises NotFound. As `session` does with one that is too large to be read."""
     with sources.using(source):
         text = App.objects.using(source).filter(app_name=app_name).values_list(_STATE, flat=True).first()
         if text is None and not sessions_of(source, app_name).exists():
             raise NotFound(_("There is no app “%(name)s” in this source.") % {"name": app_name})
-        return _app_row(source, app_name), as_object(stored(text or "null"))
+        return _app_row(source, app_name), {} if partly else _read_state(text)
 
 
 def users(source: str, app_name: str, after: str | None = None) -> Page[UserRow]:
@@ -196,14 +187,26 @@ def users(source: str, app_name: str, after: str | None = None) -> Page[UserRow]
         return Page(rows, write_cursor(names[PAGE - 1]) if len(names) > PAGE else None)
 
 
-def user_state(source: str, app_name: str, user_id: str) -> State:
-    """A user's state, keys without prefix; raises NotFound for a user without session and state."""
+def user_state(source: str, app_name: str, user_id: str, *, partly: bool = False) -> State:
+    """A user's state, keys without prefix; raises NotFound for a user without session and state. As `session` does with one
+    that is too large to be read.
+    """
     with sources.using(source):
         found = User.objects.using(source).filter(app_name=app_name, user_id=user_id)
         text = found.values_list(_STATE, flat=True).first()
         if text is None and not Session.objects.using(source).filter(app_name=app_name, user_id=user_id).exists():
             raise NotFound(_("There is no user “%(name)s” in this app.") % {"name": user_id})
-        return as_object(stored(text or "null"))
+        return {} if partly else _read_state(text)
+
+
+def _read_state(text: str | None) -> State:
+    if size := large(text):
+        raise Invalid(_too_large(size), size=size)
+    return as_object(stored(text or "null"))
+
+
+def _too_large(size: int) -> str:
+    return _("This state is too large to be read here: %(n)s characters.") % {"n": size}
 
 
 # --- Sessions ---------------------------------------------------------------------------------------------------------
@@ -247,12 +250,15 @@ def left_out(key: SessionKey) -> SessionRow | None:
         return rows[0] if rows else None
 
 
-def session(key: SessionKey) -> SessionView:
-    """One session with its state by scope; raises NotFound."""
+def session(key: SessionKey, *, partly: bool = False) -> SessionView:
+    """One session with its state by scope; raises NotFound, and Invalid for a state that is too large to be read; `partly`:
+    then without the scopes that are.
+    """
     with sources.using(key.source) as db, db.cursor() as cursor:
+        texts = [measured_sql(f"{table}.state", db.vendor) for table in "sua"]
+        initial_state = measured_sql("s.initial_state", db.vendor) if sources.is_adopted(key.source) else "NULL"
         cursor.execute(
-            f"""SELECT s.create_time, s.update_time, s.state, u.state, a.state,
-            {"s.initial_state" if sources.is_adopted(key.source) else "NULL"}
+            f"""SELECT s.create_time, s.update_time, {", ".join(texts)}, {initial_state}
             FROM sessions AS s LEFT JOIN app_states AS a ON a.app_name = s.app_name
             LEFT JOIN user_states AS u ON u.app_name = s.app_name AND u.user_id = s.user_id
             WHERE s.app_name = %s AND s.user_id = %s AND s.id = %s""",
@@ -261,35 +267,22 @@ def session(key: SessionKey) -> SessionView:
         row = cursor.fetchone()
     if row is None:
         raise NotFound(_("Session %(id)s not found.") % {"id": key.session_id})
-    own, user, app, initial = (None if text is None else as_object(stored(text)) for text in row[2:])
+    sizes: dict[Scope, int] = {
+        scope: size for scope, text in zip(_SCOPES, row[2:5], strict=True) if (size := large(text))
+    }
+    if sizes and not partly:
+        raise Invalid(_too_large(max(sizes.values())))
+    own, user, app, initial = (None if text is None or large(text) else as_object(stored(text)) for text in row[2:])
     title = as_object((own or {}).get("__session_metadata__")).get("displayName")
     return SessionView(
         key,
-        title if isinstance(title, str) else "",
+        title[:200] if isinstance(title, str) else "",
         read_instant(row[0]),
         read_instant(row[1]),
         Scoped(app=app or {}, user=user or {}, session=own or {}),
         initial,
+        sizes,
     )
-
-
-def stats(key: SessionKey) -> Stats:
-    """Numbers of a session: events, invocations (an edit is none), tokens, and events by filter."""
-    with sources.using(key.source) as db:
-        edits = FILTERS["edits"][db.vendor]
-        columns = ", ".join(f"sum(CASE WHEN {FILTERS[name][db.vendor]} THEN 1 ELSE 0 END)" for name in FILTERS)
-        with db.cursor() as cursor:
-            cursor.execute(
-                f"""SELECT count(*), count(DISTINCT CASE WHEN {edits} THEN NULL ELSE invocation_id END),
-                sum({TOKENS[db.vendor]}), {columns}
-                FROM (SELECT * FROM events WHERE app_name = %s AND user_id = %s AND session_id = %s
-                ORDER BY {newest_first(key.source)} LIMIT {COUNT_LIMIT + 1}) AS events""",
-                key[1:],
-            )
-            count, invocations, tokens, *kinds = cursor.fetchone()
-    numbers = {name: min(number or 0, COUNT_LIMIT) for name, number in zip(FILTERS, kinds, strict=True)}
-    whole = int(min(tokens or 0, 2**63))  # SQLite makes infinity of a number that is too large
-    return Stats(min(count, COUNT_LIMIT), invocations, whole, numbers, more=count > COUNT_LIMIT)
 
 
 # --- Events -----------------------------------------------------------------------------------------------------------
@@ -306,10 +299,10 @@ def events(
         found = filtered(events_of(key), key, kind, author)
         if before:
             found = found.filter(before_cursor(key.source, before))
-        rows = [view_of(key, row) for row in ordered(found, key.source)[: limit + 1]]
-        page = rows[:limit][::-1]
+        rows, more = views(ordered(found, key.source), key.source, limit, key=key)
+        page = rows[::-1]
         add_changes(key, page)
-        return Page(page, page[0].cursor if len(rows) > limit else None)
+        return Page(page, page[0].cursor if more else None)
 
 
 def event(key: SessionKey, event_id: str) -> EventView:
@@ -325,15 +318,15 @@ def event(key: SessionKey, event_id: str) -> EventView:
 
 def events_after(
     key: SessionKey, seq: int | str, *, kind: str = "", author: str = "", limit: int = EVENTS
-) -> list[EventView]:
+) -> Page[EventView]:
     """The events after a place, or a cursor, at most `limit`, in append order: what somebody who was there has missed."""
     with sources.using(key.source):
         after = Q(seq__gt=seq) if isinstance(seq, int) else after_cursor(key.source, seq)
         found = filtered(events_of(key).filter(after), key, kind, author)
-        page = [view_of(key, row) for row in ordered(found, key.source, newest=False)[:limit]]
+        page, more = views(ordered(found, key.source, newest=False), key.source, limit, key=key)
         if page:
             add_changes(key, page)
-        return page
+        return Page(page, page[-1].cursor if more else None)
 
 
 def newest_seq(key: SessionKey) -> int:
@@ -351,18 +344,20 @@ def misses_more_than(key: SessionKey, seq: int, number: int) -> bool:
 def in_flight(key: SessionKey) -> Running | None:
     """The invocation that has begun and not ended, by the newest events and the silence that the settings define."""
     with sources.using(key.source):
-        rows = list(ordered(events_of(key), key.source).values_list("invocation_id", "event_data")[:IN_FLIGHT])
-        events = [{**as_object(data), "invocation_id": invocation_id} for invocation_id, data in reversed(rows)]
-        return running(events, time.time(), settings.SILENCE_SECONDS)
+        newest, _more = views(ordered(events_of(key), key.source), key.source, IN_FLIGHT, _GLANCE, key)
+        return running([view.data for view in reversed(newest)], time.time(), settings.SILENCE_SECONDS)
 
 
 def around(view: EventView, reach: int = 200) -> tuple[list[EventView], list[EventView]]:
     """The events before and after one, nearest first, at most `reach` each: for its neighbours and its paired calls."""
     with sources.using(view.key.source):
         found = events_of(view.key)
-        earlier = ordered(found.filter(before_cursor(view.key.source, view.cursor)), view.key.source)[:reach]
-        later = ordered(found.filter(after_cursor(view.key.source, view.cursor)), view.key.source, newest=False)[:reach]
-        return [view_of(view.key, row) for row in earlier], [view_of(view.key, row) for row in later]
+        earlier = ordered(found.filter(before_cursor(view.key.source, view.cursor)), view.key.source)
+        later = ordered(found.filter(after_cursor(view.key.source, view.cursor)), view.key.source, newest=False)
+        return (
+            views(earlier, view.key.source, reach, _GLANCE, view.key)[0],
+            views(later, view.key.source, reach, _GLANCE, view.key)[0],
+        )
 
 
 def edits(
@@ -377,6 +372,7 @@ def edits(
     found: list[tuple[EditAt, EventView]] = []
     problems: list[Error] = []
     below: EditAt | None = tuple(read_cursor(before, int, str, int)) if before else None
+    ends: EditAt | None = None
     until = time.monotonic() + (changes.SECONDS if seconds is None else seconds)
     for source in sources.listed():
         try:
@@ -386,12 +382,18 @@ def edits(
                 changes.catch_up(source.alias, max(0.0, until - time.monotonic()))
             except Behind as error:  # what is read so far is shown
                 problems.append(Behind(f"{source.where}: {error.message}", **error.detail))
-            found += edits_of(source.alias, below, limit + 1, sees)
+            some, end = edits_of(source.alias, below, limit + 1, sees)
         except SourceError as error:  # one that is away must not take the others' edits with it
             problems.append(error)
+            continue
+        found += some
+        ends = max(ends, end) if ends and end else ends or end
     found.sort(key=lambda each: each[0], reverse=True)
-    rows = [view for _at, view in found[:limit]]
-    return Page(rows, write_cursor(*found[limit - 1][0]) if len(found) > limit else None), problems
+    read = [each for each in found if ends is None or each[0] >= ends]  # below, a source has more than was read
+    page = read[:limit]
+    last = page[-1][0] if page else ends
+    more = len(found) > len(page) or ends is not None
+    return Page([view for _at, view in page], write_cursor(*last) if last and more else None), problems
 
 
 def numbers(events: Collection[tuple[SessionKey, str]]) -> dict[tuple[SessionKey, str], int]:
@@ -476,17 +478,15 @@ def newest_place(source: str) -> int:
 def newest_events(source: str, limit: int) -> list[EventView]:
     """The newest events of any session, the newest first."""
     with sources.using(source):
-        rows = newest_rows(source, limit)
-        return [view_of(SessionKey(source, row.app_name, row.user_id, row.session_id), row) for row in rows]
+        return newest_views(source, limit, _GLANCE)
 
 
 def running_now(source: str) -> list[RunningSession]:
     """The sessions whose agent runs now, as far as the source's newest events tell; the one with the newest event first."""
     with sources.using(source):
         by_session: dict[SessionKey, list[dict[str, Any]]] = {}
-        for row in newest_rows(source, RUNNING_REACH):
-            key = SessionKey(source, row.app_name, row.user_id, row.session_id)
-            by_session.setdefault(key, []).append({**as_object(row.event_data), "invocation_id": row.invocation_id})
+        for view in newest_views(source, RUNNING_REACH, _GLANCE):
+            by_session.setdefault(view.key, []).append(view.data)
         now = time.time()
         flights = {key: running(events[::-1], now, settings.SILENCE_SECONDS) for key, events in by_session.items()}
         found = {key: flight for key, flight in flights.items() if flight and not flight.waiting}
@@ -518,9 +518,8 @@ def writers(key: SessionKey, after: int = 0) -> dict[str, Writer]:
     """The last writer of every full key that the newest RECENT events of this session wrote, or those after a place."""
     with sources.using(key.source):
         found: dict[str, Writer] = {}
-        for row in state_rows(key, after=after):
-            for name in as_object(row["delta"]):
-                found.setdefault(name, writer(key, row))
+        for row in state_rows(key, after=after)[0]:
+            found = dict.fromkeys(row["delta"], writer(key, row)) | found
         return found
 
 
@@ -532,7 +531,7 @@ def last_writer(key: SessionKey, full_key: str) -> Writer | None:
         found = [
             writer(candidate, row)
             for candidate in keys
-            for row in state_rows(candidate, limit=100)
+            for row in state_rows(candidate, limit=100)[0]
             if full_key in as_object(row["delta"])
         ]
         return max(found, key=lambda writer: writer.timestamp, default=None)
@@ -541,7 +540,7 @@ def last_writer(key: SessionKey, full_key: str) -> Writer | None:
 # --- Queries ----------------------------------------------------------------------------------------------------------
 
 
-_TITLE: Final = KeyTextTransform("displayName", KeyTransform("__session_metadata__", Valid("state")))
+_TITLE: Final = Substr(KeyTextTransform("displayName", KeyTransform("__session_metadata__", Small("state"))), 1, 200)
 
 
 def _session_rows(found: QuerySet[Session], source: str, limit: int) -> list[SessionRow]:

@@ -221,14 +221,16 @@ def _counted(key: SessionKey, lots: list[list[_Span]]) -> list[tuple[int, int, i
 
 # --- Artifacts --------------------------------------------------------------------------------------------------------
 
-# The versions that events tell of, one row each; ADK may store NaN, which SQLite's JSON functions refuse.
+# The versions that events tell of, one row each, those of a megabyte left out; ADK may store NaN, which SQLite's JSON
+# functions refuse.
 _SAVED: Final = {
     "postgresql": """SELECT seq AS place, key AS name, value::text AS version FROM events, LATERAL jsonb_each(CASE
             WHEN jsonb_typeof(event_data #> '{actions,artifact_delta}') = 'object'
             THEN event_data #> '{actions,artifact_delta}' END)
         WHERE app_name = %s AND user_id = %s AND session_id = %s AND jsonb_typeof(value) = 'number'""",
     "sqlite": """SELECT events.rowid AS place, saved.key AS name, CAST(saved.value AS text) AS version
-        FROM events, json_each(CASE WHEN json_valid(event_data) THEN event_data ELSE '{}' END,
+        FROM events, json_each(
+            CASE WHEN length(event_data) <= 1000000 AND json_valid(event_data) THEN event_data ELSE '{}' END,
             '$.actions.artifact_delta') AS saved
         WHERE app_name = %s AND user_id = %s AND session_id = %s AND saved.type = 'integer' AND typeof(saved.key) = 'text'
             """,

@@ -16,7 +16,8 @@ from django.utils.translation import gettext as _
 from .errors import Invalid
 
 MAX_DEPTH: Final = 150
-MAX_CONTAINERS: Final = 300_000  # lists and objects of one text: to make more of them holds up every other thread
+MAX_CONTAINERS: Final = 300_000  # lists, objects and keys of one text: to make more holds up every other thread
+KEY_LENGTH: Final = 1_024  # characters of a key of state
 MAX_DIGITS: Final = 4300  # Python's own limit for reading an integer back
 
 # Above 2**53 a float is a whole number. PostgreSQL's jsonb writes it without a fraction and so as another float's digits
@@ -78,13 +79,10 @@ class Stored(json.JSONDecoder):
     as 1e999 is, and a text that is nested deeper than Python can read is None. Raises ValueError for what is no JSON.
     """
 
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**{**options, "parse_int": _integer})
-
     def decode(self, s: str, *options: Any) -> Any:
         """The value, or None."""
         try:
-            return super().decode(s, *options)
+            return _read(s)
         except RecursionError:
             return None
 
@@ -92,7 +90,7 @@ class Stored(json.JSONDecoder):
 def stored(text: str) -> Any:
     """The value of a JSON text in a database, read as `Stored` does; raises Invalid where it cannot be read."""
     try:
-        return json.loads(text, parse_int=_integer)
+        return _read(text)
     except RecursionError as error:
         raise Invalid(_("What is stored here is nested too deep to be read.")) from error
     except ValueError as error:
@@ -106,15 +104,24 @@ def looks_encrypted(text: str) -> bool:
     return _ENCRYPTED.fullmatch(text[:_LOOKED_AT]) is not None
 
 
+def _read(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        raise
+    except ValueError:  # an integer of too many digits; to look at each of them takes twice as long
+        return json.loads(text, parse_int=_integer)
+
+
 def _integer(digits: str) -> int | float:
     return int(digits) if len(digits.lstrip("-")) <= MAX_DIGITS else float(digits)
 
 
 def check_containers(text: str | bytes, most: int = MAX_CONTAINERS) -> None:
-    """Raises Invalid for a text of more lists and objects than are parsed; brackets within its texts count, too."""
-    found = text.count(b"[") + text.count(b"{") if isinstance(text, bytes) else text.count("[") + text.count("{")
+    """Raises Invalid for a text of more lists, objects and keys than are parsed; signs within its texts count, too."""
+    found = sum(map(text.count, (b"[", b"{", b":") if isinstance(text, bytes) else ("[", "{", ":")))  # type: ignore[arg-type]
     if found > most:
-        raise Invalid(_("more than %(n)s lists and objects") % {"n": most})
+        raise Invalid(_("more than %(n)s lists, objects and keys") % {"n": most})
 
 
 def dumps(value: Any, indent: int | None = None) -> str:
@@ -128,6 +135,22 @@ def dumps(value: Any, indent: int | None = None) -> str:
         if indent is None:
             raise Invalid(_("This value is nested too deep to be shown.")) from error
         return dumps(value)
+
+
+def beginning(value: Any, length: int) -> str:
+    """The first characters of a value's indented JSON text: what follows is not even made."""
+    text = ""
+    try:
+        for piece in _INDENTED.iterencode(value):
+            text += piece
+            if len(text) > length:
+                break
+    except RecursionError:
+        text = dumps(value)
+    return text[: length + 1]
+
+
+_INDENTED: Final = json.JSONEncoder(ensure_ascii=False, indent=2)
 
 
 def equal(a: Any, b: Any) -> bool:

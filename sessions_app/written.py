@@ -1,21 +1,27 @@
 """What events wrote, and what sessions began with, at places that changes.py knows."""
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from typing import Any, Final, NamedTuple
 
 from django.db import connections
 
 from . import merging, sources
-from .event_rows import Writer, as_object
+from .event_rows import Writer, as_object, said_of_state, state_sql
 from .events import delta_of, edit_of, removed_by
+from .gathering import each_row
 from .keeping import is_creation, place_of, seq_of, sessions_at
 from .keys import SessionKey
 from .models import MOMENT, read_instant, stored_instant
 from .state import ABSENT, UNKNOWN, Scope, State
 from .units import seconds_of
+from .weights import LARGE, LOOKED_THROUGH, SIZE_OF, large, measured_sql, weight
 
 CHUNK: Final = 500  # events fetched by one statement
+_HEAVIEST: Final = LARGE  # what may be read to tell a moment
+_REPLAYED: Final = 3 * LARGE  # and to tell all of a session
+_PAGE: Final = LARGE // 8  # of it at once
 
 
 class Written(NamedTuple):
@@ -28,9 +34,15 @@ class Written(NamedTuple):
     removed: Collection[str] = ()
     edit: Mapping[str, Any] = {}
     imported: bool = False  # written elsewhere, in no order with what other sessions wrote
+    unread: bool = False  # it is too large to be read
     beside: tuple[
         "Written", ...
-    ] = ()  # others at the same place, which stands for their time: nobody knows their order
+    ] = ()  # others at the same place, as it stands for their time: their order is not known
+
+    @property
+    def event_id(self) -> str:
+        """The event's id, or nothing."""
+        return self.writer.event_id if self.writer else ""
 
     def value(self, name: str) -> Any:
         """The full key's value after this."""
@@ -38,7 +50,7 @@ class Written(NamedTuple):
 
     def settles(self, name: str) -> bool:
         """Whether the full key's value after this is the same however deltas are applied."""
-        return bool(self.edit) or self.writer is None or not merging.is_doubtful(self.value(name))
+        return self.unread or bool(self.edit) or self.writer is None or not merging.is_doubtful(self.value(name))
 
     def write(self, place: int, name: str) -> merging.Write:
         """The write of the full key at its place."""
@@ -69,60 +81,68 @@ _SEQ: Final = {"postgresql": "seq + 0", "sqlite": "rowid"}  # as the index of ad
 # Of a session that was imported: up to which of its events (writes.import_session).
 _IMPORTED: Final = """(SELECT initial_place FROM sessions WHERE sessions.app_name = events.app_name
     AND sessions.user_id = events.user_id AND sessions.id = events.session_id AND initial_place < 0)"""
-_LOOKED_AT: Final = {
-    "postgresql": """(event_data #> '{actions,state_delta}')::text, event_data ->> 'author',
-        (event_data #> '{custom_metadata,adkweb}')::text, NULL""",
-    "sqlite": """CASE WHEN json_valid(event_data) THEN json_extract(event_data, '$.actions.state_delta') END,
-        CASE WHEN json_valid(event_data) THEN json_extract(event_data, '$.author') END,
-        CASE WHEN json_valid(event_data) THEN json_extract(event_data, '$.custom_metadata.adkweb') END,
-        CASE WHEN NOT json_valid(event_data) THEN event_data END""",
-}
 
 
 def written_at(source: str, asked: Iterable[int]) -> dict[int, Written]:
-    """What was written at these places; nothing for an event or a session that is gone."""
+    """What was written at these places; nothing for an event or a session that is gone. What all of it weighs is bounded:
+    of an event that is too large, or beyond _HEAVIEST, it is known that it is there, and no value.
+    """
     wanted = sorted(asked)
     found: dict[int, Written] = {}
+    budget = _Budget(_HEAVIEST)
     with sources.using(source):
         for start in range(0, len(wanted), CHUNK):
             some = wanted[start : start + CHUNK]
-            found |= _events_at(source, [seq_of(place) for place in some if not is_creation(place)])
-            found |= _creations_at(source, [place for place in some if is_creation(place)])
+            found |= _events_at(source, [seq_of(place) for place in some if not is_creation(place)], budget)
+            found |= _creations_at(source, [place for place in some if is_creation(place)], budget)
     return found
 
 
-def _events_at(source: str, seqs: list[int]) -> dict[int, Written]:
+def written_by(key: SessionKey, last: int) -> Iterator[tuple[int, Written]]:
+    """What a session's events wrote, by seq and in append order, up to a seq; bounded as `written_at` is, by _REPLAYED. The
+    source is open.
+    """
+    column = {"postgresql": "seq", "sqlite": "rowid"}[connections[key.source].vendor]
+    where = f"app_name = %s AND user_id = %s AND session_id = %s AND {column} > %s AND {column} <= %s"
+    after, budget, more = -1, _Budget(_REPLAYED), True
+    while more:
+        some: list[tuple[int, Written]] = []
+        until = budget.left - _PAGE
+        values = [*key[1:], after, last, CHUNK]
+        with closing(_read(key.source, f"{where} ORDER BY {column} LIMIT %s", values, budget)) as rows:
+            for each in rows:  # no cursor stays open while others would write
+                some.append(each)
+                if budget.left < until:
+                    break
+        yield from some
+        more = len(some) == CHUNK or budget.left < until
+        after = some[-1][0] if some else after
+
+
+class _Budget:
+    """How much may be read."""
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+
+    def affords(self, *texts: str | None, size: int = 0) -> bool:
+        """Whether there is room for these, out of a text of some size; it is used up then."""
+        cost = sum(map(weight, texts)) + size // LOOKED_THROUGH
+        affordable = cost <= self.left and not any(map(large, texts))
+        self.left -= cost if affordable else 0
+        return affordable
+
+
+def _events_at(source: str, seqs: list[int], budget: _Budget) -> dict[int, Written]:
     if not seqs:
         return {}
-    vendor = connections[source].vendor
-    column, where, asked = _SEQ[vendor], f"{_SEQ[vendor]} IN ({', '.join(['%s'] * len(seqs))})", seqs
+    where, values = f"{_SEQ[connections[source].vendor]} IN ({', '.join(['%s'] * len(seqs))})", list[Any](seqs)
     if not sources.is_numbered(source):
-        column, (where, asked) = MOMENT, _by_time(source, seqs)
-    imported = _IMPORTED if sources.keeps_creations(source) else "NULL"
+        where, values = _by_time(source, seqs)
     found: dict[int, Written] = {}
-    with connections[source].cursor() as cursor:
-        cursor.execute(
-            f"""SELECT {column}, app_name, user_id, session_id, id, timestamp, {imported}, {_LOOKED_AT[vendor]}
-            FROM events WHERE {where}""",
-            asked,
-        )
-        for seq, app, user, session, event_id, at, last, delta, author, edit, damaged in cursor.fetchall():
-            event = {"author": author, "actions": {"state_delta": _loads(delta)}}
-            event["custom_metadata"] = {"adkweb": _loads(edit)}
-            event = event if damaged is None else as_object(_loads(damaged))
-            noted, key, moment = edit_of(event), SessionKey(source, app, user, session), read_instant(at)
-            who = Writer(event_id, seq, str(event.get("author") or ""), str(noted.get("actor") or ""), moment, key)
-            this = Written(
-                who,
-                key,
-                moment,
-                delta_of(event),
-                frozenset(removed_by(event)),
-                noted,
-                imported=last is not None and seq < -last,
-            )
-            other = found.get(place_of(seq))
-            found[place_of(seq)] = other._replace(beside=(*other.beside, this)) if other else this
+    for seq, written in _read(source, where, values, budget):
+        other = found.get(place_of(seq))
+        found[place_of(seq)] = other._replace(beside=(*other.beside, written)) if other else written
     return found
 
 
@@ -136,19 +156,50 @@ def _by_time(source: str, seqs: Sequence[int]) -> tuple[str, list[Any]]:
     return " OR ".join(conditions), values
 
 
-def _creations_at(source: str, wanted: list[int]) -> dict[int, Written]:
+def _read(
+    source: str, where: str, values: Sequence[Any], budget: _Budget
+) -> Generator[tuple[int, Written], None, None]:
+    vendor = connections[source].vendor
+    imported = _IMPORTED if sources.keeps_creations(source) else "NULL"
+    column = _SEQ[vendor] if sources.is_numbered(source) else MOMENT
+    statement = f"""SELECT {column}, app_name, user_id, session_id, id, timestamp, {imported}, {SIZE_OF[vendor]},
+        {state_sql(vendor)} FROM events WHERE {where}"""
+    with closing(each_row(source, statement, values)) as rows:
+        for seq, app, user, session, event_id, at, last, size, text in rows:
+            key, moment = SessionKey(source, app, user, session), read_instant(at)
+            if text is None or not budget.affords(text, size=size):
+                yield seq, Written(Writer(event_id, seq, "", "", moment, key), key, moment, {}, unread=True)
+                continue
+            event = said_of_state(text)
+            noted = edit_of(event)
+            who = Writer(event_id, seq, str(event.get("author") or ""), str(noted.get("actor") or ""), moment, key)
+            yield (
+                seq,
+                Written(
+                    who,
+                    key,
+                    moment,
+                    delta_of(event),
+                    frozenset(removed_by(event)),
+                    noted,
+                    imported=last is not None and seq < -last,
+                ),
+            )
+
+
+def _creations_at(source: str, wanted: list[int], budget: _Budget) -> dict[int, Written]:
     if not wanted or not sources.keeps_creations(source):  # released, after these were read
         return {}
-    with connections[source].cursor() as cursor:
-        cursor.execute(
-            f"""SELECT initial_place, app_name, user_id, id, create_time, initial_state FROM sessions
-            WHERE initial_place IN ({", ".join(["%s"] * len(wanted))})""",
-            wanted,
-        )
-        return {
-            place: Written(None, SessionKey(source, *names), read_instant(at), as_object(_loads(state)))
-            for place, *names, at, state in cursor.fetchall()
-        }
+    state = measured_sql("initial_state", connections[source].vendor)
+    statement = f"""SELECT initial_place, app_name, user_id, id, create_time, {state} FROM sessions
+        WHERE initial_place IN ({", ".join(["%s"] * len(wanted))})"""
+    found = {}
+    with closing(each_row(source, statement, wanted)) as rows:
+        for place, *names, at, text in rows:
+            unread = not budget.affords(text)
+            began = {} if unread else as_object(_loads(text))
+            found[place] = Written(None, SessionKey(source, *names), read_instant(at), began, unread=unread)
+    return found
 
 
 def _loads(text: str | None) -> Any:

@@ -43,16 +43,16 @@ def listed(
 ) -> HttpResponse:
     """The newest, those before them, or those after a place; in append order, with what each changed."""
     key = SessionKey(source_of(request, app_name, source), app_name, user_id, session_id)
-    revision = reads.session(key).revision
+    revision = reads.session(key, partly=True).revision
     if after is None:
         page = reads.events(key, before=before, kind=kind, author=author, limit=limit)
         return answer({"items": [_event(view) for view in page.rows], "next": page.next}, revision=revision)
     if before is not None:
         raise Invalid("before, after: one of them")
     check_places(key.source)
-    rows = reads.events_after(key, after, kind=kind, author=author, limit=limit)
-    following = str(rows[-1].seq) if len(rows) == limit else None
-    return answer({"items": [_event(view) for view in rows], "next": following}, revision=revision)
+    page = reads.events_after(key, after, kind=kind, author=author, limit=limit)
+    following = str(page.rows[-1].seq) if page.next else None
+    return answer({"items": [_event(view) for view in page.rows], "next": following}, revision=revision)
 
 
 @router.get(EVENTS + "/{plain:event_id}", response=schemas.EventView, summary="One event")

@@ -298,7 +298,7 @@ class Drift(Schema):
     events: int = Field(description="replayed")
     items: list[Drifted]
     unknown: list[str]
-    untold: str = Field(description="why nothing can be told: `places`, `importing`; else empty")
+    untold: str = Field(description="why nothing can be told: `places`, `importing`, `size`; else empty")
 
 
 class Piece(Schema):

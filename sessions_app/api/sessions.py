@@ -1,6 +1,7 @@
 """Sessions: by page, whole, a new one, an end to one."""
 
 from collections.abc import Iterator
+from itertools import chain
 from urllib.parse import quote
 
 from django.http import HttpRequest, HttpResponse
@@ -202,10 +203,9 @@ def _session(session: loads.StoredSession, pages: Iterator[list[loads.StoredEven
     }
     yield f'{text_of(head)[:-1]},"events":['.encode("utf-8", "replace")
     comma = ""
-    for page in pages:
-        if page:
-            yield (comma + ",".join(map(_event, page))).encode("utf-8", "replace")
-            comma = ","
+    for event in chain.from_iterable(pages):
+        yield (comma + _event(event)).encode("utf-8", "replace")
+        comma = ","
     yield b"]}"
 
 

@@ -72,7 +72,7 @@ def history_of_session(
 ) -> HttpResponse:
     """A key of any scope; of `user:` and `app:` keys the writes of every session."""
     of = SessionKey(source_of(request, app_name, source), app_name, user_id, session_id)
-    reads.session(of)
+    reads.session(of, partly=True)
     return _history(of, key, before, limit)
 
 
@@ -88,7 +88,7 @@ def history_of_user(
 ) -> HttpResponse:
     """A key that begins with `user:`."""
     alias = source_of(request, app_name, source)
-    reads.user_state(alias, app_name, user_id)
+    reads.user_state(alias, app_name, user_id, partly=True)
     return _history(own_session(alias, app_name, user_id), key, before, limit, "user")
 
 
@@ -103,7 +103,7 @@ def history_of_app(
 ) -> HttpResponse:
     """A key that begins with `app:`."""
     alias = source_of(request, app_name, source)
-    reads.app(alias, app_name)
+    reads.app(alias, app_name, partly=True)
     return _history(own_session(alias, app_name), key, before, limit, "app")
 
 

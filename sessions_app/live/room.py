@@ -152,7 +152,7 @@ class Room:
         due = [part for part in INTERVALS if part in self._stale and self._earliest.get(part, 0) <= now]
         if not due:
             return
-        view = reads.session(self.key)
+        view = reads.session(self.key, partly=True)
         self._running = reads.in_flight(self.key)
         makers: dict[str, Callable[[], str]] = {
             "status": lambda: news.status(self._running, view.revision),

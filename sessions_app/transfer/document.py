@@ -4,8 +4,8 @@ import json
 from typing import Any, BinaryIO
 
 from ..errors import Invalid
-from ..values import check_containers
-from .items import MOST, MOST_CONTAINERS, Fault, parse
+from ..weights import items
+from .items import MOST, MOST_ITEMS, TOO_MANY, Fault, parse
 
 
 def load(file: BinaryIO) -> Any:
@@ -13,10 +13,8 @@ def load(file: BinaryIO) -> Any:
     data = file.read(MOST + 1)
     if len(data) > MOST:
         raise Fault(f"the file is larger than {MOST} bytes", place="")
-    try:
-        check_containers(data, MOST_CONTAINERS)
-    except Invalid as error:
-        raise Fault(error.message, place="") from error
+    if items(data) > MOST_ITEMS:
+        raise Fault(TOO_MANY, place="")
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -19,13 +19,14 @@ from typing import Any, BinaryIO, Final, NamedTuple, Protocol
 
 from ..errors import Invalid
 from ..units import event_in_seconds, in_seconds, whole_milliseconds
-from ..values import check_containers
+from ..weights import items
 
-MOST: Final = 256 * 2**20  # bytes of what is read as one: a line, a session; no database holds a longer value
+MOST: Final = 64 * 2**20  # bytes of what is read as one: a line, a session
+MOST_ITEMS: Final = 2_000_000  # lists, objects, keys and items of it
+TOO_MANY: Final = "more lists, objects and items than are read at once"
 _WHOLE: Final = 1e16  # see values.py
 _FIRST: Final = -30_000_000_000  # in the year 1019; SQLite does not read earlier dates back
 _DEEPEST: Final = 200  # levels; ADK's parser stops there, and with it its reading of the session
-MOST_CONTAINERS: Final = 1_000_000  # lists and objects of a file that is one JSON value, or of a line
 _NUL: Final = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
 
@@ -175,7 +176,8 @@ def microseconds(seconds: float) -> float:
 
 def parse(text: str, *, strict: bool = False) -> Any:
     """JSON as ADK reads it, NaN included; `strict` refuses what PostgreSQL cannot hold. Raises Invalid."""
-    check_containers(text, MOST_CONTAINERS)
+    if items(text) > MOST_ITEMS:
+        raise Invalid(TOO_MANY)
     try:
         if strict:
             value = json.loads(text, parse_float=_finite, parse_constant=_refuse)

@@ -76,7 +76,7 @@ def context(request: HttpRequest, **names: str) -> HttpResponse:
     event_id = request.GET.get("at", "")
     if request.htmx and request.method == "POST":  # type: ignore[attr-defined]
         return page(request, "context/_preview.html", {"key": key, **_instruction(request, key, event_id)})
-    view = reads.session(key)
+    view = reads.session(key, partly=True)
     event = reads.event(key, event_id) if event_id else None
     told: dict[str, Any] = {"key": key, "at": event, "address": _address(key, {"at": event_id} if event_id else {})}
     try:

@@ -12,12 +12,12 @@ from .targets import of_app, with_writers
 @require_GET
 def app(request: HttpRequest, source: str, app_name: str) -> HttpResponse:
     """The app's state beside the newest sessions and the first users."""
-    row, _state = reads.app(source, app_name)
+    row, _state = reads.app(source, app_name, partly=True)
     whole = "all" in request.GET
     context = {
         "source": source,
         "app": row,
-        "target": with_writers(of_app(source, app_name), whole=whole),
+        "target": with_writers(of_app(source, app_name, partly=True), whole=whole),
         "all": whole,
         "users": reads.users(source, app_name),
         "sessions": reads.sessions(source, app_name),

@@ -18,7 +18,7 @@ from ..moments import Moment
 from ..problems import status_of
 from ..state import ABSENT, STORED, UNKNOWN, Change, Scope
 from ..units import number_of
-from ..values import check_name, dumps
+from ..values import beginning, check_name, dumps
 from . import difference
 from .render import data, page
 
@@ -68,7 +68,7 @@ class Side:
 def compare(request: HttpRequest, **names: str) -> HttpResponse:
     """What differs from one moment to another; a moment that cannot be had is told beside its field."""
     key = SessionKey(**names)
-    reads.session(key)  # raises NotFound
+    reads.session(key, partly=True)  # raises NotFound
     a, b, fault = _asked(request, key)
     context: dict[str, Any] = {"key": key, "a": a, "b": b, "with": request.GET.get("with", ""), "fault": fault}
     if fault:
@@ -76,7 +76,7 @@ def compare(request: HttpRequest, **names: str) -> HttpResponse:
     status = max(_find(side) for side in (a, b))
     if a.moment and b.moment:
         changes = moments.compare(a.moment, b.moment)
-        delta = dumps(_delta(changes), indent=2)
+        delta = beginning(_delta(changes), COPY_LIMIT)
         context |= {
             "groups": _groups([change for change in changes if _kind(change) != "unknown"]),
             "folded": _rows([change for change in changes if _kind(change) == "unknown"]),
@@ -127,7 +127,7 @@ def _other(key: SessionKey, asked: str) -> tuple[SessionKey, str]:
             raise Invalid(_("This is not the link of a session, which begins with /s/.")) from error
     try:
         check_name(asked, _("A session's id"), NAME_LENGTH)
-        return reads.session(key._replace(session_id=asked)).key, NOW
+        return reads.session(key._replace(session_id=asked), partly=True).key, NOW
     except (NotFound, Invalid) as error:
         raise Invalid(
             _("%(user)s has no session “%(id)s” in this app. Give its id, or the link of another session.")

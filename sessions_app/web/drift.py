@@ -25,6 +25,8 @@ from .render import page
 from .state_form import kept
 from .targets import actor
 
+ROWS: Final = 200  # keys on the page
+LENGTH: Final = 1_000_000  # characters of their values
 LONG: Final = 20_000  # events; a page of more comes before they are replayed
 
 
@@ -70,14 +72,14 @@ def session(request: HttpRequest, **names: str) -> HttpResponse:
 
 def _is_long(request: HttpRequest, key: SessionKey) -> bool:
     """Whether the page comes before what it shows; not for htmx, nor where scripts are off (?wait=no)."""
-    reads.session(key)
+    reads.session(key, partly=True)
     whole = request.htmx or "wait" in request.GET  # type: ignore[attr-defined]
     return not whole and sources.is_numbered(key.source) and reads.misses_more_than(key, 0, LONG)
 
 
 def _waiting(request: HttpRequest, key: SessionKey) -> HttpResponse:
     """The page at once; what takes longer is asked for by it."""
-    return page(request, "drift/page.html", {"key": key, "view": reads.session(key), "waiting": True})
+    return page(request, "drift/page.html", {"key": key, "view": reads.session(key, partly=True), "waiting": True})
 
 
 def _preview(
@@ -95,12 +97,15 @@ def _preview(
 
 def _page(request: HttpRequest, key: SessionKey, more: dict[str, Any] | None = None, status: int = 200) -> HttpResponse:
     view, own = reads.session(key), drift.own(key)
-    shared, told = drift.Report(), {"share": None}
+    shared, told = drift.Report(), {"share": None, "fault": ""}
     try:
         shared = shared if own.untold else drift.shared(key)
     except Behind as behind:  # the session's own keys are told meanwhile
-        told = behind.detail
-    rows = [_row(each, request.POST) for each in (*own.drifted, *shared.drifted)]
+        told |= behind.detail
+    except Invalid as error:  # too large
+        told["fault"] = error.message
+    drifted = [*own.drifted, *shared.drifted]
+    rows = _rows(drifted, request.POST)
     context = {
         "key": key,
         "view": view,
@@ -109,6 +114,8 @@ def _page(request: HttpRequest, key: SessionKey, more: dict[str, Any] | None = N
         **told,
         "where": request.path,
         "rows": rows,
+        "number": len(drifted),
+        "more": len(drifted) - len(rows),
         "choosable": told["share"] is None and not settings.READ_ONLY,
         "fixable": any(not row.drift.stray for row in rows),
         "once": request.POST.get("once") or new_id(),
@@ -118,6 +125,19 @@ def _page(request: HttpRequest, key: SessionKey, more: dict[str, Any] | None = N
     }
     template = "drift/_content.html" if request.htmx else "drift/page.html"  # type: ignore[attr-defined]
     return page(request, template, context, status)
+
+
+def _rows(drifted: list[drift.Drift], sent: QueryDict) -> list[Row]:
+    """As many as a page holds."""
+    rows: list[Row] = []
+    left = LENGTH
+    for each in drifted[:ROWS]:
+        row = _row(each, sent)
+        left -= len(row.said) + len(row.stored)
+        if rows and left < 0:
+            break
+        rows.append(row)
+    return rows
 
 
 def _row(found: drift.Drift, sent: QueryDict) -> Row:

@@ -2,10 +2,12 @@
 
 from collections.abc import Sequence
 from contextlib import suppress
+from itertools import islice
 from typing import Any, Final
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.html import format_html
@@ -13,22 +15,24 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_http_methods
 from django_htmx.http import HttpResponseClientRedirect
 
-from .. import edits, queued, reads, writes
+from .. import edits, queued, reads, texts, writes
 from ..errors import Conflict, Error, Invalid, NotFound
 from ..event_rows import EventView
 from ..events import new_id
 from ..keys import SessionKey
 from ..problems import status_of
 from ..running import Running
-from ..state import ABSENT, UNKNOWN, same
+from ..state import ABSENT, STORED, UNKNOWN, Scope, same
+from ..streaming import streamed
 from ..undo import Plan
-from ..values import dumps
+from ..values import KEY_LENGTH, dumps
 from . import state_form
 from .context import about
 from .render import data, page
 from .targets import Target, actor, of_app, of_session, of_user
 
 TAKING_BACK: Final = ("undoes", "restores")  # what an edit may come from, in its note and in the form
+_OFFERED: Final = 1_000  # other keys whose names are offered
 _FULL: Final = 6  # keys that are put back with an editor each; more of them are rows to be chosen
 
 
@@ -51,20 +55,26 @@ def user(request: HttpRequest, source: str, app_name: str, user_id: str) -> Http
 
 
 @require_GET
-def session_value(request: HttpRequest, **names: str) -> HttpResponse:
+def session_value(request: HttpRequest, **names: str) -> HttpResponseBase:
     """One value whole, as JSON text."""
+    if "scope" in request.GET:
+        return _stored(request, SessionKey(**names))
     return _value(request, of_session(reads.session(SessionKey(**names))))
 
 
 @require_GET
-def app_value(request: HttpRequest, source: str, app_name: str) -> HttpResponse:
+def app_value(request: HttpRequest, source: str, app_name: str) -> HttpResponseBase:
     """One value whole, as JSON text."""
+    if "scope" in request.GET:
+        return _stored(request, SessionKey(source, app_name, "", ""), "app")
     return _value(request, of_app(source, app_name))
 
 
 @require_GET
-def user_value(request: HttpRequest, source: str, app_name: str, user_id: str) -> HttpResponse:
+def user_value(request: HttpRequest, source: str, app_name: str, user_id: str) -> HttpResponseBase:
     """One value whole, as JSON text."""
+    if "scope" in request.GET:
+        return _stored(request, SessionKey(source, app_name, user_id, ""), "user")
     return _value(request, of_user(source, app_name, user_id))
 
 
@@ -273,7 +283,7 @@ def _form(
         **told,
         "unknown": unknown,
         "more": more,
-        "other_keys": sorted(target.state.keys() - {row.key for row in rows}),
+        "other_keys": list(islice(filter(_fits, sorted(target.state.keys() - {row.key for row in rows})), _OFFERED)),
     }
     return page(request, template, context, status)
 
@@ -291,8 +301,22 @@ def _wrote(event: EventView, key: str) -> Any:
     return ABSENT if key in event.description.removed else event.description.delta.get(key, UNKNOWN)
 
 
+def _fits(name: str) -> bool:
+    return len(name) <= KEY_LENGTH
+
+
 def _done(request: HttpRequest, where: str) -> HttpResponse:
     return HttpResponseClientRedirect(where) if request.htmx else redirect(where)  # type: ignore[attr-defined]
+
+
+def _stored(request: HttpRequest, key: SessionKey, only: Scope | None = None) -> HttpResponseBase:
+    """A scope's state as it is stored, for a file: also one that is too large to be read."""
+    scope = next((each for each in STORED if each == request.GET["scope"] and only in (None, each)), None)
+    if scope is None:
+        raise NotFound(_("There is no such state here."))
+    pieces = (piece.encode("utf-8", "replace") for piece in texts.state_text(key, scope))
+    name = f'attachment; filename="{scope}-state.json"'
+    return streamed(pieces, "application/json", {"Content-Disposition": name})
 
 
 def _value(request: HttpRequest, target: Target) -> HttpResponse:

@@ -2,30 +2,34 @@
 
 import base64
 import binascii
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 from urllib.parse import quote
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.http import content_disposition_header
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_http_methods
 
-from .. import edits, moments, queued, reads, sources, writes
+from .. import edits, moments, queued, reads, sources, texts, writes
 from ..errors import Behind, Error, Invalid, NotFound
 from ..event_rows import EventView
 from ..events import Part, new_id
 from ..keys import SessionKey
 from ..problems import status_of
 from ..state import STORED, UNKNOWN, Change
-from ..values import dumps, loads
+from ..streaming import streamed
+from ..values import beginning, dumps, loads
+from .news import place
 from .render import data, page
 from .targets import actor
 
 RAW_LIMIT: Final = 100_000  # characters of raw JSON on the page
+PARTS: Final = 200  # parts, and changes, on the page
 NAME_LENGTH: Final = 200  # characters of a download's name
 TEMPLATE: Final = {"author": "user", "content": {"role": "user", "parts": [{"text": ""}]}}
 
@@ -34,14 +38,19 @@ TEMPLATE: Final = {"author": "user", "content": {"role": "user", "parts": [{"tex
 def event(request: HttpRequest, event_id: str, **names: str) -> HttpResponse:
     """The event with its parts, its neighbours and its paired calls."""
     view = reads.event(SessionKey(**names), event_id)
-    return page(request, "event/event.html", {"key": view.key, **about(view)})
+    begins = {name: max(0, place(request.GET.get(name) or "0")) for name in ("parts", "changes")}
+    return page(request, "event/event.html", {"key": view.key, **about(view, **begins)})
 
 
 @require_GET
-def raw(request: HttpRequest, event_id: str, **names: str) -> HttpResponse:
-    """The event as it is stored."""
-    view = reads.event(SessionKey(**names), event_id)
-    return _download(dumps(view.data, indent=2), "application/json", "event.json")
+def raw(request: HttpRequest, event_id: str, **names: str) -> HttpResponseBase:
+    """The event as it is stored; one that is too large to be read as its very text."""
+    key = SessionKey(**names)
+    view = reads.event(key, event_id)
+    if not view.size:
+        return _download(dumps(view.data, indent=2), "application/json", "event.json")
+    pieces = (piece.encode("utf-8", "replace") for piece in texts.event_text(key, event_id))
+    return streamed(pieces, "application/json", {"Content-Disposition": 'attachment; filename="event.json"'})
 
 
 @require_GET
@@ -64,7 +73,7 @@ def add(request: HttpRequest, **names: str) -> HttpResponse:
     key = SessionKey(**names)
     who = actor(request)
     who.check_may_write()
-    once, view = request.POST.get("once") or new_id(), reads.session(key)
+    once, view = request.POST.get("once") or new_id(), reads.session(key, partly=True)
     context: dict[str, Any] = {
         "key": key,
         "view": view,
@@ -88,48 +97,89 @@ def add(request: HttpRequest, **names: str) -> HttpResponse:
     return redirect(reverse("session", kwargs=names) + f"#event-{quote(appended.event['id'])}")
 
 
-def about(view: EventView) -> dict[str, Any]:
-    """What an event's templates show: its parts, its neighbours, its paired calls, its JSON text cut to RAW_LIMIT."""
+def about(view: EventView, parts: int = 0, changes: int = 0) -> dict[str, Any]:
+    """What an event's templates show: its neighbours, and, from a place on, PARTS of its parts with their paired calls and
+    as many of its changes; its JSON text cut to RAW_LIMIT.
+    """
     earlier, later = reads.around(view)
-    raw = dumps(view.data, indent=2)
+    shown = view.description.parts[parts : parts + PARTS]
+    raw = "" if view.size else beginning(view.data, RAW_LIMIT)
     return {
         "event": view,
         "ordered": sources.has_order(view.key.source),
-        "changes": _changes(view),
+        "parts": shown,
+        "parts_page": _Shown("parts", parts, len(view.description.parts)),
+        "changes": _changes(view, view.changes[changes : changes + PARTS]),
+        "changes_page": _Shown("changes", changes, len(view.changes)),
         "previous": earlier[0] if earlier else None,
         "following": later[0] if later else None,
-        "pairs": _pairs(view, earlier, later),
+        "pairs": _pairs(shown, earlier, later),
         "raw": raw[:RAW_LIMIT],
         "raw_cut": len(raw) > RAW_LIMIT,
     }
 
 
-def _changes(view: EventView) -> list[Change]:
-    """Its changes, with the values before that its session's own events do not tell, as far as others do."""
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """Which of an event's parts or changes are shown, where it has more than a page may show."""
+
+    name: str
+    begin: int
+    number: int
+
+    @property
+    def cut(self) -> bool:
+        """Whether there are others."""
+        return self.number > PARTS or self.begin > 0
+
+    @property
+    def first(self) -> int:
+        """The number of the first one."""
+        return min(self.begin + 1, self.number)
+
+    @property
+    def last(self) -> int:
+        """The number of the last one."""
+        return min(self.begin + PARTS, self.number)
+
+    @property
+    def before(self) -> int | None:
+        """Where the page before this one begins."""
+        return max(0, self.begin - PARTS) if self.begin else None
+
+    @property
+    def after(self) -> int | None:
+        """Where the next page begins."""
+        return self.last if self.last < self.number else None
+
+
+def _changes(view: EventView, shown: list[Change]) -> list[Change]:
+    """Some of its changes, with the values before that its session's own events do not tell, as far as others do."""
 
     def untold(change: Change) -> bool:
         return change.old is UNKNOWN and change.scope in STORED
 
-    if view.seq is None or not any(map(untold, view.changes)):
-        return view.changes
+    if view.seq is None or not any(map(untold, shown)):
+        return shown
     try:
         before, made = moments.state_at(view.key, view.id, before=True).state, moments.made(view)
     except (Behind, Invalid, NotFound):
-        return view.changes
-    return [
-        replace(each, old=before.get(each.key), new=made[each.key]) if untold(each) else each for each in view.changes
-    ]
+        return shown
+    return [replace(each, old=before.get(each.key), new=made[each.key]) if untold(each) else each for each in shown]
 
 
-def _pairs(view: EventView, earlier: list[EventView], later: list[EventView]) -> dict[str, Any]:
-    """For each call or response of the event, by id, the nearest event that holds its other half."""
-    found: dict[str, Any] = {}
-    for part in view.description.of("call", "response"):
-        other, where = ("response", later) if part.kind == "call" else ("call", earlier)
-        for candidate in where:
-            if part.id and any(p.id == part.id for p in candidate.description.of(other)):
-                found[part.id] = candidate
-                break
+def _pairs(shown: list[Part], earlier: list[EventView], later: list[EventView]) -> dict[str, Any]:
+    """For each call or response that is shown, by id, the nearest event that holds its other half."""
+    answers, calls = _nearest(later, "response"), _nearest(earlier, "call")
+    halves = ((part.id, (answers if part.kind == "call" else calls).get(part.id)) for part in shown if part.id)
+    return {name: other for name, other in halves if other}
+
+
+def _nearest(views: list[EventView], kind: str) -> dict[str, EventView]:
+    found: dict[str, EventView] = {}
+    for view in views:
+        for part in view.description.of(kind):
+            found.setdefault(part.id, view)
     return found
 
 

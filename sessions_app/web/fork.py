@@ -54,7 +54,7 @@ def tree(request: HttpRequest, **names: str) -> HttpResponse:
     """The forks around a session; for its page, which asks by htmx, in a line, and nothing where there are none."""
     key = SessionKey(**names)
     template = "undo/_forks.html" if request.htmx else "undo/forks.html"  # type: ignore[attr-defined]
-    view = None if request.htmx else reads.session(key)  # type: ignore[attr-defined]
+    view = None if request.htmx else reads.session(key, partly=True)  # type: ignore[attr-defined]
     context = {"key": key, "view": view, "nodes": forks.listed(forks.tree(key)), "of": forks.origin(key)}
     half = view is not None and writes.is_half(view.state.session)
     return page(request, template, {**context, "half": half, "forks": forks.forks_of(key)})

@@ -14,6 +14,7 @@ from ..values import dumps, kind
 NAME_LIMIT: Final = 20  # characters of a key that no column cuts
 NAME_END: Final = 10  # characters at the end of a longer key that are always shown
 NAME_CUT: Final = 120  # characters of a key, at most
+NAME_WHOLE: Final = 1_024  # characters of a key in its title
 SURE_LIMIT: Final = 18  # characters of a text that every column shows
 LINE_LIMIT: Final = 80  # characters of a text that stay on its row
 TEXT_LIMIT: Final = 5_000  # characters of a text that are shown when it is opened
@@ -99,7 +100,7 @@ class Tree:
                 '<div class="kv"{}><span class="key" title="{}">{}</span><span class="value"{}>{}</span>'
                 '<span class="by">{}</span></div>',
                 mark,
-                key,
+                str(key)[:NAME_WHOLE],
                 name(key),
                 format_html(' title="{}"', value) if isinstance(value, str) and len(value) > SURE_LIMIT else "",
                 self._leaf(value),
@@ -110,7 +111,7 @@ class Tree:
             '<span class="value">{}</span></summary><div class="kids">{}</div></details>',
             mark_safe(" open") if opened else "",
             mark,
-            key,
+            str(key)[:NAME_WHOLE],
             name(key),
             shown,
             inner,

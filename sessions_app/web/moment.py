@@ -21,7 +21,7 @@ from ..values import dumps
 from .difference import Differences
 from .event import about
 from .render import data, page
-from .targets import ROWS, Group, Row, address_at
+from .targets import MOST_ROWS, ROWS, Group, Row, address_at
 
 SHOWN: Final = ("merged", "changes", "event")
 _MOST_STEPS: Final = 1_000_000
@@ -92,6 +92,7 @@ def _state(key: SessionKey, event: EventView, *, only_changes: bool, whole: bool
     shown = {row.key for group in groups for row in group.rows}
     return {
         "moment": after,
+        "whole": whole,
         "unknown": unknown,
         "groups": [group for group in groups if group.rows or not only_changes],
         "differences": _differences(changed[name] for name in changed.keys() & shown) if only_changes else None,
@@ -127,7 +128,7 @@ def _group(after: Moment, scope: Scope, changed: Mapping[str, Change], only_chan
     values = {full_key(scope, bare): value for bare, value in after.state.scope(scope).items()}
     wrote = {name for name in changed if scope_of(name)[0] == scope}
     names = sorted(wrote if only_changes else values.keys() | wrote)
-    shown = names if whole else sorted(sorted(names, key=lambda name: name not in wrote)[:ROWS])
+    shown = sorted(sorted(names, key=lambda name: name not in wrote)[: MOST_ROWS if whole else ROWS])
     rows = [
         Row(
             name,

@@ -9,7 +9,7 @@ from django.template.loader import render_to_string
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
-from .. import reads, sources
+from .. import reads, sources, statistics
 from ..errors import Invalid
 from ..keys import SessionKey
 from ..paging import write_cursor
@@ -46,14 +46,15 @@ def following(key: SessionKey, seq: int, chosen: Filter, last: Invocation | None
     """
     # What a filter hides is passed, too; asked for first, so that what is appended meanwhile is left for the next time.
     newest = reads.newest_seq(key) if chosen.kind or chosen.author else 0
-    events = reads.events_after(key, seq, kind=chosen.kind, author=chosen.author, limit=BATCH)
+    page = reads.events_after(key, seq, kind=chosen.kind, author=chosen.author, limit=BATCH)
+    events = page.rows
     if not events:
         return News("", max(seq, newest), last)
     if last is None:
         before = reads.events(key, before=write_cursor(seq + 1), kind=chosen.kind, author=chosen.author).rows
         last = invocations(before)[-1] if before else None
     groups = invocations(events, last)
-    more = len(events) == BATCH
+    more = page.next is not None
     reached = events[-1].seq or 0
     html = fragment("session/_lines.html", key=key, invocations=groups)
     return News(html, reached if more else max(newest, reached), groups[-1], more)
@@ -71,7 +72,7 @@ def status(running: Running | None, revision: float) -> str:
 
 def stats(key: SessionKey) -> str:
     """The session's numbers."""
-    return fragment("session/_stats.html", key=key, stats=reads.stats(key))
+    return fragment("session/_stats.html", key=key, stats=statistics.stats(key))
 
 
 def fragment(template: str, **context: Any) -> str:
@@ -87,7 +88,7 @@ def news(request: HttpRequest, **names: str) -> HttpResponse:
     key = SessionKey(**names)
     chosen = Filter(request.GET.get("kind", ""), request.GET.get("author", ""))
     seq = place(request.GET.get("after", ""))
-    view = reads.session(key)
+    view = reads.session(key, partly=True)
     answer: dict[str, Any] = {"status": status(reads.in_flight(key), view.revision), "revision": str(view.revision)}
     if request.GET.get("revision") == answer["revision"]:
         return _answer(answer)
@@ -100,7 +101,7 @@ def news(request: HttpRequest, **names: str) -> HttpResponse:
 
 def check(key: SessionKey, chosen: Filter) -> None:
     """Raises NotFound, Invalid or SourceError where nothing could be followed."""
-    reads.session(key)
+    reads.session(key, partly=True)
     reads.events_after(key, 0, kind=chosen.kind, author=chosen.author, limit=1)
 
 

@@ -6,7 +6,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_GET
 
-from .. import queued, reads, sources, writes
+from .. import queued, reads, sources, statistics, writes
 from ..event_rows import EventView
 from ..filters import FILTERS
 from ..keys import SessionKey
@@ -24,7 +24,7 @@ _AFTER: Final = 40
 def session(request: HttpRequest, **names: str) -> HttpResponse:
     """The newest events and the merged state by scope; with ?at=<event id>, the events around it and the state then."""
     key = SessionKey(**names)
-    view = reads.session(key)
+    view = reads.session(key, partly=True)
     event_id = chosen(request, key)
     if event_id and "place" in request.GET:
         return redirect(address_at(key, event_id, **_filters(request), show=request.GET.get("show", "")))
@@ -63,7 +63,7 @@ def events(request: HttpRequest, **names: str) -> HttpResponse:
 def stats(request: HttpRequest, **names: str) -> HttpResponse:
     """The session's numbers, which take longer than the page may."""
     key = SessionKey(**names)
-    return page(request, "session/_stats.html", {"key": key, "stats": reads.stats(key), **_filters(request)})
+    return page(request, "session/_stats.html", {"key": key, "stats": statistics.stats(key), **_filters(request)})
 
 
 def _timeline(request: HttpRequest, key: SessionKey, about: EventView | None = None) -> dict[str, Any]:
@@ -101,8 +101,8 @@ def _after(
     key: SessionKey, place: int | str, limit: int, filters: dict[str, Any]
 ) -> tuple[list[EventView], str | None]:
     """The events after a place, or a cursor, and the cursor that leads on."""
-    rows = reads.events_after(key, place, limit=limit + 1, **filters)
-    return rows[:limit], rows[limit - 1].cursor if len(rows) > limit else None
+    page = reads.events_after(key, place, limit=limit, **filters)
+    return page.rows, page.next
 
 
 def _filters(request: HttpRequest) -> dict[str, Any]:

@@ -57,7 +57,7 @@ def delete(request: HttpRequest, **names: str) -> HttpResponse:
     """Deletes a session once its id was typed."""
     key = SessionKey(**names)
     actor(request).check_may_write()
-    view = reads.session(key)
+    view = reads.session(key, partly=True)
     # An id that nobody could type is confirmed by a word.
     wanted = key.session_id if _typed(key.session_id) else "delete"
     context = {"view": view, "key": key, "wanted": wanted, "held": queued.held(key)}

@@ -3,6 +3,7 @@
 import re
 import time
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Any, Final
 
 from django import template
@@ -20,11 +21,13 @@ from ..keys import OWN_NAME, SessionKey, own_session
 from ..reads import COUNT_LIMIT, ROW_COUNT_LIMIT
 from ..state import ABSENT, UNKNOWN, scope_of
 from ..units import number_of, seconds_of
-from ..values import dumps, kind
+from ..values import KEY_LENGTH, beginning, dumps, kind
 from .json_tree import Tree, brief, name
 from .targets import Row, Target, address_at
 
 register = template.Library()
+
+PRETTY_LENGTH: Final = 20_000  # characters of a value; templates show fewer
 
 # The icon of each kind of event, in static/img/icons.svg.
 ICONS: Final = {
@@ -77,8 +80,27 @@ def soft(name: str) -> SafeString:
 
 @register.filter
 def pretty(value: Any) -> str:
-    """A value as indented JSON text."""
-    return dumps(value, indent=2)
+    """A value as indented JSON text, cut."""
+    return beginning(value, PRETTY_LENGTH)
+
+
+@register.filter
+def cut(text: Any) -> str:
+    """A name for a title: all of one that adkweb would store, the beginning of one that is longer."""
+    whole = str(text)
+    return whole if len(whole) <= KEY_LENGTH else f"{whole[:KEY_LENGTH]}…"
+
+
+@register.filter
+def first(mapping: Any, number: int) -> list[tuple[str, Any]]:
+    """A mapping's first keys and values."""
+    return list(islice(mapping.items(), number)) if isinstance(mapping, dict) else []
+
+
+@register.filter
+def beyond(whole: Any, number: int) -> int:
+    """How many there are beyond the first so many; 0 for none."""
+    return max(0, len(whole) - number) if isinstance(whole, dict | list | tuple) else 0
 
 
 @register.filter
@@ -165,7 +187,8 @@ def heard(data: dict[str, Any]) -> Any:
 @register.filter
 def keys_of(data: dict[str, Any]) -> str:
     """An unknown event's fields."""
-    return ", ".join(sorted(data.keys() - {"id", "invocation_id", "timestamp", "author", "actions"}))
+    found = data.keys() - {"id", "invocation_id", "timestamp", "author", "actions"}
+    return ", ".join(name[:100] for name in sorted(found)[:20])
 
 
 @register.simple_tag
@@ -320,7 +343,7 @@ def event_url(view: EventView, name: str = "event") -> str:
 @register.simple_tag
 def sibling_link(view: EventView, event_id: Any) -> SafeString:
     """A link to another event of the same session, by what an event noted as its id."""
-    name = plain(event_id)
+    name = plain(event_id)[:KEY_LENGTH]
     url = reverse("event", kwargs={**view.key._asdict(), "event_id": name}) if name else ""
     return format_html('<a class="mono bidi" href="{}">{}</a>', url, name) if url else format_html("{}", name)
 
@@ -330,14 +353,16 @@ def media_url(view: EventView, part: Part) -> str:
     """Where inline data can be had; empty where the event does not hold the data itself."""
     if not isinstance(part.value.get("data"), str):
         return ""
-    number = view.description.media.index(part)
+    number = view.description.number_of(part)
     return reverse("event-data", kwargs={**view.key._asdict(), "event_id": view.id, "number": number})
 
 
 @register.simple_tag
 def query(**values: str) -> str:
-    """A query string; half of a surrogate pair, which no address can hold, becomes a question mark."""
-    return urlencode({name: value.encode("utf-8", "replace") for name, value in values.items()})
+    """A query string; half of a surrogate pair, which no address can hold, becomes a question mark. What is longer than any
+    address is cut: it led nowhere before, too.
+    """
+    return urlencode({name: value[: 4 * KEY_LENGTH].encode("utf-8", "replace") for name, value in values.items()})
 
 
 @register.simple_tag
@@ -409,7 +434,7 @@ def _trail(links: list[tuple[str, str]], here: str | None = None) -> SafeString:
 @register.simple_tag(takes_context=True)
 def written_by(context: dict[str, Any], row: Row, target: Target) -> SafeString:
     """The end of a key's row: the button that edits it, and the event that last wrote it."""
-    if context["read_only"]:
+    if context["read_only"] or len(row.key) > KEY_LENGTH:
         return wrote(row, target.key, target.kind)
     address = f"{target.edit}?{query(key=row.key)}"
     edit = format_html(
@@ -444,6 +469,8 @@ def wrote(row: Row, key: SessionKey, kind: str = "session", edit: str = "") -> S
 
 
 def _history(name: str, key: SessionKey, kind: str) -> SafeString:
+    if len(name) > KEY_LENGTH:
+        return SafeString()  # no address is so long
     names = dict(list(key._asdict().items())[: {"app": 2, "user": 3}.get(kind)])
     url = reverse(f"{kind}-history", kwargs=names)
     return format_html(

@@ -17,6 +17,7 @@ from ..state import ABSENT, PREFIXES, STORED, UNKNOWN, Change, Scope, State, ful
 from ..writes import Appended, is_half
 
 ROWS: Final = 300  # keys of a scope that a panel shows
+MOST_ROWS: Final = 2_000  # that it shows when it shows all
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +47,12 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """One scope in the state panel; `more` of its keys are not shown."""
+    """One scope in the state panel; `more` of its keys are not shown. One of `size` characters is too large to be read."""
 
     scope: Scope
     rows: list[Row]
     more: int = 0
+    size: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +119,7 @@ def of_session(
     for scope in STORED:
         values = {full_key(scope, bare): value for bare, value in view.state.scope(scope).items()}
         marked = {name for name in drifted if scope_of(name)[0] == scope}
-        shown = sorted(marked.union(values if whole else _newest(values, writers)))
+        shown = sorted(marked.union(_newest(values, writers, whole=whole)))
         rows = [
             Row(
                 name,
@@ -128,7 +130,7 @@ def of_session(
             )
             for name in shown
         ]
-        groups.append(Group(scope, rows, len(values.keys() - set(shown))))
+        groups.append(Group(scope, rows, len(values.keys() - set(shown)), view.sizes.get(scope, 0)))
     names = key._asdict()
     return Target(
         "session",
@@ -143,14 +145,15 @@ def of_session(
     )
 
 
-def _newest(names: Iterable[str], writers: Mapping[str, Writer]) -> list[str]:
-    """The ROWS keys of a scope that were written last; of those that no event wrote, the first by name."""
-    return sorted(sorted(names), key=lambda name: -writers[name].timestamp if name in writers else 0.0)[:ROWS]
+def _newest(names: Iterable[str], writers: Mapping[str, Writer], *, whole: bool = False) -> list[str]:
+    """The keys of a scope that were written last; of those that no event wrote, the first by name."""
+    most = MOST_ROWS if whole else ROWS
+    return sorted(sorted(names), key=lambda name: -writers[name].timestamp if name in writers else 0.0)[:most]
 
 
-def of_app(source: str, app_name: str) -> Target:
+def of_app(source: str, app_name: str, *, partly: bool = False) -> Target:
     """An app's state."""
-    _row, state = reads.app(source, app_name)
+    state, size = _state(lambda: reads.app(source, app_name)[1], partly)
     return _one_scope(
         "app",
         own_session(source, app_name),
@@ -159,12 +162,13 @@ def of_app(source: str, app_name: str) -> Target:
         lambda entries, who, why, once: edits.edit_app_state(
             source, app_name, entries, actor=who, reason=why, once=once
         ),
+        size,
     )
 
 
-def of_user(source: str, app_name: str, user_id: str) -> Target:
+def of_user(source: str, app_name: str, user_id: str, *, partly: bool = False) -> Target:
     """A user's state in an app."""
-    state = reads.user_state(source, app_name, user_id)
+    state, size = _state(lambda: reads.user_state(source, app_name, user_id), partly)
     return _one_scope(
         "user",
         own_session(source, app_name, user_id),
@@ -173,7 +177,18 @@ def of_user(source: str, app_name: str, user_id: str) -> Target:
         lambda entries, who, why, once: edits.edit_user_state(
             source, app_name, user_id, entries, actor=who, reason=why, once=once
         ),
+        size,
     )
+
+
+def _state(read: Callable[[], State], partly: bool) -> tuple[State, int]:
+    """A scope's state; where only a part is wanted, nothing and its size instead of one that is too large to be read."""
+    try:
+        return read(), 0
+    except Invalid as error:
+        if not partly or "size" not in error.detail:
+            raise
+        return {}, error.detail["size"]
 
 
 def with_writers(target: Target, *, whole: bool) -> Target:
@@ -184,12 +199,12 @@ def with_writers(target: Target, *, whole: bool) -> Target:
         writers, initial = moments.authors(target.key, target.kind, split(target.state).scope(target.kind))
     except (Behind, Invalid):
         writers, initial = {}, frozenset()
-    shown = sorted(target.state if whole else _newest(target.state, writers))
+    shown = sorted(_newest(target.state, writers, whole=whole))
     rows = [Row(name, target.state[name], writers.get(name), name in initial) for name in shown]
-    return replace(target, groups=[Group(target.kind, rows, len(target.state) - len(rows))])
+    return replace(target, groups=[Group(target.kind, rows, len(target.state) - len(rows), target.groups[0].size)])
 
 
-def _one_scope(scope: Scope, key: SessionKey, state: State, names: dict[str, str], apply: Any) -> Target:
+def _one_scope(scope: Scope, key: SessionKey, state: State, names: dict[str, str], apply: Any, size: int) -> Target:
     full = {PREFIXES[scope] + bare: value for bare, value in sorted(state.items())}
     return Target(
         scope,
@@ -199,5 +214,5 @@ def _one_scope(scope: Scope, key: SessionKey, state: State, names: dict[str, str
         reverse(f"{scope}-edit", kwargs=names),
         reverse(f"{scope}-value", kwargs=names),
         apply,
-        [Group(scope, [Row(name, value) for name, value in full.items()])],
+        [Group(scope, [Row(name, full[name]) for name in list(full)[:MOST_ROWS]], max(0, len(full) - MOST_ROWS), size)],
     )

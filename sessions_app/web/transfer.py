@@ -36,14 +36,14 @@ _SWAPPED: Final = (400, 409)  # what base.html tells htmx to show in the page
 @require_GET
 def export_app(request: HttpRequest, source: str, app_name: str) -> StreamingHttpResponse:
     """Every session of an app, as a file."""
-    reads.app(source, app_name)
+    reads.app(source, app_name, partly=True)
     return _export(request, source, stored.Filter(app_name))
 
 
 @require_GET
 def export_user(request: HttpRequest, source: str, app_name: str, user_id: str) -> StreamingHttpResponse:
     """Every session of a user, as a file."""
-    reads.user_state(source, app_name, user_id)
+    reads.user_state(source, app_name, user_id, partly=True)
     return _export(request, source, stored.Filter(app_name, user_id))
 
 
@@ -51,7 +51,7 @@ def export_user(request: HttpRequest, source: str, app_name: str, user_id: str) 
 def export_session(request: HttpRequest, **names: str) -> StreamingHttpResponse:
     """A session, as a file."""
     key = SessionKey(**names)
-    reads.session(key)
+    reads.session(key, partly=True)
     return _export(request, key.source, stored.Filter(*key[1:]))
 
 

@@ -17,7 +17,7 @@ def user(request: HttpRequest, source: str, app_name: str, user_id: str) -> Http
         "source": source,
         "app_name": app_name,
         "user_id": user_id,
-        "target": with_writers(of_user(source, app_name, user_id), whole=whole),
+        "target": with_writers(of_user(source, app_name, user_id, partly=True), whole=whole),
         "all": whole,
         "sessions": reads.sessions(source, app_name, user_id),
         "changes": reads.left_out(own_session(source, app_name, user_id)),

@@ -18,7 +18,7 @@ from django.db import connections
 from google.adk.sessions.schemas import v0
 from pytest_django import Settings
 
-from sessions_app import moments, online, reads, sources, writes
+from sessions_app import moments, online, reads, sources, statistics, writes
 from sessions_app.access import Actor
 from sessions_app.errors import NotAllowed, SourceError
 from sessions_app.keys import SessionKey
@@ -373,7 +373,7 @@ def _shows_everything(alias: str, actor: Actor) -> None:
     key = SessionKey(alias, APP, "지우", "s1")
     view = reads.session(key)
     assert (view.state.get("n"), view.initial_state) == (3, None)
-    assert reads.stats(key).events == 4
+    assert statistics.stats(key).events == 4
     page = reads.events(key).rows
     assert [each.description.text for each in page] == ["s1 0", "s1 1", "s1 2", "s1 3"]
     assert [change.old for change in page[1].changes if change.key == "n"] == [0]

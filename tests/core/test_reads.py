@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from django.db import connections
 
-from sessions_app import event_rows, gathering, moments, reads, writes
+from sessions_app import event_rows, filters, gathering, moments, reads, statistics, writes
 from sessions_app.access import Actor
 from sessions_app.drift import own
 from sessions_app.edits import Entry, edit_app_state, edit_state
@@ -114,6 +114,7 @@ def test_there_is_an_earlier_page_exactly_where_there_are_earlier_events(key: Se
     assert [len(page.rows) for page in pages] == ([100] * (count // 100) + [count % 100] * bool(count % 100) or [0])
 
 
+@pytest.mark.django_db
 def test_a_state_that_cannot_be_read_is_an_error_in_words_and_an_event_takes_no_other_with_it(
     key: SessionKey, actor: Actor
 ) -> None:
@@ -293,7 +294,7 @@ def test_sessions_of_the_same_name_do_not_mix(source: str, actor: Actor) -> None
         view = reads.session(key)
         assert view.state.merged() == {"me": [*key[1:3]], "x": 1, "user:u": key.user_id}
         assert [each.data["author"] for each in reads.events(key).rows] == [key.user_id]
-        assert reads.stats(key).events == 1
+        assert statistics.stats(key).events == 1
         assert [row.key for row in reads.sessions(source, key.app_name, key.user_id).rows] == [key]
 
 
@@ -328,14 +329,14 @@ NAIVE: dict[str, Callable[[dict[str, Any]], bool]] = {
 
 
 def test_filters_select_in_the_demo_what_a_naive_reading_selects(demo_everywhere: str) -> None:
-    assert set(NAIVE) == set(reads.FILTERS)
+    assert set(NAIVE) == set(filters.FILTERS)
     found = dict.fromkeys(NAIVE, 0)
     for key in _sessions(demo_everywhere):
         stored = [json.loads(data) for (data,) in _stored(key)]
         for name, naive in NAIVE.items():
             expected = [event["id"] for event in stored if naive(event)]
             assert [view.id for view in reads.events(key, kind=name).rows] == expected
-            assert reads.stats(key).kinds[name] == len(expected)
+            assert statistics.stats(key).kinds[name] == len(expected)
             found[name] += len(expected)
         row = next(r for r in reads.sessions(key.source, key.app_name).rows if r.key == key)
         assert row.errors == sum(NAIVE["errors"](event) for event in stored[-100:])
@@ -348,7 +349,7 @@ def test_filters_select_in_the_demo_what_a_naive_reading_selects(demo_everywhere
 def test_numbers_of_the_demo_are_those_of_a_naive_count(demo_everywhere: str) -> None:
     for key in _sessions(demo_everywhere):
         stored = [json.loads(data) for (data,) in _stored(key)]
-        stats = reads.stats(key)
+        stats = statistics.stats(key)
         assert stats.events == len(stored)
         said = [event for event in stored if "adkweb" not in event.get("custom_metadata", {})]
         assert stats.invocations == len({event["invocation_id"] for event in said})
@@ -397,10 +398,10 @@ def test_nothing_that_is_stored_breaks_a_page_or_the_pages_of_others(
     good = {"id": "good", "content": {"parts": [{"text": "hello"}]}, "actions": {"state_delta": {"a": 1}}}
     _insert(key, [{"id": "strange", "data": event}, {"data": good, **good}])
     assert [view.id for view in reads.events(key).rows] == ["strange", "good"]
-    for name in reads.FILTERS:
+    for name in filters.FILTERS:
         ids = [view.id for view in reads.events(key, kind=name).rows]
         assert ("good" in ids) == (name in ("messages", "state"))
-    assert reads.stats(key).events == 2
+    assert statistics.stats(key).events == 2
     assert reads.event(key, "strange").id == "strange"
     assert reads.writers(key)["a"].event_id == "good"
     assert reads.last_writer(key, "a") is not None
@@ -420,9 +421,9 @@ def test_numbers_that_are_not_json_and_that_adk_stores_in_sqlite_break_nothing(
     execute(key.source, "UPDATE sessions SET state = %s", [f'{{"a": {number}}}'])
     odd, good = reads.events(key).rows
     assert (odd.id, good.id) == ("odd", "good")
-    for name in reads.FILTERS:
+    for name in filters.FILTERS:
         reads.events(key, kind=name)
-    assert reads.stats(key).events == 2
+    assert statistics.stats(key).events == 2
     assert repr(reads.session(key).state.get("a")) == repr(float(number))
     reads.sessions(key.source, APP)
     reads.writers(key)
@@ -558,7 +559,7 @@ def test_a_session_with_a_hundred_thousand_events_is_read_by_index_and_counted_i
         middle = reads.events(key, before=newest.next)
         found = reads.writers(key)
         last = reads.last_writer(key, "n")
-        stats = reads.stats(key)
+        stats = statistics.stats(key)
         reads.around(middle.rows[50])
         rows = reads.sessions(key.source, APP).rows
         place = reads.newest_place(key.source)
@@ -568,7 +569,7 @@ def test_a_session_with_a_hundred_thousand_events_is_read_by_index_and_counted_i
         assert {each.session_id for _seq, each in found_there} == {"s1", *(["other"] if holes else [])}
         assert reads.misses_more_than(key, place - 1000, 999)
         assert not reads.misses_more_than(key, place - 1000, 1000)
-        assert len(reads.events_after(key, place - 7)) == 7
+        assert len(reads.events_after(key, place - 7).rows) == 7
         reads.revisions(key.source, [key])
     assert [view.id for view in reads.newest_events(key.source, 3)] == [f"e{LARGE - n}" for n in range(3)]
     spent = time.monotonic() - start

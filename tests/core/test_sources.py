@@ -16,7 +16,7 @@ import pytest
 from django.db import connections
 from pytest_django import Settings
 
-from sessions_app import edits, online, reads, sources, writes
+from sessions_app import edits, online, reads, sources, statistics, writes
 from sessions_app.access import Actor
 from sessions_app.edits import Entry
 from sessions_app.errors import NotFound, SourceError
@@ -602,7 +602,7 @@ def _read_all(alias: str) -> None:
     for app in reads.apps(alias):
         for row in reads.sessions(alias, app.app_name).rows:
             reads.session(row.key)
-            reads.stats(row.key)
+            statistics.stats(row.key)
             page = reads.events(row.key)
             while page.next:
                 page = reads.events(row.key, before=page.next)

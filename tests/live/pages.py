@@ -47,7 +47,7 @@ def ids_in(html: str) -> list[str]:
 
 def ids_of(key: SessionKey, **chosen: str) -> list[str]:
     """The events that a session holds, in append order."""
-    return [event.id for event in reads.events_after(key, 0, limit=10**6, **chosen)]
+    return [event.id for event in reads.events_after(key, 0, limit=10**6, **chosen).rows]
 
 
 def eventually(condition: Callable[[], Any], what: str, seconds: float = PATIENCE) -> Any:

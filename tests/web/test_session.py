@@ -243,8 +243,10 @@ def test_a_writer_stands_only_beside_the_value_that_it_wrote(
     add(key, actions={"state_delta": {"step": "pay", "user:tier": "silver"}})
     read = reads.session
 
-    def then_written(asked: SessionKey) -> reads.SessionView:  # an agent that writes between two questions of a page
-        view = read(asked)
+    def then_written(
+        asked: SessionKey, **options: bool
+    ) -> reads.SessionView:  # an agent that writes between two questions of a page
+        view = read(asked, **options)
         monkeypatch.setattr(reads, "session", read)
         add(key, actions={"state_delta": {"step": "done", "count": 3, "nothing": 1, "app:limit": 11}})
         return view

@@ -17,9 +17,10 @@ from django.db import connections, transaction
 from django.db.backends.utils import CursorWrapper
 
 from ... import reads, sources
-from ...event_rows import EventView, add_changes, events_of, ordered, view_of
+from ...event_rows import EventView, add_changes, events_of, ordered, views
 from ...keys import SessionKey
 from ...sources import Source
+from ...weights import LARGE
 
 PAGE: Final = 200  # events read at once
 _REMEMBERED: Final = 200  # of the newest events: one of them is there after most deletions
@@ -85,23 +86,34 @@ class Following:
 
     def _views(self, names: list[Name]) -> Iterator[EventView]:
         for start in range(0, len(names), PAGE):
-            page = names[start : start + PAGE]
-            by_session: dict[SessionKey, list[str]] = {}
-            for name in page:
-                by_session.setdefault(name.key, []).append(name.id)
-            found: dict[Name, EventView] = {}
-            for key, ids in by_session.items():
-                found |= self._of_session(key, ids)
-            yield from (found[name] for name in page if name in found)  # others were deleted meanwhile
+            yield from self._page(names[start : start + PAGE])
 
-    def _of_session(self, key: SessionKey, ids: list[str]) -> dict[Name, EventView]:
+    def _page(self, names: list[Name]) -> Iterator[EventView]:
+        """Events that are read at once, or half by half where they weigh too much for that."""
+        by_session: dict[SessionKey, list[str]] = {}
+        for name in names:
+            by_session.setdefault(name.key, []).append(name.id)
+        found: dict[Name, EventView] = {}
+        left, half = LARGE, len(names) // 2
+        for key, ids in by_session.items():
+            some, more = self._of_session(key, ids, left)
+            if half and (more or left <= 0):
+                yield from self._page(names[:half])
+                yield from self._page(names[half:])
+                return
+            found |= some
+            left -= sum(view.weight for view in some.values())
+        yield from (found[name] for name in names if name in found)  # others were deleted meanwhile
+
+    def _of_session(self, key: SessionKey, ids: list[str], most: int) -> tuple[dict[Name, EventView], bool]:
         with sources.using(key.source):
             rows = ordered(events_of(key).filter(id__in=ids), key.source, newest=False)
-            views = {row.id: view_of(key, row) for row in rows}
-            page = [views[event_id] for event_id in ids if event_id in views]
-            if page:
+            some, more = views(rows, key.source, len(ids), most, key)
+            by_id = {view.id: view for view in some}
+            page = [by_id[event_id] for event_id in ids if event_id in by_id]
+            if page and not more:
                 add_changes(key, page)
-        return {Name(key, view.id): view for view in page}
+        return {Name(key, view.id): view for view in page}, more
 
 
 class _SQLite:

@@ -287,7 +287,9 @@ def _drift(source: Source, every_session: bool) -> Iterator[Finding]:
             except Invalid as error:
                 found.append(f"{'/'.join(key[1:])}: {error.message}")
                 continue
-            if changes:
+            if report.untold == "size":
+                looked -= 1
+            elif changes:
                 found.append(_named(key, 4, changes))
     which = f"{looked:,} sessions" if every_session else f"the newest {looked:,} sessions"
     if found:

@@ -12,6 +12,8 @@ _VALUE: Final = 60  # characters of an argument
 
 def told(view: EventView) -> str:
     """What an event says, in words; the kind itself stands beside it and is not repeated."""
+    if view.size:
+        return f"an event of {view.size:,} characters, too large to be shown here"
     description = view.description
     say = _SAY.get(description.kind)
     text = say(description, view.data) if say else ""
