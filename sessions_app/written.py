@@ -95,15 +95,16 @@ def _events_at(source: str, seqs: list[int]) -> dict[int, Written]:
     if not seqs:
         return {}
     vendor = connections[source].vendor
-    column, where, asked = _SEQ[vendor], f"{_SEQ[vendor]} IN ({', '.join(['%s'] * len(seqs))})", seqs
+    column, asked = _SEQ[vendor], list[Any](seqs)
+    rows = f"events WHERE {column} IN ({', '.join(['%s'] * len(seqs))})"
     if not sources.is_numbered(source):
-        column, (where, asked) = MOMENT, _by_time(source, seqs)
+        column, (rows, asked) = MOMENT, _by_time(source, seqs)
     imported = _IMPORTED if sources.keeps_creations(source) else "NULL"
     found: dict[int, Written] = {}
     with connections[source].cursor() as cursor:
         cursor.execute(
             f"""SELECT {column}, app_name, user_id, session_id, id, timestamp, {imported}, {_LOOKED_AT[vendor]}
-            FROM events WHERE {where}""",
+            FROM {rows}""",
             asked,
         )
         for seq, app, user, session, event_id, at, last, delta, author, edit, damaged in cursor.fetchall():
@@ -127,13 +128,17 @@ def _events_at(source: str, seqs: list[int]) -> dict[int, Written]:
 
 
 def _by_time(source: str, seqs: Sequence[int]) -> tuple[str, list[Any]]:
-    """Which events are at these places, where these stand for times; as a condition."""
-    conditions, values = ["false"], list[Any]()
-    for names, some in sessions_at(sources.identity(source), seqs).items():
-        times = ", ".join(["%s"] * len(some))
-        conditions.append(f"app_name = %s AND user_id = %s AND session_id = %s AND timestamp IN ({times})")
-        values += [*names, *(stored_instant(seconds_of(seq), connections[source]) for seq in some)]
-    return " OR ".join(conditions), values
+    """The events at these places, where these stand for times: a table, and its values."""
+    at = [
+        (*names, stored_instant(seconds_of(seq), connections[source]))
+        for names, some in sessions_at(sources.identity(source), seqs).items()
+        for seq in some
+    ]
+    # OFFSET: one after the other by the index, however many there are.
+    table = """unnest(%s::text[], %s::text[], %s::text[], %s::timestamp[]) AS at (app, of_user, session, moment)
+        CROSS JOIN LATERAL (SELECT * FROM events WHERE app_name = app AND user_id = of_user AND session_id = session
+            AND timestamp = moment OFFSET 0) AS events"""
+    return table, [list(column) for column in zip(*at, strict=True)] if at else [[]] * 4
 
 
 def _creations_at(source: str, wanted: list[int]) -> dict[int, Written]:
