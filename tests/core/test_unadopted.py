@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import settings as hypothesis
 from pytest_django import Settings
 
-from sessions_app import adopt, changes, context, gathering, moments, online, reads, sources, strip, writes
+from sessions_app import adopt, by_time, changes, context, gathering, moments, online, reads, sources, strip, writes
 from sessions_app.edits import Entry, edit_state
 from sessions_app.errors import Behind, Invalid, NotFound
 from sessions_app.keys import SessionKey
@@ -230,22 +230,27 @@ def test_it_is_adopted_while_it_is_read(adk: Adk, opened: str) -> None:
 def test_what_is_new_is_read_and_nothing_else(
     adk: Adk, opened: str, monkeypatch: pytest.MonkeyPatch, django_assert_num_queries: Any
 ) -> None:
-    key, session = key_of(opened, "s0"), adk.get("s0")
+    key, other = key_of(opened, "s0"), adk.create("s1")
     for number in range(3):
-        adk.append(session, n=number)
-        session = adk.get("s0")
+        adk.append(adk.get("s0"), n=number)
     changes.catch_up(opened)
     asked: list[str] = []
     real = gathering.without_numbers
-    monkeypatch.setattr(gathering, "without_numbers", lambda *a: asked.append(a[1]) or real(*a))
+    monkeypatch.setattr(gathering, "without_numbers", lambda *a: asked.append(a[2][2]) or real(*a))
     with django_assert_num_queries(1, using=opened):
         changes.catch_up(opened)
     assert asked == []
-    adk.append(session, n=9)
+    monkeypatch.setattr(by_time, "_REST", math.inf)
+    adk.append(adk.get("s0"), n=9)
+    adk.append(other, n=9)
     changes.catch_up(opened)
-    assert len(asked) == 1
+    assert asked == [], "all sessions were looked at just now"
     changes.catch_up(opened, key=key)
-    assert len(asked) == 1
+    changes.catch_up(opened, key=key)
+    assert asked == ["s0"], "but the one that is asked about is read"
+    monkeypatch.setattr(by_time, "_REST", 0)
+    changes.catch_up(opened)
+    assert asked == ["s0", "s1"]
 
 
 def test_a_first_reading_goes_on_where_it_was_interrupted(opened: str, monkeypatch: pytest.MonkeyPatch) -> None:
