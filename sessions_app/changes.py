@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 from django.db import connection, transaction
 from django.utils.translation import gettext as _
 
-from . import by_time, gathering, sources
+from . import adopt, by_time, gathering, sources
 from .errors import Behind, Invalid
 from .gathering import Hole
 from .keeping import MARKS, Owners, Row, Standing, drop_after, insert, names_of, owner_of, place_of, seq_of, stored_key
@@ -174,11 +174,10 @@ def _read(source: str, key: SessionKey | None = None) -> Iterator[tuple[Standing
     if not sources.is_numbered(sources.get(source).alias):
         yield from _read_by_time(source, key)
         return
-    where = sources.identity(source)
     last, size, more, owners = None, _FIRST_BATCH, True, Owners(0)
     while more:
         began = time.monotonic()
-        at = _projection(where, VERSION)
+        at = _projection(source, VERSION)
         with sources.using(source):
             seq = _checked(source, at)
             batch = _gathered(source, at, seq, size)
@@ -199,7 +198,6 @@ def _read_by_time(source: str, key: SessionKey | None) -> Iterator[tuple[Standin
         raise Invalid(
             _("The events of this database have no order: no index of it has their times, and it was never adopted.")
         )
-    where = sources.identity(source)
     size, total, more, owners = _FIRST_BATCH, 0, True, Owners(0)
     while more:
         began = time.monotonic()
@@ -207,7 +205,7 @@ def _read_by_time(source: str, key: SessionKey | None) -> Iterator[tuple[Standin
             if sources.is_numbered(source):  # it was adopted just now
                 yield from _read(source, key)
                 return
-            at = _projection(where, _BY_TIME)
+            at = _projection(source, _BY_TIME)
             if _memories[source].projection != at.pk:
                 _memories[source] = by_time.Memory(at.pk)
             reached = by_time.read(at.marks) or by_time.begin(source)
@@ -251,10 +249,16 @@ def _version(source: str) -> int:
     return VERSION if sources.is_numbered(source) else _BY_TIME
 
 
-def _projection(where: str, version: int) -> Projection:
-    """How far a source is read; what an older adkweb kept, or what was kept in another order, is forgotten."""
+def _projection(source: str, version: int) -> Projection:
+    """How far a source is read; what an older adkweb kept, or what was kept in another order, is forgotten.
+
+    Raises Behind where another process has seen that the source was adopted, and this one has not yet.
+    """
+    where = sources.identity(source)
     found = Projection.objects.filter(where=where).first()
     if found and found.version != version:
+        if version == _BY_TIME and adopt.inspect(source).adopted:
+            raise Behind(share=0.0)
         _forget(where)
         found = None
     return found or Projection.objects.get_or_create(where=where, defaults={"version": version})[0]

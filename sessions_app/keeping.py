@@ -199,11 +199,11 @@ def insert(owners: Owners, rows: Sequence[Row]) -> None:
             writes.append(((origin, MARKS), "fork", place, None))
     if not writes:
         return
-    here = [row for row in rows if row.kinds and row.place >= _MOMENTS]
-    everywhere = (rows[0].key, _SESSIONS)
-    numbers = owners.numbers({*(write[0] for write in writes), *([everywhere] if here else ())})
+    here = [(row.place, (row.key, MARKS)) for row in rows if row.kinds and row.place >= _MOMENTS]
+    all_sessions = (rows[0].key, _SESSIONS)
+    numbers = owners.numbers({*(write[0] for write in writes), *([all_sessions] if here else ())})
     kept = [(numbers[owner], key, place, since) for owner, key, place, since in writes]
-    kept += [(numbers[everywhere], str(row.place), numbers[row.key, MARKS], None) for row in here]
+    kept += [(numbers[all_sessions], str(place), numbers[owner], None) for place, owner in here]
     kept.sort(key=itemgetter(0, 1, 2))
     with connection.cursor() as cursor:
         if connection.vendor == "sqlite":

@@ -103,13 +103,15 @@ def written_by(key: SessionKey, last: int) -> Iterator[tuple[int, Written]]:
     source is open.
     """
     column = {"postgresql": "seq", "sqlite": "rowid"}[connections[key.source].vendor]
-    where = f"app_name = %s AND user_id = %s AND session_id = %s AND {column} > %s AND {column} <= %s"
+    of_session = f"app_name = %s AND user_id = %s AND session_id = %s AND {column} > %s AND {column} <= %s"
     after, budget, more = -1, _Budget(_REPLAYED), True
     while more:
         some: list[tuple[int, Written]] = []
         until = budget.left - _PAGE
         values = [*key[1:], after, last, CHUNK]
-        with closing(_read(key.source, f"{where} ORDER BY {column} LIMIT %s", values, budget)) as rows:
+        with closing(
+            _read(key.source, f"events WHERE {of_session} ORDER BY {column} LIMIT %s", values, budget)
+        ) as rows:
             for each in rows:  # no cursor stays open while others would write
                 some.append(each)
                 if budget.left < until:
@@ -136,36 +138,41 @@ class _Budget:
 def _events_at(source: str, seqs: list[int], budget: _Budget) -> dict[int, Written]:
     if not seqs:
         return {}
-    where, values = f"{_SEQ[connections[source].vendor]} IN ({', '.join(['%s'] * len(seqs))})", list[Any](seqs)
+    rows, values = (
+        f"events WHERE {_SEQ[connections[source].vendor]} IN ({', '.join(['%s'] * len(seqs))})",
+        list[Any](seqs),
+    )
     if not sources.is_numbered(source):
-        where, values = _by_time(source, seqs)
+        rows, values = _by_time(source, seqs)
     found: dict[int, Written] = {}
-    for seq, written in _read(source, where, values, budget):
+    for seq, written in _read(source, rows, values, budget):
         other = found.get(place_of(seq))
         found[place_of(seq)] = other._replace(beside=(*other.beside, written)) if other else written
     return found
 
 
 def _by_time(source: str, seqs: Sequence[int]) -> tuple[str, list[Any]]:
-    """Which events are at these places, where these stand for times; as a condition."""
-    conditions, values = ["false"], list[Any]()
-    for names, some in sessions_at(sources.identity(source), seqs).items():
-        times = ", ".join(["%s"] * len(some))
-        conditions.append(f"app_name = %s AND user_id = %s AND session_id = %s AND timestamp IN ({times})")
-        values += [*names, *(stored_instant(seconds_of(seq), connections[source]) for seq in some)]
-    return " OR ".join(conditions), values
+    """The events at these places, where these stand for times: a table, and its values."""
+    at = [
+        (*names, stored_instant(seconds_of(seq), connections[source]))
+        for names, some in sessions_at(sources.identity(source), seqs).items()
+        for seq in some
+    ]
+    # OFFSET: one after the other by the index, however many there are.
+    table = """unnest(%s::text[], %s::text[], %s::text[], %s::timestamp[]) AS at (app, of_user, session, moment)
+        CROSS JOIN LATERAL (SELECT * FROM events WHERE app_name = app AND user_id = of_user AND session_id = session
+            AND timestamp = moment OFFSET 0) AS events"""
+    return table, [list(column) for column in zip(*at, strict=True)] if at else [[]] * 4
 
 
-def _read(
-    source: str, where: str, values: Sequence[Any], budget: _Budget
-) -> Generator[tuple[int, Written], None, None]:
+def _read(source: str, rows: str, values: Sequence[Any], budget: _Budget) -> Generator[tuple[int, Written], None, None]:
     vendor = connections[source].vendor
     imported = _IMPORTED if sources.keeps_creations(source) else "NULL"
     column = _SEQ[vendor] if sources.is_numbered(source) else MOMENT
     statement = f"""SELECT {column}, app_name, user_id, session_id, id, timestamp, {imported}, {SIZE_OF[vendor]},
-        {state_sql(vendor)} FROM events WHERE {where}"""
-    with closing(each_row(source, statement, values)) as rows:
-        for seq, app, user, session, event_id, at, last, size, text in rows:
+        {state_sql(vendor)} FROM {rows}"""
+    with closing(each_row(source, statement, values)) as found:
+        for seq, app, user, session, event_id, at, last, size, text in found:
             key, moment = SessionKey(source, app, user, session), read_instant(at)
             if text is None or not budget.affords(text, size=size):
                 yield seq, Written(Writer(event_id, seq, "", "", moment, key), key, moment, {}, unread=True)

@@ -310,7 +310,8 @@
   /** A place's number; or the time that it stands for, where events have no numbers (units.py). */
   function words(place) {
     if (place < 2 ** 41) return `#${place}`;
-    return new Date((place - 2 ** 50) / 1000).toLocaleTimeString(document.documentElement.lang);
+    const clock = new Intl.DateTimeFormat(document.documentElement.lang, { timeStyle: "medium", hourCycle: "h23" });
+    return clock.format((place - 2 ** 50) / 1000);
   }
 
   /** Says which place is under the pointer; null for none. */

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -12,7 +13,7 @@ from hypothesis import given
 from hypothesis import settings as hypothesis
 from pytest_django import Settings
 
-from sessions_app import adopt, changes, gathering, moments, online, reads, sources, strip, writes
+from sessions_app import adopt, by_time, changes, context, gathering, moments, online, reads, sources, strip, writes
 from sessions_app.edits import Entry, edit_state
 from sessions_app.errors import Behind, Invalid, NotFound
 from sessions_app.keys import SessionKey
@@ -21,8 +22,9 @@ from sessions_app.state import ABSENT, UNKNOWN
 from sessions_app.values import equal
 from tests.adk.services import APP, USER, Adk, key_of
 
+from .bulk import fill
 from .fold import ALICE, Fold, histories
-from .stored import everything, execute
+from .stored import everything, execute, query
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -228,22 +230,27 @@ def test_it_is_adopted_while_it_is_read(adk: Adk, opened: str) -> None:
 def test_what_is_new_is_read_and_nothing_else(
     adk: Adk, opened: str, monkeypatch: pytest.MonkeyPatch, django_assert_num_queries: Any
 ) -> None:
-    key, session = key_of(opened, "s0"), adk.get("s0")
+    key, other = key_of(opened, "s0"), adk.create("s1")
     for number in range(3):
-        adk.append(session, n=number)
-        session = adk.get("s0")
+        adk.append(adk.get("s0"), n=number)
     changes.catch_up(opened)
     asked: list[str] = []
     real = gathering.without_numbers
-    monkeypatch.setattr(gathering, "without_numbers", lambda *a: asked.append(a[1]) or real(*a))
+    monkeypatch.setattr(gathering, "without_numbers", lambda *a: asked.append(a[2][2]) or real(*a))
     with django_assert_num_queries(1, using=opened):
         changes.catch_up(opened)
     assert asked == []
-    adk.append(session, n=9)
+    monkeypatch.setattr(by_time, "_REST", math.inf)
+    adk.append(adk.get("s0"), n=9)
+    adk.append(other, n=9)
     changes.catch_up(opened)
-    assert len(asked) == 1
+    assert asked == [], "all sessions were looked at just now"
     changes.catch_up(opened, key=key)
-    assert len(asked) == 1
+    changes.catch_up(opened, key=key)
+    assert asked == ["s0"], "but the one that is asked about is read"
+    monkeypatch.setattr(by_time, "_REST", 0)
+    changes.catch_up(opened)
+    assert asked == ["s0", "s1"]
 
 
 def test_a_first_reading_goes_on_where_it_was_interrupted(opened: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -282,3 +289,39 @@ def test_without_an_index_a_large_table_has_no_order(opened: str, monkeypatch: p
     assert moments.state_now(key_of(opened, "s0")).state.session == {}
     execute(opened, "CREATE INDEX any_name ON events (app_name, user_id, session_id, timestamp)")
     assert adopt.inspect(opened).ordered
+
+
+def test_another_process_has_seen_that_it_was_adopted(adk: Adk, opened: str) -> None:
+    event = adk.append(adk.get("s0"), n=1)
+    key = key_of(opened, "s0")
+    online.add(opened)
+    changes.Projection.objects.create(where=sources.identity(opened), version=changes.VERSION, seq=7)
+    with pytest.raises(Behind):
+        moments.state_at(key, event.id)
+    assert changes.Projection.objects.get().seq == 7, "what it reads is not thrown away"
+
+
+def test_a_page_reads_no_more_of_a_large_database_than_it_shows(adk: Adk, opened: str) -> None:
+    keys = [key_of(opened, adk.create(f"s{number}", user=f"u{number}").id, f"u{number}") for number in range(20)]
+    for key in keys:
+        fill(key, 1_000)
+    changes.catch_up(opened, 60.0)
+
+    def scans() -> int:
+        # What this connection did is counted once its transaction has ended, and told.
+        execute(opened, "SELECT pg_stat_force_next_flush(), pg_stat_clear_snapshot()")
+        return int(query(opened, "SELECT seq_scan FROM pg_stat_user_tables WHERE relname = 'events'")[0][0])
+
+    sources._due[opened] = math.inf  # looking whether it is adopted by now reads its first rows
+    before = scans()
+    for _twice in range(2):
+        for event in (reads.events(keys[3]).rows[0], reads.event(keys[3], "e10")):
+            assert moments.state_at(keys[3], event.id).state.session
+        assert len(moments.history(keys[3], "n").rows) == 50
+        assert len(strip.bars(keys[3])) == strip.BARS
+        assert strip.event_at(keys[3], strip.bars(keys[3])[5].first, 2)
+        assert len(reads.newest_events(opened, 12)) == 12
+        reads.running_now(opened)
+        context.left_out(keys[3], reads.events(keys[3]).rows)
+        adk.append(adk.get("s3", "u3"), n=-1)
+    assert scans() == before
