@@ -6,6 +6,7 @@ What reads.py puts its answers together from. Every function here expects the so
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, Final
 
 from django.db import connections
@@ -28,6 +29,7 @@ from .weights import GLANCED, LARGE, LOOKED_THROUGH, SIZE_OF, Measured, Size, la
 NEAR: Final = 40  # events looked through first
 SPOKEN: Final = 100  # events looked through for one that is no edit
 RECENT: Final = 500  # events looked through for the last writer or the previous value of a key
+_LOOKED_FOR: Final = 2_000  # keys of an event whose values before are looked for
 _PACKED: Final = 30  # times its size on disk that a text of PostgreSQL's may have, which packs what is long
 
 
@@ -381,9 +383,10 @@ def add_changes(key: SessionKey, page: Sequence[EventView]) -> None:
     """Gives each event its changes with the values before.
 
     A session key's previous value is exact: only this session writes it. An `app:` or `user:` key may have been written
-    from other sessions meanwhile, so its previous value is shown only where the edit itself recorded it.
+    from other sessions meanwhile, so its previous value is shown only where the edit itself recorded it. Of an event that
+    writes very many keys the previous values of the first ones are looked for.
     """
-    wanted = {k for view in page for k in view.description.delta if scope_of(k)[0] == "session"}
+    wanted = {k for view in page for k in islice(view.description.delta, _LOOKED_FOR) if scope_of(k)[0] == "session"}
     before = _values_before(key, page, wanted) if wanted else {}
     for view in page:
         known = before.get(view.id, {})
