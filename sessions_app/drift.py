@@ -27,6 +27,7 @@ from .writes import IMPORTING, Appended
 
 Why = Literal["", "places", "importing", "size"]
 
+_LOOKED_AT: Final = 200  # keys that sessions share whose writes are looked at, those that are stored otherwise first
 GLANCE: Final = 50  # keys that a page marks
 _PLACE: Final = {"postgresql": "seq", "sqlite": "rowid"}
 _FOREVER: Final = 2**62  # a place that no event reaches
@@ -151,7 +152,8 @@ def shared(key: SessionKey, scopes: Collection[Scope] = _SHARED) -> Report:
         told = _of_others(moments.state_at_place(key, _FOREVER), scopes)
         asked |= {name for name, value in told.items() if value is UNKNOWN and name not in found}
     drifted, unknown, either = [], [], []
-    for name in sorted(asked):
+    looked_at = sorted(asked, key=lambda name: (name not in now.otherwise, name))[:_LOOKED_AT]
+    for name in sorted(looked_at):
         stored = found.get(name, ABSENT)
         write = next(iter(moments.history(key, name, limit=1).rows), None)
         if write and write.change.new is UNKNOWN:
@@ -161,7 +163,7 @@ def shared(key: SessionKey, scopes: Collection[Scope] = _SHARED) -> Report:
             drifted.append(Drift(Change(name, write.change.new, stored), last))
         elif name not in now.initial:
             unknown.append(name)
-    return Report(drifted, unknown, either=either)
+    return Report(drifted, sorted({*unknown, *(asked - {*looked_at} - now.initial)}), either=either)
 
 
 def glance(now: moments.Moment) -> State:

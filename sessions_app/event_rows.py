@@ -7,6 +7,7 @@ import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, Final
 
 from django.db import connections
@@ -31,6 +32,7 @@ NEAR: Final = 40  # events looked through first
 SPOKEN: Final = 100  # events looked through for one that is no edit
 RECENT: Final = 500  # events looked through for the last writer or the previous value of a key
 ACTIVE: Final = 12  # sessions looked at for the newest events of all
+_LOOKED_FOR: Final = 2_000  # keys of an event whose values before are looked for
 _PACKED: Final = 30  # times its size on disk that a text of PostgreSQL's may have, which packs what is long
 _PLACE: Final = {"postgresql": "seq + 0", "sqlite": "rowid"}  # as the index of adopt.py has it
 
@@ -403,9 +405,10 @@ def add_changes(key: SessionKey, page: Sequence[EventView]) -> None:
     """Gives each event its changes with the values before.
 
     A session key's previous value is exact: only this session writes it. An `app:` or `user:` key may have been written
-    from other sessions meanwhile, so its previous value is shown only where the edit itself recorded it.
+    from other sessions meanwhile, so its previous value is shown only where the edit itself recorded it. Of an event that
+    writes very many keys the previous values of the first ones are looked for.
     """
-    wanted = {k for view in page for k in view.description.delta if scope_of(k)[0] == "session"}
+    wanted = {k for view in page for k in islice(view.description.delta, _LOOKED_FOR) if scope_of(k)[0] == "session"}
     before = _values_before(key, page, wanted) if wanted else {}
     for view in page:
         known = before.get(view.id, {})

@@ -81,4 +81,4 @@ def test_the_list_of_edits_costs_a_source_the_same_for_one_and_for_many(
             edit_state(key, [Entry(f"{edits} {number}", number, ABSENT)], actor=actor)
         maria.open("edits")  # reads what is new
         counts.append(queries(maria, key.source, reverse("edits")))
-    assert counts[0] == counts[1] <= 5
+    assert counts[0] == counts[1] <= 6  # what they weigh is asked for first
