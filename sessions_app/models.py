@@ -248,8 +248,8 @@ class Projection(models.Model):
 
     `marks` are places with the event that stood there, by which is noticed that a place was given again; `holes` are places
     that were passed over, with the moment until when their events are waited for; `created` the newest places of sessions;
-    `deleted` is how far the source's `adkweb_deleted_writes` are read. One of another `version` than changes.py has is made
-    anew.
+    `deleted` is how far the source's `adkweb_deleted_writes` are read. Where events have no numbers, `marks` is how far
+    by_time.py is, and `seq` how much it has read. One of another `version` than changes.py has is made anew.
     """
 
     where = models.TextField(unique=True)

@@ -8,12 +8,26 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import psycopg
 import pytest
 from hypothesis import given
 from hypothesis import settings as hypothesis
 from pytest_django import Settings
 
-from sessions_app import adopt, by_time, changes, context, gathering, moments, online, reads, sources, strip, writes
+from sessions_app import (
+    adopt,
+    by_time,
+    changes,
+    context,
+    gathering,
+    moments,
+    online,
+    reads,
+    sources,
+    strip,
+    units,
+    writes,
+)
 from sessions_app.edits import Entry, edit_state
 from sessions_app.errors import Behind, Invalid, NotFound
 from sessions_app.keys import SessionKey
@@ -325,3 +339,29 @@ def test_a_page_reads_no_more_of_a_large_database_than_it_shows(adk: Adk, opened
         context.left_out(keys[3], reads.events(keys[3]).rows)
         adk.append(adk.get("s3", "u3"), n=-1)
     assert scans() == before
+
+
+def test_times_with_a_zone_are_read_as_well(place: str, adk: Adk, open_source: Callable[..., str]) -> None:
+    with psycopg.connect(place, autocommit=True) as db:  # as adk-js makes them
+        for table, column in (
+            *(("sessions", name) for name in ("create_time", "update_time")),
+            *((name, "update_time") for name in ("app_states", "user_states")),
+            ("events", "timestamp"),
+        ):
+            db.execute(f"ALTER TABLE {table} ALTER {column} TYPE timestamptz USING {column} AT TIME ZONE 'UTC'")
+        db.execute("ALTER ROLE CURRENT_USER SET timezone = 'Asia/Seoul'")
+    try:
+        source = open_source(place, adopting=False)
+        insert(source, "s0", ("a", "10:00:00.001", {"n": 1}), ("b", "10:00:00.002", {"n": 2, "user:x": 1}))
+        execute(source, """UPDATE sessions SET state = '{"n": 2}'""")
+        key = key_of(source, "s0")
+        assert moments.state_at(key, "a").state.session == {"n": 1}
+        assert moments.state_at(key, "b").state.session == {"n": 2}
+        first, second = reads.events(key).rows
+        assert (first.seq, second.seq) == (units.moment_of(1767261600.001), units.moment_of(1767261600.002))
+        assert [bar.first for bar in strip.bars(key)] == [first.seq, second.seq]
+        assert strip.event_at(key, first.seq or 0, 1) == "b"
+        assert [row.event_id for row in moments.history(key, "user:x").rows] == ["b"]
+    finally:
+        with psycopg.connect(place, autocommit=True) as db:
+            db.execute("ALTER ROLE CURRENT_USER RESET timezone")
