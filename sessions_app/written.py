@@ -71,9 +71,9 @@ _IMPORTED: Final = """(SELECT initial_place FROM sessions WHERE sessions.app_nam
 
 def written_at(source: str, asked: Iterable[int]) -> dict[int, Written]:
     """What was written at these places; nothing for an event or a session that is gone. What all of it weighs is bounded:
-    of an event that is too large, or beyond _HEAVIEST, it is known that it is there, and no value.
+    of what is too large, or beyond _HEAVIEST from the newest on, it is known that it is there, and no value.
     """
-    wanted = sorted(asked)
+    wanted = sorted(asked, reverse=True)
     found: dict[int, Written] = {}
     budget = _Budget(_HEAVIEST)
     with sources.using(source):
@@ -114,30 +114,41 @@ class _Budget:
     def affords(self, *texts: str | None, size: int = 0) -> bool:
         """Whether there is room for these, out of a text of some size; it is used up then."""
         cost = sum(map(weight, texts)) + size // LOOKED_THROUGH
-        affordable = cost <= self.left and not any(map(large, texts))
-        self.left -= cost if affordable else 0
-        return affordable
+        if any(map(large, texts)):
+            return False
+        self.left -= cost
+        return self.left >= 0
 
 
 def _events_at(source: str, seqs: list[int], budget: _Budget) -> dict[int, Written]:
-    if not seqs:
-        return {}
-    where = f"{_SEQ[connections[source].vendor]} IN ({', '.join(['%s'] * len(seqs))})"
-    return {place_of(seq): written for seq, written in _read(source, where, seqs, budget)}
+    found: dict[int, Written] = {}
+    column = _SEQ[connections[source].vendor]
+    while missing := [seq for seq in seqs if place_of(seq) not in found]:
+        spent = budget.left < 0
+        where = f"{column} IN ({', '.join(['%s'] * len(missing))}) ORDER BY {column} DESC"
+        found |= {place_of(seq): written for seq, written in _read(source, where, missing, budget)}
+        if spent or budget.left >= 0:  # others are gone
+            break
+    return found
 
 
 def _read(
     source: str, where: str, values: Sequence[Any], budget: _Budget
 ) -> Generator[tuple[int, Written], None, None]:
+    """What events wrote, to the one with which the budget is spent; with one that is spent, that they are there."""
     vendor = connections[source].vendor
+    spent = budget.left < 0
+    looked_at = "0, NULL" if spent else f"{SIZE_OF[vendor]}, {state_sql(vendor)}"
     imported = _IMPORTED if sources.keeps_creations(source) else "NULL"
-    statement = f"""SELECT {_SEQ[vendor]}, app_name, user_id, session_id, id, timestamp, {imported}, {SIZE_OF[vendor]},
-        {state_sql(vendor)} FROM events WHERE {where}"""
+    statement = f"""SELECT {_SEQ[vendor]}, app_name, user_id, session_id, id, timestamp, {imported}, {looked_at}
+        FROM events WHERE {where}"""
     with closing(each_row(source, statement, values)) as rows:
         for seq, app, user, session, event_id, at, last, size, text in rows:
             key, moment = SessionKey(source, app, user, session), read_instant(at)
             if text is None or not budget.affords(text, size=size):
                 yield seq, Written(Writer(event_id, seq, "", "", moment, key), key, moment, {}, unread=True)
+                if budget.left < 0 and not spent:
+                    return
                 continue
             event = said_of_state(text)
             noted = edit_of(event)
@@ -159,7 +170,7 @@ def _read(
 def _creations_at(source: str, wanted: list[int], budget: _Budget) -> dict[int, Written]:
     if not wanted:
         return {}
-    state = measured_sql("initial_state", connections[source].vendor)
+    state = "NULL" if budget.left < 0 else measured_sql("initial_state", connections[source].vendor)
     statement = f"""SELECT initial_place, app_name, user_id, id, create_time, {state} FROM sessions
         WHERE initial_place IN ({", ".join(["%s"] * len(wanted))})"""
     found = {}
