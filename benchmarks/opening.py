@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import multiprocessing
 import os
 import resource
@@ -182,6 +183,8 @@ def opening(place: str, pipe: Connection) -> None:
 
     call_command("migrate", verbosity=0)
     (source,) = sources.add(place)
+    gc.collect()
+    gc.freeze()  # as `serve` does
     began, before, memory = time.monotonic(), resource.getrusage(resource.RUSAGE_SELF), most_memory()
 
     def tell(what: str) -> None:

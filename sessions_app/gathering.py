@@ -34,6 +34,11 @@ _SELECT: Final = {
     for vendor, seq in SEQ.items()
 }
 
+# Hole by hole: joined, PostgreSQL reads every event there is and asks of each whether it is in a hole.
+LATE: Final = f"""SELECT late.* FROM unnest(%s::bigint[], %s::bigint[]) AS holes (first, last), LATERAL (
+    {_SELECT["postgresql"]} WHERE seq + 0 BETWEEN first AND last ORDER BY seq + 0 LIMIT %s) AS late
+    ORDER BY 1 LIMIT %s"""
+
 
 def events(source: str, seq: int, limit: int) -> tuple[list[Row], bool]:
     """What is to be kept of the events after a seq, in order; and whether there may be more of them."""
@@ -43,9 +48,7 @@ def events(source: str, seq: int, limit: int) -> tuple[list[Row], bool]:
 
 def late(source: str, holes: Sequence[Hole], limit: int) -> tuple[list[Row], bool]:
     """The same of events that have become visible where none was (PostgreSQL)."""
-    statement = f"""{_SELECT["postgresql"]} JOIN unnest(%s::bigint[], %s::bigint[]) AS holes (first, last)
-        ON seq + 0 BETWEEN first AND last ORDER BY seq + 0 LIMIT %s"""
-    return _read(source, statement, [[hole[0] for hole in holes], [hole[1] for hole in holes]], limit)
+    return _read(source, LATE, [[hole[0] for hole in holes], [hole[1] for hole in holes], limit], limit)
 
 
 def newest(source: str) -> int:
@@ -120,7 +123,8 @@ def _loads(text: Any) -> dict[str, Any]:
 def _row(place: int, key: SessionKey, event_id: str, moment: Any, event: dict[str, Any]) -> tuple[Row, str]:
     """What is to be kept of an event; and the invocation before which it takes back."""
     actions = _dict(event.get("actions"))
-    keys = [name for name in _dict(actions.get("state_delta")) if not name.startswith(TEMP)]
+    delta = actions.get("state_delta")
+    keys = [name for name in delta if not name.startswith(TEMP)] if isinstance(delta, dict) else []
     kinds = ["state"] if keys else []
     at = origin = None
     if is_edit(event):

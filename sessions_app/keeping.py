@@ -6,7 +6,7 @@ session that adkweb created has one of those before it, as `sessions.initial_pla
 
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from hashlib import blake2b, sha256
+from hashlib import sha256
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
@@ -14,18 +14,19 @@ from django.db import connection, transaction
 
 from .keys import SessionKey
 from .models import BETWEEN, Projection, StateChange, StateOwner
-from .state import scope_of
+from .state import Scope, scope_of
 
 MARKS: Final = "marks"  # in the place of a scope: of a session
 EDITS: Final = "edits"  # of an app
 ALL_EDITS: Final = "all edits"
 _KEY_LENGTH: Final = 500  # bytes of a key or a name that an index can hold
-_REMEMBERED: Final = 100_000  # owners whose numbers are remembered, and as many that were asked for before these
+_REMEMBERED: Final = 25_000  # owners whose numbers are remembered, and as many that were asked for before these
 _SOME: Final = 500  # owners asked for at once
 _LEVELS: Final = {"user": 2, "app": 1, EDITS: 1, ALL_EDITS: 0}  # of names; a session's has all three
 _FIELDS: Final = ("app_name", "user_id", "session_id", "scope")
 
 Names = tuple[str, str, str, str]  # of an owner: app, user, session, scope
+Owner = tuple[SessionKey, str]  # the same by a session, of which a scope above it needs only the app, or the user
 
 
 class Row(NamedTuple):
@@ -101,23 +102,23 @@ class Owners:
 
     def __init__(self, projection: int) -> None:
         self.projection = projection
-        self._lately: dict[bytes, int] = {}
-        self._before: dict[bytes, int] = {}
+        self._lately: dict[Owner, int] = {}
+        self._before: dict[Owner, int] = {}
 
-    def numbers(self, wanted: Collection[Names]) -> dict[Names, int]:
+    def numbers(self, wanted: Collection[Owner]) -> dict[Owner, int]:
         """The number of each; those that are new get one."""
-        found: dict[Names, int] = {}
-        unknown: list[Names] = []
-        for names in wanted:
-            digest = _digest(names)
-            number = self._lately.get(digest) or self._before.get(digest)
+        found: dict[Owner, int] = {}
+        unknown: dict[Owner, Names] = {}
+        for owner in wanted:
+            number = self._lately.get(owner) or self._before.get(owner)
             if number is None:
-                unknown.append(names)
+                unknown[owner] = names_of(*owner)
             else:
-                found[names] = number
-                self._lately[digest] = number
+                found[owner] = number
         if unknown:
-            found |= self._made(unknown)
+            made = self._made(list({*unknown.values()}))
+            found |= {owner: made[names] for owner, names in unknown.items()}
+        self._lately |= found
         if len(self._lately) > _REMEMBERED:
             self._lately, self._before = {}, self._lately
         return found
@@ -127,12 +128,7 @@ class Owners:
         there = [names for names in unknown if names not in made]
         for start in range(0, len(there), _SOME):
             made.update(_run(_FIND_OWNERS, self.projection, there[start : start + _SOME]))
-        self._lately.update((_digest(names), number) for names, number in made.items())
         return made
-
-
-def _digest(names: Names) -> bytes:
-    return blake2b("\0".join(names).encode(), digest_size=16).digest()
 
 
 _ADD_OWNERS: Final = {
@@ -183,24 +179,25 @@ _INSERT: Final = {
 
 def insert(owners: Owners, rows: Iterable[Row]) -> None:
     """Keeps what these rows say, in the order of the index."""
-    writes: dict[tuple[SessionKey, str], list[tuple[str, int, int | None]]] = {}  # by session and scope
+    writes: list[tuple[Owner, str, int, int | None]] = []
+    stored: dict[str, tuple[Scope, str]] = {}  # events write the same keys again and again
     for place, key, _id, keys, kinds, since, moment, origin in rows:
         for name in keys:
-            scope, bare = scope_of(name)
-            writes.setdefault((key, scope), []).append((stored_key(bare), place, None))
-        if kinds:
-            writes.setdefault((key, MARKS), []).extend([(kind, place, since) for kind in kinds])
+            if name not in stored:
+                scope, bare = scope_of(name)
+                stored[name] = scope, stored_key(bare)
+            scope, kept_key = stored[name]
+            writes.append(((key, scope), kept_key, place, None))
+        writes += [((key, MARKS), kind, place, since) for kind in kinds]
         if moment is not None:
             at = _moment_key(moment)
-            writes.setdefault((key, EDITS), []).append((at, place, None))
-            writes.setdefault((key, ALL_EDITS), []).append((at, place, None))
+            writes += [((key, EDITS), at, place, None), ((key, ALL_EDITS), at, place, None)]
         if origin is not None:
-            writes.setdefault((origin, MARKS), []).append(("fork", place, None))
+            writes.append(((origin, MARKS), "fork", place, None))
     if not writes:
         return
-    names = {of: names_of(*of) for of in writes}
-    numbers = owners.numbers(set(names.values()))
-    kept = [(numbers[names[of]], *write) for of, found in writes.items() for write in found]
+    numbers = owners.numbers({write[0] for write in writes})
+    kept = [(numbers[owner], key, place, since) for owner, key, place, since in writes]
     kept.sort(key=itemgetter(0, 1, 2))
     with connection.cursor() as cursor:
         if connection.vendor == "sqlite":

@@ -1,8 +1,9 @@
-"""Adds what adopting adds while agents write: no writer waits for longer than a tenth of a second, and none fails.
+"""Adds what adopting adds while agents write: no lock makes a writer wait for long, and none fails.
 
 PostgreSQL: what needs an exclusive lock asks for it for LOCK_MILLISECONDS, then lets the writers pass and asks again. The
 rows that are there are numbered in small batches, indexes are built CONCURRENTLY. SQLite: each step is a transaction of its
-own, and an index that cannot be built within BUILD_SECONDS is left out, unless its owner asks for it (`patient`).
+own with a pause after it, and an index that takes longer than BUILD_SECONDS is left out, unless its owner asks for it
+(`patient`).
 
 Every step can be seen in the database, so a process that is killed leaves nothing that the next one has to know.
 """
@@ -28,6 +29,8 @@ log = logging.getLogger("adkweb.sources")
 
 LOCK_MILLISECONDS: Final = 50
 BUILD_SECONDS: Final = 0.15
+_UNNOTICED_SECONDS: Final = 0.02  # that a transaction on SQLite may take without a pause after it
+_ASKED_AGAIN_SECONDS: Final = 0.11  # after which whoever waits for SQLite's lock has asked for it again
 _PATIENCE_SECONDS: Final = 60.0  # for a lock that somebody else keeps
 _PAUSE_SECONDS: Final = (0.1, 2.0)  # before a lock is asked for again: at first, and at most
 _BATCH: Final = (200, 5_000)  # rows numbered at once: at first, and at most
@@ -115,11 +118,17 @@ class _Steps:
     def step(self, name: str, statements: Sequence[str]) -> None:
         raise NotImplementedError
 
+    @contextmanager
+    def transaction(self) -> Iterator[CursorWrapper]:
+        """One of the transactions that a step consists of."""
+        with transaction.atomic(using=self.alias), connections[self.alias].cursor() as cursor:
+            yield cursor
+
     def _note_beginnings(self, name: str) -> None:
         """Notes as initial state what a session has to which nothing happened yet."""
         for first, last in self._ranges("sessions", ("app_name", "user_id", "id")):
             self.moved(name)
-            with transaction.atomic(using=self.alias), connections[self.alias].cursor() as cursor:
+            with self.transaction() as cursor:
                 # A row that is locked so takes no event meanwhile; one that somebody writes to is not as it was created.
                 lock = "FOR UPDATE SKIP LOCKED" if cursor.db.vendor == "postgresql" else ""
                 cursor.execute(
@@ -137,7 +146,7 @@ class _Steps:
         """Notes whose state is there already: it may be what is left of sessions that are gone."""
         for first, last in self._ranges("user_states", ("app_name", "user_id")):
             self.moved(name)
-            with transaction.atomic(using=self.alias), connections[self.alias].cursor() as cursor:
+            with self.transaction() as cursor:
                 cursor.execute(
                     f"{adopt.LEFT_OF_USERS} AND (app_name, user_id) BETWEEN (%s, %s) AND (%s, %s) {adopt.NOT_TWICE}",
                     [*first, *last],
@@ -185,10 +194,21 @@ class _SQLite(_Steps):
             self._run(name, statements)
 
     def _run(self, name: str, statements: Sequence[str]) -> None:
-        with transaction.atomic(using=self.alias), connections[self.alias].cursor() as cursor:
+        with self.transaction() as cursor:
             if name in adopt.missing(self.alias):  # another process may have been faster
                 for statement in statements:
                     cursor.execute(statement)
+
+    @contextmanager
+    def transaction(self) -> Iterator[CursorWrapper]:
+        """After a long one, a pause: SQLite keeps no queue, and whoever waits for the lock asks again only now and then."""
+        began = time.monotonic()
+        try:
+            with super().transaction() as cursor:
+                yield cursor
+        finally:
+            if (took := time.monotonic() - began) > _UNNOTICED_SECONDS:
+                time.sleep(min(2 * took, _ASKED_AGAIN_SECONDS))
 
     def _build_quickly(self, name: str, statements: Sequence[str]) -> None:
         """Builds an index, or leaves it out where that would hold up writers."""

@@ -16,6 +16,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -283,7 +284,7 @@ def _read_any_text(connection: BaseDatabaseWrapper, **_sent: Any) -> None:
     """
     if connection.vendor == "sqlite" and "ADKWEB" in connection.settings_dict:
         _files[connection] = _file_at(connection.settings_dict["ADKWEB"].get("path", ""))
-        connection.connection.text_factory = lambda text: text.decode("utf-8", "replace")
+        connection.connection.text_factory = partial(str, encoding="utf-8", errors="replace")
 
 
 def opened() -> list[Source]:

@@ -42,6 +42,7 @@ def row_of_focus(page: Page) -> Locator:
 
 def test_keys_move_through_the_timeline_and_open_events_beside_it(page: Page) -> None:
     page.goto(path("s", *own("keys")))
+    expect(page.locator("[data-live]")).to_have_attribute("data-state", "live")
     events = page.locator(".ev")
     page.keyboard.press("j")
     expect(events.nth(1).locator("a.line")).to_be_focused()  # a reader of a timeline is at its end

@@ -182,9 +182,13 @@ def test_killed_at_fifty_random_moments_adopting_ends_as_undisturbed_and_is_take
     adk = Adk("postgresql", place)
     adk.create()
     statement = """INSERT INTO events (id, app_name, user_id, session_id, invocation_id, timestamp, event_data)
-        SELECT 'old' || n, %s, %s, 's1', 'i', TIMESTAMP '2026-01-01' + (n * 7919 %% 30011) * interval '1 second', '{}'
+        SELECT 'old' || n, %s, %s, 'old', 'i', TIMESTAMP '2026-01-01' + (n * 7919 %% 30011) * interval '1 second', '{}'
         FROM generate_series(1, 30000) AS n"""
-    with psycopg.connect(place) as connection:
+    with psycopg.connect(place) as connection:  # in a session of their own, as the agent reads all of its own each time
+        connection.execute(
+            """INSERT INTO sessions (app_name, user_id, id, state, create_time, update_time)
+            SELECT app_name, user_id, 'old', state, create_time, update_time FROM sessions"""
+        )
         connection.execute(statement, [APP, USER])
     untouched, complete = _schema(place), None
     while kills < 50 or not adoptions:

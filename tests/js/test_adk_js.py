@@ -250,6 +250,7 @@ def test_an_event_that_is_sent_again_is_the_one_that_is_there(key: SessionKey, a
 def test_what_is_imported_twice_is_there_once(key: SessionKey, demo: str, actor: Actor) -> None:
     upload = uploads.receive(FORMATS["jsonl"].write(stored.items(demo, stored.Filter())))
     first, second = (uploads.bring(upload, key.source, actor) for _time in range(2))
+    uploads.discard(upload)
     assert (first.skipped, second.skipped, second.new) == ([], [], 0)
     source = [item.timestamp for item in stored.items(demo, stored.Filter()) if isinstance(item, EventItem)]
     ours = [

@@ -63,6 +63,7 @@ def test_release_forgets_what_was_read(tmp_path: Path, place: str) -> None:
     run(tmp_path, "reindex", place)
     assert run(tmp_path, "release", place)[0] == 0
     assert kept(tmp_path) == []
+    assert run(tmp_path, "adopt", place)[0] == 0
     assert run(tmp_path, "reindex", place)[0] == 0
     assert len(kept(tmp_path)) == WRITES - 1  # `user:u` stood in the initial state, which is known no more
 

@@ -1,6 +1,7 @@
 """`adkweb [SOURCE …]`: opens the sources and serves the dashboard."""
 
 import errno
+import gc
 import os
 import shutil
 import socket
@@ -85,6 +86,8 @@ class Command(BaseCommand):
             timeout_graceful_shutdown=_LAST_SECONDS,
             ws_per_message_deflate=False,  # costs 300 KB a viewer, and time; a proxy for slow lines may compress
         )
+        gc.collect()
+        gc.freeze()  # code stays as long as the server: to look for garbage in it again and again costs a tenth of the time
         with suppress(KeyboardInterrupt):  # Ctrl+C, which uvicorn passes on once it has ended
             uvicorn.Server(config).run(sockets=[listener])
 
