@@ -19,7 +19,7 @@ GLANCED: Final = {  # an event for lists and numbers: empty for one that is long
 }
 _ITEM: Final = 50  # characters that a list, an object, a key or an item weighs beside its own
 LOOKED_THROUGH: Final = 8  # so much lighter is what the database only looks through
-_SKIPPED: Final = 10  # so much lighter is what is only measured
+_SKIPPED: Final = 4  # so much lighter is what is only measured
 
 
 def weight(text: str | None) -> int:

@@ -65,7 +65,7 @@ class Written(NamedTuple):
         """What of this wrote the full key, without any value where that are several."""
         if not self.beside:
             return self
-        those = [each for each in (self, *self.beside) if name in each.delta]
+        those = [each for each in (self, *self.beside) if name in each.delta or each.unread]
         return those[0]._replace(beside=()) if len(those) == 1 else self._replace(delta={}, edit={}, beside=())
 
     def _of(self, those: Sequence["Written"]) -> "Written | None":
@@ -85,9 +85,9 @@ _IMPORTED: Final = """(SELECT initial_place FROM sessions WHERE sessions.app_nam
 
 def written_at(source: str, asked: Iterable[int]) -> dict[int, Written]:
     """What was written at these places; nothing for an event or a session that is gone. What all of it weighs is bounded:
-    of an event that is too large, or beyond _HEAVIEST, it is known that it is there, and no value.
+    of what is too large, or beyond _HEAVIEST from the newest on, it is known that it is there, and no value.
     """
-    wanted = sorted(asked)
+    wanted = sorted(asked, reverse=True)
     found: dict[int, Written] = {}
     budget = _Budget(_HEAVIEST)
     with sources.using(source):
@@ -130,24 +130,25 @@ class _Budget:
     def affords(self, *texts: str | None, size: int = 0) -> bool:
         """Whether there is room for these, out of a text of some size; it is used up then."""
         cost = sum(map(weight, texts)) + size // LOOKED_THROUGH
-        affordable = cost <= self.left and not any(map(large, texts))
-        self.left -= cost if affordable else 0
-        return affordable
+        if any(map(large, texts)):
+            return False
+        self.left -= cost
+        return self.left >= 0
 
 
 def _events_at(source: str, seqs: list[int], budget: _Budget) -> dict[int, Written]:
-    if not seqs:
-        return {}
-    rows, values = (
-        f"events WHERE {_SEQ[connections[source].vendor]} IN ({', '.join(['%s'] * len(seqs))})",
-        list[Any](seqs),
-    )
-    if not sources.is_numbered(source):
-        rows, values = _by_time(source, seqs)
     found: dict[int, Written] = {}
-    for seq, written in _read(source, rows, values, budget):
-        other = found.get(place_of(seq))
-        found[place_of(seq)] = other._replace(beside=(*other.beside, written)) if other else written
+    numbered, column = sources.is_numbered(source), _SEQ[connections[source].vendor]
+    while missing := [seq for seq in seqs if place_of(seq) not in found]:
+        spent = budget.left < 0
+        rows, values = f"events WHERE {column} IN ({', '.join(['%s'] * len(missing))}) ORDER BY {column} DESC", missing
+        if not numbered:
+            rows, values = _by_time(source, missing)
+        for seq, written in _read(source, rows, values, budget):
+            other = found.get(place_of(seq))
+            found[place_of(seq)] = other._replace(beside=(*other.beside, written)) if other else written
+        if spent or budget.left >= 0:  # others are gone
+            break
     return found
 
 
@@ -161,21 +162,27 @@ def _by_time(source: str, seqs: Sequence[int]) -> tuple[str, list[Any]]:
     # OFFSET: one after the other by the index, however many there are.
     table = """unnest(%s::text[], %s::text[], %s::text[], %s::timestamp[]) AS at (app, of_user, session, moment)
         CROSS JOIN LATERAL (SELECT * FROM events WHERE app_name = app AND user_id = of_user AND session_id = session
-            AND timestamp = moment OFFSET 0) AS events"""
+            AND timestamp = moment OFFSET 0) AS events ORDER BY timestamp DESC"""
     return table, [list(column) for column in zip(*at, strict=True)] if at else [[]] * 4
 
 
 def _read(source: str, rows: str, values: Sequence[Any], budget: _Budget) -> Generator[tuple[int, Written], None, None]:
+    """What events wrote, to the one with which the budget is spent; with one that is spent, that they are there."""
     vendor = connections[source].vendor
+    spent = budget.left < 0
+    looked_at = "0, NULL" if spent else f"{SIZE_OF[vendor]}, {state_sql(vendor)}"
     imported = _IMPORTED if sources.keeps_creations(source) else "NULL"
     column = _SEQ[vendor] if sources.is_numbered(source) else MOMENT
-    statement = f"""SELECT {column}, app_name, user_id, session_id, id, timestamp, {imported}, {SIZE_OF[vendor]},
-        {state_sql(vendor)} FROM {rows}"""
+    statement = (
+        f"""SELECT {column}, app_name, user_id, session_id, id, timestamp, {imported}, {looked_at} FROM {rows}"""
+    )
     with closing(each_row(source, statement, values)) as found:
         for seq, app, user, session, event_id, at, last, size, text in found:
             key, moment = SessionKey(source, app, user, session), read_instant(at)
             if text is None or not budget.affords(text, size=size):
                 yield seq, Written(Writer(event_id, seq, "", "", moment, key), key, moment, {}, unread=True)
+                if budget.left < 0 and not spent:
+                    return
                 continue
             event = said_of_state(text)
             noted = edit_of(event)
@@ -197,7 +204,7 @@ def _read(source: str, rows: str, values: Sequence[Any], budget: _Budget) -> Gen
 def _creations_at(source: str, wanted: list[int], budget: _Budget) -> dict[int, Written]:
     if not wanted or not sources.keeps_creations(source):  # released, after these were read
         return {}
-    state = measured_sql("initial_state", connections[source].vendor)
+    state = "NULL" if budget.left < 0 else measured_sql("initial_state", connections[source].vendor)
     statement = f"""SELECT initial_place, app_name, user_id, id, create_time, {state} FROM sessions
         WHERE initial_place IN ({", ".join(["%s"] * len(wanted))})"""
     found = {}

@@ -202,3 +202,23 @@ def test_a_file_of_more_values_than_are_read_at_once_is_refused_before_it_is_par
     file = BytesIO(b'{"id": [' + b"1," * 2_000_001 + b"1]}")
     with pytest.raises(Invalid, match="more lists, objects and items"):
         document.load(file)
+
+
+@pytest.mark.django_db
+def test_an_event_whose_values_may_have_been_merged_or_replaced_has_a_page(storing: Any, maria: Browser) -> None:
+    key = storing(*[delta(k={f"n{n}": n}) for n in range(3)], state={"k": {"other": 1}})
+    page = maria.open("event", **key._asdict(), event_id="e0")
+    assert "unknown at this point" in page.one("pre", "diff").text
+    assert maria.open("session-history", **key._asdict(), query={"key": "k"}).one("main")
+
+
+@pytest.mark.django_db
+def test_a_history_that_weighs_much_names_all_its_writes_and_has_the_newest_values(
+    storing: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sessions_app.written._HEAVIEST", 10_000)
+    key = storing(*[delta(k=str(n) * 2_000) for n in range(8)], state={"k": "7" * 2_000})
+    values = [write.change.new for write in moments.history(key, "k").rows]
+    assert len(values) == 8
+    assert values[:2] == ["7" * 2_000, "6" * 2_000]
+    assert values[-1] is UNKNOWN
