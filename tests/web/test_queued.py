@@ -442,7 +442,7 @@ def test_hostile_keys_values_and_reasons_are_text(running: SessionKey, maria: Br
 
 def test_an_edit_of_very_many_and_very_long_keys_is_shown_in_few_words(running: SessionKey, maria: Browser) -> None:
     person = User.objects.get(username=NAME)
-    many = [Entry(f"k{n}" + "x" * 2000, ["y" * 1000], ABSENT) for n in range(300)]
+    many = [Entry(f"k{n}" + "x" * 1000, ["y" * 1000], ABSENT) for n in range(300)]
     queued.queue_edit(running, many, person=person, reason="z" * 1000)
     (article,) = listed(maria, running)
     assert len(article.all("span", "delta")) == 8
