@@ -40,7 +40,7 @@ class Reached:
 
 
 class Batch(NamedTuple):
-    """What was read at once, how far that leads, and whether there is more; what a Memory is to hold once this is stored."""
+    """Events that were read at once, how far that leads, whether there is more, and the news for a Memory, once stored."""
 
     rows: list[Row]
     reached: Reached
@@ -58,7 +58,7 @@ class Look(NamedTuple):
 
 
 class Memory:
-    """What this process knows of a projection that was read: it saves it from reading the same again."""
+    """Keeps, for this process, what it has read of a projection, so that it does not read the same again."""
 
     def __init__(self, projection: int) -> None:
         self.projection = projection
@@ -74,7 +74,7 @@ class Memory:
 
 
 def begin(source: str) -> Reached:
-    """Where a first reading begins."""
+    """Returns the beginning of a first reading."""
     snapshot = _snapshot(source)
     return Reached(snapshot.oldest, snapshot.oldest)
 
@@ -98,7 +98,7 @@ def gathered(source: str, at: Reached, memory: Memory, size: int, key: SessionKe
 
 
 def total(source: str) -> int:
-    """How many events there are, about."""
+    """Returns the number of events, as PostgreSQL estimates it."""
     with connections[source].cursor() as cursor:
         cursor.execute("SELECT greatest(reltuples, 0)::bigint FROM pg_class WHERE oid = 'events'::regclass")
         return int(cursor.fetchone()[0])
@@ -169,7 +169,7 @@ def _changed(source: str, since: int, after: Names) -> list[SessionKey]:
 
 
 def _of_session(source: str, key: SessionKey, since: int, memory: Memory, read: dict[SessionKey, str]) -> list[Row]:
-    """What was written to a session in transactions from one on, unless that was read before."""
+    """Reads what was written to a session in transactions from one on, unless that was read before."""
     where = "app_name = %s AND user_id = %s AND {} = %s"
     with connections[source].cursor() as cursor:
         cursor.execute(
@@ -179,7 +179,7 @@ def _of_session(source: str, key: SessionKey, since: int, memory: Memory, read: 
         row = cursor.fetchone()
     if row is None or memory.sessions.get(key) == row[0]:
         return []
-    found: list[Row] = []
+    written: list[Row] = []
     last: tuple[Any, ...] = ()
     more = True
     while more:
@@ -191,9 +191,9 @@ def _of_session(source: str, key: SessionKey, since: int, memory: Memory, read: 
             [*key[1:], _short(since), *last[3:]],
             _MANY,
         )
-        found += rows
+        written += rows
     read[key] = row[0]
-    return found
+    return written
 
 
 class _Snapshot(NamedTuple):

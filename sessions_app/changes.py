@@ -27,7 +27,7 @@ from .state import STORED, Scope, scope_of
 
 SECONDS: Final = 2.0  # that a page waits for what is not read yet
 KINDS_OF_MARK: Final = ("state", "edit", "error", "rewind", "compaction")  # and "fork", which stands in another session
-MOST_KEYS: Final = 10_000  # keys of a scope that are looked at together
+MOST_KEYS: Final = 30_000  # keys of a scope that are looked at together
 VERSION: Final = 2  # of what is kept: what an older adkweb kept is read anew
 _BY_TIME: Final = -2  # where events have no numbers; after adopting, everything is read anew
 _BATCH: Final = 5_000  # events read at once, at most

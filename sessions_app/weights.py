@@ -17,7 +17,7 @@ GLANCED: Final = {  # an event for lists and numbers: empty for one that is long
     vendor: f"CASE WHEN {size} <= 100000 THEN event_data ELSE '{{}}' END AS event_data"
     for vendor, size in SIZE_OF.items()
 }
-_ITEM: Final = 50  # characters that a list, an object, a key or an item weighs beside its own
+_ITEM: Final = 45  # characters that a list, an object, a key or an item weighs beside its own
 LOOKED_THROUGH: Final = 8  # so much lighter is what the database only looks through
 _SKIPPED: Final = 4  # so much lighter is what is only measured
 

@@ -109,7 +109,7 @@ def test_an_edit_may_have_tens_of_thousands_of_keys(key: SessionKey, actor: Acto
     edits.edit_state(key, [Entry(name, 1, ABSENT) for name in names], actor=actor)
     gone = edits.edit_state(key, [Entry(name, ABSENT, 1) for name in names], actor=actor).event["id"]
     assert reads.event(key, gone).changes[0].new is ABSENT
-    assert not moments.state_now(key).state.session.keys() & set(names)
+    assert not moments.state_at(key, gone).state.session.keys() & set(names)
 
 
 def test_an_unchanged_entry_is_left_out_of_the_event(key: SessionKey, actor: Actor) -> None:
@@ -356,6 +356,7 @@ def test_two_first_edits_of_app_state_at_once_both_succeed(key: SessionKey) -> N
     assert len(reads.events(SessionKey(key.source, APP, "adkweb", "adkweb")).rows) == 4
 
 
+@pytest.mark.django_db
 def test_sessions_that_hold_such_edits_are_in_no_list_and_no_count(key: SessionKey, actor: Actor) -> None:
     edits.edit_app_state(key.source, APP, [Entry("app:limit", 4, 3)], actor=actor)
     edits.edit_user_state(key.source, APP, "ana", [Entry("user:tier", "silver", "gold")], actor=actor)
@@ -400,6 +401,7 @@ def test_an_app_of_which_only_edits_are_known_is_there(source: str, actor: Actor
 # --- Events by hand ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.django_db
 def test_an_event_by_hand_is_an_edit_that_records_what_it_replaced(key: SessionKey, actor: Actor) -> None:
     event = {
         "author": "agent",
