@@ -47,7 +47,13 @@ def ids_in(html: str) -> list[str]:
 
 def ids_of(key: SessionKey, **chosen: str) -> list[str]:
     """The events that a session holds, in append order."""
-    return [event.id for event in reads.events_after(key, 0, limit=10**6, **chosen).rows]
+    found: list[str] = []
+    after: int | str | None = 0
+    while after is not None:
+        page = reads.events_after(key, after, **chosen)
+        found += [event.id for event in page.rows]
+        after = page.next
+    return found
 
 
 def eventually(condition: Callable[[], Any], what: str, seconds: float = PATIENCE) -> Any:

@@ -50,6 +50,9 @@ def test_guesses_at_the_same_moment_at_two_processes_count_together(servers: lis
         answers = Counter(threads.map(lambda n: guess(servers[n % 2], f"wrong {n}", f"203.0.113.{n}"), numbers))
     assert answers.keys() <= {403, 429}, answers
     assert answers[403] <= FREE + 2, answers  # a pause may be over before the last of them is heard
-    for server in servers:
-        assert "maria: a wrong password from 203.0.113." in server.log
-        assert "Traceback" not in server.log
+    logs = [server.log for server in servers]
+    tried = sum(log.count("maria: a wrong password from 203.0.113.") for log in logs)
+    assert tried == answers[403], logs
+    for log in logs:  # a process may have come too late for any of the few tries
+        assert "maria: " in log
+        assert "Traceback" not in log
