@@ -142,7 +142,8 @@ class _Work:
             self.total = _to_copy(key, event.seq, self._left_out).count()
             first = events_of(key).order_by("seq").values_list("id", flat=True).first() or event.id
         before = moments.state_at(key, first, before=True).state.session
-        state |= {name: _written(key, name, event) for name, value in state.items() if value is UNKNOWN}
+        # What none of the copied events wrote is left to them, so that the fork does not begin with drift.
+        state |= moments.written(key, event, [name for name, value in state.items() if value is UNKNOWN])
         now = time.time()
         self._note = self._noted(who, now)
         self._session = ImportedSession(into, now, now, json.dumps(_known(state)), json.dumps(_known(before)), True)
@@ -249,15 +250,6 @@ def _to_copy(key: SessionKey, upto: int | None, left_out: list[str]) -> QuerySet
     return events_of(key).filter(seq__lte=upto).exclude(id__in=left_out)
 
 
-def _written(key: SessionKey, name: str, event: EventView) -> Any:
-    """What the copied events make of a key whose stored value none of them wrote: so the fork does not begin with drift."""
-    page = moments.history(key, name, limit=1)
-    while page.rows and page.next and page.rows[0].seq > (event.seq or 0):
-        page = moments.history(key, name, page.next)
-    found = [write.change.new for write in page.rows if write.event_id and write.seq <= (event.seq or 0)]
-    return found[0] if found else UNKNOWN
-
-
 def _known(state: State) -> State:
     return {name: value for name, value in state.items() if value is not UNKNOWN}
 
@@ -305,21 +297,25 @@ def begin(
         work.run(actor)
         return work.into
 
+    there = threading.Event()  # whoever looks at it finds it
+
     def run() -> None:
         try:
             with translation.override(language):
-                work.run(actor)
+                work.run(actor, lambda _copied, _total: there.set())
         except Error as error:
             _stopped[work.into] = error.message
         except Exception:
             log.exception("the fork %s stopped", "/".join(work.into))
             _stopped[work.into] = "adkweb made a mistake; the log says more."
         finally:
+            there.set()
             connections.close_all()
 
     language = translation.get_language()
     thread = threading.Thread(target=run, name="adkweb-fork", daemon=True)
     thread.start()
+    there.wait()
     thread.join(_PATIENCE_SECONDS)
     return work.into
 

@@ -137,6 +137,20 @@ def authors(key: SessionKey, scope: Scope, state: State) -> tuple[dict[str, Writ
     return _Scope(key, scope, state, None, found, written).authors(state)
 
 
+def written(key: SessionKey, event: EventView, names: Collection[str]) -> State:
+    """What the events up to one make of these bare keys of the session, whatever is stored now; UNKNOWN for those that none
+    of them wrote. Raises Behind, SourceError.
+    """
+    if not names:
+        return {}
+    now = reads.session(key)
+    upto = place_of(event.seq) if event.seq is not None else beginnings.FOREVER
+    found = consult(key.source, lambda: places(key, "session", upto), key)
+    asked = {each.last for bare, each in found.items() if each.last is not None}
+    told = _Scope(key, "session", now.state.session, now.initial_state, found, written_at(key.source, asked))
+    return {name: told.written(name) for name in names}
+
+
 def gone(key: SessionKey, state: Mapping[str, Any], scopes: Collection[Scope] = STORED) -> list[str]:
     """The full keys of these scopes that an event wrote once, and that are not in `state`; `key` as in `authors`. Raises
     Behind, Invalid for a source without places, SourceError.
@@ -186,6 +200,11 @@ class _Scope:
         found = self._places.get(bare)
         return self._at(found.last, bare) if found else None
 
+    def written(self, bare: str) -> Any:
+        """What the last write of a key so far made of it; UNKNOWN for none."""
+        last = self.last(bare)
+        return UNKNOWN if last is None else merging.certain(self._values(bare, last, self._reading))
+
     def _at(self, place: int | None, bare: str) -> Written | None:
         written = self._written.get(place) if place is not None else None
         return written.by(full_key(self._scope, bare)) if written else None
@@ -220,7 +239,7 @@ class _Scope:
             if last is not None and (self._left(bare, last, stored) or (last.imported and self._scope != "session")):
                 continue
             if last is not None:
-                value = merging.certain(self._values(bare, last, self._reading))
+                value = self.written(bare)
             else:
                 value = (
                     self._initial.get(bare, ABSENT) if self._initial is not None and not self._wrote(bare) else UNKNOWN

@@ -512,7 +512,8 @@ def test_a_long_fork_of_a_fork_under_an_earlier_name_goes_on_where_it_was_cut_of
     assert forks.origin(into) == forks.forks_of(two)[0]
 
 
-def test_a_long_fork_is_copied_in_the_background(source: str, actor: Actor) -> None:
+def test_a_long_fork_is_copied_in_the_background(source: str, actor: Actor, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forks, "_PATIENCE_SECONDS", 0)
     key = writes.create_session(source, APP, "ana", actor=actor, session_id="long")
     fill(key, 2_500)
     into = forks.begin(key, "e2400", user_id="ana", session_id="fork", actor=actor)
