@@ -80,7 +80,7 @@ def plan(key: SessionKey, invocation_id: str) -> Plan:
     if first is None:
         raise NotFound(_("There is no invocation “%(id)s” in this session.") % {"id": invocation_id})
     then = moments.state_at(key, first.id, before=True).state.session
-    unknown = sorted(name for name, value in then.items() if value is UNKNOWN)
+    unknown = {name for name, value in then.items() if value is UNKNOWN}
     own = {name: value for name, value in session.state.session.items() if name not in unknown}
     past = {name: value for name, value in then.items() if value is not UNKNOWN}
     gone, back = _seen(key, first.seq or 0)
@@ -92,7 +92,7 @@ def plan(key: SessionKey, invocation_id: str) -> Plan:
         gone,
         back,
         diff(own, past),
-        unknown,
+        sorted(unknown),
         _artifacts(key, first),
     )
 
