@@ -6,7 +6,7 @@ Every function expects the source to be open.
 
 import json
 import time
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import closing
 from typing import Any, Final
 
@@ -111,7 +111,9 @@ def _kept(source: str, found: Iterable[tuple[Any, ...]]) -> list[Row]:
     return [row._replace(since=since.get(rewinds.get(seq_of(row.place)))) for row in kept]
 
 
-def each_row(source: str, statement: str, parameters: Sequence[Any]) -> Generator[tuple[Any, ...], None, None]:
+def each_row(
+    source: str, statement: str, parameters: Sequence[Any] | Mapping[str, Any]
+) -> Generator[tuple[Any, ...], None, None]:
     """The rows of a query one by one, so that no more of them are in memory than are wanted."""
     connection = connections[source]
     with connection.cursor() as cursor:

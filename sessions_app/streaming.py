@@ -19,6 +19,12 @@ def streamed(pieces: Iterable[bytes], mime_type: str, headers: dict[str, str] | 
     return StreamingHttpResponse(_read(first, large), content_type=mime_type, headers=headers)
 
 
+def encoded(text: str) -> Iterator[bytes]:
+    """A text in pieces, so that one that is long is in memory once."""
+    for start in range(0, len(text), _PIECE):
+        yield text[start : start + _PIECE].encode("utf-8", "replace")
+
+
 def _large(pieces: Iterable[bytes]) -> Iterator[bytes]:
     waiting: list[bytes] = []
     length = 0
@@ -26,7 +32,8 @@ def _large(pieces: Iterable[bytes]) -> Iterator[bytes]:
         waiting.append(piece)
         length += len(piece)
         if length >= _PIECE:
-            yield b"".join(waiting)
+            del piece  # which may be large
+            yield waiting.pop() if len(waiting) == 1 else b"".join(waiting)
             waiting, length = [], 0
     if waiting:
         yield b"".join(waiting)

@@ -5,6 +5,7 @@ Wall time would say how busy the machine is. The numbers are compared with the l
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import resource
@@ -56,9 +57,25 @@ PAGES: Final = (
         )
     ),
 )
-READS: Final = tuple(
-    OF_API + rest + "?source=store"
-    for rest in ("", "/events", "/state", "/events/e0/state", "/context", "/drift", "/standing")
+READS: Final = (
+    *(
+        OF_API + rest + "?source=store"
+        for rest in ("", "/events", "/state", "/events/e0/state", "/context", "/drift", "/standing")
+    ),
+    OF_API + "?newest=1000000&source=store",
+    OF_API + "/events?limit=1000&source=store",
+    f"/api/apps/{APP}/sessions?source=store",
+    f"/sources/store/apps/{APP}/users/{USER}/sessions",
+    f"/sources/store/apps/{APP}/users/{USER}/sessions/{SESSION}",
+    "/api/edits?source=store",
+)
+ACTS: Final = (
+    ("POST", OF_API + "/events?source=store", {"author": "agent", "actions": {"state_delta": {"z": 1}}}),
+    ("PATCH", OF_API + "/state?source=store", {"set": {"z": 2}, "reason": "x"}),
+    ("POST", OF_API + "/events/e0/undo?source=store", {"overwrite": True}),
+    ("POST", OF_API + "/restore?source=store", {"to": "e0"}),
+    ("POST", OF_API + "/rewind?source=store", {"before": "i1"}),
+    ("POST", OF_API + "/events/e0/fork?source=store", {}),
 )
 
 Event = Mapping[str, Any] | str
@@ -192,7 +209,7 @@ def _cost(person: Any, token: str, method: str, address: str, body: Any) -> Sequ
 
     client = Client(raise_request_exception=False, SERVER_NAME="localhost")
     headers, options = {}, {}
-    if address.startswith(("/api/", "/apps/")):
+    if address.startswith(("/api/", "/apps/", "/sources/")):
         headers["Authorization"] = f"Bearer {token}"
         options = {} if body is None else {"data": json.dumps(body), "content_type": "application/json"}
     else:
@@ -207,8 +224,13 @@ def _cost(person: Any, token: str, method: str, address: str, body: Any) -> Sequ
         if not options
         else getattr(client, method.lower())(address, headers=headers, **options)
     )
-    content = sum(map(len, response)) if response.streaming else len(response.content)
+    content = asyncio.run(_length(response)) if response.streaming else len(response.content)
     return [address, response.status_code, _seconds() - began, _peak() - before, content]
+
+
+async def _length(response: Any) -> int:
+    """Of an answer that is read as a server reads it: piece by piece."""
+    return sum([len(piece) async for piece in response])
 
 
 def _seconds() -> float:

@@ -78,15 +78,14 @@ def session(
     yield b'],"lastUpdateTime":' + _dumps(stored.revision) + b"}"
 
 
-def sessions(found: Iterable[loads.StoredSession]) -> bytes:
-    """A list of sessions, without events; those of evaluations are left out."""
-    tail = b',"events":[],"lastUpdateTime":'
-    told = (
-        _head(each, {})[:-1] + tail + _dumps(each.revision) + b"}"
-        for each in found
-        if not each.key.session_id.startswith(EVALUATIONS)
-    )
-    return b"[" + b",".join(told) + b"]"
+def sessions(found: Iterable[loads.StoredSession]) -> Iterator[bytes]:
+    """A list of sessions, without events, in pieces; those of evaluations are left out."""
+    between = b"["
+    for each in found:
+        if not each.key.session_id.startswith(EVALUATIONS):
+            yield between + _head(each, {})[:-1] + b',"events":[],"lastUpdateTime":' + _dumps(each.revision) + b"}"
+            between = b","
+    yield b"[]" if between == b"[" else b"]"
 
 
 def redacted(value: Any) -> Any:
@@ -125,7 +124,7 @@ def _head(stored: loads.StoredSession, temp: dict[str, Any]) -> bytes:
 
 
 def _events(page: list[loads.StoredEvent]) -> list[dict[str, Any]]:
-    text = "[" + ",".join([event.text for event in page]) + "]"
+    text = f"[{','.join([event.text for event in page])}]"
     # `requested_auth_configs` stands in every event that google-adk stores.
     marks = [mark for mark in _MARKS if text.count(mark) > (len(page) if mark == _REQUESTED[1] else 0)]
     return [_event(event, data, marks) for event, data in zip(page, _loads(text), strict=True)]

@@ -5,7 +5,7 @@ They stand at ADK's own addresses, and for each source once more below `/sources
 
 import platform
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from itertools import chain, islice
 from typing import Any, Final
@@ -35,6 +35,7 @@ ADK: Final = "2.13.0"  # whose routes these are
 _JSON: Final = "application/json"
 _GONE: Final = "Session not found"
 _SMALL: Final = 3  # pieces of a session whose events fill less than two pages
+_FEW: Final = 100  # sessions of a list
 
 _BEARER: Final = Bearer()
 
@@ -128,12 +129,12 @@ def _list_apps(request: HttpRequest, source: str | None = None) -> HttpResponse:
     return _answer({"apps": [{"name": name, "rootAgentName": name, **unknown} for name in sorted(names)]})
 
 
-def _list(request: HttpRequest, app_name: str, user_id: str, source: str | None = None) -> HttpResponse:
+def _list(request: HttpRequest, app_name: str, user_id: str, source: str | None = None) -> HttpResponseBase:
     """Without the sessions in which adkweb edits `user:` and `app:` state, unless `?hidden=true` asks for them."""
     hidden = validated(bool, request.GET.get("hidden", False), "query", "hidden")
     alias = _source(request, app_name, source, "read")
-    found = loads.load_all(alias, app_name, user_id, hidden=hidden) if alias is not None else []
-    return _answer(adk_json.sessions(found))
+    found = loads.each_session(alias, app_name, user_id, hidden=hidden, most=loads.STATE) if alias is not None else []
+    return _sent(adk_json.sessions(found), small=_FEW)
 
 
 def _create(request: HttpRequest, app_name: str, user_id: str, source: str | None = None) -> HttpResponseBase:
@@ -230,11 +231,14 @@ def _session(key: SessionKey, temp: dict[str, Any] | None = None) -> HttpRespons
     if found is None:
         raise Refused(404, _GONE)
     session, pages = found
-    pieces = adk_json.session(session, pages, temp)
-    first = list(islice(pieces, _SMALL + 1))
-    if len(first) > _SMALL:
-        return streamed(chain(first, pieces), _JSON, headers_of(session.revision))
-    return _answer(b"".join(first), revision=session.revision)
+    return _sent(adk_json.session(session, pages, temp), session.revision)
+
+
+def _sent(pieces: Iterator[bytes], revision: float | None = None, small: int = _SMALL) -> HttpResponseBase:
+    first = list(islice(pieces, small + 1))
+    if len(first) > small:
+        return streamed(chain(first, pieces), _JSON, headers_of(revision))
+    return _answer(b"".join(first), revision=revision)
 
 
 def _detail(status: int, detail: Any) -> HttpResponse:

@@ -13,7 +13,7 @@ from ninja.params.functions import Query
 from .. import loads, reads, writes
 from ..errors import NotFound, StaleSession
 from ..keys import SessionKey
-from ..streaming import streamed
+from ..streaming import encoded, streamed
 from . import schemas
 from .asking import actor_of, check_places, source_of
 from .bodies import (
@@ -68,7 +68,8 @@ def states(
     """A page of them, the one updated longest ago first: one that is updated between two pages comes again at the end,
     so that none is left out. State that they share stands once.
     """
-    page = loads.load_page(source_of(request, app_name, source), app_name, user, after, limit, hidden=hidden)
+    alias = source_of(request, app_name, source)
+    page = loads.load_page(alias, app_name, user, after, limit, hidden=hidden, most=loads.STATE)
     items = [
         {
             "user_id": found.key.user_id,
@@ -204,19 +205,17 @@ def _session(session: loads.StoredSession, pages: Iterator[list[loads.StoredEven
     yield f'{text_of(head)[:-1]},"events":['.encode("utf-8", "replace")
     comma = ""
     for event in chain.from_iterable(pages):
-        yield (comma + _event(event)).encode("utf-8", "replace")
+        beside = {
+            "seq": event.seq,
+            "id": event.id,
+            "invocation_id": event.invocation_id,
+            "timestamp": event.timestamp,
+        }
+        yield f'{comma}{text_of(beside)[:-1]},"event":'.encode("utf-8", "replace")
+        yield from encoded(checked(event.text))
+        yield b"}"
         comma = ","
     yield b"]}"
-
-
-def _event(event: loads.StoredEvent) -> str:
-    beside = {
-        "seq": event.seq,
-        "id": event.id,
-        "invocation_id": event.invocation_id,
-        "timestamp": event.timestamp,
-    }
-    return f'{text_of(beside)[:-1]},"event":{checked(event.text)}}}'
 
 
 def _names(key: SessionKey) -> dict[str, str]:

@@ -15,6 +15,7 @@ from sessions_app import adopt, loads, online, sources, writes
 from sessions_app.access import Actor
 from sessions_app.errors import NotFound
 from sessions_app.keys import SessionKey
+from sessions_app.weights import LARGE
 from tests.core.stored import counts, execute
 
 from .conftest import fill
@@ -221,6 +222,22 @@ def test_a_session_that_is_deleted_while_it_is_read_never_looks_whole(
     writes.delete_session(each_key, actor=actor)
     with pytest.raises(NotFound, match="deleted while it was read"):
         next(pages)
+
+
+def test_a_list_of_sessions_ends_by_what_the_states_of_their_users_weigh(each_key: SessionKey, actor: Actor) -> None:
+    for n in range(6):
+        state = {"user:k": "x" * (LARGE // 2), "n": n} if n % 2 else {"n": n}
+        writes.create_session(each_key.source, each_key.app_name, f"user {n}", actor=actor, state=state)
+    seen: dict[str, int] = {}
+    after, pages = None, 0
+    while after or not pages:
+        page = loads.load_page(each_key.source, each_key.app_name, after=after)
+        seen |= {found.key.user_id: len(found.state.user.get("k", "")) for found in page.rows}
+        after, pages = page.next, pages + 1
+    assert {name: size for name, size in seen.items() if name.startswith("user ")} == {
+        f"user {n}": LARGE // 2 if n % 2 else 0 for n in range(6)
+    }
+    assert pages > 1
 
 
 def test_a_fault_in_a_file_is_told_with_its_place(program: Program, store: str) -> None:

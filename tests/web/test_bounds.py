@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sessions_app import differences, drift, moments, reads, statistics, writes
+from sessions_app import differences, drift, loads, moments, reads, statistics, writes
 from sessions_app.access import Actor
 from sessions_app.errors import Invalid
 from sessions_app.keys import SessionKey
@@ -16,7 +16,7 @@ from sessions_app.state import ABSENT, UNKNOWN
 from sessions_app.transfer import document
 from sessions_app.web.targets import MOST_ROWS
 from sessions_app.weights import LARGE
-from tests.costs import APP, PAGES, READS, SESSION, USER, delta, measure, parts, write
+from tests.costs import ACTS, APP, PAGES, READS, SESSION, USER, delta, measure, parts, write
 from tests.shapes import SHAPES
 
 from .conftest import Browser
@@ -29,6 +29,15 @@ def test_no_page_costs_more_than_it_shows(tmp_path: Path, shape: str) -> None:
     costs = measure(write(tmp_path / "store.db", **SHAPES[shape]()), *PAGES, *READS)
     assert len(costs) == len(PAGES) + len(READS)
     assert [cost for cost in costs if not cost.fits or (cost.content > 3_000_000 and cost.address in PAGES)] == []
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("shape", SHAPES)
+def test_no_act_costs_more_than_two_seconds(tmp_path: Path, shape: str) -> None:
+    costs = measure(write(tmp_path / "store.db", **SHAPES[shape]()), *ACTS)
+    assert [cost for cost in costs if not cost.fits] == []
+    assert {cost.status for cost in costs} <= {200, 201, 400, 404}
+    assert costs[0].status == 201
 
 
 def test_what_is_written_is_bounded_where_it_is_written(key: SessionKey, actor: Actor) -> None:
@@ -92,6 +101,16 @@ def test_a_page_of_events_ends_by_what_they_weigh_and_leads_on(key: SessionKey, 
     after = reads.events_after(key, 0)
     assert 0 < len(after.rows) < 12
     assert after.next
+
+
+@pytest.mark.parametrize("newest", [0, 1, 5, 12, 10**9])
+def test_so_many_of_the_newest_events_are_the_same_by_page_as_at_once(key: SessionKey, add: Any, newest: int) -> None:
+    ids = [add(key, {"text": "x" * 1_500_000}) for _ in range(8)]
+    found = loads.stream(key, newest=newest)
+    assert found
+    pages = list(found[1])
+    assert [event.id for page in pages for event in page] == (ids[-newest:] if newest else [])
+    assert all(sum(len(event.text) for event in page) < 2 * LARGE for page in pages)
 
 
 @pytest.fixture
@@ -210,6 +229,22 @@ def test_an_event_whose_values_may_have_been_merged_or_replaced_has_a_page(stori
     page = maria.open("event", **key._asdict(), event_id="e0")
     assert "unknown at this point" in page.one("pre", "diff").text
     assert maria.open("session-history", **key._asdict(), query={"key": "k"}).one("main")
+
+
+def names_of(page: Any) -> list[str]:
+    return [found.key.session_id for found in page]
+
+
+@pytest.mark.django_db
+def test_a_list_of_sessions_ends_by_what_their_states_weigh_and_leads_on(storing: Any) -> None:
+    heavy = {"k": "x" * (LARGE // 3)}
+    key = storing(state=heavy, sessions=[heavy] * 8)
+    page = loads.load_page(key.source, APP)
+    assert 0 < len(page.rows) < 9
+    again = loads.load_page(key.source, APP, after=page.next)
+    assert names_of(again.rows)[0] not in names_of(page.rows)
+    assert names_of(loads.each_session(key.source, APP, USER)) == names_of(loads.load_all(key.source, APP))
+    assert sorted(names_of(loads.load_all(key.source, APP))) == sorted(["s1", *(f"other{n}" for n in range(1, 9))])
 
 
 @pytest.mark.django_db
