@@ -173,7 +173,7 @@ SECURE_CROSS_ORIGIN_OPENER_POLICY = "same-origin"
 SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
 # An event may be large; the limit keeps one request from filling the memory.
-DATA_UPLOAD_MAX_MEMORY_SIZE = env.int("ADKWEB_MAX_BODY", default=8 * 1024 * 1024)
+DATA_UPLOAD_MAX_MEMORY_SIZE = env.int("ADKWEB_MAX_BODY", default=16 * 1024 * 1024)
 DATA_UPLOAD_MAX_NUMBER_FIELDS = 5000
 MESSAGE_STORAGE = "django.contrib.messages.storage.session.SessionStorage"
 
