@@ -30,7 +30,7 @@ _FEW: Final = 100
 PAGE: Final = 1_000  # events read at once where they are streamed, or fewer that weigh as much as LARGE
 
 
-class TooLong(Exception):
+class TooLong(ValueError):
     """Events are longer than may be loaded at once."""
 
 
