@@ -13,7 +13,7 @@ from typing import Any, Final
 from django.utils.translation import gettext as _
 
 from .errors import Invalid
-from .state import State, check_keys, without_temp
+from .state import State, without_temp
 from .values import check, check_name, dumps, equal
 
 Event = dict[str, Any]
@@ -158,7 +158,7 @@ def _check_actions(actions: dict[str, Any]) -> dict[str, Any]:
     kept = {key: value for key, value in actions.items() if value is not None}
     _check_types(kept, "actions.")
     if "state_delta" in kept:
-        kept["state_delta"] = check_keys(without_temp(kept["state_delta"]))
+        kept["state_delta"] = without_temp(kept["state_delta"])
     for name, version in kept.get("artifact_delta", {}).items():
         if isinstance(version, bool) or not isinstance(version, int):
             raise Invalid(_("actions.artifact_delta.%(name)s: must be a whole number") % {"name": name})

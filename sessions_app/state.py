@@ -7,10 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from django.utils.translation import gettext as _
-
-from .errors import Invalid
-from .values import KEY_LENGTH, equal
+from .values import equal
 
 Scope = Literal["app", "user", "session", "temp"]
 State = dict[str, Any]
@@ -118,19 +115,6 @@ def split(delta: Mapping[str, Any]) -> Scoped:
 def without_temp(delta: Mapping[str, Any]) -> State:
     """The part of a delta that is stored."""
     return {key: value for key, value in delta.items() if not key.startswith(TEMP)}
-
-
-def check_keys(state: State) -> State:
-    """The same state; raises Invalid for a key that is longer than KEY_LENGTH, which no page and no address could hold.
-    One that is there may be taken out, by null.
-    """
-    for key, value in state.items():
-        if len(key) > KEY_LENGTH and value is not None:
-            raise Invalid(
-                _("%(key)s…: a key of state has %(limit)s characters at most, this one %(n)s")
-                % {"key": key[:40], "limit": KEY_LENGTH, "n": len(key)}
-            )
-    return state
 
 
 def apply(state: Mapping[str, Any], delta: Mapping[str, Any], removed: Iterable[str] = ()) -> State:

@@ -26,7 +26,7 @@ from .errors import AlreadyExists, Conflict, Invalid, NotFound, StaleSession
 from .events import ID_LENGTH, Event, check_event, delta_of, is_partial, removed_by, same
 from .keys import SessionKey
 from .models import BETWEEN, keeps_milliseconds, read_instant, stored_instant
-from .state import ABSENT, PREFIXES, Scope, State, apply, check_keys, scope_of, split, without_temp
+from .state import ABSENT, PREFIXES, Scope, State, apply, scope_of, split, without_temp
 from .units import event_in_milliseconds, event_in_seconds, whole_milliseconds
 from .values import check, check_name, dumps, equal
 
@@ -111,7 +111,7 @@ def create_session(
         check_name(user_id, _("the user's id"), ID_LENGTH),
         check_name((session_id or "").strip() or str(uuid.uuid4()), _("the session's id"), ID_LENGTH),
     )
-    initial = check_keys(without_temp(check(dict(state or {}))))
+    initial = without_temp(check(dict(state or {})))
     scoped = split(initial)
     with sources.writing(source) as db, _transaction(db), db.cursor() as cursor:
         now = stored_instant(time.time(), db)
