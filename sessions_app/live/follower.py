@@ -37,6 +37,7 @@ class Follower(threading.Thread):
         super().__init__(name=f"adkweb-live-{source}", daemon=True)
         self.source = source
         self.hearers: set[Callable[[], None]] = set()
+        self.away = False  # the source did not answer when it was asked last
         self.ended = False
         self._rooms: dict[SessionKey, Room] = {}
         self._wake = threading.Event()
@@ -110,7 +111,9 @@ class Follower(threading.Thread):
             try:
                 wait = self._look()
                 failures = 0
+                self._note_away(False)
             except (Error, DatabaseError) as error:
+                self._note_away(True)
                 self._be_away(error)
                 wait = min(LONGEST_AWAY_SECONDS, AWAY_SECONDS * 2**failures)
                 failures = min(failures + 1, 10)
@@ -145,8 +148,7 @@ class Follower(threading.Thread):
         now = time.monotonic()
         moved = self._tail.moved()
         if moved or told:
-            for hear in list(self.hearers):
-                hear()
+            self._tell_hearers()
         if moved is not None or told or self._is_time("sweep", SWEEP_SECONDS) or self._due() <= now:
             self._serve((moved or set()) | told)
         look = now + LOOK_SECONDS[connections[self.source].vendor]
@@ -197,6 +199,15 @@ class Follower(threading.Thread):
             connection.close_if_unusable_or_obsolete()
         for room in self._rooms.values():
             room.be_away(text)
+
+    def _note_away(self, away: bool) -> None:
+        if away != self.away:
+            self.away = away
+            self._tell_hearers()
+
+    def _tell_hearers(self) -> None:
+        for hear in list(self.hearers):
+            hear()
 
     def _meet(self, room: Room, move: Move) -> None:
         if room.meet(move.process, move.people):

@@ -48,9 +48,9 @@ class Lobby(threading.Thread):
         """Until nobody watches."""
         while not self._has_ended():
             self._moved.clear()
-            began = time.monotonic()
+            began, took = time.monotonic(), 0.0
             try:
-                self._serve()
+                took = 0.0 if self._serve() else time.monotonic() - began
             except DatabaseError as error:  # adkweb's own, which knows who may look
                 log.warning("the feed waits: %s", error)
                 connections["default"].close_if_unusable_or_obsolete()
@@ -58,7 +58,7 @@ class Lobby(threading.Thread):
                 log.exception("the feed")
                 for watcher in list(self._watchers):
                     self._dismiss(watcher, FAULT, "fault")
-            time.sleep(max(INTERVAL_SECONDS, SHARE * (time.monotonic() - began)))
+            time.sleep(max(INTERVAL_SECONDS, SHARE * took))
             self._moved.wait(LOOK_SECONDS)
         for follower in self._followers:
             follower.do(lambda f=follower: f.hearers.discard(self._moved.set))  # type: ignore[misc]
@@ -72,12 +72,13 @@ class Lobby(threading.Thread):
                 return True
         return False
 
-    def _serve(self) -> None:
+    def _serve(self) -> bool:
+        """Whether it waited in vain for a source: that is no work, and the others are not to wait for it."""
         self._followers = {
             follow(source.alias, lambda follower: follower.hearers.add(self._moved.set)) for source in sources.listed()
         }
         watchers = list(self._watchers)
-        found = activity()
+        found = activity({follower.source for follower in self._followers if follower.away})
         # After reading what is pushed, as in room.py: who lost the right to look meanwhile gets nothing of it.
         allowed = access.signed_in({watcher.sign_in for watcher in watchers})
         staying = [watcher for watcher in watchers if watcher.sign_in in allowed]
@@ -90,6 +91,7 @@ class Lobby(threading.Thread):
             for watcher in told:
                 self._note(watcher, made)
             push(told, made)
+        return found.away
 
     def _note(self, watcher: Watcher, made: dict[str, str]) -> None:
         with _lock:

@@ -1,6 +1,7 @@
 """What goes on in all sources: what runs now, and the newest events; for home, over a websocket or without."""
 
 import hashlib
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
@@ -22,13 +23,19 @@ class Activity:
     running: list[reads.RunningSession]
     events: list[EventView]
     stores: str  # differs as soon as a source appears, is away or back, or gets its first session
+    away: bool  # whether a source did not answer
 
 
-def activity() -> Activity:
-    """What goes on now; a source that is away is left out, home says so elsewhere."""
+def activity(away: Collection[str] = ()) -> Activity:
+    """What goes on now; a source that is away is left out, home says so elsewhere. Those known to be `away` are not asked,
+    as each would be waited for.
+    """
     running, events = [], []
     stores: list[tuple[str, bool | None]] = []
     for source in sources.listed():
+        if source.alias in away:
+            stores.append((source.alias, None))
+            continue
         try:
             running += reads.running_now(source.alias)
             newest = reads.newest_events(source.alias, EVENTS)
@@ -38,7 +45,8 @@ def activity() -> Activity:
             stores.append((source.alias, None))
     running.sort(key=lambda session: session.flight.last, reverse=True)
     events.sort(key=lambda event: event.timestamp, reverse=True)
-    return Activity(running, events[:EVENTS], hashlib.sha256(repr(stores).encode()).hexdigest()[:16])
+    digest = hashlib.sha256(repr(stores).encode()).hexdigest()[:16]
+    return Activity(running, events[:EVENTS], digest, any(there is None for _alias, there in stores))
 
 
 def parts(found: Activity) -> dict[str, str]:

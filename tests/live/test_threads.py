@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -322,14 +323,52 @@ def test_the_feed_runs_while_somebody_looks_at_it(house: House, source: str) -> 
 
 
 @SQLITE
+def test_home_does_not_wait_for_a_source_that_is_known_to_be_away(
+    house: House, source: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sessions_app.errors import SourceError
+
+    key = house.session(source, "one")
+    away, asked = threading.Event(), Counter[str]()
+
+    def waits_in_vain(real: Callable[..., Any], name: str) -> Callable[..., Any]:
+        def ask(*values: Any) -> Any:
+            if away.is_set():
+                asked[name] += 1
+                time.sleep(1)  # as a server that does not answer makes wait
+                raise SourceError("the disk is on fire")
+            return real(*values)
+
+        return ask
+
+    monkeypatch.setattr(reads, "running_now", waits_in_vain(reads.running_now, "home"))
+    monkeypatch.setattr(reads, "data_version", waits_in_vain(reads.data_version, "follower"))
+    reader = Reader(house.sign_in)
+    found = lobby.enter(reader)  # type: ignore[arg-type]
+    eventually(lambda: "feed" in reader.parts, "home")
+    before = reader.parts["stores"]
+    away.set()
+    eventually(lambda: reader.parts["stores"] != before, "home without it")
+    eventually(lambda: asked["follower"] > 2, "tries")
+    found.wake()
+    eventually(lambda: asked["follower"] > 3, "more tries")
+    assert asked["home"] <= 1
+    away.clear()
+    event = house.append(key)
+    eventually(lambda: event in reader.parts["feed"], "the event")
+    found.leave(reader)  # type: ignore[arg-type]
+    none_left()
+
+
+@SQLITE
 def test_who_leaves_home_while_it_is_made_has_left(house: House, source: str, monkeypatch: pytest.MonkeyPatch) -> None:
     house.session(source, "one")
     reader, stays = Reader(house.sign_in), Reader(house.sign_in)
     real = lobby.activity
 
-    def activity() -> Any:
+    def activity(*away: Any) -> Any:
         found.leave(reader)  # type: ignore[arg-type]
-        return real()
+        return real(*away)
 
     found = lobby.enter(stays)  # type: ignore[arg-type]
     eventually(lambda: stays.parts.get("feed"), "home")
