@@ -20,7 +20,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from sessions_app import adopt, drift, edits, moments, reads, sources
+from sessions_app import drift, edits, moments, online, reads, sources
 from sessions_app.access import Actor
 from sessions_app.edits import Entry
 from sessions_app.errors import SourceError
@@ -108,7 +108,7 @@ def test_a_store_is_opened_and_edited_and_its_agent_goes_on(
     made = run(adk, "make", form, place)
     before = schema(form, place)
     source = open_source(place)
-    adopt.adopt(source)  # as its owner would say
+    online.add(source)  # as its owner would say
     sources.forget(source)
     source = open_source(place)
     key = SessionKey(source, "matrix", "ana", "s1")
@@ -128,7 +128,7 @@ def test_a_store_is_opened_and_edited_and_its_agent_goes_on(
     assert {name: at_edit[name] for name in wanted} == wanted
     assert "cfg" not in at_edit
 
-    adopt.release(source)
+    online.release(source)
     sources.forget(source)
     assert schema(form, place) == before
 
