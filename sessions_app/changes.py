@@ -28,6 +28,7 @@ from .state import STORED, Scope, scope_of
 SECONDS: Final = 2.0  # that a page waits for what is not read yet
 KINDS_OF_MARK: Final = ("state", "edit", "error", "rewind", "compaction")  # and "fork", which stands in another session
 MOST_KEYS: Final = 30_000  # keys of a scope that are looked at together
+MOST_PLACES: Final = 10_000  # and of what wrote them, two for a key
 VERSION: Final = 2  # of what is kept: what an older adkweb kept is read anew
 _BY_TIME: Final = -2  # where events have no numbers; after adopting, everything is read anew
 _BATCH: Final = 5_000  # events read at once, at most
@@ -352,6 +353,11 @@ def _thinned(marks: list[Any]) -> list[Any]:
 # --- Asking it --------------------------------------------------------------------------------------------------------
 
 
+def too_many(keys: int) -> Invalid:
+    """The error for a state that has had more keys than are looked at together."""
+    return Invalid(_("This state has had more than %(n)s keys: its past cannot be told here.") % {"n": keys})
+
+
 def places(key: SessionKey, scope: Scope, upto: int) -> dict[str, Places]:
     """Every key of a scope that was ever written, as the projection keeps keys: where, seen from a place. Raises Invalid
     where these are more than MOST_KEYS.
@@ -363,7 +369,7 @@ def places(key: SessionKey, scope: Scope, upto: int) -> dict[str, Places]:
         cursor.execute(_PLACES, {"owner": owner, "upto": upto})
         found = {row[0]: Places(*row[1:]) for row in cursor.fetchall()}
     if len(found) > MOST_KEYS:
-        raise Invalid(_("This state has had more than %(n)s keys: its past cannot be told here.") % {"n": MOST_KEYS})
+        raise too_many(MOST_KEYS)
     return found
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 from django.utils.translation import gettext as _
 
 from . import beginnings, merging, reads, sources
-from .changes import Places, consult, places, writes_of
+from .changes import MOST_PLACES, Places, consult, places, too_many, writes_of
 from .errors import Invalid, NotFound
 from .event_rows import EventView, Writer, events_of, ordered
 from .events import edit_of
@@ -106,6 +106,8 @@ def _state_upto(key: SessionKey, event: EventView | None, upto: int) -> Moment:
     now = reads.session(key)  # before the projection: a key that is written meanwhile is then known to be
     wanted = consult(key.source, lambda: {scope: places(key, scope, upto) for scope in STORED}, key)
     asked = {place for each in wanted.values() for found in each.values() for place in found[:2] if place is not None}
+    if len(asked) > MOST_PLACES:
+        raise too_many(MOST_PLACES // 2)
     written = written_at(key.source, asked)
     state, initial, either = Scoped(), frozenset[str](), set[str]()
     writers: dict[str, Writer] = {}

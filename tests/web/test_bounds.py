@@ -152,6 +152,17 @@ def test_of_more_keys_than_can_be_looked_at_together_the_past_is_not_told_and_th
 
 
 @pytest.mark.django_db
+def test_nor_of_keys_that_more_events_wrote_than_are_read_together(
+    storing: Any, maria: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sessions_app.moments.MOST_PLACES", 4)
+    key = storing(*[delta(**{f"k{n}": n}) for n in range(5)], state={f"k{n}": n for n in range(5)})
+    page = maria.open("session", **key._asdict(), query={"at": "e4"})
+    assert "more than 2 keys" in page.one("main").text
+    assert "k3" in maria.open("session", **key._asdict()).one("main").text
+
+
+@pytest.mark.django_db
 def test_all_of_a_state_is_as_much_as_a_page_holds_and_the_rest_is_downloaded(storing: Any, maria: Browser) -> None:
     key = storing(parts({"text": "Hello"}), state={f"k{n:04}": n for n in range(MOST_ROWS + 5)})
     page = maria.open("session", **key._asdict(), query={"all": "1"})
