@@ -186,7 +186,9 @@ def test_where_nothing_is_written_only_the_mark_of_the_file_is_read(
     house: House, source: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(follower, "SWEEP_SECONDS", 3600.0)
-    monkeypatch.setitem(room.INTERVALS, "stats", 0.0)
+    monkeypatch.setattr(room, "RUNNING_SECONDS", 3600.0)
+    for part in ("state", "stats"):  # at once: on a busy machine they rest for seconds
+        monkeypatch.setitem(room.INTERVALS, part, 0.0)
     key = house.session(source, "one")
     reader, event = house.watch(key), house.append(key)
     eventually(lambda: event in reader.seen and reader.parts.get("stats"), "everything")
