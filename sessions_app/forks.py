@@ -142,7 +142,7 @@ class _Work:
             self.total = _to_copy(key, event.seq, self._left_out).count()
             first = events_of(key).order_by("seq").values_list("id", flat=True).first() or event.id
         before = moments.state_at(key, first, before=True).state.session
-        # What none of the copied events wrote is left to them, so that the fork does not begin with drift.
+        # Takes unknown values from the copied events, so that the fork does not begin with drift.
         state |= moments.written(key, event, [name for name, value in state.items() if value is UNKNOWN])
         now = time.time()
         self._note = self._noted(who, now)

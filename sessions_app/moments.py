@@ -140,8 +140,8 @@ def authors(key: SessionKey, scope: Scope, state: State) -> tuple[dict[str, Writ
 
 
 def written(key: SessionKey, event: EventView, names: Collection[str]) -> State:
-    """What the events up to one make of these bare keys of the session, whatever is stored now; UNKNOWN for those that none
-    of them wrote. Raises Behind, SourceError.
+    """Returns what the events up to one make of these bare keys of the session, whatever is stored now; UNKNOWN for those
+    that none of them wrote. Raises Behind, SourceError.
     """
     if not names:
         return {}
@@ -203,7 +203,7 @@ class _Scope:
         return self._at(found.last, bare) if found else None
 
     def written(self, bare: str) -> Any:
-        """What the last write of a key so far made of it; UNKNOWN for none."""
+        """Returns what the last write of a key so far made of it; UNKNOWN for none."""
         last = self.last(bare)
         return UNKNOWN if last is None else merging.certain(self._values(bare, last, self._reading))
 

@@ -73,7 +73,7 @@ class Lobby(threading.Thread):
         return False
 
     def _serve(self) -> bool:
-        """Whether it waited in vain for a source: that is no work, and the others are not to wait for it."""
+        """Makes and sends the parts. Returns whether a source did not answer; waiting for it does not count as work."""
         self._followers = {
             follow(source.alias, lambda follower: follower.hearers.add(self._moved.set)) for source in sources.listed()
         }

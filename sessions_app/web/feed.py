@@ -27,8 +27,8 @@ class Activity:
 
 
 def activity(away: Collection[str] = ()) -> Activity:
-    """What goes on now; a source that is away is left out, home says so elsewhere. Those known to be `away` are not asked,
-    as each would be waited for.
+    """Reads what goes on now. Leaves out a source that is away, which home says elsewhere; does not ask those known to be
+    `away`, as each would be waited for.
     """
     running, events = [], []
     stores: list[tuple[str, bool | None]] = []
