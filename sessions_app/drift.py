@@ -112,6 +112,7 @@ def own(key: SessionKey) -> Report:
         folds = _Fold(reading, head.initial), _Fold(possible, head.initial)
         if reading == possible:
             folds = folds[:1] * 2
+        different = {id(each): each for each in folds}.values()
         last: dict[str, Written] = {}
         count = 0
         for seq, event in written.written_by(key, head.last):
@@ -120,7 +121,7 @@ def own(key: SessionKey) -> Report:
                 return Report(untold="size")
             own = [name for name in event.delta if scope_of(name)[0] == "session"]
             last |= {name: Written(key, event.event_id, seq, folds[0].value(name)) for name in own}
-            for fold in {id(each): each for each in folds}.values():
+            for fold in different:
                 fold.add(seq, event, own)
     unknown = [] if head.initial is not None else sorted(head.stored.keys() - last.keys())
     stored = {name: value for name, value in head.stored.items() if head.initial is not None or name in last}

@@ -3,7 +3,6 @@
 What reads.py puts its answers together from. Every function here expects the source to be open.
 """
 
-import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
@@ -137,7 +136,7 @@ def initial_state(db: BaseDatabaseWrapper, key: SessionKey) -> State | None:
         return None
     with db.cursor() as cursor:
         of_session = "FROM sessions WHERE app_name = %s AND user_id = %s AND id = %s"
-        cursor.execute("SELECT " + measured_sql("initial_state", db.vendor) + of_session, key[1:])
+        cursor.execute(f"SELECT {measured_sql('initial_state', db.vendor)} {of_session}", key[1:])
         stored = cursor.fetchone()
     if not stored or stored[0] is None or large(stored[0]):
         return None
@@ -239,8 +238,8 @@ def view_of(key: SessionKey, row: Event) -> EventView:
 def _loads(text: str | None) -> Any:
     """The value of a stored JSON text; None for what is none."""
     try:
-        return json.loads(text or "null", cls=values.Stored)
-    except (ValueError, RecursionError):
+        return values.STORED.decode(text or "null")
+    except ValueError:
         return None
 
 

@@ -26,7 +26,7 @@ from .keys import SessionKey
 from .state import ABSENT, UNKNOWN, State, scope_of, split
 from .state import same as _same
 from .values import stored as read
-from .weights import large, measured_sql
+from .weights import SIZE_OF, large, measured_sql
 
 Values = tuple[Any, ...]  # those that a key may have
 
@@ -35,7 +35,7 @@ _MOST: Final = 12  # values that a key may have; of more, nothing is told
 _NEWEST: Final = 300  # events of which the sessions are looked at for evidence
 _SAMPLES: Final = 40  # sessions looked at besides, from the first event to the newest
 _EVENTS: Final = 100  # of each session, the newest
-_LENGTH: Final = 100_000  # characters of an event that is looked at
+_LENGTH: Final = 100_000  # bytes of an event that is looked at
 _SECONDS: Final = 0.3  # that a search for evidence may take
 _FAST: Final = 0.05  # seconds; a search that took longer is not repeated at once
 _PAUSE: Final = 20  # times what the search took
@@ -235,7 +235,8 @@ def _of_session(db: BaseDatabaseWrapper, source: str, names: Sequence[str]) -> _
     with db.cursor() as cursor:
         cursor.execute(
             # State and events in one statement: an event that comes between two would pass for one that is not stored.
-            f"""SELECT events.rowid, CASE WHEN length(event_data) < {_LENGTH} AND json_valid(event_data) THEN event_data END,
+            f"""SELECT events.rowid,
+                CASE WHEN {SIZE_OF["sqlite"]} < {_LENGTH} AND json_valid(event_data) THEN event_data END,
                 {measured_sql("state", "sqlite")}, {initial}
             FROM events JOIN sessions USING (app_name, user_id)
             WHERE app_name = %s AND user_id = %s AND session_id = %s AND sessions.id = session_id

@@ -21,6 +21,7 @@ from .event_rows import EventView, events_of, ordered, view_of
 from .events import Event, check_event
 from .keys import SessionKey
 from .state import ABSENT, UNKNOWN, Change, diff
+from .weights import SIZE_OF, SMALL
 from .writes import Appended, append_event, check_whole
 
 USER: Final = "user"  # the author of a rewind, as ADK's own has it
@@ -228,9 +229,9 @@ _SAVED: Final = {
             WHEN jsonb_typeof(event_data #> '{actions,artifact_delta}') = 'object'
             THEN event_data #> '{actions,artifact_delta}' END)
         WHERE app_name = %s AND user_id = %s AND session_id = %s AND jsonb_typeof(value) = 'number'""",
-    "sqlite": """SELECT events.rowid AS place, saved.key AS name, CAST(saved.value AS text) AS version
+    "sqlite": f"""SELECT events.rowid AS place, saved.key AS name, CAST(saved.value AS text) AS version
         FROM events, json_each(
-            CASE WHEN length(event_data) <= 1000000 AND json_valid(event_data) THEN event_data ELSE '{}' END,
+            CASE WHEN {SIZE_OF["sqlite"]} <= {SMALL} AND json_valid(event_data) THEN event_data ELSE '{{}}' END,
             '$.actions.artifact_delta') AS saved
         WHERE app_name = %s AND user_id = %s AND session_id = %s AND saved.type = 'integer' AND typeof(saved.key) = 'text'
             """,

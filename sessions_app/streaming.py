@@ -32,17 +32,20 @@ def _large(pieces: Iterable[bytes]) -> Iterator[bytes]:
         waiting.append(piece)
         length += len(piece)
         if length >= _PIECE:
-            del piece  # which may be large
-            yield waiting.pop() if len(waiting) == 1 else b"".join(waiting)
+            together = waiting.pop() if len(waiting) == 1 else b"".join(waiting)
             waiting, length = [], 0
+            del piece  # which may be large
+            for start in range(0, len(together), 2 * _PIECE):
+                yield together[start : start + 2 * _PIECE]
+            del together
     if waiting:
         yield b"".join(waiting)
 
 
-async def _read(first: bytes, rest: Iterator[bytes]) -> AsyncIterator[bytes]:
-    yield first
-    while piece := await sync_to_async(_next)(rest):
+async def _read(piece: bytes, rest: Iterator[bytes]) -> AsyncIterator[bytes]:
+    while piece:
         yield piece
+        piece = await sync_to_async(_next)(rest)
 
 
 def _next(rest: Iterator[bytes]) -> bytes:

@@ -87,6 +87,9 @@ class Stored(json.JSONDecoder):
             return None
 
 
+STORED: Final = Stored()  # json.loads would make one for each text
+
+
 def stored(text: str) -> Any:
     """The value of a JSON text in a database, read as `Stored` does; raises Invalid where it cannot be read."""
     try:

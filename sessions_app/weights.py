@@ -11,8 +11,15 @@ from django.db.models import Func, IntegerField, JSONField, TextField
 from . import values
 
 LARGE: Final = 8_000_000  # what an event may weigh to be read, and all events of a page together: see `weight`
-SMALL: Final = 1_000_000  # characters of what a list looks into, row by row
-SIZE_OF: Final = {"postgresql": "pg_column_size(event_data)", "sqlite": "length(event_data)"}  # see `Size`
+SMALL: Final = 1_000_000  # bytes of what a list looks into, row by row
+_BYTES: Final = {  # of a text; SQLite takes four times as long to count its characters
+    "postgresql": "octet_length({text})",
+    "sqlite": "length(CAST({text} AS BLOB))",
+}
+SIZE_OF: Final = {  # see `Size`
+    "postgresql": "pg_column_size(event_data)",
+    "sqlite": _BYTES["sqlite"].format(text="event_data"),
+}
 GLANCED: Final = {  # an event for lists and numbers: empty for one that is long
     vendor: f"CASE WHEN {size} <= 100000 THEN event_data ELSE '{{}}' END AS event_data"
     for vendor, size in SIZE_OF.items()
@@ -40,9 +47,12 @@ def items(text: str | bytes) -> int:
 
 def large(text: str | None) -> int:
     """The length of a text that is too large to be read; 0 for any other."""
-    if not text or not (text.startswith("#") or weight(text) > LARGE):
+    if not text:
         return 0
-    return int(text[1:]) if text.startswith("#") else len(text)
+    if text.startswith("#"):
+        return int(text[1:])
+    # A character is counted as one item at most.
+    return len(text) if len(text) * (1 + _ITEM) > LARGE and weight(text) > LARGE else 0
 
 
 class Measured(Func):
@@ -52,7 +62,8 @@ class Measured(Func):
 
     def as_sqlite(self, compiler: Any, connection: Any, **extra: Any) -> Any:
         """As SQL that either database understands."""
-        return self.as_sql(compiler, connection, template=measured_sql("%(expressions)s", "sqlite"), **extra)
+        column, parameters = compiler.compile(self.get_source_expressions()[0])
+        return measured_sql(column, "sqlite"), parameters
 
     def as_postgresql(self, compiler: Any, connection: Any, **extra: Any) -> Any:
         """As SQL that either database understands."""
@@ -60,22 +71,24 @@ class Measured(Func):
 
 
 def measured_sql(column: str, vendor: str) -> str:
-    """What `Measured` is, as SQL; the text is made once."""
-    length, text = ("length(t)", column) if vendor == "sqlite" else ("octet_length(t)", f"({column})::text")
-    measured = f"CASE WHEN {length} <= {LARGE} THEN t ELSE '#' || {length} END"
-    if vendor == "sqlite" and "(" not in column:  # a column
-        return f"(SELECT {measured} FROM (SELECT {text} AS t) AS measured) "
+    """What `Measured` is, as SQL; a text that is not stored as it is, is made once."""
+    stored = vendor == "sqlite" and "(" not in column
+    bytes_of = _BYTES[vendor].format(text=column if stored else "t")
+    if stored:
+        return f"CASE WHEN {bytes_of} <= {LARGE} THEN {column} ELSE '#' || {bytes_of} END"
+    text = column if vendor == "sqlite" else f"({column})::text"
+    measured = f"CASE WHEN {bytes_of} <= {LARGE} THEN t ELSE '#' || {bytes_of} END"
     return f"(WITH measured (t) AS MATERIALIZED (SELECT {text}) SELECT {measured} FROM measured) "
 
 
 class Size(Func):
-    """The bytes that a value takes on PostgreSQL's disk, which it knows without reading it; on SQLite its characters."""
+    """The bytes that a value takes on PostgreSQL's disk, which it knows without reading it; on SQLite those of its text."""
 
     function, output_field = "pg_column_size", IntegerField()
 
     def as_sqlite(self, compiler: Any, connection: Any, **extra: Any) -> Any:
         """SQLite packs nothing."""
-        return self.as_sql(compiler, connection, function="length", **extra)
+        return self.as_sql(compiler, connection, template=_BYTES["sqlite"].format(text="%(expressions)s"), **extra)
 
 
 class Valid(Func):
@@ -94,7 +107,8 @@ class Small(Valid):
 
     def as_sqlite(self, compiler: Any, connection: Any, **extra: Any) -> Any:
         """Of what is long, SQLite would read all."""
-        valid = f"CASE WHEN length(%(expressions)s) <= {SMALL} AND json_valid(%(expressions)s) THEN %(expressions)s END"
+        small = f"{_BYTES['sqlite'].format(text='%(expressions)s')} <= {SMALL}"
+        valid = f"CASE WHEN {small} AND json_valid(%(expressions)s) THEN %(expressions)s END"
         return self.as_sql(compiler, connection, template=valid, **extra)
 
     def as_postgresql(self, compiler: Any, connection: Any, **extra: Any) -> Any:

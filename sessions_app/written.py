@@ -20,7 +20,7 @@ from .weights import LARGE, LOOKED_THROUGH, SIZE_OF, large, measured_sql, weight
 
 CHUNK: Final = 500  # events fetched by one statement
 _HEAVIEST: Final = LARGE  # what may be read to tell a moment
-_REPLAYED: Final = 3 * LARGE  # and to tell all of a session
+_REPLAYED: Final = 2 * LARGE  # and to tell all of a session
 _PAGE: Final = LARGE // 8  # of it at once
 
 

@@ -63,6 +63,7 @@ _SECRETS: Final = frozenset(
 
 _DIGITS: Final = bytes(48 if 48 <= byte < 58 else 32 for byte in range(256))
 _TOO_LONG: Final = b"0" * 19  # digits of an integer that orjson would make a float of
+_SOME: Final = 2**20  # bytes that are looked at together
 
 
 def session(
@@ -72,8 +73,10 @@ def session(
     yield _head(stored, temp or {})[:-1] + b',"events":['
     comma = b""
     for page in pages:
-        if page:
-            yield comma + _dumps(_events(page))[1:-1]
+        for event in map(_dumps, _events(page)):
+            yield comma
+            yield event
+            del event
             comma = b","
     yield b'],"lastUpdateTime":' + _dumps(stored.revision) + b"}"
 
@@ -123,11 +126,20 @@ def _head(stored: loads.StoredSession, temp: dict[str, Any]) -> bytes:
     return _dumps(redacted(head)) if any(mark.encode() in text for mark in _MARKS) else text
 
 
-def _events(page: list[loads.StoredEvent]) -> list[dict[str, Any]]:
+def _events(page: list[loads.StoredEvent]) -> Iterator[dict[str, Any]]:
     text = f"[{','.join([event.text for event in page])}]"
     # `requested_auth_configs` stands in every event that google-adk stores.
     marks = [mark for mark in _MARKS if text.count(mark) > (len(page) if mark == _REQUESTED[1] else 0)]
-    return [_event(event, data, marks) for event, data in zip(page, _loads(text), strict=True)]
+    raw = text.encode("utf-8", "surrogatepass")
+    del text  # what may be large is dropped as soon as it is done with
+    found = _loads(raw)
+    del raw
+    if len(found) != len(page):
+        raise ValueError("what is stored here is no event")
+    page.reverse()
+    found.reverse()
+    while page:
+        yield _event(page.pop(), found.pop(), marks)
 
 
 def _event(row: loads.StoredEvent, data: Any, marks: list[str]) -> dict[str, Any]:
@@ -180,13 +192,14 @@ def _hide_internal(sent: dict[str, Any]) -> None:
         del sent["customMetadata"]
 
 
-def _loads(text: str) -> Any:
+def _loads(raw: bytes) -> Any:
     """A JSON text, NaN read as null; by the faster parser where both would read the same."""
-    raw = text.encode("utf-8", "surrogatepass")
-    if _TOO_LONG not in raw.translate(_DIGITS):
+    if not any(
+        _TOO_LONG in raw[at : at + _SOME].translate(_DIGITS) for at in range(0, len(raw), _SOME - len(_TOO_LONG))
+    ):
         with suppress(orjson.JSONDecodeError):
             return orjson.loads(raw)
-    return json.loads(text, parse_constant=lambda _name: None)
+    return json.loads(raw.decode("utf-8", "surrogatepass"), parse_constant=lambda _name: None)
 
 
 def _dumps(value: Any) -> bytes:
