@@ -1,10 +1,10 @@
 """What it costs an agent when adkweb opens its database for the first time: a large one, while the agent writes to it.
 
-    python -m benchmarks.opening [--events 1000000] [--alone 20]
+    python -m benchmarks.opening [--events 1000000] [--alone 100]
 
 The tables are google-adk's own, and so is the agent: a process that appends 20 events a second by google-adk's service. It
-writes by itself for some seconds, and then while another process opens the database and reads all of it. Appends are told
-beside those without adkweb; the reading's time and the most memory that its process grew by are told, too.
+writes by itself, about as long as adopting takes, and then while another process opens the database and reads all of it.
+Appends are told beside those without adkweb; the reading's time and the most memory that its process grew by are told, too.
 """
 
 from __future__ import annotations
@@ -231,7 +231,7 @@ def main() -> None:
     """Both databases."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--events", type=int, default=EVENTS, help=f"of the source ({EVENTS})")
-    parser.add_argument("--alone", type=float, default=20, help="seconds that the agent writes by itself (20)")
+    parser.add_argument("--alone", type=float, default=100, help="seconds that the agent writes by itself (100)")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="adkweb-bench-") as name, PostgreSQL(fsync=True) as server:
         places = {"SQLite": str(Path(name) / "agent.db"), "PostgreSQL": server.create_database("agent")}

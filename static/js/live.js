@@ -233,11 +233,19 @@
     htmx.ajax("GET", location.pathname, { target: "#stores", select: "#stores", swap: "outerHTML" });
   }
 
-  /** What was missed is too much to be added: the timeline's newest page takes its place. */
+  /** What was missed is too much to be added: the timeline's newest page takes its place; the row that has the focus keeps it. */
   async function loadAnew() {
     const before = $("#events .timeline");
+    let row = "";
+    const note = ({ detail }) => {
+      if (detail.target.id === "events") row = document.activeElement.closest("#events [data-row]")?.id;
+    };
+    document.addEventListener("htmx:beforeSwap", note);
     await htmx.ajax("GET", box.dataset.events, { target: "#events", swap: "innerHTML" });
+    document.removeEventListener("htmx:beforeSwap", note);
     if ($("#events .timeline") === before) return void setTimeout(loadAnew, 2 * FIRST_WAIT);
+    if (row && document.activeElement === document.body)
+      document.getElementById(row)?.querySelector("a.line").focus({ preventScroll: true });
     place = $("#events [data-seq]")?.dataset.seq ?? place;
     if (socket?.readyState === WebSocket.OPEN) socket.send(JSON.stringify({ after: Number(place) }));
   }

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import sqlite3
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from itertools import count, pairwise
 from pathlib import Path
 
@@ -489,6 +491,22 @@ def test_a_session_that_is_deleted_says_so(agent: Agent, session: str, me: Calla
     expect(words(page)).to_have_text("deleted")
     assert len(rows(page)) == 2
     expect(page.locator("#status [data-running]")).to_have_count(0)
+
+
+def test_a_session_that_was_made_anew_is_loaded_and_the_row_that_has_the_focus_keeps_it(
+    lite: Path, session: str, me: Callable[..., Page]
+) -> None:
+    insert(lite, session, 3)
+    page = watch_session(me(), "lite", session)
+    expect(page.locator(".ev")).to_have_count(3)
+    page.evaluate("document.querySelector('#event-bulk-00000').dataset.old = ''")
+    page.locator("#event-bulk-00001 a.line").focus()
+    with closing(sqlite3.connect(lite, timeout=30)) as db, db:
+        db.execute(
+            "UPDATE sessions SET create_time = create_time + 1, update_time = update_time + 1 WHERE id = ?", [session]
+        )
+    expect(page.locator("[data-old]")).to_have_count(0)
+    expect(page.locator("#event-bulk-00001 a.line")).to_be_focused()
 
 
 # --- Much at once -----------------------------------------------------------------------------------------------------
