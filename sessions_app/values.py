@@ -156,10 +156,15 @@ def beginning(value: Any, length: int) -> str:
 _INDENTED: Final = json.JSONEncoder(ensure_ascii=False, indent=2)
 
 
+_PLAIN: Final = frozenset({str, int, bool, type(None)})  # equal to others of their type as Python has it
+
+
 def equal(a: Any, b: Any) -> bool:
     """Whether two JSON values are the same value: 1 equals 1.0, but true does not equal 1. Of two that are too deep for
     that, whether they are written the same.
     """
+    if type(a) is type(b) and type(a) in _PLAIN:
+        return bool(a == b)
     try:
         return _equal(a, b)
     except RecursionError:
