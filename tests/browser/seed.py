@@ -18,6 +18,7 @@ APP: Final = "booking"
 USER: Final = "bea"
 SESSIONS: Final = (
     "keys",
+    "announced",
     "plain",
     "refused",
     "draft",

@@ -42,10 +42,11 @@ def test_a_page_begins_at_the_top_and_behind_it_for_who_comes_from_another_page(
 
 
 def test_new_events_are_said_in_few_words(page: Page, visit: Visit) -> None:
-    page.goto(path("s", *KEY))
+    key = own("announced")
+    page.goto(path("s", *key))
     expect(page.locator(".live")).to_have_attribute("data-state", "live")
     other = visit()
-    other.goto(path("s", *KEY, end="add/"))
+    other.goto(path("s", *key, end="add/"))
     other.locator("json-editor .cm-content").click()
     other.keyboard.press("ControlOrMeta+a")
     other.keyboard.type('{"author": "user", "content": {"parts": [{"text": "hello"}]}}')
