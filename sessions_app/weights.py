@@ -71,7 +71,7 @@ class Measured(Func):
 
 
 def measured_sql(column: str, vendor: str) -> str:
-    """What `Measured` is, as SQL; a text that is not stored as it is, is made once."""
+    """Returns the SQL of `Measured`. A text that has to be computed is computed once."""
     stored = vendor == "sqlite" and "(" not in column
     bytes_of = _BYTES[vendor].format(text=column if stored else "t")
     if stored:

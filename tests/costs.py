@@ -21,7 +21,6 @@ from typing import Any, Final
 
 SECONDS: Final = 2.0
 MEGABYTES: Final = 200.0
-PACE: Final = 10_000_000  # bytes of an answer that a second of CPU sends, at least
 ROOT: Final = Path(__file__).resolve().parents[1]
 APP, USER, SESSION = "booking", "ana", "s1"
 OF_SESSION: Final = f"/s/store/{APP}/{USER}/{SESSION}/"
@@ -58,20 +57,16 @@ PAGES: Final = (
         )
     ),
 )
-WHOLE: Final = (  # a session with all its events, as it is stored: a program asks for it
-    OF_API + "?source=store",
-    OF_API + "?newest=1000000&source=store",
-    f"/sources/store/apps/{APP}/users/{USER}/sessions/{SESSION}",
-)
 READS: Final = (
-    *WHOLE,
     *(
         OF_API + rest + "?source=store"
-        for rest in ("/events", "/state", "/events/e0/state", "/context", "/drift", "/standing")
+        for rest in ("", "/events", "/state", "/events/e0/state", "/context", "/drift", "/standing")
     ),
+    OF_API + "?newest=1000000&source=store",
     OF_API + "/events?limit=1000&source=store",
     f"/api/apps/{APP}/sessions?source=store",
     f"/sources/store/apps/{APP}/users/{USER}/sessions",
+    f"/sources/store/apps/{APP}/users/{USER}/sessions/{SESSION}",
     "/api/edits?source=store",
 )
 ACTS: Final = (
@@ -100,11 +95,6 @@ class Cost:
     def fits(self) -> bool:
         """Whether it stays within the limits."""
         return self.status < 500 and self.seconds <= SECONDS and self.megabytes <= MEGABYTES
-
-    @property
-    def keeps_pace(self) -> bool:
-        """Whether it costs no more than an answer that is so long may, in the same memory."""
-        return self.status < 500 and self.content / self.seconds >= PACE and self.megabytes <= MEGABYTES
 
 
 def write(

@@ -132,14 +132,14 @@ def _events(page: list[loads.StoredEvent]) -> Iterator[dict[str, Any]]:
     marks = [mark for mark in _MARKS if text.count(mark) > (len(page) if mark == _REQUESTED[1] else 0)]
     raw = text.encode("utf-8", "surrogatepass")
     del text  # what may be large is dropped as soon as it is done with
-    found = _loads(raw)
+    contents = _loads(raw)
     del raw
-    if len(found) != len(page):
+    if len(contents) != len(page):
         raise ValueError("what is stored here is no event")
     page.reverse()
-    found.reverse()
+    contents.reverse()
     while page:
-        yield _event(page.pop(), found.pop(), marks)
+        yield _event(page.pop(), contents.pop(), marks)
 
 
 def _event(row: loads.StoredEvent, data: Any, marks: list[str]) -> dict[str, Any]:

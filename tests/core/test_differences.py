@@ -19,7 +19,7 @@ from sessions_app.values import equal
 
 from ..strategies import TEXTS, json_values, nested
 
-SECONDS = 10.0  # half a second to two; what grows with the square would take minutes
+SECONDS = 2.0  # half a second here; what grows with the square would take minutes
 MEGABYTE = 1_000_000
 
 # Texts that have much in common, of every script, with halves of surrogate pairs as SQLite may hold them.

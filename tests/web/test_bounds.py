@@ -15,7 +15,7 @@ from sessions_app.state import ABSENT, UNKNOWN
 from sessions_app.transfer import document
 from sessions_app.web.targets import MOST_ROWS
 from sessions_app.weights import LARGE
-from tests.costs import ACTS, APP, PAGES, READS, SESSION, USER, WHOLE, delta, measure, parts, write
+from tests.costs import ACTS, APP, PAGES, READS, SESSION, USER, delta, measure, parts, write
 from tests.shapes import SHAPES
 
 from .conftest import Browser
@@ -27,19 +27,16 @@ from .test_export import body
 def test_no_page_costs_more_than_it_shows(tmp_path: Path, shape: str) -> None:
     costs = measure(write(tmp_path / "store.db", **SHAPES[shape]()), *PAGES, *READS)
     assert len(costs) == len(PAGES) + len(READS)
-    assert [cost for cost in costs if cost.address in PAGES and cost.content > 3_000_000] == []
-    assert [cost for cost in costs if not (cost.fits or (cost.address in WHOLE and cost.keeps_pace))] == []
+    assert [cost for cost in costs if not cost.fits or (cost.content > 3_000_000 and cost.address in PAGES)] == []
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("shape", SHAPES)
 def test_no_act_costs_more_than_two_seconds(tmp_path: Path, shape: str) -> None:
-    append, *others = measure(write(tmp_path / "store.db", **SHAPES[shape]()), *ACTS)
-    assert append.status == 201
-    # An append reads the state and writes it, as google-adk does; there is no refusing an agent that keeps so much in it.
-    assert append.fits or (shape == "1.5 million keys" and append.seconds <= 8 and append.megabytes <= 500)
-    assert [cost for cost in others if not cost.fits] == []
-    assert {cost.status for cost in others} <= {200, 201, 400, 404}
+    costs = measure(write(tmp_path / "store.db", **SHAPES[shape]()), *ACTS)
+    assert [cost for cost in costs if not cost.fits] == []
+    assert {cost.status for cost in costs} <= {200, 201, 400, 404}
+    assert costs[0].status == 201
 
 
 @pytest.mark.django_db
