@@ -11,13 +11,12 @@ from django.utils import translation
 from .. import access, sources
 from ..web.feed import activity, parts
 from .follower import Follower, follow
-from .watcher import FAULT, SIGNED_OUT, Watcher, push
+from .watcher import FAULT, SIGNED_OUT, Watcher, push, rest_after
 
 log = logging.getLogger("adkweb.live")
 
 LOOK_SECONDS: Final = 5.0  # what runs may have fallen silent, a source may have appeared
 INTERVAL_SECONDS: Final = 0.3
-SHARE: Final = 10  # of the time, one part at most goes into making the feed
 
 
 class Lobby(threading.Thread):
@@ -27,12 +26,14 @@ class Lobby(threading.Thread):
         super().__init__(name="adkweb-live-feed", daemon=True)
         self._watchers: dict[Watcher, dict[str, str]] = {}  # and what each was given
         self._moved = threading.Event()
+        self._entered = threading.Event()
         self._followers: set[Follower] = set()
 
     def enter(self, watcher: Watcher) -> None:
         """Serves a watcher from now on."""
         self._watchers[watcher] = {}  # under the lock: see `enter` below
         self._moved.set()
+        self._entered.set()
 
     def leave(self, watcher: Watcher) -> None:
         """Forgets a watcher."""
@@ -48,6 +49,7 @@ class Lobby(threading.Thread):
         """Until nobody watches."""
         while not self._has_ended():
             self._moved.clear()
+            self._entered.clear()
             began, took = time.monotonic(), 0.0
             try:
                 took = 0.0 if self._serve() else time.monotonic() - began
@@ -58,7 +60,7 @@ class Lobby(threading.Thread):
                 log.exception("the feed")
                 for watcher in list(self._watchers):
                     self._dismiss(watcher, FAULT, "fault")
-            time.sleep(max(INTERVAL_SECONDS, SHARE * took))
+            self._entered.wait(max(INTERVAL_SECONDS, rest_after(took)))  # who has just come is not kept waiting
             self._moved.wait(LOOK_SECONDS)
         for follower in self._followers:
             follower.do(lambda f=follower: f.hearers.discard(self._moved.set))  # type: ignore[misc]

@@ -15,12 +15,10 @@ from ..keys import SessionKey
 from ..running import Running
 from ..web import news
 from ..web.timeline import Invocation
-from .watcher import FAULT, GONE, SIGNED_OUT, Watcher, push
+from .watcher import FAULT, GONE, SIGNED_OUT, Watcher, push, rest_after
 
-# How often at most each part of the page is made anew, in seconds. A part that takes long is made more rarely, so that it
-# takes a tenth of the time at most.
+# How often at most each part of the page is made anew, in seconds; more rarely where it takes long: see `rest_after`.
 INTERVALS: Final = {"status": 0.0, "state": 0.25, "stats": 2.0}
-SHARE: Final = 10
 RUNNING_SECONDS: Final = 5.0  # how often it is asked whether a running invocation has fallen silent
 PRESENCE_SECONDS: Final = 20.0  # how often a process repeats who watches; forgotten after three times this
 
@@ -165,7 +163,7 @@ class Room:
                 with translation.override(language):
                     self._parts[language][part] = makers[part]()
             ended = time.monotonic()
-            self._earliest[part] = ended + max(INTERVALS[part], SHARE * (ended - began) if INTERVALS[part] else 0)
+            self._earliest[part] = ended + max(INTERVALS[part], rest_after(ended - began) if INTERVALS[part] else 0)
             self._stale.discard(part)
 
     def _push(self, seats: list[Seat], message: dict[str, Any]) -> list[Seat]:

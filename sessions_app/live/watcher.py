@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 MOST_WAITING: Final = 4_000_000  # characters that wait for a client which reads slowly, or never
+SHARE: Final = 10  # of the time, one part goes into making what is pushed
+LONGEST_REST: Final = 5.0  # seconds: a page that looks live is never older, however slow the machine was for a moment
 
 # How a socket ends, beside 1000, by the client.
 FAULT, BAD_REQUEST, SIGNED_OUT, REFUSED, GONE, SLOW = 1011, 4400, 4401, 4403, 4404, 4408
@@ -64,6 +66,11 @@ class Watcher:
     def _call(self, function: Any, *values: Any) -> None:
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(function, *values)
+
+
+def rest_after(took: float) -> float:
+    """How long to leave a part as it is after making it took so long, both in seconds."""
+    return min(SHARE * took, LONGEST_REST)
 
 
 def push(watchers: Iterable[Watcher], message: dict[str, Any]) -> None:

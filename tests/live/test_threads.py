@@ -18,7 +18,7 @@ from django.db import connections
 from sessions_app import broadcast, reads, sources, writes
 from sessions_app.access import Actor
 from sessions_app.keys import SessionKey
-from sessions_app.live import follower, lobby, room
+from sessions_app.live import follower, lobby, room, watcher
 from sessions_app.live.room import Seat
 from sessions_app.sign_ins import SessionStore
 from sessions_app.web import news
@@ -380,6 +380,35 @@ def test_who_leaves_home_while_it_is_made_has_left(house: House, source: str, mo
     found.leave(stays)  # type: ignore[arg-type]
     monkeypatch.setattr(lobby, "activity", real)
     none_left()
+
+
+@SQLITE
+def test_who_opens_home_does_not_wait_for_a_slow_one_to_rest(
+    house: House, source: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = house.session(source, "one")
+    real, asked = lobby.activity, Counter[str]()
+
+    def activity(*away: Any) -> Any:
+        asked["home"] += 1
+        time.sleep(1 if asked["home"] == 1 else 0)  # a machine that stood still for a moment, and rests for ten
+        return real(*away)
+
+    monkeypatch.setattr(lobby, "activity", activity)
+    first, second = Reader(house.sign_in), Reader(house.sign_in)
+    found = lobby.enter(first)  # type: ignore[arg-type]
+    eventually(lambda: "feed" in first.parts, "home")
+    lobby.enter(second)  # type: ignore[arg-type]
+    eventually(lambda: "feed" in second.parts, "home for who came later", 3)
+    event = house.append(key)
+    eventually(lambda: event in first.parts["feed"], "the event", 3)
+    for reader in (first, second):
+        found.leave(reader)  # type: ignore[arg-type]
+    none_left()
+
+
+def test_what_is_pushed_rests_ten_times_as_long_as_it_took_and_five_seconds_at_most() -> None:
+    assert [watcher.rest_after(took) for took in (0.0, 0.1, 0.5, 40.0)] == [0.0, 1.0, 5.0, 5.0]
 
 
 @SQLITE
