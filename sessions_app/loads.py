@@ -176,6 +176,8 @@ def _pages(key: SessionKey, last: int, since: float | None, after: int) -> Itera
             with closing(each_row(key.source, statement, [*key[1:], *moment, after, last])) as found:
                 for row in found:
                     rows.append(row)
+                    if len(row[0] or "") > left:  # then nobody need count what is in it
+                        break
                     left -= weight(row[0])
                     if left < 0:
                         break

@@ -4,6 +4,7 @@ Events are read and written by page, and only their own fields are looked at: go
 """
 
 import json
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import cache
@@ -39,8 +40,9 @@ _CREDENTIALS: Final = frozenset(
     name for snake in ("raw_auth_credential", "exchanged_auth_credential") for name in (snake, camel_name(snake))
 )
 _REQUESTED: Final = ("requestedAuthConfigs", "requested_auth_configs")
-# A text that has none of these has no secrets.
-_MARKS: Final = ("authType", "auth_type", AUTH_CALL, *_REQUESTED, *_CREDENTIALS)
+# A text that has none of these has no secrets. google-adk stores an empty `requested_auth_configs` in every event.
+_MARKS: Final = ("authType", "AuthC", "redential")
+_AUTH: Final = re.compile(r'auth_(?!configs": ?\{\})')
 _SECRETS: Final = frozenset(
     name
     for snake in (
@@ -123,13 +125,12 @@ def _head(stored: loads.StoredSession, temp: dict[str, Any]) -> bytes:
     state = stored.state.merged() | temp
     head = {"id": key.session_id, "appName": key.app_name, "userId": key.user_id, "state": state}
     text = _dumps(head)
-    return _dumps(redacted(head)) if any(mark.encode() in text for mark in _MARKS) else text
+    return _dumps(redacted(head)) if _may_hold_secrets(text.decode()) else text
 
 
 def _events(page: list[loads.StoredEvent]) -> Iterator[dict[str, Any]]:
     text = f"[{','.join([event.text for event in page])}]"
-    # `requested_auth_configs` stands in every event that google-adk stores.
-    marks = [mark for mark in _MARKS if text.count(mark) > (len(page) if mark == _REQUESTED[1] else 0)]
+    secrets = _may_hold_secrets(text)
     raw = text.encode("utf-8", "surrogatepass")
     del text  # what may be large is dropped as soon as it is done with
     contents = _loads(raw)
@@ -139,11 +140,15 @@ def _events(page: list[loads.StoredEvent]) -> Iterator[dict[str, Any]]:
     page.reverse()
     contents.reverse()
     while page:
-        yield _event(page.pop(), contents.pop(), marks)
+        yield _event(page.pop(), contents.pop(), secrets)
 
 
-def _event(row: loads.StoredEvent, data: Any, marks: list[str]) -> dict[str, Any]:
-    """An event as google-adk has it once loaded; `marks` are those of secrets that its page has."""
+def _may_hold_secrets(text: str) -> bool:
+    return any(part in text for part in _MARKS) or _AUTH.search(text) is not None
+
+
+def _event(row: loads.StoredEvent, data: Any, secrets: bool) -> dict[str, Any]:
+    """An event as google-adk has it once loaded; `secrets`: whether its page may hold some."""
     data = as_object(data)
     if "null" in row.text:
         data = _without_nulls(row, data)
@@ -160,7 +165,7 @@ def _event(row: loads.StoredEvent, data: Any, marks: list[str]) -> dict[str, Any
         sent["longRunningToolIds"] = sorted(set(sent["longRunningToolIds"]))
     if INTERNAL in row.text:
         _hide_internal(sent)
-    if sent["actions"]["requestedAuthConfigs"] or (marks and any(mark in row.text for mark in marks)):
+    if sent["actions"]["requestedAuthConfigs"] or (secrets and _may_hold_secrets(row.text)):
         return as_object(redacted(sent))
     return sent
 

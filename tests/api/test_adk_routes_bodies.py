@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
 from sessions_app import loads
+from sessions_app.api import adk_json
 from sessions_app.api.adk_json import redacted
 from sessions_app.api.adk_models import event_model
 from sessions_app.keys import SessionKey
@@ -207,3 +208,21 @@ _documents = st.recursive(
 @given(_documents)
 def test_secrets_are_left_out_where_google_adk_leaves_them_out(document: Any) -> None:
     assert redacted(document) == _redact_credential_secrets(document)
+
+
+@pytest.mark.parametrize("mark", [*NAMES.split()[:2], adk_json.AUTH_CALL, *adk_json._REQUESTED, *adk_json._CREDENTIALS])
+@pytest.mark.parametrize("requested", [(False, False), (True, False), (True, True)])
+def test_a_page_of_events_hides_the_secrets_of_each(mark: str, requested: tuple[bool, bool]) -> None:
+    secret: dict[str, Any] = {mark: {"token": "hunter2"}}
+    if mark in ("authType", "auth_type"):
+        secret = {mark: "apiKey", "token": "hunter2"}
+    elif mark == adk_json.AUTH_CALL:
+        secret = {"name": mark, "response": {"token": "hunter2"}}
+    page = []
+    for document, requests in zip(({}, secret), requested, strict=True):
+        actions = {"requested_auth_configs": {}} if requests else {}
+        text = json.dumps({"author": "agent", "custom_metadata": {"said": document}, "actions": actions})
+        page.append(loads.StoredEvent(text, "e", "i", 1.0, 1))
+    sent = list(adk_json._events(page))
+    assert len(sent) == 2
+    assert "hunter2" not in json.dumps(sent)
