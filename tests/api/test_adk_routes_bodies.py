@@ -210,7 +210,9 @@ def test_secrets_are_left_out_where_google_adk_leaves_them_out(document: Any) ->
     assert redacted(document) == _redact_credential_secrets(document)
 
 
-@pytest.mark.parametrize("mark", [*NAMES.split()[:2], adk_json.AUTH_CALL, *adk_json._REQUESTED, *adk_json._CREDENTIALS])
+@pytest.mark.parametrize(
+    "mark", [*NAMES.split()[:2], adk_json.AUTH_CALL, *adk_json._REQUESTED, *sorted(adk_json._CREDENTIALS)]
+)
 @pytest.mark.parametrize("requested", [(False, False), (True, False), (True, True)])
 def test_a_page_of_events_hides_the_secrets_of_each(mark: str, requested: tuple[bool, bool]) -> None:
     secret: dict[str, Any] = {mark: {"token": "hunter2"}}
