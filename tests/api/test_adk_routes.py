@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from sessions_app import loads, writes
 from sessions_app.access import Actor
+from sessions_app.errors import Invalid
 from tests import strategies
 from tests.adk.services import APP, USER, Adk
 from tests.adk.test_events import rich_event
@@ -112,7 +113,7 @@ def test_what_adkweb_or_another_program_stored_is_sent_as_google_adk_sends_it(
         told = {name: value for name, value in hostile.items() if name not in ("id", "timestamp")}
         try:
             writes.append_event(key, {**told, "timestamp": 1e9 + number}, actor=Actor("test"))
-        except writes.Invalid:
+        except Invalid:
             continue
     theirs = adks.ask("GET", f"{SESSIONS}/{key.session_id}")
     told = ours.ask("GET", f"{SESSIONS}/{key.session_id}")

@@ -19,7 +19,7 @@ import pytest
 from django.db import OperationalError, connections, transaction
 from django.utils import translation
 
-from sessions_app import commits, reads, sources, writes
+from sessions_app import broadcast, commits, reads, sources, writes
 from sessions_app.access import Actor
 from sessions_app.errors import Conflict, NotFound, SourceError, StaleSession
 from sessions_app.keys import SessionKey
@@ -176,7 +176,7 @@ def test_nobody_is_answered_or_told_of_before_the_commit_and_where_it_fails_ever
     query(key.source, "PRAGMA journal_mode = delete")
     monkeypatch.setattr(commits, "PATIENCE_SECONDS", 1.0)
     told: list[SessionKey] = []
-    monkeypatch.setattr(writes.broadcast, "tell", lambda _what, key: told.append(key))
+    monkeypatch.setattr(broadcast, "tell", lambda _what, key: told.append(key))
     with closing(sqlite3.connect(path_of(key.source), isolation_level=None)) as reader:
         reader.execute("BEGIN")
         reader.execute("SELECT * FROM sessions").fetchall()  # with a rollback journal, no commit passes a reader

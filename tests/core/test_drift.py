@@ -7,8 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.db import connections
 
-from sessions_app import drift, merging, moments, reads, sources, writes
+from sessions_app import drift, merging, moments, reads, writes
 from sessions_app.access import Actor
 from sessions_app.drift import Choice
 from sessions_app.errors import Conflict, Invalid, NotAllowed, NotFound
@@ -124,7 +125,7 @@ def test_nothing_is_told_where_events_have_no_places(
     source = open_source(new_database("postgresql"))
     key = writes.create_session(source, "booking", "ana", actor=MARIA, session_id="s1", state={"a": 1})
     store(key, a=2)
-    database = sources.connections.databases[source]["ADKWEB"]
+    database = connections.databases[source]["ADKWEB"]
     database["adopted"] = False
     try:
         assert drift.own(key) == drift.Report(untold="places")

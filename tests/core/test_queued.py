@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import User
+from django.db import connections
 from django.utils import translation
 from pytest_django import DjangoDbBlocker, Settings
 
@@ -602,7 +603,7 @@ def test_an_edit_of_a_file_that_is_moved_away_waits_until_it_is_back(key: Sessio
     waiting = queued.queue_edit(key, PAY, person=maria)
     file, away = Path(text), Path(text + ".away")
     execute(key.source, "PRAGMA wal_checkpoint(TRUNCATE)")
-    sources.connections[key.source].close()
+    connections[key.source].close()
     file.rename(away)
     assert queued.apply_due() == 0
     away.rename(file)

@@ -21,6 +21,7 @@ from sessions_app.errors import Invalid, NotFound
 from sessions_app.event_rows import EventView
 from sessions_app.keys import SessionKey
 from sessions_app.models import stored_instant
+from sessions_app.paging import Page
 from sessions_app.state import ABSENT, UNKNOWN
 from tests.core.bulk import fill
 from tests.core.stored import execute, query
@@ -615,7 +616,7 @@ def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
 # --- Helpers ----------------------------------------------------------------------------------------------------------
 
 
-def _pages(read: Callable[[str | None], reads.Page[Any]]) -> list[reads.Page[Any]]:
+def _pages(read: Callable[[str | None], Page[Any]]) -> list[Page[Any]]:
     pages = [read(None)]
     while (place := pages[-1].next) is not None:
         pages.append(read(place))
@@ -623,7 +624,7 @@ def _pages(read: Callable[[str | None], reads.Page[Any]]) -> list[reads.Page[Any
     return pages
 
 
-def _all(read: Callable[[str | None], reads.Page[Any]], what: Callable[[Any], Any]) -> list[Any]:
+def _all(read: Callable[[str | None], Page[Any]], what: Callable[[Any], Any]) -> list[Any]:
     return [what(row) for page in _pages(read) for row in page.rows]
 
 

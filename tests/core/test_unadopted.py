@@ -32,6 +32,7 @@ from sessions_app import (
 from sessions_app.edits import Entry, edit_state
 from sessions_app.errors import Behind, Invalid, NotFound
 from sessions_app.keys import SessionKey
+from sessions_app.models import Projection
 from sessions_app.moments import Moment
 from sessions_app.state import ABSENT, UNKNOWN
 from sessions_app.values import equal
@@ -326,10 +327,10 @@ def test_another_process_has_seen_that_it_was_adopted(adk: Adk, opened: str) -> 
     event = adk.append(adk.get("s0"), n=1)
     key = key_of(opened, "s0")
     online.add(opened)
-    changes.Projection.objects.create(where=sources.identity(opened), version=changes.VERSION, seq=7)
+    Projection.objects.create(where=sources.identity(opened), version=changes.VERSION, seq=7)
     with pytest.raises(Behind):
         moments.state_at(key, event.id)
-    assert changes.Projection.objects.get().seq == 7, "what it reads is not thrown away"
+    assert Projection.objects.get().seq == 7, "what it reads is not thrown away"
 
 
 def _end_others(source: str) -> None:

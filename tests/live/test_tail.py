@@ -14,8 +14,9 @@ import psycopg
 import pytest
 from django.db import connections
 
-from sessions_app import adopt, reads, sources, writes
+from sessions_app import adopt, reads, writes
 from sessions_app.access import Actor
+from sessions_app.errors import SourceError
 from sessions_app.keys import SessionKey
 from sessions_app.live import tail as tail_module
 from sessions_app.live.tail import LOOK_BACK, PATIENCE_SECONDS, Tail
@@ -290,7 +291,7 @@ def test_a_tail_outlives_a_connection_that_was_cut(source: str, others: Others, 
         try:
             found = tail.moved()
             break
-        except sources.SourceError:
+        except SourceError:
             continue
     assert found == {key}
 

@@ -224,8 +224,10 @@ def test_a_thread_ends_although_its_source_does_not_answer(
 
         raise SourceError("the disk is on fire")
 
-    for name in ("revisions", "appended", "data_version", "newest_place"):
-        monkeypatch.setattr(reads, name, fail)
+    monkeypatch.setattr(reads, "revisions", fail)
+    monkeypatch.setattr(reads, "appended", fail)
+    monkeypatch.setattr(reads, "data_version", fail)
+    monkeypatch.setattr(reads, "newest_place", fail)
     eventually(lambda: reader.parts.get("away") == "the disk is on fire", "that the source is away")
     house.go(reader)
     eventually(lambda: not threads(), "the end of the thread", 5)

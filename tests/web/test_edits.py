@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from django.urls import reverse
 
-from sessions_app import reads, rewind, sources, writes
+from sessions_app import changes, reads, rewind, sources, writes
 from sessions_app.access import Actor
 from sessions_app.edits import Entry, add_event, edit_app_state, edit_state
 from sessions_app.errors import Behind
@@ -27,7 +27,7 @@ def cells(row: Element) -> dict[str, str]:
     return {cell["data-label"]: cell.text for cell in row.all("td")}
 
 
-def changes(page: Element) -> list[str]:
+def changes_of(page: Element) -> list[str]:
     return [cells(row)["Change"] for row in page.all("tr", data_row="")]
 
 
@@ -53,7 +53,7 @@ def test_an_edit_tells_who_what_why_and_where(key: SessionKey, maria: Browser, a
 
 def test_an_event_by_hand_is_an_edit(key: SessionKey, maria: Browser, actor: Actor) -> None:
     add_event(key, {"author": "user", "content": {"parts": [{"text": "hello"}]}}, actor=actor)
-    assert changes(maria.open("edits")) == ["event added by hand"]
+    assert changes_of(maria.open("edits")) == ["event added by hand"]
 
 
 def test_what_takes_back_is_said_to_and_what_was_taken_back_is_not_offered_again(
@@ -98,11 +98,11 @@ def test_edits_of_all_sources_come_page_by_page(
         else:
             edit_app_state(demo, "booking", [Entry("app:n", n, n - 2 if n else ABSENT)], actor=actor)
     page = maria.open("edits")
-    found = changes(page)
+    found = changes_of(page)
     assert len(found) == reads.PAGE
     page = maria.open(page.links()["Older edits"], htmx=htmx)
     assert bool(page.all("html")) != htmx
-    found += changes(page)
+    found += changes_of(page)
     assert "Older edits" not in page.links()
     assert [int(change.rsplit(" ", 1)[1]) for change in found] == list(reversed(range(number)))
 
@@ -116,7 +116,7 @@ def test_a_broken_source_is_named_and_the_others_edits_are_shown(
     sources._opened.pop(broken, None)
     page = maria.open("edits")
     assert "broken.db" in page.one("p", "bad").text
-    assert len(changes(page)) == 1
+    assert len(changes_of(page)) == 1
 
 
 def test_edits_of_a_session_that_was_deleted_are_gone_with_it(key: SessionKey, maria: Browser, actor: Actor) -> None:
@@ -134,9 +134,9 @@ def test_while_a_source_is_read_the_list_says_so_and_asks_again(
     def behind(*_asked: object) -> None:
         raise Behind("still being read: about 20 s left.", share=0.5, left="about 20 s left")
 
-    monkeypatch.setattr(reads.changes, "catch_up", behind)
+    monkeypatch.setattr(changes, "catch_up", behind)
     page = maria.open("edits")
     told = page.one("div", "behind")
     assert "about 20 s left" in told.text
     assert (told["hx-get"], told["hx-target"]) == (reverse("edits"), "#edits")
-    assert len(changes(page)) == 1
+    assert len(changes_of(page)) == 1
