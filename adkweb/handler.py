@@ -16,7 +16,7 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from servestatic.middleware import ServeStaticMiddleware
 
-from sessions_app.web.compressed import static_file
+from sessions_app.http.compressed import static_file
 
 _MOST_IDLE: Final = 16  # threads that are kept while there is nothing for them to do
 _idle: Final[list[ThreadPoolExecutor]] = []

@@ -12,7 +12,7 @@ import environ
 import platformdirs
 from csp.constants import NONCE, NONE, SELF
 
-from sessions_app import private
+from sessions_app.access import private_files
 
 env = environ.Env()
 
@@ -68,7 +68,7 @@ def _secret_key() -> str:
     except FileNotFoundError:
         pass
     try:
-        private.new_file(file)
+        private_files.new_file(file)
         file.write_text(secrets.token_urlsafe(48))
     except FileExistsError:  # another process was faster
         pass
@@ -80,7 +80,7 @@ def _secret_key() -> str:
 
 
 with suppress(OSError):  # what is missing is said by what needs it
-    private.keep_folder(DATA_DIR)
+    private_files.keep_folder(DATA_DIR)
 SECRET_KEY = _secret_key()
 
 # --- adkweb's own data; the sources are added by sessions_app.sources ------------------------------------------------
@@ -117,21 +117,21 @@ INSTALLED_APPS = [
     "django_htmx",
 ]
 MIDDLEWARE = [
-    "sessions_app.web.compressed.Compressed",
+    "sessions_app.http.compressed.Compressed",
     "django.middleware.security.SecurityMiddleware",
-    "sessions_app.web.headers.SecureCookies",
+    "sessions_app.http.headers.SecureCookies",
     "csp.middleware.CSPMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.locale.LocaleMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
-    "sessions_app.web.signin.SignInRequired",
+    "sessions_app.web.account.signin.SignInRequired",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
     "sessions_app.web.errors.ErrorPages",
-    "sessions_app.web.signin.LoopbackUntilAdmin",
+    "sessions_app.web.account.signin.LoopbackUntilAdmin",
 ]
 TEMPLATES = [
     {
@@ -144,7 +144,13 @@ TEMPLATES = [
                 "django.contrib.auth.context_processors.auth",
                 "sessions_app.web.context.page",
             ],
-            "builtins": ["sessions_app.web.tags", "django.templatetags.i18n", "django.templatetags.static"],
+            "builtins": [
+                "sessions_app.web.html.tags",
+                "sessions_app.web.html.times",
+                "sessions_app.web.html.links",
+                "django.templatetags.i18n",
+                "django.templatetags.static",
+            ],
         },
     }
 ]
@@ -157,7 +163,7 @@ AUTH_PASSWORD_VALIDATORS = [
 ]
 LOGIN_URL = "sign-in"
 LOGIN_REDIRECT_URL = "home"
-SESSION_ENGINE = "sessions_app.sign_ins"
+SESSION_ENGINE = "sessions_app.access.sign_ins"
 # A browser sends cookies to every port of a host: adkwebs on one machine, each with its own data, have their own names.
 # Processes that share their data share the key.
 _COOKIE = "adkweb_{}_" + hashlib.sha256(f"cookies\n{SECRET_KEY}".encode()).hexdigest()[:8]
@@ -195,7 +201,7 @@ STATIC_URL = "/static/"
 STATICFILES_DIRS = [FILES / "static"]
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
-    "staticfiles": {"BACKEND": "sessions_app.web.static.VersionedStaticFiles"},
+    "staticfiles": {"BACKEND": "sessions_app.http.static.VersionedStaticFiles"},
 }
 SERVESTATIC_USE_FINDERS = True  # no collectstatic step between a checkout and its pages
 SERVESTATIC_AUTOREFRESH = DEBUG

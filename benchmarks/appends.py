@@ -87,14 +87,16 @@ def adkweb(task: Task, ready: Callable[[], float]) -> list[Outcome]:
     """Threads, each with a session of its own."""
     from django.db import connections
 
-    from sessions_app import adopt, sources, writes
-    from sessions_app.access import Actor
+    from sessions_app.access.actor import Actor
     from sessions_app.errors import Error
+    from sessions_app.sources import adoption, database, registry
+    from sessions_app.writes.append import append_event
+    from sessions_app.writes.sessions import create_session
 
-    (source,) = sources.add(task.place)
+    (source,) = registry.add(task.place)
     if task.form.startswith("sqlite-database"):
-        adopt.create(source.alias, "database")
-    sources.open_source(source)
+        adoption.create(source.alias, "database")
+    database.open_source(source)
     if task.form.endswith("-journal"):
         with connections[source.alias].cursor() as cursor:
             cursor.execute("PRAGMA journal_mode = DELETE")
@@ -104,7 +106,7 @@ def adkweb(task: Task, ready: Callable[[], float]) -> list[Outcome]:
     start = [0.0]
 
     def write(writer: int, outcome: Outcome) -> None:
-        key = writes.create_session(source.alias, task.app, f"user{writer}", actor=actor, session_id="s")
+        key = create_session(source.alias, task.app, f"user{writer}", actor=actor, session_id="s")
 
         def append(number: int) -> None:
             delta = delta_of(writer, number)
@@ -115,7 +117,7 @@ def adkweb(task: Task, ready: Callable[[], float]) -> list[Outcome]:
                 "actions": {"state_delta": delta},
             }
             try:
-                writes.append_event(key, event, actor=actor)
+                append_event(key, event, actor=actor)
             except Error:
                 outcome.failed += 1
             else:
@@ -392,8 +394,9 @@ def running(directory: Path, server: PostgreSQL) -> None:
     """Prints the memory of a server at rest, and how long it takes to open sessions."""
     from django.urls import reverse
 
-    from sessions_app import sources, writes
-    from sessions_app.access import Actor
+    from sessions_app.access.actor import Actor
+    from sessions_app.sources import database, registry
+    from sessions_app.writes.sessions import create_session
     from tests.core.bulk import fill
 
     file = directory / "sessions.db"
@@ -401,13 +404,13 @@ def running(directory: Path, server: PostgreSQL) -> None:
     places = {"SQLite": str(file), "PostgreSQL": server.create_database("sessions")}
     pages = []
     for what, place in places.items():
-        (source,) = sources.add(place)
+        (source,) = registry.add(place)
         for count in (100, LARGE):
-            key = writes.create_session(source.alias, "app", "ana", actor=Actor("b"), session_id=f"s{count}")
+            key = create_session(source.alias, "app", "ana", actor=Actor("b"), session_id=f"s{count}")
             fill(key, count)
             names = {"source": key.source, "app_name": "app", "user_id": "ana", "session_id": key.session_id}
             pages.append((what, count, reverse("session", kwargs=names)))
-        sources.forget(source.alias)
+        database.forget(source.alias)
     with dashboard(*places.values()) as (process, address, browser):
         time.sleep(1)
         print(f"\nMemory of the server at rest, both databases open: {process.memory_info().rss / 2**20:.0f} MiB")

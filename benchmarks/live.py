@@ -44,9 +44,8 @@ import psutil
 import psycopg
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from benchmarks.appends import TEXT, dashboard, prepare
 from tests.servers import CHROMIUM_ARGS, PostgreSQL, chromium
-
-from .appends import TEXT, dashboard, prepare
 
 APP, USER = "app", "ana"
 SESSIONS, WATCHERS, RATE = 20, 200, 50  # events a second, of all sessions together
@@ -124,12 +123,13 @@ def adkweb(place: str, names: list[str], rate: float, seconds: float) -> Written
     """adkweb's write path appends, in a thread for each four sessions, as another adkweb process does."""
     from django.db import connections
 
-    from sessions_app import sources, writes
-    from sessions_app.access import Actor
+    from sessions_app.access.actor import Actor
+    from sessions_app.domain.session_ref import SessionKey
     from sessions_app.errors import Error
-    from sessions_app.keys import SessionKey
+    from sessions_app.sources import registry
+    from sessions_app.writes.append import append_event
 
-    (source,) = sources.add(place)
+    (source,) = registry.add(place)
     written = Written()
     began = time.monotonic()
 
@@ -146,7 +146,7 @@ def adkweb(place: str, names: list[str], rate: float, seconds: float) -> Written
             }
             before = time.time()
             try:
-                writes.append_event(SessionKey(source.alias, APP, USER, name), event, actor=Actor("benchmark"))
+                append_event(SessionKey(source.alias, APP, USER, name), event, actor=Actor("benchmark"))
             except Error:
                 written.failed.append(str(event["id"]))
             else:

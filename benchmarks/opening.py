@@ -25,9 +25,8 @@ from typing import Any
 
 import psutil
 
+from benchmarks.appends import TEXT, prepare
 from tests.servers import PostgreSQL
-
-from .appends import TEXT, prepare
 
 EVENTS, PER_SESSION = 1_000_000, 10
 ACTIVE = 1_000  # sessions that are written to in turns
@@ -179,10 +178,11 @@ def opening(place: str, pipe: Connection) -> None:
     prepare()
     from django.core.management import call_command
 
-    from sessions_app import changes, sources
+    from sessions_app.history import indexing
+    from sessions_app.sources import database, registry
 
     call_command("migrate", verbosity=0)
-    (source,) = sources.add(place)
+    (source,) = registry.add(place)
     gc.collect()
     gc.freeze()  # as `serve` does
     began, before, memory = time.monotonic(), resource.getrusage(resource.RUSAGE_SELF), most_memory()
@@ -192,11 +192,11 @@ def opening(place: str, pipe: Connection) -> None:
         cpu = now.ru_utime + now.ru_stime - before.ru_utime - before.ru_stime
         pipe.send((what, time.monotonic() - began, cpu, most_memory() - memory))
 
-    sources.open_source(source)
+    database.open_source(source)
     tell("opened")
-    sources.open_source(source, adopting=True)
+    database.open_source(source, adopting=True)
     tell("adopted")
-    changes.catch_up(source.alias, 3_600.0)
+    indexing.catch_up(source.alias, 3_600.0)
     tell("read")
     pipe.send(None)
 

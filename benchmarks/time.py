@@ -29,9 +29,8 @@ from urllib.parse import urlencode
 
 from playwright.sync_api import sync_playwright
 
+from benchmarks.appends import TEXT, dashboard, prepare
 from tests.servers import CHROMIUM_ARGS, PostgreSQL, chromium
-
-from .appends import TEXT, dashboard, prepare
 
 APP, USER, LONG = "app", "ana", "long"
 EVENTS, SHARE = 1_000_000, 10  # one event of so many is the long session's
@@ -127,10 +126,11 @@ def show(what: str, times: list[float], target: float = TARGET) -> None:
 def cold(place: str, event_id: str) -> float:
     """The first question in a process: to connect is within it, to start Python is not. Runs in a process of its own."""
     prepare()
-    from sessions_app import moments, sources
-    from sessions_app.keys import SessionKey
+    from sessions_app.domain.session_ref import SessionKey
+    from sessions_app.history import moments
+    from sessions_app.sources import registry
 
-    (source,) = sources.add(place)
+    (source,) = registry.add(place)
     return timed(lambda: moments.state_at(SessionKey(source.alias, APP, USER, LONG), event_id))
 
 
@@ -159,11 +159,11 @@ class Bench:
     """One source, filled."""
 
     def __init__(self, place: str, events: int, times: int, data: Path) -> None:
-        from sessions_app import sources
-        from sessions_app.keys import SessionKey
+        from sessions_app.domain.session_ref import SessionKey
+        from sessions_app.sources import database, registry
 
-        (source,) = sources.add(place)
-        sources.open_source(source)
+        (source,) = registry.add(place)
+        database.open_source(source)
         self.place, self.alias, self.events, self.times, self.data = place, source.alias, events, times, data
         self.key = SessionKey(source.alias, APP, USER, LONG)
         self.random = random.Random(5)
@@ -178,13 +178,13 @@ class Bench:
 
     def rebuilding(self) -> None:
         """Prints how long everything takes to be read the first time, and what is kept of it."""
-        from sessions_app import changes
+        from sessions_app.history import indexing
 
         before, writes = self._size(), 0
 
         def rebuild() -> None:
             nonlocal writes
-            writes = changes.rebuild(self.alias)
+            writes = indexing.rebuild(self.alias)
 
         seconds = timed(rebuild) / 1000
         kept = self._size() - before
@@ -204,7 +204,7 @@ class Bench:
 
     def calls(self) -> None:
         """Prints what pages and the API ask."""
-        from sessions_app import drift, moments
+        from sessions_app.history import drift, key_history, moments
 
         context = multiprocessing.get_context("spawn")
         with context.Pool(1, maxtasksperchild=1) as processes:
@@ -214,11 +214,11 @@ class Bench:
             )
         questions: dict[str, Callable[[], Any]] = {
             "state at an event": lambda: moments.state_at(self.key, self.event()),
-            f"history of a key with {self.events // SHARE:,} writes, first page": lambda: moments.history(
+            f"history of a key with {self.events // SHARE:,} writes, first page": lambda: key_history.history(
                 self.key, "n"
             ),
-            f"history of a key with {self.events // RARE:,} writes": lambda: moments.history(self.key, "rare"),
-            "history of an app: key, first page": lambda: moments.history(self.key, "app:limit"),
+            f"history of a key with {self.events // RARE:,} writes": lambda: key_history.history(self.key, "rare"),
+            "history of an app: key, first page": lambda: key_history.history(self.key, "app:limit"),
             "two events compared": lambda: moments.compare(
                 moments.state_at(self.key, self.event()), moments.state_at(self.key, self.event())
             ),
@@ -229,11 +229,12 @@ class Bench:
         show("state at an event that was appended just now", [self._appended() for _ in range(self.times)])
 
     def _appended(self) -> float:
-        from sessions_app import moments, writes
-        from sessions_app.access import Actor
+        from sessions_app.access.actor import Actor
+        from sessions_app.history import moments
+        from sessions_app.writes.append import append_event
 
         event = {"author": "agent", "actions": {"state_delta": {"n": self.random.random(), "app:limit": 1}}}
-        event_id = writes.append_event(self.key, event, actor=Actor("benchmark")).event["id"]
+        event_id = append_event(self.key, event, actor=Actor("benchmark")).event["id"]
         return timed(lambda: moments.state_at(self.key, event_id))
 
     def over_http(self) -> None:

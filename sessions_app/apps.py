@@ -15,12 +15,12 @@ class SessionsConfig(AppConfig):
 
     def ready(self) -> None:
         """Names the sources; they are opened when first needed."""
-        from . import sources
         from .errors import SourceError
+        from .sources import registry
 
         for text in settings.SOURCES:
             try:
-                sources.add(text)
+                registry.add(text)
             except SourceError as error:  # the others, and every command, go on
                 log.error("ADKWEB_SOURCES: %s", error.message)
-                sources.refuse(text, error.message)
+                registry.refuse(text, error.message)

@@ -1,7 +1,7 @@
 """“This session moved”: told after commit to whoever follows, in this process and, through Redis, in others.
 
 What is told is a pointer, never content, and nothing depends on its arriving: who follows a source also looks without
-being told (live/follower.py), so a lost message, or a Redis that is away, costs latency and never an event. Telling never
+being told (live/), so a lost message, or a Redis that is away, costs latency and never an event. Telling never
 waits and never fails: this process's listeners are called directly, and a thread of its own tells Redis; of several
 pointers to one session that wait there it sends the last.
 """
@@ -19,7 +19,7 @@ from typing import Any, Final, Literal
 from channels.layers import BaseChannelLayer, get_channel_layer
 from django.conf import settings
 
-from .keys import SessionKey
+from .domain.session_ref import SessionKey
 
 log = logging.getLogger("adkweb.broadcast")
 

@@ -1,7 +1,7 @@
 """ADK's four tables as Django models, and adkweb's own tables. They decide nothing.
 
-ADK's tables are never migrated by Django (adopt.py creates and adopts them) and never saved through these models
-(writes.py writes them); they live in a source's database, adkweb's own tables in the default one.
+ADK's tables are never migrated by Django (sources/ creates and adopts them) and never saved through these models
+(writes/ writes them); they live in a source's database, adkweb's own tables in the default one.
 """
 
 from datetime import UTC, datetime
@@ -13,8 +13,8 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models.expressions import Col
 from django.db.models.fields.json import KeyTransform
 
-from .units import FIRST_MOMENT, FIRST_PLACE, LAST_PLACE, event_in_seconds, in_seconds, moment_of, seconds_of
-from .values import Stored
+from .domain.json_values import Stored
+from .domain.units import FIRST_MOMENT, FIRST_PLACE, LAST_PLACE, event_in_seconds, in_seconds, moment_of, seconds_of
 
 
 def keeps_milliseconds(connection: BaseDatabaseWrapper) -> bool:
@@ -181,10 +181,6 @@ class Event(models.Model):
         db_table = "events"
 
 
-# Places in the projection, where a session that is created stands between two events: `seq` times this, and the event last.
-BETWEEN: Final = 2**20
-
-
 class SignInToken(models.Model):
     """A link that signs a person in once; only its hash is kept."""
 
@@ -194,7 +190,7 @@ class SignInToken(models.Model):
 
 
 class PasswordTries(models.Model):
-    """How many wrong passwords a name, or an address, has tried (guesses.py); the key is a hash. Moments are seconds."""
+    """How many wrong passwords a name, or an address, has tried (access/); the key is a hash. Moments are seconds."""
 
     key = models.CharField(max_length=64, primary_key=True)
     count = models.IntegerField(default=0)
@@ -217,7 +213,7 @@ class ApiToken(models.Model):
 
 
 class FileImport(models.Model):
-    """A file that somebody sent to be imported, and how far that is (imports.py). Moments are seconds.
+    """A file that somebody sent to be imported, and how far that is (transfer/imports.py). Moments are seconds.
 
     `file` is its name in the folder of uploads, `name` what its sender calls it; `where` as in QueuedEdit. `found` is JSON
     text: what is in it, once it was looked through.
@@ -244,12 +240,12 @@ class FileImport(models.Model):
 
 
 class Projection(models.Model):
-    """How far changes.py has read a source's events; `where` as in QueuedEdit, the lists are JSON text.
+    """How far history/indexing.py has read a source's events; `where` as in QueuedEdit, the lists are JSON text.
 
     `marks` are places with the event that stood there, by which is noticed that a place was given again; `holes` are places
     that were passed over, with the moment until when their events are waited for; `created` the newest places of sessions;
     `deleted` is how far the source's `adkweb_deleted_writes` are read. Where events have no numbers, `marks` is how far
-    by_time.py is, and `seq` how much it has read. One of another `version` than changes.py has is made anew.
+    by_time.py is, and `seq` how much it has read. One of another `version` is made anew.
     """
 
     where = models.TextField(unique=True)

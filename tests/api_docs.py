@@ -12,7 +12,7 @@ HEAD: Final = "| address | | does | scope |\n| --- | --- | --- | --- |\n"
 
 def table() -> str:
     """The table's rows."""
-    from sessions_app.api.document import RIGHT
+    from sessions_app.api.openapi import RIGHT
     from sessions_app.api.routes import document
 
     rows = []

@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 from django.utils import translation
 
-from sessions_app import adopt, changes, context, sources
-from sessions_app.access import Actor
-
-from .servers import PostgreSQL
+from sessions_app.access.actor import Actor
+from sessions_app.agent_view import conversation
+from sessions_app.history import indexing
+from sessions_app.sources import adoption, database, registry
+from tests.servers import PostgreSQL
 
 
 @pytest.fixture(autouse=True)
@@ -24,8 +25,8 @@ def _english() -> Iterator[None]:
 def _patient() -> Iterator[None]:
     """However busy the machine is, what is not read yet is waited for; a test of impatience says so itself."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(changes, "SECONDS", 30.0)
-        patch.setattr(context, "_TIMELINE_SECONDS", 60.0)
+        patch.setattr(indexing, "SECONDS", 30.0)
+        patch.setattr(conversation, "_TIMELINE_SECONDS", 60.0)
         yield
 
 
@@ -62,17 +63,17 @@ def open_source(django_db_blocker: object) -> Iterator[Callable[[str], str]]:
     opened: list[str] = []
 
     def add(text: str, form: str = "", *, adopting: bool = True) -> str:
-        (source,) = sources.add(text)
+        (source,) = registry.add(text)
         opened.append(source.alias)
         if form == "sqlite-database":
-            adopt.create(source.alias, "database")
-        sources.open_source(source, adopting=adopting)
+            adoption.create(source.alias, "database")
+        database.open_source(source, adopting=adopting)
         return source.alias
 
     with django_db_blocker.unblock():  # type: ignore[attr-defined]
         yield add
         for alias in opened:
-            sources.forget(alias)
+            database.forget(alias)
 
 
 @pytest.fixture(params=FORMATS)

@@ -172,9 +172,10 @@ def _main(file: str, given: str) -> None:
     from django.core.management import call_command
     from django.db import connections
 
-    from sessions_app import sources, tokens
+    from sessions_app.access import tokens
     from sessions_app.errors import Error
-    from sessions_app.moments import state_now
+    from sessions_app.history.moments import state_now
+    from sessions_app.sources import database, registry
 
     call_command("migrate", verbosity=0)
     person = get_user_model().objects.create_user("maria")
@@ -182,10 +183,10 @@ def _main(file: str, given: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         small = write(Path(folder) / "small.db", [parts({"text": "Hello"}), delta(a=1)], state={"a": 1})
         for text in (str(small), file):
-            for source in sources.add(text):
-                sources.open_source(source)
+            for source in registry.add(text):
+                database.open_source(source)
         _cost(person, token, "GET", OF_SESSION.replace("store", "small"), None)  # what is kept from then on
-        from sessions_app.keys import SessionKey
+        from sessions_app.domain.session_ref import SessionKey
 
         for _try in range(5):  # until what time travel uses was read, once
             try:

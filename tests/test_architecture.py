@@ -35,7 +35,7 @@ def code() -> Code:
 
 
 def layers(docstring: str) -> dict[str, int]:
-    """The layer of every module, as the package's docstring draws them: `number  name  name   what they are`."""
+    """The layer of every folder, as the package's docstring draws them: `number  name  name   what they are`."""
     found: dict[str, int] = {}
     for line in docstring.splitlines():
         if re.match(r"\d+  \w", line):
@@ -45,9 +45,16 @@ def layers(docstring: str) -> dict[str, int]:
 
 
 def imports(path: str, source: str) -> Iterator[tuple[str, str]]:
-    """What a file imports from sessions_app: (module of the first level, name in it or "")."""
+    """What a file imports from sessions_app: (folder or module of the first level, name in it or "")."""
+    for parts, name in _imports(path, source):
+        yield (parts[0], name if len(parts) == 1 else parts[1]) if parts else (name, "")
+
+
+def _imports(path: str, source: str, *, only_at_load: bool = False) -> Iterator[tuple[list[str], str]]:
+    """What a file imports from sessions_app: the module below it, in parts, and a name in it, which may be a module."""
     package = ["sessions_app", *PurePosixPath(path).parent.parts]
-    for node in ast.walk(ast.parse(source)):
+    tree = ast.parse(source)
+    for node in tree.body if only_at_load else ast.walk(tree):
         if isinstance(node, ast.Import):
             wanted = [(alias.name.split("."), "") for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -56,11 +63,7 @@ def imports(path: str, source: str) -> Iterator[tuple[str, str]]:
             wanted = [(start, alias.name) for alias in node.names]
         else:
             continue
-        for parts, name in wanted:
-            if parts == ["sessions_app"]:
-                yield name, ""
-            elif parts[0] == "sessions_app":
-                yield parts[1], name
+        yield from ((parts[1:], name) for parts, name in wanted if parts[0] == "sessions_app")
 
 
 def module_of(path: str) -> str:
@@ -89,6 +92,26 @@ def _modules(code: Code) -> set[str]:
     return {module_of(path) for path in code}
 
 
+def cycles_inside_folders(code: Code) -> list[str]:
+    """Modules of one folder that import each other, directly or over others."""
+    graph = {path: set(_neighbours(path, source, code)) for path, source in code.items()}
+    problems = []
+    for path, reached in graph.items():
+        while more := set().union(*(graph[each] for each in reached)) - reached:
+            reached |= more
+        if path in reached:
+            problems.append(f"{path} imports itself, over {', '.join(sorted(reached - {path}))}")
+    return problems
+
+
+def _neighbours(path: str, source: str, code: Code) -> Iterator[str]:
+    """The modules of its own folder that a file imports when it is loaded."""
+    for parts, name in _imports(path, source, only_at_load=True):
+        file = _file_of([*parts, name], code) or _file_of(parts, code)
+        if file and file != path and module_of(file) == module_of(path):
+            yield file
+
+
 def imports_of_models_in_doors(code: Code) -> list[str]:
     """Doors ask reads, writes and access; never the models."""
     return [
@@ -113,21 +136,26 @@ def imports_of_the_wiring(code: Code) -> list[str]:
 
 def uses_of_private_names(code: Code) -> list[str]:
     """What begins with an underscore is used in its own module only."""
-    modules = _modules(code)
     problems = []
     for path, source in code.items():
-        imported = list(imports(path, source))
-        aliases = {name for name, inner in imported if not inner} & modules
-        problems += [f"{path} imports {module}.{name}" for module, name in imported if name.startswith("_")]
+        imported = list(_imports(path, source))
+        modules = {name for parts, name in imported if _file_of([*parts, name], code)}
+        problems += [f"{path} imports {'.'.join([*parts, name])}" for parts, name in imported if name.startswith("_")]
         problems += [
             f"{path} uses {node.value.id}.{node.attr}"
             for node in ast.walk(ast.parse(source))
             if isinstance(node, ast.Attribute)
             and isinstance(node.value, ast.Name)
-            and node.value.id in aliases
+            and node.value.id in modules
             and re.match(r"_[^_]", node.attr)
         ]
     return problems
+
+
+def _file_of(parts: list[str], code: Code) -> str | None:
+    """The file of a module or a folder."""
+    name = "/".join(parts)
+    return next((file for file in (f"{name}.py", f"{name}/__init__.py") if file in code), None)
 
 
 # --- The write path ---------------------------------------------------------------------------------------------------
@@ -139,8 +167,8 @@ CHANGES: Final = re.compile(
 )
 # Adopting is the one exception: it numbers the events that are there, and its trigger notes initial state.
 ADOPTION: Final = {
-    "adopt.py": {("UPDATE", "sessions", "initial_state"), ("UPDATE", "sessions", "initial_place")},
-    "online.py": {("UPDATE", "events", "seq"), ("UPDATE", "sessions", "initial_state")},
+    "sources/schema.py": {("UPDATE", "sessions", "initial_state"), ("UPDATE", "sessions", "initial_place")},
+    "sources/online.py": {("UPDATE", "events", "seq"), ("UPDATE", "sessions", "initial_state")},
 }
 
 
@@ -170,12 +198,12 @@ def sql_changes(node: ast.AST) -> set[tuple[str, str, str]]:
 
 
 def changes_outside_the_write_path(code: Code) -> list[str]:
-    """SQL that changes ADK's tables anywhere but in writes.py, adoption excepted."""
+    """SQL that changes ADK's tables anywhere but in writes/, adoption excepted."""
     return [
         f"{path}: {' '.join(change)}"
         for path, source in code.items()
         for change in sorted(sql_changes(ast.parse(source)))
-        if path != "writes.py" and change not in ADOPTION.get(path, ())
+        if module_of(path) != "writes" and change not in ADOPTION.get(path, ())
     ]
 
 
@@ -199,7 +227,22 @@ def changes_through_models(code: Code) -> list[str]:
     return problems
 
 
-# Which public functions of writes.py reach which changes. append_event alone changes a session that is there; an import
+INNER: Final = "writes/rows.py"  # what the write path is made of; nobody else imports it
+
+
+def imports_of_its_inside(code: Code) -> list[str]:
+    """Whoever imports what the write path is made of, and is none of it."""
+    inner = INNER.removesuffix(".py").split("/")
+    return [
+        f"{path} imports {INNER}"
+        for path, source in code.items()
+        if module_of(path) != "writes"
+        for parts, name in _imports(path, source)
+        if inner in ([*parts, name], parts)
+    ]
+
+
+# Which public functions of writes/ reach which changes. append_event alone changes a session that is there; an import
 # makes one, batch by batch, and never touches one that is whole.
 WAYS: Final[dict[tuple[str, str], set[str]]] = {
     ("INSERT", "events"): {"append_event", "import_session"},
@@ -215,9 +258,10 @@ WAYS: Final[dict[tuple[str, str], set[str]]] = {
 }
 
 
-def ways_to_change(source: str) -> dict[tuple[str, str], set[str]]:
-    """For each change of ADK's tables in a module, the public names that lead to it, over any number of calls."""
-    pieces = _pieces(ast.parse(source))
+def ways_to_change(code: Code) -> dict[tuple[str, str], set[str]]:
+    """For each change of ADK's tables in some modules, the public names that lead to it, over any number of calls."""
+    pieces = {name: piece for source in code.values() for name, piece in _pieces(ast.parse(source)).items()}
+    inner = _pieces(ast.parse(code[INNER])).keys()
     mentions = {name: {other for other in pieces if _mentions(piece, other)} for name, piece in pieces.items()}
     ways: dict[tuple[str, str], set[str]] = {}
     for name, piece in pieces.items():
@@ -225,7 +269,7 @@ def ways_to_change(source: str) -> dict[tuple[str, str], set[str]]:
             reaching = {name}
             while more := {caller for caller, called in mentions.items() if called & reaching} - reaching:
                 reaching |= more
-            public = {other for other in reaching if not other.startswith("_") and "._" not in other}
+            public = {other for other in reaching - inner if not other.startswith("_") and "._" not in other}
             ways.setdefault((verb, table), set()).update(public or {f"nothing but {name}"})
     return ways
 
@@ -257,8 +301,8 @@ def _mentions(piece: ast.AST, name: str) -> bool:
 
 
 def other_ways_to_change_a_session(code: Code) -> list[str]:
-    """Where the ways that writes.py offers are not exactly the promised ones."""
-    ways = ways_to_change(code["writes.py"])
+    """Where the ways that writes/ offers are not exactly the promised ones."""
+    ways = ways_to_change({path: source for path, source in code.items() if module_of(path) == "writes"})
     return [
         f"{' '.join(change)}: through {sorted(ways.get(change, set()))}, promised {sorted(WAYS.get(change, set()))}"
         for change in sorted(ways.keys() | WAYS.keys())
@@ -306,8 +350,12 @@ def too_long(code: Code) -> list[str]:
 # --- The promises -----------------------------------------------------------------------------------------------------
 
 
-def test_a_module_imports_only_from_smaller_layers_and_every_module_has_one() -> None:
+def test_a_folder_imports_only_from_smaller_layers_and_every_folder_has_one() -> None:
     assert upward_imports(code()) == []
+
+
+def test_inside_a_folder_no_module_imports_itself_over_others() -> None:
+    assert cycles_inside_folders(code()) == []
 
 
 def test_doors_never_import_models() -> None:
@@ -334,6 +382,10 @@ def test_the_wiring_and_the_examples_change_adks_tables_nowhere() -> None:
     assert changes_outside_the_write_path(wiring) == []
 
 
+def test_nobody_else_uses_what_the_write_path_is_made_of() -> None:
+    assert imports_of_its_inside(code()) == []
+
+
 def test_no_row_of_adks_is_changed_through_a_model() -> None:
     assert changes_through_models(code()) == []
 
@@ -354,7 +406,7 @@ def test_files_and_functions_are_comfortable_to_read() -> None:
 
 MAP: Final = '''"""A map.
 
-0  errors  keys     small
+0  errors  domain   small
 1  models           rows
 2  reads  writes    both
 9  web  management  doors
@@ -362,30 +414,40 @@ MAP: Final = '''"""A map.
 HOUSE: Final[Code] = {
     "__init__.py": MAP,
     "errors.py": '"""."""',
-    "keys.py": '"""."""',
+    "domain/__init__.py": '"""."""',
+    "domain/keys.py": '"""."""\nfrom .names import a',
+    "domain/names.py": '"""."""',
     "models.py": '"""."""\nfrom .errors import Invalid',
-    "reads.py": '"""."""\nfrom .models import Session\nfrom . import keys\nSQL = "SELECT state FROM sessions FOR UPDATE"',
-    "writes.py": '''"""."""
-_INSERT = "INSERT INTO events VALUES (1) ON CONFLICT DO UPDATE SET state = 1"
+    "reads/__init__.py": '"""."""',
+    "reads/lists.py": (
+        '"""."""\nfrom ..models import Session\nfrom ..domain import keys\n'
+        'SQL = "SELECT state FROM sessions FOR UPDATE"'
+    ),
+    "writes/__init__.py": '"""."""',
+    "writes/append.py": '''"""."""
+from .rows import INSERT, merge
 def append_event(): "."; _append()
-def _append(): execute(_INSERT); execute("UPDATE sessions SET state = 1"); _merge()
-def _merge(): execute("INSERT INTO user_states"); execute("INSERT INTO app_states"); execute(f"INSERT INTO {t}")
+def _append(): execute(INSERT); execute("UPDATE sessions SET state = 1"); merge()
 def create_session(): "."; execute("INSERT INTO sessions"); execute(f"INSERT INTO {t}"); execute("UPDATE sessions SET x")
 def delete_session(): "."; execute("DELETE FROM sessions"); execute("DELETE FROM events")
 def import_session(): "."; _rows(); execute("INSERT INTO events"); execute("UPDATE sessions SET state = 1")
 def _rows(): execute("INSERT INTO sessions"); import_state()
 def import_state(): "."; execute(f"INSERT INTO {t}")
 ''',
+    "writes/rows.py": '''"""."""
+INSERT = "INSERT INTO events VALUES (1) ON CONFLICT DO UPDATE SET state = 1"
+def merge(): "."; execute("INSERT INTO user_states"); execute("INSERT INTO app_states"); execute(f"INSERT INTO {t}")
+''',
     "web/__init__.py": '"""."""',
-    "web/pages.py": '"""."""\nfrom .urls import a\nfrom ..reads import b\nfrom .. import writes',
+    "web/pages.py": '"""."""\nfrom .urls import a\nfrom ..reads.lists import b\nfrom ..writes import append',
     "web/urls.py": '"""."""',
     "management/__init__.py": "",
 }
 
 Check = Callable[[Code], list[str]]
 BROKEN: Final[list[tuple[Check, str, str, str]]] = [
-    (upward_imports, "models.py", "from .reads import x", "models.py (layer 1) imports reads (layer 2)"),
-    (upward_imports, "errors.py", "from . import keys", "errors.py (layer 0) imports keys (layer 0)"),
+    (upward_imports, "models.py", "from .reads.lists import x", "models.py (layer 1) imports reads (layer 2)"),
+    (upward_imports, "errors.py", "from .domain import keys", "errors.py (layer 0) imports domain (layer 0)"),
     (
         upward_imports,
         "errors.py",
@@ -404,59 +466,109 @@ BROKEN: Final[list[tuple[Check, str, str, str]]] = [
     (imports_of_models_in_doors, "web/pages.py", "from ..models import Session", "web/pages.py imports models.Session"),
     (imports_of_models_in_doors, "web/pages.py", "from sessions_app import models", "web/pages.py imports models."),
     (imports_of_models_in_doors, "management/commands/x.py", "from ...models import App", "management/commands/x.py"),
-    (imports_of_the_wiring, "reads.py", "from adkweb.settings import X", "reads.py imports adkweb.settings"),
-    (imports_of_the_wiring, "reads.py", "import adkweb", "reads.py imports adkweb"),
-    (uses_of_private_names, "web/pages.py", "from ..writes import _Append", "web/pages.py imports writes._Append"),
+    (
+        cycles_inside_folders,
+        "domain/names.py",
+        "from .keys import a",
+        "domain/keys.py imports itself, over domain/names.py",
+    ),
+    (cycles_inside_folders, "web/urls.py", "from sessions_app.web import pages", "web/urls.py imports itself"),
+    (imports_of_its_inside, "web/pages.py", "from ..writes import rows", "web/pages.py imports writes/rows.py"),
+    (imports_of_its_inside, "web/pages.py", "from ..writes.rows import merge", "web/pages.py imports writes/rows.py"),
+    (
+        imports_of_the_wiring,
+        "reads/lists.py",
+        "from adkweb.settings import X",
+        "reads/lists.py imports adkweb.settings",
+    ),
+    (imports_of_the_wiring, "reads/lists.py", "import adkweb", "reads/lists.py imports adkweb"),
     (
         uses_of_private_names,
         "web/pages.py",
-        "from .. import writes\nwrites._merge()",
-        "web/pages.py uses writes._merge",
+        "from ..writes.append import _append",
+        "web/pages.py imports writes.append._append",
     ),
-    (changes_outside_the_write_path, "reads.py", 'x = "delete from events where 1"', "reads.py: DELETE events"),
-    (changes_outside_the_write_path, "reads.py", 'x = f"UPDATE {table} SET a = 1"', "reads.py: UPDATE {} a"),
-    (changes_outside_the_write_path, "reads.py", 'x = "INSERT OR REPLACE INTO " + table', "reads.py: INSERT "),
+    (
+        uses_of_private_names,
+        "web/pages.py",
+        "from ..writes import append\nappend._append()",
+        "web/pages.py uses append._append",
+    ),
+    (
+        changes_outside_the_write_path,
+        "reads/lists.py",
+        'x = "delete from events where 1"',
+        "reads/lists.py: DELETE events",
+    ),
+    (
+        changes_outside_the_write_path,
+        "reads/lists.py",
+        'x = f"UPDATE {table} SET a = 1"',
+        "reads/lists.py: UPDATE {} a",
+    ),
+    (
+        changes_outside_the_write_path,
+        "reads/lists.py",
+        'x = "INSERT OR REPLACE INTO " + table',
+        "reads/lists.py: INSERT ",
+    ),
     (changes_outside_the_write_path, "web/pages.py", 'x = """\n UPDATE\n "sessions" SET a = 1"""', "UPDATE sessions"),
-    (changes_outside_the_write_path, "adopt.py", 'x = "UPDATE events SET timestamp = 1"', "UPDATE events timestamp"),
-    (changes_outside_the_write_path, "adopt.py", 'x = "INSERT INTO sessions VALUES (1)"', "INSERT sessions"),
-    (changes_through_models, "reads.py", "from .models import Event\nEvent(id=1).save()", "reads.py:2 calls .save()"),
+    (
+        changes_outside_the_write_path,
+        "sources/schema.py",
+        'x = "UPDATE events SET timestamp = 1"',
+        "UPDATE events timestamp",
+    ),
+    (changes_outside_the_write_path, "sources/schema.py", 'x = "INSERT INTO sessions VALUES (1)"', "INSERT sessions"),
     (
         changes_through_models,
-        "reads.py",
-        "from . import models\nmodels.App.objects.create()",
-        "reads.py:2 calls .create()",
+        "reads/lists.py",
+        "from ..models import Event\nEvent(id=1).save()",
+        "reads/lists.py:2 calls .save()",
+    ),
+    (
+        changes_through_models,
+        "reads/lists.py",
+        "from .. import models\nmodels.App.objects.create()",
+        "reads/lists.py:2 calls .create()",
     ),
     (changes_through_models, "models.py", "def f(self):\n    self.delete()", "models.py:2 calls .delete()"),
     (
         changes_through_models,
-        "writes.py",
-        "from .models import Session\nSession.objects.filter().update(state={})",
-        "writes.py:2 calls .update()",
+        "writes/append.py",
+        "from ..models import Session\nSession.objects.filter().update(state={})",
+        "writes/append.py:2 calls .update()",
     ),
     (
         other_ways_to_change_a_session,
-        "writes.py",
-        HOUSE["writes.py"] + "def rename(): _append()",
+        "writes/append.py",
+        HOUSE["writes/append.py"] + "def rename(): _append()",
         "INSERT events: through ['append_event', 'import_session', 'rename'], promised ['append_event', 'import_session']",
     ),
     (
         other_ways_to_change_a_session,
-        "writes.py",
-        HOUSE["writes.py"] + 'class Tool:\n    def use(self): execute("UPDATE sessions SET a")\ndef fix(t): t.use()',
+        "writes/append.py",
+        HOUSE["writes/append.py"]
+        + 'class Tool:\n    def use(self): execute("UPDATE sessions SET a")\ndef fix(t): t.use()',
         "UPDATE sessions: through ['Tool.use', 'append_event', 'create_session', 'fix', 'import_session']",
     ),
     (
         other_ways_to_change_a_session,
-        "writes.py",
-        HOUSE["writes.py"] + 'def correct_event(): execute("UPDATE events SET event_data = 1")',
+        "writes/append.py",
+        HOUSE["writes/append.py"] + 'def correct_event(): execute("UPDATE events SET event_data = 1")',
         "UPDATE events: through ['correct_event'], promised []",
     ),
-    (missing_docstrings, "reads.py", "x = 1", "reads.py: the module"),
-    (missing_docstrings, "reads.py", '"""."""\nasync def read(): pass', "reads.py: read"),
+    (missing_docstrings, "reads/lists.py", "x = 1", "reads/lists.py: the module"),
+    (missing_docstrings, "reads/lists.py", '"""."""\nasync def read(): pass', "reads/lists.py: read"),
     (missing_docstrings, "web/pages.py", '"""."""\nclass Page: pass', "web/pages.py: Page"),
-    (missing_docstrings, "reads.py", '"""."""\nclass Page:\n    "."\n    def rows(self): pass', "reads.py: rows"),
-    (too_long, "reads.py", "\n" * 601, "reads.py has 601 lines"),
-    (too_long, "reads.py", 'def f():\n    """D."""\n' + "    x = 1\n" * 60, "reads.py: f has 61 lines"),
+    (
+        missing_docstrings,
+        "reads/lists.py",
+        '"""."""\nclass Page:\n    "."\n    def rows(self): pass',
+        "reads/lists.py: rows",
+    ),
+    (too_long, "reads/lists.py", "\n" * 601, "reads/lists.py has 601 lines"),
+    (too_long, "reads/lists.py", 'def f():\n    """D."""\n' + "    x = 1\n" * 60, "reads/lists.py: f has 61 lines"),
 ]
 
 

@@ -9,9 +9,9 @@ import pytest
 from django.core.management import get_commands, load_command_class
 from django.core.management.base import BaseCommand
 
-from sessions_app.access import Actor
-from sessions_app.edits import Entry, state_event
-from sessions_app.events import ACTION_FIELDS, check_event
+from sessions_app.access.actor import Actor
+from sessions_app.domain.event import ACTION_FIELDS, check_event
+from sessions_app.edits.edit import Entry, state_event
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [

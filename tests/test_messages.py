@@ -9,7 +9,7 @@ import pytest
 from django.test import Client
 from django.utils.translation import gettext, ngettext, override
 
-from .messages import LOCALE, PLURAL_FORMS, ROOT, catalogue, gather, key_of
+from tests.messages import LOCALE, PLURAL_FORMS, ROOT, catalogue, gather, key_of
 
 TRANSLATED = ("es", "ko")
 TEMPLATES = sorted(ROOT.glob("templates/**/*.html"))

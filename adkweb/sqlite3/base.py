@@ -5,7 +5,7 @@ from typing import Any
 
 from django.db.backends.sqlite3 import base
 
-from sessions_app import private
+from sessions_app.access import private_files
 
 
 class DatabaseWrapper(base.DatabaseWrapper):
@@ -15,5 +15,5 @@ class DatabaseWrapper(base.DatabaseWrapper):
         """A connection to a file that is closed to others."""
         name = str(conn_params["database"])
         if not name.startswith(("file:", ":memory:")):
-            private.keep_database(Path(name))
+            private_files.keep_database(Path(name))
         return super().get_new_connection(conn_params)

@@ -12,7 +12,7 @@ import django
 from django.apps import apps
 from django.conf import ENVIRONMENT_VARIABLE, Settings, settings
 
-from .service import OnRebase, OnStale, StoredSessionService
+from .base import OnRebase, OnStale, StoredSessionService
 
 _SETTINGS: Final = "adkweb.settings"
 _lock: Final = threading.Lock()
@@ -29,9 +29,9 @@ class DjangoSessionService(StoredSessionService):
     def __init__(self, source: str, *, on_stale: OnStale = "raise", on_rebase: OnRebase | None = None) -> None:
         with _lock:
             _set_up_django()
-        from . import tables  # it has models, which are there only now
+        from . import table_store  # it has models, which are there only now
 
-        super().__init__(tables.Tables(tables.alias_of(source)), on_stale, on_rebase)
+        super().__init__(table_store.Tables(table_store.alias_of(source)), on_stale, on_rebase)
 
 
 def _set_up_django() -> None:

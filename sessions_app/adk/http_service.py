@@ -5,8 +5,8 @@ import re
 from typing import Final, cast, get_args
 from urllib.parse import SplitResult, parse_qsl, urlsplit
 
+from .base import OnRebase, OnStale, StoredSessionService
 from .http_store import Remote
-from .service import OnRebase, OnStale, StoredSessionService
 
 SCHEME: Final = "adkweb"
 VARIABLE: Final = "ADKWEB_TOKEN"

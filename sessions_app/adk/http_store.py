@@ -23,13 +23,13 @@ from google.adk.events import Event
 from google.adk.sessions import Session
 from pydantic import BaseModel
 
-from ..api.names import Name
-from ..events import ID_LENGTH
-from ..state import Scoped, State, split, without_temp
-from ..values import equal
-from .crew import Crew
-from .objects import Seen, already_exists, event_of, not_found, possible, session_of, stale
-from .service import Names, Standing, Written
+from ..domain.event import ID_LENGTH
+from ..domain.json_values import equal
+from ..domain.state import Scoped, State, split, without_temp
+from ..http.names import Name
+from .base import Names, Standing, Written
+from .conversion import Seen, already_exists, event_of, not_found, possible, session_of, stale
+from .threads import Crew
 
 log = logging.getLogger("adkweb.adk")
 

@@ -7,10 +7,11 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse
 from ninja import Router
 
-from .. import reads, sources
 from ..errors import SourceError
+from ..reads import lists
+from ..sources import registry
 from . import schemas
-from .asking import actor_of, may_know, problems_for, runs_everything, source_of
+from .authorize import actor_of, may_know, problems_for, runs_everything, source_of
 from .bodies import answer
 
 router = Router()
@@ -20,7 +21,7 @@ router = Router()
 def list_sources(request: HttpRequest) -> HttpResponse:
     """Those with an app that the token may see, by alias. `where` they are only a token that may do everything learns."""
     found = []
-    for source in sources.listed():
+    for source in registry.listed():
         with suppress(SourceError):  # of one that is away nobody can say which apps it has
             if may_know(request, source.alias):
                 where = source.where if runs_everything(request) else None
@@ -32,9 +33,9 @@ def list_sources(request: HttpRequest) -> HttpResponse:
 def list_apps(request: HttpRequest) -> HttpResponse:
     """Those that the token may see."""
     found, problems = [], []
-    for source in sources.listed():
+    for source in registry.listed():
         try:
-            rows = reads.apps(source.alias)
+            rows = lists.apps(source.alias)
         except SourceError as error:
             problems.append(error.message)
         else:
@@ -47,7 +48,7 @@ def list_users(
     request: HttpRequest, app_name: str, after: str | None = None, source: str | None = None
 ) -> HttpResponse:
     """A page of them, by id."""
-    page = reads.users(source_of(request, app_name, source), app_name, after)
+    page = lists.users(source_of(request, app_name, source), app_name, after)
     return answer(_page([asdict(row) for row in page.rows], page.next))
 
 

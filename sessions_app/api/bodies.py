@@ -11,9 +11,9 @@ from django.utils.translation import gettext as _
 from ninja import Schema
 from pydantic import ValidationError
 
+from ..domain.json_values import dumps, loads
+from ..domain.state import ABSENT, UNKNOWN, Change
 from ..errors import Invalid, StaleSession
-from ..state import ABSENT, UNKNOWN, Change
-from ..values import dumps, loads
 
 S = TypeVar("S", bound=Schema)
 

@@ -6,18 +6,21 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Router
 from ninja.params.functions import Query
 
-from .. import loads, reads, writes
+from ..domain.adk_fields import check_fields
+from ..domain.edit_note import check_no_note
+from ..domain.event import check_event
+from ..domain.session_ref import SessionKey
+from ..domain.units import number_of
 from ..errors import Conflict, Invalid, NotFound, StaleSession
-from ..event_rows import EventView
-from ..events import check_event, check_no_note
-from ..fields import check_fields
-from ..filters import FILTERS
-from ..keys import SessionKey
-from ..units import number_of
+from ..history.edit_log import edits
+from ..reads import timeline, views, whole_session
+from ..reads.event_views import EventView
+from ..reads.filters import FILTERS
+from ..writes.append import Appended, append_event
 from . import schemas
-from .asking import actor_of, check_places, problems_for, source_of
+from .authorize import actor_of, check_places, problems_for, source_of
 from .bodies import IF_MATCH, Precondition, answer, change_of, expected_revision, object_of
-from .document import needs, tagged
+from .openapi import needs, tagged
 from .sessions import SESSION
 
 router = Router()
@@ -38,19 +41,19 @@ def listed(
     ),
     kind: str = Query("", description=", ".join(FILTERS)),
     author: str = "",
-    limit: int = Query(reads.EVENTS, ge=1, le=MOST),
+    limit: int = Query(timeline.EVENTS, ge=1, le=MOST),
     source: str | None = None,
 ) -> HttpResponse:
     """The newest, those before them, or those after a place; in append order, with what each changed."""
     key = SessionKey(source_of(request, app_name, source), app_name, user_id, session_id)
-    revision = reads.session(key, partly=True).revision
+    revision = views.session(key, partly=True).revision
     if after is None:
-        page = reads.events(key, before=before, kind=kind, author=author, limit=limit)
+        page = timeline.events(key, before=before, kind=kind, author=author, limit=limit)
         return answer({"items": [_event(view) for view in page.rows], "next": page.next}, revision=revision)
     if before is not None:
         raise Invalid("before, after: one of them")
     check_places(key.source)
-    page = reads.events_after(key, after, kind=kind, author=author, limit=limit)
+    page = timeline.events_after(key, after, kind=kind, author=author, limit=limit)
     following = str(page.rows[-1].seq) if page.next else None
     return answer({"items": [_event(view) for view in page.rows], "next": following}, revision=revision)
 
@@ -61,7 +64,7 @@ def get(
 ) -> HttpResponse:
     """With what it changed."""
     key = SessionKey(source_of(request, app_name, source), app_name, user_id, session_id)
-    return answer(_event(reads.event(key, event_id)))
+    return answer(_event(timeline.event(key, event_id)))
 
 
 @router.post(
@@ -92,7 +95,7 @@ def append(
     check_no_note(event)
     who, revision = actor_of(request), expected_revision(request)
     try:
-        appended = writes.append_event(key, event, actor=who, expected=revision)
+        appended = append_event(key, event, actor=who, expected=revision)
     except StaleSession as error:
         raise Precondition from error
     except Conflict as conflict:
@@ -100,17 +103,17 @@ def append(
             raise
         # Sent again by a client that leaves the time to the server.
         try:
-            event["timestamp"] = reads.event(key, event["id"]).timestamp
+            event["timestamp"] = timeline.event(key, event["id"]).timestamp
         except NotFound:
             raise conflict from None
-        appended = writes.append_event(key, event, actor=who, expected=revision)
+        appended = append_event(key, event, actor=who, expected=revision)
     return told(appended, key)
 
 
 @router.get("/edits", response=schemas.Edits, summary="Edits, in every session")
 def all_edits(request: HttpRequest, before: str | None = None) -> HttpResponse:
     """Who changed what, why, and what stood there before; the newest first. Those in apps that the token may see."""
-    page, problems = reads.edits(before, sees=actor_of(request).may_see)
+    page, problems = edits(before, sees=actor_of(request).may_see)
     items = [
         {**_names(view.key), "actor": view.description.edit.get("actor"), "reason": view.description.edit.get("reason")}
         | _event(view)
@@ -120,17 +123,17 @@ def all_edits(request: HttpRequest, before: str | None = None) -> HttpResponse:
     return answer({"items": items, "next": page.next, "problems": told})
 
 
-def told(appended: writes.Appended, key: SessionKey) -> HttpResponse:
+def told(appended: Appended, key: SessionKey) -> HttpResponse:
     """What was stored; or what was there already, with its place. Then without the session's revision, which would let who
     sent it again write over what others wrote since, unseen.
     """
     if appended.seq is not None:
         return answer(_told(appended, appended.seq), 201, appended.revision)
-    stands = loads.place(key, appended.event["id"])
+    stands = whole_session.place(key, appended.event["id"])
     return answer(_told(appended, stands.seq if stands else None), 200)
 
 
-def _told(appended: writes.Appended, seq: int | None) -> dict[str, Any]:
+def _told(appended: Appended, seq: int | None) -> dict[str, Any]:
     return {"seq": seq, "revision": appended.revision, "event": appended.event}
 
 

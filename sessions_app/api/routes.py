@@ -13,14 +13,14 @@ from django.views.decorators.http import require_safe
 from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 
+from ..domain.state import ABSENT
 from ..errors import Behind, Error
-from ..problems import TITLES, problem, status_of
-from ..state import ABSENT
+from ..http.names import Name
+from ..http.problems import TITLES, problem, status_of
 from . import apps, events, sessions, state, time, transfer
-from .asking import Bearer, message_for
+from .authorize import Bearer, message_for
 from .bodies import Precondition, answer, errors_of, text_of
-from .document import document_of
-from .names import Name
+from .openapi import document_of
 
 register_converter(Name, "plain")
 

@@ -10,12 +10,14 @@ from django.utils.translation import gettext as _
 from ninja import Router
 from ninja.params.functions import Query
 
-from .. import loads, reads, writes
+from ..domain.session_ref import SessionKey
 from ..errors import NotFound, StaleSession
-from ..keys import SessionKey
-from ..streaming import encoded, streamed
+from ..http.names import Name
+from ..http.streaming import encoded, streamed
+from ..reads import lists, whole_session
+from ..writes.sessions import create_session, delete_session
 from . import schemas
-from .asking import actor_of, check_places, source_of
+from .authorize import actor_of, check_places, source_of
 from .bodies import (
     IF_MATCH,
     Precondition,
@@ -27,8 +29,7 @@ from .bodies import (
     headers_of,
     text_of,
 )
-from .document import needs, tagged
-from .names import Name
+from .openapi import needs, tagged
 
 router = Router()
 
@@ -45,7 +46,7 @@ def of_app(
     request: HttpRequest,
     app_name: str,
     before: str | None = None,
-    limit: int = Query(reads.PAGE, ge=1, le=MOST),
+    limit: int = Query(lists.PAGE, ge=1, le=MOST),
     hidden: bool = HIDDEN,
     source: str | None = None,
 ) -> HttpResponse:
@@ -69,7 +70,7 @@ def states(
     so that none is left out. State that they share stands once.
     """
     alias = source_of(request, app_name, source)
-    page = loads.load_page(alias, app_name, user, after, limit, hidden=hidden, most=loads.STATE)
+    page = whole_session.load_page(alias, app_name, user, after, limit, hidden=hidden, most=whole_session.STATE)
     items = [
         {
             "user_id": found.key.user_id,
@@ -91,7 +92,7 @@ def of_user(
     app_name: str,
     user_id: str,
     before: str | None = None,
-    limit: int = Query(reads.PAGE, ge=1, le=MOST),
+    limit: int = Query(lists.PAGE, ge=1, le=MOST),
     hidden: bool = HIDDEN,
     source: str | None = None,
 ) -> HttpResponse:
@@ -109,7 +110,7 @@ def create(request: HttpRequest, app_name: str, user_id: str, source: str | None
     """With initial state, which is split by scope; 409 where its id is taken."""
     alias = source_of(request, app_name, source, "append", new=True)
     body = body_of(request, schemas.NewSession)
-    key = writes.create_session(
+    key = create_session(
         alias,
         app_name,
         user_id,
@@ -137,7 +138,7 @@ def get(
     key = SessionKey(source_of(request, app_name, source), app_name, user_id, session_id)
     if after is not None:
         check_places(key.source)
-    found = loads.stream(key, newest=newest, since=since, after=after)
+    found = whole_session.stream(key, newest=newest, since=since, after=after)
     if found is None:
         raise NotFound(_("Session %(id)s not found.") % {"id": session_id})
     session, pages = found
@@ -152,7 +153,7 @@ def standing(
 ) -> HttpResponse:
     """Its revision, its newest event, and the place of the event that is asked about."""
     key = SessionKey(source_of(request, app_name, source), app_name, user_id, session_id)
-    found = loads.place(key, event)
+    found = whole_session.place(key, event)
     if found is None:
         raise NotFound(_("Session %(id)s not found.") % {"id": session_id})
     told = {"created": found.created, "revision": found.revision, "newest": found.newest, "seq": found.seq}
@@ -168,7 +169,7 @@ def delete(
     """
     key = SessionKey(source_of(request, app_name, source, "admin"), app_name, user_id, session_id)
     try:
-        writes.delete_session(key, actor=actor_of(request), revision=expected_revision(request))
+        delete_session(key, actor=actor_of(request), revision=expected_revision(request))
     except StaleSession as error:
         raise Precondition from error
     return HttpResponse(status=204)
@@ -177,7 +178,7 @@ def delete(
 def _listed(
     source: str, app_name: str, user_id: str | None, before: str | None, limit: int, hidden: bool
 ) -> HttpResponse:
-    page = reads.sessions(source, app_name, user_id, before, limit, hidden=hidden)
+    page = lists.sessions(source, app_name, user_id, before, limit, hidden=hidden)
     items = [
         {
             **_names(row.key),
@@ -192,7 +193,7 @@ def _listed(
     return answer({"items": items, "next": page.next})
 
 
-def _session(session: loads.StoredSession, pages: Iterator[list[loads.StoredEvent]]) -> Iterator[bytes]:
+def _session(session: whole_session.StoredSession, pages: Iterator[list[whole_session.StoredEvent]]) -> Iterator[bytes]:
     """A session as JSON, its events as they are stored."""
     state = session.state
     head = {

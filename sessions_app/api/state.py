@@ -7,18 +7,19 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext as _
 from ninja import Router
 
-from .. import edits, reads
-from ..access import Actor
-from ..edits import Entry
+from ..access.actor import Actor
+from ..domain.session_ref import SessionKey, own_session
+from ..domain.state import ABSENT, State, same
+from ..edits import edit
+from ..edits.edit import Entry
 from ..errors import Conflict, Invalid, NotFound, StaleSession
-from ..keys import SessionKey, own_session
-from ..state import ABSENT, State, same
-from ..writes import Appended
+from ..reads import timeline, views
+from ..writes.append import Appended
 from . import schemas
-from .asking import actor_of, source_of
+from .authorize import actor_of, source_of
 from .bodies import IF_MATCH, Precondition, answer, body_of, body_schema, expected_revision
-from .document import needs, tagged
 from .events import told
+from .openapi import needs, tagged
 from .sessions import SESSION, USER
 
 router = Router()
@@ -38,7 +39,7 @@ def of_session(
     request: HttpRequest, app_name: str, user_id: str, session_id: str, source: str | None = None
 ) -> HttpResponse:
     """Its own, its user's and its app's; keys without prefix."""
-    view = reads.session(SessionKey(source_of(request, app_name, source), app_name, user_id, session_id))
+    view = views.session(SessionKey(source_of(request, app_name, source), app_name, user_id, session_id))
     state = view.state
     return answer({"app": state.app, "user": state.user, "session": state.session}, revision=view.revision)
 
@@ -46,13 +47,13 @@ def of_session(
 @router.get(USER + "/state", response=schemas.Json, summary="State of a user")
 def of_user(request: HttpRequest, app_name: str, user_id: str, source: str | None = None) -> HttpResponse:
     """Shared by all the sessions of this user in this app; keys without prefix."""
-    return answer(reads.user_state(source_of(request, app_name, source), app_name, user_id))
+    return answer(views.user_state(source_of(request, app_name, source), app_name, user_id))
 
 
 @router.get(APP + "/state", response=schemas.Json, summary="State of an app")
 def of_app(request: HttpRequest, app_name: str, source: str | None = None) -> HttpResponse:
     """Shared by all users; keys without prefix."""
-    return answer(reads.app(source_of(request, app_name, source), app_name)[1])
+    return answer(views.app(source_of(request, app_name, source), app_name)[1])
 
 
 @router.patch(
@@ -69,13 +70,13 @@ def edit_session(
     body, who, revision = body_of(request, schemas.Edit), actor_of(request), expected_revision(request)
 
     def read() -> State:
-        view = reads.session(key)
+        view = views.session(key)
         if revision not in (None, view.revision):
             raise Precondition
         return view.state.merged()
 
     def apply(entries: Sequence[Entry], once: str) -> Appended:
-        return edits.edit_state(key, entries, actor=who, reason=body.reason, once=once, revision=revision)
+        return edit.edit_state(key, entries, actor=who, reason=body.reason, once=once, revision=revision)
 
     return _edit(body, key, who, read, apply)
 
@@ -92,10 +93,10 @@ def edit_user(request: HttpRequest, app_name: str, user_id: str, source: str | N
     body, who = body_of(request, schemas.Edit), actor_of(request)
 
     def read() -> State:
-        return _prefixed("user:", reads.user_state(alias, app_name, user_id))
+        return _prefixed("user:", views.user_state(alias, app_name, user_id))
 
     def apply(entries: Sequence[Entry], once: str) -> Appended:
-        return edits.edit_user_state(alias, app_name, user_id, entries, actor=who, reason=body.reason, once=once)
+        return edit.edit_user_state(alias, app_name, user_id, entries, actor=who, reason=body.reason, once=once)
 
     return _edit(body, own_session(alias, app_name, user_id), who, read, apply)
 
@@ -112,10 +113,10 @@ def edit_app(request: HttpRequest, app_name: str, source: str | None = None) -> 
     body, who = body_of(request, schemas.Edit), actor_of(request)
 
     def read() -> State:
-        return _prefixed("app:", reads.app(alias, app_name)[1])
+        return _prefixed("app:", views.app(alias, app_name)[1])
 
     def apply(entries: Sequence[Entry], once: str) -> Appended:
-        return edits.edit_app_state(alias, app_name, entries, actor=who, reason=body.reason, once=once)
+        return edit.edit_app_state(alias, app_name, entries, actor=who, reason=body.reason, once=once)
 
     return _edit(body, own_session(alias, app_name), who, read, apply)
 
@@ -161,7 +162,7 @@ def _stored(key: SessionKey, once: str, changes: State) -> Appended | None:
     """This very edit of this very program, whatever was written since; None where it is not stored."""
     entries = [Entry(name, value, ABSENT) for name, value in changes.items()]
     try:
-        return Appended(reads.event(key, edits.edit_id(once, entries)).data)
+        return Appended(timeline.event(key, edit.edit_id(once, entries)).data)
     except NotFound:
         return None
 

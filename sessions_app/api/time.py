@@ -8,21 +8,30 @@ from django.utils.translation import gettext as _
 from ninja import Router
 from ninja.params.functions import Query
 
-from .. import context, drift, edits, forks, instructions, moments, reads
-from .. import rewind as rewinds
-from .. import undo as taking_back
+from ..agent_view import conversation as agent_view_conversation
+from ..agent_view import instructions
+from ..agent_view.preview import Shown, preview
+from ..domain.session_ref import SessionKey, own_session
+from ..domain.state import STORED, UNKNOWN, Change, Scope, State, full_key
+from ..domain.units import number_of
+from ..edits import edit
+from ..edits import fork as forks
+from ..edits import repair as edits_repair
+from ..edits import rewind as rewinds
+from ..edits import undo as taking_back
+from ..edits.repair import choose
 from ..errors import Conflict, Invalid, StaleSession
-from ..event_rows import Writer
-from ..keys import SessionKey, own_session
-from ..moments import KeyWrite, Moment
-from ..state import STORED, UNKNOWN, Change, Scope, State, full_key
-from ..units import number_of
+from ..history import drift, key_history, moments
+from ..history.key_history import KeyWrite
+from ..history.moments import Moment
+from ..http.names import Name
+from ..reads import timeline, views
+from ..reads.deltas import Writer
 from . import schemas
-from .asking import actor_of, source_of
+from .authorize import actor_of, source_of
 from .bodies import IF_MATCH, Precondition, answer, body_of, body_schema, change_of, expected_revision, text_of
-from .document import needs, tagged
 from .events import EVENTS, told
-from .names import Name
+from .openapi import needs, tagged
 from .sessions import SESSION, USER
 from .state import APP
 
@@ -72,7 +81,7 @@ def history_of_session(
 ) -> HttpResponse:
     """A key of any scope; of `user:` and `app:` keys the writes of every session."""
     of = SessionKey(source_of(request, app_name, source), app_name, user_id, session_id)
-    reads.session(of, partly=True)
+    views.session(of, partly=True)
     return _history(of, key, before, limit)
 
 
@@ -88,7 +97,7 @@ def history_of_user(
 ) -> HttpResponse:
     """A key that begins with `user:`."""
     alias = source_of(request, app_name, source)
-    reads.user_state(alias, app_name, user_id, partly=True)
+    views.user_state(alias, app_name, user_id, partly=True)
     return _history(own_session(alias, app_name, user_id), key, before, limit, "user")
 
 
@@ -103,7 +112,7 @@ def history_of_app(
 ) -> HttpResponse:
     """A key that begins with `app:`."""
     alias = source_of(request, app_name, source)
-    reads.app(alias, app_name, partly=True)
+    views.app(alias, app_name, partly=True)
     return _history(own_session(alias, app_name), key, before, limit, "app")
 
 
@@ -223,7 +232,7 @@ def fork(
 def _take_back(request: HttpRequest, plan: taking_back.Plan, reason: str, of: dict[str, str]) -> HttpResponse:
     who, revision = actor_of(request), expected_revision(request)
     try:
-        done = edits.edit_state(plan.event.key, plan.entries, actor=who, reason=reason, revision=revision, of=of)
+        done = edit.edit_state(plan.event.key, plan.entries, actor=who, reason=reason, revision=revision, of=of)
     except StaleSession as error:
         raise Precondition from error
     return told(done, plan.event.key)
@@ -264,8 +273,8 @@ def repair(
     """
     key = SessionKey(source_of(request, app_name, source, "append"), app_name, user_id, session_id)
     body, who = body_of(request, schemas.Repair), actor_of(request)
-    choices = drift.choose(key, body.keep, body.put_back)
-    return told(drift.repair(key, choices, actor=who, reason=body.reason), key)
+    choices = choose(key, body.keep, body.put_back)
+    return told(edits_repair.repair(key, choices, actor=who, reason=body.reason), key)
 
 
 # --- What an agent sees -----------------------------------------------------------------------------------------------
@@ -288,7 +297,7 @@ def instruction(
     """With the state now, or at an event; each placeholder with who wrote its value last, and what is missing."""
     key = SessionKey(source_of(request, app_name, source), app_name, user_id, session_id)
     body = body_of(request, schemas.Template)
-    found = context.preview(_moment_of(key, at), body.template)
+    found = preview(_moment_of(key, at), body.template)
     text = instructions.rendered([each.piece for each in found])
     return answer({"text": text, "pieces": [_piece(each) for each in found]})
 
@@ -307,8 +316,10 @@ def conversation(
 ) -> HttpResponse:
     """The contents of its request, the newest, or those before; and between them the events that ADK leaves out, and why."""
     key = SessionKey(source_of(request, app_name, source), app_name, user_id, session_id)
-    reads.session(key)
-    found = context.conversation(key, None if at == NOW else reads.event(key, at), agent, branch, before)
+    views.session(key)
+    found = agent_view_conversation.conversation(
+        key, None if at == NOW else timeline.event(key, at), agent, branch, before
+    )
     return answer(
         {
             "agent": found.reader.agent,
@@ -367,7 +378,7 @@ def _history(of: SessionKey, key: str, before: str | None, limit: int, only: Sco
     items: list[dict[str, Any]] = []
     length, wanted = 0, 1
     while True:  # a few more at a time, as nobody knows how large the values are that come
-        found = moments.history(of, key, before, wanted)
+        found = key_history.history(of, key, before, wanted)
         more = [_write(write) for write in found.rows]
         items += more
         length += len(text_of(more))
@@ -406,7 +417,7 @@ def _drifted(found: drift.Drift) -> dict[str, Any]:
     }
 
 
-def _piece(shown: context.Shown) -> dict[str, Any]:
+def _piece(shown: Shown) -> dict[str, Any]:
     piece = shown.piece
     return {
         "kind": piece.kind,
@@ -419,7 +430,7 @@ def _piece(shown: context.Shown) -> dict[str, Any]:
     }
 
 
-def _line(line: context.Line) -> dict[str, Any]:
+def _line(line: agent_view_conversation.Line) -> dict[str, Any]:
     left = line.left_out
     return {
         "event_id": line.event.id,

@@ -8,15 +8,15 @@ from django.utils.translation import gettext as _
 from ninja import Router
 from ninja.params.functions import Query
 
-from .. import sources, uploads
 from ..errors import Conflict, Invalid, NotAllowed
-from ..streaming import streamed
-from ..transfer import FORMATS, stored
+from ..http.limits import GONE
+from ..http.streaming import streamed
+from ..sources import database, registry
+from ..transfer import FORMATS, exporting, uploads
 from . import schemas
-from .asking import actor_of, source_of
+from .authorize import actor_of, source_of
 from .bodies import answer, change_of
-from .document import needs
-from .limits import GONE
+from .openapi import needs
 
 router = Router()
 
@@ -42,11 +42,11 @@ def export(
     if format not in WRITTEN:
         raise Invalid(_("format: one of %(names)s") % {"names": ", ".join(WRITTEN)})
     alias = _source(request, app, source)
-    only = stored.Filter(app, user, session)
+    only = exporting.Filter(app, user, session)
     write = FORMATS[format].write
     assert write  # noqa: S101  it is one of WRITTEN
     name = f'attachment; filename="export{FORMATS[format].suffix}"'
-    return streamed(write(stored.items(alias, only)), "application/octet-stream", {"Content-Disposition": name})
+    return streamed(write(exporting.items(alias, only)), "application/octet-stream", {"Content-Disposition": name})
 
 
 @router.post(
@@ -99,7 +99,7 @@ def _source(request: HttpRequest, app: str | None, source: str | None, every_app
         return source_of(request, app, source)
     if every_app and actor_of(request).apps != "*":
         raise NotAllowed(_("This token is not for every app; name one."))
-    every = [each.alias for each in sources.listed()]
+    every = [each.alias for each in registry.listed()]
     if source is None and len(every) != 1:
         raise Invalid(_("Name the source: %(names)s.") % {"names": ", ".join(every)})
-    return sources.get(source or every[0]).alias
+    return database.get(source or every[0]).alias

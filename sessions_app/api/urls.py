@@ -2,10 +2,10 @@
 
 from django.urls import include, path
 
-from . import adk_routes
+from .adk import routes
 from .routes import urls
 
 urlpatterns = [
     path("api/", include((urls(), "api"))),
-    *adk_routes.addresses(),
+    *routes.addresses(),
 ]

@@ -10,12 +10,13 @@ from typing import Any, Final
 from django.utils import translation
 from django.utils.translation import gettext as _
 
-from .. import access, reads
-from ..keys import SessionKey
-from ..running import Running
-from ..web import news
-from ..web.timeline import Invocation
-from .watcher import FAULT, GONE, SIGNED_OUT, Watcher, push, rest_after
+from ..access import actor
+from ..domain.invocations import Running
+from ..domain.session_ref import SessionKey
+from ..reads import newest, timeline, views
+from ..web.session import news
+from ..web.session.timeline import Invocation
+from .client import FAULT, GONE, SIGNED_OUT, Watcher, push, rest_after
 
 # How often at most each part of the page is made anew, in seconds; more rarely where it takes long: see `rest_after`.
 INTERVALS: Final = {"status": 0.0, "state": 0.25, "stats": 2.0}
@@ -44,7 +45,7 @@ class Room:
         self.seats: list[Seat] = []
         self.due = 0.0  # of time.monotonic
         self.told_people: tuple[str, ...] = ()
-        self._revision: reads.Revision | None = None
+        self._revision: newest.Revision | None = None
         self._created: Any = None
         self._running: Running | None = None
         self._stale: set[str] = set()
@@ -53,7 +54,7 @@ class Room:
         self._last: dict[tuple[news.Filter, int], Invocation] = {}  # by place, what a timeline ends with
         self._present: dict[str, tuple[float, tuple[str, ...]]] = {}  # by process: until when, and who watches there
 
-    def follow(self, revision: reads.Revision | None, *, moved: bool) -> None:
+    def follow(self, revision: newest.Revision | None, *, moved: bool) -> None:
         """Gives every watcher the events that it has not seen.
 
         `revision` is the session's, None where it is gone; `moved` where it has new events.
@@ -150,8 +151,8 @@ class Room:
         due = [part for part in INTERVALS if part in self._stale and self._earliest.get(part, 0) <= now]
         if not due:
             return
-        view = reads.session(self.key, partly=True)
-        self._running = reads.in_flight(self.key)
+        view = views.session(self.key, partly=True)
+        self._running = timeline.in_flight(self.key)
         makers: dict[str, Callable[[], str]] = {
             "status": lambda: news.status(self._running, view.revision),
             "state": lambda: news.state(view),
@@ -172,7 +173,7 @@ class Room:
         """
         if not message or not seats:
             return seats
-        allowed = access.signed_in({seat.watcher.sign_in for seat in seats})
+        allowed = actor.signed_in({seat.watcher.sign_in for seat in seats})
         for seat in seats:
             if seat.watcher.sign_in not in allowed:
                 self.leave(seat, SIGNED_OUT, "signed out")
@@ -205,7 +206,7 @@ class Room:
 
     def check_sign_ins(self) -> None:
         """Lets those go whose sign-in ended while nothing happened."""
-        allowed = access.signed_in({seat.watcher.sign_in for seat in self.seats})
+        allowed = actor.signed_in({seat.watcher.sign_in for seat in self.seats})
         for seat in [seat for seat in self.seats if seat.watcher.sign_in not in allowed]:
             self.leave(seat, SIGNED_OUT, "signed out")
 

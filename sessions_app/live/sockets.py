@@ -19,15 +19,16 @@ from django.http import parse_cookie
 from django.http.request import split_domain_port, validate_host
 from django.urls import path, re_path
 
-from .. import access, broadcast
+from .. import broadcast
+from ..access import actor
+from ..domain.session_ref import SessionKey
 from ..errors import Error, Invalid, SourceError
-from ..keys import SessionKey
-from ..web import news
+from ..web.session import news
 from ..web.urls import LIVE_SESSION
-from . import follower, lobby, worker
+from . import home_feed, queue_worker, source_follower
+from .client import BAD_REQUEST, FAULT, GONE, REFUSED, SIGNED_OUT, Watcher
 from .room import Seat
-from .searcher import Searcher
-from .watcher import BAD_REQUEST, FAULT, GONE, REFUSED, SIGNED_OUT, Watcher
+from .source_finder import Searcher
 
 FRAME_LENGTH: Final = 1000  # characters of what a client says
 
@@ -121,7 +122,7 @@ class SessionSocket(Socket):
         except Error as error:
             await self.send(text_data=json.dumps({"gone": error.message}))
             raise Refused(GONE, "no such session") from error
-        self.follower = follower.follow(self.key.source, lambda found: found.enter(self.key, self.seat))
+        self.follower = source_follower.follow(self.key.source, lambda found: found.enter(self.key, self.seat))
 
     async def leave(self, watcher: Watcher) -> None:
         """Gives the seat back."""
@@ -139,7 +140,7 @@ class FeedSocket(Socket):
 
     async def enter(self, watcher: Watcher) -> None:
         """Takes part in the lobby."""
-        self.lobby = lobby.enter(watcher)
+        self.lobby = home_feed.enter(watcher)
 
     async def leave(self, watcher: Watcher) -> None:
         """Goes."""
@@ -179,9 +180,9 @@ async def _person(scope: Any) -> tuple[str, str]:
     client = (scope.get("client") or [""])[0]
 
     def look_up() -> str:
-        if not access.is_loopback(client) and not access.admin_exists():
+        if not actor.is_loopback(client) and not actor.admin_exists():
             raise Refused(REFUSED, "only this machine, until an admin account exists")
-        name = access.signed_in([sign_in]).get(sign_in)
+        name = actor.signed_in([sign_in]).get(sign_in)
         if name is None:
             raise Refused(SIGNED_OUT, "signed out")
         return name
@@ -204,14 +205,14 @@ class Lifespan:
         while True:
             message = await receive()
             if message["type"] == "lifespan.startup":
-                broadcast.listen(follower.tell)
-                worker.start()
+                broadcast.listen(source_follower.tell)
+                queue_worker.start()
                 self._searcher = Searcher()
                 self._searcher.start()
                 await send({"type": "lifespan.startup.complete"})
             else:
-                broadcast.stop_listening(follower.tell)
-                worker.stop()
+                broadcast.stop_listening(source_follower.tell)
+                queue_worker.stop()
                 self._searcher.end()
                 await send({"type": "lifespan.shutdown.complete"})
                 return

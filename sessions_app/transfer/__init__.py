@@ -1,7 +1,7 @@
 """Sessions leave a store as a file and enter another: one module a format, and the table of formats.
 
 A format turns `items` into bytes and back; it knows no store of adkweb's. `stored` reads items from a source, in the same
-order every time; `importing` checks all that is read, then says what it would do, or does it through writes.py. Adding a
+order every time; `importing` checks all that is read, then says what it would do, or does it through writes/. Adding a
 format: one module, one line here, and how `recognise` knows it.
 """
 
@@ -11,8 +11,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Final
 
-from . import adk_go, adk_json, adk_rust, adk_v0, databases, evalset, jsonl, vertex
-from .document import load
+from .formats import adk_go, adk_json, adk_rust, adk_v0, databases, evalset, jsonl, vertex
+from .formats.document import load
 from .items import Fault, Item, Reader, open_file
 
 

@@ -12,13 +12,14 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import Any, Final
 
-from .. import sources, writes
-from ..access import Actor
+from ..access.actor import Actor
+from ..domain.session_ref import SessionKey
+from ..domain.state import ABSENT, Change, Scope, diff, full_key
 from ..errors import AlreadyExists, Conflict, Invalid
-from ..keys import SessionKey
 from ..models import keeps_milliseconds
-from ..state import ABSENT, Change, Scope, diff, full_key
-from . import stored
+from ..sources import database
+from ..writes.copies import ImportedEvent, ImportedSession, import_session, import_state
+from . import exporting
 from .items import EventItem, Fault, Item, Reader, SessionItem, StateItem, in_whole_milliseconds
 
 LISTED: Final = 1_000  # of whatever is reported one by one
@@ -124,7 +125,7 @@ class _Import:
         self.report = Report()
 
     def run(self, items: Iterator[Item]) -> Report:
-        with sources.using(self.into) as db:
+        with database.using(self.into) as db:
             items = map(in_whole_milliseconds, items) if keeps_milliseconds(db) else items
         for item in items:
             if isinstance(item, StateItem):
@@ -142,7 +143,7 @@ class _Import:
     def state(self, item: StateItem) -> None:
         """An app's or a user's."""
         scope: Scope = "app" if item.user is None else "user"
-        found = stored.state(self.into, item)
+        found = exporting.state(self.into, item)
         if found is None:
             self.report.states_made += 1
         elif changes := [change for change in diff(found, item.state) if change.new is not ABSENT]:
@@ -152,18 +153,16 @@ class _Import:
                 self.report.differing.append(Differing(item.app, item.user, named))
         if not self.preview:
             key = SessionKey(self.into, item.app, item.user or "", "")
-            writes.import_state(
-                key, scope, item.state, actor=self.actor, updated=item.updated, overwrite=self.overwrite
-            )
+            import_state(key, scope, item.state, actor=self.actor, updated=item.updated, overwrite=self.overwrite)
 
     def session(self, item: SessionItem, batches: Iterator[list[EventItem]]) -> None:
         """One session; raises Conflict where somebody else writes to it meanwhile."""
         key = SessionKey(self.into, item.app, item.user, item.session)
-        found = stored.head(key)
+        found = exporting.head(key)
         if found is None:
             self.report.new += 1
             self.write(item, batches, 0, None)
-        elif found.state == stored.UNFINISHED:
+        elif found.state == exporting.UNFINISHED:
             if found.events > item.events:
                 self.skip(item, "it is half-imported, with more events than the file has")
                 return
@@ -173,7 +172,7 @@ class _Import:
                 return
             self.report.resumed += 1
             self.write(item, chain([rest], batches) if rest else batches, found.events, last)
-        elif stored.is_half(found):
+        elif exporting.is_half(found):
             self.skip(item, "it is half-imported, and somebody wrote to it since: delete it, and import again")
         elif why := _difference(found, item):
             self.skip(item, why)
@@ -205,12 +204,12 @@ class _Import:
             self.report.events += item.events - there
             return
         key = SessionKey(self.into, item.app, item.user, item.session)
-        session = writes.ImportedSession(key, item.created, item.updated, item.state, item.initial_state)
+        session = ImportedSession(key, item.created, item.updated, item.state, item.initial_state)
         for batch in chain(batches, [[]]):
             there += len(batch)
             last = there == item.events
-            rows = [writes.ImportedEvent(*event[:4]) for event in batch]
-            writes.import_session(session, rows, actor=self.actor, after=after, last=last)
+            rows = [ImportedEvent(*event[:4]) for event in batch]
+            import_session(session, rows, actor=self.actor, after=after, last=last)
             self.report.events += len(batch)
             if last:
                 return
@@ -246,7 +245,7 @@ def _events(items: Iterator[Item]) -> Iterator[EventItem]:
 def _stored_events(key: SessionKey, count: int) -> Iterator[EventItem]:
     place: Any = None
     while count:
-        page, place = stored.events(key, place, count)
+        page, place = exporting.events(key, place, count)
         if not page:
             return
         count -= len(page)

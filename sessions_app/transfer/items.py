@@ -17,14 +17,14 @@ from os import SEEK_END
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple, Protocol
 
+from ..domain.units import event_in_seconds, in_seconds, whole_milliseconds
 from ..errors import Invalid
-from ..units import event_in_seconds, in_seconds, whole_milliseconds
-from ..weights import items
+from ..reads.weights import items
 
 MOST: Final = 64 * 2**20  # bytes of what is read as one: a line, a session
 MOST_ITEMS: Final = 2_000_000  # lists, objects, keys and items of it
 TOO_MANY: Final = "more lists, objects and items than are read at once"
-_WHOLE: Final = 1e16  # see values.py
+_WHOLE: Final = 1e16  # see domain/json_values.py
 _FIRST: Final = -30_000_000_000  # in the year 1019; SQLite does not read earlier dates back
 _DEEPEST: Final = 200  # levels; ADK's parser stops there, and with it its reading of the session
 _NUL: Final = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")

@@ -4,9 +4,9 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_http_methods
 
-from .. import adopting, sources
-from ..access import actor_of
-from .render import page
+from ..access.actor import actor_of
+from ..sources import adopting, database
+from .html.render import page
 
 
 @require_http_methods(["GET", "POST"])
@@ -15,12 +15,12 @@ def adoption(request: HttpRequest, source: str) -> HttpResponse:
     if request.method == "POST":
         adopting.start(source, actor_of(request.user))  # type: ignore[arg-type]
         return redirect("adoption", source)
-    opened = sources.get(source)
+    opened = database.get(source)
     context = {
         "source": source,
         "where": opened.where,
-        "done": sources.keeps_creations(source) or opened.vendor == "sqlite",
-        "begun": sources.is_begun(source),
+        "done": database.keeps_creations(source) or opened.vendor == "sqlite",
+        "begun": database.is_begun(source),
         "adoption": adopting.of(source),
     }
     if not context["done"] and not context["adoption"]:

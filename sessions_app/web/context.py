@@ -10,7 +10,8 @@ from django.contrib.messages import get_messages
 from django.contrib.messages.storage.base import Message
 from django.http import HttpRequest
 
-from .. import adopting, queued, sources
+from ..edits import queue
+from ..sources import adopting, database
 
 
 def page(request: HttpRequest) -> dict[str, Any]:
@@ -32,13 +33,13 @@ def page(request: HttpRequest) -> dict[str, Any]:
 
 def _unadopted(source: str) -> dict[str, Any] | None:
     """A source that is open and whose events have no numbers, as nobody adopted it; None for any other."""
-    if not sources.is_open(source) or sources.is_numbered(source):
+    if not database.is_open(source) or database.is_numbered(source):
         return None
     return {
         "source": source,
         "adoption": adopting.of(source),
         "read_only": settings.READ_ONLY,
-        "ordered": sources.has_order(source),
+        "ordered": database.has_order(source),
     }
 
 
@@ -47,13 +48,13 @@ def about(queued_id: UUID) -> str:
     return f"queued-{queued_id}"
 
 
-def _toasts(request: HttpRequest, outcomes: Callable[[], list[queued.Queued]]) -> list[Message]:
+def _toasts(request: HttpRequest, outcomes: Callable[[], list[queue.Queued]]) -> list[Message]:
     """The messages, without those about a queued edit of which is told by now what became of it."""
     found = list(get_messages(request))
     finished = {about(edit.id) for edit in outcomes()} if any(each.extra_tags for each in found) else set()
     return [each for each in found if each.extra_tags not in finished]
 
 
-def _outcomes(request: HttpRequest) -> list[queued.Queued]:
+def _outcomes(request: HttpRequest) -> list[queue.Queued]:
     person = getattr(request, "user", None)
-    return queued.outcomes(person) if person is not None and person.is_authenticated else []
+    return queue.outcomes(person) if person is not None and person.is_authenticated else []

@@ -10,10 +10,10 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
+from ..domain.session_ref import SessionKey
 from ..errors import Behind, Error
-from ..keys import SessionKey
-from ..problems import for_programs, problem, status_of
-from .render import data, page
+from ..http.problems import for_programs, problem, status_of
+from .html.render import data, page
 
 log = logging.getLogger("adkweb.web")
 

@@ -14,15 +14,16 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_http_methods
 from django_htmx.http import HttpResponseClientRedirect
 
-from .. import imports as core
-from .. import reads, sources, uploads
+from ..domain.session_ref import SessionKey
 from ..errors import Conflict, Error, Invalid, NotFound
-from ..keys import SessionKey
-from ..problems import STATUS
-from ..streaming import streamed
-from ..transfer import FORMATS, stored
-from .render import page
-from .targets import actor
+from ..http.problems import STATUS
+from ..http.streaming import streamed
+from ..reads import views
+from ..sources import database, registry
+from ..transfer import FORMATS, exporting, uploads
+from ..transfer import imports as core
+from .html.render import page
+from .html.targets import actor
 
 _ONE_SESSION: Final = ("adk-json",)  # formats that hold no more
 _UNSAFE: Final = re.compile(r"[^\w.@+-]+")
@@ -36,26 +37,26 @@ _SWAPPED: Final = (400, 409)  # what base.html tells htmx to show in the page
 @require_GET
 def export_app(request: HttpRequest, source: str, app_name: str) -> StreamingHttpResponse:
     """Every session of an app, as a file."""
-    reads.app(source, app_name, partly=True)
-    return _export(request, source, stored.Filter(app_name))
+    views.app(source, app_name, partly=True)
+    return _export(request, source, exporting.Filter(app_name))
 
 
 @require_GET
 def export_user(request: HttpRequest, source: str, app_name: str, user_id: str) -> StreamingHttpResponse:
     """Every session of a user, as a file."""
-    reads.user_state(source, app_name, user_id, partly=True)
-    return _export(request, source, stored.Filter(app_name, user_id))
+    views.user_state(source, app_name, user_id, partly=True)
+    return _export(request, source, exporting.Filter(app_name, user_id))
 
 
 @require_GET
 def export_session(request: HttpRequest, **names: str) -> StreamingHttpResponse:
     """A session, as a file."""
     key = SessionKey(**names)
-    reads.session(key, partly=True)
-    return _export(request, key.source, stored.Filter(*key[1:]))
+    views.session(key, partly=True)
+    return _export(request, key.source, exporting.Filter(*key[1:]))
 
 
-def _export(request: HttpRequest, source: str, only: stored.Filter) -> StreamingHttpResponse:
+def _export(request: HttpRequest, source: str, only: exporting.Filter) -> StreamingHttpResponse:
     name = request.GET.get("format", "jsonl")
     form = FORMATS.get(name)
     if form is None or form.write is None or (name in _ONE_SESSION and only.session is None):
@@ -64,7 +65,7 @@ def _export(request: HttpRequest, source: str, only: stored.Filter) -> Streaming
     file = "-".join(names).lstrip(".")[:_NAME_LENGTH] + form.suffix
     disposition = content_disposition_header(as_attachment=True, filename=file)
     return streamed(
-        form.write(stored.items(source, only)),
+        form.write(exporting.items(source, only)),
         "application/json" if form.suffix.endswith(".json") else "application/jsonl",
         {"Content-Disposition": str(disposition)},
     )
@@ -79,7 +80,7 @@ def imports(request: HttpRequest) -> HttpResponse:
     actor(request).check_may_write()
     given = request.POST if request.method == "POST" else request.GET
     context = {
-        "sources": [source.alias for source in sources.listed()],
+        "sources": [source.alias for source in registry.listed()],
         "source": given.get("source", ""),
         "limit": settings.MAX_UPLOAD,
         "recent": core.recent(),
@@ -122,7 +123,7 @@ def _take(request: HttpRequest, source: str) -> uuid.UUID:
     file = request.FILES.get("file")
     if file is None:
         raise Invalid(_("Choose a file first."))
-    sources.get(source)  # before gigabytes are copied
+    database.get(source)  # before gigabytes are copied
     upload = uploads.receive(file.chunks())
     try:
         return core.begin(upload, file.name or "", source, actor(request))

@@ -4,33 +4,12 @@ from django.contrib.auth.decorators import login_not_required
 from django.urls import path, register_converter
 from django.views.i18n import set_language
 
-from . import (
-    adoption,
-    agent_view,
-    app,
-    compare,
-    drift,
-    edit,
-    edits,
-    event,
-    feed,
-    fork,
-    history,
-    home,
-    moment,
-    news,
-    queued,
-    rewind,
-    session,
-    sessions,
-    signin,
-    strip,
-    tokens,
-    transfer,
-    undo,
-    user,
-)
-from .paths import Segment
+from ..http.paths import Segment
+from . import adoption, transfer
+from .account import signin, tokens
+from .editing import drift, edit, fork, queued, rewind, undo
+from .lists import app, edits, feed, home, sessions, user
+from .session import agent_view, compare, event, history, moment, news, overview, page
 
 register_converter(Segment, "name")
 
@@ -69,11 +48,11 @@ urlpatterns = [
     path(USER + "value/", edit.user_value, name="user-value"),
     path(USER + "history/", history.user, name="user-history"),
     path(USER + "export/", transfer.export_user, name="user-export"),
-    path(SESSION, session.session, name="session"),
-    path(SESSION + "events/", session.events, name="events"),
+    path(SESSION, page.session, name="session"),
+    path(SESSION + "events/", page.events, name="events"),
     path(SESSION + "news/", news.news, name="news"),
-    path(SESSION + "stats/", session.stats, name="stats"),
-    path(SESSION + "strip/", strip.strip, name="strip"),
+    path(SESSION + "stats/", page.stats, name="stats"),
+    path(SESSION + "strip/", overview.strip, name="strip"),
     path(SESSION + "state/", moment.state_at, name="state-at"),
     path(SESSION + "edit/", edit.session, name="session-edit"),
     path(SESSION + "queued/", queued.of_session, name="queued"),

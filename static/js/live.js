@@ -16,7 +16,7 @@
   const MARKED = 8_000;
   const MOST_ROWS = 3_000;
   const KEPT_ROWS = 2_000;
-  const ENDS = { 4400: "error", 4401: "out", 4403: "error", 4404: "gone" }; // sessions_app/live/watcher.py
+  const ENDS = { 4400: "error", 4401: "out", 4403: "error", 4404: "gone" }; // sessions_app/live/client.py
 
   let socket = null;
   let place = box.dataset.after;

@@ -307,7 +307,7 @@
     return share > EDGE ? places[bars] : Math.min(inside, Math.max(places[bar], places[bar + 1] - 1));
   }
 
-  /** A place's number; or the time that it stands for, where events have no numbers (units.py). */
+  /** A place's number; or the time that it stands for, where events have no numbers (domain/units.py). */
   function words(place) {
     if (place < 2 ** 41) return `#${place}`;
     const clock = new Intl.DateTimeFormat(document.documentElement.lang, { timeStyle: "medium", hourCycle: "h23" });

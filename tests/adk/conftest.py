@@ -13,7 +13,7 @@ import pytest
 from django.core.management import call_command
 
 from sessions_app.adk import DjangoSessionService, HttpSessionService
-from sessions_app.adk.service import StoredSessionService
+from sessions_app.adk.base import StoredSessionService
 from tests.adk.services import Adk
 from tests.adk.serving import Serving, token
 from tests.conftest import FORMATS

@@ -1,4 +1,4 @@
-"""Writes sessions_app/adk_fields.json anew, from google-adk's own models: python -m tests.adk.fields"""
+"""Writes sessions_app/domain/adk_fields.json anew, from google-adk's own models: python -m tests.adk.fields"""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 import sessions_app
 
-FILE = Path(sessions_app.__file__).parent / "adk_fields.json"
+FILE = Path(sessions_app.__file__).parent / "domain" / "adk_fields.json"
 
 
 def fields() -> dict[str, dict[str, str]]:

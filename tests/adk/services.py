@@ -11,7 +11,7 @@ from google.adk.sessions import DatabaseSessionService, Session
 from google.adk.sessions.sqlite_session_service import SqliteSessionService
 from google.genai import types
 
-from sessions_app.keys import SessionKey
+from sessions_app.domain.session_ref import SessionKey
 
 T = TypeVar("T")
 

@@ -10,7 +10,7 @@ from typing import Self
 
 import uvicorn
 
-from sessions_app import tokens
+from sessions_app.access import tokens
 from sessions_app.models import ApiToken
 from tests.servers import _free_port
 

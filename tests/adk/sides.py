@@ -13,7 +13,7 @@ from google.adk.events import Event, EventActions
 from google.adk.sessions import BaseSessionService, DatabaseSessionService, InMemorySessionService, Session
 from google.genai import types
 
-from sessions_app.adk.service import StoredSessionService
+from sessions_app.adk.base import StoredSessionService
 
 APP, USER = "booking", "ana"
 _TIMES = ("timestamp", "last_update_time", "start_timestamp", "end_timestamp")

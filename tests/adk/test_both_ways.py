@@ -10,11 +10,14 @@ from google.adk.errors import StaleSessionError
 from google.adk.errors.session_not_found_error import SessionNotFoundError
 from google.adk.sessions.base_session_service import GetSessionConfig
 
-from sessions_app import edits, reads, writes
-from sessions_app.access import Actor
-from sessions_app.edits import Entry
+from sessions_app.access.actor import Actor
+from sessions_app.domain.state import ABSENT
+from sessions_app.edits import edit as edits
+from sessions_app.edits.edit import Entry
 from sessions_app.errors import AlreadyExists, NotFound, StaleSession
-from sessions_app.state import ABSENT
+from sessions_app.reads import lists, timeline, views
+from sessions_app.writes.append import append_event
+from sessions_app.writes.sessions import create_session, delete_session
 from tests.adk.services import APP, USER, Adk, key_of
 
 STATE = {"step": "search", "user:tier": "gold", "app:version": 3, "temp:raw": [1]}
@@ -30,15 +33,15 @@ def test_adk_uses_a_database_that_adkweb_created_at_once(create: Callable[[], st
     assert [found.id for found in listed.sessions] == ["s1", "s2"]
     assert adk.get().state == {"step": "book", "user:tier": "gold", "app:version": 4}
     assert adk.run(adk.service.get_user_state(app_name=APP, user_id=USER)) == {"tier": "gold"}
-    assert [row.key.session_id for row in reads.sessions(source, APP).rows] == ["s2", "s1"]
-    view = reads.session(key_of(source))
+    assert [row.key.session_id for row in lists.sessions(source, APP).rows] == ["s2", "s1"]
+    view = views.session(key_of(source))
     assert view.state.merged() == {"step": "book", "user:tier": "gold", "app:version": 4}
-    (shown,) = reads.events(view.key).rows
+    (shown,) = timeline.events(view.key).rows
     assert (shown.description.text, shown.description.delta) == ("Hello", {"step": "book", "app:version": 4})
     adk.run(adk.service.delete_session(app_name=APP, user_id=USER, session_id="s1"))
     with pytest.raises(NotFound):
-        reads.session(key_of(source))
-    assert [row.key.session_id for row in reads.sessions(source, APP).rows] == ["s2"]
+        views.session(key_of(source))
+    assert [row.key.session_id for row in lists.sessions(source, APP).rows] == ["s2"]
 
 
 def test_a_database_that_adk_wrote_first_is_adopted_and_both_go_on(adopt: Callable[[], str], adk: Adk) -> None:
@@ -47,15 +50,15 @@ def test_a_database_that_adk_wrote_first_is_adopted_and_both_go_on(adopt: Callab
         adk.append(session, f"before {number}", count=number)
     source = adopt()
     key = key_of(source)
-    assert [view.description.text for view in reads.events(key).rows] == [f"before {n}" for n in range(3)]
+    assert [view.description.text for view in timeline.events(key).rows] == [f"before {n}" for n in range(3)]
     adk.append(session, "after", count=3)  # the very session object from before the adoption
-    writes.append_event(key, _message("from adkweb"), actor=Actor("maria"))
+    append_event(key, _message("from adkweb"), actor=Actor("maria"))
     reloaded = adk.get()
     assert [_text(event) for event in reloaded.events] == ["before 0", "before 1", "before 2", "after", "from adkweb"]
     adk.append(reloaded, "and on", count=4)
-    texts = [view.description.text for view in reads.events(key).rows]
+    texts = [view.description.text for view in timeline.events(key).rows]
     assert texts == ["before 0", "before 1", "before 2", "after", "from adkweb", "and on"]
-    assert reads.session(key).state.merged() == {**STORED, "count": 4}
+    assert views.session(key).state.merged() == {**STORED, "count": 4}
 
 
 def test_adk_sees_an_edit_in_state_and_in_events_and_appends_on(
@@ -86,7 +89,7 @@ def test_adk_sees_an_edit_in_state_and_in_events_and_appends_on(
         "removed": ["draft"],
     }
     adk.append(reloaded, "Goodbye", step="done")
-    assert adk.get().state == {**expected, "step": "done"} == reads.session(key).state.merged()
+    assert adk.get().state == {**expected, "step": "done"} == views.session(key).state.merged()
     # Another session of this user sees the wider scopes.
     assert adk.create("s2").state == {name: value for name, value in expected.items() if ":" in name}
 
@@ -94,15 +97,15 @@ def test_adk_sees_an_edit_in_state_and_in_events_and_appends_on(
 def test_a_session_that_adkweb_created_is_loaded_and_appended_to_by_adk(
     create: Callable[[], str], adk: Adk, actor: Actor
 ) -> None:
-    key = writes.create_session(create(), APP, USER, actor=actor, state=STATE, session_id="s1")
-    writes.append_event(key, _message("Welcome", step="ready"), actor=actor)
+    key = create_session(create(), APP, USER, actor=actor, state=STATE, session_id="s1")
+    append_event(key, _message("Welcome", step="ready"), actor=actor)
     session = adk.get()
     assert session.state == {**STORED, "step": "ready"}
     assert [_text(event) for event in session.events] == ["Welcome"]
     adk.append(session, "Hi", step="go", user__tier="silver", app__version=None)
-    assert [view.description.text for view in reads.events(key).rows] == ["Welcome", "Hi"]
-    assert reads.session(key).state.merged() == {"step": "go", "user:tier": "silver", "app:version": None}
-    assert reads.session(key).initial_state == STORED
+    assert [view.description.text for view in timeline.events(key).rows] == ["Welcome", "Hi"]
+    assert views.session(key).state.merged() == {"step": "go", "user:tier": "silver", "app:version": None}
+    assert views.session(key).initial_state == STORED
 
 
 def test_an_empty_session_of_adkwebs_can_be_appended_to_by_adk(
@@ -110,9 +113,9 @@ def test_an_empty_session_of_adkwebs_can_be_appended_to_by_adk(
 ) -> None:
     source = create()
     for user in ("ana", "지우"):
-        writes.create_session(source, APP, user, actor=actor, session_id="s1")
+        create_session(source, APP, user, actor=actor, session_id="s1")
         adk.append(adk.get(user=user), "Hi", a=1, app__b=2, user__c=3)
-        state = reads.session(key_of(source, user=user)).state.merged()
+        state = views.session(key_of(source, user=user)).state.merged()
         assert state == {"a": 1, "app:b": 2, "user:c": 3}
 
 
@@ -125,10 +128,10 @@ def test_an_edit_makes_adks_old_session_object_stale_and_a_reloaded_one_goes_on(
     edits.edit_state(key, [Entry("step", 3, 2)], actor=actor)
     with pytest.raises(StaleSessionError):
         adk.append(old, "lost", step=99)
-    assert reads.session(key).state.session == {"step": 3}
-    assert len(reads.events(key).rows) == 2
+    assert views.session(key).state.session == {"step": 3}
+    assert len(timeline.events(key).rows) == 2
     adk.append(adk.get(), "second", step=4)
-    assert reads.session(key).state.session == {"step": 4}
+    assert views.session(key).state.session == {"step": 4}
 
 
 def test_an_edit_with_a_clock_behind_adks_still_makes_the_old_session_stale(
@@ -136,21 +139,21 @@ def test_an_edit_with_a_clock_behind_adks_still_makes_the_old_session_stale(
 ) -> None:
     old = adk.create()
     key = key_of(adopt())
-    writes.append_event(key, _message("from another machine", at=time.time() - 3600), actor=actor)
+    append_event(key, _message("from another machine", at=time.time() - 3600), actor=actor)
     with pytest.raises(StaleSessionError):
         adk.append(old, "lost")
     adk.append(adk.get(), "kept")
-    assert [view.description.text for view in reads.events(key).rows] == ["from another machine", "kept"]
+    assert [view.description.text for view in timeline.events(key).rows] == ["from another machine", "kept"]
 
 
 def test_an_adk_append_makes_adkwebs_revision_stale(adopt: Callable[[], str], adk: Adk, actor: Actor) -> None:
     session = adk.create()
     key = key_of(adopt())
-    seen = reads.session(key).revision
+    seen = views.session(key).revision
     adk.append(session, "Hello")
     with pytest.raises(StaleSession):
-        writes.append_event(key, _message("late"), actor=actor, expected=seen)
-    writes.append_event(key, _message("in time"), actor=actor, expected=reads.session(key).revision)
+        append_event(key, _message("late"), actor=actor, expected=seen)
+    append_event(key, _message("in time"), actor=actor, expected=views.session(key).revision)
     assert [_text(event) for event in adk.get().events] == ["Hello", "in time"]
 
 
@@ -160,8 +163,8 @@ def test_the_revision_that_adkweb_answers_is_the_one_that_adk_loads(
     adk.create()
     key = key_of(adopt())
     for _ in range(20):
-        revision = writes.append_event(key, _message("x"), actor=actor).revision
-        assert adk.get().last_update_time == revision == reads.session(key).revision
+        revision = append_event(key, _message("x"), actor=actor).revision
+        assert adk.get().last_update_time == revision == views.session(key).revision
 
 
 def test_adk_and_adkweb_refuse_a_session_that_the_other_has_already(
@@ -170,8 +173,8 @@ def test_adk_and_adkweb_refuse_a_session_that_the_other_has_already(
     source = create()
     adk.create("s1")
     with pytest.raises(AlreadyExists):
-        writes.create_session(source, APP, USER, actor=actor, session_id="s1")
-    writes.create_session(source, APP, USER, actor=actor, session_id="s2")
+        create_session(source, APP, USER, actor=actor, session_id="s1")
+    create_session(source, APP, USER, actor=actor, session_id="s2")
     with pytest.raises(Exception, match="already exists"):
         adk.create("s2")
 
@@ -180,14 +183,14 @@ def test_what_adkweb_deletes_is_gone_for_adk_with_its_events(adopt: Callable[[],
     session = adk.create(state=STATE)
     adk.append(session, "Hello", step="book")
     key = key_of(adopt())
-    writes.delete_session(key, actor=actor)
+    delete_session(key, actor=actor)
     found = adk.run(adk.service.get_session(app_name=APP, user_id=USER, session_id="s1"))
     assert found is None
     with pytest.raises(SessionNotFoundError):
         adk.append(session, "late")
     again = adk.create("s1")
     assert (again.events, again.state) == ([], {"user:tier": "gold", "app:version": 3})
-    assert reads.events(key).rows == []
+    assert timeline.events(key).rows == []
 
 
 def test_adk_reads_the_newest_events_and_those_after_a_moment_of_both_writers(
@@ -197,7 +200,7 @@ def test_adk_reads_the_newest_events_and_those_after_a_moment_of_both_writers(
     key = key_of(adopt())
     for number in range(3):
         adk.append(session, f"adk {number}")
-        writes.append_event(key, _message(f"adkweb {number}"), actor=actor)
+        append_event(key, _message(f"adkweb {number}"), actor=actor)
         session = adk.get()
     middle = session.events[3].timestamp
 
@@ -221,10 +224,10 @@ def test_the_initial_state_of_sessions_that_adk_creates_after_adoption_is_known_
     adk.create("empty")
     changed = adk.get("after")
     adk.append(changed, "Hello", a=2)
-    assert reads.session(key_of(source, "before")).initial_state is None
+    assert views.session(key_of(source, "before")).initial_state is None
     # ADK gives adkweb's trigger the session's own keys only: the others belong to no one session.
-    assert reads.session(key_of(source, "after")).initial_state == {"a": {"b": [1.0, None, "é"]}}
-    assert reads.session(key_of(source, "empty")).initial_state == {}
+    assert views.session(key_of(source, "after")).initial_state == {"a": {"b": [1.0, None, "é"]}}
+    assert views.session(key_of(source, "empty")).initial_state == {}
 
 
 def test_two_agents_processes_and_adkweb_write_one_user_and_nothing_is_lost(
@@ -239,7 +242,7 @@ def test_two_agents_processes_and_adkweb_write_one_user_and_nothing_is_lost(
         second.append(two, "y", **{f"user__b{number}": number})
         edits.edit_user_state(source, APP, USER, [Entry(f"user:c{number}", number, ABSENT)], actor=actor)
     expected = {f"{letter}{number}": number for letter in "abc" for number in range(5)}
-    assert reads.user_state(source, APP, USER) == expected
+    assert views.user_state(source, APP, USER) == expected
     assert first.run(first.service.get_user_state(app_name=APP, user_id=USER)) == expected
 
 

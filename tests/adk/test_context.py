@@ -25,16 +25,19 @@ from google.genai import types
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sessions_app import moments, reads, writes
-from sessions_app.access import Actor
-from sessions_app.contents import Contents, Reader, contents, task
-from sessions_app.context import conversation, preview
-from sessions_app.events import new_id
-from sessions_app.instructions import rendered
-from sessions_app.turns import Turn
-
-from ..strategies import json_values
-from .services import Adk, key_of
+from sessions_app.access.actor import Actor
+from sessions_app.agent_view.contents import Contents, Reader, contents, task
+from sessions_app.agent_view.conversation import conversation
+from sessions_app.agent_view.instructions import rendered
+from sessions_app.agent_view.preview import preview
+from sessions_app.agent_view.turns import Turn
+from sessions_app.domain.event import new_id
+from sessions_app.history import moments
+from sessions_app.reads import timeline
+from sessions_app.writes.append import append_event
+from sessions_app.writes.sessions import create_session
+from tests.adk.services import Adk, key_of
+from tests.strategies import json_values
 
 AGENTS = ["root", "booking", "billing"]
 BRANCHES = ["root", "root.booking", "root.booking.billing", "root.lookup@c1", "root.bookings"]
@@ -327,7 +330,7 @@ def test_a_stored_conversation_is_google_adks(
     key = key_of(adopt(), name)
     loaded = adk.get(name).events
     for place in sorted({len(loaded) - 1, len(loaded) // 2}) if loaded else ():
-        view = reads.event(key, loaded[place].id)
+        view = timeline.event(key, loaded[place].id)
         found = conversation(key, view, agent)
         branch, scope, path = found.reader.branch or None, found.reader.scope, found.reader.path or None
         made = _get_contents(
@@ -378,11 +381,11 @@ def test_a_template_on_a_stored_session_is_filled_in_as_google_adk_does(
     source, name = create(), new_id()
     user = f"user-{name}"
     app = f"app-{name}"
-    key = writes.create_session(source, app, user, session_id=name, state=initial, actor=actor)
+    key = create_session(source, app, user, session_id=name, state=initial, actor=actor)
     adk = connect()
     seen = []
     for delta in written:
-        event = writes.append_event(key, {"actions": {"state_delta": delta}}, actor=actor).event
+        event = append_event(key, {"actions": {"state_delta": delta}}, actor=actor).event
         session = adk.run(adk.service.get_session(app_name=app, user_id=user, session_id=name))
         assert session is not None
         seen.append((str(event["id"]), injected(template, session)))

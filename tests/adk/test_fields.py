@@ -14,11 +14,13 @@ from google.adk.events import Event
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from sessions_app import edits, reads, writes
-from sessions_app.access import Actor
+from sessions_app.access.actor import Actor
+from sessions_app.domain.adk_fields import check_fields
+from sessions_app.domain.event import check_event
+from sessions_app.edits import edit
 from sessions_app.errors import Invalid
-from sessions_app.events import check_event
-from sessions_app.fields import check_fields
+from sessions_app.reads import timeline
+from sessions_app.writes.sessions import create_session
 from tests.adk import fields
 from tests.adk.services import APP, USER, Adk
 from tests.adk.test_events import rich_event
@@ -85,11 +87,11 @@ def test_fields_that_adk_ignores_are_kept() -> None:
 def test_an_event_that_would_close_the_session_to_its_agent_is_refused_and_the_agent_goes_on(
     create: Callable[[], str], adk: Adk, actor: Actor, event: dict[str, Any], message: str
 ) -> None:
-    key = writes.create_session(create(), APP, USER, actor=actor, session_id="s1")
+    key = create_session(create(), APP, USER, actor=actor, session_id="s1")
     with pytest.raises(Invalid, match=message):
-        edits.add_event(key, event, actor=actor)
+        edit.add_event(key, event, actor=actor)
     adk.append(adk.get(), "still there")
-    assert len(reads.events(key).rows) == 1
+    assert len(timeline.events(key).rows) == 1
 
 
 _anything = st.recursive(

@@ -23,11 +23,14 @@ from google.adk.errors.already_exists_error import AlreadyExistsError
 from google.adk.errors.input_validation_error import InputValidationError
 from google.adk.sessions import Session
 
-from sessions_app import edits, reads, sources, writes
-from sessions_app.access import Actor
+from sessions_app.access.actor import Actor
 from sessions_app.adk import HttpSessionService, http_store
-from sessions_app.edits import Entry
-from sessions_app.state import ABSENT
+from sessions_app.domain.state import ABSENT
+from sessions_app.edits import edit
+from sessions_app.edits.edit import Entry
+from sessions_app.reads import timeline
+from sessions_app.sources import registry
+from sessions_app.writes.sessions import create_session
 from tests.adk.proxy import Proxy, proxied
 from tests.adk.services import key_of
 from tests.adk.serving import Serving
@@ -93,7 +96,7 @@ def test_an_append_whose_answer_is_lost_is_stored_once_and_the_run_goes_on(
             assert (stored.state, session.state) == ({"n": 2}, {"n": 2, "temp:x": 2})
 
     asyncio.run(run())
-    assert len(reads.events(key_of(source)).rows) == 3
+    assert len(timeline.events(key_of(source)).rows) == 3
 
 
 def test_an_append_whose_answer_is_lost_receives_what_came_after_it(
@@ -103,7 +106,7 @@ def test_an_append_whose_answer_is_lost_receives_what_came_after_it(
         async with through(on_stale="rebase") as service:
             session = await service.create_session(**NAME)
             entry = Entry("a", 1, ABSENT)
-            await asyncio.to_thread(edits.edit_state, key_of(source), [entry], actor=Actor("maria"))
+            await asyncio.to_thread(edit.edit_state, key_of(source), [entry], actor=Actor("maria"))
             # Refused as stale, sent again without a condition, stored, and the answer lost.
             proxy.faults = [("POST", "refuse"), ("POST", "drop"), ("GET", 503), ("POST", "drop")]
             await service.append_event(session, event("mine"))
@@ -112,7 +115,7 @@ def test_an_append_whose_answer_is_lost_receives_what_came_after_it(
             await service.append_event(session, event("and on"))
 
     asyncio.run(run())
-    assert len(reads.events(key_of(source)).rows) == 3
+    assert len(timeline.events(key_of(source)).rows) == 3
 
 
 def test_a_session_whose_creation_was_not_answered_is_ours_and_one_of_others_is_not(
@@ -304,7 +307,7 @@ def test_tokens_that_may_not_are_refused_at_once_with_adkwebs_sentence(
                 await refused(work, PermissionError, "may do nothing in the app “booking”")
 
     asyncio.run(run())
-    assert len(reads.events(key_of(source)).rows) == 1
+    assert len(timeline.events(key_of(source)).rows) == 1
 
 
 def test_a_token_is_never_shown(
@@ -343,7 +346,7 @@ def test_an_address_with_options_is_what_adks_command_line_gives(
     async def run() -> None:
         async with HttpSessionService(uri=uri, agents_dir="agents") as service:
             session = await service.create_session(**NAME)
-            await asyncio.to_thread(edits.edit_state, key_of(source), [Entry("a", 1, ABSENT)], actor=Actor("maria"))
+            await asyncio.to_thread(edit.edit_state, key_of(source), [Entry("a", 1, ABSENT)], actor=Actor("maria"))
             await service.append_event(session, event("x"))
             assert session.state == {"a": 1}
 
@@ -403,7 +406,7 @@ def test_where_several_sources_could_be_meant_it_says_so(
 ) -> None:
     other = open_source(new_database("sqlite"))
     for alias in (source, other):
-        writes.create_session(alias, APP, USER, session_id="s1", actor=Actor("maria"))
+        create_session(alias, APP, USER, session_id="s1", actor=Actor("maria"))
 
     anywhere = HttpSessionService(serving.url, token=new_token())
 
@@ -418,7 +421,7 @@ def test_where_several_sources_could_be_meant_it_says_so(
                 await refused(work, InputValidationError, "Name the source: “booking” could be in several")
 
     asyncio.run(run())
-    assert {other, source} <= {each.alias for each in sources.listed()}
+    assert {other, source} <= {each.alias for each in registry.listed()}
 
 
 NAMES = ["a/b", "..", ".", "~", "%2F", "a b?c=d#e", "지우", "it's", "a\\b", "é" * 128, "+&;="]
@@ -528,7 +531,7 @@ def test_a_list_of_many_pages_has_every_session_with_its_state_once(
 ) -> None:
     for number in range(1_203):
         state = {"n": number, f"user:{number % 3}": number, "app:last": number}
-        writes.create_session(source, APP, f"u{number % 3}", session_id=f"{number}", state=state, actor=Actor("m"))
+        create_session(source, APP, f"u{number % 3}", session_id=f"{number}", state=state, actor=Actor("m"))
 
     async def run() -> None:
         async with through() as service:
@@ -546,13 +549,13 @@ def test_a_list_of_many_pages_has_every_session_with_its_state_once(
 def test_a_session_that_is_updated_while_it_is_listed_is_in_the_list_once(
     through: Callable[..., HttpSessionService], source: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    keys = [writes.create_session(source, APP, USER, session_id=f"{n:03}", actor=Actor("m")) for n in range(600)]
+    keys = [create_session(source, APP, USER, session_id=f"{n:03}", actor=Actor("m")) for n in range(600)]
     ask = http_store.Remote._ask
 
     def updated_between(self: Any, *request: Any, **query: Any) -> Any:
         if query.get("after"):
             for key in (keys[0], keys[599]):
-                edits.edit_state(key, [Entry("new", 1, ABSENT)], actor=Actor("maria"))
+                edit.edit_state(key, [Entry("new", 1, ABSENT)], actor=Actor("maria"))
         return ask(self, *request, **query)
 
     monkeypatch.setattr(http_store.Remote, "_ask", updated_between)
@@ -576,7 +579,7 @@ def test_stale_sessions_and_large_events_are_told_as_adk_tells_them(
     async def run() -> None:
         async with over_http(source) as service:
             session = await service.create_session(**NAME)
-            await asyncio.to_thread(edits.edit_state, key_of(source), [Entry("a", 1, ABSENT)], actor=Actor("maria"))
+            await asyncio.to_thread(edit.edit_state, key_of(source), [Entry("a", 1, ABSENT)], actor=Actor("maria"))
             await refused(service.append_event(session, event("x")), StaleSessionError, "Please reload the session")
             big = event("x" * 100, data="y" * 3_000_000)
             fresh = await service.get_session(**NAME)

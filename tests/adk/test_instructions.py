@@ -12,10 +12,9 @@ from google.adk.utils.instructions_utils import inject_session_state
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from sessions_app.instructions import pieces, rendered
-from sessions_app.state import ABSENT
-
-from ..strategies import json_values
+from sessions_app.agent_view.instructions import pieces, rendered
+from sessions_app.domain.state import ABSENT
+from tests.strategies import json_values
 
 ARTIFACTS = {"notes.md": "Bring a coat.", "empty": "", "a b": "{name}"}
 

@@ -20,13 +20,16 @@ from typing import Any
 import psycopg
 import pytest
 
-from sessions_app import drift, edits, moments, online, reads, sources
-from sessions_app.access import Actor
-from sessions_app.edits import Entry
+from sessions_app.access.actor import Actor
+from sessions_app.domain.json_values import equal
+from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.state import ABSENT, UNKNOWN, State
+from sessions_app.edits import edit
+from sessions_app.edits.edit import Entry
 from sessions_app.errors import SourceError
-from sessions_app.keys import SessionKey
-from sessions_app.state import ABSENT, UNKNOWN, State
-from sessions_app.values import equal
+from sessions_app.history import drift, moments
+from sessions_app.reads import views
+from sessions_app.sources import database, online
 from tests.core.stored import events_of
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.long]
@@ -90,7 +93,7 @@ def schema(form: str, place: str) -> list[Any]:
 
 def same_as_adk(key: SessionKey, adk: dict[str, Any]) -> None:
     """adkweb reads the state and the events, in order, that google-adk reads; and finds no drift in them."""
-    assert equal(reads.session(key).state.merged(), adk["state"])
+    assert equal(views.session(key).state.merged(), adk["state"])
     assert [event["id"] for _seq, event in events_of(key)] == adk["events"]
     assert [*drift.own(key).drifted, *drift.shared(key).drifted] == []
     told = moments.state_at(key, adk["events"][-1]).state.merged()
@@ -109,14 +112,14 @@ def test_a_store_is_opened_and_edited_and_its_agent_goes_on(
     before = schema(form, place)
     source = open_source(place)
     online.add(source)  # as its owner would say
-    sources.forget(source)
+    database.forget(source)
     source = open_source(place)
     key = SessionKey(source, "matrix", "ana", "s1")
     same_as_adk(key, made)
 
     wanted: State = {"n": 100, "edited": {"by": ["Мария"]}, "user:tier": "platinum", "app:season": {"now": "spring"}}
     entries = [Entry(name, value, made["state"].get(name, ABSENT)) for name, value in wanted.items()]
-    edited = edits.edit_state(key, [*entries, Entry("cfg", ABSENT, made["state"]["cfg"])], actor=MARIA)
+    edited = edit.edit_state(key, [*entries, Entry("cfg", ABSENT, made["state"]["cfg"])], actor=MARIA)
     gone_on = run(adk, "go_on", form, place)
     (seen,) = gone_on["seen"]
     assert {name: seen[name] for name in wanted} == wanted
@@ -129,7 +132,7 @@ def test_a_store_is_opened_and_edited_and_its_agent_goes_on(
     assert "cfg" not in at_edit
 
     online.release(source)
-    sources.forget(source)
+    database.forget(source)
     assert schema(form, place) == before
 
 

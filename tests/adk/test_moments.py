@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from sessions_app import moments
-from sessions_app.state import UNKNOWN
+from sessions_app.domain.state import UNKNOWN
+from sessions_app.history import moments
 from tests.adk.services import Adk, key_of
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -21,11 +21,12 @@ from google.adk.tools import ToolContext
 from google.genai import types
 from pydantic import PrivateAttr
 
-from sessions_app import edits, forks, reads, rewind, undo
-from sessions_app.access import Actor
+from sessions_app.access.actor import Actor
 from sessions_app.adk import DjangoSessionService
-from sessions_app.edits import Entry
-from sessions_app.keys import SessionKey
+from sessions_app.domain.session_ref import SessionKey
+from sessions_app.edits import edit, fork, rewind, undo
+from sessions_app.edits.edit import Entry
+from sessions_app.reads import timeline, views
 from tests.adk.services import APP, USER, Adk, key_of
 
 MARIA = Actor("maria")
@@ -166,7 +167,7 @@ def test_ours_keeps_the_initial_state_which_adks_loses(source: str, agent: tuple
     rewind.rewind(key_of(source, "ours"), ours[0], actor=MARIA)
     assert present(run(guide.load("theirs"))) == {}
     assert run(guide.load("ours")).state.items() >= {"limit": 40, "kept": [1]}.items()
-    assert reads.session(key_of(source, "ours")).state.session == {"limit": 40, "kept": [1]}
+    assert views.session(key_of(source, "ours")).state.session == {"limit": 40, "kept": [1]}
     instruction, contents = run(guide.say("ours", "go on"))
     assert "limit 40" in instruction
     assert contents == ["user: go on"]
@@ -212,10 +213,10 @@ def test_a_running_agent_reads_an_undo_in_its_next_turn(source: str, agent: tupl
     guide, run = agent
     run(guide.talk("s1", {}))
     key = key_of(source)
-    wrote = next(view for view in reads.events(key).rows[::-1] if "limit" in view.description.delta)
-    edits.edit_state(key, undo.undo(key, wrote.id).entries, actor=MARIA, of={"undoes": wrote.id})
+    wrote = next(view for view in timeline.events(key).rows[::-1] if "limit" in view.description.delta)
+    edit.edit_state(key, undo.undo(key, wrote.id).entries, actor=MARIA, of={"undoes": wrote.id})
     assert "at go to Seoul limit 2" in run(guide.say("s1", "go on"))[0]
-    assert "been go to Oslo" not in reads.session(key).state.session
+    assert "been go to Oslo" not in views.session(key).state.session
 
 
 # --- Forks ------------------------------------------------------------------------------------------------------------
@@ -225,8 +226,8 @@ def test_in_a_fork_the_agent_goes_on_as_the_first_session_would_have(source: str
     guide, run = agent
     invocations = run(guide.talk("s1", {"limit": 40}))
     key = key_of(source)
-    last = [view for view in reads.events(key).rows if view.invocation_id == invocations[1]][-1]
-    into = forks.fork(key, last.id, user_id=USER, session_id="fork", actor=MARIA)
+    last = [view for view in timeline.events(key).rows if view.invocation_id == invocations[1]][-1]
+    into = fork.fork(key, last.id, user_id=USER, session_id="fork", actor=MARIA)
     rewind.rewind(key, invocations[2], actor=MARIA)  # the first session, brought to the same moment
     assert present(run(guide.load("fork"))) == present(run(guide.load("s1")))
     assert run(guide.say("fork", "go on")) == run(guide.say("s1", "go on"))
@@ -235,27 +236,27 @@ def test_in_a_fork_the_agent_goes_on_as_the_first_session_would_have(source: str
     instruction, contents = run(guide.say("fork", "go back"))
     assert "at go to Lisbon limit 41" in instruction
     assert not any("Seoul" in words or "go on" in words for words in contents)
-    assert len(reads.events(key).rows) > 0
+    assert len(timeline.events(key).rows) > 0
 
 
 def test_the_agent_goes_on_in_a_fork_of_another_user(source: str, agent: tuple[Agent, Run]) -> None:
     guide, run = agent
     run(guide.talk("s1", {}))
     key = key_of(source)
-    first = reads.events(key).rows[0]
-    into = forks.fork(key, first.id, user_id="ben", session_id="s1", actor=MARIA)
+    first = timeline.events(key).rows[0]
+    into = fork.fork(key, first.id, user_id="ben", session_id="s1", actor=MARIA)
     assert into == SessionKey(source, APP, "ben", "s1")
     _instruction, contents = run(guide.say("s1", "go on", user="ben"))
     assert contents == [f"user: {SAID[0]}", "user: go on"]
-    assert reads.user_state(source, APP, "ben") == {"trips": 1}
-    assert reads.user_state(source, APP, USER) == {"trips": 3}
+    assert views.user_state(source, APP, "ben") == {"trips": 1}
+    assert views.user_state(source, APP, USER) == {"trips": 3}
 
 
 def test_a_fork_is_edited_while_no_agent_runs(source: str, agent: tuple[Agent, Run]) -> None:
     guide, run = agent
     run(guide.talk("s1", {}))
     key = key_of(source)
-    into = forks.fork(key, reads.events(key).rows[-1].id, user_id=USER, session_id="fork", actor=MARIA)
-    edits.edit_state(into, [Entry("limit", 7, 3)], actor=MARIA)
+    into = fork.fork(key, timeline.events(key).rows[-1].id, user_id=USER, session_id="fork", actor=MARIA)
+    edit.edit_state(into, [Entry("limit", 7, 3)], actor=MARIA)
     assert "limit 7" in run(guide.say("fork", "go on"))[0]
     assert "limit 3" in run(guide.say("s1", "go on"))[0]

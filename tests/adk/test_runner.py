@@ -18,10 +18,12 @@ from google.adk.runners import Runner
 from google.genai import types
 from pytest_django import DjangoDbBlocker, Settings
 
-from sessions_app import edits, queued, reads
-from sessions_app.access import Actor
-from sessions_app.edits import Entry
-from sessions_app.state import ABSENT
+from sessions_app.access.actor import Actor
+from sessions_app.domain.state import ABSENT
+from sessions_app.edits import edit as edits
+from sessions_app.edits import queue
+from sessions_app.edits.edit import Entry
+from sessions_app.reads import timeline, views
 from tests.adk.services import APP, USER, Adk, key_of
 from tests.core.own import migrated, own_database
 
@@ -66,7 +68,7 @@ def test_the_agent_sees_an_edit_between_its_turns_and_goes_on(
     key = key_of(adopt())
     assert "TP431 at 412.50" in _answer(chat("Find me a flight from Lisbon to Seoul on 2026-12-01"))
     # A person picks another flight, a seat for all of this user's trips, and takes out what is not needed.
-    state = reads.session(key).state
+    state = views.session(key).state
     assert state.get("best_flight") == "TP431"
     entries = [
         Entry("best_flight", "KE924", "TP431"),
@@ -78,13 +80,13 @@ def test_the_agent_sees_an_edit_between_its_turns_and_goes_on(
     called = next(call for event in events for call in event.get_function_calls())
     assert (called.name, called.args) == ("book", {"flight": "KE924", "seat": "window"})
     assert "KE924 is held" in _answer(events)
-    view = reads.session(key).state
+    view = views.session(key).state
     assert view.get("booking")["flight"] == "KE924"
     assert view.get("searches") is ABSENT
     # The tool now counts its searches from the beginning again, and `app:` state from other sessions goes on.
     chat("Find me a flight from Porto to Seoul on 2026-12-02")
-    assert reads.session(key).state.get("searches") == 1
-    assert reads.session(key).state.get("app:total_searches") == 2
+    assert views.session(key).state.get("searches") == 1
+    assert views.session(key).state.get("app:total_searches") == 2
 
 
 def test_everything_that_a_run_writes_is_shown_in_its_order(
@@ -96,12 +98,12 @@ def test_everything_that_a_run_writes_is_shown_in_its_order(
     chat("Book the cheapest one")
     chat("Pay with the blue card")
     stored = adk.get()
-    shown = reads.events(key).rows
+    shown = timeline.events(key).rows
     assert [view.id for view in shown] == [event.id for event in stored.events]
     assert [view.data for view in shown] == [
         event.model_dump(mode="json", exclude_none=True) for event in stored.events
     ]
-    assert reads.session(key).state.merged() == stored.state
+    assert views.session(key).state.merged() == stored.state
 
 
 def test_an_edit_of_app_or_user_state_does_not_stop_a_running_invocation(
@@ -132,9 +134,9 @@ def test_an_edit_of_the_session_itself_stops_a_running_invocation_and_the_next_t
 
     with pytest.raises(StaleSessionError):
         adk.run(_run_with_edits(adk, booking, edit))
-    assert reads.in_flight(key) is None  # told by the edit, at once: what ended the run stored no event
+    assert timeline.in_flight(key) is None  # told by the edit, at once: what ended the run stored no event
     # What the contract says of ADK's own service; nothing of either side is lost or half there.
-    assert reads.session(key).state.get("note") == "from outside"
+    assert views.session(key).state.get("note") == "from outside"
     assert "TP431" in _answer(chat("Find me a flight from Lisbon to Seoul on 2026-12-01"))
 
 
@@ -147,13 +149,13 @@ def test_an_edit_that_is_queued_after_any_event_of_a_run_leaves_the_run_whole_an
     finished: list[int] = []
 
     def edit(number: int) -> None:
-        queued.queue_edit(key, [Entry(f"note{number}", number, ABSENT)], person=maria)
-        finished.append(queued.apply_due())
+        queue.queue_edit(key, [Entry(f"note{number}", number, ABSENT)], person=maria)
+        finished.append(queue.apply_due())
 
     seen = adk.run(_run_with_edits(adk, booking, edit))
     assert finished == [0] * (seen - 1) + [seen]  # with the final response the invocation has ended
     assert {f"note{n}": n for n in range(1, seen + 1)}.items() <= adk.get().state.items()
-    assert [outcome.state for outcome in queued.outcomes(maria)] == ["applied"] * seen
+    assert [outcome.state for outcome in queue.outcomes(maria)] == ["applied"] * seen
 
 
 async def _run_with_edits(adk: Adk, booking: App, edit: Callable[[int], None]) -> int:

@@ -14,11 +14,15 @@ from google.adk.events import Event, EventActions
 from google.adk.sessions import Session
 from google.adk.sessions.base_session_service import GetSessionConfig
 
-from sessions_app import edits, writes
-from sessions_app.access import Actor
-from sessions_app.adk.service import StoredSessionService
-from sessions_app.edits import Entry
-from sessions_app.state import ABSENT
+from sessions_app.access.actor import Actor
+from sessions_app.adk import table_store
+from sessions_app.adk.base import StoredSessionService
+from sessions_app.api import events as api_events
+from sessions_app.domain.state import ABSENT
+from sessions_app.edits import edit
+from sessions_app.edits.edit import Entry
+from sessions_app.writes.append import append_event
+from sessions_app.writes.sessions import delete_session
 from tests.adk.services import Adk, key_of
 from tests.adk.sides import APP, USER, event, texts, told
 
@@ -37,7 +41,7 @@ class Rebasing:
 
     async def edit(self, *entries: Entry) -> None:
         """What a person does, in the thread of a page."""
-        await asyncio.to_thread(edits.edit_state, key_of(self._source), entries, actor=Actor("maria"))
+        await asyncio.to_thread(edit.edit_state, key_of(self._source), entries, actor=Actor("maria"))
 
     async def stored(self) -> Session:
         """The session as anybody else loads it."""
@@ -269,14 +273,15 @@ def test_an_append_whose_session_is_deleted_between_two_tries_is_not_found(
     async def work(at: Rebasing) -> None:
         session = await at.service.create_session(**NAME)
         await at.edit(Entry("a", 1, ABSENT))
-        append = writes.append_event
+        append = append_event
 
         def deleted_first(*arguments: Any, **how: Any) -> Any:
             if how["expected"] is None:
-                writes.delete_session(key_of(source), actor=Actor("maria"))
+                delete_session(key_of(source), actor=Actor("maria"))
             return append(*arguments, **how)
 
-        monkeypatch.setattr(writes, "append_event", deleted_first)
+        for door in (table_store, api_events):
+            monkeypatch.setattr(door, "append_event", deleted_first)
         with pytest.raises(SessionNotFoundError, match=r"^Session s1 not found\.$"):
             await at.service.append_event(session, event("late"))
 

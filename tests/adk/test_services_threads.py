@@ -24,9 +24,10 @@ from django.urls import path
 from google.adk.sessions import Session
 
 from sessions_app import broadcast
-from sessions_app.adk import DjangoSessionService, crew, tables
-from sessions_app.adk.crew import Crew
-from sessions_app.adk.service import StoredSessionService
+from sessions_app.adk import DjangoSessionService, table_store
+from sessions_app.adk import threads as crew
+from sessions_app.adk.base import StoredSessionService
+from sessions_app.adk.threads import Crew
 from sessions_app.broadcast import Move
 from sessions_app.errors import SourceError
 from tests.adk.sides import APP, USER, event, texts
@@ -234,7 +235,7 @@ def test_work_that_comes_one_after_the_other_is_done_by_one_thread() -> None:
 def test_a_server_that_was_restarted_while_the_agent_rested_is_not_noticed(
     open_source: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tables, "_TRUSTED_SECONDS", 0.05)
+    monkeypatch.setattr(table_store, "_TRUSTED_SECONDS", 0.05)
 
     async def run(server: PostgreSQL, source: str) -> None:
         async with DjangoSessionService(source) as service:

@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 from django.db import connections
 
-from sessions_app import tokens, writes
-from sessions_app.access import Actor
-from sessions_app.keys import SessionKey
+from sessions_app.access import tokens
+from sessions_app.access.actor import Actor
+from sessions_app.domain.session_ref import SessionKey
+from sessions_app.writes.append import append_event
+from sessions_app.writes.sessions import create_session
+from tests.api.program import Program
 from tests.core import bulk
 from tests.core.stored import execute
-
-from .program import Program
 
 APP = "booking"
 _numbers = itertools.count()
@@ -75,13 +76,13 @@ STATE = {"step": "choose", "nothing": None, "user:tier": "gold", "app:limit": 10
 @pytest.fixture
 def key(store: str, actor: Actor) -> SessionKey:
     """A session with state in every scope, in a SQLite source."""
-    return writes.create_session(store, APP, "ana", session_id="s1", state=STATE, actor=actor)
+    return create_session(store, APP, "ana", session_id="s1", state=STATE, actor=actor)
 
 
 @pytest.fixture
 def each_key(source: str, actor: Actor) -> SessionKey:
     """The same in a source of each format."""
-    return writes.create_session(source, APP, "ana", session_id="s1", state=STATE, actor=actor)
+    return create_session(source, APP, "ana", session_id="s1", state=STATE, actor=actor)
 
 
 @pytest.fixture
@@ -90,7 +91,7 @@ def add(actor: Actor) -> Callable[..., str]:
 
     def append(key: SessionKey, text: str = "hello", **event: object) -> str:
         said = {"author": "agent", "invocation_id": "i1", "content": {"role": "model", "parts": [{"text": text}]}}
-        return str(writes.append_event(key, {**said, **event}, actor=actor).event["id"])
+        return str(append_event(key, {**said, **event}, actor=actor).event["id"])
 
     return append
 

@@ -18,7 +18,7 @@ from urllib.parse import quote, unquote, urlencode
 from asgiref.sync import async_to_sync
 from django.core.signals import got_request_exception
 
-from sessions_app.keys import SessionKey
+from sessions_app.domain.session_ref import SessionKey
 
 PROBLEM: Final = "application/problem+json"
 NOTHING: Final = object()

@@ -11,14 +11,15 @@ import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
-from sessions_app import loads, writes
-from sessions_app.access import Actor
+from sessions_app.access.actor import Actor
 from sessions_app.errors import Invalid
+from sessions_app.reads import whole_session
+from sessions_app.writes.append import append_event
+from sessions_app.writes.sessions import create_session
 from tests import strategies
 from tests.adk.services import APP, USER, Adk
 from tests.adk.test_events import rich_event
-
-from .both import JSON, SESSIONS, AdkServer, AdkwebServer, differences, said
+from tests.api.both import JSON, SESSIONS, AdkServer, AdkwebServer, differences, said
 
 pytestmark = pytest.mark.django_db(databases="__all__")
 _numbers = itertools.count()
@@ -92,7 +93,7 @@ def test_events_of_several_pages_are_all_sent_in_their_order(
     shared: tuple[AdkServer, AdkwebServer, Adk, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     adks, ours, adk, _source = shared
-    monkeypatch.setattr(loads, "PAGE", 2)
+    monkeypatch.setattr(whole_session, "PAGE", 2)
     session = adk.create()
     for number in range(6):
         same_answers(adks, ours, SESSIONS + "/s1")
@@ -108,11 +109,11 @@ def test_what_adkweb_or_another_program_stored_is_sent_as_google_adk_sends_it(
     shared: tuple[AdkServer, AdkwebServer, Adk, str], events: list[dict[str, Any]]
 ) -> None:
     adks, ours, _adk, source = shared
-    key = writes.create_session(source, APP, USER, actor=Actor("test"))
+    key = create_session(source, APP, USER, actor=Actor("test"))
     for number, hostile in enumerate(events):
         told = {name: value for name, value in hostile.items() if name not in ("id", "timestamp")}
         try:
-            writes.append_event(key, {**told, "timestamp": 1e9 + number}, actor=Actor("test"))
+            append_event(key, {**told, "timestamp": 1e9 + number}, actor=Actor("test"))
         except Invalid:
             continue
     theirs = adks.ask("GET", f"{SESSIONS}/{key.session_id}")

@@ -15,16 +15,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
-from sessions_app import loads
-from sessions_app.api import adk_json
-from sessions_app.api.adk_json import redacted
-from sessions_app.api.adk_models import event_model
-from sessions_app.keys import SessionKey
+from sessions_app.api.adk import sending
+from sessions_app.api.adk.models import event_model
+from sessions_app.api.adk.sending import redacted
+from sessions_app.domain.session_ref import SessionKey
+from sessions_app.reads import whole_session
 from tests import strategies
 from tests.adk.services import APP, USER, Adk
 from tests.adk.test_events import rich_event
-
-from .both import JSON, SESSIONS, AdkServer, AdkwebServer, differences, said
+from tests.api.both import JSON, SESSIONS, AdkServer, AdkwebServer, differences, said
 
 pytestmark = pytest.mark.django_db(databases="__all__")
 
@@ -143,7 +142,7 @@ def test_events_of_a_new_session_are_stored_as_google_adk_stores_those_that_it_d
     ours, _theirs = both
     sent = {"sessionId": "s2", "events": [{"customMetadata": {"a": 1, "__adk_internal_x": 2}}]}
     assert ours.ask("POST", SESSIONS, json=sent).json()["events"][0]["customMetadata"] == {"a": 1}
-    found = loads.load(SessionKey(store, APP, USER, "s2"))
+    found = whole_session.load(SessionKey(store, APP, USER, "s2"))
     assert found is not None
     metadata = json.loads(found.events[0].text)["custom_metadata"]
     assert metadata == {"a": 1, "__adk_internal_restored_event": True}
@@ -211,20 +210,20 @@ def test_secrets_are_left_out_where_google_adk_leaves_them_out(document: Any) ->
 
 
 @pytest.mark.parametrize(
-    "mark", [*NAMES.split()[:2], adk_json.AUTH_CALL, *adk_json._REQUESTED, *sorted(adk_json._CREDENTIALS)]
+    "mark", [*NAMES.split()[:2], sending.AUTH_CALL, *sending._REQUESTED, *sorted(sending._CREDENTIALS)]
 )
 @pytest.mark.parametrize("requested", [(False, False), (True, False), (True, True)])
 def test_a_page_of_events_hides_the_secrets_of_each(mark: str, requested: tuple[bool, bool]) -> None:
     secret: dict[str, Any] = {mark: {"token": "hunter2"}}
     if mark in ("authType", "auth_type"):
         secret = {mark: "apiKey", "token": "hunter2"}
-    elif mark == adk_json.AUTH_CALL:
+    elif mark == sending.AUTH_CALL:
         secret = {"name": mark, "response": {"token": "hunter2"}}
     page = []
     for document, requests in zip(({}, secret), requested, strict=True):
         actions = {"requested_auth_configs": {}} if requests else {}
         text = json.dumps({"author": "agent", "custom_metadata": {"said": document}, "actions": actions})
-        page.append(loads.StoredEvent(text, "e", "i", 1.0, 1))
-    sent = list(adk_json._events(page))
+        page.append(whole_session.StoredEvent(text, "e", "i", 1.0, 1))
+    sent = list(sending._events(page))
     assert len(sent) == 2
     assert "hunter2" not in json.dumps(sent)

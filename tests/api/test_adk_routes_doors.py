@@ -13,12 +13,11 @@ import pytest
 from django.test import override_settings
 from google.adk.cli.conformance.adk_web_server_client import AdkWebServerClient
 
-from sessions_app import sources
-from sessions_app.keys import SessionKey
+from sessions_app.domain.session_ref import SessionKey
+from sessions_app.sources import database, registry
 from tests.adk.services import APP, USER, Adk
+from tests.api.both import JSON, SESSIONS, AdkServer, AdkwebServer, differences, said
 from tests.browser.serving import Adkweb
-
-from .both import JSON, SESSIONS, AdkServer, AdkwebServer, differences, said
 
 pytestmark = pytest.mark.django_db(databases="__all__")
 S1 = SESSIONS + "/s1"
@@ -194,7 +193,7 @@ def test_of_several_sources_the_one_that_has_the_app_is_meant_or_the_one_in_the_
 def test_a_source_that_is_away_takes_no_other_with_it(
     ours: AdkwebServer, other_store: str, tmp_path: Path, new_token: Callable[..., str]
 ) -> None:
-    sources.open_source(next(source for source in sources.listed() if source.alias == other_store))
+    database.open_source(next(source for source in registry.listed() if source.alias == other_store))
     (tmp_path / "other.db").unlink()
     assert ours.ask("GET", "/list-apps").json() == [APP]
     assert ours.ask("GET", S1).status_code == 200

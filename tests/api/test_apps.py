@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from sessions_app import sources, writes
-from sessions_app.access import Actor
-from sessions_app.keys import SessionKey
-
-from .program import Program
+from sessions_app.access.actor import Actor
+from sessions_app.domain.session_ref import SessionKey
+from sessions_app.sources import database, registry
+from sessions_app.writes.sessions import create_session
+from tests.api.program import Program
 
 pytestmark = pytest.mark.django_db
 
@@ -31,7 +31,7 @@ def test_apps_of_every_source_with_their_numbers(
     program: Program, key: SessionKey, other_store: str, actor: Actor
 ) -> None:
     for user in ("ana", "ben"):
-        writes.create_session(other_store, "support", user, actor=actor)
+        create_session(other_store, "support", user, actor=actor)
     told = program.get("/api/apps").json()
     assert told["problems"] == []
     assert [(row["source"], row["app_name"], row["sessions"], row["users"]) for row in told["items"]] == [
@@ -44,7 +44,7 @@ def test_apps_of_every_source_with_their_numbers(
 def test_a_source_that_is_away_takes_no_other_with_it(
     program: Program, key: SessionKey, other_store: str, tmp_path: Path
 ) -> None:
-    sources.open_source(next(source for source in sources.listed() if source.alias == other_store))
+    database.open_source(next(source for source in registry.listed() if source.alias == other_store))
     (tmp_path / "other.db").unlink()
     told = program.get("/api/apps").json()
     assert [row["app_name"] for row in told["items"]] == ["booking"]
@@ -58,7 +58,7 @@ def test_a_source_that_is_away_takes_no_other_with_it(
 def test_where_a_source_is_only_a_token_for_everything_learns(
     program: Program, new_token: Callable[..., str], key: SessionKey, other_store: str, actor: Actor, tmp_path: Path
 ) -> None:
-    writes.create_session(other_store, "support", "ben", actor=actor)
+    create_session(other_store, "support", "ben", actor=actor)
     everything = program.get("/api/sources").json()
     assert all(row["where"].endswith(".db") for row in everything)
     reader, clerk = Program(new_token("read")), Program(new_token("admin", "supp*"))
@@ -78,7 +78,7 @@ def test_where_a_source_is_only_a_token_for_everything_learns(
 def test_users_page_by_id(program: Program, store: str, actor: Actor) -> None:
     names = sorted(f"u{number:03}" for number in range(120))
     for name in names:
-        writes.create_session(store, "booking", name, actor=actor)
+        create_session(store, "booking", name, actor=actor)
     found, after, pages = [], None, 0
     while pages == 0 or after:
         page = program.get("/api/apps/booking/users", **({"after": after} if after else {})).json()
@@ -92,7 +92,7 @@ def test_an_app_is_looked_for_in_every_source(
     program: Program, key: SessionKey, other_store: str, actor: Actor
 ) -> None:
     assert program.get("/api/apps/booking/state").json() == {"limit": 10}
-    writes.create_session(other_store, "booking", "ben", actor=actor)
+    create_session(other_store, "booking", "ben", actor=actor)
     both = program.get("/api/apps/booking/state")
     assert both.status == 409
     assert key.source in both.detail
@@ -113,7 +113,7 @@ def test_a_cursor_that_is_none_is_not_valid(program: Program, key: SessionKey) -
 
 
 def test_a_token_for_some_apps_sees_no_other(new_token: Callable[..., str], key: SessionKey, actor: Actor) -> None:
-    writes.create_session(key.source, "secret", "ana", actor=actor)
+    create_session(key.source, "secret", "ana", actor=actor)
     some = Program(new_token("read", "book*"))
     assert [row["app_name"] for row in some.get("/api/apps").json()["items"]] == ["booking"]
     refused = some.get("/api/apps/secret/users")

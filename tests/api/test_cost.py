@@ -6,12 +6,12 @@ import pytest
 from django.db import connections
 from django.test.utils import CaptureQueriesContext
 
-from sessions_app import tokens, writes
-from sessions_app.access import Actor
-from sessions_app.keys import SessionKey
-
-from .conftest import fill
-from .program import Program, address
+from sessions_app.access import tokens
+from sessions_app.access.actor import Actor
+from sessions_app.domain.session_ref import SessionKey
+from sessions_app.writes.sessions import create_session
+from tests.api.conftest import fill
+from tests.api.program import Program, address
 
 pytestmark = pytest.mark.django_db
 
@@ -27,7 +27,7 @@ def queries(program: Program, source: str, path: str) -> int:
 @pytest.mark.parametrize("path", ["/api/apps/booking/sessions", "/api/apps/booking/users/ana/sessions"])
 def test_a_page_of_sessions_costs_one_query(program: Program, each_key: SessionKey, actor: Actor, path: str) -> None:
     for _ in range(60):
-        writes.create_session(*each_key[:3], actor=actor)
+        create_session(*each_key[:3], actor=actor)
     assert queries(program, each_key.source, path) == 1
 
 
@@ -37,7 +37,7 @@ def test_a_page_of_sessions_costs_one_query(program: Program, each_key: SessionK
 def test_an_answer_about_a_long_session_costs_as_many_queries_as_about_a_short_one(
     program: Program, each_key: SessionKey, actor: Actor, tail: str, most: int
 ) -> None:
-    long = writes.create_session(*each_key[:3], session_id="long", actor=actor)
+    long = create_session(*each_key[:3], session_id="long", actor=actor)
     fill(each_key, 60)
     with connections[each_key.source].cursor() as cursor:
         cursor.execute("UPDATE events SET id = 's' || id")  # fill gives every session the same ids

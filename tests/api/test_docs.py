@@ -9,13 +9,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from sessions_app.agent_view.instructions import LONGEST, MOST
 from sessions_app.api.routes import document
-from sessions_app.instructions import LONGEST, MOST
-from sessions_app.keys import SessionKey
+from sessions_app.domain.session_ref import SessionKey
+from tests.api.program import Answer, Program, address
 from tests.api_docs import PAGE, written
 from tests.core.stored import execute, state_of
-
-from .program import Answer, Program, address
 
 pytestmark = pytest.mark.django_db
 

@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 
-from sessions_app import writes
-from sessions_app.access import Actor
-from sessions_app.keys import SessionKey
-from sessions_app.paging import read_cursor
-
-from .program import Program, address
+from sessions_app.access.actor import Actor
+from sessions_app.domain.session_ref import SessionKey
+from sessions_app.reads.paging import read_cursor
+from sessions_app.writes.sessions import create_session
+from tests.api.program import Program, address
 
 pytestmark = pytest.mark.django_db
 
@@ -41,7 +40,7 @@ def test_edits_say_who_changed_what_why_and_what_stood_there(program: Program, e
 def test_edits_of_every_source_page_the_newest_first(
     program: Program, key: SessionKey, other_store: str, actor: Actor
 ) -> None:
-    other = writes.create_session(other_store, "support", "ben", actor=actor)
+    other = create_session(other_store, "support", "ben", actor=actor)
     for number in range(60):
         where = (key, other)[number % 2]
         assert program.patch(address(where, "/state"), {"set": {"n": number}}).status == 201
@@ -56,7 +55,7 @@ def test_edits_of_every_source_page_the_newest_first(
 def test_a_token_for_some_apps_sees_their_edits(
     program: Program, new_token: Callable[..., str], key: SessionKey, actor: Actor
 ) -> None:
-    other = writes.create_session(key.source, "support", "ben", actor=actor)
+    other = create_session(key.source, "support", "ben", actor=actor)
     for where in (key, other):
         program.patch(address(where, "/state"), {"set": {"a": 1}})
     some: Any = Program(new_token("read", "support")).get("/api/edits").json()
@@ -66,7 +65,7 @@ def test_a_token_for_some_apps_sees_their_edits(
 def test_edits_of_other_apps_do_not_count_and_no_cursor_tells_of_them(
     program: Program, new_token: Callable[..., str], key: SessionKey, actor: Actor
 ) -> None:
-    mine = writes.create_session(key.source, "support", "ben", actor=actor)
+    mine = create_session(key.source, "support", "ben", actor=actor)
     for number in range(55):
         program.patch(address(mine, "/state"), {"set": {"n": number}})
         program.patch(address(key, "/state"), {"set": {"n": number}})

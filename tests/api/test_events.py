@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 from django.db import connections
 
-from sessions_app.keys import SessionKey
-from sessions_app.writes import IMPORTING
+from sessions_app.domain.session_ref import SessionKey
+from sessions_app.writes.half_made import IMPORTING
+from tests.api.conftest import fill
+from tests.api.program import Program, address
 from tests.core.stored import counts, events_of, everything, execute, in_threads, state_of
-
-from .conftest import fill
-from .program import Program, address
 
 pytestmark = pytest.mark.django_db
 

@@ -10,14 +10,13 @@ from django.contrib.auth import get_user_model
 from django.test import Client
 from pytest_django import Settings
 
-from sessions_app import tokens
-from sessions_app.access import RIGHTS
-from sessions_app.api.document import RIGHT
+from sessions_app.access import tokens
+from sessions_app.access.actor import RIGHTS
+from sessions_app.api.openapi import RIGHT
 from sessions_app.api.routes import document
-from sessions_app.keys import SessionKey
+from sessions_app.domain.session_ref import SessionKey
+from tests.api.program import Program
 from tests.core.stored import everything
-
-from .program import Program
 
 pytestmark = pytest.mark.django_db
 

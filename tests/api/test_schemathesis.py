@@ -19,10 +19,9 @@ from hypothesis import HealthCheck, settings
 from schemathesis import checks
 
 from sessions_app.api.routes import document
+from tests.api.conftest import STATE
 from tests.browser.serving import Adkweb
 from tests.servers import PostgreSQL
-
-from .conftest import STATE
 
 NAMES: Final = {"app_name": "booking", "user_id": "ana", "session_id": "s1", "event_id": "e1"}
 DOOMED: Final = "doomed"

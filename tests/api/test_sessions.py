@@ -11,15 +11,17 @@ import pytest
 from django.db import connections
 from pytest_django import DjangoDbBlocker, Settings
 
-from sessions_app import adopt, loads, online, sources, writes
-from sessions_app.access import Actor
+from sessions_app.access.actor import Actor
+from sessions_app.domain.session_ref import SessionKey
 from sessions_app.errors import NotFound
-from sessions_app.keys import SessionKey
-from sessions_app.weights import LARGE
+from sessions_app.reads import whole_session
+from sessions_app.reads.weights import LARGE
+from sessions_app.sources import adoption, database, online, registry
+from sessions_app.writes.append import append_event
+from sessions_app.writes.sessions import create_session, delete_session
+from tests.api.conftest import fill
+from tests.api.program import Answer, Program, address
 from tests.core.stored import counts, execute
-
-from .conftest import fill
-from .program import Answer, Program, address
 
 pytestmark = pytest.mark.django_db
 
@@ -63,7 +65,7 @@ def test_pages_cover_every_session_once_though_many_were_active_at_the_same_mome
     program: Program, source: str, actor: Actor
 ) -> None:
     keys = [
-        writes.create_session(source, "booking", f"u{number % 3}", session_id=f"s{number:02}", actor=actor)
+        create_session(source, "booking", f"u{number % 3}", session_id=f"s{number:02}", actor=actor)
         for number in range(25)
     ]
     at = "1767225600.0" if connections[source].settings_dict["ADKWEB"]["real_times"] else "'2026-01-01 00:00:00.000000'"
@@ -108,8 +110,8 @@ def test_a_page_that_cannot_be_is_refused(program: Program, key: SessionKey, que
 
 @pytest.mark.parametrize("name", HARD_NAMES)
 def test_any_name_has_an_address(program: Program, source: str, actor: Actor, name: str) -> None:
-    key = writes.create_session(source, name or "app", name or "user", session_id=name or "s", actor=actor)
-    writes.append_event(key, {"id": name or "e"}, actor=actor)
+    key = create_session(source, name or "app", name or "user", session_id=name or "s", actor=actor)
+    append_event(key, {"id": name or "e"}, actor=actor)
     whole = program.get(address(key))
     assert whole.status == 200, (address(key), whole)
     assert (whole.json()["app_name"], whole.json()["id"]) == (key.app_name, key.session_id)
@@ -118,7 +120,7 @@ def test_any_name_has_an_address(program: Program, source: str, actor: Actor, na
 
 
 def test_the_empty_name_is_a_tilde(program: Program, store: str, actor: Actor) -> None:
-    writes.create_session(store, "", "", session_id="s", actor=actor)
+    create_session(store, "", "", session_id="s", actor=actor)
     assert program.get("/api/apps/~/users/~/sessions/s").json()["user_id"] == ""
 
 
@@ -214,12 +216,12 @@ def test_a_session_that_moved_is_not_deleted_where_if_match_says_so(program: Pro
 def test_a_session_that_is_deleted_while_it_is_read_never_looks_whole(
     each_key: SessionKey, actor: Actor, query: dict[str, Any]
 ) -> None:
-    fill(each_key, loads.PAGE + 1)
-    found = loads.stream(each_key, **query)
+    fill(each_key, whole_session.PAGE + 1)
+    found = whole_session.stream(each_key, **query)
     assert found
     _session, pages = found
-    assert len(next(pages)) == loads.PAGE
-    writes.delete_session(each_key, actor=actor)
+    assert len(next(pages)) == whole_session.PAGE
+    delete_session(each_key, actor=actor)
     with pytest.raises(NotFound, match="deleted while it was read"):
         next(pages)
 
@@ -227,11 +229,11 @@ def test_a_session_that_is_deleted_while_it_is_read_never_looks_whole(
 def test_a_list_of_sessions_ends_by_what_the_states_of_their_users_weigh(each_key: SessionKey, actor: Actor) -> None:
     for n in range(6):
         state = {"user:k": "x" * (LARGE // 2), "n": n} if n % 2 else {"n": n}
-        writes.create_session(each_key.source, each_key.app_name, f"user {n}", actor=actor, state=state)
+        create_session(each_key.source, each_key.app_name, f"user {n}", actor=actor, state=state)
     seen: dict[str, int] = {}
     after, pages = None, 0
     while after or not pages:
-        page = loads.load_page(each_key.source, each_key.app_name, after=after)
+        page = whole_session.load_page(each_key.source, each_key.app_name, after=after)
         seen |= {found.key.user_id: len(found.state.user.get("k", "")) for found in page.rows}
         after, pages = page.next, pages + 1
     assert {name: size for name, size in seen.items() if name.startswith("user ")} == {
@@ -357,18 +359,18 @@ def unadopted(
     """A session of 3 000 events in a database of each format that adkweb only reads, and never wrote to."""
     place = new_database(form)
     with django_db_blocker.unblock():
-        (source,) = sources.add(place)
+        (source,) = registry.add(place)
         if form == "sqlite-database":
-            adopt.create(source.alias, "database")
-        sources.open_source(source)
-        key = writes.create_session(source.alias, "booking", "ana", session_id="s1", actor=actor)
+            adoption.create(source.alias, "database")
+        database.open_source(source)
+        key = create_session(source.alias, "booking", "ana", session_id="s1", actor=actor)
         fill(key, 3_000)
         online.release(source.alias)
-        sources.forget(source.alias)
+        database.forget(source.alias)
         settings.READ_ONLY = True
-        (source,) = sources.add(place)
+        (source,) = registry.add(place)
         yield SessionKey(source.alias, *key[1:])
-        sources.forget(source.alias)
+        database.forget(source.alias)
 
 
 def test_a_database_that_is_only_read_gives_all_its_events(program: Program, unadopted: SessionKey) -> None:

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from sessions_app.keys import SessionKey
+from sessions_app.domain.session_ref import SessionKey
+from tests.api.conftest import STATE
+from tests.api.program import Answer, Program, address
 from tests.core.stored import (
     assert_state_is_what_events_say,
     counts,
@@ -16,9 +18,6 @@ from tests.core.stored import (
     in_threads,
     state_of,
 )
-
-from .conftest import STATE
-from .program import Answer, Program, address
 
 pytestmark = pytest.mark.django_db
 

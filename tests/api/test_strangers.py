@@ -13,7 +13,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from sessions_app.api.limits import SMALL, UPLOADS
+from sessions_app.http.limits import SMALL, UPLOADS
 from tests.browser.serving import Adkweb
 from tests.servers import HOST
 
@@ -33,7 +33,7 @@ PROGRAM = f"""
 import sys, django
 django.setup()
 from django.core.management import execute_from_command_line
-from sessions_app.api import limits
+from sessions_app.http import limits
 limits.PATIENCE_SECONDS = {PATIENCE}
 execute_from_command_line(sys.argv)
 """

@@ -8,14 +8,15 @@ from typing import Any
 
 import pytest
 
-from sessions_app import changes, drift, instructions, writes
-from sessions_app.access import Actor
+from sessions_app.access.actor import Actor
+from sessions_app.agent_view import instructions
 from sessions_app.api import time as api
+from sessions_app.domain.session_ref import SessionKey
 from sessions_app.errors import Behind
-from sessions_app.keys import SessionKey
+from sessions_app.history import drift, indexing
+from sessions_app.writes.sessions import create_session
+from tests.api.program import Answer, Program, address
 from tests.core.stored import events_of, everything, execute, state_of
-
-from .program import Answer, Program, address
 
 pytestmark = pytest.mark.django_db
 
@@ -38,7 +39,7 @@ def get(program: Program, session: SessionKey, tail: str, **query: Any) -> Any:
 @pytest.fixture
 def told(each_key: SessionKey, add: Add) -> SessionKey:
     """A session in a source of each format, after four events and one of another session."""
-    other = writes.create_session(each_key.source, "booking", "ana", session_id="s2", actor=Actor("a"))
+    other = create_session(each_key.source, "booking", "ana", session_id="s2", actor=Actor("a"))
     add(each_key, id="e1", invocation_id="i1", **delta(step="pay", n=1))
     add(each_key, id="e2", invocation_id="i1", **delta(n=2, user__tier="silver"))
     add(other, id="o1", **delta(user__tier="platinum", app__limit=11))
@@ -418,8 +419,8 @@ def test_while_a_source_is_read_a_program_is_told_when_to_ask_again(
     def slow(*_asked: Any, **_more: Any) -> None:
         raise Behind(share=0.25)
 
-    monkeypatch.setattr(changes, "catch_up", slow)
-    monkeypatch.setattr(changes, "catch_up", slow)
+    monkeypatch.setattr(indexing, "catch_up", slow)
+    monkeypatch.setattr(indexing, "catch_up", slow)
     answer = program.get(address(told, tail))
     assert answer.status == 503
     assert answer.headers["retry-after"] == "1"

@@ -10,12 +10,11 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from sessions_app import tokens
-from sessions_app.access import Actor
+from sessions_app.access import tokens
+from sessions_app.access.actor import Actor
 from sessions_app.errors import AlreadyExists, Invalid, NotAllowed, NotFound
 from sessions_app.models import ApiToken
-
-from .program import Program
+from tests.api.program import Program
 
 pytestmark = pytest.mark.django_db
 

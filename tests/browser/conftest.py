@@ -21,9 +21,8 @@ from playwright.sync_api import (
     sync_playwright,
 )
 
+from tests.browser.serving import Adkweb
 from tests.servers import CHROMIUM_ARGS, chromium
-
-from .serving import Adkweb
 
 REPORT_VIOLATIONS = """document.addEventListener("securitypolicyviolation", (event) =>
     console.error(`CSP: ${event.violatedDirective} ${event.blockedURI} ${event.sourceFile}:${event.lineNumber}`));"""

@@ -8,10 +8,9 @@ from urllib.parse import urlencode
 
 from playwright.sync_api import Locator, Page, expect
 
-from sessions_app.keys import SessionKey
-from sessions_app.web.paths import Segment
-
-from .seed import APP, FAMILY, LONG, TRAVEL, USER
+from sessions_app.domain.session_ref import SessionKey
+from sessions_app.http.paths import Segment
+from tests.browser.seed import APP, FAMILY, LONG, TRAVEL, USER
 
 SEOUL: Final = SessionKey("demo", "booking", "ana", "seoul-trip")
 

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
-from sessions_app.keys import SessionKey
+from sessions_app.domain.session_ref import SessionKey
 
 APP: Final = "booking"
 USER: Final = "bea"
@@ -72,50 +72,53 @@ def main(folder: Path) -> None:
     import django
 
     django.setup()
-    from sessions_app import sources, writes
-    from sessions_app.access import Actor
+    from sessions_app.access.actor import Actor
+    from sessions_app.sources import database, registry
+    from sessions_app.writes.append import append_event
+    from sessions_app.writes.sessions import create_session
 
     shutil.copy(Path(__file__).resolve().parents[2] / "examples" / "demo.db", folder / "demo.db")
     (folder / HOSTILE_FILE).touch()
     for file in ("demo.db", HOSTILE_FILE):
-        (source,) = sources.add(str(folder / file))
-        sources.open_source(source)
+        (source,) = registry.add(str(folder / file))
+        database.open_source(source)
     who = Actor("seed")
 
     def append(key: SessionKey, **event: Any) -> None:
-        writes.append_event(key, {"author": "booking", "invocation_id": "e-1", **event}, actor=who)
+        append_event(key, {"author": "booking", "invocation_id": "e-1", **event}, actor=who)
 
     for name in SESSIONS:
-        key = writes.create_session("demo", APP, USER, session_id=name, state=STATE, actor=who)
+        key = create_session("demo", APP, USER, session_id=name, state=STATE, actor=who)
         append(key, author="user", content=_content("user", {"text": f"Hello from {name}"}))
         append(key, content=_content("model", {"text": "Where to?"}), actions={"state_delta": {"count": 4}})
-    writes.create_session("demo", APP, USER, session_id=LONG.session_id, actor=who)
+    create_session("demo", APP, USER, session_id=LONG.session_id, actor=who)
     for number in range(LONG_EVENTS):
         text = f"Message {number} " + "and so on " * (number % 12)
         append(LONG, invocation_id=f"e-{number // 5}", content=_content("model", {"text": text}))
-    writes.create_session("demo", APP, USER, session_id=TRAVEL.session_id, state={"n": 0, "kept": "so"}, actor=who)
+    create_session("demo", APP, USER, session_id=TRAVEL.session_id, state={"n": 0, "kept": "so"}, actor=who)
     for number in range(1, TRAVEL_EVENTS + 1):
         delta = {} if number % 4 else {"n": number, "user:far": number, "tree": {"a": [number]}}
         append(TRAVEL, id=f"t{number}", invocation_id=f"e-{number // 5}", actions={"state_delta": delta})
-    writes.create_session("demo", APP, USER, session_id="family", state=dict.fromkeys(FAMILY_KEYS, False), actor=who)
+    create_session("demo", APP, USER, session_id="family", state=dict.fromkeys(FAMILY_KEYS, False), actor=who)
     append(FAMILY, id="all", actions={"state_delta": dict.fromkeys(FAMILY_KEYS, True)})
     append(FAMILY, id="last", actions={"state_delta": {FAMILY_KEYS[-1]: "meanwhile"}})
     _crowded(append, who)
-    old = writes.create_session("demo", APP, USER, session_id="days", state=STATE, actor=who)
+    old = create_session("demo", APP, USER, session_id="days", state=STATE, actor=who)
     append(old, timestamp=1_793_000_000, content=_content("user", {"text": "A while ago"}))
     for number in range(128):
         append(SessionKey("demo", APP, USER, "far-back"), id=f"f{number}", content=_content("model", {"text": "on"}))
-    _hostile(writes.create_session(*HOSTILE[:3], session_id=HOSTILE.session_id, state=_state(), actor=who), append)
+    _hostile(create_session(*HOSTILE[:3], session_id=HOSTILE.session_id, state=_state(), actor=who), append)
 
 
 def _crowded(append: Any, who: Any) -> None:
-    from sessions_app import edits, writes
-    from sessions_app.state import ABSENT
+    from sessions_app.domain.state import ABSENT
+    from sessions_app.edits import edit
+    from sessions_app.writes.sessions import create_session
 
     state = {f"feature_flags.checkout.experiment_number_{number:03}": number for number in range(300)}
     state |= {"user:tier": "platinum", "user:name": "Maximiliane", "app:version": "1.4.0-rc.12+build.20261121"}
     state |= {"user:notes": {"called": ["Monday", "Tuesday"], "wants": "a window seat, and nothing else"}}
-    writes.create_session(*CROWDED[:3], session_id=CROWDED.session_id, state=state, actor=who)
+    create_session(*CROWDED[:3], session_id=CROWDED.session_id, state=state, actor=who)
     day = 1_793_000_000  # in October 2026
     for number, after in enumerate((0, 2.5, 86_400, 86_402, 4 * 86_400, 7 * 86_400)):
         said = _content("model" if number % 2 else "user", {"text": f"Message {number}, of a conversation of a week"})
@@ -124,11 +127,11 @@ def _crowded(append: Any, who: Any) -> None:
         )
     error = "fare expired: quote Q-88213 is no longer valid since 2026-11-20; ask for a new one before the booking"
     append(CROWDED, error_code="TOOL_ERROR", error_message=error, timestamp=day + 7 * 86_400 + 5)
-    tier = edits.Entry("user:tier", "diamond-plus-lifetime-member", "platinum")
-    edits.edit_user_state(*CROWDED[:3], [tier], actor=who, reason="moved by phone, after three complaints")
-    edits.edit_app_state(*CROWDED[:2], [edits.Entry("app:release", "2026-11-21", ABSENT)], actor=who)
+    tier = edit.Entry("user:tier", "diamond-plus-lifetime-member", "platinum")
+    edit.edit_user_state(*CROWDED[:3], [tier], actor=who, reason="moved by phone, after three complaints")
+    edit.edit_app_state(*CROWDED[:2], [edit.Entry("app:release", "2026-11-21", ABSENT)], actor=who)
     for number in range(3):
-        writes.create_session(*CROWDED[:2], f"igor.kim{number}@example.com", actor=who)
+        create_session(*CROWDED[:2], f"igor.kim{number}@example.com", actor=who)
 
 
 def _content(role: str, *parts: dict[str, Any]) -> dict[str, Any]:

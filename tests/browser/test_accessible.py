@@ -8,9 +8,9 @@ import pytest
 from axe_playwright_python.base import AXE_SCRIPT  # type: ignore[import-untyped]
 from playwright.sync_api import Page, StorageState, expect
 
-from .conftest import Visit, Watch
-from .places import PLACES, STATUSES
-from .serving import Adkweb
+from tests.browser.conftest import Visit, Watch
+from tests.browser.places import PLACES, STATUSES
+from tests.browser.serving import Adkweb
 
 IMPACTS: Final = ("serious", "critical")
 CONTRAST: Final = {"runOnly": ["color-contrast"]}  # all that a theme changes

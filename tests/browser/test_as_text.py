@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from playwright.sync_api import Page, Request, expect
 
-from .conftest import Visit, Watch
-from .places import open_form, own, path, type_json
+from tests.browser.conftest import Visit, Watch
+from tests.browser.places import open_form, own, path, type_json
 
 KEY = own("as-text")
 

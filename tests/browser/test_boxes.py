@@ -7,10 +7,10 @@ from typing import Final
 import pytest
 from playwright.sync_api import Page
 
-from .conftest import Visit, Watch
-from .places import SEOUL, path
-from .seed import CROWDED, FAMILY, TRAVEL
-from .serving import Adkweb
+from tests.browser.conftest import Visit, Watch
+from tests.browser.places import SEOUL, path
+from tests.browser.seed import CROWDED, FAMILY, TRAVEL
+from tests.browser.serving import Adkweb
 
 WIDTHS: Final = (320, 390, 768, 1280, 1440, 1920, 2560)
 LANGUAGES: Final = ("en", "es", "ko")

@@ -6,8 +6,8 @@ import re
 
 from playwright.sync_api import Page, Request, expect
 
-from .conftest import Visit, Watch
-from .places import SEOUL, own, path, type_json
+from tests.browser.conftest import Visit, Watch
+from tests.browser.places import SEOUL, own, path, type_json
 
 CONTEXT = path("s", *own("agent-view"), end="context/")
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from playwright.sync_api import Locator, Page, expect
 
-from .conftest import Visit
-from .places import open_form, own, path, type_json
-from .seed import CROWDED, LONG, LONG_EVENTS
+from tests.browser.conftest import Visit
+from tests.browser.places import open_form, own, path, type_json
+from tests.browser.seed import CROWDED, LONG, LONG_EVENTS
 
 WEEK = ["Mon, Oct 26", "Tue, Oct 27 1 day later", "Fri, Oct 30 3 days later", "Mon, Nov 2 3 days later"]
 

@@ -7,8 +7,8 @@ from typing import Final
 import pytest
 from playwright.sync_api import Page, expect
 
-from .places import open_event, open_form, path, type_json
-from .seed import BREAKOUT, EMOJI, HOSTILE, IMAGE, LINK, REVERSED, SCRIPT, TEMPLATE, TEXTS
+from tests.browser.places import open_event, open_form, path, type_json
+from tests.browser.seed import BREAKOUT, EMOJI, HOSTILE, IMAGE, LINK, REVERSED, SCRIPT, TEMPLATE, TEXTS
 
 SESSION: Final = path("s", *HOSTILE)
 PLACES: Final = {

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from playwright.sync_api import Page, expect
 
-from .conftest import Visit
-from .places import own, path
+from tests.browser.conftest import Visit
+from tests.browser.places import own, path
 
 KEY = own("keys")
 

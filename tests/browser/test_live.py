@@ -13,13 +13,11 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.servers import PostgreSQL
-
-from .agent import BOOK, FLIGHT, Agent
-from .conftest import Visit, Watch, serve
-from .places import open_event, type_json
-from .test_accessible import check
-from .watching import (
+from tests.browser.agent import BOOK, FLIGHT, Agent
+from tests.browser.conftest import Visit, Watch, serve
+from tests.browser.places import open_event, type_json
+from tests.browser.test_accessible import check
+from tests.browser.watching import (
     LATE,
     MARIA,
     NO_SOCKET,
@@ -41,6 +39,7 @@ from .watching import (
     watching,
     words,
 )
+from tests.servers import PostgreSQL
 
 WIDTHS = {"wide": {"width": 1440, "height": 900}, "narrow": {"width": 390, "height": 844}}
 UNANSWERED = ("WebSocket connection to", "ERR_CONNECTION_REFUSED", "ERR_CONNECTION_RESET", "ERR_EMPTY_RESPONSE")

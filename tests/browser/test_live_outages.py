@@ -11,22 +11,12 @@ import psycopg
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from tests.browser.agent import Agent
+from tests.browser.conftest import Visit, Watch, serve
+from tests.browser.places import type_json
+from tests.browser.serving import Adkweb
+from tests.browser.watching import LATE, expect_rows, expect_state, noted, notice, sign_in, watch_session, words
 from tests.servers import PostgreSQL, Valkey
-
-from .agent import Agent
-from .conftest import Visit, Watch, serve
-from .places import type_json
-from .serving import Adkweb
-from .watching import (
-    LATE,
-    expect_rows,
-    expect_state,
-    noted,
-    notice,
-    sign_in,
-    watch_session,
-    words,
-)
 
 
 def kill(server: PostgreSQL | Valkey, number: signal.Signals) -> None:

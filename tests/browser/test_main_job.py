@@ -10,9 +10,9 @@ from google.adk.sessions import Session
 from google.adk.sessions.sqlite_session_service import SqliteSessionService
 from playwright.sync_api import Locator, Page, expect
 
-from .conftest import Visit, Watch
-from .places import SEOUL, path, type_json
-from .serving import Adkweb
+from tests.browser.conftest import Visit, Watch
+from tests.browser.places import SEOUL, path, type_json
+from tests.browser.serving import Adkweb
 
 ME = getpass.getuser()
 MARIA = {"DJANGO_SUPERUSER_USERNAME": "maria@example.com", "DJANGO_SUPERUSER_PASSWORD": "correct horse battery staple"}

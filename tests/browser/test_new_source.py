@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from .agent import Agent
-from .conftest import Visit
-from .serving import Adkweb
-from .watching import LATE, NO_SOCKET
+from tests.browser.agent import Agent
+from tests.browser.conftest import Visit
+from tests.browser.serving import Adkweb
+from tests.browser.watching import LATE, NO_SOCKET
 
 
 class _OnFolder(Adkweb):

@@ -8,9 +8,9 @@ import re
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from .conftest import Visit, Watch
-from .places import PLACES, SEOUL, STATUSES, open_event, open_form, own, path, type_json
-from .seed import LONG, LONG_EVENTS
+from tests.browser.conftest import Visit, Watch
+from tests.browser.places import PLACES, SEOUL, STATUSES, open_event, open_form, own, path, type_json
+from tests.browser.seed import LONG, LONG_EVENTS
 
 SESSION = path("s", *SEOUL)
 WIDTHS = (390, 768, 1440)

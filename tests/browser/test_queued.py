@@ -8,12 +8,11 @@ from collections.abc import Callable, Iterator
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from tests.browser.agent import BOOK, FLIGHT, Agent
+from tests.browser.conftest import Visit, Watch, serve
+from tests.browser.places import path, type_json
+from tests.browser.watching import LATE, World, key, sign_in, watch_session, watching
 from tests.servers import PostgreSQL
-
-from .agent import BOOK, FLIGHT, Agent
-from .conftest import Visit, Watch, serve
-from .places import path, type_json
-from .watching import LATE, World, key, sign_in, watch_session, watching
 
 
 @pytest.fixture(scope="module")

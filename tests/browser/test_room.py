@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from .conftest import Visit, Watch
-from .places import path
-from .seed import FAMILY, FAMILY_KEYS, TRAVEL
+from tests.browser.conftest import Visit, Watch
+from tests.browser.places import path
+from tests.browser.seed import FAMILY, FAMILY_KEYS, TRAVEL
 
 NARROW = {"width": 390, "height": 844}
 # The text of an element that is in sight: characters whose box lies within it and within each .start around them.

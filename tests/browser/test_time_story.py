@@ -7,9 +7,9 @@ import re
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from .conftest import Visit
-from .places import SEOUL, path
-from .serving import Adkweb
+from tests.browser.conftest import Visit
+from tests.browser.places import SEOUL, path
+from tests.browser.serving import Adkweb
 
 SESSION = path("s", *SEOUL)
 SEARCH = 163  # an answer of search_flights, which writes four of the session's keys and one of the app's

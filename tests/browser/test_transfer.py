@@ -9,11 +9,11 @@ from pathlib import Path
 
 from playwright.sync_api import FilePayload, Page, expect
 
-from .conftest import Visit, Watch
-from .places import SEOUL, path
-from .seed import LONG
-from .serving import Adkweb
-from .test_accessible import check
+from tests.browser.conftest import Visit, Watch
+from tests.browser.places import SEOUL, path
+from tests.browser.seed import LONG
+from tests.browser.serving import Adkweb
+from tests.browser.test_accessible import check
 
 BULK_SESSIONS, BULK_EVENTS = 150, 100
 

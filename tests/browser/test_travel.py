@@ -8,9 +8,9 @@ from itertools import pairwise
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from .conftest import Visit, Watch
-from .places import own, path
-from .seed import LONG, LONG_EVENTS, TRAVEL, TRAVEL_EVENTS
+from tests.browser.conftest import Visit, Watch
+from tests.browser.places import own, path
+from tests.browser.seed import LONG, LONG_EVENTS, TRAVEL, TRAVEL_EVENTS
 
 SESSION = path("s", *TRAVEL)
 # Counts what the page asks for at once, and makes each answer wait as if the server were far away.

@@ -12,12 +12,11 @@ from typing import Any, Final
 
 from playwright.sync_api import Browser, Locator, Page, StorageState, expect
 
-from sessions_app.keys import SessionKey
-
-from .agent import APP, USER, Agent
-from .conftest import Visit
-from .places import path
-from .serving import Adkweb
+from sessions_app.domain.session_ref import SessionKey
+from tests.browser.agent import APP, USER, Agent
+from tests.browser.conftest import Visit
+from tests.browser.places import path
+from tests.browser.serving import Adkweb
 
 MARIA: Final = {
     "DJANGO_SUPERUSER_USERNAME": "maria@example.com",

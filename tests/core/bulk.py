@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.db import connections
 
-from sessions_app.keys import SessionKey
+from sessions_app.domain.session_ref import SessionKey
 
 _FILL = {
     "postgresql": """INSERT INTO events (id, app_name, user_id, session_id, invocation_id, timestamp, event_data)

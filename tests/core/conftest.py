@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from sessions_app import writes
-from sessions_app.access import Actor
-from sessions_app.keys import SessionKey
+from sessions_app.access.actor import Actor
+from sessions_app.domain.session_ref import SessionKey
+from sessions_app.writes.append import append_event
+from sessions_app.writes.sessions import create_session
 from tests.core.booking import APP, START
 
 # A source is made once for all examples of a test: each example makes a session of its own.
@@ -25,7 +26,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 @pytest.fixture
 def key(source: str, actor: Actor) -> SessionKey:
     """A session with state in every scope."""
-    return writes.create_session(source, APP, "ana", actor=actor, state=START, session_id="s1")
+    return create_session(source, APP, "ana", actor=actor, state=START, session_id="s1")
 
 
 @pytest.fixture
@@ -35,6 +36,6 @@ def add(actor: Actor) -> Callable[..., str]:
     def append(key: SessionKey, **delta: Any) -> str:
         named = {name.replace("__", ":"): value for name, value in delta.items()}
         event = {"author": "agent", "invocation_id": "i1", "actions": {"state_delta": named}, "x": {"y": [None, 1e22]}}
-        return str(writes.append_event(key, event, actor=actor).event["id"])
+        return str(append_event(key, event, actor=actor).event["id"])
 
     return append

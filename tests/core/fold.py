@@ -7,13 +7,15 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from sessions_app import rewind, sources, writes
-from sessions_app.access import Actor
-from sessions_app.events import new_id
-from sessions_app.keys import SessionKey
-from sessions_app.state import Scoped, apply, split
-
-from ..strategies import json_values
+from sessions_app.access.actor import Actor
+from sessions_app.domain.event import new_id
+from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.state import Scoped, apply, split
+from sessions_app.edits import rewind
+from sessions_app.sources import database
+from sessions_app.writes.append import append_event
+from sessions_app.writes.sessions import create_session, delete_session
+from tests.strategies import json_values
 
 ALICE = Actor("alice")
 USERS, SESSIONS = ("ana", "ben"), ("s1", "s2", "s3")
@@ -67,7 +69,7 @@ class Fold:
         key = self.key(user, name)
         if key in self.session:
             return
-        writes.create_session(*key[:3], session_id=name, state=state, actor=ALICE)
+        create_session(*key[:3], session_id=name, state=state, actor=ALICE)
         self.apply(key, state)
 
     def append(self, user: str, name: str, delta: dict[str, Any], wish: list[str], invocation: str) -> None:
@@ -83,7 +85,7 @@ class Fold:
             "custom_metadata": {"adkweb": {"removed": removed}} if removed else {},
         }
         before = self.state(key)
-        writes.append_event(key, event, actor=ALICE)
+        append_event(key, event, actor=ALICE)
         self.apply(key, delta, removed)
         self.seen.append((key, event["id"], before, self.state(key)))
         self.began.setdefault((key, invocation), before.session)
@@ -102,10 +104,10 @@ class Fold:
         if key not in self.session:
             return
         if by_others:
-            with sources.using(self.source) as db, db.cursor() as cursor:
+            with database.using(self.source) as db, db.cursor() as cursor:
                 cursor.execute("DELETE FROM sessions WHERE app_name = %s AND user_id = %s AND id = %s", key[1:])
         else:
-            writes.delete_session(key, actor=ALICE)
+            delete_session(key, actor=ALICE)
         del self.session[key]
         self.seen = [each for each in self.seen if each[0] != key]
         self.began = {each: state for each, state in self.began.items() if each[0] != key}

@@ -6,10 +6,10 @@ import json
 import time
 from typing import Any
 
-from sessions_app import sources
-from sessions_app.events import new_id
-from sessions_app.keys import SessionKey
-from sessions_app.state import STORED, Scope, split
+from sessions_app.domain.event import new_id
+from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.state import STORED, Scope, split
+from sessions_app.sources import database
 
 _TABLES: dict[Scope, tuple[str, tuple[str, ...]]] = {
     "app": ("app_states", ("app_name",)),
@@ -28,7 +28,7 @@ def _new_state(merges: bool, delta: str) -> str:
 def create(key: SessionKey, state: dict[str, Any], *, merges: bool = True) -> None:
     """Creates a session as google-adk does."""
     scoped = split(state)
-    with sources.using(key.source) as db, db.cursor() as cursor:
+    with database.using(key.source) as db, db.cursor() as cursor:
         _share(cursor, key, scoped, merges)
         now = time.time()
         cursor.execute(
@@ -47,7 +47,7 @@ def append(key: SessionKey, delta: dict[str, Any], *, merges: bool = True) -> st
         "actions": {"state_delta": delta},
         "timestamp": now,
     }
-    with sources.using(key.source) as db, db.cursor() as cursor:
+    with database.using(key.source) as db, db.cursor() as cursor:
         _share(cursor, key, scoped, merges)
         if scoped.session:
             cursor.execute(

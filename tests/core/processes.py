@@ -34,10 +34,10 @@ def adopt_then_die(place: str, statements: int) -> None:
     """Opens and adopts a source, a few rows at a time, and kills this process right after that many statements of it."""
     from django.db import connections
 
-    from sessions_app import online, sources
+    from sessions_app.sources import database, online, registry
 
     online._SMALL, online._BATCH, online._ROWS = 0, (2, 2), 2
-    (source,) = sources.add(place)
+    (source,) = registry.add(place)
     seen = 0
 
     def count(execute: Callable[..., Any], sql: str, params: Any, many: bool, context: Any) -> Any:
@@ -49,7 +49,7 @@ def adopt_then_die(place: str, statements: int) -> None:
         return answer
 
     with connections[source.alias].execute_wrapper(count):
-        sources.open_source(source, adopting=True)
+        database.open_source(source, adopting=True)
 
 
 def run_until(work: Callable[..., None], seconds: float, *arguments: Any) -> int | None:
@@ -64,40 +64,42 @@ def run_until(work: Callable[..., None], seconds: float, *arguments: Any) -> int
 
 def adopt(place: str) -> None:
     """Opens and adopts a source."""
-    from sessions_app import sources
+    from sessions_app.sources import database, registry
 
-    sources.open_source(sources.add(place)[0], adopting=True)
+    database.open_source(registry.add(place)[0], adopting=True)
 
 
 def open_together(place: str, barrier: Barrier) -> None:
     """Opens a source at the same moment as others do."""
-    from sessions_app import sources
+    from sessions_app.sources import database, registry
 
-    (source,) = sources.add(place)
+    (source,) = registry.add(place)
     barrier.wait(30)
-    sources.open_source(source, adopting=True)
+    database.open_source(source, adopting=True)
 
 
 def apply_together(own: str, place: str, barrier: Barrier) -> None:
     """Applies what is queued at the same moment as others do, until nothing waits."""
-    from sessions_app import queued, sources
+    from sessions_app.edits import queue
+    from sessions_app.sources import database, registry
     from tests.core.own import own_database
 
     with own_database(own):
-        sources.open_source(sources.add(place)[0])
+        database.open_source(registry.add(place)[0])
         barrier.wait(30)
-        queued.apply_due()
+        queue.apply_due()
 
 
 def apply_then_die(own: str, place: str) -> None:
     """Applies one queued edit and kills this process after the event is written, before that is noted."""
-    from sessions_app import queued, sources
+    from sessions_app.edits import queue
+    from sessions_app.sources import database, registry
     from tests.core.own import own_database
 
-    queued._note = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+    queue._note = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
     with own_database(own):
-        sources.open_source(sources.add(place)[0])
-        queued.apply_due()
+        database.open_source(registry.add(place)[0])
+        queue.apply_due()
 
 
 if multiprocessing.current_process().name != "MainProcess" or multiprocessing.parent_process() is None:

@@ -7,10 +7,10 @@ from typing import Any, TypeVar
 
 from django.db import connections
 
-from sessions_app.events import Event, delta_of, removed_by
-from sessions_app.keys import SessionKey
-from sessions_app.state import Scope, State, fold, scope_of, split
-from sessions_app.values import equal
+from sessions_app.domain.event import Event, delta_of, removed_by
+from sessions_app.domain.json_values import equal
+from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.state import Scope, State, fold, scope_of, split
 
 TABLES = ("app_states", "user_states", "sessions", "events")
 

@@ -18,11 +18,17 @@ from django.db import connections
 from google.adk.sessions.schemas import v0
 from pytest_django import Settings
 
-from sessions_app import moments, online, reads, sources, statistics, writes
-from sessions_app.access import Actor
+from sessions_app.access.actor import Actor
+from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.units import is_moment
 from sessions_app.errors import NotAllowed, SourceError
-from sessions_app.keys import SessionKey
-from sessions_app.units import is_moment
+from sessions_app.history import moments as history_moments
+from sessions_app.history.edit_log import edits
+from sessions_app.reads import lists, statistics, timeline, views
+from sessions_app.reads.writers import writers
+from sessions_app.sources import database, online, registry
+from sessions_app.writes.append import append_event
+from sessions_app.writes.sessions import create_session
 from tests.adk.services import APP, USER, Adk, key_of
 from tests.core import processes
 from tests.servers import PostgreSQL
@@ -74,11 +80,11 @@ def test_a_session_to_which_nothing_happened_yet_is_as_it_was_created(
     written.create("fresh", {"step": "search", "user:u": 2})
     source = open_source(place)
     fresh, older = key_of(source)._replace(session_id="fresh"), key_of(source)
-    assert reads.session(fresh).initial_state == {"step": "search"}
-    assert reads.session(older).initial_state is None
+    assert views.session(fresh).initial_state == {"step": "search"}
+    assert views.session(older).initial_state is None
     written.append(written.get("fresh"), "hello", step="pay")
-    event = reads.events(fresh).rows[-1]
-    assert moments.state_at(fresh, event.id, before=True).state.session == {"step": "search"}
+    event = timeline.events(fresh).rows[-1]
+    assert history_moments.state_at(fresh, event.id, before=True).state.session == {"step": "search"}
 
 
 def test_adopting_again_does_nothing(place: str, written: Adk, open_source: Callable[[str], str]) -> None:
@@ -86,7 +92,7 @@ def test_adopting_again_does_nothing(place: str, written: Adk, open_source: Call
     before = _schema(place), _all_rows(alias)
     for _ in range(2):
         online.add(alias)
-    sources.forget(alias)
+    database.forget(alias)
     open_source(place)
     assert (_schema(place), _all_rows(alias)) == before
 
@@ -96,7 +102,7 @@ def test_events_written_before_keep_their_order_and_new_ones_follow(
 ) -> None:
     key = key_of(open_source(place))
     written.append(written.get(), "after")
-    page = reads.events(key).rows
+    page = timeline.events(key).rows
     assert [view.description.text for view in page] == ["s1 0", "s1 1", "s1 2", "s1 3", "after"]
     seqs = [view.seq or 0 for view in page]
     assert seqs == sorted(set(seqs))
@@ -120,10 +126,10 @@ def test_seq_follows_the_timestamps_of_a_postgresql_table_whatever_the_order_on_
         connection.execute("UPDATE events SET invocation_id = 'moved on disk' WHERE id IN ('event3', 'event0')")
     key = key_of(open_source(place))
     expected = [f"event{number}" for _, number in sorted(zip(moments, itertools.count(), strict=False))]
-    assert [view.id for view in reads.events(key).rows] == expected
+    assert [view.id for view in timeline.events(key).rows] == expected
     adk.append(adk.get(), "after")
     adk.close()
-    page = reads.events(key).rows
+    page = timeline.events(key).rows
     assert [view.id for view in page[:-1]] == expected
     assert [view.seq for view in page] == list(range(1, 10))
 
@@ -138,7 +144,7 @@ def test_the_journal_mode_of_a_sqlite_file_is_kept(
     with closing(sqlite3.connect(file)) as connection:
         connection.execute(f"PRAGMA journal_mode = {mode}")
     key = key_of(open_source(str(file)))
-    writes.append_event(key, {"author": "x"}, actor=actor)
+    append_event(key, {"author": "x"}, actor=actor)
     adk.append(adk.get(), "Hello")
     with closing(sqlite3.connect(file)) as connection:
         assert connection.execute("PRAGMA journal_mode").fetchone() == (mode,)
@@ -162,9 +168,9 @@ def test_killed_after_any_statement_adopting_goes_on_where_it_stopped_and_adk_ne
             break
     assert (code, statements) > (0, 10)
     alias = open_source(place)
-    texts = [view.description.text for view in reads.events(key_of(alias)).rows]
+    texts = [view.description.text for view in timeline.events(key_of(alias)).rows]
     assert texts[4:] == [f"after {number}" for number in range(1, statements + 1)]
-    assert sources.keeps_creations(alias)
+    assert database.keeps_creations(alias)
     undisturbed = new_database(form)
     other = Adk(form, undisturbed)
     other.create()
@@ -206,8 +212,8 @@ def test_killed_at_fifty_random_moments_adopting_ends_as_undisturbed_and_is_take
             ]
             assert len({seq for _id, seq in rows}) == len(rows)
             online.release(open_source(place, adopting=False))
-            for source in sources.listed():
-                sources.forget(source.alias)
+            for source in registry.listed():
+                database.forget(source.alias)
             assert _schema(place) == untouched
     adk.close()
 
@@ -222,7 +228,7 @@ def test_processes_that_open_a_database_at_once_all_succeed(
     barrier = processes.CONTEXT.Barrier(4)
     assert processes.run(processes.open_together, place, barrier, copies=4) == [0, 0, 0, 0]
     alias = open_source(place)
-    assert sources.is_adopted(alias)
+    assert database.is_adopted(alias)
     if before == "written":
         assert _rows(place) == rows
 
@@ -230,14 +236,14 @@ def test_processes_that_open_a_database_at_once_all_succeed(
 def test_threads_that_open_a_database_at_once_all_succeed(
     place: str, written: Adk, open_source: Callable[[str], str]
 ) -> None:
-    (source,) = sources.add(place)
+    (source,) = registry.add(place)
     barrier, errors = threading.Barrier(4), []
 
     def open_it() -> None:
         barrier.wait(10)
         try:
-            sources.open_source(source)
-            reads.apps(source.alias)
+            database.open_source(source)
+            lists.apps(source.alias)
         except Exception as error:
             errors.append(error)
         finally:
@@ -249,7 +255,7 @@ def test_threads_that_open_a_database_at_once_all_succeed(
     for thread in threads:
         thread.join()
     assert errors == []
-    assert sources.is_adopted(open_source(place))
+    assert database.is_adopted(open_source(place))
 
 
 def test_where_a_long_transaction_holds_the_table_writers_pass_and_adopting_gives_up(
@@ -264,7 +270,7 @@ def test_where_a_long_transaction_holds_the_table_writers_pass_and_adopting_give
         with pytest.raises(SourceError, match=r"stopped: .*lock timeout.*goes on where it stopped"):
             open_source(place)
         adk.append(adk.get(), "meanwhile")
-    assert len(reads.events(key_of(open_source(place))).rows) == 1
+    assert len(timeline.events(key_of(open_source(place))).rows) == 1
     adk.close()
 
 
@@ -282,15 +288,15 @@ def test_release_leaves_everything_exactly_as_before(
     online.release(alias)  # again: nothing to do
     written.append(written.get(), "after")
     online.add(alias)
-    assert reads.events(key_of(alias)).rows[-1].description.text == "after"
+    assert timeline.events(key_of(alias)).rows[-1].description.text == "after"
 
 
 def test_release_of_a_database_that_adkweb_created_leaves_adks_tables(
     form: str, place: str, open_source: Callable[[str, str], str], actor: Actor
 ) -> None:
     alias = open_source(place, form)
-    key = writes.create_session(alias, APP, USER, actor=actor, state={"a": 1}, session_id="s1")
-    writes.append_event(key, {"author": "x", "actions": {"state_delta": {"a": 2}}}, actor=actor)
+    key = create_session(alias, APP, USER, actor=actor, state={"a": 1}, session_id="s1")
+    append_event(key, {"author": "x", "actions": {"state_delta": {"a": 2}}}, actor=actor)
     online.release(alias)
     assert not any("adkweb" in str(entry) for entry in _schema(place))
     adk = Adk(form, place)
@@ -354,14 +360,14 @@ def test_without_seq_events_come_by_timestamp_and_id_and_pages_lose_and_repeat_n
     _insert(place, statement, rows)
     settings.READ_ONLY = True
     key = key_of(open_source(place))
-    pages = [reads.events(key)]
+    pages = [timeline.events(key)]
     while pages[-1].next:
-        pages.append(reads.events(key, before=pages[-1].next))
+        pages.append(timeline.events(key, before=pages[-1].next))
     assert [len(page.rows) for page in pages] == [100, 100, 50]
     seen = [view.id for page in reversed(pages) for view in page.rows]
     assert seen == [name for _, name in sorted(expected)]
     middle = pages[1].rows[50]
-    earlier, later = reads.around(middle)
+    earlier, later = timeline.around(middle)
     assert [view.id for view in [*reversed(earlier), middle, *later]] == seen
     places = [view.seq or 0 for page in reversed(pages) for view in page.rows]
     assert all(map(is_moment, places)), "no number is made up for them"
@@ -369,22 +375,22 @@ def test_without_seq_events_come_by_timestamp_and_id_and_pages_lose_and_repeat_n
 
 
 def _shows_everything(alias: str, actor: Actor) -> None:
-    assert not sources.is_adopted(alias)
-    assert [row.app_name for row in reads.apps(alias)] == [APP]
-    assert [row.user_id for row in reads.users(alias, APP).rows] == ["ana", "지우"]
-    assert len(reads.sessions(alias, APP).rows) == 3
+    assert not database.is_adopted(alias)
+    assert [row.app_name for row in lists.apps(alias)] == [APP]
+    assert [row.user_id for row in lists.users(alias, APP).rows] == ["ana", "지우"]
+    assert len(lists.sessions(alias, APP).rows) == 3
     key = SessionKey(alias, APP, "지우", "s1")
-    view = reads.session(key)
+    view = views.session(key)
     assert (view.state.get("n"), view.initial_state) == (3, None)
     assert statistics.stats(key).events == 4
-    page = reads.events(key).rows
+    page = timeline.events(key).rows
     assert [each.description.text for each in page] == ["s1 0", "s1 1", "s1 2", "s1 3"]
     assert [change.old for change in page[1].changes if change.key == "n"] == [0]
-    assert reads.writers(key)["n"].event_id == page[3].id
-    assert reads.event(key, page[0].id).id == page[0].id
-    assert reads.edits()[0].rows == []
+    assert writers(key)["n"].event_id == page[3].id
+    assert timeline.event(key, page[0].id).id == page[0].id
+    assert edits()[0].rows == []
     with pytest.raises(NotAllowed):
-        writes.append_event(key, {"author": "x"}, actor=actor)
+        append_event(key, {"author": "x"}, actor=actor)
 
 
 # --- What is refused --------------------------------------------------------------------------------------------------
@@ -461,10 +467,10 @@ def test_a_user_who_does_not_own_the_tables_is_told_what_is_needed_and_may_read(
     with pytest.raises(SourceError, match=r"must be owner of table \w+.*needs the tables' owner"):
         open_source(theirs)
     assert _schema(place) == before
-    for source in sources.listed():
-        sources.forget(source.alias)
+    for source in registry.listed():
+        database.forget(source.alias)
     settings.READ_ONLY = True
-    assert len(reads.events(key_of(open_source(theirs))).rows) == 1
+    assert len(timeline.events(key_of(open_source(theirs))).rows) == 1
 
 
 # --- Looking at a database from outside -------------------------------------------------------------------------------

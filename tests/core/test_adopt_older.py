@@ -8,10 +8,14 @@ import pytest
 from django.db import connections
 from pytest_django import Settings
 
-from sessions_app import adopt, adopting, moments, online, sources, writes
-from sessions_app.access import Actor
-from sessions_app.keys import SessionKey
-from sessions_app.state import UNKNOWN
+from sessions_app.access.actor import Actor
+from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.state import UNKNOWN
+from sessions_app.history import moments
+from sessions_app.sources import adopting, database, online, registry
+from sessions_app.sources import adoption as sources_adoption
+from sessions_app.writes.append import append_event
+from sessions_app.writes.sessions import create_session
 
 pytestmark = pytest.mark.django_db(transaction=True)
 ALICE = Actor("alice")
@@ -21,8 +25,8 @@ NEW = ("adkweb_sessions_place", "adkweb_sessions_unplaced")
 @pytest.fixture
 def older(source: str) -> SessionKey:
     """A session in such a database, with an event."""
-    key = writes.create_session(source, "booking", "ana", state={"user:tier": "gold", "n": 0}, actor=ALICE)
-    writes.append_event(key, {"id": "e1", "author": "agent", "actions": {"state_delta": {"n": 1}}}, actor=ALICE)
+    key = create_session(source, "booking", "ana", state={"user:tier": "gold", "n": 0}, actor=ALICE)
+    append_event(key, {"id": "e1", "author": "agent", "actions": {"state_delta": {"n": 1}}}, actor=ALICE)
     with connections[source].cursor() as cursor:
         postgresql = cursor.db.vendor == "postgresql"
         for name in ("adkweb_keep_deleted", "adkweb_keep_truncated" if postgresql else "adkweb_follow_rowids"):
@@ -37,17 +41,17 @@ def older(source: str) -> SessionKey:
 
 def again(open_source: Callable[[str, str], str], key: SessionKey) -> None:
     connections.databases[key.source]["ADKWEB"].pop("creations")
-    sources._opened.pop(key.source)
-    sources.get(key.source)
+    registry.opened_files.pop(key.source)
+    database.get(key.source)
     adopting.go_on()
     adopting.wait(key.source, lambda adoption: None)
 
 
 def test_it_is_completed_when_it_is_opened(older: SessionKey, open_source: Callable[[str, str], str]) -> None:
     again(open_source, older)
-    assert adopt.missing(older.source) == []
-    key = writes.create_session(older.source, "booking", "ben", state={"user:tier": "new"}, actor=ALICE)
-    event = writes.append_event(key, {"author": "agent"}, actor=ALICE).event
+    assert sources_adoption.missing(older.source) == []
+    key = create_session(older.source, "booking", "ben", state={"user:tier": "new"}, actor=ALICE)
+    event = append_event(key, {"author": "agent"}, actor=ALICE).event
     assert moments.state_at(key, event["id"]).state.user == {"tier": "new"}
 
 
@@ -56,7 +60,7 @@ def test_read_only_it_is_left_as_it_is(
 ) -> None:
     settings.READ_ONLY = True
     again(open_source, older)
-    assert "sessions.initial_place" in adopt.missing(older.source)
+    assert "sessions.initial_place" in sources_adoption.missing(older.source)
     found = moments.state_at(older, "e1")
     assert (found.state.session, found.state.user) == ({"n": 1}, {"tier": UNKNOWN})
 
@@ -66,16 +70,16 @@ def test_where_this_user_may_not_change_it_it_serves_without(
 ) -> None:
     url = new_database("postgresql")
     owner = open_source(url, "")
-    writes.create_session(owner, "booking", "ana", actor=ALICE)
+    create_session(owner, "booking", "ana", actor=ALICE)
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("ALTER TABLE sessions DROP COLUMN initial_place")
         connection.execute("CREATE ROLE writer LOGIN PASSWORD 'w'")
         connection.execute("GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO writer")
     parts = urlsplit(url)
     source = open_source(parts._replace(netloc=f"writer:w@{parts.hostname}:{parts.port}").geturl(), "")
-    assert "sessions.initial_place" in adopt.missing(source)
-    key = writes.create_session(source, "booking", "ben", state={"user:tier": "new"}, actor=ALICE)
-    event = writes.append_event(key, {"author": "agent", "actions": {"state_delta": {"n": 1}}}, actor=ALICE).event
+    assert "sessions.initial_place" in sources_adoption.missing(source)
+    key = create_session(source, "booking", "ben", state={"user:tier": "new"}, actor=ALICE)
+    event = append_event(key, {"author": "agent", "actions": {"state_delta": {"n": 1}}}, actor=ALICE).event
     found = moments.state_at(key, event["id"])
     assert (found.state.session, found.state.user) == ({"n": 1}, {"tier": UNKNOWN})
 

@@ -9,11 +9,14 @@ from pathlib import Path
 import pytest
 from django.db import connections
 
-from sessions_app import changes, moments, reads, writes
-from sessions_app.access import Actor
+from sessions_app.access.actor import Actor
+from sessions_app.domain.session_ref import SessionKey
 from sessions_app.errors import Behind
-from sessions_app.keys import SessionKey
+from sessions_app.history import indexing, moments
 from sessions_app.models import Projection, StateChange
+from sessions_app.reads import views
+from sessions_app.writes.append import append_event
+from sessions_app.writes.sessions import create_session
 from tests.core.own import migrated, own_database
 
 ALICE = Actor("alice")
@@ -45,7 +48,7 @@ def in_threads(*works: Callable[[], None]) -> None:
 def test_many_write_and_many_catch_up(source: str, tmp_path: Path) -> None:
     with own_database(f"sqlite:///{migrated(tmp_path / 'own.db')}"):
         keys = [
-            writes.create_session(source, "booking", user, state={"app:n": 0, "user:n": 0}, actor=ALICE)
+            create_session(source, "booking", user, state={"app:n": 0, "user:n": 0}, actor=ALICE)
             for user in ("ana", "ana", "ben")
         ]
         ended = threading.Event()
@@ -53,14 +56,14 @@ def test_many_write_and_many_catch_up(source: str, tmp_path: Path) -> None:
         def write(key: SessionKey, number: int) -> None:
             for place in range(EVENTS):
                 delta = {"n": place, "user:n": [number, place], f"app:{place % 7}": number}
-                writes.append_event(key, {"author": "x", "actions": {"state_delta": delta}}, actor=ALICE)
+                append_event(key, {"author": "x", "actions": {"state_delta": delta}}, actor=ALICE)
                 if place % 10 == 0:
-                    writes.create_session(source, "booking", "ana", state={"user:made": place}, actor=ALICE)
+                    create_session(source, "booking", "ana", state={"user:made": place}, actor=ALICE)
 
         def catch_up() -> None:
             while not ended.is_set():
                 with suppress(Behind):
-                    changes.catch_up(source, seconds=random.random() / 100)
+                    indexing.catch_up(source, seconds=random.random() / 100)
 
         readers = [threading.Thread(target=catch_up) for _ in range(2)]
         for reader in readers:
@@ -71,11 +74,11 @@ def test_many_write_and_many_catch_up(source: str, tmp_path: Path) -> None:
             ended.set()
             for reader in readers:
                 reader.join()
-        changes.catch_up(source)
+        indexing.catch_up(source)
         kept = set(StateChange.objects.values_list("owner_id", "key", "place"))
         states = {key: moments.state_now(key) for key in keys}
-        assert {key: state.state for key, state in states.items()} == {key: reads.session(key).state for key in keys}
-        number = changes.rebuild(source)
+        assert {key: state.state for key, state in states.items()} == {key: views.session(key).state for key in keys}
+        number = indexing.rebuild(source)
         assert number == len([row for row in kept if row[1] != "state"]) == len(keys) * EVENTS * 3 + 6 + len(keys) * 4
         assert {row[1:] for row in kept} == set(StateChange.objects.values_list("key", "place"))
         assert {key: moments.state_now(key) for key in keys} == states
@@ -84,19 +87,19 @@ def test_many_write_and_many_catch_up(source: str, tmp_path: Path) -> None:
 
 @pytest.mark.django_db(transaction=True)
 def test_what_is_forgotten_leaves_nothing(source: str) -> None:
-    key = writes.create_session(source, "booking", "ana", state={"user:n": 0}, actor=ALICE)
-    writes.append_event(key, {"author": "x", "actions": {"state_delta": {"n": 1}}}, actor=ALICE)
-    changes.catch_up(source)
+    key = create_session(source, "booking", "ana", state={"user:n": 0}, actor=ALICE)
+    append_event(key, {"author": "x", "actions": {"state_delta": {"n": 1}}}, actor=ALICE)
+    indexing.catch_up(source)
     assert StateChange.objects.count() == 3  # the user's key, the session's, and that the event changed state
-    changes.forget(source)
+    indexing.forget(source)
     assert not StateChange.objects.exists()
     assert not Projection.objects.exists()
 
 
 @pytest.mark.django_db(transaction=True)
 def test_a_source_that_is_read_only_is_projected_all_the_same(source: str) -> None:
-    key = writes.create_session(source, "booking", "ana", actor=ALICE)
-    event = writes.append_event(key, {"author": "x", "actions": {"state_delta": {"n": 1}}}, actor=ALICE).event
+    key = create_session(source, "booking", "ana", actor=ALICE)
+    event = append_event(key, {"author": "x", "actions": {"state_delta": {"n": 1}}}, actor=ALICE).event
     with connections[source].cursor() as cursor:
         if cursor.db.vendor == "sqlite":
             cursor.execute("PRAGMA query_only = ON")

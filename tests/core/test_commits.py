@@ -19,12 +19,16 @@ import pytest
 from django.db import OperationalError, connections, transaction
 from django.utils import translation
 
-from sessions_app import broadcast, commits, reads, sources, writes
-from sessions_app.access import Actor
+from sessions_app import broadcast
+from sessions_app.access.actor import Actor
+from sessions_app.domain.session_ref import SessionKey
 from sessions_app.errors import Conflict, NotFound, SourceError, StaleSession
-from sessions_app.keys import SessionKey
-
-from .stored import assert_state_is_what_events_say, events_of, in_threads, query, state_of
+from sessions_app.reads import views
+from sessions_app.sources import database
+from sessions_app.writes import commits
+from sessions_app.writes.append import Appended, append_event
+from sessions_app.writes.sessions import create_session, delete_session
+from tests.core.stored import assert_state_is_what_events_say, events_of, in_threads, query, state_of
 
 ALICE = Actor("alice")
 
@@ -45,16 +49,16 @@ def mode(request: pytest.FixtureRequest, source: str) -> str:
 @pytest.fixture
 def key(source: str) -> SessionKey:
     """A session."""
-    return writes.create_session(source, "app", "user", actor=ALICE, session_id="s", state={"n": 0})
+    return create_session(source, "app", "user", actor=ALICE, session_id="s", state={"n": 0})
 
 
-def append(key: SessionKey, number: int, **options: Any) -> writes.Appended:
+def append(key: SessionKey, number: int, **options: Any) -> Appended:
     event = {"id": f"e{number}", "actions": {"state_delta": {f"k{number}": number, f"app:k{number}": number}}}
-    return writes.append_event(key, event, actor=ALICE, **options)
+    return append_event(key, event, actor=ALICE, **options)
 
 
 def share(key: SessionKey, work: Callable[[], None]) -> None:
-    with sources.using(key.source) as db:
+    with database.using(key.source) as db:
         commits.share(db, lambda _db: work())
 
 
@@ -120,7 +124,7 @@ def test_writers_who_wait_share_one_commit(key: SessionKey, mode: str) -> None:
     with file_taken(key.source, 12):
         results = in_threads([partial(append, key, n) for n in range(12)])
     assert commits_of(key.source, mode) == before + 1
-    appended = [result for result in results if isinstance(result, writes.Appended)]
+    appended = [result for result in results if isinstance(result, Appended)]
     assert len(appended) == 12
     revisions = [each.revision or 0 for each in sorted(appended, key=lambda each: each.seq or 0)]
     assert all(a < b for a, b in itertools.pairwise(revisions))
@@ -131,15 +135,15 @@ def test_writers_who_wait_share_one_commit(key: SessionKey, mode: str) -> None:
 @pytest.mark.usefixtures("mode")
 def test_one_that_is_refused_fails_alone_in_its_own_thread_and_language(key: SessionKey) -> None:
     append(key, 0)
-    revision = reads.session(key).revision
+    revision = views.session(key).revision
     missing = key._replace(session_id="missing")
 
-    def spanish() -> writes.Appended:
+    def spanish() -> Appended:
         with translation.override("es"):
             return append(missing, 1)
 
-    def taken() -> writes.Appended:
-        return writes.append_event(key, {"id": "e0", "actions": {"state_delta": {"app:x": 1}}}, actor=ALICE)
+    def taken() -> Appended:
+        return append_event(key, {"id": "e0", "actions": {"state_delta": {"app:x": 1}}}, actor=ALICE)
 
     bad: list[Callable[[], Any]] = [
         spanish,
@@ -151,7 +155,7 @@ def test_one_that_is_refused_fails_alone_in_its_own_thread_and_language(key: Ses
     with file_taken(key.source, 11):
         results = in_threads([*bad, *(partial(append, key, n) for n in range(10, 16))])
     assert [type(result) for result in results] == [NotFound, NotFound, Conflict, StaleSession, Conflict] + [
-        writes.Appended
+        Appended
     ] * 6
     assert str(results[0]) == "No se encontró la sesión missing."
     assert str(results[1]) == "Session missing not found."
@@ -165,8 +169,8 @@ def test_one_that_is_refused_fails_alone_in_its_own_thread_and_language(key: Ses
 def test_the_same_event_sent_by_many_at_once_is_stored_once(key: SessionKey) -> None:
     with file_taken(key.source, 8):
         event = {"id": "e", "timestamp": time.time()}
-        results = in_threads([partial(writes.append_event, key, event, actor=ALICE) for _ in range(8)])
-    assert [result.event["id"] for result in results if isinstance(result, writes.Appended)] == ["e"] * 8
+        results = in_threads([partial(append_event, key, event, actor=ALICE) for _ in range(8)])
+    assert [result.event["id"] for result in results if isinstance(result, Appended)] == ["e"] * 8
     assert len(events_of(key)) == 1
 
 
@@ -197,7 +201,7 @@ def interrupt() -> None:
 def test_a_thread_that_is_interrupted_while_it_leads_holds_up_nobody(key: SessionKey) -> None:
     results = led(key, interrupt, [partial(append, key, n) for n in range(6)])
     assert isinstance(results[0], KeyboardInterrupt)
-    assert {type(result) for result in results[1:]} == {writes.Appended}  # led by the next
+    assert {type(result) for result in results[1:]} == {Appended}  # led by the next
     assert len(events_of(key)) == 6
 
 
@@ -208,9 +212,9 @@ def test_where_the_leader_is_interrupted_in_the_work_of_another_nothing_is_store
     results = led(key, lambda: None, work)
     assert isinstance(results[0], KeyboardInterrupt)
     errors = [result for result in results[1:] if isinstance(result, SourceError)]
-    stored = [event["id"] for _seq, event in events_of(key)]
+    stored = {event["id"] for _seq, event in events_of(key)}  # the order is that of the threads in line
     assert errors
-    assert stored == [result.event["id"] for result in results[1:] if isinstance(result, writes.Appended)]
+    assert stored == {result.event["id"] for result in results[1:] if isinstance(result, Appended)}
     append(key, 3)
 
 
@@ -224,7 +228,7 @@ def test_one_that_is_interrupted_while_it_waits_leaves_the_line(key: SessionKey)
 
     def lead() -> None:
         try:
-            with sources.using(key.source) as db:
+            with database.using(key.source) as db:
                 commits.share(db, hold)
         finally:
             connections.close_all()
@@ -258,8 +262,8 @@ def test_within_a_transaction_of_the_callers_an_append_is_part_of_it(key: Sessio
             while not commits._line(key.source)._taken:
                 time.sleep(0.005)
             append(key, 3)
-            other = writes.create_session(key.source, "app", "user", actor=ALICE)
-            writes.delete_session(other, actor=ALICE)
+            other = create_session(key.source, "app", "user", actor=ALICE)
+            delete_session(other, actor=ALICE)
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
@@ -276,7 +280,7 @@ def test_a_process_that_is_forked_while_others_write_writes_itself(key: SessionK
         go_on.wait()
 
     def lead() -> None:
-        with sources.using(key.source) as db:
+        with database.using(key.source) as db:
             commits.share(db, hold)
         connections.close_all()
 
@@ -294,7 +298,7 @@ def test_a_process_that_is_forked_while_others_write_writes_itself(key: SessionK
 
 
 def test_what_fails_in_sqlite_itself_is_the_same_error_as_djangos(key: SessionKey) -> None:
-    with sources.using(key.source) as db:
+    with database.using(key.source) as db:
         with pytest.raises(OperationalError, match="no such table: nowhere"):
             commits.share(db, lambda db: commits.Cursor(db).execute("DELETE FROM nowhere"))
         assert not db.connection.in_transaction

@@ -11,27 +11,28 @@ from typing import Any
 import pytest
 from django.db import transaction
 
-from sessions_app import reads, writes
-from sessions_app.access import Actor
-from sessions_app.edits import Entry, edit_app_state, edit_state
+from sessions_app.access.actor import Actor
+from sessions_app.domain.event import new_id
+from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.state import ABSENT, State
+from sessions_app.edits.edit import Entry, edit_app_state, edit_state
 from sessions_app.errors import AlreadyExists, Conflict, NotFound, StaleSession
-from sessions_app.events import new_id
-from sessions_app.keys import SessionKey
-from sessions_app.state import ABSENT, State
-
-from .stored import assert_state_is_what_events_say, events_of, execute, in_threads, query, state_of
+from sessions_app.reads import views
+from sessions_app.writes.append import Appended, append_event
+from sessions_app.writes.sessions import create_session, delete_session
+from tests.core.stored import assert_state_is_what_events_say, events_of, execute, in_threads, query, state_of
 
 ALICE = Actor("alice")
 
 
-def append(key: SessionKey, delta: State, removed: tuple[str, ...] = (), **options: Any) -> writes.Appended:
+def append(key: SessionKey, delta: State, removed: tuple[str, ...] = (), **options: Any) -> Appended:
     event = {
         "id": new_id(),
         "author": "writer",
         "actions": {"state_delta": {**delta, **dict.fromkeys(removed)}},
         "custom_metadata": {"adkweb": {"removed": list(removed)}} if removed else {},
     }
-    return writes.append_event(key, event, actor=ALICE, **options)
+    return append_event(key, event, actor=ALICE, **options)
 
 
 def failures(results: list[Any]) -> list[Exception]:
@@ -39,45 +40,43 @@ def failures(results: list[Any]) -> list[Exception]:
 
 
 def test_120_threads_that_write_120_app_keys_lose_none(source: str) -> None:
-    sessions = [writes.create_session(source, "app", f"user{n % 4}", actor=ALICE) for n in range(12)]
+    sessions = [create_session(source, "app", f"user{n % 4}", actor=ALICE) for n in range(12)]
     results = in_threads(
         [partial(append, key, {f"app:k{n}": n}) for n, key in zip(range(120), itertools.cycle(sessions), strict=False)]
     )
     assert failures(results) == []
-    assert reads.app(source, "app")[1] == {f"k{n}": n for n in range(120)}
+    assert views.app(source, "app")[1] == {f"k{n}": n for n in range(120)}
     assert_state_is_what_events_say(source)
 
 
 def test_20_sessions_created_at_once_with_app_and_user_state_lose_none(source: str) -> None:
     results = in_threads(
         [
-            partial(writes.create_session, source, "app", "user", actor=ALICE, state={f"app:k{n}": n, f"user:k{n}": n})
+            partial(create_session, source, "app", "user", actor=ALICE, state={f"app:k{n}": n, f"user:k{n}": n})
             for n in range(20)
         ]
     )
     assert failures(results) == []
     everything = {f"k{n}": n for n in range(20)}
-    assert reads.app(source, "app")[1] == reads.user_state(source, "app", "user") == everything
+    assert views.app(source, "app")[1] == views.user_state(source, "app", "user") == everything
 
 
 def test_a_session_created_by_many_at_once_is_created_once(source: str) -> None:
     results = in_threads(
         [
-            partial(
-                writes.create_session, source, "app", "user", actor=ALICE, session_id="s", state={"app:by": n, "by": n}
-            )
+            partial(create_session, source, "app", "user", actor=ALICE, session_id="s", state={"app:by": n, "by": n})
             for n in range(12)
         ]
     )
     assert [type(error) for error in failures(results)] == [AlreadyExists] * 11
     (winner,) = [n for n, result in enumerate(results) if isinstance(result, SessionKey)]
-    assert reads.session(SessionKey(source, "app", "user", "s")).state.merged() == {"by": winner, "app:by": winner}
+    assert views.session(SessionKey(source, "app", "user", "s")).state.merged() == {"by": winner, "app:by": winner}
 
 
 def test_16_writers_of_all_scopes_in_shared_sessions_finish_and_every_event_stands_once(source: str) -> None:
     """Two users, three sessions each; writers also expect values, remove keys and create sessions meanwhile."""
     initial = {"app:n": 0, "user:n": 0, "n": 0, "app:gone": 1}
-    keys = [writes.create_session(source, "app", f"user{n % 2}", actor=ALICE, state=initial) for n in range(6)]
+    keys = [create_session(source, "app", f"user{n % 2}", actor=ALICE, state=initial) for n in range(6)]
 
     def writer(number: int) -> list[tuple[SessionKey, str]]:
         rng = random.Random(number)
@@ -95,7 +94,7 @@ def test_16_writers_of_all_scopes_in_shared_sessions_finish_and_every_event_stan
 
     def creator(number: int) -> list[tuple[SessionKey, str]]:
         for _ in range(5):
-            writes.create_session(source, "app", f"user{number % 2}", actor=ALICE)
+            create_session(source, "app", f"user{number % 2}", actor=ALICE)
         return []
 
     results = in_threads([*(partial(writer, n) for n in range(16)), *(partial(creator, n) for n in range(2))])
@@ -110,9 +109,9 @@ def test_16_writers_of_all_scopes_in_shared_sessions_finish_and_every_event_stan
 
 
 def test_writers_of_one_session_see_places_and_revisions_that_only_grow(source: str) -> None:
-    key = writes.create_session(source, "app", "user", actor=ALICE)
+    key = create_session(source, "app", "user", actor=ALICE)
 
-    def writer(number: int) -> list[writes.Appended]:
+    def writer(number: int) -> list[Appended]:
         return [append(key, {"last": [number, n], "user:last": n, "app:last": n}) for n in range(20)]
 
     results = in_threads([partial(writer, n) for n in range(8)])
@@ -132,7 +131,7 @@ def test_writers_of_one_session_see_places_and_revisions_that_only_grow(source: 
     revisions = [done.revision for done in by_place]
     assert revisions == sorted(set(revisions), key=float)  # type: ignore[arg-type]
     assert [event["id"] for _seq, event in events_of(key)] == [done.event["id"] for done in by_place]
-    assert reads.session(key).revision == revisions[-1]
+    assert views.session(key).revision == revisions[-1]
 
 
 @pytest.mark.parametrize("name", ["k", "user:k", "app:k"])
@@ -140,7 +139,7 @@ def test_writers_of_one_session_see_places_and_revisions_that_only_grow(source: 
 def test_of_many_who_edit_a_key_with_the_same_value_in_sight_exactly_one_wins(
     source: str, name: str, seen: Any
 ) -> None:
-    key = writes.create_session(source, "app", "user", actor=ALICE, state={} if seen is ABSENT else {name: seen})
+    key = create_session(source, "app", "user", actor=ALICE, state={} if seen is ABSENT else {name: seen})
     results = in_threads(
         [partial(edit_state, key, [Entry(name, n, seen)], actor=Actor(f"person{n}")) for n in range(8)]
     )
@@ -151,11 +150,11 @@ def test_of_many_who_edit_a_key_with_the_same_value_in_sight_exactly_one_wins(
         assert error.detail == {"current": {name: winners[0]}}
     ((_seq, event),) = events_of(key)
     assert event["custom_metadata"]["adkweb"]["actor"] == f"person{winners[0]}"
-    assert reads.session(key).state.get(name) == winners[0]
+    assert views.session(key).state.get(name) == winners[0]
 
 
 def test_people_in_different_sessions_who_edit_one_app_key_do_not_overwrite_each_other(source: str) -> None:
-    keys = [writes.create_session(source, "app", f"user{n}", actor=ALICE, state={"app:k": 0}) for n in range(8)]
+    keys = [create_session(source, "app", f"user{n}", actor=ALICE, state={"app:k": 0}) for n in range(8)]
     edits: list[Callable[[], Any]] = [
         partial(edit_state, key, [Entry("app:k", n, 0)], actor=ALICE) for n, key in enumerate(keys, start=1)
     ]
@@ -166,20 +165,20 @@ def test_people_in_different_sessions_who_edit_one_app_key_do_not_overwrite_each
 
 
 def test_of_many_who_append_on_the_same_revision_exactly_one_wins(source: str) -> None:
-    key = writes.create_session(source, "app", "user", actor=ALICE)
-    revision = reads.session(key).revision
+    key = create_session(source, "app", "user", actor=ALICE)
+    revision = views.session(key).revision
     results = in_threads([partial(append, key, {"k": n, "app:k": n}, expected=revision) for n in range(8)])
     assert [type(error) for error in failures(results)] == [StaleSession] * 7
     assert len(events_of(key)) == 1
 
 
 def test_counting_by_reading_expecting_and_trying_again_loses_no_count(source: str) -> None:
-    key = writes.create_session(source, "app", "user", actor=ALICE, state={"app:count": 0})
+    key = create_session(source, "app", "user", actor=ALICE, state={"app:count": 0})
 
     def count(_number: int) -> None:
         for _ in range(5):
             while True:
-                seen = reads.session(key).state.get("app:count")
+                seen = views.session(key).state.get("app:count")
                 try:
                     append(key, {"app:count": seen + 1}, expected={"app:count": seen})
                     break
@@ -187,24 +186,24 @@ def test_counting_by_reading_expecting_and_trying_again_loses_no_count(source: s
                     continue
 
     assert failures(in_threads([partial(count, n) for n in range(6)])) == []
-    assert reads.session(key).state.get("app:count") == 30
+    assert views.session(key).state.get("app:count") == 30
 
 
 def test_a_session_deleted_among_its_writers_leaves_no_event_behind(source: str) -> None:
-    key = writes.create_session(source, "app", "user", actor=ALICE)
+    key = create_session(source, "app", "user", actor=ALICE)
     writers: list[Callable[[], Any]] = [partial(append, key, {f"k{n}": n, f"app:k{n}": n}) for n in range(12)]
-    results = in_threads([*writers, partial(writes.delete_session, key, actor=ALICE), *writers[:4]])
+    results = in_threads([*writers, partial(delete_session, key, actor=ALICE), *writers[:4]])
     assert {type(error) for error in failures(results)} <= {NotFound}
     assert not isinstance(results[12], Exception)
     assert events_of(key) == []
     assert state_of(key)["session"] == {}
     # What was written to the app while the session was there stays.
-    assert set(state_of(key)["app"]) == {f"k{n % 13}" for n, r in enumerate(results) if isinstance(r, writes.Appended)}
+    assert set(state_of(key)["app"]) == {f"k{n % 13}" for n, r in enumerate(results) if isinstance(r, Appended)}
 
 
 @pytest.mark.parametrize("form", ["postgresql"])
 def test_places_tell_the_order_of_writes_to_a_shared_scope_even_where_one_had_to_wait(source: str) -> None:
-    waiting, other = (writes.create_session(source, "app", f"user{n}", actor=ALICE) for n in range(2))
+    waiting, other = (create_session(source, "app", f"user{n}", actor=ALICE) for n in range(2))
     with ThreadPoolExecutor(1) as pool, transaction.atomic(using=source):
         execute(source, "SELECT 1 FROM user_states WHERE user_id = 'user0' FOR UPDATE")
         result = pool.submit(in_threads, [partial(append, waiting, {"user:k": 1, "app:k": "waiting"})])
@@ -213,5 +212,5 @@ def test_places_tell_the_order_of_writes_to_a_shared_scope_even_where_one_had_to
             time.sleep(0.01)
         assert failures(in_threads([partial(append, other, {"app:k": "other"})])) == []
     assert failures(result.result()) == []
-    assert reads.app(source, "app")[1] == {"k": "waiting"}
+    assert views.app(source, "app")[1] == {"k": "waiting"}
     assert_state_is_what_events_say(source)

@@ -10,18 +10,23 @@ import pytest
 from django.db import connections
 from django.test.utils import CaptureQueriesContext
 
-from sessions_app import changes, context, moments, reads, sources, writes
-from sessions_app.access import Actor
-from sessions_app.contents import Reader, contents
-from sessions_app.context import conversation, left_out, preview
-from sessions_app.edits import Entry, edit_state
+from sessions_app.access.actor import Actor
+from sessions_app.agent_view import conversation as agent_view_conversation
+from sessions_app.agent_view.contents import Reader, contents
+from sessions_app.agent_view.conversation import conversation, left_out
+from sessions_app.agent_view.instructions import LONGEST
+from sessions_app.agent_view.preview import preview
+from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.state import ABSENT
+from sessions_app.edits.edit import Entry, edit_state
 from sessions_app.errors import Behind, Invalid
-from sessions_app.instructions import LONGEST
-from sessions_app.keys import SessionKey
-from sessions_app.state import ABSENT
-
-from .bulk import fill
-from .stored import execute
+from sessions_app.history import indexing, moments
+from sessions_app.reads import timeline
+from sessions_app.sources import database
+from sessions_app.writes.append import append_event
+from sessions_app.writes.sessions import create_session
+from tests.core.bulk import fill
+from tests.core.stored import execute
 
 pytestmark = pytest.mark.django_db
 
@@ -31,7 +36,7 @@ Add = Callable[..., str]
 @pytest.fixture
 def key(source: str, actor: Actor) -> SessionKey:
     """An empty session."""
-    return writes.create_session(source, "booking", "ana", session_id="s1", actor=actor)
+    return create_session(source, "booking", "ana", session_id="s1", actor=actor)
 
 
 @pytest.fixture
@@ -43,7 +48,7 @@ def add(key: SessionKey, actor: Actor) -> Add:
         if text:
             event["content"] = {"role": "user" if author == "user" else "model", "parts": [{"text": text}]}
         event = {"timestamp": float(next(clock)), "author": author, "invocation_id": invocation, **event}
-        return str(writes.append_event(key, event, actor=actor).event["id"])
+        return str(append_event(key, event, actor=actor).event["id"])
 
     return append
 
@@ -58,11 +63,11 @@ def summary(start: float, end: float, text: str = "before") -> dict[str, Any]:
 
 
 def whys(key: SessionKey) -> dict[str, tuple[str, str]]:
-    found = left_out(key, reads.events(key).rows)
+    found = left_out(key, timeline.events(key).rows)
     return {name: (each.kind, each.by) for name, each in found.items()}
 
 
-def texts(found: context.Conversation) -> list[str]:
+def texts(found: agent_view_conversation.Conversation) -> list[str]:
     """What arrives, each turn's text; what is left out in brackets, with the reason."""
     return [
         "".join(str(part.value) for part in line.parts) if line.turn else f"[{line.left_out and line.left_out.kind}]"
@@ -97,21 +102,21 @@ def test_a_rewind_to_an_unknown_invocation_greys_nothing(key: SessionKey, add: A
 
 
 def test_a_summary_greys_what_it_covers_by_time(key: SessionKey, add: Add) -> None:
-    views = [reads.event(key, add(f"{number}")) for number in range(4)]
+    views = [timeline.event(key, add(f"{number}")) for number in range(4)]
     by = add(author="user", actions=summary(views[0].timestamp, views[2].timestamp))
     assert whys(key) == {view.id: ("compacted", by) for view in views[:3]}
 
 
 def test_a_summary_that_was_rewound_greys_nothing(key: SessionKey, add: Add) -> None:
-    view = reads.event(key, add("one", "i1"))
+    view = timeline.event(key, add("one", "i1"))
     by = add(invocation="i2", actions=summary(view.timestamp, view.timestamp))
     again = add(invocation="i3", actions=rewind("i2"))
     assert whys(key) == {by: ("rewound", again)}
 
 
 def test_a_summary_of_another_branch_or_scope_greys_nothing(key: SessionKey, add: Add) -> None:
-    mine = reads.event(key, add("mine", branch="root.a"))
-    scoped = reads.event(key, add("scoped", isolation_scope="c1"))
+    mine = timeline.event(key, add("mine", branch="root.a"))
+    scoped = timeline.event(key, add("scoped", isolation_scope="c1"))
     add(author="user", branch="root.b", actions=summary(mine.timestamp, scoped.timestamp))
     assert whys(key) == {}
     by = add(author="user", branch="root", actions=summary(mine.timestamp, scoped.timestamp))
@@ -122,7 +127,7 @@ def test_what_greys_a_page_may_lie_far_behind_it(key: SessionKey, add: Add) -> N
     fill(key, 2_000)
     execute(key.source, "UPDATE events SET invocation_id = 'here' WHERE id = 'e200'")
     add(invocation="late", actions=rewind("here"))
-    page = reads.events(key, before=reads.event(key, "e250").cursor).rows
+    page = timeline.events(key, before=timeline.event(key, "e250").cursor).rows
     assert set(left_out(key, page)) == {f"e{number}" for number in range(200, 250)}
 
 
@@ -130,16 +135,16 @@ def test_a_timeline_does_not_wait_for_a_source_that_is_not_read(
     key: SessionKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(key, 12_000)
-    changes.forget(key.source)
-    monkeypatch.setattr(context, "_TIMELINE_SECONDS", 0.0)
+    indexing.forget(key.source)
+    monkeypatch.setattr(agent_view_conversation, "_TIMELINE_SECONDS", 0.0)
     with pytest.raises(Behind):
-        left_out(key, reads.events(key).rows)
+        left_out(key, timeline.events(key).rows)
 
 
 def test_without_places_nothing_is_greyed(key: SessionKey, add: Add) -> None:
     add("one", "i1")
     add(invocation="i2", actions=rewind("i1"))
-    views = reads.events(key).rows
+    views = timeline.events(key).rows
     for view in views:
         view.seq = None
     assert left_out(key, views) == {}
@@ -174,14 +179,14 @@ def test_a_conversation_at_an_event_ends_with_it(key: SessionKey, add: Add) -> N
     two = add("two", "i2")
     add("three", "i3")
     add(invocation="i4", actions=rewind("i1"))
-    assert texts(conversation(key, reads.event(key, two))) == ["one", "two"]
+    assert texts(conversation(key, timeline.event(key, two))) == ["one", "two"]
     assert texts(conversation(key)) == ["[rewound]"] * 3 + ["[rewind]"]
 
 
 def test_a_response_stands_beside_its_call_and_a_summary_where_it_ends(key: SessionKey, add: Add) -> None:
     call = {"role": "model", "parts": [{"function_call": {"name": "look", "id": "c1", "args": {}}}]}
     answer = {"role": "user", "parts": [{"function_response": {"name": "look", "id": "c1", "response": {"n": 1}}}]}
-    old = reads.event(key, add("old"))
+    old = timeline.event(key, add("old"))
     add(content=call)
     add("meanwhile", author="user")
     add(content=answer)
@@ -193,15 +198,15 @@ def test_a_response_stands_beside_its_call_and_a_summary_where_it_ends(key: Sess
 
 
 def test_pages_of_a_long_conversation_are_all_of_it(key: SessionKey, add: Add, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(context, "PAGE", 7)
-    monkeypatch.setattr(context, "REACH", 5)
+    monkeypatch.setattr(agent_view_conversation, "PAGE", 7)
+    monkeypatch.setattr(agent_view_conversation, "REACH", 5)
     for number in range(40):
         add(f"{number}", f"i{number // 2}", "user" if number % 2 else "booking")
-    begin = reads.event(key, reads.events(key).rows[4].id)
+    begin = timeline.event(key, timeline.events(key).rows[4].id)
     back = add(invocation="back", actions=rewind("i15"))
     add(author="user", invocation="sum", actions=summary(begin.timestamp, begin.timestamp + 20, "summed"))
     add("end", "last", "user")
-    views = reads.events(key).rows
+    views = timeline.events(key).rows
     whole = contents([view.data for view in views], Reader("booking"))
     found, before = [], None
     while True:
@@ -221,18 +226,18 @@ def test_a_page_in_the_middle_of_a_long_session_costs_as_many_queries_as_of_a_sh
 ) -> None:
     counts = []
     for name, size in (("short", 2_000), ("long", 20_000)):
-        found = writes.create_session(*key[:3], session_id=name, actor=actor)
+        found = create_session(*key[:3], session_id=name, actor=actor)
         execute(key.source, "UPDATE events SET id = 'before' || id")
         fill(found, size)
         middle = size // 2
         execute(key.source, f"UPDATE events SET invocation_id = 'here' WHERE id = 'e{middle - 50}'")
         event = {"author": "user", "invocation_id": "late", "actions": rewind("here")}
-        writes.append_event(found, event, actor=actor)
+        append_event(found, event, actor=actor)
         conversation(found)
         with CaptureQueriesContext(connections[key.source]) as queries:
-            page = conversation(found, before=reads.event(found, f"e{middle}").cursor)
-            before = reads.event(found, f"e{middle}").cursor
-            assert len(left_out(found, reads.events(found, before=before).rows)) == 50
+            page = conversation(found, before=timeline.event(found, f"e{middle}").cursor)
+            before = timeline.event(found, f"e{middle}").cursor
+            assert len(left_out(found, timeline.events(found, before=before).rows)) == 50
         assert len(page.lines) == 100
         counts.append(len(queries))
     assert counts[1] <= counts[0]
@@ -265,8 +270,8 @@ def test_a_template_is_filled_in_with_the_state_of_its_moment(key: SessionKey, a
 
 
 def test_a_value_has_the_event_that_wrote_it_in_whichever_session(key: SessionKey, add: Add, actor: Actor) -> None:
-    other = writes.create_session(*key[:3], session_id="s2", actor=actor)
-    by = writes.append_event(other, {"actions": {"state_delta": {"user:tier": "gold"}}}, actor=actor).event["id"]
+    other = create_session(*key[:3], session_id="s2", actor=actor)
+    by = append_event(other, {"actions": {"state_delta": {"user:tier": "gold"}}}, actor=actor).event["id"]
     (found,) = preview(moments.state_now(key), "{user:tier}")
     assert found.writer
     assert (found.writer.key, found.writer.event_id, found.initial) == (other, by, False)
@@ -274,7 +279,7 @@ def test_a_value_has_the_event_that_wrote_it_in_whichever_session(key: SessionKe
 
 def test_a_value_that_was_not_recorded_is_an_error_in_its_place(key: SessionKey, add: Add) -> None:
     first = add("one")
-    with sources.using(key.source), connections[key.source].cursor() as cursor:
+    with database.using(key.source), connections[key.source].cursor() as cursor:
         cursor.execute("UPDATE sessions SET initial_state = NULL, state = '{\"old\": 1}'")
     add(actions={"state_delta": {"old": 2}})
     assert shown(key, "a {old} b", first) == [("old", None, "unrecorded")]

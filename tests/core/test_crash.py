@@ -13,12 +13,13 @@ from typing import Any
 
 import pytest
 
-from sessions_app import reads, writes
-from sessions_app.access import Actor
-from sessions_app.keys import SessionKey
-from sessions_app.state import State
-
-from .stored import assert_state_is_what_events_say, counts, events_of, everything, query
+from sessions_app.access.actor import Actor
+from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.state import State
+from sessions_app.reads import views
+from sessions_app.writes.append import append_event
+from sessions_app.writes.sessions import create_session
+from tests.core.stored import assert_state_is_what_events_say, counts, events_of, everything, query
 
 ALICE = Actor("alice")
 INITIAL: State = {"n": 0, "user:n": 0, "app:n": 0}
@@ -46,7 +47,7 @@ def text(form: str, new_database: Callable[[str], str]) -> str:
 @pytest.fixture
 def key(form: str, text: str, open_source: Callable[[str, str], str]) -> SessionKey:
     """A session with state in every scope, made before anybody dies."""
-    return writes.create_session(open_source(text, form), "app", "user", actor=ALICE, state=INITIAL)
+    return create_session(open_source(text, form), "app", "user", actor=ALICE, state=INITIAL)
 
 
 @pytest.fixture
@@ -85,7 +86,7 @@ def die_at_random_moments(key: SessionKey, victim: Victim, rounds: int) -> None:
         assert acknowledged[-1]["done"] <= len(stored) <= acknowledged[-1]["done"] + 1
         assert_consistent(key)
         number = len(stored) + 1
-        appended = writes.append_event(key, {"id": f"e{number}", "timestamp": time.time()}, actor=ALICE)
+        appended = append_event(key, {"id": f"e{number}", "timestamp": time.time()}, actor=ALICE)
         assert appended.seq is not None
         number += 1
 
@@ -101,7 +102,7 @@ def assert_consistent(key: SessionKey) -> None:
     """State is what the events say, and the revision is the last event's time."""
     assert_state_is_what_events_say(key.source, {key: INITIAL})
     times = [event["timestamp"] for _seq, event in events_of(key)]
-    view = reads.session(key)
+    view = views.session(key)
     assert view.revision == pytest.approx(max([*times, view.create_time]), abs=3e-6, rel=0)
 
 
@@ -119,7 +120,7 @@ def test_an_append_killed_before_or_after_any_of_its_statements_is_whole_or_noth
     key: SessionKey, victim: Victim, operation: str, form: str
 ) -> None:
     before = everything(key.source)
-    job = {"operation": operation, "first": 3, "revision": reads.session(key).revision}
+    job = {"operation": operation, "first": 3, "revision": views.session(key).revision}
     deaths = 0
     for place, side in every_moment():
         (end,) = victim(**job, kill=[side, place])
@@ -138,8 +139,8 @@ def test_an_append_killed_before_or_after_any_of_its_statements_is_whole_or_noth
     assert_consistent(key)
     # Whether or not the last one died after its commit: what it did not hear of, it may send again.
     (_seq, event) = events_of(key)[0]
-    assert writes.append_event(key, event, actor=ALICE).seq is None
-    assert writes.append_event(key, {"id": "next"}, actor=ALICE).seq is not None
+    assert append_event(key, event, actor=ALICE).seq is None
+    assert append_event(key, {"id": "next"}, actor=ALICE).seq is not None
     assert_consistent(key)
 
 
@@ -162,7 +163,7 @@ def test_threads_that_share_commits_and_are_killed_lose_nothing_that_was_acknowl
         assert len(stored) <= len(known) + 16  # each thread had one under way
         assert_state_is_what_events_say(key.source, {key: INITIAL})
         known = {*stored, f"between{number}"}
-        assert writes.append_event(key, {"id": f"between{number}"}, actor=ALICE).seq is not None
+        assert append_event(key, {"id": f"between{number}"}, actor=ALICE).seq is not None
     assert len(known) > 50
 
 
@@ -175,12 +176,12 @@ def test_a_session_is_created_whole_or_not_at_all(key: SessionKey, victim: Victi
         assert everything(key.source) == before
     made = SessionKey(*key[:3], "made")
     expected = {"n": 1, "user:made": 1, "app:made": 1, "user:n": 0, "app:n": 0}
-    assert reads.session(made).state.merged() == expected
+    assert views.session(made).state.merged() == expected
 
 
 def test_a_session_is_deleted_with_all_its_events_or_not_at_all(key: SessionKey, victim: Victim) -> None:
     for n in range(3):
-        writes.append_event(key, {"actions": {"state_delta": {"n": n}}}, actor=ALICE)
+        append_event(key, {"actions": {"state_delta": {"n": n}}}, actor=ALICE)
     before = everything(key.source)
     for place, side in every_moment():
         (end,) = victim(operation="delete", first=1, kill=[side, place])

@@ -9,30 +9,35 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from hypothesis import given
 
-from sessions_app import adopt, changes, drift, moments, online, reads, sources, undo, writes
+from sessions_app.domain.json_values import equal
+from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.state import ABSENT, UNKNOWN, Scoped
+from sessions_app.edits import undo
 from sessions_app.errors import Invalid
-from sessions_app.keys import SessionKey
-from sessions_app.state import ABSENT, UNKNOWN, Scoped
-from sessions_app.values import equal
+from sessions_app.history import drift, indexing, key_history, moments
+from sessions_app.reads import views
+from sessions_app.sources import adoption, database, online
+from sessions_app.writes.append import append_event
+from sessions_app.writes.copies import import_state
+from sessions_app.writes.sessions import create_session, delete_session
 from tests.adk.services import Adk
-
-from .fold import ALICE, Fold, with_deletions
+from tests.core.fold import ALICE, Fold, with_deletions
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def append(key: SessionKey, delta: dict[str, Any]) -> str:
     event = {"author": "agent", "actions": {"state_delta": delta}}
-    return str(writes.append_event(key, event, actor=ALICE).event["id"])
+    return str(append_event(key, event, actor=ALICE).event["id"])
 
 
 def create(source: str, session: str, user: str = "ana", **state: Any) -> SessionKey:
     named = {name.replace("__", ":"): value for name, value in state.items()}
-    return writes.create_session(source, "booking", user, session_id=session, state=named, actor=ALICE)
+    return create_session(source, "booking", user, session_id=session, state=named, actor=ALICE)
 
 
 def execute(source: str, statement: str) -> None:
-    with sources.using(source) as db, db.cursor() as cursor:
+    with database.using(source) as db, db.cursor() as cursor:
         cursor.execute(statement)
 
 
@@ -50,12 +55,12 @@ def test_however_sessions_are_deleted_what_is_told_is_true(source: str, history:
     fold = Fold(source)
     for what, *rest in history:
         if what == "look":
-            changes.catch_up(source)
+            indexing.catch_up(source)
         else:
             getattr(fold, what)(*rest)
     for rebuilt in (False, True):
         if rebuilt:
-            changes.rebuild(source)
+            indexing.rebuild(source)
         for key, event_id, before, after in fold.seen:
             told_truly(moments.state_at(key, event_id).state, after)
             told_truly(moments.state_at(key, event_id, before=True).state, before)
@@ -67,12 +72,12 @@ def test_however_sessions_are_deleted_what_is_told_is_true(source: str, history:
 def test_a_creation_is_not_forgotten_when_the_newest_event_goes(source: str) -> None:
     other = create(source, "other")
     append(other, {"n": 1})
-    changes.catch_up(source)
+    indexing.catch_up(source)
     key = create(source, "mine", user__tier="basic")
     newest = create(source, "newest", "ben")
     append(newest, {"n": 1})
-    changes.catch_up(source)
-    writes.delete_session(newest, actor=ALICE)
+    indexing.catch_up(source)
+    delete_session(newest, actor=ALICE)
     gold = append(key, {"user:tier": "gold"})
     assert moments.state_at(key, gold, before=True).state.user == {"tier": "basic"}
     assert [step.then for step in undo.undo(key, gold).steps] == ["basic"]
@@ -85,9 +90,9 @@ def test_what_it_wrote_last_is_not_told_as_the_value_before_it(source: str, look
     append(one, {"user:tier": "silver", "app:limit": 1})
     append(two, {"user:tier": "gold", "app:limit": 2})
     if looked:
-        changes.catch_up(source)
+        indexing.catch_up(source)
     if by_adkweb:
-        writes.delete_session(two, actor=ALICE)
+        delete_session(two, actor=ALICE)
     else:
         execute(source, "DELETE FROM sessions WHERE id = 'two'")
     between = append(one, {"n": 1})
@@ -95,17 +100,17 @@ def test_what_it_wrote_last_is_not_told_as_the_value_before_it(source: str, look
     for _round in range(2):
         state = moments.state_at(one, between).state
         assert (state.user, state.app) == ({"tier": UNKNOWN}, {"limit": UNKNOWN})
-        assert moments.history(one, "user:tier").rows[0].change.old is UNKNOWN
+        assert key_history.history(one, "user:tier").rows[0].change.old is UNKNOWN
         with pytest.raises(Invalid, match="Earlier values unknown"):
             undo.undo(one, last)
-        changes.rebuild(source)
+        indexing.rebuild(source)
 
 
 def test_what_it_began_with_is_not_told_as_the_value_before_it(source: str) -> None:
     one = create(source, "one")
     append(one, {"user:tier": "silver"})
     two = create(source, "two", user__tier="gold")
-    writes.delete_session(two, actor=ALICE)
+    delete_session(two, actor=ALICE)
     between = append(one, {"n": 1})
     append(one, {"user:tier": "platinum"})
     assert moments.state_at(one, between).state.user == {"tier": UNKNOWN}
@@ -118,9 +123,9 @@ def test_it_makes_nothing_unknown_that_it_did_not_write(source: str) -> None:
     append(ben, {"user:tier": "gold"})
     between = append(one, {"n": 1})
     append(one, {"user:tier": "platinum", "app:limit": 2})
-    writes.delete_session(two, actor=ALICE)
-    writes.delete_session(ben, actor=ALICE)
-    changes.rebuild(source)
+    delete_session(two, actor=ALICE)
+    delete_session(ben, actor=ALICE)
+    indexing.rebuild(source)
     state = moments.state_at(one, between).state
     assert (state.user["tier"], state.app) == ("silver", {"limit": 1})
 
@@ -137,7 +142,7 @@ def test_adk_deletes_the_session_of_the_newest_events(form: str, new_database: A
     for number in range(10):
         adk.append(goes, n=number, user__count=number)
     made = create(source, "made", user__tier="basic")
-    changes.catch_up(source)
+    indexing.catch_up(source)
     adk.run(adk.service.delete_session(app_name="booking", user_id="ana", session_id="goes"))
     gold = append(made, {"user:tier": "gold"})
     later = [append(made, {"n": number}) for number in range(12)]
@@ -146,10 +151,10 @@ def test_adk_deletes_the_session_of_the_newest_events(form: str, new_database: A
         assert moments.state_at(made, gold, before=True).state.user["tier"] == "basic"
         for each in later:
             assert moments.state_at(made, each).state.user["tier"] == "gold"
-        rows = moments.history(made, "user:tier").rows
+        rows = key_history.history(made, "user:tier").rows
         assert [row.change.new for row in rows] == ["gold", "basic", "silver"]
         assert [step.then for step in undo.undo(made, gold).steps] == ["basic"]
-        changes.rebuild(source)
+        indexing.rebuild(source)
 
 
 def test_state_that_stood_there_before_adopting_may_be_of_sessions_that_are_gone(
@@ -168,8 +173,8 @@ def test_state_that_stood_there_before_adopting_may_be_of_sessions_that_are_gone
 
 def test_state_that_was_imported_without_a_session_is_not_taken_as_never_there(source: str) -> None:
     at = SessionKey(source, "booking", "ana", "")
-    writes.import_state(at, "user", {"tier": "gold"}, actor=ALICE, updated=1.0, overwrite=False)
-    writes.import_state(at, "app", {"limit": 10}, actor=ALICE, updated=1.0, overwrite=False)
+    import_state(at, "user", {"tier": "gold"}, actor=ALICE, updated=1.0, overwrite=False)
+    import_state(at, "app", {"limit": 10}, actor=ALICE, updated=1.0, overwrite=False)
     key = create(source, "new")
     event_id = append(key, {"user:tier": "silver", "app:limit": 11})
     before = moments.state_at(key, event_id, before=True).state
@@ -191,9 +196,9 @@ def test_very_many_writes_of_a_session_that_is_gone_are_passed_over(source: str)
     gone = create(source, "gone")
     for number in range(1_200):
         append(gone, {"user:n": number})
-    writes.delete_session(gone, actor=ALICE)
+    delete_session(gone, actor=ALICE)
     append(here, {"n": 1})
-    (write,) = moments.history(here, "user:n", limit=1).rows
+    (write,) = key_history.history(here, "user:n", limit=1).rows
     assert write.change.new == "kept"
     assert [each.change.key for each in drift.shared(here).drifted] == ["user:n"]
 
@@ -202,18 +207,18 @@ def test_where_nothing_is_new_nothing_is_written(source: str) -> None:
     gone = create(source, "gone")
     append(gone, {"user:n": 1})
     append(create(source, "here"), {"user:n": 2})
-    writes.delete_session(gone, actor=ALICE)
-    changes.catch_up(source)
-    changes.catch_up(source)
+    delete_session(gone, actor=ALICE)
+    indexing.catch_up(source)
+    indexing.catch_up(source)
     execute(source, "UPDATE app_states SET update_time = update_time")  # a transaction more
     with CaptureQueriesContext(connection) as queries:
-        changes.catch_up(source)
+        indexing.catch_up(source)
     assert [query["sql"] for query in queries if not query["sql"].startswith("SELECT")] == []
 
 
 def test_adopting_what_is_adopted_notes_nothing_again(source: str) -> None:
     append(create(source, "one"), {"user:tier": "gold"})
-    before = adopt.missing(source)
+    before = adoption.missing(source)
     online.add(source)
     assert before == []
-    assert reads.session(SessionKey(source, "booking", "ana", "one")).state.user == {"tier": "gold"}
+    assert views.session(SessionKey(source, "booking", "ana", "one")).state.user == {"tier": "gold"}

@@ -13,11 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessions_app.differences import Piece, Place, places, words
-from sessions_app.state import ABSENT
-from sessions_app.values import equal
-
-from ..strategies import TEXTS, json_values, nested
+from sessions_app.domain.differences import Piece, Place, places, words
+from sessions_app.domain.json_values import equal
+from sessions_app.domain.state import ABSENT
+from tests.strategies import TEXTS, json_values, nested
 
 SECONDS = 2.0  # half a second here; what grows with the square would take minutes
 MEGABYTE = 1_000_000

@@ -9,15 +9,18 @@ from typing import Any
 import pytest
 from django.db import connections
 
-from sessions_app import drift, merging, moments, reads, writes
-from sessions_app.access import Actor
-from sessions_app.drift import Choice
+from sessions_app.access.actor import Actor
+from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.state import ABSENT, Change
+from sessions_app.edits import repair as edits_repair
+from sessions_app.edits.repair import Choice, choose
 from sessions_app.errors import Conflict, Invalid, NotAllowed, NotFound
-from sessions_app.keys import SessionKey
-from sessions_app.state import ABSENT, Change
-from sessions_app.writes import Appended
-
-from .stored import events_of, everything, execute, in_threads, state_of
+from sessions_app.history import drift, merging, moments
+from sessions_app.reads import views
+from sessions_app.writes.append import Appended, append_event
+from sessions_app.writes.half_made import IMPORTING
+from sessions_app.writes.sessions import create_session, delete_session
+from tests.core.stored import events_of, everything, execute, in_threads, state_of
 
 pytestmark = pytest.mark.django_db
 
@@ -28,7 +31,7 @@ STATE = {"first": 1, "gone": [1], "user:tier": "gold", "app:limit": 10}
 @pytest.fixture
 def key(source: str) -> SessionKey:
     """A session in a source of each format, after a few events."""
-    key = writes.create_session(source, "booking", "ana", actor=MARIA, session_id="s1", state=STATE)
+    key = create_session(source, "booking", "ana", actor=MARIA, session_id="s1", state=STATE)
     for number in range(3):
         add(key, n=number)
     return key
@@ -42,7 +45,7 @@ def add(key: SessionKey, removed: tuple[str, ...] = (), **delta: Any) -> str:
         "actions": {"state_delta": named | dict.fromkeys(removed)},
         "custom_metadata": {"adkweb": {"removed": list(removed)}} if removed else {},
     }
-    return str(writes.append_event(key, event, actor=MARIA).event["id"])
+    return str(append_event(key, event, actor=MARIA).event["id"])
 
 
 def store(key: SessionKey, **state: Any) -> None:
@@ -63,7 +66,7 @@ def chosen(key: SessionKey, keep: bool, *names: str) -> list[Choice]:
 
 
 def repair(key: SessionKey, keep: bool, *names: str, **more: Any) -> Appended:
-    return drift.repair(key, chosen(key, keep, *names), actor=MARIA, **more)
+    return edits_repair.repair(key, chosen(key, keep, *names), actor=MARIA, **more)
 
 
 # --- Told -------------------------------------------------------------------------------------------------------------
@@ -115,7 +118,7 @@ def test_keys_older_than_adkweb_that_no_event_wrote_cannot_be_known(key: Session
 
 
 def test_nothing_is_told_of_a_session_that_is_being_imported(key: SessionKey) -> None:
-    store(key, **writes.IMPORTING)
+    store(key, **IMPORTING)
     assert drift.own(key).untold == "importing"
 
 
@@ -123,7 +126,7 @@ def test_nothing_is_told_where_events_have_no_places(
     new_database: Callable[[str], str], open_source: Callable[[str], str]
 ) -> None:
     source = open_source(new_database("postgresql"))
-    key = writes.create_session(source, "booking", "ana", actor=MARIA, session_id="s1", state={"a": 1})
+    key = create_session(source, "booking", "ana", actor=MARIA, session_id="s1", state={"a": 1})
     store(key, a=2)
     database = connections.databases[source]["ADKWEB"]
     database["adopted"] = False
@@ -146,7 +149,7 @@ def test_a_session_that_is_not_there_is_none(key: SessionKey) -> None:
 def test_a_shared_key_that_is_not_what_was_last_written_is_told_with_who_wrote_it(
     key: SessionKey, table: str, name: str
 ) -> None:
-    other = writes.create_session(key.source, "booking", "ana", actor=MARIA, session_id="s2")
+    other = create_session(key.source, "booking", "ana", actor=MARIA, session_id="s2")
     event = add(other, **{name.replace(":", "__"): "written"})
     store_shared(key, table, **{name.partition(":")[2]: "put there"})
     for session in (key, other):
@@ -164,9 +167,9 @@ def test_a_shared_key_that_was_taken_away_is_told(key: SessionKey) -> None:
 
 
 def test_a_shared_key_of_which_nothing_is_left_that_wrote_it_cannot_be_known(key: SessionKey) -> None:
-    other = writes.create_session(key.source, "booking", "ana", actor=MARIA, session_id="s2")
+    other = create_session(key.source, "booking", "ana", actor=MARIA, session_id="s2")
     add(other, app__new=1)
-    writes.delete_session(other, actor=MARIA)
+    delete_session(other, actor=MARIA)
     store_shared(key, "user_states", tier="gold", put=1)
     found = drift.shared(key)
     assert (found.drifted, found.unknown) == ([], ["app:new", "user:put"])
@@ -207,14 +210,14 @@ def test_a_glance_guesses_nothing(key: SessionKey) -> None:
 
 
 def test_what_is_written_while_somebody_looks_is_no_drift(key: SessionKey, monkeypatch: pytest.MonkeyPatch) -> None:
-    read, written = reads.session, []
+    read, written = views.session, []
 
     def written_just_after(*arguments: Any) -> Any:
         found = read(*arguments)
         written.append(add(key, n=10 + len(written)))
         return found
 
-    monkeypatch.setattr(reads, "session", written_just_after)
+    monkeypatch.setattr(views, "session", written_just_after)
     assert glance(key) == {}
     assert len(written) == 2
 
@@ -251,7 +254,7 @@ def test_what_the_events_say_is_put_back(key: SessionKey) -> None:
 
 def test_only_the_keys_that_were_chosen_are_repaired_each_its_own_way(key: SessionKey) -> None:
     store(key, n=1, gone=None, extra=5, first=1)
-    drift.repair(key, [*chosen(key, True, "n"), *chosen(key, False, "gone")], actor=MARIA)
+    edits_repair.repair(key, [*chosen(key, True, "n"), *chosen(key, False, "gone")], actor=MARIA)
     assert state_of(key)["session"] == {"first": 1, "gone": [1], "n": 1, "extra": 5}
     assert [each.change for each in drift.own(key).drifted] == [Change("extra", ABSENT, 5)]
 
@@ -269,11 +272,11 @@ def test_a_key_that_somebody_wrote_meanwhile_is_a_conflict_and_nothing_is_writte
         store(key, first=1, gone=[1], n=7)
     else:
         add(key, m=7)
-        assert drift.repair(key, choices, actor=MARIA).seq is not None
+        assert edits_repair.repair(key, choices, actor=MARIA).seq is not None
         return
     before = everything(key.source)
     with pytest.raises(Conflict) as refused:
-        drift.repair(key, choices, actor=MARIA)
+        edits_repair.repair(key, choices, actor=MARIA)
     assert refused.value.detail["current"] == {"n": 7}
     assert everything(key.source) == before
 
@@ -281,11 +284,11 @@ def test_a_key_that_somebody_wrote_meanwhile_is_a_conflict_and_nothing_is_writte
 def test_a_shared_key_that_somebody_wrote_meanwhile_is_a_conflict(key: SessionKey) -> None:
     store_shared(key, "app_states", limit=1)
     choices = chosen(key, True)
-    other = writes.create_session(key.source, "booking", "eva", actor=MARIA, session_id="s2")
+    other = create_session(key.source, "booking", "eva", actor=MARIA, session_id="s2")
     add(other, app__limit=1)  # the same value: what is stored is explained by now
     before = everything(key.source)
     with pytest.raises(Conflict):
-        drift.repair(key, choices, actor=MARIA)
+        edits_repair.repair(key, choices, actor=MARIA)
     assert everything(key.source) == before
 
 
@@ -293,8 +296,8 @@ def test_a_shared_key_that_somebody_wrote_meanwhile_is_a_conflict(key: SessionKe
 def test_the_same_repair_sent_again_is_stored_once(key: SessionKey, keep: bool) -> None:
     store(key, first=1, gone=[1], n=1)
     choices = chosen(key, keep)
-    first = drift.repair(key, choices, actor=MARIA, once="form")
-    again = drift.repair(key, choices, actor=MARIA, once="form")
+    first = edits_repair.repair(key, choices, actor=MARIA, once="form")
+    again = edits_repair.repair(key, choices, actor=MARIA, once="form")
     assert (again.seq, again.event["id"]) == (None, first.event["id"])
     assert len(events_of(key)) == 4
 
@@ -303,7 +306,10 @@ def test_a_repair_beside_an_agent_that_writes_succeeds_and_loses_nothing(key: Se
     store(key, first=1, gone=[1], n=1)
     choices = chosen(key, True)
     done = in_threads(
-        [lambda: drift.repair(key, choices, actor=MARIA), *(lambda n=n: add(key, **{f"k{n}": n}) for n in range(8))]
+        [
+            lambda: edits_repair.repair(key, choices, actor=MARIA),
+            *(lambda n=n: add(key, **{f"k{n}": n}) for n in range(8)),
+        ]
     )
     assert [each for each in done if isinstance(each, Exception)] == []
     assert drift.own(key).drifted == []
@@ -313,7 +319,7 @@ def test_a_repair_beside_an_agent_that_writes_succeeds_and_loses_nothing(key: Se
 def test_of_two_repairs_at_once_one_is_written(key: SessionKey) -> None:
     store(key, first=1, gone=[1], n=1)
     both = [chosen(key, True), chosen(key, False)]
-    done = in_threads([lambda c=c: drift.repair(key, c, actor=MARIA) for c in both])  # type: ignore[misc]
+    done = in_threads([lambda c=c: edits_repair.repair(key, c, actor=MARIA) for c in both])  # type: ignore[misc]
     assert sorted(type(each).__name__ for each in done) == ["Appended", "Conflict"]
     assert drift.own(key).drifted == []
 
@@ -321,18 +327,18 @@ def test_of_two_repairs_at_once_one_is_written(key: SessionKey) -> None:
 def test_tens_of_thousands_of_keys_that_drifted_can_be_chosen(key: SessionKey) -> None:
     names = [f"k{number}" for number in range(30_000)]
     store(key, **dict.fromkeys(names, 1))
-    assert len(drift.choose(key, names, [])) == len(names)
+    assert len(choose(key, names, [])) == len(names)
     with pytest.raises(Invalid, match="k7: stands twice"):
-        drift.choose(key, names, ["k7"])
+        choose(key, names, ["k7"])
     execute(key.source, "UPDATE sessions SET initial_state = NULL")
     assert len(drift.own(key).unknown) == len(names)
 
 
 def test_a_key_that_does_not_differ_cannot_be_repaired(key: SessionKey) -> None:
     with pytest.raises(Conflict):
-        drift.repair(key, [Choice("n", True, 1, 2)], actor=MARIA)
+        edits_repair.repair(key, [Choice("n", True, 1, 2)], actor=MARIA)
     with pytest.raises(Invalid):
-        drift.repair(key, [], actor=MARIA)
+        edits_repair.repair(key, [], actor=MARIA)
 
 
 def test_a_key_with_a_prefix_in_a_sessions_own_state_is_told_and_no_event_can_repair_it(key: SessionKey) -> None:
@@ -341,7 +347,7 @@ def test_a_key_with_a_prefix_in_a_sessions_own_state_is_told_and_no_event_can_re
     assert (found.change, found.stray) == (Change("user:tier", ABSENT, "x"), True)
     before = everything(key.source)
     with pytest.raises(Conflict):
-        drift.repair(key, [Choice("user:tier", False, ABSENT, "x")], actor=MARIA)
+        edits_repair.repair(key, [Choice("user:tier", False, ABSENT, "x")], actor=MARIA)
     assert everything(key.source) == before
 
 
@@ -349,7 +355,7 @@ def test_a_stored_value_that_is_no_json_cannot_be_kept_and_is_put_back(
     new_database: Callable[[str], str], open_source: Callable[[str], str]
 ) -> None:
     source = open_source(new_database("sqlite"))
-    key = writes.create_session(source, "booking", "ana", actor=MARIA, session_id="s1", state={"n": 1})
+    key = create_session(source, "booking", "ana", actor=MARIA, session_id="s1", state={"n": 1})
     execute(source, """UPDATE sessions SET state = '{"n": NaN}'""")
     with pytest.raises(Invalid, match="NaN"):
         repair(key, True)
@@ -361,4 +367,4 @@ def test_who_may_only_read_repairs_nothing(key: SessionKey) -> None:
     store(key, n=1)
     choices = chosen(key, True)
     with pytest.raises(NotAllowed):
-        drift.repair(key, choices, actor=Actor("reader", "read"))
+        edits_repair.repair(key, choices, actor=Actor("reader", "read"))

@@ -10,13 +10,18 @@ import pytest
 from django.db import connections
 from pytest_django import Settings
 
-from sessions_app import edits, loads, moments, reads, writes
-from sessions_app.access import Actor
-from sessions_app.edits import Entry
+from sessions_app.access.actor import Actor
+from sessions_app.domain.event import Event
+from sessions_app.domain.session_ref import SessionKey, own_session
+from sessions_app.domain.state import ABSENT
+from sessions_app.edits import edit as edits
+from sessions_app.edits.edit import Entry
 from sessions_app.errors import Conflict, Invalid, NotAllowed, NotFound
-from sessions_app.events import Event
-from sessions_app.keys import SessionKey, own_session
-from sessions_app.state import ABSENT
+from sessions_app.history import edit_log, moments
+from sessions_app.reads import lists, timeline, views, whole_session
+from sessions_app.reads.writers import writers
+from sessions_app.writes.append import append_event
+from sessions_app.writes.sessions import create_session, delete_session
 from tests.core.booking import APP, START
 from tests.core.stored import assert_state_is_what_events_say, counts, everything
 
@@ -41,8 +46,8 @@ def test_an_edit_changes_several_keys_of_three_scopes_in_one_event(key: SessionK
     ]
     appended = edits.edit_state(key, entries, actor=actor, reason="  the customer called\n")
     after = {"step": "pay", "new": {"x": [1, None, 2.5]}, "user:tier": None, "app:limit": 4, "app:new": "é 🧳"}
-    assert reads.session(key).state.merged() == after
-    (view,) = reads.events(key).rows
+    assert views.session(key).state.merged() == after
+    (view,) = timeline.events(key).rows
     assert view.id == appended.event["id"]
     assert view.seq == appended.seq
     assert (view.data["author"], view.invocation_id[:5]) == ("system", "edit-")
@@ -66,12 +71,12 @@ def test_an_edit_changes_several_keys_of_three_scopes_in_one_event(key: SessionK
 
 def test_removing_a_key_and_setting_it_to_null_are_two_different_edits(key: SessionKey, actor: Actor) -> None:
     edits.edit_state(key, [Entry("step", None, "search"), Entry("draft", ABSENT, {"a": [1]})], actor=actor)
-    state = reads.session(key).state
+    state = views.session(key).state
     assert (state.get("step"), state.get("draft")) == (None, ABSENT)
     edits.edit_state(key, [Entry("step", ABSENT, None), Entry("draft", None, ABSENT)], actor=actor)
-    state = reads.session(key).state
+    state = views.session(key).state
     assert (state.get("step"), state.get("draft")) == (ABSENT, None)
-    assert [event.data["actions"]["state_delta"] for event in reads.events(key).rows] == [
+    assert [event.data["actions"]["state_delta"] for event in timeline.events(key).rows] == [
         {"step": None, "draft": None}
     ] * 2
 
@@ -79,10 +84,10 @@ def test_removing_a_key_and_setting_it_to_null_are_two_different_edits(key: Sess
 @pytest.mark.parametrize("scope", ["", "user:", "app:"])
 def test_a_key_is_removed_from_its_own_scope_only(scope: str, source: str, actor: Actor) -> None:
     state = {"k": 1, "user:k": 1, "app:k": 1}
-    key = writes.create_session(source, APP, "ana", actor=actor, state=state, session_id="s1")
+    key = create_session(source, APP, "ana", actor=actor, state=state, session_id="s1")
     edits.edit_state(key, [Entry(f"{scope}k", ABSENT, 1)], actor=actor)
     expected = {name: 1 for name in state if name != f"{scope}k"}
-    assert reads.session(key).state.merged() == expected
+    assert views.session(key).state.merged() == expected
 
 
 class Counted(str):
@@ -108,7 +113,7 @@ def test_an_edit_may_have_tens_of_thousands_of_keys(key: SessionKey, actor: Acto
     names = [f"k{number}" for number in range(30_000)]
     edits.edit_state(key, [Entry(name, 1, ABSENT) for name in names], actor=actor)
     gone = edits.edit_state(key, [Entry(name, ABSENT, 1) for name in names], actor=actor).event["id"]
-    assert reads.event(key, gone).changes[0].new is ABSENT
+    assert timeline.event(key, gone).changes[0].new is ABSENT
     assert not moments.state_at(key, gone).state.session.keys() & set(names)
 
 
@@ -123,12 +128,12 @@ def test_an_unchanged_entry_is_left_out_of_the_event(key: SessionKey, actor: Act
 def test_values_that_differ_only_in_type_are_a_change_and_numbers_that_are_equal_are_none(
     source: str, actor: Actor
 ) -> None:
-    key = writes.create_session(source, APP, "ana", actor=actor, state={"n": 1, "d": {"x": [0]}}, session_id="s1")
+    key = create_session(source, APP, "ana", actor=actor, state={"n": 1, "d": {"x": [0]}}, session_id="s1")
     with pytest.raises(Invalid, match="Nothing would change"):
         edits.edit_state(key, [Entry("n", 1.0, 1), Entry("d", {"x": [0.0]}, {"x": [0]})], actor=actor)
     edits.edit_state(key, [Entry("n", True, 1), Entry("d", {"x": [False]}, {"x": [0]})], actor=actor)
-    assert reads.session(key).state.get("n") is True
-    assert reads.session(key).state.get("d")["x"][0] is False
+    assert views.session(key).state.get("n") is True
+    assert views.session(key).state.get("d")["x"][0] is False
 
 
 # --- Conflicts --------------------------------------------------------------------------------------------------------
@@ -159,7 +164,7 @@ def test_a_key_that_somebody_else_changed_is_a_conflict_with_the_values_by_now_a
 
 
 def test_of_two_people_who_saw_the_same_value_one_wins_and_one_is_told(source: str, actor: Actor) -> None:
-    key = writes.create_session(source, APP, "ana", actor=actor, state={"user:n": 0}, session_id="s1")
+    key = create_session(source, APP, "ana", actor=actor, state={"user:n": 0}, session_id="s1")
     barrier = threading.Barrier(4)
     outcomes: list[str] = []
 
@@ -180,16 +185,16 @@ def test_of_two_people_who_saw_the_same_value_one_wins_and_one_is_told(source: s
         thread.join()
     (winner,) = [name for name in outcomes if name]
     assert len(outcomes) == 4
-    assert reads.session(key).state.get("user:n") == winner
-    assert [note(view.data)["actor"] for view in reads.events(key).rows] == [winner]
+    assert views.session(key).state.get("user:n") == winner
+    assert [note(view.data)["actor"] for view in timeline.events(key).rows] == [winner]
 
 
 def test_an_edit_does_not_mind_what_others_do_to_other_keys(key: SessionKey, actor: Actor) -> None:
-    seen = reads.session(key).state
+    seen = views.session(key).state
     delta = {"else": 1, "user:else": 2, "app:else": 3}
-    writes.append_event(key, {"author": "agent", "actions": {"state_delta": delta}}, actor=actor)
+    append_event(key, {"author": "agent", "actions": {"state_delta": delta}}, actor=actor)
     edits.edit_state(key, [Entry("step", "pay", seen.get("step")), Entry("app:limit", 4, 3)], actor=actor)
-    assert reads.session(key).state.merged() == {**START, **delta, "step": "pay", "app:limit": 4}
+    assert views.session(key).state.merged() == {**START, **delta, "step": "pay", "app:limit": 4}
 
 
 # --- What is refused --------------------------------------------------------------------------------------------------
@@ -228,11 +233,11 @@ def test_an_edit_that_cannot_be_is_refused_with_its_place_and_writes_nothing(
 def test_a_key_without_a_name_that_an_agent_left_can_be_edited_and_removed(
     scope: str, source: str, actor: Actor
 ) -> None:
-    key = writes.create_session(source, APP, "ana", actor=actor, state={scope: 1}, session_id="s1")
+    key = create_session(source, APP, "ana", actor=actor, state={scope: 1}, session_id="s1")
     edits.edit_state(key, [Entry(scope, 2, 1)], actor=actor)
-    assert reads.session(key).state.merged() == {scope: 2}
+    assert views.session(key).state.merged() == {scope: 2}
     edits.edit_state(key, [Entry(scope, ABSENT, 2)], actor=actor)
-    assert reads.session(key).state.merged() == {}
+    assert views.session(key).state.merged() == {}
 
 
 def test_a_reason_may_have_a_thousand_characters(key: SessionKey, actor: Actor) -> None:
@@ -243,7 +248,7 @@ def test_a_reason_may_have_a_thousand_characters(key: SessionKey, actor: Actor) 
 
 
 def test_a_session_that_was_deleted_is_not_found_and_not_made_anew(key: SessionKey, actor: Actor) -> None:
-    writes.delete_session(key, actor=actor)
+    delete_session(key, actor=actor)
     with pytest.raises(NotFound, match="s1"):
         edits.edit_state(key, [Entry("step", "pay", "search")], actor=actor)
     with pytest.raises(NotFound, match="s1"):
@@ -270,32 +275,32 @@ def test_read_only_refuses_every_edit(key: SessionKey, actor: Actor, settings: S
 
 
 def test_app_state_is_edited_in_adkwebs_own_session_which_is_made_when_needed(key: SessionKey, actor: Actor) -> None:
-    revision = reads.session(key).revision
+    revision = views.session(key).revision
     first = edits.edit_app_state(key.source, APP, [Entry("app:limit", 4, 3)], actor=actor, reason="release")
     own = SessionKey(key.source, APP, "adkweb", "adkweb")
     second = edits.edit_app_state(key.source, APP, [Entry("app:notice", "hi", ABSENT)], actor=actor)
-    assert [view.id for view in reads.events(own).rows] == [first.event["id"], second.event["id"]]
-    assert reads.app(key.source, APP)[1] == {"limit": 4, "notice": "hi"}
-    assert reads.session(key).state.get("app:notice") == "hi"
-    assert reads.session(key).revision == revision  # the conversation did not go stale
-    assert len(reads.events(key).rows) == 0
+    assert [view.id for view in timeline.events(own).rows] == [first.event["id"], second.event["id"]]
+    assert views.app(key.source, APP)[1] == {"limit": 4, "notice": "hi"}
+    assert views.session(key).state.get("app:notice") == "hi"
+    assert views.session(key).revision == revision  # the conversation did not go stale
+    assert len(timeline.events(key).rows) == 0
     edits.edit_app_state(key.source, APP, [Entry("app:notice", ABSENT, "hi")], actor=actor)
-    assert reads.app(key.source, APP)[1] == {"limit": 4}
+    assert views.app(key.source, APP)[1] == {"limit": 4}
 
 
 def test_user_state_is_edited_in_a_session_of_that_user_which_is_made_when_needed(
     key: SessionKey, actor: Actor
 ) -> None:
-    revision = reads.session(key).revision
+    revision = views.session(key).revision
     appended = edits.edit_user_state(key.source, APP, "ana", [Entry("user:tier", ABSENT, "gold")], actor=actor)
     own = SessionKey(key.source, APP, "ana", "adkweb")
-    assert [view.id for view in reads.events(own).rows] == [appended.event["id"]]
+    assert [view.id for view in timeline.events(own).rows] == [appended.event["id"]]
     assert note(appended.event)["removed"] == ["user:tier"]
-    assert reads.user_state(key.source, APP, "ana") == {}
-    assert reads.session(key).revision == revision
+    assert views.user_state(key.source, APP, "ana") == {}
+    assert views.session(key).revision == revision
     # A user whom no agent has met yet.
     edits.edit_user_state(key.source, APP, "지우", [Entry("user:name", "지우", ABSENT)], actor=actor)
-    assert reads.user_state(key.source, APP, "지우") == {"name": "지우"}
+    assert views.user_state(key.source, APP, "지우") == {"name": "지우"}
 
 
 @pytest.mark.parametrize("name", ["plain", "user:x", "temp:x", "app"])
@@ -352,8 +357,8 @@ def test_two_first_edits_of_app_state_at_once_both_succeed(key: SessionKey) -> N
     for thread in threads:
         thread.join()
     assert failed == []
-    assert reads.app(key.source, APP)[1] == {"limit": 3, **{f"n{n}": n for n in range(4)}}
-    assert len(reads.events(SessionKey(key.source, APP, "adkweb", "adkweb")).rows) == 4
+    assert views.app(key.source, APP)[1] == {"limit": 3, **{f"n{n}": n for n in range(4)}}
+    assert len(timeline.events(SessionKey(key.source, APP, "adkweb", "adkweb")).rows) == 4
 
 
 @pytest.mark.django_db
@@ -362,40 +367,40 @@ def test_sessions_that_hold_such_edits_are_in_no_list_and_no_count(key: SessionK
     edits.edit_user_state(key.source, APP, "ana", [Entry("user:tier", "silver", "gold")], actor=actor)
     edits.edit_user_state(key.source, APP, "new", [Entry("user:tier", "gold", ABSENT)], actor=actor)
     of_ana, of_app = own_session(key.source, APP, "ana"), own_session(key.source, APP)
-    assert [row.key for row in reads.sessions(key.source, APP).rows] == [key]
-    assert [row.key for row in reads.sessions(key.source, APP, "ana", limit=1).rows] == [key]
-    assert reads.sessions(key.source, APP, "ana", limit=1).next is None
-    assert [row.key for row in loads.load_all(key.source, APP, "ana")] == [key]
-    assert [row.key for row in loads.load_page(key.source, APP, limit=1).rows] == [key]
-    assert [(row.user_id, row.sessions) for row in reads.users(key.source, APP).rows] == [("ana", 1), ("new", 0)]
-    assert (reads.app(key.source, APP)[0].sessions, reads.app(key.source, APP)[0].users) == (1, 2)
+    assert [row.key for row in lists.sessions(key.source, APP).rows] == [key]
+    assert [row.key for row in lists.sessions(key.source, APP, "ana", limit=1).rows] == [key]
+    assert lists.sessions(key.source, APP, "ana", limit=1).next is None
+    assert [row.key for row in whole_session.load_all(key.source, APP, "ana")] == [key]
+    assert [row.key for row in whole_session.load_page(key.source, APP, limit=1).rows] == [key]
+    assert [(row.user_id, row.sessions) for row in lists.users(key.source, APP).rows] == [("ana", 1), ("new", 0)]
+    assert (views.app(key.source, APP)[0].sessions, views.app(key.source, APP)[0].users) == (1, 2)
     # Asked for, they are there; by their names, too.
     everything = {key, of_ana, of_app, own_session(key.source, APP, "new")}
-    assert {row.key for row in reads.sessions(key.source, APP, hidden=True).rows} == everything
-    assert {row.key for row in loads.load_all(key.source, APP, hidden=True)} == everything
-    assert reads.session(of_ana).key == of_ana
+    assert {row.key for row in lists.sessions(key.source, APP, hidden=True).rows} == everything
+    assert {row.key for row in whole_session.load_all(key.source, APP, hidden=True)} == everything
+    assert views.session(of_ana).key == of_ana
     for own in (of_ana, of_app):
-        row = reads.left_out(own)
+        row = lists.left_out(own)
         assert row
         assert (row.key, row.events) == (own, 1)
-    assert reads.left_out(key) is None
-    assert {view.key for view in reads.edits()[0].rows} == everything - {key}
+    assert lists.left_out(key) is None
+    assert {view.key for view in edit_log.edits()[0].rows} == everything - {key}
 
 
 def test_a_conversation_that_has_that_name_is_in_every_list(key: SessionKey, actor: Actor) -> None:
     edits.edit_user_state(key.source, APP, "ana", [Entry("user:tier", "silver", "gold")], actor=actor)
     own = own_session(key.source, APP, "ana")
-    writes.append_event(own, {"author": "user", "invocation_id": "e-1"}, actor=actor)
+    append_event(own, {"author": "user", "invocation_id": "e-1"}, actor=actor)
     edits.edit_user_state(key.source, APP, "ana", [Entry("user:tier", "gold", "silver")], actor=actor)
-    assert {row.key for row in reads.sessions(key.source, APP).rows} == {key, own}
-    assert {row.key for row in loads.load_all(key.source, APP)} == {key, own}
-    assert reads.left_out(own) is None
+    assert {row.key for row in lists.sessions(key.source, APP).rows} == {key, own}
+    assert {row.key for row in whole_session.load_all(key.source, APP)} == {key, own}
+    assert lists.left_out(own) is None
 
 
 def test_an_app_of_which_only_edits_are_known_is_there(source: str, actor: Actor) -> None:
     edits.edit_user_state(source, "new-app", "ana", [Entry("user:tier", "gold", ABSENT)], actor=actor)
-    assert reads.app(source, "new-app")[0].sessions == 0
-    assert [row.app_name for row in reads.apps(source)] == ["new-app"]
+    assert views.app(source, "new-app")[0].sessions == 0
+    assert [row.app_name for row in lists.apps(source)] == ["new-app"]
 
 
 # --- Events by hand ---------------------------------------------------------------------------------------------------
@@ -411,7 +416,7 @@ def test_an_event_by_hand_is_an_edit_that_records_what_it_replaced(key: SessionK
         "custom_metadata": {"mine": True},
     }
     appended = edits.add_event(key, event, actor=actor, reason="as the customer asked")
-    (view,) = reads.events(key).rows
+    (view,) = timeline.events(key).rows
     assert (view.data["author"], view.invocation_id, view.description.text) == ("agent", "e-7", "Hello")
     assert view.data["custom_metadata"]["mine"] is True
     assert (
@@ -424,15 +429,15 @@ def test_an_event_by_hand_is_an_edit_that_records_what_it_replaced(key: SessionK
             "removed": [],
         }
     )
-    assert reads.session(key).state.merged() == {**START, "step": "pay", "new": 1, "user:tier": None}
-    assert [view.id for view in reads.edits()[0].rows] == [appended.event["id"]]
+    assert views.session(key).state.merged() == {**START, "step": "pay", "new": 1, "user:tier": None}
+    assert [view.id for view in edit_log.edits()[0].rows] == [appended.event["id"]]
     assert "mine" in event["custom_metadata"]
     assert "adkweb" not in event["custom_metadata"]  # the caller's own event is left as it was
 
 
 def test_an_event_by_hand_without_author_and_invocation_is_the_systems(key: SessionKey, actor: Actor) -> None:
     edits.add_event(key, {}, actor=actor)
-    (view,) = reads.events(key).rows
+    (view,) = timeline.events(key).rows
     assert view.data["author"] == "system"
     assert view.invocation_id.startswith("edit-")
 
@@ -441,7 +446,7 @@ def test_who_made_an_edit_cannot_be_forged(key: SessionKey, actor: Actor) -> Non
     forged = {"actor": "boss@example.com", "reason": "forged", "replaced": {"step": "forged"}, "other": "forged"}
     event = {"custom_metadata": {"adkweb": forged}, "actions": {"state_delta": {"step": "pay"}}}
     edits.add_event(key, event, actor=actor, reason="mine")
-    (view,) = reads.events(key).rows
+    (view,) = timeline.events(key).rows
     assert note(view.data) == {
         "actor": "maria@example.com",
         "reason": "mine",
@@ -449,7 +454,7 @@ def test_who_made_an_edit_cannot_be_forged(key: SessionKey, actor: Actor) -> Non
         "removed": [],
     }
     assert view.description.edit["actor"] == "maria@example.com"
-    assert reads.writers(key)["step"].actor == "maria@example.com"
+    assert writers(key)["step"].actor == "maria@example.com"
 
 
 def test_an_event_by_hand_may_remove_keys(key: SessionKey, actor: Actor) -> None:
@@ -458,7 +463,7 @@ def test_an_event_by_hand_may_remove_keys(key: SessionKey, actor: Actor) -> None
         "custom_metadata": {"adkweb": {"removed": ["draft", "never mentioned"]}},
     }
     edits.add_event(key, event, actor=actor)
-    state = reads.session(key).state
+    state = views.session(key).state
     assert (state.get("draft"), state.get("step")) == (ABSENT, None)
     assert_state_is_what_events_say(key.source, {key: START})
 
@@ -498,7 +503,7 @@ def test_another_event_under_an_id_that_is_taken_is_a_conflict(key: SessionKey, 
 
 
 def test_an_event_by_hand_records_what_it_really_replaced_while_others_write(source: str, actor: Actor) -> None:
-    key = writes.create_session(source, APP, "ana", actor=actor, state={"n": 0}, session_id="s1")
+    key = create_session(source, APP, "ana", actor=actor, state={"n": 0}, session_id="s1")
     barrier = threading.Barrier(4)
     failed: list[Exception] = []
 
@@ -510,7 +515,7 @@ def test_an_event_by_hand_records_what_it_really_replaced_while_others_write(sou
                 if number == 0:
                     edits.add_event(key, event, actor=actor)
                 else:
-                    writes.append_event(key, event, actor=actor)
+                    append_event(key, event, actor=actor)
         except Exception as error:
             failed.append(error)
         finally:
@@ -523,15 +528,15 @@ def test_an_event_by_hand_records_what_it_really_replaced_while_others_write(sou
         thread.join()
     assert failed == []
     before: Any = 0
-    for view in reads.events(key).rows:
+    for view in timeline.events(key).rows:
         if view.description.edit:
             assert note(view.data)["replaced"] == {"n": before}
         before = view.description.delta["n"]
-    assert reads.session(key).state.get("n") == before
+    assert views.session(key).state.get("n") == before
 
 
 def test_the_same_edit_from_the_same_form_is_stored_once(source: str, actor: Actor) -> None:
-    key = writes.create_session(source, "app", "user", actor=actor, state={"a": 1})
+    key = create_session(source, "app", "user", actor=actor, state={"a": 1})
     first = edits.edit_state(key, [Entry("a", 2, 1)], actor=actor, reason="why", once="form")
     again = edits.edit_state(key, [Entry("a", 2, 1)], actor=actor, reason="why", once="form")
     assert again.event["id"] == first.event["id"]
@@ -544,20 +549,20 @@ def test_the_same_edit_from_the_same_form_is_stored_once(source: str, actor: Act
     assert (
         edits.edit_user_state(source, "app", "user", [Entry("user:b", 1, ABSENT)], actor=actor, once="form").seq is None
     )
-    assert len(reads.events(key).rows) == 1
+    assert len(timeline.events(key).rows) == 1
 
 
 def test_the_same_hand_written_event_is_stored_once(source: str, actor: Actor) -> None:
-    key = writes.create_session(source, "app", "user", actor=actor)
+    key = create_session(source, "app", "user", actor=actor)
     event = {"id": "same", "author": "user", "actions": {"state_delta": {"a": 1}}}
     edits.add_event(key, event, actor=actor)
     assert edits.add_event(key, event, actor=actor).seq is None
     with pytest.raises(Conflict):
         edits.add_event(key, {**event, "author": "agent"}, actor=actor)
-    assert len(reads.events(key).rows) == 1
+    assert len(timeline.events(key).rows) == 1
 
 
 def test_camel_case_is_refused_where_a_person_writes(source: str, actor: Actor) -> None:
-    key = writes.create_session(source, "app", "user", actor=actor)
+    key = create_session(source, "app", "user", actor=actor)
     with pytest.raises(Invalid, match="invocationId: fields are written in snake_case"):
         edits.add_event(key, {"author": "user", "invocationId": "x"}, actor=actor)

@@ -15,13 +15,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pytest_django import Settings
 
-from sessions_app import changes, drift, edits, forks, moments, queued, reads, rewind, undo, writes
-from sessions_app.access import Actor
-from sessions_app.edits import Entry
+from sessions_app.access.actor import Actor
+from sessions_app.domain.json_values import equal
+from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.state import ABSENT, State
+from sessions_app.edits import edit as edits
+from sessions_app.edits import fork as forks
+from sessions_app.edits import queue, rewind, undo
+from sessions_app.edits.edit import Entry
 from sessions_app.errors import AlreadyExists, Conflict, Invalid, NotAllowed, NotFound
-from sessions_app.keys import SessionKey
-from sessions_app.state import ABSENT, State
-from sessions_app.values import equal
+from sessions_app.history import drift, edit_log, indexing, key_history, moments
+from sessions_app.reads import timeline, views
+from sessions_app.writes.append import append_event
+from sessions_app.writes.copies import ImportedEvent, ImportedSession, import_session
+from sessions_app.writes.half_made import IMPORTING
+from sessions_app.writes.sessions import create_session, delete_session
 from tests.core.booking import APP, START
 from tests.core.bulk import fill
 from tests.core.stored import assert_state_is_what_events_say, events_of, everything, execute, query, state_of
@@ -81,7 +89,7 @@ def test_the_last_event_of_a_fork_says_where_it_comes_from_as_an_edit(
     assert (found.key, found.origin, found.event_id, found.actor) == (into, key, event_id, actor.name)
     assert found.reason == "what if"
     assert begun <= found.created <= time.time()
-    assert [view.id for view in reads.edits()[0].rows] == [note["id"]]
+    assert [view.id for view in edit_log.edits()[0].rows] == [note["id"]]
 
 
 def test_a_fork_at_the_first_event_of_many_and_at_the_last(
@@ -146,7 +154,7 @@ def test_history_and_moments_of_shared_keys_know_no_fork(
     event_id = add(key, user__tier="silver", app__new=1)
     fork(key, event_id, actor)
     later = add(key, user__tier="black")
-    assert [write.change.new for write in moments.history(key, "user:tier").rows] == ["black", "silver", "gold"]
+    assert [write.change.new for write in key_history.history(key, "user:tier").rows] == ["black", "silver", "gold"]
     before = moments.state_at(key, later, before=True)
     assert (before.state.get("user:tier"), before.writers["user:tier"].event_id) == ("silver", event_id)
     assert moments.state_at(key, event_id, before=True).state.get("app:new") is ABSENT  # still known
@@ -176,12 +184,12 @@ def test_a_fork_can_have_the_name_that_an_ancestor_of_its_origin_had(
     for _round in range(3):
         one = fork(key, event_id, actor, "one")
         two = fork(one, add(one, step="more"), actor, "two")
-        writes.delete_session(one, actor=actor)
+        delete_session(one, actor=actor)
         again = fork(two, events_of(two)[-1][1]["id"], actor, "one")
         assert own(again) == own(two)
         assert forks.origin(again) == forks.forks_of(two)[0]
-        writes.delete_session(two, actor=actor)
-        writes.delete_session(again, actor=actor)
+        delete_session(two, actor=actor)
+        delete_session(again, actor=actor)
 
 
 def test_a_copy_of_a_note_from_before_does_not_stand_in_a_forks_way(
@@ -189,10 +197,10 @@ def test_a_copy_of_a_note_from_before_does_not_stand_in_a_forks_way(
 ) -> None:
     one = fork(key, add(key, step="pay"), actor, "one")
     (note,) = [event for _seq, event in events_of(one)][-1:]
-    writes.delete_session(one, actor=actor)
+    delete_session(one, actor=actor)
     two = fork(key, add(key, step="done"), actor, "two")
     copied = {**note, "custom_metadata": {**note["custom_metadata"], "adkweb_origin": {"session": "one"}}}
-    writes.append_event(two, copied, actor=actor)
+    append_event(two, copied, actor=actor)
     last = add(two, step="more")
     again = fork(two, last, actor, "one")
     assert [event["id"] for _seq, event in events_of(again)].count(note["id"]) == 1
@@ -204,8 +212,8 @@ def test_an_event_under_a_forks_own_id_refuses_it_before_anything_is_made(
 ) -> None:
     one = fork(key, add(key, step="pay"), actor, "one")
     note_id = events_of(one)[-1][1]["id"]
-    writes.delete_session(one, actor=actor)
-    writes.append_event(key, {"id": note_id, "actions": {"state_delta": {"step": "mine"}}}, actor=actor)
+    delete_session(one, actor=actor)
+    append_event(key, {"id": note_id, "actions": {"state_delta": {"step": "mine"}}}, actor=actor)
     before = everything(key.source)
     with pytest.raises(Conflict, match="one: an event has this fork's own id"):
         fork(key, note_id, actor, "one")
@@ -229,16 +237,16 @@ def test_no_agent_runs_in_a_fork_before_it_goes_on_there(key: SessionKey, actor:
     settings.SILENCE_SECONDS = 600
     said = {"content": {"parts": [{"text": "hello"}]}}
     call = {"content": {"parts": [{"function_call": {"id": "c", "name": "ask"}}]}}
-    writes.append_event(key, {"author": "user", "invocation_id": "i1", **said}, actor=actor)
+    append_event(key, {"author": "user", "invocation_id": "i1", **said}, actor=actor)
     asked = {"author": "agent", "invocation_id": "i1", "long_running_tool_ids": ["c"], **call}
-    first = writes.append_event(key, {"author": "agent", "invocation_id": "i1", **call}, actor=actor).event["id"]
-    assert queued.held(key)
+    first = append_event(key, {"author": "agent", "invocation_id": "i1", **call}, actor=actor).event["id"]
+    assert queue.held(key)
     into = fork(key, first, actor)
-    assert queued.held(into) is None
-    writes.append_event(into, {"author": "user", "invocation_id": "i2", **said}, actor=actor)
-    assert queued.held(into)
-    second = writes.append_event(key, asked | {"id": "asked"}, actor=actor).event["id"]
-    waiting = reads.in_flight(fork(key, second, actor, "waits"))
+    assert queue.held(into) is None
+    append_event(into, {"author": "user", "invocation_id": "i2", **said}, actor=actor)
+    assert queue.held(into)
+    second = append_event(key, asked | {"id": "asked"}, actor=actor).event["id"]
+    waiting = timeline.in_flight(fork(key, second, actor, "waits"))
     assert waiting
     assert (waiting.waiting, waiting.waits_for) == (True, ("ask",))
 
@@ -250,7 +258,7 @@ def test_what_was_never_recorded_is_left_out(key: SessionKey, actor: Actor, add:
     into = fork(key, event_id, actor)
     # `step` was overwritten before anybody looked; `draft` nobody has written since the session began.
     assert own(into) == {"new": 1, "draft": {"a": [1]}}
-    assert reads.session(into).initial_state == {"draft": {"a": [1]}}
+    assert views.session(into).initial_state == {"draft": {"a": [1]}}
 
 
 _names = st.sampled_from(["a", "b", "user:a", "app:a"])
@@ -262,7 +270,7 @@ _steps = st.lists(st.tuples(st.dictionaries(_names, _values, max_size=3), st.set
 def test_a_forks_events_say_what_is_stored_for_any_history(
     source: str, actor: Actor, steps: list[tuple[State, set[str]]], initial: State, at: int
 ) -> None:
-    key = writes.create_session(source, f"app{next(_numbers)}", "ana", actor=actor, state=initial)
+    key = create_session(source, f"app{next(_numbers)}", "ana", actor=actor, state=initial)
     ids, states = [], []
     for delta, removed in steps:
         event = {
@@ -270,7 +278,7 @@ def test_a_forks_events_say_what_is_stored_for_any_history(
             "actions": {"state_delta": {**delta, **dict.fromkeys(removed)}},
             "custom_metadata": {"adkweb": {"removed": sorted(removed)}},
         }
-        ids.append(writes.append_event(key, event, actor=actor).event["id"])
+        ids.append(append_event(key, event, actor=actor).event["id"])
         states.append(own(key))
     place = at % len(ids)
     shared = (state_of(key)["user"], state_of(key)["app"])
@@ -342,7 +350,7 @@ class _Stop(Exception):
 
 
 def test_a_fork_that_was_cut_off_says_so_and_goes_on_where_it_stopped(source: str, actor: Actor) -> None:
-    key = writes.create_session(source, APP, "ana", actor=actor, session_id="long")
+    key = create_session(source, APP, "ana", actor=actor, session_id="long")
     fill(key, 3_500)
     heard: list[tuple[int, int]] = []
 
@@ -354,7 +362,7 @@ def test_a_fork_that_was_cut_off_says_so_and_goes_on_where_it_stopped(source: st
     with pytest.raises(_Stop):
         forks.fork(key, "e3200", user_id="ana", session_id="fork", actor=actor, told=told)
     into = key._replace(session_id="fork")
-    assert own(into) == writes.IMPORTING
+    assert own(into) == IMPORTING
     assert heard == [(1_000, 3_200), (2_000, 3_200)]
     half = forks.progress(key, "e3200", into)
     assert (half.copied, half.total, half.done, half.percent) == (2_000, 3_200, False, 62)
@@ -367,11 +375,11 @@ def test_a_fork_that_was_cut_off_says_so_and_goes_on_where_it_stopped(source: st
 
 
 def test_a_half_copied_session_of_somebody_elses_is_not_gone_on_with(source: str, actor: Actor) -> None:
-    key = writes.create_session(source, APP, "ana", actor=actor, session_id="long")
+    key = create_session(source, APP, "ana", actor=actor, session_id="long")
     fill(key, 1_500)
     into = key._replace(session_id="fork")
-    theirs = writes.ImportedSession(into, 1.0, 1.0, "{}", "{}")
-    writes.import_session(theirs, [writes.ImportedEvent("x", "", 1.0, "{}")], actor=actor, after=None, last=False)
+    theirs = ImportedSession(into, 1.0, 1.0, "{}", "{}")
+    import_session(theirs, [ImportedEvent("x", "", 1.0, "{}")], actor=actor, after=None, last=False)
     before = events_of(into)
     with pytest.raises(AlreadyExists):
         forks.fork(key, "e1400", user_id="ana", session_id="fork", actor=actor)
@@ -405,13 +413,13 @@ def _adk_writes(key: SessionKey, **delta: Any) -> None:
 
 
 def test_nobody_writes_to_a_fork_that_is_being_copied(source: str, actor: Actor) -> None:
-    key = writes.create_session(source, APP, "ana", actor=actor, session_id="long")
+    key = create_session(source, APP, "ana", actor=actor, session_id="long")
     fill(key, 1_500)
     into = _half(key, actor, "e1400")
     before = everything(source)
-    copied = reads.event(into, "e5")
+    copied = timeline.event(into, "e5")
     refused: list[Callable[[], Any]] = [
-        lambda: writes.append_event(into, {"author": "agent"}, actor=actor),
+        lambda: append_event(into, {"author": "agent"}, actor=actor),
         lambda: edits.edit_state(into, [Entry("n", 1, ABSENT)], actor=actor),
         lambda: edits.edit_state(into, [Entry("adkweb:importing", ABSENT, True)], actor=actor),
         lambda: edits.add_event(into, {"author": "user"}, actor=actor),
@@ -433,7 +441,7 @@ def test_nobody_writes_to_a_fork_that_is_being_copied(source: str, actor: Actor)
 def test_a_half_made_fork_that_google_adk_wrote_to_says_what_to_do(
     source: str, actor: Actor, delta: dict[str, Any]
 ) -> None:
-    key = writes.create_session(source, APP, "ana", actor=actor, session_id="long")
+    key = create_session(source, APP, "ana", actor=actor, session_id="long")
     fill(key, 1_500)
     into = _half(key, actor, "e1400")
     _adk_writes(into, **delta)
@@ -442,15 +450,15 @@ def test_a_half_made_fork_that_google_adk_wrote_to_says_what_to_do(
     with pytest.raises(AlreadyExists, match="fork is half-made, and somebody else has written to it: delete it"):
         fork(key, "e1400", actor)
     with pytest.raises(Conflict, match="being copied or imported"):
-        writes.append_event(into, {"author": "agent"}, actor=actor)
+        append_event(into, {"author": "agent"}, actor=actor)
     assert everything(source) == before
     assert own(fork(key, "e1400", actor, "other")) == {"n": 1_400}
-    writes.delete_session(into, actor=actor)
+    delete_session(into, actor=actor)
     assert own(fork(key, "e1400", actor)) == {"n": 1_400}
 
 
 def test_a_fork_that_google_adk_writes_to_while_it_is_copied_says_what_to_do(source: str, actor: Actor) -> None:
-    key = writes.create_session(source, APP, "ana", actor=actor, session_id="long")
+    key = create_session(source, APP, "ana", actor=actor, session_id="long")
     fill(key, 2_500)
     into = key._replace(session_id="fork")
 
@@ -463,11 +471,11 @@ def test_a_fork_that_google_adk_writes_to_while_it_is_copied_says_what_to_do(sou
 
 
 def test_a_fork_whose_origin_is_deleted_while_it_is_copied_leaves_nothing(source: str, actor: Actor) -> None:
-    key = writes.create_session(source, APP, "ana", actor=actor, session_id="long")
+    key = create_session(source, APP, "ana", actor=actor, session_id="long")
     fill(key, 2_500)
 
     def told(copied: int, total: int) -> None:
-        writes.delete_session(key, actor=actor)
+        delete_session(key, actor=actor)
 
     with pytest.raises(NotFound, match="deleted while"):
         forks.fork(key, "e2400", user_id="ana", session_id="fork", actor=actor, told=told)
@@ -475,12 +483,12 @@ def test_a_fork_whose_origin_is_deleted_while_it_is_copied_leaves_nothing(source
 
 
 def test_a_half_that_an_agent_wrote_to_is_kept_when_its_origin_is_deleted(source: str, actor: Actor) -> None:
-    key = writes.create_session(source, APP, "ana", actor=actor, session_id="long")
+    key = create_session(source, APP, "ana", actor=actor, session_id="long")
     fill(key, 2_500)
     into = key._replace(session_id="fork")
 
     def told(copied: int, total: int) -> None:
-        writes.delete_session(key, actor=actor)
+        delete_session(key, actor=actor)
         _adk_writes(into)
 
     with pytest.raises((NotFound, AlreadyExists)):
@@ -489,11 +497,11 @@ def test_a_half_that_an_agent_wrote_to_is_kept_when_its_origin_is_deleted(source
 
 
 def test_a_long_fork_of_a_fork_under_an_earlier_name_goes_on_where_it_was_cut_off(source: str, actor: Actor) -> None:
-    key = writes.create_session(source, APP, "ana", actor=actor, session_id="long")
+    key = create_session(source, APP, "ana", actor=actor, session_id="long")
     fill(key, 1_500)
     one = fork(key, "e500", actor, "one")
     for number in range(3):
-        writes.append_event(one, {"id": f"f{number}", "author": "agent"}, actor=actor)
+        append_event(one, {"id": f"f{number}", "author": "agent"}, actor=actor)
     with connections[source].cursor() as cursor:  # the note stands in the middle of a page, many events after it
         cursor.executemany(
             """INSERT INTO events (app_name, user_id, session_id, id, invocation_id, timestamp, event_data)
@@ -502,7 +510,7 @@ def test_a_long_fork_of_a_fork_under_an_earlier_name_goes_on_where_it_was_cut_of
             [(f"g{number}",) for number in range(1_500)],
         )
     two = fork(one, "g1400", actor, "two")
-    writes.delete_session(one, actor=actor)
+    delete_session(one, actor=actor)
     into = _half(two, actor, "g1399", "one")
     assert forks.progress(two, "g1399", into).copied == 1_000
     fork(two, "g1399", actor, "one")
@@ -514,7 +522,7 @@ def test_a_long_fork_of_a_fork_under_an_earlier_name_goes_on_where_it_was_cut_of
 
 def test_a_long_fork_is_copied_in_the_background(source: str, actor: Actor, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(forks, "_PATIENCE_SECONDS", 0)
-    key = writes.create_session(source, APP, "ana", actor=actor, session_id="long")
+    key = create_session(source, APP, "ana", actor=actor, session_id="long")
     fill(key, 2_500)
     into = forks.begin(key, "e2400", user_id="ana", session_id="fork", actor=actor)
     until = time.monotonic() + 30
@@ -526,9 +534,9 @@ def test_a_long_fork_is_copied_in_the_background(source: str, actor: Actor, monk
 
 @pytest.mark.parametrize("form", ["sqlite"], indirect=True)
 def test_memory_is_that_of_a_page(source: str, actor: Actor) -> None:
-    key = writes.create_session(source, APP, "ana", actor=actor, session_id="long")
+    key = create_session(source, APP, "ana", actor=actor, session_id="long")
     fill(key, 30_001)
-    changes.catch_up(source, 60)  # the projection is read before, and not what is measured
+    indexing.catch_up(source, 60)  # the projection is read before, and not what is measured
     tracemalloc.start()
     try:
         fork(key, "e30000", actor)
@@ -557,7 +565,7 @@ def test_the_tree_is_the_same_from_wherever_it_is_looked_at(
         assert _drawn(forks.tree(each)) == drawn
     assert [each.key for each in forks.forks_of(key)] == [one, two]
     assert forks.origin(key) is None
-    writes.delete_session(key, actor=actor)
+    delete_session(key, actor=actor)
     assert _drawn(forks.tree(deep)) == {"gone": [{"one": []}, {"two": [{"deep": []}]}]}
 
 
@@ -573,7 +581,7 @@ def test_a_tree_is_listed_each_session_before_its_forks(key: SessionKey, actor: 
 def test_a_session_of_the_same_name_of_another_user_has_other_forks(
     key: SessionKey, actor: Actor, add: Callable[..., str]
 ) -> None:
-    other = writes.create_session(key.source, APP, "ben", actor=actor, session_id="s1")
+    other = create_session(key.source, APP, "ben", actor=actor, session_id="s1")
     fork(key, add(key, a=1), actor, "one")
     fork(other, add(other, a=1), actor, "two", "ben")
     assert [each.key.session_id for each in forks.forks_of(key)] == ["one"]
@@ -587,7 +595,7 @@ def test_what_others_wrote_there_is_no_fork_and_breaks_nothing(
         [1, "s1", [], {"session": "s1"}, {"session": "s1" * 5_000, "user": 1, "event": "e"}]
     ):
         event = {"id": f"x{number}", "custom_metadata": {"adkweb": {"forked": noted}}}
-        writes.append_event(key, event, actor=actor)
+        append_event(key, event, actor=actor)
     assert forks.forks_of(key) == []
     assert forks.origin(key) is None
 

@@ -11,16 +11,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pytest_django import Settings
 
-from sessions_app import drift, moments, reads, sources, undo, writes
-from sessions_app.access import Actor
-from sessions_app.edits import Entry, edit_state
+from sessions_app.access.actor import Actor
+from sessions_app.domain.json_values import equal
+from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.state import ABSENT, UNKNOWN, State
+from sessions_app.edits import undo
+from sessions_app.edits.edit import Entry, edit_state
+from sessions_app.edits.repair import choose
 from sessions_app.errors import Invalid
-from sessions_app.keys import SessionKey
-from sessions_app.state import ABSENT, UNKNOWN, State
-from sessions_app.values import equal
-
-from .merged import append, create
-from .stored import execute
+from sessions_app.history import drift, key_history, moments
+from sessions_app.reads import views
+from sessions_app.sources import database
+from sessions_app.writes.append import append_event
+from sessions_app.writes.sessions import create_session
+from tests.core.merged import append, create
+from tests.core.stored import execute
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -42,7 +47,7 @@ def new(source: str, state: State | None = None, *, merges: bool = True, user: s
 
 
 def stored(key: SessionKey) -> State:
-    return reads.session(key).state.merged()
+    return views.session(key).state.merged()
 
 
 def at(key: SessionKey, event_id: str, *, before: bool = False) -> State:
@@ -72,7 +77,7 @@ def test_a_merged_file_is_recognised_and_folded_so(source: str) -> None:
     ]
     assert "gone" not in at(key, ids[1])
     assert at(key, ids[4])["n"] == stored(key)["n"] == {"a": 1, "b": 2}
-    assert [write.change.new for write in moments.history(key, "cfg").rows] == [
+    assert [write.change.new for write in key_history.history(key, "cfg").rows] == [
         5,
         {"a": 1, "b": {"x": 1}},
         {"a": 1, "b": {"x": 1, "y": 2}},
@@ -114,7 +119,7 @@ def test_without_evidence_what_differs_is_unknown_and_says_why(source: str) -> N
     assert moment.either == {"cfg"}
     with pytest.raises(Invalid, match="unknown: cfg"):
         undo.restore(key, ids[1], keys=["cfg"])
-    assert moments.history(key, "cfg").rows[1].change.new is UNKNOWN
+    assert key_history.history(key, "cfg").rows[1].change.new is UNKNOWN
 
 
 @pytest.mark.parametrize(("said", "cfg"), [("merged", {"a": 1, "b": 2}), ("replaced", {"b": 2})])
@@ -161,18 +166,17 @@ def test_no_repair_is_offered_where_nobody_knows_which_reading_is_right(source: 
     report = drift.own(key)
     assert (report.drifted, report.either) == ([], ["cfg"])
     with pytest.raises(Invalid, match="no drift that an event could repair"):
-        drift.choose(key, [], ["cfg"])
+        choose(key, [], ["cfg"])
 
 
 def test_other_forms_are_never_read_as_merged(
     new_database: Callable[[str], str], open_source: Callable[[str, str], str]
 ) -> None:
     source = open_source(new_database("sqlite-database"), "sqlite-database")
-    key = writes.create_session(source, "booking", "ana", actor=ALICE)
+    key = create_session(source, "booking", "ana", actor=ALICE)
     deltas: tuple[State, ...] = ({"cfg": {"a": 1}}, {"cfg": {"b": None}}, {"cfg": None})
     ids = [
-        writes.append_event(key, {"author": "a", "actions": {"state_delta": each}}, actor=ALICE).event["id"]
-        for each in deltas
+        append_event(key, {"author": "a", "actions": {"state_delta": each}}, actor=ALICE).event["id"] for each in deltas
     ]
     assert [at(key, each)["cfg"] for each in ids] == [{"a": 1}, {"b": None}, None]
 
@@ -239,12 +243,12 @@ def test_what_is_told_is_so_or_unknown(
         assert drifted(key) == []
         around = {event_id: (before, after) for of, event_id, before, after in seen if of == key}
         for name in _KEYS:
-            for write in moments.history(key, name).rows:
+            for write in key_history.history(key, name).rows:
                 if write.event_id in around:
                     before, after = around[write.event_id]
                     only_what_is_so({name: write.change.old}, {name: before.get(name, ABSENT)})
                     only_what_is_so({name: write.change.new}, {name: after.get(name, ABSENT)})
-    sources.forget(source)
+    database.forget(source)
 
 
 @given(steps=_steps, began=_deltas, merged=st.integers(0, 8))

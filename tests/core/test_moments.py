@@ -8,15 +8,19 @@ import psycopg
 import pytest
 from hypothesis import given
 
-from sessions_app import changes, moments, reads, sources, writes
-from sessions_app.edits import Entry, edit_state
+from sessions_app.domain.json_values import equal
+from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.state import ABSENT, UNKNOWN, Scoped
+from sessions_app.edits.edit import Entry, edit_state
 from sessions_app.errors import Behind, Invalid, NotFound
-from sessions_app.keys import SessionKey
-from sessions_app.state import ABSENT, UNKNOWN, Scoped
-from sessions_app.values import equal
-
-from .bulk import fill
-from .fold import ALICE, KEYS, Fold, histories
+from sessions_app.history import index, indexing, key_history, moments
+from sessions_app.reads import timeline
+from sessions_app.sources import database
+from sessions_app.writes.append import append_event
+from sessions_app.writes.copies import ImportedEvent, ImportedSession, import_session
+from sessions_app.writes.sessions import create_session, delete_session
+from tests.core.bulk import fill
+from tests.core.fold import ALICE, KEYS, Fold, histories
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -33,7 +37,7 @@ def test_state_at_every_event_equals_a_naive_fold(source: str, history: list[tup
     fold = Fold(source)
     for what, *rest in history:
         if what == "look":
-            changes.catch_up(source)
+            indexing.catch_up(source)
         else:
             getattr(fold, what)(*rest)
     for key, event_id, before, after in fold.seen:
@@ -47,13 +51,13 @@ def test_state_at_every_event_equals_a_naive_fold(source: str, history: list[tup
 def test_what_is_read_piece_by_piece_is_what_is_read_at_once(source: str, history: list[tuple[Any, ...]]) -> None:
     fold = Fold(source)
     for what, *rest in history:
-        changes.catch_up(source)
+        indexing.catch_up(source)
         if what != "look":
             getattr(fold, what)(*rest)
     pieces = [moments.state_at(key, event_id) for key, event_id, _before, _after in fold.seen]
-    number = changes.rebuild(source)
+    number = indexing.rebuild(source)
     assert [moments.state_at(key, event_id) for key, event_id, _before, _after in fold.seen] == pieces
-    assert changes.rebuild(source) == number
+    assert indexing.rebuild(source) == number
 
 
 @given(history=histories)
@@ -64,7 +68,7 @@ def test_a_keys_history_is_every_value_that_it_had(source: str, history: list[tu
             getattr(fold, what)(*rest)
     for key, event_id, before, after in fold.seen:
         for name in KEYS[:6]:
-            found = [w for w in moments.history(key, name).rows if w.event_id == event_id]
+            found = [w for w in key_history.history(key, name).rows if w.event_id == event_id]
             for write in found:
                 assert equal_or_absent(write.change.old, before.get(name))
                 assert equal_or_absent(write.change.new, after.get(name))
@@ -77,32 +81,32 @@ def equal_or_absent(a: Any, b: Any) -> bool:
 
 
 def test_a_keys_history_pages_by_place_and_ends_with_the_initial_value(source: str) -> None:
-    key = writes.create_session(source, "booking", "ana", state={"n": 0, "user:tier": "basic"}, actor=ALICE)
+    key = create_session(source, "booking", "ana", state={"n": 0, "user:tier": "basic"}, actor=ALICE)
     fill(key, 120)
-    first = moments.history(key, "n")
+    first = key_history.history(key, "n")
     assert [write.change.new for write in first.rows] == list(range(120, 70, -1))
     assert [write.change.old for write in first.rows] == list(range(119, 69, -1))
-    second = moments.history(key, "n", first.next)
-    third = moments.history(key, "n", second.next)
+    second = key_history.history(key, "n", first.next)
+    third = key_history.history(key, "n", second.next)
     assert third.next is None
     assert [write.change.new for write in third.rows][-3:] == [2, 1, 0]
     assert (third.rows[-1].event_id, third.rows[-1].change.old) == ("", ABSENT)
     assert third.rows[-2].change.old == 0
-    (tier,) = moments.history(key, "user:tier").rows
+    (tier,) = key_history.history(key, "user:tier").rows
     assert (tier.event_id, tier.change.new, tier.key) == ("", "basic", key)
     with pytest.raises(Invalid, match="temp"):
-        moments.history(key, "temp:x")
-    assert moments.history(key, "never").rows == []
+        key_history.history(key, "temp:x")
+    assert key_history.history(key, "never").rows == []
 
 
 def append(key: SessionKey, delta: dict[str, Any], **more: Any) -> str:
     event = {"author": "agent", "actions": {"state_delta": delta}, **more}
-    return str(writes.append_event(key, event, actor=ALICE).event["id"])
+    return str(append_event(key, event, actor=ALICE).event["id"])
 
 
 def test_other_sessions_writes_count_up_to_that_moment(source: str) -> None:
-    one = writes.create_session(source, "booking", "ana", state={"app:limit": 1}, actor=ALICE)
-    two = writes.create_session(source, "booking", "ana", actor=ALICE)
+    one = create_session(source, "booking", "ana", state={"app:limit": 1}, actor=ALICE)
+    two = create_session(source, "booking", "ana", actor=ALICE)
     first = append(one, {"user:tier": "silver"})
     append(two, {"user:tier": "gold", "app:limit": 2})
     second = append(one, {"n": 1})
@@ -115,92 +119,92 @@ def test_other_sessions_writes_count_up_to_that_moment(source: str) -> None:
 
 
 def test_what_a_deleted_session_wrote_is_unknown_and_not_the_value_before(source: str) -> None:
-    one = writes.create_session(source, "booking", "ana", actor=ALICE)
-    two = writes.create_session(source, "booking", "ana", actor=ALICE)
+    one = create_session(source, "booking", "ana", actor=ALICE)
+    two = create_session(source, "booking", "ana", actor=ALICE)
     append(one, {"user:tier": "silver"})
     append(two, {"user:tier": "gold"})
     last = append(one, {"n": 1})
     assert moments.state_at(one, last).state.user == {"tier": "gold"}
-    writes.delete_session(two, actor=ALICE)
+    delete_session(two, actor=ALICE)
     assert moments.state_at(one, last).state.user == {"tier": UNKNOWN}
-    changes.rebuild(source)
+    indexing.rebuild(source)
     assert moments.state_at(one, last).state.user == {"tier": UNKNOWN}, (
         "the stored value is not what is left of its writes"
     )
 
 
 def test_a_place_that_is_given_again_is_noticed(source: str) -> None:
-    one = writes.create_session(source, "booking", "ana", actor=ALICE)
+    one = create_session(source, "booking", "ana", actor=ALICE)
     append(one, {"n": 1})
     for number in range(3):
         # Other keys and other places each time, or what is left of the time before would pass for this one's.
         own, user = f"m{number}", f"x{number}"
-        two = writes.create_session(source, "booking", "ana", session_id="again", state={own: 0}, actor=ALICE)
+        two = create_session(source, "booking", "ana", session_id="again", state={own: 0}, actor=ALICE)
         ids = [append(two, {own: n, f"user:{user}": n}) for n in range(5 + number)]
         last = len(ids) - 1
         assert moments.state_at(two, ids[-1]).state.session == {own: last}
         assert moments.state_at(two, ids[2]).state.user[user] == 2
         assert moments.state_at(two, ids[0], before=True).state.session == {own: 0}
-        assert [write.change.new for write in moments.history(two, own).rows] == [*range(last, -1, -1), 0]
-        writes.delete_session(two, actor=ALICE)
+        assert [write.change.new for write in key_history.history(two, own).rows] == [*range(last, -1, -1), 0]
+        delete_session(two, actor=ALICE)
 
 
 def test_a_session_adopted_late_says_what_it_cannot_know(
     form: str, new_database: Callable[[str], str], open_source: Callable[[str, str], str]
 ) -> None:
     source = open_source(new_database(form), form)
-    key = writes.create_session(source, "booking", "ana", state={"n": 0, "kept": 1}, actor=ALICE)
+    key = create_session(source, "booking", "ana", state={"n": 0, "kept": 1}, actor=ALICE)
     first = append(key, {"other": 1})
     second = append(key, {"n": 1})
-    with sources.using(source) as db, db.cursor() as cursor:
+    with database.using(source) as db, db.cursor() as cursor:
         cursor.execute("UPDATE sessions SET initial_state = NULL, initial_place = NULL")
     found = moments.state_at(key, first)
     assert found.unrecorded
     assert found.state.session == {"n": UNKNOWN, "kept": 1, "other": 1}
     assert moments.state_at(key, second).state.session == {"n": 1, "kept": 1, "other": 1}
-    (write,) = moments.history(key, "n").rows
+    (write,) = key_history.history(key, "n").rows
     assert write.change.old is UNKNOWN
 
 
 def test_an_edits_note_tells_the_value_before_it(source: str) -> None:
-    key = writes.create_session(source, "booking", "ana", actor=ALICE)
-    with sources.using(source) as db, db.cursor() as cursor:
+    key = create_session(source, "booking", "ana", actor=ALICE)
+    with database.using(source) as db, db.cursor() as cursor:
         cursor.execute("UPDATE sessions SET initial_place = NULL")
     first = append(key, {"n": 1})
     edit_state(key, [Entry("user:tier", "gold", ABSENT)], actor=ALICE)
     assert moments.state_at(key, first).state.user == {}, "nothing stood there when it was edited"
-    (write,) = moments.history(key, "user:tier").rows
+    (write,) = key_history.history(key, "user:tier").rows
     assert (write.change.old, write.change.new, write.actor) == (ABSENT, "gold", "alice")
 
 
 def test_an_event_that_is_gone(source: str) -> None:
-    key = writes.create_session(source, "booking", "ana", actor=ALICE)
+    key = create_session(source, "booking", "ana", actor=ALICE)
     with pytest.raises(NotFound, match="event"):
         moments.state_at(key, "gone")
     with pytest.raises(NotFound):
         moments.state_at_place(key, 7)
     event_id = append(key, {"n": 1})
-    seq = reads.event(key, event_id).seq
+    seq = timeline.event(key, event_id).seq
     assert seq is not None
-    assert moments.state_at_place(key, seq + 100).event == reads.event(key, event_id)
+    assert moments.state_at_place(key, seq + 100).event == timeline.event(key, event_id)
 
 
 def test_what_takes_long_says_how_far_it_is_and_goes_on(source: str) -> None:
-    key = writes.create_session(source, "booking", "ana", actor=ALICE)
+    key = create_session(source, "booking", "ana", actor=ALICE)
     fill(key, 12_000)
     with pytest.raises(Behind) as behind:
-        changes.catch_up(source, seconds=0)
+        indexing.catch_up(source, seconds=0)
     assert 0 < behind.value.detail["share"] < 1
     rounds = 1
     while True:
         try:
-            changes.catch_up(source, seconds=0)
+            indexing.catch_up(source, seconds=0)
             break
         except Behind:
             rounds += 1
     assert rounds > 10, "each time it goes on from where it was"
     assert moments.state_at(key, "e9000").state.session == {"n": 9000}
-    assert len(changes.marks(key, ["state"], after=0, limit=20_000)) == 12_000
+    assert len(index.marks(key, ["state"], after=0, limit=20_000)) == 12_000
 
 
 def test_an_event_that_becomes_visible_late_is_not_passed_over(
@@ -208,8 +212,8 @@ def test_an_event_that_becomes_visible_late_is_not_passed_over(
 ) -> None:
     url = new_database("postgresql")
     source = open_source(url, "")
-    key = writes.create_session(source, "booking", "ana", actor=ALICE)
-    other = writes.create_session(source, "booking", "ben", actor=ALICE)
+    key = create_session(source, "booking", "ana", actor=ALICE)
+    other = create_session(source, "booking", "ben", actor=ALICE)
     append(key, {"app:n": 0})
     with psycopg.connect(url) as connection:  # takes a number, and commits later
         connection.execute(
@@ -224,7 +228,7 @@ def test_an_event_that_becomes_visible_late_is_not_passed_over(
 
 
 def test_many_keys_are_found_by_the_index(source: str) -> None:
-    key = writes.create_session(source, "booking", "ana", actor=ALICE)
+    key = create_session(source, "booking", "ana", actor=ALICE)
     for start in range(0, 1000, 100):
         event_id = append(key, {f"k{number:04}": number for number in range(start, start + 100)})
     assert len(moments.state_at(key, event_id).state.session) == 1000
@@ -234,105 +238,105 @@ def test_many_keys_are_found_by_the_index(source: str) -> None:
 
 
 def test_a_place_that_two_sessions_had_tells_nobody_anothers_value(source: str) -> None:
-    main = writes.create_session(source, "a", "ana", session_id="main", actor=ALICE)
-    gone = writes.create_session(source, "a", "ana", state={"user:tier": "basic"}, actor=ALICE)
+    main = create_session(source, "a", "ana", session_id="main", actor=ALICE)
+    gone = create_session(source, "a", "ana", state={"user:tier": "basic"}, actor=ALICE)
     assert moments.state_now(main).state.user == {"tier": "basic"}
-    writes.delete_session(gone, actor=ALICE)
-    theirs = writes.create_session(source, "b", "ben", state={"user:tier": "secret"}, actor=ALICE)
+    delete_session(gone, actor=ALICE)
+    theirs = create_session(source, "b", "ben", state={"user:tier": "secret"}, actor=ALICE)
     event_id = append(main, {"n": 1})
     assert moments.state_at(main, event_id).state.user == {"tier": UNKNOWN}
-    assert moments.history(main, "user:tier").rows == []
+    assert key_history.history(main, "user:tier").rows == []
     assert moments.state_now(theirs).initial == {"user:tier"}
 
 
 def test_what_a_deleted_session_began_with_is_unknown_also_to_who_looks_later(source: str) -> None:
-    gone = writes.create_session(source, "a", "ana", state={"app:limit": 1}, actor=ALICE)
-    other = writes.create_session(source, "a", "ben", actor=ALICE)
+    gone = create_session(source, "a", "ana", state={"app:limit": 1}, actor=ALICE)
+    other = create_session(source, "a", "ben", actor=ALICE)
     first = append(other, {"n": 1})
-    writes.delete_session(gone, actor=ALICE)
+    delete_session(gone, actor=ALICE)
     append(other, {"app:limit": 2})
     assert moments.state_at(other, first).state.app == {"limit": UNKNOWN}
-    assert moments.history(other, "app:limit").rows[0].change.old is UNKNOWN
+    assert key_history.history(other, "app:limit").rows[0].change.old is UNKNOWN
 
 
 def test_a_deleted_event_makes_its_keys_unknown_and_not_what_they_were_before(source: str) -> None:
-    key = writes.create_session(source, "a", "ana", state={"name": "?"}, actor=ALICE)
+    key = create_session(source, "a", "ana", state={"name": "?"}, actor=ALICE)
     written = append(key, {"name": "Ana", "n": 1})
     second, third = append(key, {"n": 2}), append(key, {"n": 3})
     for look_first in (True, False):
         if look_first:
             moments.state_now(key)
-        with sources.using(source) as db, db.cursor() as cursor:
+        with database.using(source) as db, db.cursor() as cursor:
             cursor.execute("DELETE FROM events WHERE id = %s", [written])
         if not look_first:
-            changes.rebuild(source)
+            indexing.rebuild(source)
         assert moments.state_at(key, third).state.session == {"name": UNKNOWN, "n": 3}
         assert moments.state_at(key, second).state.session == {"name": UNKNOWN, "n": 2}
-    history = moments.history(key, "n").rows
+    history = key_history.history(key, "n").rows
     assert next((w.change.old, w.change.new) for w in history) == (2, 3)
 
 
 def test_a_deleted_event_between_two_writes_is_a_gap_in_the_history(source: str) -> None:
-    key = writes.create_session(source, "a", "ana", state={"n": 0}, actor=ALICE)
+    key = create_session(source, "a", "ana", state={"n": 0}, actor=ALICE)
     append(key, {"n": 1})
     middle = append(key, {"n": 2})
     append(key, {"n": 3})
     moments.state_now(key)
-    with sources.using(source) as db, db.cursor() as cursor:
+    with database.using(source) as db, db.cursor() as cursor:
         cursor.execute("DELETE FROM events WHERE id = %s", [middle])
-    rows = moments.history(key, "n").rows
+    rows = key_history.history(key, "n").rows
     assert [(w.change.old, w.change.new) for w in rows] == [(UNKNOWN, 3), (0, 1), (ABSENT, 0)]
 
 
 def test_rowids_that_are_given_again_leave_sessions_where_they_were_made(source: str) -> None:
-    gone = writes.create_session(source, "a", "x", actor=ALICE)
+    gone = create_session(source, "a", "x", actor=ALICE)
     for number in range(10):
         append(gone, {"n": number})
-    made = writes.create_session(source, "a", "ana", session_id="made", state={"user:t": "basic"}, actor=ALICE)
-    other = writes.create_session(source, "a", "ana", session_id="other", actor=ALICE)
-    writes.delete_session(gone, actor=ALICE)
+    made = create_session(source, "a", "ana", session_id="made", state={"user:t": "basic"}, actor=ALICE)
+    other = create_session(source, "a", "ana", session_id="other", actor=ALICE)
+    delete_session(gone, actor=ALICE)
     gold = append(other, {"user:t": "gold"})
     later = [append(other, {"n": number}) for number in range(12)]
     append(made, {"user:t": "platinum"})
     assert {str(moments.state_at(other, each).state.user) for each in [gold, *later]} == {"{'t': 'gold'}"}
-    rows = moments.history(other, "user:t").rows
+    rows = key_history.history(other, "user:t").rows
     assert [w.change.new for w in rows] == ["platinum", "gold", "basic"]
 
 
 def test_what_was_imported_is_in_no_order_with_what_others_wrote(source: str) -> None:
-    here = writes.create_session(source, "a", "ana", actor=ALICE)
+    here = create_session(source, "a", "ana", actor=ALICE)
     first = append(here, {"user:tier": "gold"})
     there = SessionKey(source, "a", "ana", "imported")
-    session = writes.ImportedSession(there, 1.0, 2.0, '{"n": 1}', "{}")
+    session = ImportedSession(there, 1.0, 2.0, '{"n": 1}', "{}")
     text = '{"author": "x", "actions": {"state_delta": {"n": 1, "user:tier": "silver"}}}'
-    event = writes.ImportedEvent("i1", "e-1", 2.0, text)
-    writes.import_session(session, [event], actor=ALICE, after=None, last=True)
+    event = ImportedEvent("i1", "e-1", 2.0, text)
+    import_session(session, [event], actor=ALICE, after=None, last=True)
     second = append(here, {"n": 1})
     last = append(there, {"user:tier": "platinum"})
     assert moments.state_at(here, first).state.user == {"tier": "gold"}
     assert moments.state_at(here, second).state.user == {"tier": UNKNOWN}
     assert moments.state_at(there, "i1").state.session == {"n": 1}
     assert moments.state_at(there, last).state.user == {"tier": "platinum"}
-    assert [w.change.new for w in moments.history(here, "user:tier").rows] == ["platinum", "silver", "gold"]
+    assert [w.change.new for w in key_history.history(here, "user:tier").rows] == ["platinum", "silver", "gold"]
 
 
 def test_a_page_of_history_of_which_every_event_is_gone_leads_on(source: str) -> None:
-    here = writes.create_session(source, "a", "ana", actor=ALICE)
+    here = create_session(source, "a", "ana", actor=ALICE)
     append(here, {"user:n": "kept"})
-    gone = writes.create_session(source, "a", "ana", actor=ALICE)
+    gone = create_session(source, "a", "ana", actor=ALICE)
     for number in range(60):
         append(gone, {"user:n": number})
     moments.state_now(here)
     append(here, {"n": 1})
-    writes.delete_session(gone, actor=ALICE)
-    assert [w.change.new for w in moments.history(here, "user:n").rows] == ["kept"]
+    delete_session(gone, actor=ALICE)
+    assert [w.change.new for w in key_history.history(here, "user:n").rows] == ["kept"]
 
 
 @pytest.mark.parametrize("form", ["sqlite", "sqlite-database"])
 def test_keys_that_sqlites_own_functions_spoil(source: str) -> None:
-    key = writes.create_session(source, "a", "ana", actor=ALICE)
+    key = create_session(source, "a", "ana", actor=ALICE)
     append(key, {"plain": 0})
-    with sources.using(source) as db, db.cursor() as cursor:
+    with database.using(source) as db, db.cursor() as cursor:
         cursor.execute(
             "UPDATE events SET event_data = %s",
             ['{"author": "x", "actions": {"state_delta": {"a\\u0000b": 1, "\\ud83d": 2, "\\ud83d\\ude00": 3}}}'],
@@ -343,7 +347,7 @@ def test_keys_that_sqlites_own_functions_spoil(source: str) -> None:
 
 @pytest.mark.parametrize("form", ["sqlite"])
 def test_names_of_any_length(source: str) -> None:
-    with sources.using(source) as db, db.cursor() as cursor:
+    with database.using(source) as db, db.cursor() as cursor:
         for user in ("u" * 3000, "ключ" * 400):
             cursor.execute("INSERT INTO sessions VALUES ('a', %s, 's', '{\"n\": 1}', 1, 1, '{}', NULL)", [user])
             cursor.execute(
@@ -360,8 +364,8 @@ def test_a_transaction_of_many_events_that_becomes_visible_late(
 ) -> None:
     url = new_database("postgresql")
     source = open_source(url, "")
-    key = writes.create_session(source, "booking", "ana", actor=ALICE)
-    other = writes.create_session(source, "booking", "ben", actor=ALICE)
+    key = create_session(source, "booking", "ana", actor=ALICE)
+    other = create_session(source, "booking", "ben", actor=ALICE)
     with psycopg.connect(url) as connection:
         connection.execute(
             """INSERT INTO events (app_name, user_id, session_id, id, invocation_id, timestamp, event_data)
@@ -376,38 +380,38 @@ def test_a_transaction_of_many_events_that_becomes_visible_late(
         assert moments.state_at(key, last).state.session == {"n": 4}
     for number in (1, 60, 1500):
         assert moments.state_at(other, f"x{number}").state.session == {"k": number}
-    assert len(moments.history(other, "k", limit=2000).rows) == 1500
+    assert len(key_history.history(other, "k", limit=2000).rows) == 1500
 
 
 def test_a_session_under_an_id_that_was_used_before_begins_anew(source: str) -> None:
     for step in ("old", "new"):
-        key = writes.create_session(source, "a", "ana", session_id="again", state={"step": step}, actor=ALICE)
+        key = create_session(source, "a", "ana", session_id="again", state={"step": step}, actor=ALICE)
         if step == "old":
             append(key, {"step": "older", "other": 1})
             moments.state_now(key)
-            append(writes.create_session(source, "a", "ben", actor=ALICE), {"n": 1})
-            writes.delete_session(key, actor=ALICE)
-    append(writes.create_session(source, "a", "ben", actor=ALICE), {"n": 2})
+            append(create_session(source, "a", "ben", actor=ALICE), {"n": 1})
+            delete_session(key, actor=ALICE)
+    append(create_session(source, "a", "ben", actor=ALICE), {"n": 2})
     first = append(key, {"n": 1})
     assert moments.state_at(key, first, before=True).state.session == {"step": "new"}
-    assert [write.change.new for write in moments.history(key, "step").rows] == ["new"]
-    assert moments.history(key, "other").rows == []
+    assert [write.change.new for write in key_history.history(key, "step").rows] == ["new"]
+    assert key_history.history(key, "other").rows == []
 
 
 def test_two_imported_writes_of_a_shared_key_are_in_no_order(source: str) -> None:
     for number in (1, 2):
         there = SessionKey(source, "a", "ana", f"imported{number}")
-        session = writes.ImportedSession(there, 1.0, 2.0, "{}", "{}")
+        session = ImportedSession(there, 1.0, 2.0, "{}", "{}")
         text = json.dumps({"author": "x", "actions": {"state_delta": {"user:tier": number}}})
-        event = writes.ImportedEvent(f"i{number}", "e-1", 2.0, text)
-        writes.import_session(session, [event], actor=ALICE, after=None, last=True)
-    assert [w.change.old for w in moments.history(there, "user:tier").rows] == [UNKNOWN, UNKNOWN]
+        event = ImportedEvent(f"i{number}", "e-1", 2.0, text)
+        import_session(session, [event], actor=ALICE, after=None, last=True)
+    assert [w.change.old for w in key_history.history(there, "user:tier").rows] == [UNKNOWN, UNKNOWN]
 
 
 def test_another_users_deleted_session_leaves_a_users_key_known(source: str) -> None:
-    mine = writes.create_session(source, "a", "ana", actor=ALICE)
-    theirs = writes.create_session(source, "a", "ben", actor=ALICE)
+    mine = create_session(source, "a", "ana", actor=ALICE)
+    theirs = create_session(source, "a", "ben", actor=ALICE)
     append(theirs, {"user:tier": "gold"})
     event_id = append(mine, {"user:tier": "silver"})
-    writes.delete_session(theirs, actor=ALICE)
+    delete_session(theirs, actor=ALICE)
     assert moments.state_at(mine, event_id, before=True).state.user == {}

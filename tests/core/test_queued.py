@@ -16,15 +16,19 @@ from django.db import connections
 from django.utils import translation
 from pytest_django import DjangoDbBlocker, Settings
 
-from sessions_app import edits, queued, reads, sources, writes
-from sessions_app.access import Actor
-from sessions_app.edits import Entry
+from sessions_app.access.actor import Actor
+from sessions_app.domain.json_values import equal
+from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.state import ABSENT
+from sessions_app.edits import edit, queue
+from sessions_app.edits.edit import Entry
+from sessions_app.edits.queue import Queued
 from sessions_app.errors import Conflict, Invalid, NotAllowed, NotFound, SourceError
-from sessions_app.keys import SessionKey
 from sessions_app.models import QueuedEdit
-from sessions_app.queued import Queued
-from sessions_app.state import ABSENT
-from sessions_app.values import equal
+from sessions_app.reads import lists, timeline, views
+from sessions_app.sources import database, registry
+from sessions_app.writes.append import append_event
+from sessions_app.writes.sessions import create_session, delete_session
 from tests.core import processes
 from tests.core.own import migrated, own_database
 from tests.core.stored import assert_state_is_what_events_say, events_of, everything, execute, in_threads, state_of
@@ -88,7 +92,7 @@ def text(form: str, new_database: Callable[[str], str]) -> str:
 def key(text: str, form: str, open_source: Callable[[str, str], str]) -> SessionKey:
     """A session with state in every scope, in which nothing runs."""
     source = open_source(text, form)
-    return writes.create_session(source, "booking", "ana", actor=AGENT, state=START, session_id="s1")
+    return create_session(source, "booking", "ana", actor=AGENT, state=START, session_id="s1")
 
 
 def say(key: SessionKey, author: str, ago: float = 0.0, delta: dict[str, Any] | None = None, **event: Any) -> None:
@@ -97,7 +101,7 @@ def say(key: SessionKey, author: str, ago: float = 0.0, delta: dict[str, Any] | 
     content = {"role": "user" if author == "user" else "model", "parts": [part]}
     actions = {"state_delta": delta} if delta else {}
     said = {"author": author, "invocation_id": "i1", "timestamp": time.time() - ago, "content": content, **event}
-    writes.append_event(key, {**said, "actions": actions}, actor=AGENT)
+    append_event(key, {**said, "actions": actions}, actor=AGENT)
 
 
 def run(key: SessionKey, ended_ago: float | None = None) -> None:
@@ -114,7 +118,7 @@ def let_claims_end() -> None:
 
 def now(found: Queued) -> Queued:
     """An edit as it is by now."""
-    return queued.get(found.id)
+    return queue.get(found.id)
 
 
 def edits_in(key: SessionKey) -> list[dict[str, Any]]:
@@ -134,17 +138,17 @@ def test_an_edit_waits_while_an_invocation_runs_and_becomes_one_event_when_it_ha
     run(key)
     before = everything(key.source)
     entries = [Entry("step", "pay", "search"), Entry("draft", ABSENT, {"a": [1]}), Entry("user:new", None, ABSENT)]
-    waiting = queued.queue_edit(key, entries, person=maria, reason="  by phone ")
-    assert queued.apply_due() == 0
+    waiting = queue.queue_edit(key, entries, person=maria, reason="  by phone ")
+    assert queue.apply_due() == 0
     assert everything(key.source) == before
-    assert (now(waiting).state, queued.any_waiting(), queued.outcomes(maria)) == ("waiting", True, [])
-    (shown,) = queued.of_session(key)
+    assert (now(waiting).state, queue.any_waiting(), queue.outcomes(maria)) == ("waiting", True, [])
+    (shown,) = queue.of_session(key)
     assert (shown.key, shown.actor, shown.reason, shown.entries) == (key, "maria", "by phone", entries)
     assert [(c.key, c.old, c.new) for c in shown.changes][1] == ("draft", {"a": [1]}, ABSENT)
 
     say(key, "agent", ago=LONG_AGO)
     began = time.time()
-    assert queued.apply_due() == 1
+    assert queue.apply_due() == 1
     (event,) = edits_in(key)
     assert event["id"] == waiting.event_id
     assert event["invocation_id"] == f"edit-{waiting.event_id}"
@@ -157,18 +161,18 @@ def test_an_edit_waits_while_an_invocation_runs_and_becomes_one_event_when_it_ha
         "queued": waiting.created,
     }
     after = {"step": "pay", "user:tier": "gold", "user:new": None, "app:version": 3}
-    assert reads.session(key).state.merged() == after
+    assert views.session(key).state.merged() == after
     assert_state_is_what_events_say(key.source, {key: START})
-    (outcome,) = queued.outcomes(maria)
+    (outcome,) = queue.outcomes(maria)
     assert (outcome.state, outcome.seq) == ("applied", events_of(key)[-1][0])
     assert outcome.finished is not None
     assert outcome.finished >= began
-    assert (queued.apply_due(), queued.any_waiting(), len(edits_in(key))) == (0, False, 1)
+    assert (queue.apply_due(), queue.any_waiting(), len(edits_in(key))) == (0, False, 1)
 
 
 def test_where_nothing_ever_ran_an_edit_is_applied_at_once(key: SessionKey, maria: User) -> None:
-    queued.queue_edit(key, PAY, person=maria)
-    assert queued.apply_due([key]) == 1
+    queue.queue_edit(key, PAY, person=maria)
+    assert queue.apply_due([key]) == 1
     assert state_of(key)["session"]["step"] == "pay"
 
 
@@ -177,10 +181,10 @@ def test_an_invocation_that_ended_a_moment_ago_may_be_one_of_several(
 ) -> None:
     settings.SETTLE_SECONDS = 1000.0
     run(key, ended_ago=500.0)
-    waiting = queued.queue_edit(key, PAY, person=maria)
-    assert queued.apply_due() == 0
+    waiting = queue.queue_edit(key, PAY, person=maria)
+    assert queue.apply_due() == 0
     settings.SETTLE_SECONDS = 400.0
-    assert queued.apply_due() == 1
+    assert queue.apply_due() == 1
     assert now(waiting).state == "applied"
 
 
@@ -189,98 +193,98 @@ def test_after_an_edit_that_ended_the_invocation_nothing_is_waited_for(
 ) -> None:
     settings.SETTLE_SECONDS = 1000.0
     run(key)
-    waiting = queued.queue_edit(key, PAY, person=maria)
-    assert queued.apply_due() == 0
-    now_or_never = edits.edit_state(key, [Entry("note", 1, ABSENT)], actor=AGENT).event
+    waiting = queue.queue_edit(key, PAY, person=maria)
+    assert queue.apply_due() == 0
+    now_or_never = edit.edit_state(key, [Entry("note", 1, ABSENT)], actor=AGENT).event
     assert now_or_never["custom_metadata"]["adkweb"]["ended"] == "i1"
-    assert queued.held(key) is None
-    assert queued.apply_due() == 1
+    assert queue.held(key) is None
+    assert queue.apply_due() == 1
     assert now(waiting).state == "applied"
 
 
 def test_only_an_edit_that_meets_a_running_invocation_says_that_it_ended_it(key: SessionKey, maria: User) -> None:
     run(key, ended_ago=LONG_AGO)
-    queued.queue_edit(key, PAY, person=maria)
-    assert queued.apply_due() == 1
-    edits.edit_state(key, [Entry("note", 1, ABSENT)], actor=AGENT)
+    queue.queue_edit(key, PAY, person=maria)
+    assert queue.apply_due() == 1
+    edit.edit_state(key, [Entry("note", 1, ABSENT)], actor=AGENT)
     assert [each for each in edits_in(key) if "ended" in each["custom_metadata"]["adkweb"]] == []
 
 
 def test_edits_of_others_do_not_put_a_queued_edit_off(key: SessionKey, maria: User) -> None:
     run(key, ended_ago=LONG_AGO)
-    edits.edit_state(key, [Entry("else", 1, ABSENT)], actor=AGENT)
-    queued.queue_edit(key, PAY, person=maria)
-    assert queued.apply_due() == 1
+    edit.edit_state(key, [Entry("else", 1, ABSENT)], actor=AGENT)
+    queue.queue_edit(key, PAY, person=maria)
+    assert queue.apply_due() == 1
 
 
 def test_a_clock_that_is_years_ahead_holds_nothing_up(key: SessionKey, maria: User) -> None:
     run(key, ended_ago=-10 * 365 * 86400.0)
-    queued.queue_edit(key, PAY, person=maria)
-    assert queued.apply_due() == 1
+    queue.queue_edit(key, PAY, person=maria)
+    assert queue.apply_due() == 1
 
 
 def test_an_invocation_that_waits_for_a_person_holds_no_session(key: SessionKey, maria: User) -> None:
     say(key, "user", LONG_AGO)
     call = {"function_call": {"id": "c1", "name": "ask", "args": {}}}
     say(key, "agent", LONG_AGO, part=call, long_running_tool_ids=["c1"])
-    running = reads.in_flight(key)
+    running = timeline.in_flight(key)
     assert running is not None
     assert running.waiting
-    assert queued.held(key) is None
-    queued.queue_edit(key, PAY, person=maria)
-    assert queued.apply_due() == 1
+    assert queue.held(key) is None
+    queue.queue_edit(key, PAY, person=maria)
+    assert queue.apply_due() == 1
 
 
 def test_an_agent_that_died_is_not_waited_for_longer_than_the_silence_that_is_set(
     key: SessionKey, maria: User, settings: Settings
 ) -> None:
     say(key, "user", ago=LONG_AGO)
-    queued.queue_edit(key, PAY, person=maria)
-    assert queued.apply_due() == 0
+    queue.queue_edit(key, PAY, person=maria)
+    assert queue.apply_due() == 0
     settings.SILENCE_SECONDS = LONG_AGO / 2
-    assert queued.apply_due() == 1
+    assert queue.apply_due() == 1
 
 
 def test_an_invocation_that_begins_between_the_look_and_the_append_is_not_ended(
     key: SessionKey, maria: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    waiting = queued.queue_edit(key, PAY, person=maria)
-    look = reads.in_flight
+    waiting = queue.queue_edit(key, PAY, person=maria)
+    look = timeline.in_flight
 
     def look_just_before(*arguments: Any) -> Any:
         found = look(*arguments)
         run(key)
         return found
 
-    monkeypatch.setattr(reads, "in_flight", look_just_before)
-    assert queued.apply_due() == 0
+    monkeypatch.setattr(timeline, "in_flight", look_just_before)
+    assert queue.apply_due() == 0
     monkeypatch.undo()
     assert (edits_in(key), now(waiting).state) == ([], "waiting")
     say(key, "agent", ago=LONG_AGO)
-    assert queued.apply_due() == 1
+    assert queue.apply_due() == 1
 
 
 def test_edits_of_one_session_are_applied_in_their_order_and_of_others_whenever(key: SessionKey, maria: User) -> None:
-    other = writes.create_session(*key[:3], session_id="other", actor=AGENT)
+    other = create_session(*key[:3], session_id="other", actor=AGENT)
     run(key)
     for number in range(3):
-        queued.queue_edit(key, [Entry(f"k{number}", number, ABSENT)], person=maria)
-    queued.queue_edit(other, [Entry("k", 1, ABSENT)], person=maria)
-    assert queued.apply_due([SessionKey(*key[:3], "none")]) == 0
-    assert queued.apply_due() == 1
+        queue.queue_edit(key, [Entry(f"k{number}", number, ABSENT)], person=maria)
+    queue.queue_edit(other, [Entry("k", 1, ABSENT)], person=maria)
+    assert queue.apply_due([SessionKey(*key[:3], "none")]) == 0
+    assert queue.apply_due() == 1
     assert state_of(other)["session"] == {"k": 1}
     say(key, "agent", ago=LONG_AGO)
-    assert queued.apply_due([key]) == 3
+    assert queue.apply_due([key]) == 3
     assert [list(event["actions"]["state_delta"]) for event in edits_in(key)] == [["k0"], ["k1"], ["k2"]]
 
 
 def test_what_comes_first_in_a_session_is_applied_first_even_while_another_process_has_it(
     key: SessionKey, maria: User
 ) -> None:
-    first = queued.queue_edit(key, [Entry("a", 1, ABSENT)], person=maria)
-    queued.queue_edit(key, [Entry("b", 1, ABSENT)], person=maria)
+    first = queue.queue_edit(key, [Entry("a", 1, ABSENT)], person=maria)
+    queue.queue_edit(key, [Entry("b", 1, ABSENT)], person=maria)
     QueuedEdit.objects.filter(pk=first.id).update(claimed_until=time.time() + 100)
-    assert queued.apply_due() == 0
+    assert queue.apply_due() == 0
     assert edits_in(key) == []
 
 
@@ -302,67 +306,67 @@ def test_what_could_never_be_applied_is_refused_when_it_is_queued(
     key: SessionKey, maria: User, entries: list[Entry], message: str
 ) -> None:
     with pytest.raises(Invalid, match=message):
-        queued.queue_edit(key, entries, person=maria)
+        queue.queue_edit(key, entries, person=maria)
     with pytest.raises(Invalid, match="longer than"):
-        queued.queue_edit(key, PAY, person=maria, reason="x" * 1001)
-    assert not queued.any_waiting()
+        queue.queue_edit(key, PAY, person=maria, reason="x" * 1001)
+    assert not queue.any_waiting()
 
 
 def test_an_edit_of_a_session_that_is_not_there_is_refused(key: SessionKey, maria: User) -> None:
     for missing in (SessionKey(*key[:3], "none"), SessionKey("nowhere", *key[1:])):
         with pytest.raises(NotFound):
-            queued.queue_edit(missing, PAY, person=maria)
-    assert not queued.any_waiting()
+            queue.queue_edit(missing, PAY, person=maria)
+    assert not queue.any_waiting()
 
 
 def test_a_key_that_has_changed_already_is_a_conflict_when_it_is_queued(key: SessionKey, maria: User) -> None:
     with pytest.raises(Conflict) as refused:
-        queued.queue_edit(key, [Entry("step", 1, "old"), Entry("new", 1, ABSENT)], person=maria)
+        queue.queue_edit(key, [Entry("step", 1, "old"), Entry("new", 1, ABSENT)], person=maria)
     assert refused.value.detail["current"] == {"step": "search", "new": ABSENT}
-    assert not queued.any_waiting()
+    assert not queue.any_waiting()
 
 
 def test_a_read_only_adkweb_queues_applies_and_withdraws_nothing(
     key: SessionKey, maria: User, settings: Settings
 ) -> None:
-    waiting = queued.queue_edit(key, PAY, person=maria)
+    waiting = queue.queue_edit(key, PAY, person=maria)
     settings.READ_ONLY = True
     with pytest.raises(NotAllowed):
-        queued.queue_edit(key, [Entry("x", 1, ABSENT)], person=maria)
+        queue.queue_edit(key, [Entry("x", 1, ABSENT)], person=maria)
     with pytest.raises(NotAllowed):
-        queued.withdraw(waiting.id, maria)
-    assert queued.apply_due() == 0
-    assert (now(waiting).state, len(queued.of_session(key))) == ("waiting", 1)
+        queue.withdraw(waiting.id, maria)
+    assert queue.apply_due() == 0
+    assert (now(waiting).state, len(queue.of_session(key))) == ("waiting", 1)
 
 
 def test_a_form_that_is_sent_twice_is_queued_once(key: SessionKey, maria: User, bo: User) -> None:
-    first = queued.queue_edit(key, PAY, person=maria, once="form1")
-    assert queued.queue_edit(key, PAY, person=maria, once="form1").id == first.id
-    other = writes.create_session(*key[:3], session_id="other", state={"step": "search"}, actor=AGENT)
+    first = queue.queue_edit(key, PAY, person=maria, once="form1")
+    assert queue.queue_edit(key, PAY, person=maria, once="form1").id == first.id
+    other = create_session(*key[:3], session_id="other", state={"step": "search"}, actor=AGENT)
     others = [
-        queued.queue_edit(key, [Entry("step", "else", "search")], person=maria, once="form1"),
-        queued.queue_edit(key, PAY, person=bo, once="form1"),
-        queued.queue_edit(key, PAY, person=maria, once="form2"),
-        queued.queue_edit(other, PAY, person=maria, once="form1"),
+        queue.queue_edit(key, [Entry("step", "else", "search")], person=maria, once="form1"),
+        queue.queue_edit(key, PAY, person=bo, once="form1"),
+        queue.queue_edit(key, PAY, person=maria, once="form2"),
+        queue.queue_edit(other, PAY, person=maria, once="form1"),
     ]
     assert len({first.id, *(each.id for each in others)}) == 5
-    queued.apply_due()
-    again = queued.queue_edit(key, PAY, person=maria, once="form1")
+    queue.apply_due()
+    again = queue.queue_edit(key, PAY, person=maria, once="form1")
     assert (again.id, again.state) == (first.id, "applied")
 
 
 def test_a_form_that_is_sent_many_times_at_once_is_queued_once(key: SessionKey, maria: User) -> None:
-    found = in_threads([lambda: queued.queue_edit(key, PAY, person=maria, once="form1").id] * 8)
+    found = in_threads([lambda: queue.queue_edit(key, PAY, person=maria, once="form1").id] * 8)
     assert len(set(found)) == 1
     assert QueuedEdit.objects.count() == 1
 
 
 def test_an_edit_that_was_applied_now_by_the_same_form_is_not_written_again(key: SessionKey, maria: User) -> None:
     run(key)
-    waiting = queued.queue_edit(key, PAY, person=maria, once="form1")
-    edits.edit_state(key, PAY, actor=Actor("maria"), once="form1")
+    waiting = queue.queue_edit(key, PAY, person=maria, once="form1")
+    edit.edit_state(key, PAY, actor=Actor("maria"), once="form1")
     run(key)
-    assert queued.apply_due() == 1
+    assert queue.apply_due() == 1
     assert (now(waiting).state, len(edits_in(key))) == ("applied", 1)
 
 
@@ -372,15 +376,15 @@ def test_an_edit_that_was_applied_now_by_the_same_form_is_not_written_again(key:
 def test_a_key_that_changed_meanwhile_is_a_conflict_and_nothing_is_written(key: SessionKey, maria: User) -> None:
     run(key)
     entries = [Entry("new", 1, ABSENT), Entry("step", "pay", "search"), Entry("app:version", 4, 3)]
-    waiting = queued.queue_edit(key, entries, person=maria)
+    waiting = queue.queue_edit(key, entries, person=maria)
     say(key, "agent", ago=LONG_AGO, delta={"step": "seats", "app:version": 5})
     before = everything(key.source)
-    assert queued.apply_due() == 1
+    assert queue.apply_due() == 1
     assert everything(key.source) == before
-    (outcome,) = queued.outcomes(maria)
+    (outcome,) = queue.outcomes(maria)
     assert (outcome.id, outcome.state, outcome.changed) == (waiting.id, "conflict", ["step", "app:version"])
     assert outcome.entries == entries
-    assert queued.apply_due() == 0
+    assert queue.apply_due() == 0
 
 
 def test_the_second_of_two_edits_of_a_key_is_a_conflict_unless_it_knew_of_the_first(
@@ -388,26 +392,26 @@ def test_the_second_of_two_edits_of_a_key_is_a_conflict_unless_it_knew_of_the_fi
 ) -> None:
     run(key)
     for value, person in (("pay", maria), ("seats", bo)):
-        queued.queue_edit(key, [Entry("step", value, "search")], person=person)
+        queue.queue_edit(key, [Entry("step", value, "search")], person=person)
     say(key, "agent", ago=LONG_AGO)
-    assert queued.apply_due() == 2
+    assert queue.apply_due() == 2
     assert state_of(key)["session"]["step"] == "pay"
-    assert [queued.outcomes(person)[0].state for person in (maria, bo)] == ["applied", "conflict"]
+    assert [queue.outcomes(person)[0].state for person in (maria, bo)] == ["applied", "conflict"]
 
 
 def test_an_edit_of_a_session_that_was_deleted_fails_and_says_so(key: SessionKey, maria: User) -> None:
     run(key)
-    waiting = queued.queue_edit(key, PAY, person=maria)
-    writes.delete_session(key, actor=AGENT)
-    assert queued.apply_due() == 1
+    waiting = queue.queue_edit(key, PAY, person=maria)
+    delete_session(key, actor=AGENT)
+    assert queue.apply_due() == 1
     assert (now(waiting).state, now(waiting).message) == ("failed", "The session was deleted.")
 
 
 def test_a_reason_to_fail_is_kept_as_it_is_and_read_in_ones_own_language(key: SessionKey, maria: User) -> None:
-    waiting = queued.queue_edit(key, PAY, person=maria)
-    writes.delete_session(key, actor=AGENT)
+    waiting = queue.queue_edit(key, PAY, person=maria)
+    delete_session(key, actor=AGENT)
     with translation.override("ko"):
-        assert queued.apply_due() == 1
+        assert queue.apply_due() == 1
     assert now(waiting).message == "The session was deleted."
 
 
@@ -415,53 +419,53 @@ def test_a_reason_to_fail_is_kept_as_it_is_and_read_in_ones_own_language(key: Se
 def test_an_edit_of_somebody_who_has_no_account_any_more_is_not_applied(
     key: SessionKey, maria: User, bo: User, gone: str
 ) -> None:
-    waiting = queued.queue_edit(key, PAY, person=maria)
+    waiting = queue.queue_edit(key, PAY, person=maria)
     if gone == "deleted":
         maria.delete()
     else:
         User.objects.filter(pk=maria.pk).update(is_active=False)
     before = everything(key.source)
-    assert queued.apply_due() == 1
+    assert queue.apply_due() == 1
     assert everything(key.source) == before
     assert (now(waiting).state, now(waiting).message) == ("failed", "Whoever queued it has no account any more.")
-    assert [found.id for found in queued.of_session(key)] == [waiting.id]
-    queued.dismiss(waiting.id, bo)
-    assert queued.of_session(key) == []
+    assert [found.id for found in queue.of_session(key)] == [waiting.id]
+    queue.dismiss(waiting.id, bo)
+    assert queue.of_session(key) == []
 
 
 def test_an_author_who_was_renamed_stands_in_the_event_as_who_queued_it(key: SessionKey, maria: User) -> None:
-    queued.queue_edit(key, PAY, person=maria)
+    queue.queue_edit(key, PAY, person=maria)
     User.objects.filter(pk=maria.pk).update(username="mary")
-    assert queued.apply_due() == 1
+    assert queue.apply_due() == 1
     assert edits_in(key)[0]["custom_metadata"]["adkweb"]["actor"] == "maria"
 
 
 def test_only_its_author_dismisses_an_outcome_and_a_waiting_edit_has_none(
     key: SessionKey, maria: User, bo: User
 ) -> None:
-    waiting = queued.queue_edit(key, PAY, person=maria)
+    waiting = queue.queue_edit(key, PAY, person=maria)
     with pytest.raises(NotFound):
-        queued.dismiss(waiting.id, maria)
-    queued.apply_due()
+        queue.dismiss(waiting.id, maria)
+    queue.apply_due()
     with pytest.raises(NotFound):
-        queued.dismiss(waiting.id, bo)
-    assert (queued.outcomes(bo), len(queued.outcomes(maria))) == ([], 1)
-    queued.dismiss(waiting.id, maria)
-    assert (queued.outcomes(maria), queued.of_session(key)) == ([], [])
+        queue.dismiss(waiting.id, bo)
+    assert (queue.outcomes(bo), len(queue.outcomes(maria))) == ([], 1)
+    queue.dismiss(waiting.id, maria)
+    assert (queue.outcomes(maria), queue.of_session(key)) == ([], [])
 
 
 def test_what_everybody_knows_is_not_kept_for_ever(key: SessionKey, maria: User) -> None:
     for name in ("a", "b", "c"):
-        queued.queue_edit(key, [Entry(name, 1, ABSENT)], person=maria)
-    queued.apply_due()
-    old, told, _untold = queued.outcomes(maria)
+        queue.queue_edit(key, [Entry(name, 1, ABSENT)], person=maria)
+    queue.apply_due()
+    old, told, _untold = queue.outcomes(maria)
     for outcome in (old, told):
-        queued.dismiss(outcome.id, maria)
+        queue.dismiss(outcome.id, maria)
     QueuedEdit.objects.exclude(pk=told.id).update(finished=1.0)
-    queued.queue_edit(key, PAY, person=maria)
+    queue.queue_edit(key, PAY, person=maria)
     assert QueuedEdit.objects.count() == 3
     with pytest.raises(NotFound):
-        queued.get(old.id)
+        queue.get(old.id)
 
 
 # --- Withdrawn --------------------------------------------------------------------------------------------------------
@@ -470,33 +474,33 @@ def test_what_everybody_knows_is_not_kept_for_ever(key: SessionKey, maria: User)
 def test_a_waiting_edit_can_be_withdrawn_by_anybody_and_its_author_is_told_who_did(
     key: SessionKey, maria: User, bo: User
 ) -> None:
-    mine = queued.queue_edit(key, [Entry("a", 1, ABSENT)], person=maria)
-    theirs = queued.queue_edit(key, [Entry("b", 1, ABSENT)], person=maria)
-    queued.withdraw(mine.id, maria)
-    queued.withdraw(theirs.id, bo)
-    assert queued.apply_due() == 0
+    mine = queue.queue_edit(key, [Entry("a", 1, ABSENT)], person=maria)
+    theirs = queue.queue_edit(key, [Entry("b", 1, ABSENT)], person=maria)
+    queue.withdraw(mine.id, maria)
+    queue.withdraw(theirs.id, bo)
+    assert queue.apply_due() == 0
     assert edits_in(key) == []
-    (outcome,) = queued.outcomes(maria)
+    (outcome,) = queue.outcomes(maria)
     assert (outcome.id, outcome.state, outcome.message) == (theirs.id, "withdrawn", "bo")
     for found in (mine, theirs):
         with pytest.raises(Conflict, match="does not wait any more"):
-            queued.withdraw(found.id, maria)
-    again = queued.queue_edit(key, [Entry("a", 1, ABSENT)], person=maria)
+            queue.withdraw(found.id, maria)
+    again = queue.queue_edit(key, [Entry("a", 1, ABSENT)], person=maria)
     assert again.state == "waiting"
 
 
 def test_what_is_being_applied_cannot_be_withdrawn(key: SessionKey, maria: User) -> None:
-    waiting = queued.queue_edit(key, PAY, person=maria)
+    waiting = queue.queue_edit(key, PAY, person=maria)
     QueuedEdit.objects.update(claimed_until=time.time() + 100)
     with pytest.raises(Conflict, match="being applied just now"):
-        queued.withdraw(waiting.id, maria)
+        queue.withdraw(waiting.id, maria)
     assert now(waiting).state == "waiting"
 
 
 def test_of_withdrawing_and_applying_at_once_one_happens(key: SessionKey, maria: User) -> None:
     for number in range(12):
-        waiting = queued.queue_edit(key, [Entry(f"k{number}", 1, ABSENT)], person=maria)
-        withdrawn, applied = in_threads([lambda w=waiting: queued.withdraw(w.id, maria), queued.apply_due])
+        waiting = queue.queue_edit(key, [Entry(f"k{number}", 1, ABSENT)], person=maria)
+        withdrawn, applied = in_threads([lambda w=waiting: queue.withdraw(w.id, maria), queue.apply_due])
         outcome = now(waiting).state
         written = f"k{number}" in state_of(key)["session"]
         if outcome == "applied":
@@ -510,9 +514,9 @@ def test_of_withdrawing_and_applying_at_once_one_happens(key: SessionKey, maria:
 
 @on_both_of_adkwebs_own
 def test_of_many_threads_one_applies_each_edit(key: SessionKey, maria: User) -> None:
-    waiting = [queued.queue_edit(key, [Entry(f"k{n}", n, ABSENT)], person=maria) for n in range(5)]
-    finished = in_threads([queued.apply_due] * 8)
-    while more := queued.apply_due():  # whoever met another's claim left the rest to the next time
+    waiting = [queue.queue_edit(key, [Entry(f"k{n}", n, ABSENT)], person=maria) for n in range(5)]
+    finished = in_threads([queue.apply_due] * 8)
+    while more := queue.apply_due():  # whoever met another's claim left the rest to the next time
         finished.append(more)
     assert sum(finished) == 5, finished
     assert [event["id"] for event in edits_in(key)] == [found.event_id for found in waiting]
@@ -521,7 +525,7 @@ def test_of_many_threads_one_applies_each_edit(key: SessionKey, maria: User) -> 
 
 @on_both_of_adkwebs_own
 def test_of_many_processes_one_applies_an_edit(key: SessionKey, text: str, own: str, maria: User) -> None:
-    waiting = queued.queue_edit(key, PAY, person=maria)
+    waiting = queue.queue_edit(key, PAY, person=maria)
     barrier = processes.CONTEXT.Barrier(4)
     assert processes.run(processes.apply_together, own, text, barrier, copies=4) == [0] * 4
     assert (now(waiting).state, len(edits_in(key))) == ("applied", 1)
@@ -530,84 +534,84 @@ def test_of_many_processes_one_applies_an_edit(key: SessionKey, text: str, own: 
 def test_a_process_that_is_killed_between_writing_and_noting_so_leaves_an_edit_that_is_applied_once(
     key: SessionKey, text: str, own: str, maria: User, bo: User
 ) -> None:
-    waiting = queued.queue_edit(key, PAY, person=maria)
+    waiting = queue.queue_edit(key, PAY, person=maria)
     assert processes.run(processes.apply_then_die, own, text) == [processes.KILLED]
     assert (now(waiting).state, len(edits_in(key))) == ("waiting", 1)
     run(key)  # and the agent goes on
-    assert queued.apply_due() == 0  # the claim lasts
+    assert queue.apply_due() == 0  # the claim lasts
     let_claims_end()
     with pytest.raises(Conflict, match="applied already"):
-        queued.withdraw(waiting.id, bo)
+        queue.withdraw(waiting.id, bo)
     assert (now(waiting).state, now(waiting).seq) == ("applied", events_of(key)[0][0])
-    assert (queued.apply_due(), len(edits_in(key))) == (0, 1)
+    assert (queue.apply_due(), len(edits_in(key))) == (0, 1)
 
 
 def test_an_edit_that_a_process_left_half_applied_is_found_by_the_next(
     key: SessionKey, maria: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    waiting = queued.queue_edit(key, PAY, person=maria)
-    monkeypatch.setattr(queued, "_note", lambda *_: False)  # dies before it
-    assert queued.apply_due() == 0
+    waiting = queue.queue_edit(key, PAY, person=maria)
+    monkeypatch.setattr(queue, "_note", lambda *_: False)  # dies before it
+    assert queue.apply_due() == 0
     monkeypatch.undo()
     say(key, "agent", delta={"step": "seats"})  # which would be a conflict for an edit that was not written
     let_claims_end()
-    assert queued.apply_due() == 1
+    assert queue.apply_due() == 1
     assert (now(waiting).state, now(waiting).seq, len(edits_in(key))) == ("applied", events_of(key)[0][0], 1)
 
 
 def test_a_process_that_slept_longer_than_its_claim_writes_nothing_twice(
     key: SessionKey, maria: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    waiting = queued.queue_edit(key, PAY, person=maria)
-    append = edits.append_once
+    waiting = queue.queue_edit(key, PAY, person=maria)
+    append = edit.append_once
 
     def sleep_first(*arguments: Any) -> Any:
-        monkeypatch.setattr(edits, "append_once", append)
+        monkeypatch.setattr(edit, "append_once", append)
         let_claims_end()
-        assert queued.apply_due() == 1
+        assert queue.apply_due() == 1
         return append(*arguments)
 
-    monkeypatch.setattr(edits, "append_once", sleep_first)
-    assert queued.apply_due() == 0
-    assert (now(waiting).state, len(edits_in(key)), len(queued.outcomes(maria))) == ("applied", 1, 1)
+    monkeypatch.setattr(edit, "append_once", sleep_first)
+    assert queue.apply_due() == 0
+    assert (now(waiting).state, len(edits_in(key)), len(queue.outcomes(maria))) == ("applied", 1, 1)
 
 
 def test_an_edit_of_a_database_that_goes_away_waits_until_it_is_back(
     key: SessionKey, maria: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    waiting = queued.queue_edit(key, PAY, person=maria)
+    waiting = queue.queue_edit(key, PAY, person=maria)
 
     def away(*_: Any) -> Any:
         raise SourceError("away")
 
-    monkeypatch.setattr(reads, "session", away)
-    assert queued.apply_due() == 0
+    monkeypatch.setattr(views, "session", away)
+    assert queue.apply_due() == 0
     monkeypatch.undo()
-    queued.withdraw(waiting.id, maria)  # certainly not written
-    waiting = queued.queue_edit(key, PAY, person=maria)
-    monkeypatch.setattr(edits, "append_once", away)
-    assert queued.apply_due() == 0
-    monkeypatch.setattr(edits, "stored", away)
+    queue.withdraw(waiting.id, maria)  # certainly not written
+    waiting = queue.queue_edit(key, PAY, person=maria)
+    monkeypatch.setattr(edit, "append_once", away)
+    assert queue.apply_due() == 0
+    monkeypatch.setattr(edit, "stored", away)
     with pytest.raises(SourceError):  # perhaps written
-        queued.withdraw(waiting.id, maria)
-    assert queued.apply_due() == 0
+        queue.withdraw(waiting.id, maria)
+    assert queue.apply_due() == 0
     with pytest.raises(SourceError):
-        queued.withdraw(waiting.id, maria)
+        queue.withdraw(waiting.id, maria)
     monkeypatch.undo()
-    assert queued.apply_due() == 1
+    assert queue.apply_due() == 1
     assert (now(waiting).state, len(edits_in(key))) == ("applied", 1)
 
 
 @in_a_file
 def test_an_edit_of_a_file_that_is_moved_away_waits_until_it_is_back(key: SessionKey, text: str, maria: User) -> None:
-    waiting = queued.queue_edit(key, PAY, person=maria)
+    waiting = queue.queue_edit(key, PAY, person=maria)
     file, away = Path(text), Path(text + ".away")
     execute(key.source, "PRAGMA wal_checkpoint(TRUNCATE)")
     connections[key.source].close()
     file.rename(away)
-    assert queued.apply_due() == 0
+    assert queue.apply_due() == 0
     away.rename(file)
-    assert queued.apply_due() == 1
+    assert queue.apply_due() == 1
     assert now(waiting).state == "applied"
 
 
@@ -620,44 +624,44 @@ def test_another_database_under_the_same_name_gets_nothing(
         (tmp_path / folder / "same.db").touch()
         alias = open_source(str(tmp_path / folder / "same.db"), form)
         key = SessionKey(alias, "booking", "ana", "s1")
-        if not reads.sessions(alias, "booking").rows:
-            writes.create_session(*key[:3], session_id="s1", state=START, actor=AGENT)
+        if not lists.sessions(alias, "booking").rows:
+            create_session(*key[:3], session_id="s1", state=START, actor=AGENT)
         return key
 
     first = opened("one")
-    waiting = queued.queue_edit(first, PAY, person=maria)
-    sources.forget(first.source)
-    sources._identity.pop(first.source)  # a restart
+    waiting = queue.queue_edit(first, PAY, person=maria)
+    database.forget(first.source)
+    registry._identity.pop(first.source)  # a restart
     second = opened("two")
     assert second == first
-    assert (queued.apply_due(), queued.of_session(second), now(waiting).key) == (0, [], None)
+    assert (queue.apply_due(), queue.of_session(second), now(waiting).key) == (0, [], None)
     third = opened("one")
     assert third.source != first.source
-    assert [found.key for found in queued.of_session(third)] == [third]
-    assert queued.apply_due() == 1
+    assert [found.key for found in queue.of_session(third)] == [third]
+    assert queue.apply_due() == 1
     assert (state_of(third)["session"]["step"], state_of(second)["session"]["step"]) == ("pay", "search")
 
 
 def test_a_fault_with_one_edit_does_not_hold_up_the_others(
     key: SessionKey, maria: User, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    other = writes.create_session(*key[:3], session_id="other", actor=AGENT)
-    bad = queued.queue_edit(key, PAY, person=maria)
-    good = queued.queue_edit(other, [Entry("k", 1, ABSENT)], person=maria)
-    entries = queued._entries
+    other = create_session(*key[:3], session_id="other", actor=AGENT)
+    bad = queue.queue_edit(key, PAY, person=maria)
+    good = queue.queue_edit(other, [Entry("k", 1, ABSENT)], person=maria)
+    entries = queue._entries
 
     def break_one(row: QueuedEdit) -> list[Entry]:
         if row.pk == bad.id:
             raise RuntimeError("a bug")
         return entries(row)
 
-    monkeypatch.setattr(queued, "_entries", break_one)
-    assert queued.apply_due() == 1
+    monkeypatch.setattr(queue, "_entries", break_one)
+    assert queue.apply_due() == 1
     monkeypatch.undo()
     assert (now(bad).state, now(good).state) == ("waiting", "applied")
     assert "a bug" in caplog.text
     let_claims_end()
-    assert queued.apply_due() == 1
+    assert queue.apply_due() == 1
 
 
 # --- Anything may stand in it -----------------------------------------------------------------------------------------
@@ -670,11 +674,11 @@ def test_a_fault_with_one_edit_does_not_hold_up_the_others(
 )
 def test_any_key_and_value_comes_through_the_queue_as_it_was(key: SessionKey, maria: User, name: str) -> None:
     value = {"n": [1.5, 10**30, True, None, "é\u2028🧳", {name: "</script>"}], "long": "x" * 1_000_000}
-    queued.queue_edit(key, [Entry(name, value, ABSENT)], person=maria, reason="🧳 <i>שלום</i>")
-    (shown,) = queued.of_session(key)
+    queue.queue_edit(key, [Entry(name, value, ABSENT)], person=maria, reason="🧳 <i>שלום</i>")
+    (shown,) = queue.of_session(key)
     assert equal([shown.entries[0].key, shown.entries[0].value], [name, value])
-    assert queued.apply_due() == 1
-    assert equal(reads.session(key).state.get(name), value)
+    assert queue.apply_due() == 1
+    assert equal(views.session(key).state.get(name), value)
     assert edits_in(key)[0]["custom_metadata"]["adkweb"]["reason"] == "🧳 <i>שלום</i>"
 
 
@@ -682,8 +686,8 @@ def test_any_key_and_value_comes_through_the_queue_as_it_was(key: SessionKey, ma
 @on_both_of_adkwebs_own
 def test_what_adk_stored_although_it_is_not_json_can_be_replaced(key: SessionKey, maria: User) -> None:
     execute(key.source, "UPDATE sessions SET state = %s", ['{"n": NaN, "half": "\\ud83d", "zero": "\\u0000"}'])
-    state = reads.session(key).state
+    state = views.session(key).state
     entries = [Entry(name, 1, state.get(name)) for name in ("n", "half", "zero")]
-    queued.queue_edit(key, entries, person=maria)
-    assert queued.apply_due() == 1
+    queue.queue_edit(key, entries, person=maria)
+    assert queue.apply_due() == 1
     assert state_of(key)["session"] == {"n": 1, "half": 1, "zero": 1}

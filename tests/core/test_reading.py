@@ -12,13 +12,18 @@ import pytest
 from django.db import connection, connections
 from django.test.utils import CaptureQueriesContext
 
-from sessions_app import changes, forks, gathering, moments, reads, writes
-from sessions_app.access import Actor
-from sessions_app.edits import Entry, edit_state
+from sessions_app.access.actor import Actor
+from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.state import ABSENT
+from sessions_app.edits import fork
+from sessions_app.edits.edit import Entry, edit_state
 from sessions_app.errors import Behind
-from sessions_app.keys import SessionKey
+from sessions_app.history import gathering, index, indexing, moments
+from sessions_app.history.edit_log import edits
 from sessions_app.models import Projection, StateChange, StateOwner
-from sessions_app.state import ABSENT
+from sessions_app.reads import lists
+from sessions_app.writes.append import append_event
+from sessions_app.writes.sessions import create_session, delete_session
 from tests.core.bulk import fill
 from tests.core.own import migrated, own_database
 from tests.core.stored import execute, query
@@ -37,7 +42,7 @@ def own(tmp_path: Path) -> Iterator[None]:
 
 
 def append(key: SessionKey, **event: Any) -> str:
-    return str(writes.append_event(key, {"author": "agent", **event}, actor=ALICE).event["id"])
+    return str(append_event(key, {"author": "agent", **event}, actor=ALICE).event["id"])
 
 
 def edit(key: SessionKey, **values: Any) -> str:
@@ -45,7 +50,7 @@ def edit(key: SessionKey, **values: Any) -> str:
 
 
 def edits_of(source: str) -> list[str]:
-    return [view.id for view in reads.edits()[0].rows if view.key.source == source]
+    return [view.id for view in edits()[0].rows if view.key.source == source]
 
 
 # --- How much it costs ------------------------------------------------------------------------------------------------
@@ -87,7 +92,7 @@ def test_twice_as_many_events_cost_twice_as_much(source: str) -> None:
 
     for first in range(0, 4_000, 1_000):
         many_sessions(source, first, 1_000)
-        steps.append(counted(lambda: changes.catch_up(source)))
+        steps.append(counted(lambda: indexing.catch_up(source)))
     assert StateOwner.objects.count() == 2 * 4_000
     assert max(steps[1:]) < 1.3 * steps[0], steps
 
@@ -97,7 +102,7 @@ def test_twice_as_many_events_cost_twice_as_much(source: str) -> None:
 def test_either_database_of_adkwebs_own_keeps_the_same(
     source: str, own_form: str, new_database: Callable[[str], str], tmp_path: Path
 ) -> None:
-    key = writes.create_session(source, "booking", "ana", state={"user:n": 0}, session_id="s1", actor=ALICE)
+    key = create_session(source, "booking", "ana", state={"user:n": 0}, session_id="s1", actor=ALICE)
     for number in range(3):
         append(key, actions={"state_delta": {"n": number, "app:é'\"": 1, "user:" + "a" * 900: 1}})
     edit(key, m=5)
@@ -106,7 +111,7 @@ def test_either_database_of_adkwebs_own_keeps_the_same(
         from django.core.management import call_command
 
         call_command("migrate", verbosity=0, interactive=False)
-        assert changes.rebuild(source) == 1 + 3 * 3 + 1
+        assert indexing.rebuild(source) == 1 + 3 * 3 + 1
         kept = list(StateChange.objects.order_by("key", "place").values_list("key", flat=True))
         assert [key for key in kept if not key.startswith("\1")].count("state") == 4
         assert len(edits_of(source)) == 1
@@ -114,12 +119,12 @@ def test_either_database_of_adkwebs_own_keeps_the_same(
 
 @pytest.mark.parametrize("form", ["sqlite", "postgresql"])
 def test_memory_is_bounded_however_large_events_are(source: str) -> None:
-    key = writes.create_session(source, "booking", "ana", session_id="s1", actor=ALICE)
+    key = create_session(source, "booking", "ana", session_id="s1", actor=ALICE)
     for _number in range(40):
         append(key, content={"parts": [{"text": "hi" * MEGABYTE}]})
     tracemalloc.start()
     try:
-        changes.catch_up(source)
+        indexing.catch_up(source)
         _now, most = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -128,26 +133,26 @@ def test_memory_is_bounded_however_large_events_are(source: str) -> None:
 
 @pytest.mark.parametrize("form", ["sqlite"])
 def test_a_reading_of_sqlite_is_short(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    key = writes.create_session(source, "booking", "ana", session_id="s1", actor=ALICE)
+    key = create_session(source, "booking", "ana", session_id="s1", actor=ALICE)
     fill(key, 2_000)
     monkeypatch.setattr(gathering, "_READ_SECONDS", 0.0)
     read, more = gathering.events(source, 0, 5_000)
     assert (len(read), more) == (50, True)
-    changes.catch_up(source)
-    assert len(changes.marks(key, ["state"])) == 2_000
+    indexing.catch_up(source)
+    assert len(index.marks(key, ["state"])) == 2_000
 
 
 # --- How long it takes ------------------------------------------------------------------------------------------------
 
 
 def test_it_says_how_long_it_will_take(source: str) -> None:
-    key = writes.create_session(source, "booking", "ana", session_id="s1", actor=ALICE)
+    key = create_session(source, "booking", "ana", session_id="s1", actor=ALICE)
     fill(key, 8_000)
     with pytest.raises(Behind) as first:
-        changes.catch_up(source, seconds=0)
+        indexing.catch_up(source, seconds=0)
     assert 0 < first.value.detail["share"] < 1
     with pytest.raises(Behind) as then:
-        changes.catch_up(source, seconds=0)
+        indexing.catch_up(source, seconds=0)
     assert then.value.detail["left"].startswith("about ")
     assert then.value.message == f"The events of this source are still being read: {then.value.detail['left']}."
 
@@ -163,45 +168,45 @@ def test_it_says_how_long_it_will_take(source: str) -> None:
     ],
 )
 def test_time_left_in_words(seconds: float, words: str) -> None:
-    assert changes.time_left(seconds) == words
+    assert indexing.time_left(seconds) == words
 
 
 # --- Edits ------------------------------------------------------------------------------------------------------------
 
 
 def test_edits_come_from_what_is_read_and_the_list_says_that_more_is_to_come(source: str) -> None:
-    key = writes.create_session(source, "booking", "ana", session_id="s1", actor=ALICE)
+    key = create_session(source, "booking", "ana", session_id="s1", actor=ALICE)
     first = edit(key, a=1)
     fill(key, 6_000)
     last = edit(key, b=1)
-    page, problems = reads.edits(seconds=0)
+    page, problems = edits(seconds=0)
     assert [view.id for view in page.rows] == [first]
     (behind,) = problems
     assert isinstance(behind, Behind)
     assert "still being read" in behind.message
-    changes.catch_up(source, 60.0)
+    indexing.catch_up(source, 60.0)
     assert edits_of(source) == [last, first]
-    assert reads.edits()[1] == []
+    assert edits()[1] == []
 
 
 def test_only_edits_in_apps_that_somebody_sees_are_counted(source: str) -> None:
-    keys = [writes.create_session(source, app, "ana", session_id="s1", actor=ALICE) for app in ("mine", "other")]
+    keys = [create_session(source, app, "ana", session_id="s1", actor=ALICE) for app in ("mine", "other")]
     made = [edit(keys[number % 2], **{f"k{number}": 1}) for number in range(8)]
-    page, _problems = reads.edits(limit=4, sees=lambda app: app == "mine")
+    page, _problems = edits(limit=4, sees=lambda app: app == "mine")
     assert ([view.id for view in page.rows], page.next) == (made[::2][::-1], None)
-    page, _problems = reads.edits(limit=3, sees=lambda app: app == "mine")
-    rest, _problems = reads.edits(page.next, limit=3, sees=lambda app: app == "mine")
+    page, _problems = edits(limit=3, sees=lambda app: app == "mine")
+    rest, _problems = edits(page.next, limit=3, sees=lambda app: app == "mine")
     assert [view.id for view in (*page.rows, *rest.rows)] == made[::2][::-1]
 
 
 def test_edits_of_sessions_that_are_gone_are_passed_over_and_forgotten(source: str) -> None:
-    gone, here = (writes.create_session(source, "booking", "ana", session_id=name, actor=ALICE) for name in "ab")
+    gone, here = (create_session(source, "booking", "ana", session_id=name, actor=ALICE) for name in "ab")
     first = edit(here, a=1)
-    for number in range(reads.PAGE + 10):
+    for number in range(lists.PAGE + 10):
         edit(gone, **{f"k{number}": 1})
     last = append(here, actions={"state_delta": {"n": 1}})
-    assert len(edits_of(source)) == reads.PAGE
-    writes.delete_session(gone, actor=ALICE)
+    assert len(edits_of(source)) == lists.PAGE
+    delete_session(gone, actor=ALICE)
     assert edits_of(source) == [first]
     with CaptureQueriesContext(connections[source]) as queries:
         assert edits_of(source) == [first]
@@ -211,58 +216,58 @@ def test_edits_of_sessions_that_are_gone_are_passed_over_and_forgotten(source: s
 
 @pytest.mark.parametrize("form", ["sqlite", "sqlite-database"])
 def test_places_that_are_given_again_are_no_edits_of_what_was_there(source: str) -> None:
-    here = writes.create_session(source, "booking", "ana", session_id="here", actor=ALICE)
+    here = create_session(source, "booking", "ana", session_id="here", actor=ALICE)
     append(here)
-    gone = writes.create_session(source, "booking", "ana", session_id="gone", actor=ALICE)
+    gone = create_session(source, "booking", "ana", session_id="gone", actor=ALICE)
     for number in range(5):
         edit(gone, **{f"k{number}": 1})
     assert len(edits_of(source)) == 5
-    writes.delete_session(gone, actor=ALICE)
+    delete_session(gone, actor=ALICE)
     append(here)
     mine = edit(here, a=1)
     append(here)
     assert query(source, "SELECT max(rowid) FROM events") == [(4,)]
     assert edits_of(source) == [mine]
-    assert [mark.seq for mark in changes.marks(here, ["edit"])] == [3]
+    assert [mark.seq for mark in index.marks(here, ["edit"])] == [3]
 
 
 # --- Forks ------------------------------------------------------------------------------------------------------------
 
 
 def test_forks_are_found_by_keys_and_nothing_is_looked_through(source: str) -> None:
-    key = writes.create_session(source, "booking", "ana", session_id="s1", actor=ALICE)
-    into = forks.fork(key, append(key), user_id="ana", session_id="fork", actor=ALICE)
-    changes.catch_up(source)
+    key = create_session(source, "booking", "ana", session_id="s1", actor=ALICE)
+    into = fork.fork(key, append(key), user_id="ana", session_id="fork", actor=ALICE)
+    indexing.catch_up(source)
     with CaptureQueriesContext(connections[source]) as queries:
-        assert [each.key for each in forks.forks_of(key)] == [into]
+        assert [each.key for each in fork.forks_of(key)] == [into]
     assert not [each["sql"] for each in queries if "forked" in each["sql"]]
-    writes.delete_session(into, actor=ALICE)
-    assert forks.forks_of(key) == []
+    delete_session(into, actor=ALICE)
+    assert fork.forks_of(key) == []
 
 
 def test_a_fork_that_was_made_before_the_source_was_read(source: str) -> None:
-    key = writes.create_session(source, "booking", "ana", session_id="s1", actor=ALICE)
-    into = forks.fork(key, append(key), user_id="ben", session_id="fork", actor=ALICE)
-    changes.rebuild(source)
-    assert [each.key for each in forks.forks_of(key)] == [into]
-    assert forks.forks_of(key._replace(user_id="ben")) == []
+    key = create_session(source, "booking", "ana", session_id="s1", actor=ALICE)
+    into = fork.fork(key, append(key), user_id="ben", session_id="fork", actor=ALICE)
+    indexing.rebuild(source)
+    assert [each.key for each in fork.forks_of(key)] == [into]
+    assert fork.forks_of(key._replace(user_id="ben")) == []
 
 
 # --- What an older adkweb kept ----------------------------------------------------------------------------------------
 
 
 def test_what_an_older_adkweb_kept_is_read_anew_once(source: str) -> None:
-    key = writes.create_session(source, "booking", "ana", session_id="s1", actor=ALICE)
-    into = forks.fork(key, append(key, actions={"state_delta": {"n": 1}}), user_id="ana", session_id="f", actor=ALICE)
-    changes.catch_up(source)
+    key = create_session(source, "booking", "ana", session_id="s1", actor=ALICE)
+    into = fork.fork(key, append(key, actions={"state_delta": {"n": 1}}), user_id="ana", session_id="f", actor=ALICE)
+    indexing.catch_up(source)
     number = StateChange.objects.count()
     StateChange.objects.filter(key="fork").delete()
     Projection.objects.update(version=1)
-    assert [each.key for each in forks.forks_of(key)] == [into]
+    assert [each.key for each in fork.forks_of(key)] == [into]
     assert StateChange.objects.count() == number
     assert moments.state_now(key).state.session == {"n": 1}
     before = Projection.objects.get()
     with CaptureQueriesContext(connection) as queries:
-        changes.catch_up(source)
-    assert (Projection.objects.get().pk, before.version) == (before.pk, changes.VERSION)
+        indexing.catch_up(source)
+    assert (Projection.objects.get().pk, before.version) == (before.pk, indexing.VERSION)
     assert not [each["sql"] for each in queries if each["sql"].startswith(("INSERT", "UPDATE", "DELETE"))]

@@ -13,16 +13,24 @@ from typing import Any
 import pytest
 from django.db import connections
 
-from sessions_app import event_rows, filters, gathering, moments, reads, statistics, writes
-from sessions_app.access import Actor
-from sessions_app.drift import own
-from sessions_app.edits import Entry, edit_app_state, edit_state
+from sessions_app.access.actor import Actor
+from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.state import ABSENT, UNKNOWN
+from sessions_app.edits.edit import Entry, edit_app_state, edit_state
 from sessions_app.errors import Invalid, NotFound
-from sessions_app.event_rows import EventView
-from sessions_app.keys import SessionKey
+from sessions_app.history import gathering
+from sessions_app.history import moments as history_moments
+from sessions_app.history.drift import own
+from sessions_app.history.edit_log import edits
 from sessions_app.models import stored_instant
-from sessions_app.paging import Page
-from sessions_app.state import ABSENT, UNKNOWN
+from sessions_app.reads import filters, lists, statistics, timeline, views
+from sessions_app.reads import newest as reads_newest
+from sessions_app.reads.deltas import RECENT
+from sessions_app.reads.event_views import EventView
+from sessions_app.reads.paging import Page
+from sessions_app.reads.writers import last_writer, writers
+from sessions_app.writes.append import append_event
+from sessions_app.writes.sessions import create_session, delete_session
 from tests.core.bulk import fill
 from tests.core.stored import execute, query
 
@@ -35,7 +43,7 @@ INSERT_EVENT = """INSERT INTO events (id, app_name, user_id, session_id, invocat
 @pytest.fixture
 def key(source: str, actor: Actor) -> SessionKey:
     """A session without state and events."""
-    return writes.create_session(source, APP, "ana", actor=actor, session_id="s1")
+    return create_session(source, APP, "ana", actor=actor, session_id="s1")
 
 
 @pytest.fixture
@@ -49,9 +57,9 @@ def demo_everywhere(source: str, tmp_path: Path, open_source: Callable[[str], st
     """The demo's events in each format, every session's with an edit at its end."""
     recorded = open_source(str(shutil.copy(DEMO, tmp_path / "demo.db")))
     for key in _sessions(recorded):
-        copy = writes.create_session(source, key.app_name, key.user_id, actor=actor, session_id=key.session_id)
+        copy = create_session(source, key.app_name, key.user_id, actor=actor, session_id=key.session_id)
         for (data,) in _stored(key):
-            writes.append_event(copy, json.loads(data), actor=actor)
+            append_event(copy, json.loads(data), actor=actor)
         edit_state(copy, [Entry("edited", 1, ABSENT)], actor=actor)
     return source
 
@@ -72,46 +80,46 @@ def test_pages_of_sessions_lose_and_repeat_nothing_when_many_were_active_at_the_
             [APP, user, name, "{}", moments[n], moments[n]],
         )
     expected.sort(reverse=True)
-    assert _all(lambda before: reads.sessions(source, APP, before=before), _name) == [row[1:] for row in expected]
+    assert _all(lambda before: lists.sessions(source, APP, before=before), _name) == [row[1:] for row in expected]
     only = [row[1:] for row in expected if row[1] == "user3"]
-    assert _all(lambda before: reads.sessions(source, APP, "user3", before=before), _name) == only
-    assert _all(lambda before: reads.sessions(source, APP, before=before, limit=7), _name) == [
+    assert _all(lambda before: lists.sessions(source, APP, "user3", before=before), _name) == only
+    assert _all(lambda before: lists.sessions(source, APP, before=before, limit=7), _name) == [
         row[1:] for row in expected
     ]
     for limit in (60, 90, 180, 181):  # where a page ends exactly with a moment, and with the list
-        pages = _pages(lambda before: reads.sessions(source, APP, before=before, limit=limit))  # noqa: B023
+        pages = _pages(lambda before: lists.sessions(source, APP, before=before, limit=limit))  # noqa: B023
         assert sum(len(page.rows) for page in pages) == 180
         assert all(page.rows for page in pages)
 
 
 def test_a_session_that_becomes_active_between_two_pages_is_not_lost_from_the_list(source: str, actor: Actor) -> None:
     for n in range(70):
-        writes.create_session(source, APP, "ana", actor=actor, session_id=f"s{n:02}")
-    first = reads.sessions(source, APP)
-    writes.append_event(SessionKey(source, APP, "ana", "s00"), {"author": "x"}, actor=actor)
-    second = reads.sessions(source, APP, before=first.next)
+        create_session(source, APP, "ana", actor=actor, session_id=f"s{n:02}")
+    first = lists.sessions(source, APP)
+    append_event(SessionKey(source, APP, "ana", "s00"), {"author": "x"}, actor=actor)
+    second = lists.sessions(source, APP, before=first.next)
     names = {row.key.session_id for row in [*first.rows, *second.rows]}
     assert names == {f"s{n:02}" for n in range(1, 70)}  # s00 moved to the top, above the first page
-    assert reads.sessions(source, APP).rows[0].key.session_id == "s00"
+    assert lists.sessions(source, APP).rows[0].key.session_id == "s00"
 
 
 def test_pages_of_events_lose_and_repeat_nothing_while_others_are_appended(key: SessionKey, actor: Actor) -> None:
     _insert(key, [{"id": f"e{n:03}", "timestamp": 1_700_000_000 + n % 3} for n in range(250)])
-    first = reads.events(key)
-    writes.append_event(key, {"id": "new", "author": "x"}, actor=actor)
-    second = reads.events(key, before=first.next)
-    third = reads.events(key, before=second.next)
+    first = timeline.events(key)
+    append_event(key, {"id": "new", "author": "x"}, actor=actor)
+    second = timeline.events(key, before=first.next)
+    third = timeline.events(key, before=second.next)
     assert [len(page.rows) for page in (first, second, third)] == [100, 100, 50]
     assert third.next is None
     seen = [view.id for page in (third, second, first) for view in page.rows]
     assert seen == [f"e{n:03}" for n in range(250)]
-    assert reads.events(key).rows[-1].id == "new"
+    assert timeline.events(key).rows[-1].id == "new"
 
 
 @pytest.mark.parametrize("count", [0, 1, 99, 100, 101, 200])
 def test_there_is_an_earlier_page_exactly_where_there_are_earlier_events(key: SessionKey, count: int) -> None:
     _insert(key, [{"id": f"e{n}"} for n in range(count)])
-    pages = _pages(lambda before: reads.events(key, before=before))
+    pages = _pages(lambda before: timeline.events(key, before=before))
     assert [len(page.rows) for page in pages] == ([100] * (count // 100) + [count % 100] * bool(count % 100) or [0])
 
 
@@ -119,18 +127,18 @@ def test_there_is_an_earlier_page_exactly_where_there_are_earlier_events(key: Se
 def test_a_state_that_cannot_be_read_is_an_error_in_words_and_an_event_takes_no_other_with_it(
     key: SessionKey, actor: Actor
 ) -> None:
-    writes.append_event(key, {"id": "e1", "author": "a", "actions": {"state_delta": {"x": 1}}}, actor=actor)
-    writes.append_event(key, {"id": "e2", "author": "a"}, actor=actor)
+    append_event(key, {"id": "e1", "author": "a", "actions": {"state_delta": {"x": 1}}}, actor=actor)
+    append_event(key, {"id": "e2", "author": "a"}, actor=actor)
     deep = '{"actions": {"state_delta": {"x": %s}}}'
     for value in ("[" * 3_000 + "]" * 3_000, "9" * 5_000):
         execute(key.source, "UPDATE events SET event_data = %s WHERE id = 'e1'", [deep.replace("%s", value)])
-        assert [view.id for view in reads.events(key).rows] == ["e1", "e2"]
+        assert [view.id for view in timeline.events(key).rows] == ["e1", "e2"]
         execute(key.source, "UPDATE sessions SET state = %s", ['{"x": %s}'.replace("%s", value)])
         if value[0] == "9":
-            assert reads.session(key).state.session == {"x": float("inf")}
-            assert moments.state_at(key, "e1").key == key
+            assert views.session(key).state.session == {"x": float("inf")}
+            assert history_moments.state_at(key, "e1").key == key
             continue
-        for ask in (reads.session, moments.state_now, lambda key: moments.state_at(key, "e2"), own):
+        for ask in (views.session, history_moments.state_now, lambda key: history_moments.state_at(key, "e2"), own):
             with pytest.raises(Invalid, match="too deep"):
                 ask(key)
 
@@ -138,10 +146,10 @@ def test_a_state_that_cannot_be_read_is_an_error_in_words_and_an_event_takes_no_
 def test_pages_of_users_lose_and_repeat_nothing(source: str, actor: Actor) -> None:
     names = sorted([f"user{n:03}" for n in range(120)] + ["지우", "Ana", "ana", "a/b", "🧳"])
     for name in names:
-        writes.create_session(source, APP, name, actor=actor)
-    writes.create_session(source, APP, "ana", actor=actor)
-    writes.create_session(source, "other", "zoe", actor=actor)
-    rows = _all(lambda after: reads.users(source, APP, after=after), lambda row: (row.user_id, row.sessions))
+        create_session(source, APP, name, actor=actor)
+    create_session(source, APP, "ana", actor=actor)
+    create_session(source, "other", "zoe", actor=actor)
+    rows = _all(lambda after: lists.users(source, APP, after=after), lambda row: (row.user_id, row.sessions))
     assert sorted(name for name, _ in rows) == names
     assert len(rows) == len(names)
     assert dict(rows) == {name: 2 if name == "ana" else 1 for name in names}
@@ -153,7 +161,7 @@ def test_pages_of_edits_lose_and_repeat_nothing_across_sources_with_equal_moment
     aliases = [open_source(new_database(form), form) for form in ("sqlite", "sqlite-database", "postgresql")]
     expected = []
     for alias in aliases:
-        key = writes.create_session(alias, APP, "ana", actor=actor, session_id="s1")
+        key = create_session(alias, APP, "ana", actor=actor, session_id="s1")
         rows = []
         for n in range(60):
             # The same ids and the same moments in every source.
@@ -172,8 +180,8 @@ def test_pages_of_edits_lose_and_repeat_nothing_across_sources_with_equal_moment
     def place(view: EventView) -> tuple[str, str]:
         return view.id, view.key.source
 
-    for limit in (reads.PAGE, 7, 60):
-        seen = _all(lambda before: reads.edits(before, limit=limit)[0], place)  # noqa: B023
+    for limit in (lists.PAGE, 7, 60):
+        seen = _all(lambda before: edits(before, limit=limit)[0], place)  # noqa: B023
         assert seen == [(event_id, alias) for _moment, alias, _n, event_id in expected]
 
 
@@ -211,10 +219,10 @@ FORGED = {
 @pytest.mark.parametrize("token", FORGED.values(), ids=FORGED.keys())
 def test_a_place_in_a_list_that_nobody_gave_out_is_refused_and_breaks_nothing(key: SessionKey, token: str) -> None:
     works: list[Callable[[], Any]] = [
-        lambda: reads.events(key, before=token),
-        lambda: reads.sessions(key.source, APP, before=token),
-        lambda: reads.users(key.source, APP, after=token),
-        lambda: reads.edits(token),
+        lambda: timeline.events(key, before=token),
+        lambda: lists.sessions(key.source, APP, before=token),
+        lambda: lists.users(key.source, APP, after=token),
+        lambda: edits(token),
     ]
     for work in works:
         try:
@@ -227,76 +235,74 @@ def test_a_place_in_a_list_that_nobody_gave_out_is_refused_and_breaks_nothing(ke
 
 
 def test_the_demo_is_counted_right(demo: str) -> None:
-    apps = {row.app_name: row for row in reads.apps(demo)}
+    apps = {row.app_name: row for row in lists.apps(demo)}
     for name, row in apps.items():
         sessions = query(demo, "SELECT count(*), max(update_time) FROM sessions WHERE app_name = %s", [name])
         users = query(demo, "SELECT count(DISTINCT user_id) FROM sessions WHERE app_name = %s", [name])
         assert (row.sessions, row.last_activity, row.users) == (*sessions[0], users[0][0])
-        found, state = reads.app(demo, name)
+        found, state = views.app(demo, name)
         assert found == row
         stored = query(demo, "SELECT state FROM app_states WHERE app_name = %s", [name])
         assert state == (json.loads(stored[0][0]) if stored else {})
     assert set(apps) == {"booking", "support"}
-    for row in reads.sessions(demo, "booking").rows:
+    for row in lists.sessions(demo, "booking").rows:
         events = query(
             demo,
             "SELECT count(*) FROM events WHERE app_name = %s AND user_id = %s AND session_id = %s",
             row.key[1:],
         )
         assert row.events == events[0][0]
-        title = reads.session(row.key).state.session.get("__session_metadata__", {}).get("displayName", "")
-        assert row.title == title == reads.session(row.key).title
+        title = views.session(row.key).state.session.get("__session_metadata__", {}).get("displayName", "")
+        assert row.title == title == views.session(row.key).title
 
 
 def test_apps_and_users_with_state_only_are_shown(source: str, actor: Actor) -> None:
-    key = writes.create_session(source, APP, "ana", actor=actor, state={"user:a": 1, "app:b": 2}, session_id="s1")
-    writes.delete_session(key, actor=actor)
-    assert [(row.app_name, row.sessions) for row in reads.apps(source)] == [(APP, 0)]
-    assert reads.app(source, APP)[1] == {"b": 2}
-    assert reads.user_state(source, APP, "ana") == {"a": 1}
+    key = create_session(source, APP, "ana", actor=actor, state={"user:a": 1, "app:b": 2}, session_id="s1")
+    delete_session(key, actor=actor)
+    assert [(row.app_name, row.sessions) for row in lists.apps(source)] == [(APP, 0)]
+    assert views.app(source, APP)[1] == {"b": 2}
+    assert views.user_state(source, APP, "ana") == {"a": 1}
 
 
 def test_what_is_not_there_is_not_found_by_name(source: str, key: SessionKey) -> None:
     with pytest.raises(NotFound, match="nowhere"):
-        reads.app(source, "nowhere")
+        views.app(source, "nowhere")
     with pytest.raises(NotFound, match="nobody"):
-        reads.user_state(source, APP, "nobody")
+        views.user_state(source, APP, "nobody")
     with pytest.raises(NotFound, match="s9"):
-        reads.session(key._replace(session_id="s9"))
+        views.session(key._replace(session_id="s9"))
     with pytest.raises(NotFound, match="e9"):
-        reads.event(key, "e9")
+        timeline.event(key, "e9")
     with pytest.raises(NotFound, match="no source"):
-        reads.apps("elsewhere")
-    assert reads.events(key._replace(session_id="s9")).rows == []
+        lists.apps("elsewhere")
+    assert timeline.events(key._replace(session_id="s9")).rows == []
 
 
 def test_a_name_that_no_database_can_hold_is_not_found_or_invalid_and_no_fault_of_the_source(key: SessionKey) -> None:
     works: list[Callable[[], Any]] = [
-        lambda: reads.session(key._replace(user_id="a\0")),
-        lambda: reads.app(key.source, "a\0"),
-        lambda: reads.user_state(key.source, APP, "a\0"),
-        lambda: reads.event(key, "a\0"),
-        lambda: reads.session(key._replace(session_id="x" * 10_000)),
+        lambda: views.session(key._replace(user_id="a\0")),
+        lambda: views.app(key.source, "a\0"),
+        lambda: views.user_state(key.source, APP, "a\0"),
+        lambda: timeline.event(key, "a\0"),
+        lambda: views.session(key._replace(session_id="x" * 10_000)),
     ]
     for work in works:
         with pytest.raises((NotFound, Invalid)):
             work()
-    assert reads.session(key).key == key
+    assert views.session(key).key == key
 
 
 def test_sessions_of_the_same_name_do_not_mix(source: str, actor: Actor) -> None:
     keys = [SessionKey(source, app, user, "s1") for app in ("a", "b") for user in ("ana", "omar")]
     for key in keys:
-        writes.create_session(*key[:3], session_id="s1", actor=actor, state={"me": [*key[1:3]], "user:u": key.user_id})
-        writes.append_event(
-            key, {"id": "same", "author": key.user_id, "actions": {"state_delta": {"x": 1}}}, actor=actor
-        )
+        create_session(*key[:3], session_id="s1", actor=actor, state={"me": [*key[1:3]], "user:u": key.user_id})
+        append_event(key, {"id": "same", "author": key.user_id, "actions": {"state_delta": {"x": 1}}}, actor=actor)
     for key in keys:
-        view = reads.session(key)
+        view = views.session(key)
         assert view.state.merged() == {"me": [*key[1:3]], "x": 1, "user:u": key.user_id}
-        assert [each.data["author"] for each in reads.events(key).rows] == [key.user_id]
+        assert [each.data["author"] for each in timeline.events(key).rows] == [key.user_id]
         assert statistics.stats(key).events == 1
-        assert [row.key for row in reads.sessions(source, key.app_name, key.user_id).rows] == [key]
+        assert [row.key for row in lists.sessions(source, key.app_name, key.user_id).rows] == [key]
 
 
 # --- Filters ----------------------------------------------------------------------------------------------------------
@@ -336,14 +342,14 @@ def test_filters_select_in_the_demo_what_a_naive_reading_selects(demo_everywhere
         stored = [json.loads(data) for (data,) in _stored(key)]
         for name, naive in NAIVE.items():
             expected = [event["id"] for event in stored if naive(event)]
-            assert [view.id for view in reads.events(key, kind=name).rows] == expected
+            assert [view.id for view in timeline.events(key, kind=name).rows] == expected
             assert statistics.stats(key).kinds[name] == len(expected)
             found[name] += len(expected)
-        row = next(r for r in reads.sessions(key.source, key.app_name).rows if r.key == key)
+        row = next(r for r in lists.sessions(key.source, key.app_name).rows if r.key == key)
         assert row.errors == sum(NAIVE["errors"](event) for event in stored[-100:])
         for author in {event["author"] for event in stored}:
             of_author = [event["id"] for event in stored if event["author"] == author]
-            assert [view.id for view in reads.events(key, author=author).rows] == of_author
+            assert [view.id for view in timeline.events(key, author=author).rows] == of_author
     assert all(found.values())  # the demo has something of every kind
 
 
@@ -398,18 +404,18 @@ def test_nothing_that_is_stored_breaks_a_page_or_the_pages_of_others(
 ) -> None:
     good = {"id": "good", "content": {"parts": [{"text": "hello"}]}, "actions": {"state_delta": {"a": 1}}}
     _insert(key, [{"id": "strange", "data": event}, {"data": good, **good}])
-    assert [view.id for view in reads.events(key).rows] == ["strange", "good"]
+    assert [view.id for view in timeline.events(key).rows] == ["strange", "good"]
     for name in filters.FILTERS:
-        ids = [view.id for view in reads.events(key, kind=name).rows]
+        ids = [view.id for view in timeline.events(key, kind=name).rows]
         assert ("good" in ids) == (name in ("messages", "state"))
     assert statistics.stats(key).events == 2
-    assert reads.event(key, "strange").id == "strange"
-    assert reads.writers(key)["a"].event_id == "good"
-    assert reads.last_writer(key, "a") is not None
-    assert len(reads.sessions(source, APP).rows) == 1
-    reads.edits()
+    assert timeline.event(key, "strange").id == "strange"
+    assert writers(key)["a"].event_id == "good"
+    assert last_writer(key, "a") is not None
+    assert len(lists.sessions(source, APP).rows) == 1
+    edits()
     edit_state(key, [Entry("b", 1, ABSENT)], actor=actor)
-    assert len(reads.events(key).rows) == 3
+    assert len(timeline.events(key).rows) == 3
 
 
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity"])
@@ -420,34 +426,34 @@ def test_numbers_that_are_not_json_and_that_adk_stores_in_sqlite_break_nothing(
     data = '{"id": "odd", "author": "x", "actions": {"state_delta": {"a": %s}}, "content": {"parts": [{"text": "t"}]}}'
     _insert(key, [{"id": "odd", "text": data % number}, {"id": "good", "data": {"actions": {"state_delta": {"b": 1}}}}])
     execute(key.source, "UPDATE sessions SET state = %s", [f'{{"a": {number}}}'])
-    odd, good = reads.events(key).rows
+    odd, good = timeline.events(key).rows
     assert (odd.id, good.id) == ("odd", "good")
     for name in filters.FILTERS:
-        reads.events(key, kind=name)
+        timeline.events(key, kind=name)
     assert statistics.stats(key).events == 2
-    assert repr(reads.session(key).state.get("a")) == repr(float(number))
-    reads.sessions(key.source, APP)
-    reads.writers(key)
-    reads.edits()
+    assert repr(views.session(key).state.get("a")) == repr(float(number))
+    lists.sessions(key.source, APP)
+    writers(key)
+    edits()
     edit_state(key, [Entry("c", 1, ABSENT)], actor=actor)
-    assert reads.session(key).state.get("c") == 1
+    assert views.session(key).state.get("c") == 1
 
 
 def test_an_unknown_filter_is_refused(key: SessionKey) -> None:
     with pytest.raises(Invalid, match="no filter “everything”"):
-        reads.events(key, kind="everything")
+        timeline.events(key, kind="everything")
 
 
 # --- The values before ------------------------------------------------------------------------------------------------
 
 
 def test_changes_show_the_values_before(source: str, actor: Actor) -> None:
-    key = writes.create_session(source, APP, "ana", actor=actor, state={"a": 1, "user:u": 5}, session_id="s1")
+    key = create_session(source, APP, "ana", actor=actor, state={"a": 1, "user:u": 5}, session_id="s1")
     for delta in ({"a": 2, "b": {"x": 1}}, {"a": None, "user:u": 6}, {"a": [3], "b": {"x": 2}, "c": "new"}):
-        writes.append_event(key, {"author": "x", "actions": {"state_delta": delta}}, actor=actor)
+        append_event(key, {"author": "x", "actions": {"state_delta": delta}}, actor=actor)
     edit_state(key, [Entry("a", ABSENT, [3]), Entry("user:u", 7, 6)], actor=actor)
-    writes.append_event(key, {"author": "x", "actions": {"state_delta": {"a": 4}}}, actor=actor)
-    assert [{c.key: (c.old, c.new) for c in view.changes} for view in reads.events(key).rows] == [
+    append_event(key, {"author": "x", "actions": {"state_delta": {"a": 4}}}, actor=actor)
+    assert [{c.key: (c.old, c.new) for c in view.changes} for view in timeline.events(key).rows] == [
         {"a": (1, 2), "b": (ABSENT, {"x": 1})},
         {"a": (2, None), "user:u": (UNKNOWN, 6)},  # another session may have written it meanwhile
         {"a": (None, [3]), "b": ({"x": 1}, {"x": 2}), "c": (ABSENT, "new")},
@@ -458,13 +464,13 @@ def test_changes_show_the_values_before(source: str, actor: Actor) -> None:
 
 def test_the_value_before_is_found_on_earlier_pages(key: SessionKey, actor: Actor) -> None:
     _insert(key, [{"id": f"e{n}", "data": {"actions": {"state_delta": {"n": n}}}} for n in range(150)])
-    newest = reads.events(key)
+    newest = timeline.events(key)
     assert [(c.old, c.new) for view in newest.rows for c in view.changes] == [(n - 1, n) for n in range(50, 150)]
-    earlier = reads.events(key, before=newest.next)
+    earlier = timeline.events(key, before=newest.next)
     assert [(c.old, c.new) for view in earlier.rows for c in view.changes] == [
         (n - 1 if n else ABSENT, n) for n in range(50)
     ]
-    assert [(c.old, c.new) for c in reads.event(key, "e77").changes] == [(76, 77)]
+    assert [(c.old, c.new) for c in timeline.event(key, "e77").changes] == [(76, 77)]
 
 
 def test_the_values_before_are_right_under_every_filter(key: SessionKey, actor: Actor) -> None:
@@ -472,13 +478,13 @@ def test_the_values_before_are_right_under_every_filter(key: SessionKey, actor: 
     message = {"content": {"parts": [{"text": "hello"}]}}
     for n in range(6):
         event = {"author": f"agent{n % 2}", "actions": {"state_delta": {"n": n}}, **(message if n % 2 == 0 else {})}
-        writes.append_event(key, event, actor=actor)
-    assert [(c.old, c.new) for view in reads.events(key, kind="messages").rows for c in view.changes] == [
+        append_event(key, event, actor=actor)
+    assert [(c.old, c.new) for view in timeline.events(key, kind="messages").rows for c in view.changes] == [
         (ABSENT, 0),
         (1, 2),
         (3, 4),
     ]
-    assert [(c.old, c.new) for view in reads.events(key, author="agent1").rows for c in view.changes] == [
+    assert [(c.old, c.new) for view in timeline.events(key, author="agent1").rows for c in view.changes] == [
         (0, 1),
         (2, 3),
         (4, 5),
@@ -489,21 +495,21 @@ def test_the_value_before_is_unknown_where_nothing_tells_it(key: SessionKey) -> 
     """A session from before the adoption, whose initial state nobody recorded; and one with too long a past."""
     execute(key.source, "UPDATE sessions SET initial_state = NULL")
     rows = [{"id": "first", "data": {"actions": {"state_delta": {"a": 1, "b": 1}}}}]
-    rows += [{"id": f"e{n}"} for n in range(event_rows.RECENT + 1)]
+    rows += [{"id": f"e{n}"} for n in range(RECENT + 1)]
     _insert(key, [*rows, {"id": "last", "data": {"actions": {"state_delta": {"a": 2, "c": 1}}}}])
-    assert [(c.key, c.old) for c in reads.event(key, "last").changes] == [("a", UNKNOWN), ("c", UNKNOWN)]
-    assert [(c.key, c.old) for c in reads.event(key, "first").changes] == [("a", UNKNOWN), ("b", UNKNOWN)]
+    assert [(c.key, c.old) for c in timeline.event(key, "last").changes] == [("a", UNKNOWN), ("c", UNKNOWN)]
+    assert [(c.key, c.old) for c in timeline.event(key, "first").changes] == [("a", UNKNOWN), ("b", UNKNOWN)]
 
 
 # --- Who wrote a key --------------------------------------------------------------------------------------------------
 
 
 def test_the_last_writer_of_every_key_is_known(source: str, actor: Actor) -> None:
-    key = writes.create_session(source, APP, "ana", actor=actor, state={"initial": 1}, session_id="s1")
-    first = writes.append_event(key, _event("agent", a=1, b=1, user__u=1), actor=actor)
-    second = writes.append_event(key, _event("other", b=2, app__p=1), actor=actor)
+    key = create_session(source, APP, "ana", actor=actor, state={"initial": 1}, session_id="s1")
+    first = append_event(key, _event("agent", a=1, b=1, user__u=1), actor=actor)
+    second = append_event(key, _event("other", b=2, app__p=1), actor=actor)
     edit = edit_state(key, [Entry("a", ABSENT, 1)], actor=actor)
-    found = reads.writers(key)
+    found = writers(key)
     assert {name: (writer.event_id, writer.author, writer.actor) for name, writer in found.items()} == {
         "a": (edit.event["id"], "system", "maria@example.com"),
         "b": (second.event["id"], "other", ""),
@@ -513,23 +519,23 @@ def test_the_last_writer_of_every_key_is_known(source: str, actor: Actor) -> Non
     assert found["b"].seq == second.seq
     assert found["b"].timestamp == pytest.approx(second.event["timestamp"], abs=1e-6)
     for name in found:
-        assert reads.last_writer(key, name) == found[name]
-    assert reads.last_writer(key, "initial") is None
-    assert reads.last_writer(key, "never") is None
+        assert last_writer(key, name) == found[name]
+    assert last_writer(key, "initial") is None
+    assert last_writer(key, "never") is None
 
 
 def test_the_last_writer_of_a_shared_key_may_be_in_another_session_or_another_users(source: str, actor: Actor) -> None:
-    mine = writes.create_session(source, APP, "ana", actor=actor, session_id="mine")
-    hers = writes.create_session(source, APP, "ana", actor=actor, session_id="hers")
-    omars = writes.create_session(source, APP, "omar", actor=actor, session_id="omars")
-    writes.append_event(mine, _event("a", user__u=1, app__p=1), actor=actor)
-    theirs = writes.append_event(hers, _event("b", user__u=2), actor=actor)
-    omar = writes.append_event(omars, _event("c", app__p=2, user__u=9), actor=actor)
+    mine = create_session(source, APP, "ana", actor=actor, session_id="mine")
+    hers = create_session(source, APP, "ana", actor=actor, session_id="hers")
+    omars = create_session(source, APP, "omar", actor=actor, session_id="omars")
+    append_event(mine, _event("a", user__u=1, app__p=1), actor=actor)
+    theirs = append_event(hers, _event("b", user__u=2), actor=actor)
+    omar = append_event(omars, _event("c", app__p=2, user__u=9), actor=actor)
     assert _writer(mine, "user:u") == theirs.event["id"]
     assert _writer(mine, "app:p") == omar.event["id"]
     edit = edit_app_state(source, APP, [Entry("app:p", 3, 2)], actor=actor)
     assert _writer(mine, "app:p") == edit.event["id"]
-    writer = reads.last_writer(mine, "app:p")
+    writer = last_writer(mine, "app:p")
     assert writer
     assert writer.actor == "maria@example.com"
 
@@ -545,7 +551,7 @@ def test_a_session_with_a_hundred_thousand_events_is_read_by_index_and_counted_i
 ) -> None:
     db = connections[key.source]
     # Another session as large, whose rows stand before this one's.
-    other = writes.create_session(*key[:3], session_id="other", actor=actor)
+    other = create_session(*key[:3], session_id="other", actor=actor)
     for each in (other, key):
         fill(each, LARGE)
     statements: list[tuple[str, Any]] = []
@@ -556,30 +562,30 @@ def test_a_session_with_a_hundred_thousand_events_is_read_by_index_and_counted_i
 
     start = time.monotonic()
     with db.execute_wrapper(record):
-        newest = reads.events(key)
-        middle = reads.events(key, before=newest.next)
-        found = reads.writers(key)
-        last = reads.last_writer(key, "n")
+        newest = timeline.events(key)
+        middle = timeline.events(key, before=newest.next)
+        found = writers(key)
+        last = last_writer(key, "n")
         stats = statistics.stats(key)
-        reads.around(middle.rows[50])
-        rows = reads.sessions(key.source, APP).rows
-        place = reads.newest_place(key.source)
+        timeline.around(middle.rows[50])
+        rows = lists.sessions(key.source, APP).rows
+        place = reads_newest.newest_place(key.source)
         holes = [1, 5] if db.vendor == "postgresql" else []
-        found_there = reads.appended(key.source, place - 3, holes)
+        found_there = reads_newest.appended(key.source, place - 3, holes)
         assert [seq for seq, _key in found_there] == [*holes, place - 2, place - 1, place]
         assert {each.session_id for _seq, each in found_there} == {"s1", *(["other"] if holes else [])}
-        assert reads.misses_more_than(key, place - 1000, 999)
-        assert not reads.misses_more_than(key, place - 1000, 1000)
-        assert len(reads.events_after(key, place - 7).rows) == 7
-        reads.revisions(key.source, [key])
-    assert [view.id for view in reads.newest_events(key.source, 3)] == [f"e{LARGE - n}" for n in range(3)]
+        assert timeline.misses_more_than(key, place - 1000, 999)
+        assert not timeline.misses_more_than(key, place - 1000, 1000)
+        assert len(timeline.events_after(key, place - 7).rows) == 7
+        reads_newest.revisions(key.source, [key])
+    assert [view.id for view in reads_newest.newest_events(key.source, 3)] == [f"e{LARGE - n}" for n in range(3)]
     spent = time.monotonic() - start
     assert [view.id for view in newest.rows] == [f"e{n}" for n in range(LARGE - 99, LARGE + 1)]
     assert middle.rows[-1].id == f"e{LARGE - 100}"
     assert found["n"] == last
     assert found["n"].event_id == f"e{LARGE}"
-    assert (stats.events, stats.more, stats.kinds["state"]) == (reads.COUNT_LIMIT, True, reads.COUNT_LIMIT)
-    assert [row.events for row in rows] == [reads.ROW_COUNT_LIMIT + 1] * 2
+    assert (stats.events, stats.more, stats.kinds["state"]) == (lists.COUNT_LIMIT, True, lists.COUNT_LIMIT)
+    assert [row.events for row in rows] == [lists.ROW_COUNT_LIMIT + 1] * 2
     assert len(statements) > 8
     for sql, params in statements:
         if "events" in sql:
@@ -604,7 +610,7 @@ def _assert_bounded(source: str, sql: str, params: Any) -> None:
         (plan_json,) = cursor.fetchone()
     for node in _nodes((plan_json if isinstance(plan_json, list) else json.loads(plan_json))[0]["Plan"]):
         seen = (node["Actual Rows"] + node.get("Rows Removed by Filter", 0)) * node["Actual Loops"]
-        assert seen <= reads.COUNT_LIMIT + 1, (sql, node)
+        assert seen <= lists.COUNT_LIMIT + 1, (sql, node)
 
 
 def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -628,7 +634,7 @@ def _all(read: Callable[[str | None], Page[Any]], what: Callable[[Any], Any]) ->
     return [what(row) for page in _pages(read) for row in page.rows]
 
 
-def _name(row: reads.SessionRow) -> tuple[str, str]:
+def _name(row: lists.SessionRow) -> tuple[str, str]:
     return row.key.user_id, row.key.session_id
 
 
@@ -663,6 +669,6 @@ def _event(author: str, **delta: Any) -> dict[str, Any]:
 
 
 def _writer(key: SessionKey, name: str) -> str:
-    writer = reads.last_writer(key, name)
+    writer = last_writer(key, name)
     assert writer is not None
     return writer.event_id

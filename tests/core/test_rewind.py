@@ -13,12 +13,14 @@ from django.db import connections
 from django.test.utils import CaptureQueriesContext
 from pytest_django import Settings
 
-from sessions_app import reads, rewind, undo, writes
-from sessions_app.access import Actor
+from sessions_app.access.actor import Actor
+from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.state import ABSENT
+from sessions_app.edits import rewind, undo
+from sessions_app.edits.rewind import Artifact
 from sessions_app.errors import Invalid, NotAllowed, NotFound, StaleSession
-from sessions_app.keys import SessionKey
-from sessions_app.rewind import Artifact
-from sessions_app.state import ABSENT
+from sessions_app.reads import views
+from sessions_app.writes.append import append_event
 from tests.core.booking import START
 from tests.core.own import migrated, own_database
 from tests.core.stored import assert_state_is_what_events_say, events_of, everything, execute
@@ -32,7 +34,7 @@ def say(actor: Actor) -> Callable[..., str]:
 
     def append(key: SessionKey, invocation: str, delta: dict[str, Any] | None = None, **actions: Any) -> str:
         event = {"author": "agent", "invocation_id": invocation, "actions": {"state_delta": delta or {}, **actions}}
-        return str(writes.append_event(key, event, actor=actor).event["id"])
+        return str(append_event(key, event, actor=actor).event["id"])
 
     return append
 
@@ -66,7 +68,7 @@ def test_a_rewind_is_one_event_as_adk_writes_it_with_who_and_why(
     }
     assert "content" not in event
     assert appended.event["id"] == event["id"]
-    assert reads.session(key).state.merged() == {
+    assert views.session(key).state.merged() == {
         **START, "step": "pay", "kept": None, "user:tier": "black", "app:limit": 4
     }  # fmt: skip
     assert_state_is_what_events_say(key.source, {key: START})
@@ -77,7 +79,7 @@ def test_a_rewind_to_the_first_invocation_keeps_the_initial_state(
 ) -> None:
     say(key, "i1", {"step": "pay", "draft": None, "new": 1})
     rewind.rewind(key, "i1", actor=actor)
-    assert reads.session(key).state.merged() == START
+    assert views.session(key).state.merged() == START
 
 
 def test_the_plan_says_what_the_agent_will_not_see_and_what_stays(
@@ -99,12 +101,12 @@ def test_a_rewind_is_taken_back_by_a_rewind_to_before_it(
 ) -> None:
     say(key, "i1", {"step": "pay"})
     say(key, "i2", {"step": "done", "new": 1})
-    after = reads.session(key).state.merged()
+    after = views.session(key).state.merged()
     first = rewind.rewind(key, "i2", actor=actor)
     plan = rewind.plan(key, first.event["invocation_id"])
     assert (ids_of(plan.gone), plan.back) == ((0, "", "", True), 1)  # ADK itself shows no rewind to the agent
     rewind.rewind(key, first.event["invocation_id"], actor=actor)
-    assert reads.session(key).state.merged() == after
+    assert views.session(key).state.merged() == after
     plan = rewind.plan(key, "i1")
     assert (plan.gone.events, plan.back) == (2, 0)
 
@@ -205,7 +207,7 @@ def test_keys_that_were_never_recorded_are_left_alone_and_named(
     assert plan.unknown == ["step"]
     assert [change.key for change in plan.changes] == ["other"]
     rewind.rewind(key, "i2", actor=actor)
-    assert reads.session(key).state.session == {"step": "pay", "draft": {"a": [1]}, "other": 1}
+    assert views.session(key).state.session == {"step": "pay", "draft": {"a": [1]}, "other": 1}
 
 
 def test_undoing_the_state_of_a_rewind_is_possible(key: SessionKey, actor: Actor, say: Callable[..., str]) -> None:

@@ -16,13 +16,19 @@ import pytest
 from django.db import connections
 from pytest_django import Settings
 
-from sessions_app import edits, online, reads, sources, statistics, writes
-from sessions_app.access import Actor
-from sessions_app.edits import Entry
+from sessions_app.access.actor import Actor
+from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.state import ABSENT
+from sessions_app.edits import edit
+from sessions_app.edits.edit import Entry
 from sessions_app.errors import NotFound, SourceError
-from sessions_app.keys import SessionKey
-from sessions_app.sources import Source
-from sessions_app.state import ABSENT
+from sessions_app.history.edit_log import edits
+from sessions_app.reads import lists, statistics, timeline, views
+from sessions_app.sources import database, finding, online, registry
+from sessions_app.sources.finding import log
+from sessions_app.sources.registry import Source
+from sessions_app.writes.append import append_event
+from sessions_app.writes.sessions import create_session
 from tests.adk.services import APP, USER, Adk
 from tests.servers import PostgreSQL
 
@@ -30,13 +36,13 @@ from tests.servers import PostgreSQL
 @pytest.fixture(autouse=True)
 def _nothing_else_listed(django_db_blocker: object, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Starts and ends every test without sources and folders."""
-    monkeypatch.setattr(sources, "_RESCAN_SECONDS", 0.0)
+    monkeypatch.setattr(registry, "_RESCAN_SECONDS", 0.0)
     with django_db_blocker.unblock():  # type: ignore[attr-defined]
         yield
-        for source in sources.listed():
-            sources.forget(source.alias)
-        sources._folders.clear()
-        sources._identity.clear()
+        for source in registry.listed():
+            database.forget(source.alias)
+        registry._folders.clear()
+        registry._identity.clear()
 
 
 @pytest.fixture
@@ -58,8 +64,8 @@ def agent(folder: Path, name: str = "agent") -> Path:
 
 def opened(text: str) -> Source:
     """A named source, opened."""
-    (source,) = sources.add(text)
-    sources.open_source(source)
+    (source,) = registry.add(text)
+    database.open_source(source)
     return source
 
 
@@ -73,8 +79,8 @@ def test_a_folder_is_searched_four_levels_deep_and_no_deeper(tmp_path: Path) -> 
     agent(tmp_path / "node_modules", "library")
     agent(tmp_path / ".hidden", "hidden")
     (tmp_path / "two" / ".adk").mkdir(parents=True)
-    assert [source.alias for source in sources.add(str(tmp_path))] == ["four", "one"]
-    assert [source.alias for source in sources.listed()] == ["four", "one"]
+    assert [source.alias for source in registry.add(str(tmp_path))] == ["four", "one"]
+    assert [source.alias for source in registry.listed()] == ["four", "one"]
 
 
 @pytest.mark.parametrize("linked", ["session.db", ".adk"])
@@ -86,8 +92,8 @@ def test_a_link_that_leads_out_of_a_folder_is_not_followed(tmp_path: Path, linke
     link = searched / "evil" / ".adk" / "session.db" if linked == "session.db" else searched / "evil" / ".adk"
     link.parent.mkdir(parents=True)
     link.symlink_to(file if linked == "session.db" else file.parent)
-    assert [source.alias for source in sources.add(str(searched))] == ["own"]
-    assert [source.alias for source in sources.listed()] == ["own"]
+    assert [source.alias for source in registry.add(str(searched))] == ["own"]
+    assert [source.alias for source in registry.listed()] == ["own"]
     assert file.read_bytes() == before
 
 
@@ -97,24 +103,24 @@ def test_a_link_within_a_folder_and_a_folder_that_is_a_link_are_followed(tmp_pat
     link.parent.mkdir(parents=True)
     link.symlink_to(file)
     (tmp_path / "named").symlink_to(tmp_path / "real")
-    sources.add(str(tmp_path / "named"))
-    assert [source.alias for source in sources.listed()] == ["own"]
+    registry.add(str(tmp_path / "named"))
+    assert [source.alias for source in registry.listed()] == ["own"]
 
 
 def test_the_folder_itself_may_be_an_agents(tmp_path: Path) -> None:
     agent(tmp_path, "booking")
-    assert [source.alias for source in sources.add(str(tmp_path / "booking"))] == ["booking"]
+    assert [source.alias for source in registry.add(str(tmp_path / "booking"))] == ["booking"]
 
 
 def test_a_new_agents_database_appears_by_itself(tmp_path: Path) -> None:
-    assert sources.add(str(tmp_path)) == []
-    assert sources.listed() == []
-    assert sources.folders() == [str(tmp_path)]
+    assert registry.add(str(tmp_path)) == []
+    assert registry.listed() == []
+    assert registry.folders() == [str(tmp_path)]
     agent(tmp_path, "first")
-    assert [source.alias for source in sources.listed()] == ["first"]
+    assert [source.alias for source in registry.listed()] == ["first"]
     agent(tmp_path, "second")
-    assert sources.get("second").alias == "second"
-    assert [row.app_name for row in reads.apps("second")] == [APP]
+    assert database.get("second").alias == "second"
+    assert [row.app_name for row in lists.apps("second")] == [APP]
 
 
 def columns(file: Path) -> set[str]:
@@ -124,27 +130,27 @@ def columns(file: Path) -> set[str]:
 
 
 def test_what_appears_in_a_folder_is_adopted_before_anybody_asks_for_it(tmp_path: Path) -> None:
-    sources.add(str(tmp_path))
-    assert sources.open_new() == []
+    registry.add(str(tmp_path))
+    assert database.open_new() == []
     file = tmp_path / "agent" / ".adk" / "session.db"
     file.parent.mkdir(parents=True)
     adk = Adk("sqlite", str(file))
     adk.create("before")
-    assert [source.alias for source in sources.open_new()] == ["agent"]
+    assert [source.alias for source in database.open_new()] == ["agent"]
     adk.append(adk.create("first", {"step": "ask", "user:name": "Ana"}), "hello", step="pay")
     adk.close()
-    assert sources.open_new() == []
-    assert reads.session(SessionKey("agent", APP, USER, "first")).initial_state == {"step": "ask"}
+    assert database.open_new() == []
+    assert views.session(SessionKey("agent", APP, USER, "first")).initial_state == {"step": "ask"}
 
 
 def test_a_file_that_an_agent_made_anew_is_adopted_before_anybody_asks_for_it(tmp_path: Path) -> None:
     file = agent(tmp_path)
     named = tmp_path / "named.db"
     named.write_bytes(file.read_bytes())
-    sources.add(str(tmp_path))
-    sources.add(str(named))
-    assert [source.alias for source in sources.open_new()] == ["agent", "named"]
-    assert sources.open_new() == []
+    registry.add(str(tmp_path))
+    registry.add(str(named))
+    assert [source.alias for source in database.open_new()] == ["agent", "named"]
+    assert database.open_new() == []
     for old in (file, named):
         new = old.with_suffix(".new")
         adk = Adk("sqlite", str(new))
@@ -152,86 +158,86 @@ def test_a_file_that_an_agent_made_anew_is_adopted_before_anybody_asks_for_it(tm
         adk.close()
         new.replace(old)
         assert "initial_state" not in columns(old)
-        assert len(sources.open_new()) == 1
+        assert len(database.open_new()) == 1
         assert "initial_state" in columns(old)
 
 
 def test_nothing_is_made_in_a_file_that_an_agent_is_about_to_fill(tmp_path: Path) -> None:
-    sources.add(str(tmp_path))
+    registry.add(str(tmp_path))
     file = tmp_path / "agent" / ".adk" / "session.db"
     file.parent.mkdir(parents=True)
     file.touch()
     named = tmp_path / "named.db"
     named.touch()
-    sources.add(str(named))
-    assert sources.open_new() == []
+    registry.add(str(named))
+    assert database.open_new() == []
     with pytest.raises(SourceError, match="is empty: no agent has written here yet"):
-        sources.get("agent")
+        database.get("agent")
     assert (file.stat().st_size, named.stat().st_size) == (0, 0)
     with closing(sqlite3.connect(file)) as db:  # SQLite's header is there, a table is not
         db.execute("PRAGMA journal_mode=WAL")
         assert file.stat().st_size
-        assert sources.open_new() == []
+        assert database.open_new() == []
         db.execute(
             "CREATE TABLE app_states (app_name TEXT PRIMARY KEY, state TEXT NOT NULL, update_time REAL NOT NULL)"
         )
-        assert sources.open_new() == []
+        assert database.open_new() == []
     adk = Adk("sqlite-database", str(file.with_suffix(".whole")))
     adk.create()
     adk.close()
     file.with_suffix(".whole").replace(file)
-    assert [source.alias for source in sources.open_new()] == ["agent"]
+    assert [source.alias for source in database.open_new()] == ["agent"]
     assert connections.databases["agent"]["ADKWEB"]["real_times"] is False
 
 
 def test_what_appears_is_not_adopted_when_read_only(tmp_path: Path, settings: Settings) -> None:
     settings.READ_ONLY = True
-    sources.add(str(tmp_path))
+    registry.add(str(tmp_path))
     file = agent(tmp_path)
     before = file.read_bytes()
-    sources.open_new()
-    assert [row.app_name for row in reads.apps("agent")] == [APP]
+    database.open_new()
+    assert [row.app_name for row in lists.apps("agent")] == [APP]
     assert file.read_bytes() == before
 
 
 def test_a_file_that_cannot_be_opened_is_tried_again_once_it_changes_and_holds_up_no_other(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sources.log, "propagate", True)
+    monkeypatch.setattr(log, "propagate", True)
     good = agent(tmp_path / "elsewhere").read_bytes()
     folder = tmp_path / "agents"
     broken = folder / "a" / ".adk" / "session.db"
     broken.parent.mkdir(parents=True)
     broken.write_bytes(b"this is no database, but some text" * 100)
     agent(folder, "b")
-    sources.add(str(folder))
-    assert [source.alias for source in sources.open_new()] == ["b"]
+    registry.add(str(folder))
+    assert [source.alias for source in database.open_new()] == ["b"]
     for _ in range(5):
-        assert sources.open_new() == []
+        assert database.open_new() == []
     assert len(caplog.messages) == 1
-    monkeypatch.setattr(sources, "_RETRY_SECONDS", 0.0)
-    sources.open_new()
+    monkeypatch.setattr(database, "_RETRY_SECONDS", 0.0)
+    database.open_new()
     assert len(caplog.messages) == 2
     broken.write_bytes(good)
-    monkeypatch.setattr(sources, "_RETRY_SECONDS", 1e9)
-    assert [source.alias for source in sources.open_new()] == ["a"]
+    monkeypatch.setattr(database, "_RETRY_SECONDS", 1e9)
+    assert [source.alias for source in database.open_new()] == ["a"]
 
 
 def test_a_folder_that_takes_long_is_searched_more_rarely_and_by_one_at_a_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     searches: list[float] = []
-    find = sources._find
+    find = finding.find
 
     def slow(folder: Path) -> Iterator[Path]:
         searches.append(time.monotonic())
         time.sleep(0.4)
         yield from find(folder)
 
-    sources.add(str(tmp_path))
-    monkeypatch.setattr(sources, "_find", slow)
-    monkeypatch.setattr(sources, "_RESCAN_SECONDS", 0.2)  # so the pause is 0.2 × 0.4 / 0.04 = 2 s
-    threads = [threading.Thread(target=sources.listed) for _ in range(4)]
+    registry.add(str(tmp_path))
+    monkeypatch.setattr(finding, "find", slow)
+    monkeypatch.setattr(registry, "_RESCAN_SECONDS", 0.2)  # so the pause is 0.2 × 0.4 / 0.04 = 2 s
+    threads = [threading.Thread(target=registry.listed) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -239,7 +245,7 @@ def test_a_folder_that_takes_long_is_searched_more_rarely_and_by_one_at_a_time(
     began = time.monotonic()
     while len(searches) < 2:
         assert time.monotonic() - began < 10
-        sources.listed()
+        registry.listed()
         time.sleep(0.01)
     assert 2.2 < searches[1] - searches[0] < 4
 
@@ -249,11 +255,11 @@ def test_aliases_stay_the_same_from_start_to_start_whatever_the_order(tmp_path: 
     seen = []
     for order in (files, files[::-1]):
         for file in order:
-            sources.add(str(file))
-        seen.append({source.where: source.alias for source in sources.listed()})
-        for source in sources.listed():
-            sources.forget(source.alias)
-        sources._identity.clear()
+            registry.add(str(file))
+        seen.append({source.where: source.alias for source in registry.listed()})
+        for source in registry.listed():
+            database.forget(source.alias)
+        registry._identity.clear()
     assert len(set(seen[0].values())) == 3
     marked = [{where: alias for where, alias in names.items() if alias != "agent"} for names in seen]
     assert all(re.fullmatch("agent-[0-9a-f]{4}", alias) for names in marked for alias in names.values())
@@ -269,8 +275,8 @@ def test_naming_a_source_twice_is_naming_it_once(tmp_path: Path, monkeypatch: py
     link = tmp_path / "link.db"
     link.symlink_to(file)
     for text in (str(file), "agent/.adk/session.db", f"sqlite:///{file}", str(tmp_path)):
-        assert [source.alias for source in sources.add(text)] == ["agent"]
-    assert len(sources.listed()) == 1
+        assert [source.alias for source in registry.add(text)] == ["agent"]
+    assert len(registry.listed()) == 1
 
 
 def test_a_file_called_default_does_not_take_the_place_of_adkwebs_own_database(tmp_path: Path) -> None:
@@ -283,7 +289,7 @@ def test_a_file_called_default_does_not_take_the_place_of_adkwebs_own_database(t
 
 def test_an_unknown_source_is_not_found() -> None:
     with pytest.raises(NotFound, match="There is no source “nowhere” here"):
-        sources.get("nowhere")
+        database.get("nowhere")
 
 
 def test_an_empty_file_becomes_a_database_of_adks_but_not_when_read_only(tmp_path: Path, settings: Settings) -> None:
@@ -293,9 +299,9 @@ def test_an_empty_file_becomes_a_database_of_adks_but_not_when_read_only(tmp_pat
     with pytest.raises(SourceError, match=r"new\.db is empty: no agent has written here yet"):
         opened(str(file))
     assert file.stat().st_size == 0
-    sources.forget("new")
+    database.forget("new")
     settings.READ_ONLY = False
-    assert reads.apps(opened(str(file)).alias) == []
+    assert lists.apps(opened(str(file)).alias) == []
 
 
 # --- URLs -------------------------------------------------------------------------------------------------------------
@@ -306,22 +312,22 @@ def test_every_form_of_a_postgresql_url_is_understood(
     scheme: str, new_database: Callable[[str], str], postgresql_server: PostgreSQL
 ) -> None:
     url = new_database("postgresql").replace("postgresql", scheme, 1)
-    assert reads.apps(opened(url).alias) == []
+    assert lists.apps(opened(url).alias) == []
 
 
 @pytest.mark.parametrize("form", ["sqlite:///{}", "sqlite+aiosqlite:///{}"])
 def test_every_form_of_a_sqlite_url_is_understood(form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = agent(tmp_path, "with space and ü")
-    assert [row.app_name for row in reads.apps(opened(form.format(file)).alias)] == [APP]
-    sources.forget("with space and ü")
+    assert [row.app_name for row in lists.apps(opened(form.format(file)).alias)] == [APP]
+    database.forget("with space and ü")
     monkeypatch.chdir(tmp_path)
     relative = str(file.relative_to(tmp_path)).replace(" ", "%20")
-    assert [row.app_name for row in reads.apps(opened(form.format(relative)).alias)] == [APP]
+    assert [row.app_name for row in lists.apps(opened(form.format(relative)).alias)] == [APP]
 
 
 def test_special_characters_in_a_url_reach_the_server(postgresql_server: PostgreSQL) -> None:
     url = postgresql_server.create_database("Größe 1/2 %")
-    assert reads.apps(opened(url).alias) == []
+    assert lists.apps(opened(url).alias) == []
 
 
 @pytest.mark.parametrize(
@@ -338,7 +344,7 @@ def test_special_characters_in_a_url_reach_the_server(postgresql_server: Postgre
 def test_a_password_is_never_shown(url: str, caplog: pytest.LogCaptureFixture) -> None:
     with pytest.raises(SourceError) as refused:
         opened(url)
-    shown = [refused.value.message, repr(refused.value), caplog.text, *map(repr, sources.listed())]
+    shown = [refused.value.message, repr(refused.value), caplog.text, *map(repr, registry.listed())]
     assert not any("s3c" in text for text in shown)
 
 
@@ -346,12 +352,12 @@ def test_a_password_is_never_shown(url: str, caplog: pytest.LogCaptureFixture) -
 def test_another_kind_of_url_is_refused_by_name(url: str) -> None:
     scheme = url.partition(":")[0]
     with pytest.raises(SourceError, match=f"{scheme}:// is not supported: a source is a folder, a SQLite file or"):
-        sources.add(url)
+        registry.add(url)
 
 
 def test_a_port_that_is_no_number_is_refused() -> None:
     with pytest.raises(SourceError, match=r"postgresql://ana@host:abc/agents: the port is not a number"):
-        sources.add("postgresql://ana@host:abc/agents")
+        registry.add("postgresql://ana@host:abc/agents")
 
 
 # --- Files that cannot be used ----------------------------------------------------------------------------------------
@@ -360,13 +366,13 @@ def test_a_port_that_is_no_number_is_refused() -> None:
 def test_a_missing_file_is_named_with_the_command_that_makes_one(tmp_path: Path) -> None:
     missing = tmp_path / "none.db"
     with pytest.raises(SourceError, match=rf"{missing} does not exist. To make .*: adkweb create {missing}"):
-        sources.add(str(missing))
+        registry.add(str(missing))
     assert not missing.exists()
 
 
 def test_a_folder_without_databases_is_no_error_and_no_source(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("nothing here")
-    assert sources.add(str(tmp_path)) == []
+    assert registry.add(str(tmp_path)) == []
 
 
 def test_a_text_file_is_called_one_that_is_no_database(tmp_path: Path) -> None:
@@ -397,59 +403,59 @@ def test_a_file_damaged_in_its_middle_says_so_and_the_rest_of_adkweb_goes_on(tmp
     middle = len(data) // 2 // 4096 * 4096
     data[middle : middle + 20 * 4096] = b"\xff" * (20 * 4096)
     file.write_bytes(data)
-    sources.add(str(tmp_path))
+    registry.add(str(tmp_path))
     with pytest.raises(SourceError, match=r"broken.*the file is damaged or half-written\. SQLite's “\.recover”"):
         _read_all("broken")
     assert healthy.exists()
     _read_all("healthy")
-    page, problems = reads.edits()
+    page, problems = edits()
     assert page.rows == []
     assert len(problems) <= 1
 
 
 def test_a_locked_file_is_not_written_and_says_so_and_is_written_when_free(tmp_path: Path, actor: Actor) -> None:
     file = agent(tmp_path)
-    (source,) = sources.add(str(file))
+    (source,) = registry.add(str(file))
     connections.databases[source.alias]["OPTIONS"]["timeout"] = 0.2
-    sources.open_source(source)
+    database.open_source(source)
     key = SessionKey(source.alias, APP, USER, "s1")
     with closing(sqlite3.connect(file, isolation_level=None)) as other:
         other.execute("BEGIN EXCLUSIVE")
         with pytest.raises(SourceError, match=r"agent.*another program holds the file locked; nothing was written"):
-            writes.append_event(key, {"id": "late", "author": "x"}, actor=actor)
+            append_event(key, {"id": "late", "author": "x"}, actor=actor)
         with pytest.raises(SourceError, match="another program holds the file locked"):
-            reads.events(key)
+            timeline.events(key)
         other.execute("ROLLBACK")
         other.execute("BEGIN IMMEDIATE")  # a writer that has not written yet: reading goes on
-        assert len(reads.events(key).rows) == 1
+        assert len(timeline.events(key).rows) == 1
         with pytest.raises(SourceError, match="nothing was written"):
-            edits.edit_state(key, [Entry("a", 1, ABSENT)], actor=actor)
+            edit.edit_state(key, [Entry("a", 1, ABSENT)], actor=actor)
         other.execute("ROLLBACK")
-    writes.append_event(key, {"id": "late", "author": "x"}, actor=actor)
-    assert [view.id for view in reads.events(key).rows][1:] == ["late"]
+    append_event(key, {"id": "late", "author": "x"}, actor=actor)
+    assert [view.id for view in timeline.events(key).rows][1:] == ["late"]
 
 
 def test_a_file_that_is_locked_when_it_is_first_opened_is_tried_again(tmp_path: Path) -> None:
     file = agent(tmp_path)
-    (source,) = sources.add(str(file))
+    (source,) = registry.add(str(file))
     connections.databases[source.alias]["OPTIONS"]["timeout"] = 0.2
     with closing(sqlite3.connect(file, isolation_level=None)) as other:
         other.execute("BEGIN EXCLUSIVE")
         with pytest.raises(SourceError, match="locked"):
-            sources.open_source(source)
+            database.open_source(source)
         other.execute("ROLLBACK")
-    assert len(reads.apps(source.alias)) == 1
+    assert len(lists.apps(source.alias)) == 1
 
 
 def test_a_file_that_is_gone_is_said_to_be_gone_and_is_back_when_it_is(tmp_path: Path) -> None:
     file = agent(tmp_path)
-    (source,) = sources.add(str(file))
+    (source,) = registry.add(str(file))
     moved = file.rename(tmp_path / "moved.db")
     with pytest.raises(SourceError, match=r"session\.db: the file is gone"):
-        reads.apps(source.alias)
+        lists.apps(source.alias)
     assert not file.exists()
     moved.rename(file)
-    assert len(reads.apps(source.alias)) == 1
+    assert len(lists.apps(source.alias)) == 1
 
 
 # --- Servers that cannot be used --------------------------------------------------------------------------------------
@@ -490,12 +496,12 @@ def test_wrong_and_missing_passwords_are_told_apart_and_never_shown(server: Post
     with pytest.raises(SourceError, match="the server refuses this user and password") as refused:
         opened(wrong)
     assert "s3cret" not in refused.value.message
-    sources.forget("locked")
+    database.forget("locked")
     with pytest.raises(SourceError, match="asks for a password: it belongs in"):
         opened(url.replace("postgres@", "ana@"))
-    sources.forget("locked")
+    database.forget("locked")
     source = opened(url.replace("postgres@", "ana:right%20s3cret@"))
-    assert reads.apps(source.alias) == []
+    assert lists.apps(source.alias) == []
     assert "s3cret" not in source.where
 
 
@@ -504,58 +510,58 @@ def test_a_server_that_goes_away_is_named_and_after_its_return_nothing_is_lost(
 ) -> None:
     source = opened(server.create_database("agents"))
     healthy = opened(str(agent(tmp_path, "healthy")))
-    key = writes.create_session(source.alias, APP, USER, actor=actor, session_id="s1", state={"n": 0})
-    writes.append_event(key, {"id": "before", "author": "x"}, actor=actor)
+    key = create_session(source.alias, APP, USER, actor=actor, session_id="s1", state={"n": 0})
+    append_event(key, {"id": "before", "author": "x"}, actor=actor)
     named = rf"postgresql://postgres@127\.0\.0\.1:{server.port}/agents: "
     server.stop()
     with pytest.raises(SourceError, match=named):
-        reads.events(key)
+        timeline.events(key)
     with pytest.raises(SourceError, match=named):
-        writes.append_event(key, {"id": "never", "author": "x"}, actor=actor)
+        append_event(key, {"id": "never", "author": "x"}, actor=actor)
     # By now it is known that nobody answers, and nobody waits for it again.
     start = time.monotonic()
     with pytest.raises(SourceError, match=named + "no server answers there"):
-        edits.edit_state(key, [Entry("n", 9, 0)], actor=actor)
-    page, problems = reads.edits()
+        edit.edit_state(key, [Entry("n", 9, 0)], actor=actor)
+    page, problems = edits()
     assert (page.rows, len(problems)) == ([], 1)
-    assert len(reads.apps(healthy.alias)) == 1  # the other source does not notice
+    assert len(lists.apps(healthy.alias)) == 1  # the other source does not notice
     assert time.monotonic() - start < 1
     server.start()
-    writes.append_event(key, {"id": "after", "author": "x"}, actor=actor)
-    edits.edit_state(key, [Entry("n", 1, 0)], actor=actor)
-    assert reads.session(key).state.get("n") == 1
-    assert [view.id for view in reads.events(key).rows][:2] == ["before", "after"]
-    assert len(reads.events(key).rows) == 3
-    assert len(reads.edits()[0].rows) == 1
+    append_event(key, {"id": "after", "author": "x"}, actor=actor)
+    edit.edit_state(key, [Entry("n", 1, 0)], actor=actor)
+    assert views.session(key).state.get("n") == 1
+    assert [view.id for view in timeline.events(key).rows][:2] == ["before", "after"]
+    assert len(timeline.events(key).rows) == 3
+    assert len(edits()[0].rows) == 1
 
 
 def test_a_server_that_restarts_costs_one_answer_at_most(server: PostgreSQL, actor: Actor) -> None:
     source = opened(server.create_database("agents"))
-    key = writes.create_session(source.alias, APP, USER, actor=actor, session_id="s1")
+    key = create_session(source.alias, APP, USER, actor=actor, session_id="s1")
     for number in range(3):
         server.stop()
         server.start()
-        assert _attempts(lambda: writes.append_event(key, {"id": f"e{number}", "author": "x"}, actor=actor)) <= 2  # noqa: B023
-    assert [view.id for view in reads.events(key).rows] == ["e0", "e1", "e2"]
+        assert _attempts(lambda: append_event(key, {"id": f"e{number}", "author": "x"}, actor=actor)) <= 2  # noqa: B023
+    assert [view.id for view in timeline.events(key).rows] == ["e0", "e1", "e2"]
 
 
 def test_a_server_that_is_away_at_first_is_used_as_soon_as_it_answers(server: PostgreSQL) -> None:
     url = server.create_database("agents")
     server.stop()
-    (source,) = sources.add(url)
+    (source,) = registry.add(url)
     with pytest.raises(SourceError, match=r"no server answers there\. adkweb tries again with every request"):
-        reads.apps(source.alias)
+        lists.apps(source.alias)
     server.start()
-    assert reads.apps(source.alias) == []
+    assert lists.apps(source.alias) == []
 
 
 def test_a_connection_that_the_server_ends_costs_one_answer_at_most(server: PostgreSQL, actor: Actor) -> None:
     source = opened(server.create_database("agents"))
-    key = writes.create_session(source.alias, APP, USER, actor=actor, session_id="s1")
+    key = create_session(source.alias, APP, USER, actor=actor, session_id="s1")
     with psycopg.connect(server.url(), autocommit=True) as admin:
         admin.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'agents'")
-    assert _attempts(lambda: writes.append_event(key, {"id": "one", "author": "x"}, actor=actor)) <= 2
-    assert [view.id for view in reads.events(key).rows] == ["one"]
+    assert _attempts(lambda: append_event(key, {"id": "one", "author": "x"}, actor=actor)) <= 2
+    assert [view.id for view in timeline.events(key).rows] == ["one"]
 
 
 def test_a_server_that_does_not_answer_holds_up_no_other_source(tmp_path: Path) -> None:
@@ -563,15 +569,15 @@ def test_a_server_that_does_not_answer_holds_up_no_other_source(tmp_path: Path) 
         silent.bind(("127.0.0.1", 0))
         silent.listen()  # accepts, and says nothing
         url = f"postgresql://ana@127.0.0.1:{silent.getsockname()[1]}/agents?connect_timeout=2"
-        (slow,) = sources.add(url)
-        (file,) = sources.add(str(agent(tmp_path)))
-        waiting = threading.Thread(target=lambda: _attempts(lambda: sources.open_source(slow), most=1))
+        (slow,) = registry.add(url)
+        (file,) = registry.add(str(agent(tmp_path)))
+        waiting = threading.Thread(target=lambda: _attempts(lambda: database.open_source(slow), most=1))
         waiting.start()
-        assert len(reads.apps(file.alias)) == 1
+        assert len(lists.apps(file.alias)) == 1
         assert waiting.is_alive()
         waiting.join(10)
         with pytest.raises(SourceError, match="does not answer in time"):
-            sources.open_source(slow)
+            database.open_source(slow)
 
 
 # --- Making and reading -----------------------------------------------------------------------------------------------
@@ -599,13 +605,13 @@ def _fill(file: Path, events: int) -> None:
 
 def _read_all(alias: str) -> None:
     """Looks at every session and event."""
-    for app in reads.apps(alias):
-        for row in reads.sessions(alias, app.app_name).rows:
-            reads.session(row.key)
+    for app in lists.apps(alias):
+        for row in lists.sessions(alias, app.app_name).rows:
+            views.session(row.key)
             statistics.stats(row.key)
-            page = reads.events(row.key)
+            page = timeline.events(row.key)
             while page.next:
-                page = reads.events(row.key, before=page.next)
+                page = timeline.events(row.key, before=page.next)
 
 
 def test_a_file_that_is_deleted_and_made_anew_is_opened_anew(
@@ -614,29 +620,29 @@ def test_a_file_that_is_deleted_and_made_anew_is_opened_anew(
     path = tmp_path / "made-anew.db"
     path.touch()
     alias = open_source(str(path), "sqlite")
-    writes.create_session(alias, "app", "user", session_id="old", actor=actor)
+    create_session(alias, "app", "user", session_id="old", actor=actor)
     connections[alias].close()
     path.unlink()
     with pytest.raises(SourceError, match="the file is gone"):
-        reads.apps(alias)
+        lists.apps(alias)
     other = tmp_path / "other.db"
     other.touch()
     connections[open_source(str(other), "sqlite-database")].close()
     other.rename(path)  # the other time format, as when an agent's service was exchanged
-    assert reads.apps(alias) == []
-    key = writes.create_session(alias, "app", "user", session_id="new", actor=actor)
+    assert lists.apps(alias) == []
+    key = create_session(alias, "app", "user", session_id="new", actor=actor)
     with connections[alias].cursor() as cursor:
         cursor.execute("SELECT typeof(update_time) FROM sessions")
         assert cursor.fetchall() == [("text",)]
-    assert reads.session(key).key == key
+    assert views.session(key).key == key
 
 
 def test_a_source_that_is_released_while_it_is_open_is_adopted_again(source: str, actor: Actor) -> None:
-    key = writes.create_session(source, "app", "user", actor=actor)
+    key = create_session(source, "app", "user", actor=actor)
     online.release(source)
     with suppress(SourceError):  # the first request finds out
-        reads.session(key)
-    assert reads.session(key).key == key
+        views.session(key)
+    assert views.session(key).key == key
 
 
 @pytest.mark.parametrize(
@@ -645,5 +651,5 @@ def test_a_source_that_is_released_while_it_is_open_is_adopted_again(source: str
 )
 def test_a_url_that_names_nothing_is_refused_without_its_password(text: str) -> None:
     with pytest.raises(SourceError) as caught:
-        sources.add(text)
+        registry.add(text)
     assert "secret" not in caught.value.message

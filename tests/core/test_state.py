@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessions_app.state import (
+from sessions_app.domain.json_values import equal
+from sessions_app.domain.state import (
     ABSENT,
     PREFIXES,
     STORED,
@@ -22,9 +23,7 @@ from sessions_app.state import (
     split,
     without_temp,
 )
-from sessions_app.values import equal
-
-from ..strategies import keys, states
+from tests.strategies import keys, states
 
 # Deltas with the keys that they remove: as an edit writes them, null in the delta.
 removals = st.lists(keys, max_size=2)

@@ -18,15 +18,16 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
-from sessions_app import reads, writes
-from sessions_app.access import Actor
+from sessions_app.access.actor import Actor
+from sessions_app.domain.event import Event, new_id
+from sessions_app.domain.json_values import equal
+from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.state import State
 from sessions_app.errors import AlreadyExists, Conflict, Invalid, NotFound, StaleSession
-from sessions_app.events import Event, new_id
-from sessions_app.keys import SessionKey
-from sessions_app.state import State
-from sessions_app.values import equal
-
-from ..strategies import states, text
+from sessions_app.reads import lists, timeline, views
+from sessions_app.writes.append import append_event
+from sessions_app.writes.sessions import create_session, delete_session
+from tests.strategies import states, text
 
 ALICE = Actor("alice")
 T = TypeVar("T")
@@ -58,12 +59,12 @@ class Both:
             )
 
         def ours() -> object:
-            return writes.create_session(self.source, self.app, user, session_id=session_id, state=state, actor=ALICE)
+            return create_session(self.source, self.app, user, session_id=session_id, state=state, actor=ALICE)
 
         self._same_outcome(theirs, ours)
 
     def append(self, key: SessionKey, event: Event) -> None:
-        self._same_outcome(lambda: self.append_to_adk(key, event), lambda: writes.append_event(key, event, actor=ALICE))
+        self._same_outcome(lambda: self.append_to_adk(key, event), lambda: append_event(key, event, actor=ALICE))
 
     def append_to_adk(self, key: SessionKey, event: Event) -> object:
         session = self.in_adk(key) or AdkSession(app_name=self.app, user_id=key.user_id, id=key.session_id)
@@ -91,10 +92,10 @@ class Both:
         theirs = self.in_adk(key)
         if theirs is None:
             with pytest.raises(NotFound):
-                reads.session(key)
+                views.session(key)
             return
-        assert equal(reads.session(key).state.merged(), theirs.state)
-        ours = reads.events(key).rows
+        assert equal(views.session(key).state.merged(), theirs.state)
+        ours = timeline.events(key).rows
         assert [view.id for view in ours] == [event.id for event in theirs.events]
         for mine, other in zip(ours, theirs.events, strict=True):
             assert equal(mine.description.delta, other.actions.state_delta)
@@ -151,7 +152,7 @@ class Machine(RuleBasedStateMachine):
         key = self.both.key(user, session_id)
         if self.both.in_adk(key):
             self.both.delete_from_adk(key)
-            writes.delete_session(key, actor=ALICE)
+            delete_session(key, actor=ALICE)
 
     @invariant()
     def sessions_are_the_same(self) -> None:
@@ -162,7 +163,7 @@ class Machine(RuleBasedStateMachine):
     def lists_are_the_same(self) -> None:
         for user in (None, *USERS):
             found = self.both.run(self.both.adk.list_sessions(app_name=self.both.app, user_id=user)).sessions
-            rows = reads.sessions(self.both.source, self.both.app, user).rows
+            rows = lists.sessions(self.both.source, self.both.app, user).rows
             assert {row.key[2:] for row in rows} == {(session.user_id, session.id) for session in found}
             times = [row.update_time for row in rows]
             assert times == sorted(times, reverse=True)
@@ -172,7 +173,7 @@ class Machine(RuleBasedStateMachine):
         for user in USERS:
             theirs = self.both.run(self.both.adk.get_user_state(app_name=self.both.app, user_id=user))
             try:
-                ours = reads.user_state(self.both.source, self.both.app, user)
+                ours = views.user_state(self.both.source, self.both.app, user)
             except NotFound:
                 ours = {}
             assert equal(ours, theirs)
@@ -194,38 +195,38 @@ def _another_event_under_a_stored_id(both: Both, key: SessionKey) -> None:
     assert session is not None
     assert [e.id for e in session.events] == ["e", "e"]
     with pytest.raises(Conflict):
-        writes.append_event(key, {**event, "author": "b"}, actor=ALICE)
+        append_event(key, {**event, "author": "b"}, actor=ALICE)
 
 
 def _an_old_timestamp(both: Both, key: SessionKey) -> None:
-    before = reads.session(key).revision
+    before = views.session(key).revision
     both.append(key, {"timestamp": 1000.0})
     session = both.in_adk(key)
     assert session is not None
     assert session.last_update_time == 1000.0
-    assert reads.session(key).revision > before
+    assert views.session(key).revision > before
 
 
 def _an_old_copy_of_the_session(both: Both, key: SessionKey) -> None:
-    old, revision = both.in_adk(key), reads.session(key).revision
+    old, revision = both.in_adk(key), views.session(key).revision
     assert old is not None
     both.append(key, {"id": "one", "timestamp": 1.0})
     both.run(both.adk.append_event(old, AdkEvent(id="two", author="x")))
     with pytest.raises(StaleSession):
-        writes.append_event(key, {"id": "two"}, actor=ALICE, expected=revision)
+        append_event(key, {"id": "two"}, actor=ALICE, expected=revision)
 
 
 def _ids_over_128_characters(both: Both, key: SessionKey) -> None:
     both.append_to_adk(key, {"id": "x" * 129})
     with pytest.raises(Invalid):
-        writes.append_event(key, {"id": "x" * 129}, actor=ALICE)
+        append_event(key, {"id": "x" * 129}, actor=ALICE)
 
 
 def _values_that_are_not_json(both: Both, key: SessionKey) -> None:
     event: Event = {"actions": {"state_delta": {"a": float("nan"), "b": "\0"}}}
     both.append_to_adk(key, event)
     with pytest.raises(Invalid):
-        writes.append_event(key, event, actor=ALICE)
+        append_event(key, event, actor=ALICE)
 
 
 def _removing_a_key(both: Both, key: SessionKey) -> None:
@@ -235,20 +236,20 @@ def _removing_a_key(both: Both, key: SessionKey) -> None:
     session = both.in_adk(key)
     assert session is not None
     assert session.state == {"a": None}
-    assert reads.session(key).state.merged() == {}
+    assert views.session(key).state.merged() == {}
 
 
 def _deleting_what_is_not_there(both: Both, key: SessionKey) -> None:
     both.delete_from_adk(both.key("user", "nobody"))
     with pytest.raises(NotFound):
-        writes.delete_session(both.key("user", "nobody"), actor=ALICE)
+        delete_session(both.key("user", "nobody"), actor=ALICE)
 
 
 def _blanks_around_an_id_that_is_looked_up(both: Both, key: SessionKey) -> None:
     padded = both.key(key.user_id, f" {key.session_id} ")
     assert both.in_adk(padded) is not None
     with pytest.raises(NotFound):
-        reads.session(padded)
+        views.session(padded)
 
 
 DIFFERENCES: list[tuple[Callable[[Both, SessionKey], None], str]] = [

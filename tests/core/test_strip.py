@@ -9,13 +9,15 @@ import pytest
 from django.db import connections
 from django.test.utils import CaptureQueriesContext
 
-from sessions_app import changes, writes
-from sessions_app.access import Actor
-from sessions_app.edits import Entry, edit_state
+from sessions_app.access.actor import Actor
+from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.state import ABSENT
+from sessions_app.edits.edit import Entry, edit_state
 from sessions_app.errors import NotFound
-from sessions_app.keys import SessionKey
-from sessions_app.state import ABSENT
-from sessions_app.strip import bars, event_at
+from sessions_app.history import indexing
+from sessions_app.history.overview import bars, event_at
+from sessions_app.writes.append import append_event
+from sessions_app.writes.sessions import create_session
 from tests.core.bulk import fill
 from tests.core.stored import query
 
@@ -27,7 +29,7 @@ Append = Callable[..., int]
 @pytest.fixture
 def key(source: str, actor: Actor) -> SessionKey:
     """A session without events."""
-    return writes.create_session(source, "booking", "ana", actor=actor, session_id="s1")
+    return create_session(source, "booking", "ana", actor=actor, session_id="s1")
 
 
 @pytest.fixture
@@ -35,7 +37,7 @@ def append(actor: Actor) -> Append:
     """Appends an event as an agent would; its place."""
 
     def add(key: SessionKey, **event: object) -> int:
-        seq = writes.append_event(key, {"author": "agent", "invocation_id": "i1", **event}, actor=actor).seq
+        seq = append_event(key, {"author": "agent", "invocation_id": "i1", **event}, actor=actor).seq
         assert seq is not None
         return seq
 
@@ -54,7 +56,7 @@ def test_a_session_without_events_has_no_bars(key: SessionKey) -> None:
 
 
 def test_few_events_have_a_bar_each_which_tells_what_they_are(key: SessionKey, append: Append, actor: Actor) -> None:
-    other = writes.create_session(*key[:3], session_id="other", actor=actor)
+    other = create_session(*key[:3], session_id="other", actor=actor)
     places = []
     for event in (
         {"content": {"parts": [{"text": "x"}]}},
@@ -113,7 +115,7 @@ def test_an_event_that_is_appended_is_in_the_next_strip(key: SessionKey, append:
 
 def test_a_strip_costs_the_same_queries_for_every_session_and_reads_no_event(key: SessionKey) -> None:
     fill(key, 20_000)
-    changes.catch_up(key.source, 60)
+    indexing.catch_up(key.source, 60)
     with CaptureQueriesContext(connections[key.source]) as captured:
         found = bars(key)
     assert sum(bar.events for bar in found) == 20_000
@@ -129,7 +131,7 @@ def test_a_strip_costs_the_same_queries_for_every_session_and_reads_no_event(key
 @pytest.fixture
 def placed(key: SessionKey, append: Append) -> tuple[SessionKey, list[int]]:
     """A session of six events e0 to e5, of which e1 and e4 changed state, and their places."""
-    other = writes.create_session(*key[:3], session_id="other", actor=Actor("x"))
+    other = create_session(*key[:3], session_id="other", actor=Actor("x"))
     places = []
     for number in range(6):
         delta = {"n": number} if number in (1, 4) else {}
@@ -173,7 +175,7 @@ def test_a_place_between_events_is_the_one_before_and_the_first_where_none_is(
 def test_a_change_far_back_is_found(key: SessionKey, append: Append) -> None:
     first = append(key, id="first", actions={"state_delta": {"a": 1}})
     for number in range(3):
-        filler = writes.create_session(*key[:3], session_id=f"filler{number}", actor=Actor("x"))
+        filler = create_session(*key[:3], session_id=f"filler{number}", actor=Actor("x"))
         fill(filler, 3_000)
     last = append(key, id="last")
     assert query(key.source, "SELECT count(*) FROM events")[0][0] == 9_002

@@ -15,32 +15,25 @@ from hypothesis import given
 from hypothesis import settings as hypothesis
 from pytest_django import Settings
 
-from sessions_app import (
-    adopt,
-    by_time,
-    changes,
-    context,
-    gathering,
-    moments,
-    online,
-    reads,
-    sources,
-    strip,
-    units,
-    writes,
-)
-from sessions_app.edits import Entry, edit_state
+from sessions_app.agent_view import conversation
+from sessions_app.domain import units
+from sessions_app.domain.json_values import equal
+from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.state import ABSENT, UNKNOWN
+from sessions_app.edits.edit import Entry, edit_state
 from sessions_app.errors import Behind, Invalid, NotFound
-from sessions_app.keys import SessionKey
+from sessions_app.history import by_time, gathering, indexing, key_history, moments, overview
+from sessions_app.history.edit_log import edits
+from sessions_app.history.moments import Moment
 from sessions_app.models import Projection
-from sessions_app.moments import Moment
-from sessions_app.state import ABSENT, UNKNOWN
-from sessions_app.values import equal
+from sessions_app.reads import newest, timeline
+from sessions_app.sources import adoption, database, online, registry, schema
+from sessions_app.writes.append import append_event
+from sessions_app.writes.sessions import create_session
 from tests.adk.services import APP, USER, Adk, key_of
-
-from .bulk import fill
-from .fold import ALICE, Fold, histories
-from .stored import everything, execute, query
+from tests.core.bulk import fill
+from tests.core.fold import ALICE, Fold, histories
+from tests.core.stored import everything, execute, query
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -55,18 +48,18 @@ def unadopted(source: str, settings: Settings) -> Unadopted:
     def release() -> Iterator[None]:
         online.release(source)
         settings.READ_ONLY = True
-        sources._opened.pop(source, None)
-        sources.get(source)
+        registry.opened_files.pop(source, None)
+        database.get(source)
         before = everything(source)
         try:
             yield
             assert everything(source) == before
-            assert not sources.is_adopted(source)
+            assert not database.is_adopted(source)
         finally:
             settings.READ_ONLY = False
-            sources._opened.pop(source, None)
-            sources.get(source, adopting=True)
-        assert adopt.missing(source) == []
+            registry.opened_files.pop(source, None)
+            database.get(source, adopting=True)
+        assert adoption.missing(source) == []
 
     return release
 
@@ -109,22 +102,22 @@ def test_state_at_every_event_is_that_of_the_same_database_adopted(
 
 def append(key: SessionKey, delta: dict[str, Any], **more: Any) -> str:
     event = {"author": "agent", "actions": {"state_delta": delta}, **more}
-    return str(writes.append_event(key, event, actor=ALICE).event["id"])
+    return str(append_event(key, event, actor=ALICE).event["id"])
 
 
 def test_a_shared_key_that_a_later_session_began_with_is_unknown(source: str, unadopted: Unadopted) -> None:
-    key = writes.create_session(source, "booking", "ana", actor=ALICE)
+    key = create_session(source, "booking", "ana", actor=ALICE)
     event_id = append(key, {"user:tier": "gold", "user:city": "Rome"})
-    writes.create_session(source, "booking", "ana", state={"user:tier": "silver"}, actor=ALICE)
+    create_session(source, "booking", "ana", state={"user:tier": "silver"}, actor=ALICE)
     assert moments.state_at(key, event_id).state.user == {"tier": "gold", "city": "Rome"}
     with unadopted():  # the event says gold and silver is stored: its write may have been lost as well
-        changes.rebuild(source)  # what was read while it was adopted is not known to who opens it now
+        indexing.rebuild(source)  # what was read while it was adopted is not known to who opens it now
         assert moments.state_at(key, event_id).state.user == {"tier": UNKNOWN, "city": "Rome"}
 
 
 def test_whatever_only_reads_works(source: str, unadopted: Unadopted) -> None:
-    one = writes.create_session(source, "booking", "ana", session_id="one", actor=ALICE)
-    two = writes.create_session(source, "booking", "ana", session_id="two", actor=ALICE)
+    one = create_session(source, "booking", "ana", session_id="one", actor=ALICE)
+    two = create_session(source, "booking", "ana", session_id="two", actor=ALICE)
     first = append(one, {"n": 1, "user:tier": "silver"})
     other = append(two, {"user:tier": "gold", "app:limit": 3})
     last = append(one, {"n": 2})
@@ -132,19 +125,19 @@ def test_whatever_only_reads_works(source: str, unadopted: Unadopted) -> None:
         assert moments.state_at(one, first).state.user == {"tier": "silver"}
         then = moments.state_at(one, last).state
         assert (then.app, then.user, then.session) == ({"limit": 3}, {"tier": "gold"}, {"n": 2})
-        assert [write.event_id for write in moments.history(one, "user:tier").rows] == [other, first]
+        assert [write.event_id for write in key_history.history(one, "user:tier").rows] == [other, first]
         assert [change.key for change in moments.compare(moments.state_at(one, first), moments.state_now(one))] == [
             "app:limit",
             "n",
             "user:tier",
         ]
-        bars = strip.bars(one)
+        bars = overview.bars(one)
         assert [(bar.events, bar.kind) for bar in bars] == [(1, "state"), (1, "state")]
-        assert strip.event_at(one, bars[0].first) == first
-        assert strip.event_at(one, bars[0].first, 1, writes=True) == last
-        assert [view.id for view in reads.newest_events(source, 2)] == [last, other]
+        assert overview.event_at(one, bars[0].first) == first
+        assert overview.event_at(one, bars[0].first, 1, writes=True) == last
+        assert [view.id for view in newest.newest_events(source, 2)] == [last, other]
         assert moments.state_now(one).writers["n"].event_id == last
-        changes.rebuild(source)
+        indexing.rebuild(source)
         assert moments.state_at(one, last).state == then
 
 
@@ -186,8 +179,8 @@ def test_an_agent_goes_on_writing_while_it_is_read(adk: Adk, opened: str) -> Non
         assert then.user[f"{number % 4}"] == number
         session = sessions[number % 3] = adk.get(session.id, session.user_id)
     key = key_of(opened, "s1", "u1")
-    assert [write.change.new for write in moments.history(key, "app:last").rows] == list(range(23, -1, -1))
-    assert not sources.is_adopted(opened)
+    assert [write.change.new for write in key_history.history(key, "app:last").rows] == list(range(23, -1, -1))
+    assert not database.is_adopted(opened)
 
 
 def insert(source: str, session: str, *events: tuple[str, str, dict[str, Any]], user: str = USER) -> None:
@@ -211,7 +204,7 @@ def test_what_is_written_late_with_an_early_time_takes_its_place(opened: str) ->
     execute(opened, """UPDATE sessions SET state = '{"n": 2, "m": 1}'""")
     assert moments.state_at(key, "a").state.session["n"] == 1
     assert moments.state_at(key, "c").state.session == {"n": 2, "m": 1}
-    assert [row.event_id for row in moments.history(key, "n").rows] == ["b", "a"]
+    assert [row.event_id for row in key_history.history(key, "n").rows] == ["b", "a"]
 
 
 def test_of_what_has_the_same_time_nobody_knows_the_order(adk: Adk, opened: str) -> None:
@@ -232,7 +225,7 @@ def test_of_what_has_the_same_time_nobody_knows_the_order(adk: Adk, opened: str)
     assert moments.state_at(key_of(opened, "s9"), "d").state.session["n"] == 7, "its own key, whoever else writes then"
     later = moments.state_at(key, "f").state
     assert (later.session["n"], later.session["k"]) == (3, 3)
-    assert [row.change.new for row in moments.history(key, "n").rows] == [3, UNKNOWN, 0]
+    assert [row.change.new for row in key_history.history(key, "n").rows] == [3, UNKNOWN, 0]
     assert moments.state_at(key, "c", before=True).state.session["n"] == 0
 
 
@@ -244,18 +237,18 @@ def test_it_is_adopted_while_it_is_read(adk: Adk, opened: str) -> None:
         session = adk.get("s0")
     key = key_of(opened, "s0")
     before = [moments.state_at(key, each).state for each in ids]
-    page = strip.bars(key)[2].first
-    sources.adopt_open(opened)
-    assert sources.is_numbered(opened)
+    page = overview.bars(key)[2].first
+    database.adopt_open(opened)
+    assert database.is_numbered(opened)
     ids.append(adk.append(session, n=6, user__x=6).id)
     assert [moments.state_at(key, each).state for each in ids[:6]] == before
     assert moments.state_at(key, ids[6]).state.session == {"n": 6}
-    assert [view.seq for view in reads.events(key).rows] == list(range(1, 8))
+    assert [view.seq for view in timeline.events(key).rows] == list(range(1, 8))
     with pytest.raises(NotFound, match="load it again"):
-        strip.event_at(key, page)
+        overview.event_at(key, page)
     online.release(opened)
-    sources._opened.pop(opened)
-    sources.get(opened)
+    registry.opened_files.pop(opened)
+    database.get(opened)
     assert [moments.state_at(key, each).state for each in ids[:6]] == before
 
 
@@ -265,69 +258,69 @@ def test_what_is_new_is_read_and_nothing_else(
     key, other = key_of(opened, "s0"), adk.create("s1")
     for number in range(3):
         adk.append(adk.get("s0"), n=number)
-    changes.catch_up(opened)
+    indexing.catch_up(opened)
     asked: list[str] = []
     real = gathering.without_numbers
     monkeypatch.setattr(gathering, "without_numbers", lambda *a: asked.append(a[2][2]) or real(*a))
     with django_assert_num_queries(1, using=opened):
-        changes.catch_up(opened)
+        indexing.catch_up(opened)
     assert asked == []
     monkeypatch.setattr(by_time, "_REST", math.inf)
     adk.append(adk.get("s0"), n=9)
     adk.append(other, n=9)
-    changes.catch_up(opened)
+    indexing.catch_up(opened)
     assert asked == [], "all sessions were looked at just now"
-    changes.catch_up(opened, key=key)
-    changes.catch_up(opened, key=key)
+    indexing.catch_up(opened, key=key)
+    indexing.catch_up(opened, key=key)
     assert asked == ["s0"], "but the one that is asked about is read"
     monkeypatch.setattr(by_time, "_REST", 0)
-    changes.catch_up(opened)
+    indexing.catch_up(opened)
     assert asked == ["s0", "s1"]
 
 
 def test_a_first_reading_goes_on_where_it_was_interrupted(opened: str, monkeypatch: pytest.MonkeyPatch) -> None:
     insert(opened, "s0", *((f"e{number:02}", f"10:00:{number:02}", {"n": number}) for number in range(40)))
-    monkeypatch.setattr(changes, "_FIRST_BATCH", 7)
-    monkeypatch.setattr(changes, "_BATCH", 7)
-    monkeypatch.setattr(changes, "_SMALLEST_BATCH", 7)
+    monkeypatch.setattr(indexing, "_FIRST_BATCH", 7)
+    monkeypatch.setattr(indexing, "_BATCH", 7)
+    monkeypatch.setattr(indexing, "_SMALLEST_BATCH", 7)
     with pytest.raises(Behind) as behind:
-        changes.catch_up(opened, 0.0)
+        indexing.catch_up(opened, 0.0)
     assert 0 < behind.value.detail["share"] < 1
     insert(opened, "s0", ("late", "09:00", {"n": -1}), ("last", "11:00", {"n": 99}))
-    changes._memories.clear()
-    changes._paces.clear()  # another page asks, later
+    indexing._memories.clear()
+    indexing._paces.clear()  # another page asks, later
     key = key_of(opened, "s0")
-    values = [row.change.new for row in moments.history(key, "n").rows]
+    values = [row.change.new for row in key_history.history(key, "n").rows]
     assert values == [99, *range(39, -1, -1), -1]
 
 
 def test_edits_of_before_a_release_are_listed(source: str, unadopted: Unadopted) -> None:
-    key = writes.create_session(source, "booking", "ana", actor=ALICE)
+    key = create_session(source, "booking", "ana", actor=ALICE)
     edit_state(key, [Entry("n", 1, ABSENT)], actor=ALICE, reason="a test")
     with unadopted():
-        (edit,) = reads.edits()[0].rows
+        (edit,) = edits()[0].rows
         assert (edit.key, [change.key for change in edit.changes]) == (key, ["n"])
 
 
 def test_without_an_index_a_large_table_has_no_order(opened: str, monkeypatch: pytest.MonkeyPatch) -> None:
     execute(opened, "DROP INDEX idx_events_app_user_session_ts_id")
     insert(opened, "s0", ("a", "10:00", {"n": 1}))
-    assert adopt.inspect(opened).ordered, "it is small"
-    monkeypatch.setitem(adopt._ORDERED, "postgresql", adopt._ORDERED["postgresql"].replace(str(adopt._FEW), "0"))
-    sources._opened.pop(opened)
-    sources.get(opened)
+    assert adoption.inspect(opened).ordered, "it is small"
+    monkeypatch.setitem(schema.ORDERED, "postgresql", schema.ORDERED["postgresql"].replace(str(schema._FEW), "0"))
+    registry.opened_files.pop(opened)
+    database.get(opened)
     with pytest.raises(Invalid, match="no order"):
         moments.state_at(key_of(opened, "s0"), "a")
     assert moments.state_now(key_of(opened, "s0")).state.session == {}
     execute(opened, "CREATE INDEX any_name ON events (app_name, user_id, session_id, timestamp)")
-    assert adopt.inspect(opened).ordered
+    assert adoption.inspect(opened).ordered
 
 
 def test_another_process_has_seen_that_it_was_adopted(adk: Adk, opened: str) -> None:
     event = adk.append(adk.get("s0"), n=1)
     key = key_of(opened, "s0")
     online.add(opened)
-    Projection.objects.create(where=sources.identity(opened), version=changes.VERSION, seq=7)
+    Projection.objects.create(where=registry.identity(opened), version=indexing.VERSION, seq=7)
     with pytest.raises(Behind):
         moments.state_at(key, event.id)
     assert Projection.objects.get().seq == 7, "what it reads is not thrown away"
@@ -345,24 +338,24 @@ def test_a_page_reads_no_more_of_a_large_database_than_it_shows(adk: Adk, opened
     keys = [key_of(opened, adk.create(f"s{number}", user=f"u{number}").id, f"u{number}") for number in range(20)]
     for key in keys:
         fill(key, 1_000)
-    changes.catch_up(opened, 60.0)
+    indexing.catch_up(opened, 60.0)
 
     def scans() -> int:
         # What this connection did is counted once its transaction has ended, and told.
         execute(opened, "SELECT pg_stat_force_next_flush(), pg_stat_clear_snapshot()")
         return int(query(opened, "SELECT seq_scan FROM pg_stat_user_tables WHERE relname = 'events'")[0][0])
 
-    sources._due[opened] = math.inf  # looking whether it is adopted by now reads its first rows
+    database._due[opened] = math.inf  # looking whether it is adopted by now reads its first rows
     for _twice in range(2):
         before = scans()
-        for event in (reads.events(keys[3]).rows[0], reads.event(keys[3], "e10")):
+        for event in (timeline.events(keys[3]).rows[0], timeline.event(keys[3], "e10")):
             assert moments.state_at(keys[3], event.id).state.session
-        assert len(moments.history(keys[3], "n").rows) == 50
-        assert len(strip.bars(keys[3])) == strip.BARS
-        assert strip.event_at(keys[3], strip.bars(keys[3])[5].first, 2)
-        assert len(reads.newest_events(opened, 12)) == 12
-        reads.running_now(opened)
-        context.left_out(keys[3], reads.events(keys[3]).rows)
+        assert len(key_history.history(keys[3], "n").rows) == 50
+        assert len(overview.bars(keys[3])) == overview.BARS
+        assert overview.event_at(keys[3], overview.bars(keys[3])[5].first, 2)
+        assert len(newest.newest_events(opened, 12)) == 12
+        newest.running_now(opened)
+        conversation.left_out(keys[3], timeline.events(keys[3]).rows)
         assert scans() == before
         adk.append(adk.get("s3", "u3"), n=-1)
         _end_others(opened)
@@ -384,11 +377,11 @@ def test_times_with_a_zone_are_read_as_well(place: str, adk: Adk, open_source: C
         key = key_of(source, "s0")
         assert moments.state_at(key, "a").state.session == {"n": 1}
         assert moments.state_at(key, "b").state.session == {"n": 2}
-        first, second = reads.events(key).rows
+        first, second = timeline.events(key).rows
         assert (first.seq, second.seq) == (units.moment_of(1767261600.001), units.moment_of(1767261600.002))
-        assert [bar.first for bar in strip.bars(key)] == [first.seq, second.seq]
-        assert strip.event_at(key, first.seq or 0, 1) == "b"
-        assert [row.event_id for row in moments.history(key, "user:x").rows] == ["b"]
+        assert [bar.first for bar in overview.bars(key)] == [first.seq, second.seq]
+        assert overview.event_at(key, first.seq or 0, 1) == "b"
+        assert [row.event_id for row in key_history.history(key, "user:x").rows] == ["b"]
     finally:
         with psycopg.connect(place, autocommit=True) as db:
             db.execute("ALTER ROLE CURRENT_USER RESET timezone")

@@ -13,13 +13,17 @@ from django.db import connections
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessions_app import edits, moments, reads, rewind, undo, writes
-from sessions_app.access import Actor
-from sessions_app.edits import Entry
+from sessions_app.access.actor import Actor
+from sessions_app.domain.json_values import equal
+from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.state import ABSENT, State
+from sessions_app.edits import edit, rewind, undo
+from sessions_app.edits.edit import Entry
 from sessions_app.errors import Conflict, Invalid, NotFound
-from sessions_app.keys import SessionKey
-from sessions_app.state import ABSENT, State
-from sessions_app.values import equal
+from sessions_app.history import moments
+from sessions_app.reads import views
+from sessions_app.writes.append import append_event
+from sessions_app.writes.sessions import create_session
 from tests.core.booking import APP, START
 from tests.core.stored import events_of, everything, execute
 
@@ -31,11 +35,11 @@ _numbers = itertools.count()
 def take_back(key: SessionKey, event_id: str, actor: Actor) -> str:
     """Undoes an event whatever was written since; the undo's id."""
     plan = undo.undo(key, event_id)
-    return str(edits.edit_state(key, plan.entries, actor=actor, of={"undoes": event_id}).event["id"])
+    return str(edit.edit_state(key, plan.entries, actor=actor, of={"undoes": event_id}).event["id"])
 
 
 def state(key: SessionKey) -> State:
-    return reads.session(key).state.merged()
+    return views.session(key).state.merged()
 
 
 # --- Undo -------------------------------------------------------------------------------------------------------------
@@ -70,7 +74,7 @@ def test_an_undo_can_be_undone(key: SessionKey, actor: Actor, add: Callable[...,
 
 def test_an_edit_that_removed_a_key_is_undone(key: SessionKey, actor: Actor) -> None:
     entries = [Entry("draft", ABSENT, {"a": [1]}), Entry("user:tier", ABSENT, "gold")]
-    take_back(key, edits.edit_state(key, entries, actor=actor).event["id"], actor)
+    take_back(key, edit.edit_state(key, entries, actor=actor).event["id"], actor)
     assert state(key) == START
 
 
@@ -102,7 +106,7 @@ def test_what_removed_a_key_again_is_named_and_only_an_undo_is_called_one(
     with pytest.raises(Invalid, match=r"undone already, by event #\d+") as refused:
         undo.undo(key, event_id)
     assert refused.value.detail["writer"].event_id == undone
-    other = writes.append_event(
+    other = append_event(
         key, {"author": "agent", "invocation_id": "i2", "actions": {"state_delta": {"fresh": 1}}}, actor=actor
     ).event["id"]
     rewound = rewind.rewind(key, "i2", actor=actor).event["id"]
@@ -112,7 +116,7 @@ def test_what_removed_a_key_again_is_named_and_only_an_undo_is_called_one(
 
 
 def test_where_no_event_brought_the_values_back_none_is_named(key: SessionKey, add: Callable[..., str]) -> None:
-    before = json.dumps(reads.session(key).state.session)
+    before = json.dumps(views.session(key).state.session)
     event_id = add(key, new=1)
     execute(key.source, "UPDATE sessions SET state = %s", [before])
     with pytest.raises(Invalid) as refused:
@@ -123,7 +127,7 @@ def test_where_no_event_brought_the_values_back_none_is_named(key: SessionKey, a
 def test_what_was_written_since_is_contested_and_the_rest_is_not(key: SessionKey, add: Callable[..., str]) -> None:
     event_id = add(key, step="pay", draft=1, user__tier="silver", app__limit=4)
     add(key, step="done", draft={"a": [1]})
-    other = writes.create_session(key.source, APP, "ana", actor=Actor("other"))
+    other = create_session(key.source, APP, "ana", actor=Actor("other"))
     add(other, user__tier="black")
     plan = undo.undo(key, event_id)
     assert [(s.key, s.then, s.wrote, s.now, s.contested) for s in plan.steps] == [
@@ -137,7 +141,7 @@ def test_a_key_that_was_removed_since_is_contested_and_can_be_brought_back(
     key: SessionKey, actor: Actor, add: Callable[..., str]
 ) -> None:
     event_id = add(key, step="pay")
-    edits.edit_state(key, [Entry("step", ABSENT, "pay")], actor=actor)
+    edit.edit_state(key, [Entry("step", ABSENT, "pay")], actor=actor)
     (step,) = undo.undo(key, event_id).steps
     assert (step.then, step.wrote, step.now, step.contested) == ("search", "pay", ABSENT, True)
     take_back(key, event_id, actor)
@@ -151,7 +155,7 @@ def test_a_write_between_looking_and_sending_is_not_lost(
     add(key, new=2)
     before = everything(key.source)
     with pytest.raises(Conflict) as refused:
-        edits.edit_state(key, plan.entries, actor=actor)
+        edit.edit_state(key, plan.entries, actor=actor)
     assert refused.value.detail["current"] == {"new": 2, "step": "pay"}
     assert everything(key.source) == before
 
@@ -193,7 +197,7 @@ def test_an_event_that_is_gone_cannot_be_undone(key: SessionKey) -> None:
 
 def bring_back(key: SessionKey, event_id: str, actor: Actor, **which: Any) -> None:
     plan = undo.restore(key, event_id, **which)
-    edits.edit_state(key, plan.entries, actor=actor, of={"restores": event_id})
+    edit.edit_state(key, plan.entries, actor=actor, of={"restores": event_id})
 
 
 def test_a_key_a_scope_or_everything_is_restored_to_a_moment(
@@ -206,7 +210,7 @@ def test_a_key_a_scope_or_everything_is_restored_to_a_moment(
     bring_back(key, event_id, actor, keys=["step", "late"])
     assert state(key) == {k: v for k, v in late.items() if k != "late"} | {"step": "pay"}
     bring_back(key, event_id, actor, scopes=["user"])
-    assert reads.user_state(key.source, APP, "ana") == {"tier": "silver"}
+    assert views.user_state(key.source, APP, "ana") == {"tier": "silver"}
     assert state(key)["app:limit"] == 9
     bring_back(key, event_id, actor)
     assert state(key) == at
@@ -226,11 +230,11 @@ def test_a_restore_while_another_session_writes_is_all_or_nothing(
     event_id = add(key, step="pay")
     add(key, step="done", user__tier="silver", app__limit=9)
     plan = undo.restore(key, event_id)
-    other = writes.create_session(key.source, APP, "ben", actor=actor)
+    other = create_session(key.source, APP, "ben", actor=actor)
     add(other, app__limit=10)
     before = everything(key.source)
     with pytest.raises(Conflict):
-        edits.edit_state(key, plan.entries, actor=actor)
+        edit.edit_state(key, plan.entries, actor=actor)
     assert everything(key.source) == before
     bring_back(key, event_id, actor)
     assert state(key) == START | {"step": "pay"}
@@ -277,7 +281,7 @@ def _write(keys: list[SessionKey], steps: list[tuple[int, State, set[str]]], act
             "actions": {"state_delta": {**delta, **dict.fromkeys(removed)}},
             "custom_metadata": {"adkweb": {"removed": sorted(removed)}},
         }
-        event_id = writes.append_event(key, event, actor=actor).event["id"]
+        event_id = append_event(key, event, actor=actor).event["id"]
         if number == 0:
             told.append((event_id, state(key)))
     return told
@@ -285,8 +289,8 @@ def _write(keys: list[SessionKey], steps: list[tuple[int, State, set[str]]], act
 
 def _two(source: str, actor: Actor, initial: State) -> list[SessionKey]:
     app = f"app{next(_numbers)}"
-    first = writes.create_session(source, app, "ana", actor=actor, state=initial)
-    return [first, writes.create_session(source, app, "ana", actor=actor)]
+    first = create_session(source, app, "ana", actor=actor, state=initial)
+    return [first, create_session(source, app, "ana", actor=actor)]
 
 
 @given(steps=_steps, initial=st.dictionaries(_names, _values, max_size=3), at=st.integers(0, 7))
@@ -350,11 +354,11 @@ def test_of_several_events_that_brought_values_back_the_last_is_named(
 def test_an_undo_of_the_same_id_in_another_session_is_none_of_this_event(
     key: SessionKey, actor: Actor, add: Callable[..., str]
 ) -> None:
-    other = writes.create_session(*key[:3], session_id="other", actor=actor)
+    other = create_session(*key[:3], session_id="other", actor=actor)
     event = {"id": "same", "author": "agent", "invocation_id": "i", "actions": {"state_delta": {"user:tier": "iron"}}}
-    writes.append_event(key, event, actor=actor)
+    append_event(key, event, actor=actor)
     take_back(key, "same", actor)
-    writes.append_event(other, {**event, "actions": {"state_delta": {"user:tier": "iron"}}}, actor=actor)
+    append_event(other, {**event, "actions": {"state_delta": {"user:tier": "iron"}}}, actor=actor)
     add(other, user__tier="gold")
     with pytest.raises(Invalid) as nothing:
         undo.undo(other, "same")

@@ -7,10 +7,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sessions_app.domain.json_values import (
+    MAX_DEPTH,
+    MAX_DIGITS,
+    Stored,
+    check,
+    check_name,
+    dumps,
+    equal,
+    kind,
+    loads,
+    stored,
+)
 from sessions_app.errors import Invalid
-from sessions_app.values import MAX_DEPTH, MAX_DIGITS, Stored, check, check_name, dumps, equal, kind, loads, stored
-
-from ..strategies import json_values, keys, nested, text
+from tests.strategies import json_values, keys, nested, text
 
 
 @given(json_values)

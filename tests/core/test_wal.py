@@ -15,12 +15,14 @@ from django.conf import LazySettings
 from django.core.management import CommandError, call_command
 from django.db import connections
 
-from sessions_app import adopt, reads, sources, writes
-from sessions_app.access import Actor
+from sessions_app.access.actor import Actor
+from sessions_app.domain.session_ref import SessionKey
 from sessions_app.errors import SourceError
-from sessions_app.keys import SessionKey
-
-from .stored import events_of, query
+from sessions_app.reads import views
+from sessions_app.sources import adoption, database, registry
+from sessions_app.writes.append import append_event
+from sessions_app.writes.sessions import create_session
+from tests.core.stored import events_of, query
 
 ALICE = Actor("alice")
 Open = Callable[..., str]
@@ -41,9 +43,9 @@ def mode_of(file: Path | str) -> str:
 def agents_file(path: Path) -> Path:
     """A store as SqliteSessionService makes it, which adkweb has not seen."""
     path.touch()
-    (source,) = sources.add(str(path))
-    adopt.create(source.alias, "sqlite")
-    sources.forget(source.alias)
+    (source,) = registry.add(str(path))
+    adoption.create(source.alias, "sqlite")
+    database.forget(source.alias)
     with closing(sqlite3.connect(path)) as other:
         other.execute("PRAGMA journal_mode = DELETE")
     return path
@@ -87,13 +89,13 @@ def test_googles_services_work_in_a_new_store_beside_adkweb_and_after_a_restart_
 
     key = SessionKey(open_source(place, form), "app", "u", "s")
     assert agent(1) == "0 None None"
-    writes.append_event(key, {"id": "edit", "actions": {"state_delta": {"n": 2, "app:n": 3}}}, actor=ALICE)
+    append_event(key, {"id": "edit", "actions": {"state_delta": {"n": 2, "app:n": 3}}}, actor=ALICE)
     assert agent(4) == "2 2 3"
-    sources.forget(key.source)
+    database.forget(key.source)
     assert agent(5) == "3 4 4"
     assert mode_of(place) == "wal"
     assert open_source(place) == key.source
-    assert reads.session(key).state.merged() == {"n": 5, "app:n": 5}
+    assert views.session(key).state.merged() == {"n": 5, "app:n": 5}
     assert len(events_of(key)) == 4
 
 
@@ -101,12 +103,12 @@ def test_the_owner_of_a_file_gives_it_a_log_with_what_is_in_it_kept(tmp_path: Pa
     file = agents_file(tmp_path / "agent.db")
     call_command("adopt", str(file), verbosity=0)
     assert mode_of(file) == "delete"
-    key = writes.create_session(open_source(str(file)), "app", "u", actor=ALICE)
-    writes.append_event(key, {"id": "before"}, actor=ALICE)
+    key = create_session(open_source(str(file)), "app", "u", actor=ALICE)
+    append_event(key, {"id": "before"}, actor=ALICE)
     call_command("adopt", str(file), wal=True, verbosity=0)
     call_command("adopt", str(file), wal=True, verbosity=0)
     assert mode_of(file) == "wal"
-    writes.append_event(key, {"id": "after"}, actor=ALICE)
+    append_event(key, {"id": "after"}, actor=ALICE)
     assert [event["id"] for _seq, event in events_of(key)] == ["before", "after"]
 
 
@@ -127,7 +129,7 @@ def test_a_file_that_is_in_use_keeps_its_journal_and_the_owner_is_told(
 def test_postgresql_has_no_such_log_to_ask_for() -> None:
     with pytest.raises(CommandError, match="x is no SQLite file: --wal is for those"):
         call_command("adopt", "postgresql://nobody@127.0.0.1:1/x", wal=True)
-    sources.forget("x")
+    database.forget("x")
 
 
 def test_read_only_in_a_folder_that_may_not_be_written_says_what_a_log_needs(
@@ -137,21 +139,21 @@ def test_read_only_in_a_folder_that_may_not_be_written_says_what_a_log_needs(
     try:
         file = folder / "s.db"
         file.touch()
-        sources.forget(open_source(str(file)))  # the last one takes the log away
+        database.forget(open_source(str(file)))  # the last one takes the log away
         file.chmod(0o444)
         folder.chmod(0o555)
         settings.READ_ONLY = True
-        (source,) = sources.add(str(file))
+        (source,) = registry.add(str(file))
         before = os.geteuid()
         if before == 0:  # whom no permission stops
             os.seteuid(65534)
         try:
             with pytest.raises(SourceError, match=r"has a write-ahead log.* Copy it to one that may"):
-                sources.open_source(source)
+                database.open_source(source)
         finally:
             connections[source.alias].close()
             os.seteuid(before)
-            sources.forget(source.alias)
+            database.forget(source.alias)
     finally:
         folder.chmod(0o755)
         shutil.rmtree(folder)

@@ -10,16 +10,26 @@ from django.conf import LazySettings
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sessions_app import loads, reads, writes
-from sessions_app.access import Actor
+from sessions_app.access.actor import Actor
+from sessions_app.domain.event import Event, check_event
+from sessions_app.domain.json_values import equal
+from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.state import ABSENT, State, without_temp
 from sessions_app.errors import AlreadyExists, Conflict, Invalid, NotAllowed, NotFound, StaleSession
-from sessions_app.events import Event, check_event
-from sessions_app.keys import SessionKey
-from sessions_app.state import ABSENT, State, without_temp
-from sessions_app.values import equal
-
-from ..strategies import TEXTS, events, floats, nested, states
-from .stored import assert_state_is_what_events_say, counts, events_of, everything, execute, in_threads, query, state_of
+from sessions_app.reads import timeline, views, whole_session
+from sessions_app.writes.append import Appended, append_event
+from sessions_app.writes.sessions import create_session, delete_session
+from tests.core.stored import (
+    assert_state_is_what_events_say,
+    counts,
+    events_of,
+    everything,
+    execute,
+    in_threads,
+    query,
+    state_of,
+)
+from tests.strategies import TEXTS, events, floats, nested, states
 
 ALICE = Actor("alice")
 
@@ -27,7 +37,7 @@ ALICE = Actor("alice")
 @pytest.fixture
 def key(source: str) -> SessionKey:
     """A session with a key in every scope."""
-    return writes.create_session(source, "app", "user", actor=ALICE, state={"a": 1, "user:b": 2, "app:c": 3})
+    return create_session(source, "app", "user", actor=ALICE, state={"a": 1, "user:b": 2, "app:c": 3})
 
 
 def delta(changes: Mapping[str, Any], removed: list[str] | None = None, **fields: Any) -> Event:
@@ -38,32 +48,30 @@ def delta(changes: Mapping[str, Any], removed: list[str] | None = None, **fields
     return check_event(event)
 
 
-def append(key: SessionKey, event: Mapping[str, Any], **options: Any) -> writes.Appended:
-    return writes.append_event(key, event, actor=ALICE, **options)
+def append(key: SessionKey, event: Mapping[str, Any], **options: Any) -> Appended:
+    return append_event(key, event, actor=ALICE, **options)
 
 
 # --- State ------------------------------------------------------------------------------------------------------------
 
 
 def test_an_append_changes_every_scope_that_its_delta_names(source: str, actor: Actor) -> None:
-    key = writes.create_session(
-        source, "app", "user", actor=actor, state={"a": 1, "user:b": 2, "app:c": 3, "temp:d": 4}
-    )
+    key = create_session(source, "app", "user", actor=actor, state={"a": 1, "user:b": 2, "app:c": 3, "temp:d": 4})
     delta = {"a": 10, "user:b": None, "app:c": [1], "temp:d": 5}
-    writes.append_event(key, {"author": "x", "actions": {"state_delta": delta}}, actor=actor)
-    assert reads.session(key).state.merged() == {"a": 10, "user:b": None, "app:c": [1]}
+    append_event(key, {"author": "x", "actions": {"state_delta": delta}}, actor=actor)
+    assert views.session(key).state.merged() == {"a": 10, "user:b": None, "app:c": [1]}
 
 
 def test_scopes_are_shared_as_far_as_their_names_say(source: str) -> None:
     mine, other_session, other_user, other_app = (
-        writes.create_session(source, app, user, actor=ALICE)
+        create_session(source, app, user, actor=ALICE)
         for app, user in (("app", "user"), ("app", "user"), ("app", "user2"), ("app2", "user"))
     )
     append(mine, delta({"s": 1, "user:u": 2, "app:a": 3}))
-    assert reads.session(mine).state.merged() == {"s": 1, "app:a": 3, "user:u": 2}
-    assert reads.session(other_session).state.merged() == {"app:a": 3, "user:u": 2}
-    assert reads.session(other_user).state.merged() == {"app:a": 3}
-    assert reads.session(other_app).state.merged() == {}
+    assert views.session(mine).state.merged() == {"s": 1, "app:a": 3, "user:u": 2}
+    assert views.session(other_session).state.merged() == {"app:a": 3, "user:u": 2}
+    assert views.session(other_user).state.merged() == {"app:a": 3}
+    assert views.session(other_app).state.merged() == {}
 
 
 def test_a_value_replaces_its_whole_key_and_null_is_stored(key: SessionKey) -> None:
@@ -84,13 +92,13 @@ def test_a_removal_leaves_the_stored_state_of_its_scope_and_stands_as_null_in_th
 
 
 def test_a_removal_of_one_key_does_not_touch_another_scopes_key_of_the_same_name(source: str) -> None:
-    key = writes.create_session(source, "app", "user", actor=ALICE, state={"k": 1, "user:k": 2, "app:k": 3})
+    key = create_session(source, "app", "user", actor=ALICE, state={"k": 1, "user:k": 2, "app:k": 3})
     append(key, delta({"user:k": None}, removed=["user:k"]))
-    assert reads.session(key).state.merged() == {"k": 1, "app:k": 3}
+    assert views.session(key).state.merged() == {"k": 1, "app:k": 3}
 
 
 def test_the_first_delta_of_a_scope_may_be_a_removal(source: str) -> None:
-    key = writes.create_session(source, "app", "user", actor=ALICE)
+    key = create_session(source, "app", "user", actor=ALICE)
     execute(source, "DELETE FROM user_states")  # SqliteSessionService makes these rows only when it needs them
     execute(source, "DELETE FROM app_states")
     append(key, delta({"user:a": None, "app:b": None, "app:c": 1}, removed=["user:a", "app:b"]))
@@ -109,15 +117,15 @@ def test_an_append_without_a_delta_leaves_all_state_as_it_is(key: SessionKey) ->
 def test_whatever_is_appended_reads_back_equal_and_state_is_its_fold(
     source: str, initial: State, series: list[Event]
 ) -> None:
-    key = writes.create_session(source, "folded", "user", actor=ALICE, state=initial)
-    merged = reads.session(key).state.merged()  # app and user state of the examples before, too
+    key = create_session(source, "folded", "user", actor=ALICE, state=initial)
+    merged = views.session(key).state.merged()  # app and user state of the examples before, too
     appended = [append(key, event) for event in {event.get("id", n): event for n, event in enumerate(series)}.values()]
     for done in appended:
         merged |= done.event["actions"]["state_delta"]
-        assert equal(reads.event(key, done.event["id"]).data, done.event)
-    assert equal(reads.session(key).state.merged(), merged)
-    assert equal(reads.session(key).initial_state, without_temp(initial))
-    writes.delete_session(key, actor=ALICE)
+        assert equal(timeline.event(key, done.event["id"]).data, done.event)
+    assert equal(views.session(key).state.merged(), merged)
+    assert equal(views.session(key).initial_state, without_temp(initial))
+    delete_session(key, actor=ALICE)
 
 
 @given(st.lists(floats, min_size=1, max_size=20))
@@ -125,24 +133,24 @@ def test_whatever_is_appended_reads_back_equal_and_state_is_its_fold(
     [1e23, 5e-324, 1.7976931348623157e308, -1.7976931348623157e308, 1e16, 1e15, 0.1 + 0.2, 2.2250738585072014e-308]
 )
 def test_every_float_reads_back_as_the_same_number(source: str, numbers: list[float]) -> None:
-    key = writes.create_session(source, "floats", "user", actor=ALICE, state={"initial": numbers})
+    key = create_session(source, "floats", "user", actor=ALICE, state={"initial": numbers})
     for _ in range(2):  # read, merged and written again
         appended = append(key, delta({f"k{n}": number for n, number in enumerate(numbers)} | {"user:all": numbers}))
-    state = reads.session(key).state
+    state = views.session(key).state
     assert state.session == {"initial": numbers} | {f"k{n}": number for n, number in enumerate(numbers)}
     assert state.user["all"] == numbers
-    assert reads.event(key, appended.event["id"]).data["actions"]["state_delta"]["user:all"] == numbers
-    assert reads.session(key).initial_state == {"initial": numbers}
-    writes.delete_session(key, actor=ALICE)
+    assert timeline.event(key, appended.event["id"]).data["actions"]["state_delta"]["user:all"] == numbers
+    assert views.session(key).initial_state == {"initial": numbers}
+    delete_session(key, actor=ALICE)
 
 
 def test_integers_beyond_64_bits_read_back_equal(key: SessionKey) -> None:
     numbers = [2**53 + 1, 2**63, -(2**64) - 1, 10**100 + 7, -(10**4299)]
     appended = append(key, delta({"a": numbers, "user:b": numbers[-1], "app:c": {"n": numbers[2]}}))
     append(key, delta({"another": 1, "user:another": 1, "app:another": 1}))
-    state = reads.session(key).state
+    state = views.session(key).state
     assert (state.get("a"), state.get("user:b"), state.get("app:c")) == (numbers, numbers[-1], {"n": numbers[2]})
-    assert reads.event(key, appended.event["id"]).data["actions"]["state_delta"]["a"] == numbers
+    assert timeline.event(key, appended.event["id"]).data["actions"]["state_delta"]["a"] == numbers
 
 
 def test_a_nan_that_adk_stored_does_not_stop_edits_of_other_keys(form: str, key: SessionKey) -> None:
@@ -156,13 +164,13 @@ def test_a_nan_that_adk_stored_does_not_stop_edits_of_other_keys(form: str, key:
     append(key, delta({"app:b": 1, "b": 1}))
     stored = query(key.source, "SELECT state FROM sessions")[0][0]
     assert "NaN" in stored
-    state = reads.session(key).state
+    state = views.session(key).state
     for scope in (state.session, state.user, state.app):
         assert scope["a"] == 2
         assert scope["bad"] != scope["bad"]
         assert scope["worse"] == [float("inf"), -float("inf")]
     append(key, delta({"bad": 0}), expected={"bad": float("nan")})
-    assert reads.session(key).state.session["bad"] == 0
+    assert views.session(key).state.session["bad"] == 0
 
 
 def test_half_a_character_that_adk_stored_does_not_stop_edits_of_other_keys(form: str, key: SessionKey) -> None:
@@ -170,7 +178,7 @@ def test_half_a_character_that_adk_stored_does_not_stop_edits_of_other_keys(form
         return  # JSONB refuses it
     execute(key.source, """UPDATE sessions SET state = '{"bad": "\\ud83d", "a": 1}'""")
     append(key, delta({"a": 2}), expected={"a": 1})
-    assert reads.session(key).state.session == {"bad": "\ud83d", "a": 2}
+    assert views.session(key).state.session == {"bad": "\ud83d", "a": 2}
 
 
 # --- Events -----------------------------------------------------------------------------------------------------------
@@ -180,7 +188,7 @@ def test_a_partial_event_is_returned_untouched_and_nothing_is_stored(key: Sessio
     before = everything(key.source)
     event = {"partial": True, "branch": None, "actions": {"state_delta": {"temp:a": 1, "a": float("nan")}}}
     appended = append(key, event)
-    assert appended == writes.Appended(event)
+    assert appended == Appended(event)
     assert append(SessionKey(key.source, "no", "such", "session"), event).seq is None
     assert everything(key.source) == before
 
@@ -191,15 +199,15 @@ def test_an_append_returns_the_stored_event_its_place_and_the_new_revision(key: 
     assert appended.event["actions"] == {"state_delta": {"a": 2}}
     assert events_of(key) == [(appended.seq, appended.event)]
     assert appended.event["x_unknown"] == {"n": [None]}
-    assert appended.revision == reads.session(key).revision
-    view = reads.event(key, "e1")
+    assert appended.revision == views.session(key).revision
+    view = timeline.event(key, "e1")
     assert (view.seq, view.timestamp, view.data) == (appended.seq, event["timestamp"], appended.event)
 
 
 def test_places_grow_in_append_order_whatever_the_timestamps(key: SessionKey) -> None:
     appended = [append(key, delta({"a": n}, timestamp=1000.0 - n)) for n in range(5)]
     assert [seq for seq, _event in events_of(key)] == sorted({done.seq for done in appended if done.seq})
-    assert [view.id for view in reads.events(key).rows] == [done.event["id"] for done in appended]
+    assert [view.id for view in timeline.events(key).rows] == [done.event["id"] for done in appended]
 
 
 def test_the_same_event_twice_is_stored_once_and_applied_once(key: SessionKey) -> None:
@@ -214,7 +222,7 @@ def test_the_same_event_twice_is_stored_once_and_applied_once(key: SessionKey) -
 
 
 def test_the_same_event_sent_again_with_what_was_expected_the_first_time_is_no_conflict(key: SessionKey) -> None:
-    revision = reads.session(key).revision
+    revision = views.session(key).revision
     event = delta({"a": 2, "app:c": None}, ["app:c"], id="e1")
     append(key, event, expected=revision)
     assert append(key, event, expected=revision).seq is None
@@ -225,12 +233,12 @@ def test_the_same_event_sent_again_with_what_was_expected_the_first_time_is_no_c
 
 
 def test_the_same_event_sent_by_many_at_once_is_stored_once(key: SessionKey) -> None:
-    revision = reads.session(key).revision
+    revision = views.session(key).revision
     event = delta({"a": 2, "user:b": 3, "app:c": 4})
     expectations: list[Any] = [None, revision, {"a": 1, "app:c": 3}, None]
     results = in_threads([lambda e=e: append(key, event, expected=e) for e in expectations * 3])
     assert [r for r in results if isinstance(r, Exception)] == []
-    assert len([r for r in results if isinstance(r, writes.Appended) and r.seq is not None]) == 1
+    assert len([r for r in results if isinstance(r, Appended) and r.seq is not None]) == 1
     assert len(events_of(key)) == 1
     assert state_of(key) == {"session": {"a": 2}, "user": {"b": 3}, "app": {"c": 4}}
 
@@ -240,17 +248,17 @@ def test_another_event_under_a_stored_events_id_is_a_clear_conflict(key: Session
     append(key, delta({"a": 2}, id="e1"))
     before = everything(key.source)
     if expected == "revision":
-        expected = reads.session(key).revision
+        expected = views.session(key).revision
     with pytest.raises(Conflict, match="Another event of this session has the id e1"):
         append(key, delta({"a": 3}, id="e1"), expected=expected)
     assert everything(key.source) == before
 
 
 def test_two_sessions_may_have_events_of_the_same_id(key: SessionKey) -> None:
-    other = writes.create_session(key.source, "app", "user", actor=ALICE)
+    other = create_session(key.source, "app", "user", actor=ALICE)
     append(key, delta({"a": 1}, id="e1"))
     append(other, delta({"a": 2}, id="e1"))
-    assert [reads.session(k).state.session["a"] for k in (key, other)] == [1, 2]
+    assert [views.session(k).state.session["a"] for k in (key, other)] == [1, 2]
 
 
 @pytest.mark.parametrize("expected", [None, 1.0, {"a": 1}, {"app:a": ABSENT}])
@@ -265,14 +273,14 @@ def test_a_session_that_does_not_exist_is_not_found_and_no_state_is_written(sour
 
 
 def test_an_append_on_the_revision_that_was_read_succeeds_again_and_again(key: SessionKey) -> None:
-    revision: float | None = reads.session(key).revision
+    revision: float | None = views.session(key).revision
     for n in range(5):
         revision = append(key, delta({"a": n}), expected=revision).revision
-    assert reads.session(key).revision == revision
+    assert views.session(key).revision == revision
 
 
 def test_an_append_on_an_old_revision_is_stale_and_writes_nothing(key: SessionKey) -> None:
-    revision = reads.session(key).revision
+    revision = views.session(key).revision
     append(key, delta({"a": 2}))
     before = everything(key.source)
     for old in (revision, 0.0, revision + 3600):
@@ -320,7 +328,7 @@ def test_a_value_that_is_another_by_now_is_a_conflict_that_tells_it_and_writes_n
 )
 def test_values_that_are_still_as_expected_let_the_append_through(key: SessionKey, expected: dict[str, Any]) -> None:
     append(key, delta({"a": 5, "user:b": 5, "app:c": 5}), expected=expected)
-    assert reads.session(key).state.merged() == {"a": 5, "user:b": 5, "app:c": 5}
+    assert views.session(key).state.merged() == {"a": 5, "user:b": 5, "app:c": 5}
 
 
 def test_null_and_absent_are_different_expectations(key: SessionKey) -> None:
@@ -346,17 +354,17 @@ def test_expectations_of_a_user_and_an_app_without_rows_can_be_met(key: SessionK
 @example([2e9, 2e9, 2e9, 1.0, 2e9, 2e9 + 1e-7])
 @example([2.0**32 - 1] * 4)
 def test_every_append_advances_the_revision_whatever_its_timestamp(source: str, timestamps: list[float]) -> None:
-    key = writes.create_session(source, "app", "times", actor=ALICE)
-    revision = reads.session(key).revision
+    key = create_session(source, "app", "times", actor=ALICE)
+    revision = views.session(key).revision
     for timestamp in timestamps:
         appended = append(key, {"timestamp": timestamp}, expected=revision)
         assert appended.revision is not None
         assert appended.revision > revision
         assert appended.revision == pytest.approx(max(timestamp, revision), abs=1e-5, rel=1e-15)
-        revision = reads.session(key).revision
+        revision = views.session(key).revision
         assert revision == appended.revision
-        assert reads.event(key, appended.event["id"]).timestamp == timestamp
-    writes.delete_session(key, actor=ALICE)
+        assert timeline.event(key, appended.event["id"]).timestamp == timestamp
+    delete_session(key, actor=ALICE)
 
 
 # --- Creating ---------------------------------------------------------------------------------------------------------
@@ -364,7 +372,7 @@ def test_every_append_advances_the_revision_whatever_its_timestamp(source: str, 
 
 def test_initial_state_is_split_by_scope_and_kept_as_given_without_temp_keys(source: str) -> None:
     state = {"a": {"b": [1, 1e23]}, "user:b": None, "app:c": "x", "temp:d": 1, "app:user:e": 2, "": 0, "app:": 1}
-    key = writes.create_session(source, "app", "user", actor=ALICE, state=state)
+    key = create_session(source, "app", "user", actor=ALICE, state=state)
     del state["temp:d"]
     assert state_of(key) == {
         "session": {"a": {"b": [1, 1e23]}, "": 0},
@@ -372,74 +380,74 @@ def test_initial_state_is_split_by_scope_and_kept_as_given_without_temp_keys(sou
         "app": {"c": "x", "user:e": 2, "": 1},
     }
     append(key, delta({"a": 1}))
-    assert reads.session(key).initial_state == state
+    assert views.session(key).initial_state == state
     assert events_of(key)[0][1]["actions"]["state_delta"] == {"a": 1}  # initial state is not an event
 
 
 def test_a_created_session_has_the_rows_that_adks_own_service_needs(source: str) -> None:
-    key = writes.create_session(source, "app", "user", actor=ALICE)
+    key = create_session(source, "app", "user", actor=ALICE)
     assert counts(source) == {"app_states": 1, "user_states": 1, "sessions": 1, "events": 0}
     assert state_of(key) == {"session": {}, "user": {}, "app": {}}
-    assert abs(reads.session(key).revision - time.time()) < 10
+    assert abs(views.session(key).revision - time.time()) < 10
 
 
 def test_a_created_session_does_not_disturb_the_state_of_its_user_and_app(key: SessionKey) -> None:
-    writes.create_session(key.source, "app", "user", actor=ALICE, state={"user:x": 1})
+    create_session(key.source, "app", "user", actor=ALICE, state={"user:x": 1})
     assert state_of(key) == {"session": {"a": 1}, "user": {"b": 2, "x": 1}, "app": {"c": 3}}
 
 
 @pytest.mark.parametrize("given_id", [None, "", "  \n"])
 def test_a_session_without_an_id_gets_a_fresh_one(source: str, given_id: str | None) -> None:
-    first, second = (writes.create_session(source, "a", "u", actor=ALICE, session_id=given_id) for _ in range(2))
+    first, second = (create_session(source, "a", "u", actor=ALICE, session_id=given_id) for _ in range(2))
     assert len({first.session_id, second.session_id}) == 2
     assert len(first.session_id) == 36
 
 
 def test_blanks_around_a_new_sessions_id_are_stripped(source: str) -> None:
-    key = writes.create_session(source, "a", "u", actor=ALICE, session_id=" s 1\n")
+    key = create_session(source, "a", "u", actor=ALICE, session_id=" s 1\n")
     assert key.session_id == "s 1"
-    assert reads.session(key).key == key
+    assert views.session(key).key == key
 
 
 def test_a_second_session_of_the_same_id_is_refused_and_changes_nothing(source: str) -> None:
-    key = writes.create_session(source, "a", "u", actor=ALICE, session_id="s", state={"x": 1, "app:x": 1})
+    key = create_session(source, "a", "u", actor=ALICE, session_id="s", state={"x": 1, "app:x": 1})
     append(key, delta({"x": 2}))
     before = everything(source)
     with pytest.raises(AlreadyExists, match=r"^The session s exists already\.$"):
-        writes.create_session(source, "a", "u", actor=ALICE, session_id=" s ", state={"x": 3, "app:x": 3, "user:x": 3})
+        create_session(source, "a", "u", actor=ALICE, session_id=" s ", state={"x": 3, "app:x": 3, "user:x": 3})
     assert everything(source) == before
     for app, user in (("a", "u2"), ("a2", "u")):
-        writes.create_session(source, app, user, actor=ALICE, session_id="s")
+        create_session(source, app, user, actor=ALICE, session_id="s")
 
 
 # --- Deleting ---------------------------------------------------------------------------------------------------------
 
 
 def test_deleting_takes_the_events_along_and_leaves_user_and_app_state(key: SessionKey) -> None:
-    other = writes.create_session(key.source, "app", "user", actor=ALICE, state={"x": 1})
+    other = create_session(key.source, "app", "user", actor=ALICE, state={"x": 1})
     for session in (key, other):
         append(session, delta({"user:b": 5, "app:c": 6}))
-    writes.delete_session(key, actor=ALICE)
+    delete_session(key, actor=ALICE)
     assert counts(key.source) == {"app_states": 1, "user_states": 1, "sessions": 1, "events": 1}
-    assert reads.session(other).state.merged() == {"x": 1, "user:b": 5, "app:c": 6}
+    assert views.session(other).state.merged() == {"x": 1, "user:b": 5, "app:c": 6}
     for again in (
-        lambda: reads.session(key),
+        lambda: views.session(key),
         lambda: append(key, delta({"app:c": 7})),
-        lambda: writes.delete_session(key, actor=ALICE),
+        lambda: delete_session(key, actor=ALICE),
     ):
         with pytest.raises(NotFound):
             again()
-    assert reads.session(other).state.app == {"c": 6}
+    assert views.session(other).state.app == {"c": 6}
 
 
 def test_a_session_made_anew_under_a_deleted_ones_id_starts_anew(key: SessionKey) -> None:
     append(key, delta({"a": 2, "user:b": 3}, id="e1"))
-    writes.delete_session(key, actor=ALICE)
-    again = writes.create_session(*key[:3], session_id=key.session_id, actor=ALICE, state={"z": 1})
+    delete_session(key, actor=ALICE)
+    again = create_session(*key[:3], session_id=key.session_id, actor=ALICE, state={"z": 1})
     assert again == key
-    assert reads.events(key).rows == []
-    assert reads.session(key).initial_state == {"z": 1}
-    assert reads.session(key).state.merged() == {"z": 1, "user:b": 3, "app:c": 3}
+    assert timeline.events(key).rows == []
+    assert views.session(key).initial_state == {"z": 1}
+    assert views.session(key).state.merged() == {"z": 1, "user:b": 3, "app:c": 3}
     assert append(key, delta({"a": 9}, id="e1")).seq is not None
 
 
@@ -452,8 +460,8 @@ def test_read_only_refuses_every_write_and_leaves_everything_as_it_is(key: Sessi
     for write in (
         lambda: append(key, delta({"a": 2})),
         lambda: append(key, delta({"a": 2}), expected={"a": 1}),
-        lambda: writes.create_session(key.source, "app", "user", actor=ALICE),
-        lambda: writes.delete_session(key, actor=ALICE),
+        lambda: create_session(key.source, "app", "user", actor=ALICE),
+        lambda: delete_session(key, actor=ALICE),
     ):
         with pytest.raises(NotAllowed, match="--read-only"):
             write()
@@ -468,15 +476,15 @@ LONGEST = ("x" * 128, "👩" * 128, "/" * 128, "‏ש" * 64)
 @pytest.mark.parametrize("name", [*TEXTS, *LONGEST])
 def test_names_of_any_characters_are_kept_as_they_are(source: str, name: str) -> None:
     session_id = name.strip() or "s"
-    key = writes.create_session(source, name, name, actor=ALICE, session_id=session_id, state={"app:a": 1})
+    key = create_session(source, name, name, actor=ALICE, session_id=session_id, state={"app:a": 1})
     assert key == (source, name, name, session_id)
     event_id = append(key, delta({name: name, f"user:{name}": 1}, id=name, invocation_id=name, author=name)).event["id"]
     assert event_id == name or (not name and event_id)
-    view = reads.event(key, event_id)
+    view = timeline.event(key, event_id)
     assert (view.id, view.invocation_id, view.data["author"]) == (event_id, name, name)
-    state = reads.session(key).state
+    state = views.session(key).state
     assert (state.session, state.user, state.app) == ({name: name}, {name: 1}, {"a": 1})
-    writes.delete_session(key, actor=ALICE)
+    delete_session(key, actor=ALICE)
     assert counts(source)["sessions"] == 0
 
 
@@ -485,20 +493,20 @@ def test_a_key_may_be_empty_or_very_long(key: SessionKey, name: str) -> None:
     for full in (name, f"user:{name}", f"app:{name}"):
         append(key, delta({full: {"n": 1}}), expected={full: ABSENT})
         append(key, delta({full: None}), expected={full: {"n": 1}})
-        assert reads.session(key).state.get(full) is None
+        assert views.session(key).state.get(full) is None
         append(key, delta({full: None}, removed=[full]), expected={full: None})
-        assert reads.session(key).state.get(full) is ABSENT
-    assert reads.session(key).state.merged() == {"a": 1, "user:b": 2, "app:c": 3}
+        assert views.session(key).state.get(full) is ABSENT
+    assert views.session(key).state.merged() == {"a": 1, "user:b": 2, "app:c": 3}
 
 
 def test_an_event_of_five_megabytes_is_stored_and_read(key: SessionKey) -> None:
     text = "0123456789 שלום 👩‍👩‍👧‍👦\n" + "five megabytes " * 350_000
     append(key, {"id": "big", "content": {"parts": [{"text": text}]}})
-    assert reads.event(key, "big").description.text == text
+    assert timeline.event(key, "big").description.text == text
     delta = {"a": text, "app:c": text}
     append(key, {"id": "larger", "actions": {"state_delta": delta}})  # than what is shown
-    assert reads.session(key).state.merged() == {"a": text, "user:b": 2, "app:c": text}
-    stored = loads.load(key, newest=1)
+    assert views.session(key).state.merged() == {"a": text, "user:b": 2, "app:c": text}
+    stored = whole_session.load(key, newest=1)
     assert stored
     assert json.loads(stored.events[0].text)["actions"]["state_delta"] == delta
 
@@ -543,7 +551,7 @@ BAD_NAMES = ["x" * 129, "👩" * 129, "a\0", "\ud800"]
 def test_a_session_under_a_bad_name_is_refused_and_nothing_is_half_written(source: str, what: str, name: str) -> None:
     names = {"app_name": "app", "user_id": "user", "session_id": "session", what: name}
     with pytest.raises(Invalid):
-        writes.create_session(source, **names, actor=ALICE, state={"app:a": 1})
+        create_session(source, **names, actor=ALICE, state={"app:a": 1})
     assert set(counts(source).values()) == {0}
 
 
@@ -552,7 +560,7 @@ def test_a_session_under_a_bad_name_is_refused_and_nothing_is_half_written(sourc
 )
 def test_a_session_with_bad_initial_state_is_refused_and_nothing_is_half_written(source: str, state: State) -> None:
     with pytest.raises(Invalid):
-        writes.create_session(source, "app", "user", actor=ALICE, state={"app:good": 1, **state})
+        create_session(source, "app", "user", actor=ALICE, state={"app:good": 1, **state})
     assert set(counts(source).values()) == {0}
 
 
@@ -565,7 +573,7 @@ def test_a_session_under_a_name_that_cannot_exist_is_not_found(key: SessionKey, 
         with pytest.raises(NotFound):
             append(wrong, delta({"a": 1, "app:c": 2}), expected=expected)
     with pytest.raises(NotFound):
-        writes.delete_session(wrong, actor=ALICE)
+        delete_session(wrong, actor=ALICE)
     assert everything(key.source) == before
 
 
@@ -584,7 +592,7 @@ def test_state_that_cannot_be_read_is_not_written_over(key: SessionKey, value: s
 @pytest.mark.parametrize("form", ["sqlite", "sqlite-database"])
 def test_a_session_whose_state_cannot_be_read_can_be_deleted(key: SessionKey) -> None:
     execute(key.source, "UPDATE sessions SET state = 'x'")
-    writes.delete_session(key, actor=ALICE)
+    delete_session(key, actor=ALICE)
     assert counts(key.source)["sessions"] == 0
 
 

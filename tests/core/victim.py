@@ -28,10 +28,10 @@ def work(job: dict[str, Any], ready: int) -> None:
     """What the child does."""
     from django.db import connections
 
-    from sessions_app import sources
+    from sessions_app.sources import database, registry
 
-    (source,) = sources.add(job["source"])
-    sources.open_source(source)
+    (source,) = registry.add(job["source"])
+    database.open_source(source)
     operation = _operations(source.alias, job)
     if "threads" in job:
         _write_together(job, operation, ready)
@@ -92,10 +92,11 @@ def _write_together(job: dict[str, Any], operation: Callable[[int], Any], ready:
 
 
 def _operations(alias: str, job: dict[str, Any]) -> Callable[[int], Any]:
-    from sessions_app import writes
-    from sessions_app.access import Actor
-    from sessions_app.keys import SessionKey
-    from sessions_app.state import ABSENT
+    from sessions_app.access.actor import Actor
+    from sessions_app.domain.session_ref import SessionKey
+    from sessions_app.domain.state import ABSENT
+    from sessions_app.writes.append import append_event
+    from sessions_app.writes.sessions import create_session, delete_session
 
     actor, key = Actor("victim"), SessionKey(alias, *job["key"])
 
@@ -104,18 +105,18 @@ def _operations(alias: str, job: dict[str, Any]) -> Callable[[int], Any]:
         event = {"id": f"e{number}", "timestamp": time.time(), "actions": {"state_delta": delta}}
         if number % 3 == 0:
             event["custom_metadata"] = {"adkweb": {"removed": [f"app:k{number % 7}"]}}
-        return writes.append_event(key, event, actor=actor, expected=expected)
+        return append_event(key, event, actor=actor, expected=expected)
 
     def create(_number: int) -> Any:
         state = {"n": 1, "user:made": 1, "app:made": 1}
-        return writes.create_session(alias, *job["key"][:2], session_id="made", state=state, actor=actor)
+        return create_session(alias, *job["key"][:2], session_id="made", state=state, actor=actor)
 
     named: dict[str, Callable[[int], Any]] = {
         "append": append,
         "append on a revision": lambda n: append(n, job["revision"]),
         "append on values": lambda n: append(n, {"n": 0, "user:n": 0, "app:n": 0, "app:none": ABSENT}),
         "create": create,
-        "delete": lambda n: writes.delete_session(key, actor=actor),
+        "delete": lambda n: delete_session(key, actor=actor),
     }
     return named[job["operation"]]
 

@@ -20,15 +20,23 @@ import psycopg
 import pytest
 from pytest_django import Settings
 
-from sessions_app import adopt, adopting, drift, edits, forks, loads, moments, online, reads, uploads, writes
-from sessions_app.access import Actor
-from sessions_app.edits import Entry
+from sessions_app.access.actor import Actor
+from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.state import ABSENT
+from sessions_app.edits import edit as edits
+from sessions_app.edits import fork
+from sessions_app.edits.edit import Entry
 from sessions_app.errors import NotFound, SourceError, StaleSession
-from sessions_app.keys import SessionKey
-from sessions_app.live.searcher import Searcher
-from sessions_app.state import ABSENT
-from sessions_app.transfer import FORMATS, stored
+from sessions_app.history import drift, moments
+from sessions_app.live.source_finder import Searcher
+from sessions_app.reads import lists, newest, timeline, views, whole_session
+from sessions_app.sources import adopting, online
+from sessions_app.sources import adoption as sources_adoption
+from sessions_app.sources import schema as sources_schema
+from sessions_app.transfer import FORMATS, exporting, uploads
 from sessions_app.transfer.items import EventItem
+from sessions_app.writes.append import append_event
+from sessions_app.writes.sessions import create_session
 from tests.adk.services import Adk
 from tests.api.program import Program, address
 from tests.management.conftest import Tailing, run
@@ -113,48 +121,48 @@ def schema(place: str) -> list[Any]:
 
 
 def test_everything_is_read_in_seconds(key: SessionKey) -> None:
-    (row,) = reads.sessions(key.source, "booking").rows
+    (row,) = lists.sessions(key.source, "booking").rows
     assert is_now(row.create_time)
     assert is_now(row.update_time)
-    (app,) = reads.apps(key.source)
+    (app,) = lists.apps(key.source)
     assert app.last_activity == row.update_time
-    said, answered = reads.events(key).rows
+    said, answered = timeline.events(key).rows
     assert [view.timestamp for view in (said, answered)] == [view.data["timestamp"] for view in (said, answered)]
     assert is_now(answered.timestamp)
     assert said.timestamp <= answered.timestamp == row.update_time
-    loaded = loads.load(key)
+    loaded = whole_session.load(key)
     assert loaded is not None
     assert [json.loads(event.text) for event in loaded.events] == [said.data, answered.data]
     assert [event.text for event in loaded.events] == [
         event.text
-        for page in loads.stream(key)[1]
+        for page in whole_session.stream(key)[1]
         for event in page  # type: ignore[index]
     ]
-    since = loads.load(key, since=answered.timestamp)
+    since = whole_session.load(key, since=answered.timestamp)
     assert since is not None
     assert [event.id for event in since.events] == [answered.id]
-    exported = list(stored.items(key.source, stored.Filter()))
+    exported = list(exporting.items(key.source, exporting.Filter()))
     assert [item.timestamp for item in exported if hasattr(item, "timestamp")] == [said.timestamp, answered.timestamp]
     assert all("at" not in getattr(item, "extra", {}) for item in exported)
 
 
 def test_states_are_what_adk_js_reads_and_every_event_has_one(place: str, key: SessionKey) -> None:
-    session = reads.session(key)
+    session = views.session(key)
     theirs = js(place, "read")
     assert theirs is not None
     assert session.state.merged() == theirs["state"]
-    said, answered = reads.events(key).rows
+    said, answered = timeline.events(key).rows
     assert moments.state_at(key, said.id).state.session["step"] == "choose"
     assert moments.state_at(key, answered.id).state.session["last"] == "You said: hello"
-    assert reads.in_flight(key) is None
-    assert reads.running_now(key.source) == []
+    assert timeline.in_flight(key) is None
+    assert newest.running_now(key.source) == []
 
 
 def test_pages_and_routes_show_it(key: SessionKey, maria: Browser, program: Program) -> None:
     assert "booking" in maria.open("home").text
     assert "You said: hello" in maria.open("session", **key._asdict()).text
     maria.open("app", **names_of(key, 2))
-    answered = reads.events(key).rows[-1]
+    answered = timeline.events(key).rows[-1]
     assert "58861" not in maria.open("event", **key._asdict(), event_id=answered.id).text
     adks = program.get(f"/apps/booking/users/ana/sessions/s1?source={key.source}").json()
     ours = program.get(address(key)).json()
@@ -167,9 +175,9 @@ def test_read_only_it_is_shown_and_left_as_it_is(place: str, open_source: Open, 
     settings.READ_ONLY = True
     before = schema(place)
     key = SessionKey(open_source(place), "booking", "ana", "s1")
-    assert [view.description.text for view in reads.events(key).rows] == ["hello", "You said: hello"]
-    assert all(is_now(view.timestamp) for view in reads.events(key).rows)
-    assert reads.events(key, before=reads.events(key).rows[-1].cursor).rows[-1].description.text == "hello"
+    assert [view.description.text for view in timeline.events(key).rows] == ["hello", "You said: hello"]
+    assert all(is_now(view.timestamp) for view in timeline.events(key).rows)
+    assert timeline.events(key, before=timeline.events(key).rows[-1].cursor).rows[-1].description.text == "hello"
     assert schema(place) == before
 
 
@@ -199,7 +207,7 @@ def test_tail_says_the_time_of_day(place: str, tail: Callable[..., Tailing]) -> 
 
 
 def test_adk_js_sees_an_edit_with_its_time_and_goes_on(place: str, key: SessionKey, actor: Actor) -> None:
-    before = reads.session(key).revision
+    before = views.session(key).revision
     edits.edit_state(
         key,
         [Entry("step", "pay", "choose"), Entry("user:tier", "silver", "gold"), Entry("app:limit", ABSENT, 10)],
@@ -214,59 +222,57 @@ def test_adk_js_sees_an_edit_with_its_time_and_goes_on(place: str, key: SessionK
     assert isinstance(edit["timestamp"], int)
     assert is_now(edit["timestamp"] / 1000)
     assert theirs["lastUpdateTime"] == edit["timestamp"]
-    ours = reads.events(key).rows[-1]
+    ours = timeline.events(key).rows[-1]
     assert (ours.timestamp, ours.data["timestamp"]) == (edit["timestamp"] / 1000,) * 2
-    assert before < ours.timestamp == reads.session(key).revision
+    assert before < ours.timestamp == views.session(key).revision
     js(place, "say", "and now?", "{}")
-    texts = [view.description.text for view in reads.events(key).rows]
+    texts = [view.description.text for view in timeline.events(key).rows]
     assert texts[-2:] == ["and now?", "You said: and now?"]
-    assert reads.session(key).state.session["last"] == "You said: and now?"
+    assert views.session(key).state.session["last"] == "You said: and now?"
     assert drift.own(key).drifted == []
 
 
 def test_a_revision_advances_by_what_adk_js_can_see_and_is_compared(key: SessionKey, actor: Actor) -> None:
     past = {"author": "agent", "timestamp": 1_700_000_000.123456, "actions": {"state_delta": {"n": 1}}}
-    revisions = [reads.session(key).revision]
+    revisions = [views.session(key).revision]
     for number in range(3):
-        appended = writes.append_event(
-            key, {**past, "id": f"e{number}"}, actor=actor, revision=None, expected=revisions[-1]
-        )
+        appended = append_event(key, {**past, "id": f"e{number}"}, actor=actor, revision=None, expected=revisions[-1])
         assert appended.revision is not None
         revisions.append(appended.revision)
     steps = [later - earlier for earlier, later in pairwise(revisions)]
     assert steps == [pytest.approx(0.001, abs=1e-5)] * 3
     with pytest.raises(StaleSession):
-        writes.append_event(key, past, actor=actor, expected=revisions[-2])
+        append_event(key, past, actor=actor, expected=revisions[-2])
 
 
 def test_an_event_that_is_sent_again_is_the_one_that_is_there(key: SessionKey, actor: Actor) -> None:
     event = {"id": "e1", "author": "agent", "timestamp": time.time() + 0.0001234}
-    first = writes.append_event(key, event, actor=actor)
+    first = append_event(key, event, actor=actor)
     assert first.seq
-    again = writes.append_event(key, event, actor=actor)
+    again = append_event(key, event, actor=actor)
     assert (again.seq, again.event) == (None, first.event)
 
 
 def test_what_is_imported_twice_is_there_once(key: SessionKey, demo: str, actor: Actor) -> None:
-    upload = uploads.receive(FORMATS["jsonl"].write(stored.items(demo, stored.Filter())))
+    upload = uploads.receive(FORMATS["jsonl"].write(exporting.items(demo, exporting.Filter())))
     first, second = (uploads.bring(upload, key.source, actor) for _time in range(2))
     uploads.discard(upload)
     assert (first.skipped, second.skipped, second.new) == ([], [], 0)
-    source = [item.timestamp for item in stored.items(demo, stored.Filter()) if isinstance(item, EventItem)]
+    source = [item.timestamp for item in exporting.items(demo, exporting.Filter()) if isinstance(item, EventItem)]
     ours = [
         item.timestamp
-        for item in stored.items(key.source, stored.Filter())
-        if isinstance(item, EventItem) and item.id not in {view.id for view in reads.events(key).rows}
+        for item in exporting.items(key.source, exporting.Filter())
+        if isinstance(item, EventItem) and item.id not in {view.id for view in timeline.events(key).rows}
     ]
     assert ours == pytest.approx(source, abs=0.001)
 
 
 def test_a_fork_has_the_times_of_its_origin(key: SessionKey, actor: Actor) -> None:
-    answered = reads.events(key).rows[-1]
-    into = forks.fork(key, answered.id, user_id="ana", session_id="s2", actor=actor)
-    copies = reads.events(into).rows
-    assert [view.timestamp for view in copies[:2]] == [view.timestamp for view in reads.events(key).rows]
-    assert is_now(forks.forks_of(key)[0].created)
+    answered = timeline.events(key).rows[-1]
+    into = fork.fork(key, answered.id, user_id="ana", session_id="s2", actor=actor)
+    copies = timeline.events(into).rows
+    assert [view.timestamp for view in copies[:2]] == [view.timestamp for view in timeline.events(key).rows]
+    assert is_now(fork.forks_of(key)[0].created)
 
 
 # --- adk-js starts again ----------------------------------------------------------------------------------------------
@@ -276,31 +282,31 @@ def test_the_indexes_that_it_drops_come_back_and_nothing_is_wrong_without(
     place: str, key: SessionKey, actor: Actor
 ) -> None:
     js(place, "say", "again", "{}")
-    missing = set(adopt.missing(key.source))
+    missing = set(sources_adoption.missing(key.source))
     assert missing
-    assert missing <= adopt.INDEXES
-    created = writes.create_session(key.source, "booking", "ana", state={"user:tier": "new"}, actor=actor)
-    writes.append_event(created, {"author": "agent", "actions": {"state_delta": {"n": 1}}}, actor=actor)
-    assert reads.events(key).rows[-1].description.text == "You said: again"
-    assert moments.state_now(created).state.merged() == reads.session(created).state.merged()
+    assert missing <= sources_schema.INDEXES
+    created = create_session(key.source, "booking", "ana", state={"user:tier": "new"}, actor=actor)
+    append_event(created, {"author": "agent", "actions": {"state_delta": {"n": 1}}}, actor=actor)
+    assert timeline.events(key).rows[-1].description.text == "You said: again"
+    assert moments.state_now(created).state.merged() == views.session(created).state.merged()
     adopting.go_on()
     adopting.wait(key.source, lambda adoption: None)
-    assert adopt.missing(key.source) == []
+    assert sources_adoption.missing(key.source) == []
     adopting.go_on()
     assert adopting.of(key.source) is None
     assert js(place, "delete") is None
     with pytest.raises(NotFound):
-        reads.session(key)
+        views.session(key)
 
 
 def test_the_server_puts_them_back(place: str, key: SessionKey) -> None:
     js(place, "read")
-    assert adopt.missing(key.source)
+    assert sources_adoption.missing(key.source)
     searcher = Searcher()
     searcher.start()
     try:
         ends = time.monotonic() + 30
-        while adopt.missing(key.source):
+        while sources_adoption.missing(key.source):
             assert time.monotonic() < ends, "the indexes stay away"
             time.sleep(0.05)
     finally:
@@ -312,7 +318,7 @@ def test_a_source_that_was_released_is_not_adopted_again_by_this(key: SessionKey
     online.release(key.source)
     adopting.go_on()
     assert adopting.of(key.source) is None
-    assert "sessions.initial_state" in adopt.missing(key.source)
+    assert "sessions.initial_state" in sources_adoption.missing(key.source)
 
 
 def test_release_takes_everything_away_and_adk_js_goes_on(place: str, open_source: Open, actor: Actor) -> None:
@@ -342,9 +348,9 @@ def test_on_postgresql_it_may_write_beside_google_adk(
     alias = open_source(url)
     for key in (SessionKey(alias, "booking", "ana", name) for name in ("s1", "s2")):
         edits.edit_state(key, [Entry("step", "pay", ABSENT)], actor=actor)
-        assert all(is_now(view.timestamp) for view in reads.events(key).rows)
-        assert all(is_now(view.data["timestamp"]) for view in reads.events(key).rows)
-        loaded = loads.load(key)
+        assert all(is_now(view.timestamp) for view in timeline.events(key).rows)
+        assert all(is_now(view.data["timestamp"]) for view in timeline.events(key).rows)
+        loaded = whole_session.load(key)
         assert loaded is not None
         assert all(is_now(json.loads(event.text)["timestamp"]) for event in loaded.events)
     adk = Adk("postgresql", url)

@@ -14,14 +14,15 @@ from django.conf import settings
 from django.db import connections
 from pytest_django import DjangoDbBlocker
 
-from sessions_app import adopt, sources, writes
-from sessions_app.access import Actor
-from sessions_app.keys import SessionKey
+from sessions_app.access.actor import Actor
+from sessions_app.domain.session_ref import SessionKey
+from sessions_app.sources import adoption, database, registry
+from sessions_app.writes.append import append_event
+from sessions_app.writes.sessions import create_session
 from tests.adk.services import APP, Adk
 from tests.browser.serving import Adkweb
+from tests.live.pages import FEED, Page, sign_in
 from tests.servers import PostgreSQL
-
-from .pages import FEED, Page, sign_in
 
 _numbers = itertools.count()
 WRITER = Actor("another process")
@@ -40,9 +41,7 @@ class Stage:
     def new_session(self, form: str = "sqlite", events: int = 0, **state: Any) -> SessionKey:
         """A session that no other test knows, of a user that no other test knows."""
         number = next(_numbers)
-        key = writes.create_session(
-            self.aliases[form], APP, f"u{number}", session_id=f"s{number}", state=state, actor=WRITER
-        )
+        key = create_session(self.aliases[form], APP, f"u{number}", session_id=f"s{number}", state=state, actor=WRITER)
         for event in range(events):
             self.append(key, f"before {event}")
         return key
@@ -51,7 +50,7 @@ class Stage:
         """Appends an event as a process beside adkweb does; its id."""
         content = {"role": "model", "parts": [{"text": text}]}
         said = {"author": "booking", "invocation_id": "i1", "content": content, **event}
-        return str(writes.append_event(key, said, actor=WRITER).event["id"])
+        return str(append_event(key, said, actor=WRITER).event["id"])
 
     def page(self, what: SessionKey | str, who: str = "", server: Adkweb | None = None, **options: Any) -> Page:
         """Somebody's page, closed when the test ends."""
@@ -72,10 +71,10 @@ def open_stage(server: Adkweb, places: dict[str, str]) -> Stage:
     """The databases as another process opens them; the names of the sources are the same in both."""
     aliases = {}
     for form, place in places.items():
-        (source,) = sources.add(place)
+        (source,) = registry.add(place)
         if form == "sqlite-database":
-            adopt.create(source.alias, "database")
-        sources.open_source(source)
+            adoption.create(source.alias, "database")
+        database.open_source(source)
         aliases[form] = source.alias
     return Stage(server, places, aliases)
 
@@ -83,7 +82,7 @@ def open_stage(server: Adkweb, places: dict[str, str]) -> Stage:
 def close_stage(stage: Stage) -> None:
     """Forgets them again."""
     for alias in stage.aliases.values():
-        sources.forget(alias)
+        database.forget(alias)
 
 
 @pytest.fixture(scope="package")

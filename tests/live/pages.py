@@ -17,10 +17,10 @@ from django.urls import reverse
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
-from sessions_app import reads
-from sessions_app.keys import SessionKey
-from sessions_app.sign_ins import SessionStore
-from sessions_app.web.news import BATCH
+from sessions_app.access.sign_ins import SessionStore
+from sessions_app.domain.session_ref import SessionKey
+from sessions_app.reads import timeline
+from sessions_app.web.session.news import BATCH
 from tests.browser.serving import Adkweb
 from tests.core.own import own_database
 from tests.servers import HOST
@@ -50,7 +50,7 @@ def ids_of(key: SessionKey, **chosen: str) -> list[str]:
     found: list[str] = []
     after: int | str | None = 0
     while after is not None:
-        page = reads.events_after(key, after, **chosen)
+        page = timeline.events_after(key, after, **chosen)
         found += [event.id for event in page.rows]
         after = page.next
     return found

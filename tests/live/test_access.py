@@ -10,10 +10,9 @@ from django.contrib.auth import get_user_model
 from django.contrib.sessions.models import Session as SignIn
 from django.utils import timezone
 
-from sessions_app.sign_ins import digest
-
-from .conftest import Stage
-from .pages import Own, browser, post, sign_in
+from sessions_app.access.sign_ins import digest
+from tests.live.conftest import Stage
+from tests.live.pages import Own, browser, post, sign_in
 
 Take = Callable[[Stage, str], None]
 

@@ -7,15 +7,14 @@ from typing import Any
 
 import pytest
 
-from sessions_app import writes
-from sessions_app.keys import SessionKey
-from sessions_app.web.news import BATCH, CATCH_UP
+from sessions_app.domain.session_ref import SessionKey
+from sessions_app.web.session.news import BATCH, CATCH_UP
+from sessions_app.writes.sessions import create_session, delete_session
 from tests.adk.services import key_of
 from tests.core.bulk import fill
 from tests.core.stored import execute
-
-from .conftest import WRITER, Stage
-from .pages import browser, eventually, ids_in, ids_of, page_path, post, sign_in
+from tests.live.conftest import WRITER, Stage
+from tests.live.pages import browser, eventually, ids_in, ids_of, page_path, post, sign_in
 
 # --- Writers ----------------------------------------------------------------------------------------------------------
 
@@ -224,7 +223,7 @@ def test_a_second_reader_in_another_language_is_given_the_state_too(stage: Stage
 @pytest.mark.parametrize("scope", ["user", "app"])
 def test_state_that_another_session_wrote_for_the_user_or_the_app_is_shown(stage: Stage, form: str, scope: str) -> None:
     key = stage.new_session(form, events=1)
-    other = writes.create_session(key.source, key.app_name, key.user_id, session_id="other", actor=WRITER)
+    other = create_session(key.source, key.app_name, key.user_id, session_id="other", actor=WRITER)
     page = stage.page(key).until_all()
     page.until(lambda page: "state" in page.parts, "the state")
     name = f"tier{key.session_id}"
@@ -340,8 +339,8 @@ def test_a_session_that_is_deleted_and_created_again_is_loaded_anew_or_gone(stag
     """Its numbers begin anew on SQLite: a page that went on from its old place would show nothing more, for ever."""
     key = stage.new_session(form, events=5)
     page = stage.page(key).until_all()
-    writes.delete_session(key, actor=WRITER)
-    writes.create_session(*key[:3], session_id=key.session_id, actor=WRITER)
+    delete_session(key, actor=WRITER)
+    create_session(*key[:3], session_id=key.session_id, actor=WRITER)
     only = stage.append(key, "in the new one")
     page.until(lambda page: page.end or only in page.seen, "the end, or the new session's event", seconds=8)
     if page.end:
@@ -356,7 +355,7 @@ def test_a_source_whose_file_is_made_anew_goes_on(stage: Stage) -> None:
 
     from django.db import connections
 
-    from sessions_app import sources
+    from sessions_app.sources import database
 
     place = Path(stage.places["sqlite"])
     key = stage.new_session(events=5)
@@ -365,8 +364,8 @@ def test_a_source_whose_file_is_made_anew_goes_on(stage: Stage) -> None:
     for file in place.parent.glob(f"{place.name}*"):
         file.unlink()
     place.touch()
-    sources.get(key.source)
-    writes.create_session(*key[:3], session_id=key.session_id, actor=WRITER)
+    database.get(key.source)
+    create_session(*key[:3], session_id=key.session_id, actor=WRITER)
     only = stage.append(key, "in the new file")
     page.until(lambda page: page.end or only in page.seen, "the end, or the new file's event", seconds=10)
     if page.end is None:

@@ -10,11 +10,10 @@ from contextlib import closing
 import httpx
 from pytest_django import DjangoDbBlocker
 
-from sessions_app import tokens
-from sessions_app.keys import SessionKey
+from sessions_app.access import tokens
+from sessions_app.domain.session_ref import SessionKey
 from tests.browser.serving import Adkweb
-
-from .pages import Own, browser, page_path, sign_in
+from tests.live.pages import Own, browser, page_path, sign_in
 
 DEMO = SessionKey("demo", "booking", "ana", "seoul-trip")
 

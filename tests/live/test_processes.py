@@ -13,13 +13,13 @@ import pytest
 import redis
 from pytest_django import DjangoDbBlocker
 
-from sessions_app import errors, sources
-from sessions_app.keys import SessionKey
+from sessions_app import errors
+from sessions_app.domain.session_ref import SessionKey
+from sessions_app.sources import database as sources_database
 from tests.browser.serving import Adkweb
+from tests.live.conftest import Stage, close_stage, open_stage
+from tests.live.pages import Page, browser, eventually, ids_of, page_path, post, sign_in
 from tests.servers import PostgreSQL, Valkey
-
-from .conftest import Stage, close_stage, open_stage
-from .pages import Page, browser, eventually, ids_of, page_path, post, sign_in
 
 Pair = tuple[Adkweb, Adkweb]
 
@@ -327,4 +327,4 @@ def test_adkweb_is_started_again_and_pages_go_on_where_they_were(
     assert page.seen == ids_of(key)
     assert page.resets == 0
     server.close()
-    assert sources.get(key.source)
+    assert sources_database.get(key.source)

@@ -13,8 +13,7 @@ from pytest_django import DjangoDbBlocker
 
 from tests.adk.services import APP, USER, Adk
 from tests.browser.serving import Adkweb
-
-from .pages import FEED, Page, browser, eventually, sign_in
+from tests.live.pages import FEED, Page, browser, eventually, sign_in
 
 
 @pytest.fixture(autouse=True)

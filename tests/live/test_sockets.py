@@ -16,13 +16,12 @@ from django.conf import settings
 from django.db import connections
 from websockets.exceptions import InvalidStatus
 
-from sessions_app import writes
-from sessions_app.keys import SessionKey
+from sessions_app.domain.session_ref import SessionKey
+from sessions_app.writes.sessions import delete_session
 from tests.browser.serving import Adkweb
+from tests.live.conftest import WRITER, Stage
+from tests.live.pages import Page, browser, ids_of, live_path, sign_in
 from tests.servers import HOST
-
-from .conftest import WRITER, Stage
-from .pages import Page, browser, ids_of, live_path, sign_in
 
 # --- The handshake ----------------------------------------------------------------------------------------------------
 
@@ -259,7 +258,7 @@ class Stubborn(Page):
 def test_a_session_that_is_deleted_while_watched_is_told_and_others_go_on(stage: Stage, form: str) -> None:
     key, kept = stage.new_session(form, events=2), stage.new_session(form, events=1)
     page, second, other = stage.page(key).until_all(), stage.page(key).until_all(), stage.page(kept).until_all()
-    writes.delete_session(key, actor=WRITER)
+    delete_session(key, actor=WRITER)
     for left in (page, second):
         assert left.until_end() == (4404, "no such session")
         assert left.parts["gone"] == "This session was deleted."
@@ -272,7 +271,7 @@ def test_a_session_that_is_deleted_is_told_in_the_readers_language(stage: Stage)
     key = stage.new_session(events=1)
     page = stage.page(key, language="es").until_all()
     page.until(lambda page: "state" in page.parts, "the state")
-    writes.delete_session(key, actor=WRITER)
+    delete_session(key, actor=WRITER)
     assert page.until_end()[0] == 4404
     assert page.parts["gone"] != "This session was deleted."
 

@@ -14,12 +14,15 @@ import psycopg
 import pytest
 from django.db import connections
 
-from sessions_app import adopt, reads, writes
-from sessions_app.access import Actor
+from sessions_app.access.actor import Actor
+from sessions_app.domain.session_ref import SessionKey
 from sessions_app.errors import SourceError
-from sessions_app.keys import SessionKey
-from sessions_app.live import tail as tail_module
-from sessions_app.live.tail import LOOK_BACK, PATIENCE_SECONDS, Tail
+from sessions_app.reads import newest as reads_newest
+from sessions_app.reads import tail as tail_module
+from sessions_app.reads.tail import LOOK_BACK, PATIENCE_SECONDS, Tail
+from sessions_app.sources import adoption
+from sessions_app.writes.append import append_event
+from sessions_app.writes.sessions import create_session, delete_session
 from tests.core.bulk import fill
 
 WHO = Actor("test")
@@ -37,14 +40,14 @@ class Others:
         return self._thread.submit(function, *values, **named).result()
 
     def session(self, source: str, name: str) -> SessionKey:
-        found: SessionKey = self(writes.create_session, source, "app", "ana", session_id=name, actor=WHO)
+        found: SessionKey = self(create_session, source, "app", "ana", session_id=name, actor=WHO)
         return found
 
     def append(self, key: SessionKey) -> None:
-        self(writes.append_event, key, {"author": "agent", "invocation_id": "i"}, actor=WHO)
+        self(append_event, key, {"author": "agent", "invocation_id": "i"}, actor=WHO)
 
     def delete(self, key: SessionKey) -> None:
-        self(writes.delete_session, key, actor=WHO)
+        self(delete_session, key, actor=WHO)
 
     def close(self) -> None:
         self(connections.close_all)
@@ -198,9 +201,9 @@ def test_a_number_that_was_rolled_back_is_given_up_after_a_while(
         asked.append(set(also))
         return real(source, seq, also, **rest)
 
-    real = reads.appended
+    real = reads_newest.appended
     monkeypatch.setattr(tail_module, "time", SimpleNamespace(monotonic=lambda: clock.now))
-    monkeypatch.setattr(reads, "appended", appended)
+    monkeypatch.setattr(reads_newest, "appended", appended)
     tail = Tail(source)
     first, slow = transaction(), transaction()
     gone, waits = take_number(first, key), take_number(slow, key)
@@ -225,9 +228,11 @@ def test_numbers_are_given_up_where_nothing_else_happens_too(
 ) -> None:
     """Else every look would go on asking for them."""
     key, clock, asked = others.session(source, "one"), SimpleNamespace(now=1000.0), []
-    real = reads.appended
+    real = reads_newest.appended
     monkeypatch.setattr(tail_module, "time", SimpleNamespace(monotonic=lambda: clock.now))
-    monkeypatch.setattr(reads, "appended", lambda s, q, also=(), **r: asked.append(set(also)) or real(s, q, also, **r))
+    monkeypatch.setattr(
+        reads_newest, "appended", lambda s, q, also=(), **r: asked.append(set(also)) or real(s, q, also, **r)
+    )
     tail = Tail(source)
     first = transaction()
     take_number(first, key)
@@ -341,7 +346,7 @@ def make_anew(source: str, others: Others, place: str, form: str) -> None:
     fresh.replace(place)
     if form == "sqlite-database":
         others(connections.close_all)
-        others(adopt.create, source, "database")
+        others(adoption.create, source, "database")
 
 
 @SQLITE

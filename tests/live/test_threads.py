@@ -15,16 +15,19 @@ import pytest
 from django.contrib.auth import HASH_SESSION_KEY, SESSION_KEY, get_user_model
 from django.db import connections
 
-from sessions_app import broadcast, reads, sources, writes
-from sessions_app.access import Actor
-from sessions_app.keys import SessionKey
-from sessions_app.live import follower, lobby, room, watcher
+from sessions_app import broadcast
+from sessions_app.access.actor import Actor
+from sessions_app.access.sign_ins import SessionStore
+from sessions_app.domain.session_ref import SessionKey
+from sessions_app.live import client, home_feed, room, source_follower
 from sessions_app.live.room import Seat
-from sessions_app.sign_ins import SessionStore
-from sessions_app.web import news
+from sessions_app.reads import newest
+from sessions_app.sources import database, registry
+from sessions_app.web.session import news
+from sessions_app.writes.append import append_event
+from sessions_app.writes.sessions import create_session
 from tests.core.own import migrated, own_database
-
-from .pages import eventually, ids_in, ids_of
+from tests.live.pages import eventually, ids_in, ids_of
 
 WHO = Actor("test")
 
@@ -62,12 +65,12 @@ class House:
     def __init__(self, sign_in: str) -> None:
         self.sign_in = sign_in
         self._writer = ThreadPoolExecutor(1)
-        self._seats: list[tuple[follower.Follower, SessionKey, Seat]] = []
+        self._seats: list[tuple[source_follower.Follower, SessionKey, Seat]] = []
 
     def watch(self, key: SessionKey, after: int = 0, **options: str) -> Reader:
         reader = Reader(self.sign_in, **options)
         seat = Seat(reader, news.Filter(), after)  # type: ignore[arg-type]
-        found = follower.follow(key.source, lambda found: found.enter(key, seat))
+        found = source_follower.follow(key.source, lambda found: found.enter(key, seat))
         self._seats.append((found, key, seat))
         return reader
 
@@ -83,12 +86,12 @@ class House:
         return self._writer.submit(function, *values, **named).result()
 
     def session(self, source: str, name: str) -> SessionKey:
-        found: SessionKey = self.elsewhere(writes.create_session, source, "app", "ana", session_id=name, actor=WHO)
+        found: SessionKey = self.elsewhere(create_session, source, "app", "ana", session_id=name, actor=WHO)
         return found
 
     def append(self, key: SessionKey) -> str:
         event = {"author": "agent", "invocation_id": "i"}
-        return str(self.elsewhere(writes.append_event, key, event, actor=WHO).event["id"])
+        return str(self.elsewhere(append_event, key, event, actor=WHO).event["id"])
 
     def close(self) -> None:
         self.elsewhere(connections.close_all)
@@ -101,21 +104,21 @@ def threads(prefix: str = "adkweb-live") -> list[str]:
 
 def none_left() -> None:
     eventually(lambda: not threads(), f"that the threads end: {threads()}", 10)
-    assert follower._followers == {}
-    assert lobby._lobby is None
+    assert source_follower._followers == {}
+    assert home_feed._lobby is None
 
 
 @pytest.fixture(autouse=True)
 def house(tmp_path: Path, source: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[House]:
     """With adkweb's own database in a file, as threads share it, and a house that is left soon."""
     own = f"sqlite:///{migrated(tmp_path / 'own.db')}"
-    monkeypatch.setattr(follower, "LINGER_SECONDS", 0.3)
-    monkeypatch.setattr(follower, "AWAY_SECONDS", 0.1)
-    monkeypatch.setattr(follower, "LONGEST_AWAY_SECONDS", 0.1)
-    monkeypatch.setattr(lobby, "LOOK_SECONDS", 0.2)
-    here = sources.get(source)
-    monkeypatch.setattr(sources, "listed", lambda: [here])  # other tests' sources stay out of it
-    broadcast.listen(follower.tell)
+    monkeypatch.setattr(source_follower, "LINGER_SECONDS", 0.3)
+    monkeypatch.setattr(source_follower, "AWAY_SECONDS", 0.1)
+    monkeypatch.setattr(source_follower, "LONGEST_AWAY_SECONDS", 0.1)
+    monkeypatch.setattr(home_feed, "LOOK_SECONDS", 0.2)
+    here = database.get(source)
+    monkeypatch.setattr(registry, "listed", lambda: [here])  # other tests' sources stay out of it
+    broadcast.listen(source_follower.tell)
     with own_database(own):
         person = get_user_model().objects.create_user("maria")
         store = SessionStore()
@@ -124,17 +127,19 @@ def house(tmp_path: Path, source: str, monkeypatch: pytest.MonkeyPatch) -> Itera
         living = House(store.session_key or "")
         yield living
         monkeypatch.undo()
-        monkeypatch.setattr(follower, "LINGER_SECONDS", 0.1)
+        monkeypatch.setattr(source_follower, "LINGER_SECONDS", 0.1)
         living.go()
         try:
             none_left()
         finally:  # a test that failed is not to fail the next
-            if lobby._lobby:
-                lobby._lobby._watchers.clear()
-            eventually(lambda: not any(thread.is_alive() for thread in follower._followers.values()), "the end", 10)
-            follower._followers.clear()
+            if home_feed._lobby:
+                home_feed._lobby._watchers.clear()
+            eventually(
+                lambda: not any(thread.is_alive() for thread in source_follower._followers.values()), "the end", 10
+            )
+            source_follower._followers.clear()
         living.close()
-    broadcast.stop_listening(follower.tell)
+    broadcast.stop_listening(source_follower.tell)
 
 
 SQLITE = pytest.mark.parametrize("form", ["sqlite"])
@@ -168,24 +173,24 @@ def test_one_thread_serves_all_watchers_of_all_sessions_of_a_source(house: House
 def test_who_goes_from_page_to_page_meets_the_same_thread(
     house: House, source: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(follower, "LINGER_SECONDS", 60.0)
+    monkeypatch.setattr(source_follower, "LINGER_SECONDS", 60.0)
     key = house.session(source, "one")
     first = house.watch(key)
     eventually(lambda: first.parts.get("status"), "the first message")
-    before = follower._followers[source]
+    before = source_follower._followers[source]
     house.go(first)
     eventually(lambda: not before._rooms, "an empty house")
     second = house.watch(key)
     eventually(lambda: second.parts.get("status"), "the first message")
-    assert follower._followers[source] is before
-    monkeypatch.setattr(follower, "LINGER_SECONDS", 0.1)
+    assert source_follower._followers[source] is before
+    monkeypatch.setattr(source_follower, "LINGER_SECONDS", 0.1)
 
 
 @SQLITE
 def test_where_nothing_is_written_only_the_mark_of_the_file_is_read(
     house: House, source: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(follower, "SWEEP_SECONDS", 3600.0)
+    monkeypatch.setattr(source_follower, "SWEEP_SECONDS", 3600.0)
     monkeypatch.setattr(room, "RUNNING_SECONDS", 3600.0)
     for part in ("state", "stats"):  # at once: on a busy machine they rest for seconds
         monkeypatch.setitem(room.INTERVALS, part, 0.0)
@@ -193,9 +198,9 @@ def test_where_nothing_is_written_only_the_mark_of_the_file_is_read(
     reader, event = house.watch(key), house.append(key)
     eventually(lambda: event in reader.seen and reader.parts.get("stats"), "everything")
     statements: Counter[str] = Counter()
-    real = follower.Follower._look
+    real = source_follower.Follower._look
 
-    def look(self: follower.Follower) -> float:
+    def look(self: source_follower.Follower) -> float:
         def note(execute: Any, sql: str, *rest: Any) -> Any:
             statements[sql] += 1
             return execute(sql, *rest)
@@ -203,7 +208,7 @@ def test_where_nothing_is_written_only_the_mark_of_the_file_is_read(
         with connections[source].execute_wrapper(note), connections["default"].execute_wrapper(note):
             return real(self)
 
-    monkeypatch.setattr(follower.Follower, "_look", look)
+    monkeypatch.setattr(source_follower.Follower, "_look", look)
     eventually(lambda: statements["PRAGMA data_version"] >= 5, "some looks")
     statements.clear()  # what was still to be done
     eventually(lambda: statements["PRAGMA data_version"] >= 15, "more looks")
@@ -224,10 +229,10 @@ def test_a_thread_ends_although_its_source_does_not_answer(
 
         raise SourceError("the disk is on fire")
 
-    monkeypatch.setattr(reads, "revisions", fail)
-    monkeypatch.setattr(reads, "appended", fail)
-    monkeypatch.setattr(reads, "data_version", fail)
-    monkeypatch.setattr(reads, "newest_place", fail)
+    monkeypatch.setattr(newest, "revisions", fail)
+    monkeypatch.setattr(newest, "appended", fail)
+    monkeypatch.setattr(newest, "data_version", fail)
+    monkeypatch.setattr(newest, "newest_place", fail)
     eventually(lambda: reader.parts.get("away") == "the disk is on fire", "that the source is away")
     house.go(reader)
     eventually(lambda: not threads(), "the end of the thread", 5)
@@ -242,17 +247,17 @@ def test_a_source_that_is_away_for_days_is_followed_again_when_it_is_back(
     key = house.session(source, "one")
     reader = house.watch(key)
     eventually(lambda: reader.parts.get("status"), "the first message")
-    tries, real = Counter[str](), reads.revisions
+    tries, real = Counter[str](), newest.revisions
 
     def fail(*_values: Any) -> Any:
         tries["all"] += 1
         raise SourceError("the disk is on fire")
 
-    monkeypatch.setattr(follower, "LONGEST_AWAY_SECONDS", 0.0)  # time flies
-    monkeypatch.setattr(reads, "revisions", fail)
-    (thread,) = follower._followers.values()
+    monkeypatch.setattr(source_follower, "LONGEST_AWAY_SECONDS", 0.0)  # time flies
+    monkeypatch.setattr(newest, "revisions", fail)
+    (thread,) = source_follower._followers.values()
     eventually(lambda: tries["all"] > 1_500 or not thread.is_alive(), "many tries")
-    monkeypatch.setattr(reads, "revisions", real)
+    monkeypatch.setattr(newest, "revisions", real)
     event = house.append(key)
     eventually(lambda: event in reader.seen, "the event", 5)
 
@@ -267,7 +272,7 @@ def test_who_watches_while_the_source_is_away_is_told_once_and_gets_everything_a
     reader = house.watch(key)
     eventually(lambda: first in reader.seen, "the first event")
     away, tries = threading.Event(), []
-    real = reads.revisions
+    real = newest.revisions
 
     def revisions(*values: Any) -> Any:
         if away.is_set():
@@ -275,7 +280,7 @@ def test_who_watches_while_the_source_is_away_is_told_once_and_gets_everything_a
             raise SourceError("the disk is on fire")
         return real(*values)
 
-    monkeypatch.setattr(reads, "revisions", revisions)
+    monkeypatch.setattr(newest, "revisions", revisions)
     away.set()
     events = [house.append(key) for _ in range(3)]
     eventually(lambda: len(tries) > 5, "several tries")
@@ -317,7 +322,7 @@ def test_a_fault_in_one_session_closes_its_own_sockets_and_no_others(
 def test_the_feed_runs_while_somebody_looks_at_it(house: House, source: str) -> None:
     key = house.session(source, "one")
     reader = Reader(house.sign_in)
-    found = lobby.enter(reader)  # type: ignore[arg-type]
+    found = home_feed.enter(reader)  # type: ignore[arg-type]
     eventually(lambda: "feed" in reader.parts, "home")
     assert threads() == sorted(["adkweb-live-feed", f"adkweb-live-{source}"])
     event = house.append(key)
@@ -345,10 +350,10 @@ def test_home_does_not_wait_for_a_source_that_is_known_to_be_away(
 
         return ask
 
-    monkeypatch.setattr(reads, "running_now", waits_in_vain(reads.running_now, "home"))
-    monkeypatch.setattr(reads, "data_version", waits_in_vain(reads.data_version, "follower"))
+    monkeypatch.setattr(newest, "running_now", waits_in_vain(newest.running_now, "home"))
+    monkeypatch.setattr(newest, "data_version", waits_in_vain(newest.data_version, "follower"))
     reader = Reader(house.sign_in)
-    found = lobby.enter(reader)  # type: ignore[arg-type]
+    found = home_feed.enter(reader)  # type: ignore[arg-type]
     eventually(lambda: "feed" in reader.parts, "home")
     before = reader.parts["stores"]
     away.set()
@@ -368,19 +373,19 @@ def test_home_does_not_wait_for_a_source_that_is_known_to_be_away(
 def test_who_leaves_home_while_it_is_made_has_left(house: House, source: str, monkeypatch: pytest.MonkeyPatch) -> None:
     house.session(source, "one")
     reader, stays = Reader(house.sign_in), Reader(house.sign_in)
-    real = lobby.activity
+    real = home_feed.activity
 
     def activity(*away: Any) -> Any:
         found.leave(reader)  # type: ignore[arg-type]
         return real(*away)
 
-    found = lobby.enter(stays)  # type: ignore[arg-type]
+    found = home_feed.enter(stays)  # type: ignore[arg-type]
     eventually(lambda: stays.parts.get("feed"), "home")
-    monkeypatch.setattr(lobby, "activity", activity)
+    monkeypatch.setattr(home_feed, "activity", activity)
     found.enter(reader)  # type: ignore[arg-type]
     eventually(lambda: reader not in found._watchers, "that it went", 5)
     found.leave(stays)  # type: ignore[arg-type]
-    monkeypatch.setattr(lobby, "activity", real)
+    monkeypatch.setattr(home_feed, "activity", real)
     none_left()
 
 
@@ -389,18 +394,18 @@ def test_who_opens_home_does_not_wait_for_a_slow_one_to_rest(
     house: House, source: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     key = house.session(source, "one")
-    real, asked = lobby.activity, Counter[str]()
+    real, asked = home_feed.activity, Counter[str]()
 
     def activity(*away: Any) -> Any:
         asked["home"] += 1
         time.sleep(1 if asked["home"] == 1 else 0)  # a machine that stood still for a moment, and rests for ten
         return real(*away)
 
-    monkeypatch.setattr(lobby, "activity", activity)
+    monkeypatch.setattr(home_feed, "activity", activity)
     first, second = Reader(house.sign_in), Reader(house.sign_in)
-    found = lobby.enter(first)  # type: ignore[arg-type]
+    found = home_feed.enter(first)  # type: ignore[arg-type]
     eventually(lambda: "feed" in first.parts, "home")
-    lobby.enter(second)  # type: ignore[arg-type]
+    home_feed.enter(second)  # type: ignore[arg-type]
     eventually(lambda: "feed" in second.parts, "home for who came later", 3)
     event = house.append(key)
     eventually(lambda: event in first.parts["feed"], "the event", 3)
@@ -410,7 +415,7 @@ def test_who_opens_home_does_not_wait_for_a_slow_one_to_rest(
 
 
 def test_what_is_pushed_rests_ten_times_as_long_as_it_took_and_five_seconds_at_most() -> None:
-    assert [watcher.rest_after(took) for took in (0.0, 0.1, 0.5, 40.0)] == [0.0, 1.0, 5.0, 5.0]
+    assert [client.rest_after(took) for took in (0.0, 0.1, 0.5, 40.0)] == [0.0, 1.0, 5.0, 5.0]
 
 
 @SQLITE
@@ -423,5 +428,5 @@ def test_many_come_and_go_and_nothing_stays(house: House, source: str) -> None:
         house.go(reader)
     stays = house.watch(key)
     eventually(lambda: event in stays.seen, "the event")
-    (found,) = follower._followers.values()
+    (found,) = source_follower._followers.values()
     eventually(lambda: [len(room.seats) for room in found._rooms.values()] == [1], "one seat")

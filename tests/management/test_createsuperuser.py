@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import PROGRAM, SECONDS, environment, run
+from tests.management.conftest import PROGRAM, SECONDS, environment, run
 
 WORDS = ("createsuperuser", "--noinput", "--username", "marias-account", "--email", "maria@example.com")
 

@@ -14,11 +14,13 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from sessions_app import adopt, online, sources, writes
-from sessions_app.access import Actor
-from sessions_app.drift import own
-from sessions_app.keys import SessionKey
-from sessions_app.state import ABSENT, Change
+from sessions_app.access.actor import Actor
+from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.state import ABSENT, Change
+from sessions_app.history.drift import own
+from sessions_app.sources import adoption, database, online, registry
+from sessions_app.writes.append import append_event
+from sessions_app.writes.sessions import create_session
 from tests.adk.services import Adk, key_of
 from tests.core.stored import execute
 from tests.management.conftest import PROGRAM, run
@@ -83,7 +85,7 @@ def test_a_healthy_machine_and_stores_of_every_format_are_content_and_untouched(
     alias = open_source(place)
     key = key_of(alias)
     event = {"author": "system", "actions": {"state_delta": {"gone": None}}}
-    writes.append_event(key, {**event, "custom_metadata": {"adkweb": {"removed": ["gone"]}}}, actor=Actor("maria"))
+    append_event(key, {**event, "custom_metadata": {"adkweb": {"removed": ["gone"]}}}, actor=Actor("maria"))
     assert findings(tmp_path, place, "--drift") == (0, [])
 
 
@@ -128,7 +130,7 @@ def test_a_server_that_acknowledges_before_it_writes_is_told_with_what_that_can_
 ) -> None:
     with PostgreSQL(fsync=False) as server:
         place = server.create_database("hasty")
-        sources.forget(open_source(place))
+        database.forget(open_source(place))
         code, found = findings(tmp_path, place)
     assert code == 0
     assert [line.split(" is off: ")[0] for line in found] == ["! fsync", "! full_page_writes", "! synchronous_commit"]
@@ -150,7 +152,7 @@ def test_so_is_one_that_does_it_for_an_agents_role_or_in_this_database(
 ) -> None:
     names = {"other": f"agent{uuid.uuid4().hex[:8]}", "database": f"d{uuid.uuid4().hex[:8]}"}
     place = postgresql_server.create_database(names["database"])
-    sources.forget(open_source(place))
+    database.forget(open_source(place))
     with psycopg.connect(postgresql_server.url(), autocommit=True) as connection:
         connection.execute("CREATE ROLE {other}".format(**names))
         connection.execute(f"ALTER {whose} SET synchronous_commit = off".format(**names))
@@ -295,7 +297,7 @@ def test_a_row_of_state_that_adk_needs_is_missed(
             in line
         )
         event = {"author": "system", "actions": {"state_delta": {"user:x": 1}}}
-        writes.append_event(key_of(alias), event, actor=Actor("maria"))  # as it is told
+        append_event(key_of(alias), event, actor=Actor("maria"))  # as it is told
         assert findings(tmp_path, place) == (0, [])
 
 
@@ -371,12 +373,10 @@ def test_a_clock_that_is_wrong_is_told(tmp_path: Path, server_store: str) -> Non
 @pytest.fixture
 def key(source: str) -> SessionKey:
     """A session whose state many events made, in a source of each format."""
-    key = writes.create_session(
-        source, "app", "ana", actor=Actor("a"), session_id="s1", state={"first": 1, "user:u": 1}
-    )
+    key = create_session(source, "app", "ana", actor=Actor("a"), session_id="s1", state={"first": 1, "user:u": 1})
     for number in range(100):
         event = {"author": "a", "actions": {"state_delta": {"n": number, "gone": None, "app:p": number, "temp:t": 1}}}
-        writes.append_event(key, {**event, "custom_metadata": {"adkweb": {"removed": ["gone"]}}}, actor=Actor("a"))
+        append_event(key, {**event, "custom_metadata": {"adkweb": {"removed": ["gone"]}}}, actor=Actor("a"))
     return key
 
 
@@ -410,7 +410,7 @@ def test_all_sessions_are_folded_only_when_asked_for(
     place = new_database("sqlite")
     alias = open_source(place)
     for number in range(102):
-        writes.create_session(alias, "app", "ana", actor=Actor("a"), session_id=f"s{number:03}", state={"x": 1})
+        create_session(alias, "app", "ana", actor=Actor("a"), session_id=f"s{number:03}", state={"x": 1})
     execute(alias, "UPDATE sessions SET state = '{}' WHERE id = 's000'")
     assert findings(tmp_path, place) == (0, [])
     code, (line,) = findings(tmp_path, place, "--drift")
@@ -429,9 +429,9 @@ def test_drift_of_what_sessions_share_is_suspected_once_a_user_and_once_an_app(
     alias = open_source(place)
     for user in ("ana", "omar"):
         for name in ("s1", "s2"):
-            key = writes.create_session(alias, "app", user, actor=Actor("a"), session_id=name)
+            key = create_session(alias, "app", user, actor=Actor("a"), session_id=name)
             event = {"author": "a", "actions": {"state_delta": {"user:u": 1, "app:p": 1, "n": 1}}}
-            writes.append_event(key, event, actor=Actor("a"))
+            append_event(key, event, actor=Actor("a"))
     assert findings(tmp_path, place, "--drift") == (0, [])
     execute(alias, "UPDATE app_states SET state = %s", ['{"p": 2}'])
     execute(alias, "UPDATE user_states SET state = %s WHERE user_id = 'omar'", ['{"u": 2}'])
@@ -457,10 +457,10 @@ def test_a_name_that_is_hostile_moves_no_cursor(tmp_path: Path, file: Path) -> N
 
 
 def test_released_and_adopted_in_part_ends_as_never_adopted(server_store: str) -> None:
-    (source,) = sources.add(server_store)
+    (source,) = registry.add(server_store)
     execute(source.alias, "DROP INDEX adkweb_events_seq")
     online.release(source.alias)
-    assert "adkweb" not in json.dumps([name for name in adopt.missing(source.alias) if "." in name])
-    assert len(adopt.missing(source.alias)) == 18
+    assert "adkweb" not in json.dumps([name for name in adoption.missing(source.alias) if "." in name])
+    assert len(adoption.missing(source.alias)) == 18
     online.add(source.alias)
-    assert adopt.missing(source.alias) == []
+    assert adoption.missing(source.alias) == []

@@ -20,7 +20,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from sessions_app import online, sources
+from sessions_app.sources import database, online
 from tests.adk.services import Adk
 from tests.management.conftest import PROGRAM, SECONDS, Tailing, environment, run
 from tests.servers import PostgreSQL
@@ -378,7 +378,7 @@ def test_adopting_while_it_is_followed_repeats_nothing(
     assert tailing.silent(2)
     adk.append(adk.get("s1"), "adopted")
     assert tailing.line().endswith("adopted")
-    with sources.connected(sources.get(alias)):
+    with database.connected(database.get(alias)):
         online.release(alias)
     adk.append(adk.get("s1"), "released")
     assert tailing.line().endswith("released")

@@ -11,11 +11,12 @@ from typing import Any
 
 from django.db import connections
 
-from sessions_app import writes
-from sessions_app.access import Actor
-from sessions_app.keys import SessionKey
-from sessions_app.transfer import FORMATS, importing, stored
+from sessions_app.access.actor import Actor
+from sessions_app.domain.session_ref import SessionKey
+from sessions_app.transfer import FORMATS, exporting, importing
 from sessions_app.transfer.importing import Open
+from sessions_app.writes.append import append_event
+from sessions_app.writes.sessions import create_session
 from tests.core.stored import execute
 
 ANA = Actor("ana")
@@ -26,7 +27,7 @@ def exported(source: str, form: str = "jsonl", **only: str) -> bytes:
     """A source as a file."""
     write = FORMATS[form].write
     assert write
-    return b"".join(write(stored.items(source, stored.Filter(**only))))
+    return b"".join(write(exporting.items(source, exporting.Filter(**only))))
 
 
 @contextmanager
@@ -84,7 +85,7 @@ def drifted(key: SessionKey, state: str) -> None:
 
 def furnish(source: str) -> None:
     """Initial state, state of every scope, removed keys, drift, an order that times do not tell, any text."""
-    one = writes.create_session(
+    one = create_session(
         source,
         "app",
         "ana",
@@ -103,12 +104,12 @@ def furnish(source: str) -> None:
             "custom_metadata": {"adkweb": {"removed": ["a"]}},
             "x_unknown": {"z": [1.0, 1, -0.0, 5e-324, True, None], "a": {}},
         }
-        writes.append_event(one, event, actor=ANA)
-    two = writes.create_session(source, "app", "Ána", actor=ANA, session_id="S2", state={})
-    writes.append_event(two, {"id": "e1", "timestamp": 5, "author": "user"}, actor=ANA)
+        append_event(one, event, actor=ANA)
+    two = create_session(source, "app", "Ána", actor=ANA, session_id="S2", state={})
+    append_event(two, {"id": "e1", "timestamp": 5, "author": "user"}, actor=ANA)
     drifted(two, '{"drifted": true}')
-    three = writes.create_session(source, "Zoo", "ana", actor=ANA, session_id="👍", state={"user:x": [1]})
-    writes.append_event(three, {"id": "e1", "author": "user", "invocation_id": "i"}, actor=ANA)
+    three = create_session(source, "Zoo", "ana", actor=ANA, session_id="👍", state={"user:x": [1]})
+    append_event(three, {"id": "e1", "author": "user", "invocation_id": "i"}, actor=ANA)
     execute(source, "UPDATE sessions SET initial_state = NULL WHERE id = %s", ["👍"])
     execute(source, "UPDATE events SET invocation_id = 'other' WHERE session_id = %s", ["👍"])
-    writes.create_session(source, "Zoo", "ana", actor=ANA, session_id="empty")
+    create_session(source, "Zoo", "ana", actor=ANA, session_id="empty")

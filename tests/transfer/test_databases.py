@@ -13,9 +13,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sessions_app import sources
-from sessions_app.transfer import importing, recognise, stored
-from sessions_app.transfer.databases import recognise_database
+from sessions_app.sources import registry
+from sessions_app.transfer import exporting, importing, recognise
+from sessions_app.transfer.formats.databases import recognise_database
 from sessions_app.transfer.items import Fault
 from tests.adk.services import Adk
 from tests.conftest import FORMATS
@@ -39,7 +39,7 @@ def test_a_store_enters_another_and_is_the_same(
     place = new_database(form)
     source = open_source(place, form)
     furnish(source)
-    assert items(place, "adk-database") == list(stored.items(source, stored.Filter()))
+    assert items(place, "adk-database") == list(exporting.items(source, exporting.Filter()))
     target = open_source(new_database(other), other)
     report = bring(place, "adk-database", target)
     assert (report.new, report.events, report.skipped_count, report.differing_count) == (4, 7, 0, 0)
@@ -56,12 +56,12 @@ def test_a_database_that_no_adkweb_ever_saw_is_read_and_left_as_it_is(
     for n in range(3):
         adk.append(session, f"안녕 {n} 👍", n=n)
     adk.close()
-    listed, before = sources.listed(), content(place)
+    listed, before = registry.listed(), content(place)
     found = items(place, "adk-database")
     assert [event["actions"]["state_delta"] for event in events(found)] == [{"n": 0}, {"n": 1}, {"n": 2}]
     target = open_source(new_database("sqlite"))
     bring(place, "adk-database", target)
-    assert [source for source in sources.listed() if source.alias != target] == listed
+    assert [source for source in registry.listed() if source.alias != target] == listed
     assert content(place) == before
     there = open_source(place)
     assert exported(there) == exported(target)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sessions_app.transfer import jsonl
+from sessions_app.transfer.formats import jsonl
 from sessions_app.transfer.items import Fault
 from tests import strategies
 from tests.core.stored import counts

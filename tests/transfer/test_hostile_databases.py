@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from sessions_app import uploads
-from sessions_app.access import SYSTEM
-from sessions_app.transfer import databases, importing, recognise
+from sessions_app.access.actor import SYSTEM
+from sessions_app.transfer import importing, recognise, uploads
+from sessions_app.transfer.formats import opened as formats_opened
 from sessions_app.transfer.items import Fault, beating
 from tests.browser.serving import Adkweb
 from tests.servers import HOST
@@ -54,7 +54,7 @@ def check(file: Path) -> importing.Counts:
             raise TimeoutError
 
     with beating(heart):
-        databases.check_pages(str(file))
+        formats_opened.check_pages(str(file))
         return importing.check(opened(str(file), recognise(str(file))), heart)
 
 
@@ -155,7 +155,7 @@ def test_large_values_are_read_a_few_at_a_time(tmp_path: Path) -> None:
     session = "INSERT INTO sessions VALUES ('a', 'u', 's', '{}', 1, 1)"
     large = "UPDATE events SET event_data = json_object('a', hex(zeroblob(500000))) WHERE timestamp > 2900"
     file = write(tmp_path / "large.db", session, EVENT.format(), large)
-    with databases.opened(str(file)) as database:
+    with formats_opened.opened(str(file)) as database:
         rows = database.rows("SELECT event_data FROM events WHERE timestamp > 2900", length=1_000_000)
     assert len(rows) <= 2
     assert check(file).events == 3000
@@ -169,7 +169,7 @@ class Enough(Exception):
 def test_what_ends_an_import_ends_it_in_the_middle_of_a_query(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, open_source: Callable[[str], str]
 ) -> None:
-    monkeypatch.setattr(databases, "_STEPS", 10)
+    monkeypatch.setattr(formats_opened, "_STEPS", 10)
     (tmp_path / "into.db").touch()
     into = open_source(str(tmp_path / "into.db"))
     upload = uploads.receive([write(tmp_path / "one.db", SESSION.format(name="'a'")).read_bytes()])
@@ -190,7 +190,7 @@ def test_a_query_without_an_end_is_left(tmp_path: Path) -> None:
         if time.monotonic() > end:
             raise Enough
 
-    with beating(heart), databases.opened(str(file)) as database, pytest.raises(Enough):
+    with beating(heart), formats_opened.opened(str(file)) as database, pytest.raises(Enough):
         database.rows("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n")
 
 

@@ -21,7 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sessions_app.errors import Invalid
-from sessions_app.transfer import unpickle
+from sessions_app.transfer.formats import unpickle
 
 HEAD = b"\x80\x05"
 MODEL = b"cgoogle.adk.events.event_actions\nEventActions\n)\x81"

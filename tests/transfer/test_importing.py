@@ -8,11 +8,15 @@ from typing import Any
 import pytest
 from django.db import connections
 
-from sessions_app import reads, writes
+from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.state import ABSENT
 from sessions_app.errors import Conflict, NotAllowed
-from sessions_app.keys import SessionKey
-from sessions_app.state import ABSENT
-from sessions_app.transfer import importing, stored
+from sessions_app.reads import timeline, views
+from sessions_app.transfer import exporting, importing
+from sessions_app.writes.append import append_event
+from sessions_app.writes.copies import ImportedEvent, ImportedSession, import_session
+from sessions_app.writes.half_made import IMPORTING
+from sessions_app.writes.sessions import create_session, delete_session
 from tests.core.stored import counts, everything, execute
 from tests.transfer.conftest import Make
 from tests.transfer.files import ANA, drifted, event_line, exported, file_of, imported, session_line
@@ -38,7 +42,7 @@ def file(monkeypatch: pytest.MonkeyPatch) -> bytes:
 
 def cut_off(monkeypatch: pytest.MonkeyPatch, at: int) -> None:
     """Lets the n-th write of sessions die before it happens."""
-    real, calls = writes.import_session, 0
+    real, calls = import_session, 0
 
     def dying(*args: Any, **options: Any) -> None:
         nonlocal calls
@@ -47,7 +51,7 @@ def cut_off(monkeypatch: pytest.MonkeyPatch, at: int) -> None:
             raise KeyboardInterrupt
         real(*args, **options)
 
-    monkeypatch.setattr(writes, "import_session", dying)
+    monkeypatch.setattr(importing, "import_session", dying)
 
 
 def test_importing_twice_changes_nothing(source: str, file: bytes) -> None:
@@ -73,8 +77,8 @@ def test_an_import_cut_off_before_any_batch_goes_on_there(
     key = SessionKey(source, "app", "u", "a")
     if 0 < at < 5:
         # Who looks meanwhile sees the events so far and a state that says why there are no more.
-        assert reads.session(key).state.session == writes.IMPORTING
-        assert len(reads.events(key).rows) == written == at * 2
+        assert views.session(key).state.session == IMPORTING
+        assert len(timeline.events(key).rows) == written == at * 2
         assert imported(source, file, preview=True).resumed == 1
     report = imported(source, file)
     assert report.resumed == (0 < at < 5)
@@ -87,17 +91,17 @@ def test_an_import_cut_off_before_any_batch_goes_on_there(
 
 def test_a_session_whose_last_batch_alone_is_missing_is_finished(source: str, file: bytes) -> None:
     imported(source, file)
-    drifted(SessionKey(source, "app", "u", "a"), json.dumps(writes.IMPORTING))
+    drifted(SessionKey(source, "app", "u", "a"), json.dumps(IMPORTING))
     report = imported(source, file)
     assert (report.resumed, report.events, report.same) == (1, 0, 2)
-    assert reads.session(SessionKey(source, "app", "u", "a")).state.session == {"n": [1]}
+    assert views.session(SessionKey(source, "app", "u", "a")).state.session == {"n": [1]}
 
 
 def test_a_session_that_exists_otherwise_is_skipped_and_reported(source: str, file: bytes) -> None:
     imported(source, file)
     original = everything(source)
     changes = {
-        "other events: 10": lambda key: writes.append_event(key, {"id": "more"}, actor=ANA),
+        "other events: 10": lambda key: append_event(key, {"id": "more"}, actor=ANA),
         "another state": lambda key: drifted(key, "{}"),
         "other times": lambda key: execute(source, "UPDATE sessions SET update_time = create_time WHERE id = 'a'"),
         "initial state": lambda key: execute(source, "UPDATE sessions SET initial_state = '{}' WHERE id = 'a'"),
@@ -105,13 +109,13 @@ def test_a_session_that_exists_otherwise_is_skipped_and_reported(source: str, fi
             source, "UPDATE events SET event_data = '{\"timestamp\": 2.5}' WHERE id = 'e5'"
         ),
         "half-imported, with other": lambda key: (
-            drifted(key, json.dumps(writes.IMPORTING)),
+            drifted(key, json.dumps(IMPORTING)),
             execute(source, "UPDATE events SET invocation_id = 'x' WHERE id = 'e1' AND session_id = 'a'"),
         ),
-        "half-imported, and somebody": lambda key: drifted(key, json.dumps({**writes.IMPORTING, "z": 1})),
+        "half-imported, and somebody": lambda key: drifted(key, json.dumps({**IMPORTING, "z": 1})),
         "half-imported, with more": lambda key: (
-            writes.append_event(key, {"id": "more"}, actor=ANA),
-            drifted(key, json.dumps(writes.IMPORTING)),
+            append_event(key, {"id": "more"}, actor=ANA),
+            drifted(key, json.dumps(IMPORTING)),
         ),
     }
     key = SessionKey(source, "app", "u", "a")
@@ -121,7 +125,7 @@ def test_a_session_that_exists_otherwise_is_skipped_and_reported(source: str, fi
         report = imported(source, file)
         assert [(left.key, why in left.why) for left in report.skipped] == [(key, True)], report.skipped
         assert (report.same, report.skipped_count, everything(source)) == (2, 1, before)
-        writes.delete_session(key, actor=ANA)
+        delete_session(key, actor=ANA)
         assert imported(source, file).new == 1
         assert {t: len(r) for t, r in everything(source).items()} == {t: len(r) for t, r in original.items()}
 
@@ -140,7 +144,7 @@ def as_google_adk_does(key: SessionKey) -> None:
 def test_a_session_that_somebody_writes_to_while_it_is_imported_is_left_to_them(
     source: str, file: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, calls = writes.import_session, 0
+    real, calls = import_session, 0
     key = SessionKey(source, "app", "u", "a")
 
     def slow(*args: Any, **options: Any) -> None:
@@ -148,11 +152,11 @@ def test_a_session_that_somebody_writes_to_while_it_is_imported_is_left_to_them(
         calls += 1
         if calls == 3:
             with pytest.raises(Conflict):
-                writes.append_event(key, {"id": "ours", "actions": {"state_delta": {"mine": 1}}}, actor=ANA)
+                append_event(key, {"id": "ours", "actions": {"state_delta": {"mine": 1}}}, actor=ANA)
             as_google_adk_does(key)
         real(*args, **options)
 
-    monkeypatch.setattr(writes, "import_session", slow)
+    monkeypatch.setattr(importing, "import_session", slow)
     report = imported(source, file)
     assert [(left.key, "wrote" in left.why) for left in report.skipped] == [(key, True)]
     assert report.new == 3
@@ -162,17 +166,17 @@ def test_a_session_that_somebody_writes_to_while_it_is_imported_is_left_to_them(
 
 def test_a_batch_that_does_not_follow_what_is_there_is_refused(source: str) -> None:
     key = SessionKey(source, "app", "u", "s")
-    row = writes.ImportedSession(key, 1.0, 2.0, "{}", None)
-    event = writes.ImportedEvent("e1", "i", 1.0, "{}")
-    writes.import_session(row, [event], actor=ANA, after=None, last=False)
+    row = ImportedSession(key, 1.0, 2.0, "{}", None)
+    event = ImportedEvent("e1", "i", 1.0, "{}")
+    import_session(row, [event], actor=ANA, after=None, last=False)
     before = everything(source)
     for after, events in (("", [event]), ("e0", []), ("e1", [event])):
         with pytest.raises(Conflict):
-            writes.import_session(row, events, actor=ANA, after=after, last=True)
+            import_session(row, events, actor=ANA, after=after, last=True)
     assert everything(source) == before
-    writes.import_session(row, [], actor=ANA, after="e1", last=True)
+    import_session(row, [], actor=ANA, after="e1", last=True)
     with pytest.raises(Conflict):
-        writes.import_session(row, [], actor=ANA, after="e1", last=True)
+        import_session(row, [], actor=ANA, after="e1", last=True)
 
 
 def test_a_preview_writes_nothing_and_says_what_the_import_does(source: str, file: bytes) -> None:
@@ -184,17 +188,17 @@ def test_a_preview_writes_nothing_and_says_what_the_import_does(source: str, fil
 
 
 def test_state_of_apps_and_users_that_is_there_changes_only_when_asked_for(source: str, file: bytes) -> None:
-    writes.create_session(
+    create_session(
         source, "app", "u", actor=ANA, session_id="own", state={"app:plan": "mine", "app:kept": 1, "user:mine": 2}
     )
     for options in ({"preview": True, "state": True}, {"preview": True}, {}):
         report = imported(source, file, **options)
         told = {(d.app, d.user, c.key, c.old, c.new) for d in report.differing for c in d.changes}
         assert told == {("app", None, "app:plan", "mine", "x"), ("app", "u", "user:lang", ABSENT, "ko")}
-        state = reads.session(SessionKey(source, "app", "u", "own")).state
+        state = views.session(SessionKey(source, "app", "u", "own")).state
         assert (state.app, state.user) == ({"plan": "mine", "kept": 1}, {"mine": 2})
     assert imported(source, file, state=True).differing_count == 2
-    state = reads.session(SessionKey(source, "app", "u", "own")).state
+    state = views.session(SessionKey(source, "app", "u", "own")).state
     assert (state.app, state.user) == ({"plan": "x", "kept": 1}, {"mine": 2, "lang": "ko"})
     before = everything(source)
     assert imported(source, file, state=True).differing == []
@@ -215,9 +219,9 @@ def test_nobody_imports_into_a_read_only_adkweb(source: str, file: bytes, settin
 
 def test_a_session_deleted_while_it_is_exported_is_an_error_and_no_short_session(source: str, file: bytes) -> None:
     imported(source, file)
-    found = stored.items(source, stored.Filter())
-    while not isinstance(next(found), stored.SessionItem):
+    found = exporting.items(source, exporting.Filter())
+    while not isinstance(next(found), exporting.SessionItem):
         pass
-    writes.delete_session(SessionKey(source, "app", "u", "a"), actor=ANA)
+    delete_session(SessionKey(source, "app", "u", "a"), actor=ANA)
     with pytest.raises(Conflict, match="deleted while it was read"):
         list(found)

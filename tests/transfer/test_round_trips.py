@@ -10,11 +10,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sessions_app import reads, transfer, writes
+from sessions_app import transfer
+from sessions_app.domain.json_values import equal
+from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.state import State, split
 from sessions_app.errors import Conflict
-from sessions_app.keys import SessionKey
-from sessions_app.state import State, split
-from sessions_app.values import equal
+from sessions_app.reads import views
+from sessions_app.writes.append import append_event
+from sessions_app.writes.copies import ImportedSession, import_session
+from sessions_app.writes.sessions import create_session
 from tests import strategies
 from tests.conftest import FORMATS
 from tests.core.stored import events_of as stored_events
@@ -57,7 +61,7 @@ def test_an_imported_session_is_the_original_in_every_read(full: str, make: Make
         a, b = SessionKey(full, *names), SessionKey(into, *names)
         assert state_of(a) == state_of(b)
         assert [event for _seq, event in stored_events(a)] == [event for _seq, event in stored_events(b)]
-        seen, again = reads.session(a), reads.session(b)
+        seen, again = views.session(a), views.session(b)
         assert again.revision == pytest.approx(seen.revision, abs=1e-6, rel=0)
         assert again.create_time == pytest.approx(seen.create_time, abs=1e-6, rel=0)
     rows = [query(s, "SELECT id, initial_state FROM sessions ORDER BY id, user_id") for s in (full, into)]
@@ -102,7 +106,7 @@ def test_what_only_sqlite_can_hold_survives_there_and_is_named_for_postgresql(ma
     from sessions_app.transfer.items import Fault
 
     store, other, server = make("sqlite"), make("sqlite-database"), make("postgresql")
-    writes.create_session(store, "app", "u", actor=ANA, session_id="s")
+    create_session(store, "app", "u", actor=ANA, session_id="s")
     bad = ['{"timestamp": 1.5, "x": NaN, "y": [-Infinity]}', '{"timestamp": 2, "x": "\\ud83d!"}']
     bad += ['{"timestamp": 3, "x\\u0000": 1}', '{"timestamp": 4, "x": 1e999}']
     for n, data in enumerate(bad):
@@ -122,12 +126,12 @@ def test_what_only_sqlite_can_hold_survives_there_and_is_named_for_postgresql(ma
 
 
 def test_a_half_imported_session_is_not_exported_as_if_it_were_whole(source: str) -> None:
-    row = writes.ImportedSession(SessionKey(source, "app", "u", "s"), 1.0, 2.0, "{}", None)
-    writes.import_session(row, [], actor=ANA, after=None, last=False)
+    row = ImportedSession(SessionKey(source, "app", "u", "s"), 1.0, 2.0, "{}", None)
+    import_session(row, [], actor=ANA, after=None, last=False)
     with pytest.raises(Conflict, match="half-imported"):
         exported(source)
     with pytest.raises(Conflict):
-        writes.append_event(row.key, {"id": "e", "actions": {"state_delta": {"z": 1}}}, actor=ANA)
+        append_event(row.key, {"id": "e", "actions": {"state_delta": {"z": 1}}}, actor=ANA)
     with pytest.raises(Conflict, match="half-imported"):
         exported(source)
 
@@ -147,9 +151,9 @@ def test_any_state_and_any_events_survive_all_formats(
         for table in ("events", "sessions", "user_states", "app_states"):
             execute(source, f"DELETE FROM {table}")
     first = stores["sqlite"]
-    key = writes.create_session(first, "app", "u", actor=ANA, session_id="s", state=initial)
+    key = create_session(first, "app", "u", actor=ANA, session_id="s", state=initial)
     for event in {event.get("id", str(n)): event for n, event in enumerate(events)}.values():
-        writes.append_event(key, event, actor=ANA)
+        append_event(key, event, actor=ANA)
     if drift:
         execute(first, "UPDATE sessions SET state = %s", [json.dumps(split(drift).session)])
     file = exported(first)

@@ -23,7 +23,8 @@ from google.adk.sessions import VertexAiSessionService
 from google.genai import types
 
 from sessions_app.errors import SourceError
-from sessions_app.transfer import importing, vertex
+from sessions_app.transfer import importing
+from sessions_app.transfer.formats import vertex
 from sessions_app.transfer.items import EventItem, Fault, SessionItem
 from tests.core.stored import counts
 from tests.transfer.places import bring, events, items, opened, states

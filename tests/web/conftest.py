@@ -14,11 +14,12 @@ from django.test import Client
 from django.urls import reverse
 from pytest_django import DjangoDbBlocker, Settings
 
-from sessions_app import sources, writes
-from sessions_app.access import Actor
-from sessions_app.keys import SessionKey
-
-from .html import Element, page_of, read
+from sessions_app.access.actor import Actor
+from sessions_app.domain.session_ref import SessionKey
+from sessions_app.sources import database, registry
+from sessions_app.writes.append import append_event
+from sessions_app.writes.sessions import create_session
+from tests.web.html import Element, page_of, read
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 DEMO: Final = ROOT / "examples" / "demo.db"
@@ -102,7 +103,7 @@ def store(tmp_path: Path, open_source: Callable[[str], str]) -> str:
 def key(store: str, actor: Actor) -> SessionKey:
     """A session with state in every scope."""
     state = {"step": "choose", "count": 3, "nothing": None, "user:tier": "gold", "app:limit": 10}
-    return writes.create_session(store, "booking", "ana", session_id="s1", state=state, actor=actor)
+    return create_session(store, "booking", "ana", session_id="s1", state=state, actor=actor)
 
 
 @pytest.fixture
@@ -113,7 +114,7 @@ def add(actor: Actor) -> Callable[..., str]:
         if parts:
             event["content"] = {"role": "model", "parts": list(parts)}
         event = {"author": "agent", "invocation_id": "i1", **event}
-        return str(writes.append_event(key, event, actor=actor).event["id"])
+        return str(append_event(key, event, actor=actor).event["id"])
 
     return append
 
@@ -121,14 +122,14 @@ def add(actor: Actor) -> Callable[..., str]:
 @pytest.fixture
 def named(django_db_blocker: DjangoDbBlocker) -> Iterator[Callable[[Path], object]]:
     """Names a file or folder to adkweb, which opens what it finds there when it is looked at."""
-    before = {source.alias for source in sources.listed()}
-    folders = list(sources._folders)
+    before = {source.alias for source in registry.listed()}
+    folders = list(registry._folders)
     with django_db_blocker.unblock():
-        yield lambda path: sources.add(str(path))
-        sources._folders[:] = folders
-        for source in sources.listed():
+        yield lambda path: registry.add(str(path))
+        registry._folders[:] = folders
+        for source in registry.listed():
             if source.alias not in before:
-                sources.forget(source.alias)
+                database.forget(source.alias)
 
 
 @pytest.fixture

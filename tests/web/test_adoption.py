@@ -8,13 +8,17 @@ from collections.abc import Callable
 import pytest
 from pytest_django import Settings
 
-from sessions_app import adopt, adopting, online, reads, sources, writes
-from sessions_app.access import Actor
+from sessions_app.access.actor import Actor
+from sessions_app.domain.session_ref import SessionKey
 from sessions_app.errors import NotAllowed
-from sessions_app.keys import SessionKey
+from sessions_app.reads import newest, timeline, views
+from sessions_app.sources import adopting, database, online, schema
+from sessions_app.sources import adoption as sources_adoption
+from sessions_app.writes.append import append_event
+from sessions_app.writes.copies import import_state
+from sessions_app.writes.sessions import create_session, delete_session
 from tests.adk.services import APP, USER, Adk, key_of
-
-from .conftest import Browser
+from tests.web.conftest import Browser
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -44,13 +48,13 @@ def adopted_by(maria: Browser, source: str) -> None:
 
 
 def test_what_was_never_adopted_is_shown_and_not_changed(key: SessionKey, maria: Browser) -> None:
-    before = adopt.missing(key.source)
+    before = sources_adoption.missing(key.source)
     session = maria.open("session", **key._asdict())
     assert "not adopted" in session.text
     assert "Hello" in session.text
     assert "pay" in session.text
     assert not [link for link in session.all("a") if "/edit/" in link["href"]]
-    assert adopt.missing(key.source) == before
+    assert sources_adoption.missing(key.source) == before
     assert "events.seq" in before
 
 
@@ -62,50 +66,50 @@ def test_the_owner_is_asked_and_told_what_is_added_how_long_it_takes_and_how_it_
     asked = maria.open("adoption", source=key.source).text
     for said in ("events.seq", "initial_state", "adkweb_deleted", "about 1.0 s", "adkweb release postgresql://"):
         assert said in asked
-    assert not sources.is_begun(key.source)
+    assert not database.is_begun(key.source)
 
 
 def test_one_button_adopts_and_the_session_can_be_edited(key: SessionKey, maria: Browser, actor: Actor) -> None:
     adopted_by(maria, key.source)
-    assert adopt.missing(key.source) == []
+    assert sources_adoption.missing(key.source) == []
     assert "is adopted" in maria.open("adoption", source=key.source).text
     assert "not adopted" not in maria.open("session", **key._asdict()).text
-    writes.append_event(key, {"author": "x", "actions": {"state_delta": {"step": "done"}}}, actor=actor)
-    assert [view.seq for view in reads.events(key).rows] == [1, 2]
+    append_event(key, {"author": "x", "actions": {"state_delta": {"step": "done"}}}, actor=actor)
+    assert [view.seq for view in timeline.events(key).rows] == [1, 2]
     assert maria.send("adoption", {}, source=key.source).status_code == 400  # nothing is left to do
 
 
 @pytest.mark.parametrize(
     "write",
     [
-        lambda key, actor: writes.append_event(key, {"author": "x"}, actor=actor),
-        lambda key, actor: writes.create_session(key.source, APP, USER, actor=actor),
-        lambda key, actor: writes.delete_session(key, actor=actor),
-        lambda key, actor: writes.import_state(key, "user", {"a": 1}, actor=actor, updated=1.0, overwrite=True),
+        lambda key, actor: append_event(key, {"author": "x"}, actor=actor),
+        lambda key, actor: create_session(key.source, APP, USER, actor=actor),
+        lambda key, actor: delete_session(key, actor=actor),
+        lambda key, actor: import_state(key, "user", {"a": 1}, actor=actor, updated=1.0, overwrite=True),
     ],
     ids=["append", "create", "delete", "import"],
 )
 def test_nothing_is_written_before_it_is_adopted(
     key: SessionKey, actor: Actor, write: Callable[[SessionKey, Actor], object]
 ) -> None:
-    revision = reads.session(key).revision
+    revision = views.session(key).revision
     with pytest.raises(NotAllowed, match=r"not adopted yet.*adkweb adopt postgresql://"):
         write(key, actor)
-    assert reads.session(key).revision == revision
+    assert views.session(key).revision == revision
 
 
 def test_what_is_in_the_way_is_said_and_the_same_button_goes_on(
     key: SessionKey, maria: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setitem(adopt.STEPS["postgresql"], "adkweb_deleted", ["CREATE TABLE sessions (x int)"])
+        patch.setitem(schema.STEPS["postgresql"], "adkweb_deleted", ["CREATE TABLE sessions (x int)"])
         maria.send("adoption", {}, source=key.source)
         adopting.wait(key.source, lambda adoption: None)
         page = maria.open("adoption", source=key.source)
         assert "already exists" in page.one("p", role="alert").text
         assert page.one("button", "primary").text == "Go on adopting"
     adopted_by(maria, key.source)
-    assert adopt.missing(key.source) == []
+    assert sources_adoption.missing(key.source) == []
 
 
 def test_an_adoption_that_was_interrupted_goes_on_by_itself(key: SessionKey, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,32 +121,32 @@ def test_an_adoption_that_was_interrupted_goes_on_by_itself(key: SessionKey, mon
             raise Killed
 
     with pytest.raises(Killed):
-        sources.adopt_open(key.source, die)
-    monkeypatch.setattr(sources, "_LOOK_SECONDS", 0.0)
-    sources._due[key.source] = 0.0
-    sources.get(key.source)
-    assert (sources.is_begun(key.source), sources.is_adopted(key.source)) == (True, False)
+        database.adopt_open(key.source, die)
+    monkeypatch.setattr(database, "_LOOK_SECONDS", 0.0)
+    database._due[key.source] = 0.0
+    database.get(key.source)
+    assert (database.is_begun(key.source), database.is_adopted(key.source)) == (True, False)
     adopting.go_on()
     adopting.wait(key.source, lambda adoption: None)
-    assert adopt.missing(key.source) == []
+    assert sources_adoption.missing(key.source) == []
 
 
 def test_indexes_that_another_program_drops_come_back_by_themselves(key: SessionKey) -> None:
-    sources.adopt_open(key.source)
-    with sources.using(key.source) as db, db.cursor() as cursor:
+    database.adopt_open(key.source)
+    with database.using(key.source) as db, db.cursor() as cursor:
         cursor.execute("DROP INDEX adkweb_events_seq")
-    assert [view.description.text for view in reads.events(key).rows] == ["Hello"]
+    assert [view.description.text for view in timeline.events(key).rows] == ["Hello"]
     adopting.go_on()
     adopting.wait(key.source, lambda adoption: None)
-    assert adopt.missing(key.source) == []
+    assert sources_adoption.missing(key.source) == []
 
 
 def test_another_process_adopts_and_this_one_notices(key: SessionKey, monkeypatch: pytest.MonkeyPatch) -> None:
     online.add(key.source)
-    assert not sources.is_adopted(key.source)
-    sources._due[key.source] = time.monotonic()
-    sources.get(key.source)
-    assert sources.is_adopted(key.source)
+    assert not database.is_adopted(key.source)
+    database._due[key.source] = time.monotonic()
+    database.get(key.source)
+    assert database.is_adopted(key.source)
 
 
 def test_read_only_offers_no_adoption(key: SessionKey, maria: Browser, settings: Settings) -> None:
@@ -158,13 +162,13 @@ def test_home_names_the_newest_events_and_what_runs(key: SessionKey, maria: Brow
     feed = maria.open("home").one(id="feed")
     assert "Nothing has happened yet" not in feed.text
     assert [item.one("b").text for item in feed.all("li")] == ["booking"]
-    assert [session.key for session in reads.running_now(key.source)] in ([key], [])
+    assert [session.key for session in newest.running_now(key.source)] in ([key], [])
 
 
 def test_time_travel_works_before_it_is_adopted_and_says_how_events_are_ordered(
     key: SessionKey, maria: Browser
 ) -> None:
-    (event,) = reads.events(key).rows
+    (event,) = timeline.events(key).rows
     page = maria.open("session", query={"at": event.id}, **key._asdict())
     assert "ordered by their time, then by their id" in page.text
     panel = page.one(id="moment")
@@ -186,8 +190,8 @@ def test_time_travel_works_before_it_is_adopted_and_says_how_events_are_ordered(
 def test_without_an_order_nothing_offers_time_travel(
     key: SessionKey, maria: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sources, "has_order", lambda alias: False)
-    (event,) = reads.events(key).rows
+    monkeypatch.setattr(database, "has_order", lambda alias: False)
+    (event,) = timeline.events(key).rows
     page = maria.open("session", query={"at": event.id}, **key._asdict())
     assert "without time travel" in page.text
     assert "have no order" in page.one("p", "momentfault").text

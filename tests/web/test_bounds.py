@@ -8,18 +8,19 @@ from typing import Any
 
 import pytest
 
-from sessions_app import differences, drift, loads, moments, reads, statistics
+from sessions_app.domain import differences
+from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.state import ABSENT, UNKNOWN
 from sessions_app.errors import Invalid
-from sessions_app.keys import SessionKey
-from sessions_app.state import ABSENT, UNKNOWN
-from sessions_app.transfer import document
-from sessions_app.web.targets import MOST_ROWS
-from sessions_app.weights import LARGE
+from sessions_app.history import drift, key_history, moments
+from sessions_app.reads import statistics, timeline, views, whole_session
+from sessions_app.reads.weights import LARGE
+from sessions_app.transfer.formats import document
+from sessions_app.web.html.targets import MOST_ROWS
 from tests.costs import ACTS, APP, PAGES, READS, SESSION, USER, delta, measure, parts, write
 from tests.shapes import SHAPES
-
-from .conftest import Browser
-from .test_export import body
+from tests.web.conftest import Browser
+from tests.web.test_export import body
 
 
 @pytest.mark.long
@@ -56,7 +57,7 @@ def test_what_is_too_large_is_a_line_with_its_size_and_can_be_downloaded_as_it_i
     assert "too large to be shown here" in event.one("main").text
     assert body(maria.get(event.links()["Download"])).decode() == text
     with pytest.raises(Invalid, match="too large"):
-        reads.session(key)
+        views.session(key)
 
 
 @pytest.mark.django_db
@@ -82,12 +83,12 @@ def test_a_page_of_events_ends_by_what_they_weigh_and_leads_on(key: SessionKey, 
     before = None
     pages = 0
     while before or not pages:
-        page = reads.events(key, before=before)
+        page = timeline.events(key, before=before)
         found = [view.id for view in page.rows] + found
         before, pages = page.next, pages + 1
     assert found == ids
     assert pages == 3
-    after = reads.events_after(key, 0)
+    after = timeline.events_after(key, 0)
     assert 0 < len(after.rows) < 12
     assert after.next
 
@@ -95,7 +96,7 @@ def test_a_page_of_events_ends_by_what_they_weigh_and_leads_on(key: SessionKey, 
 @pytest.mark.parametrize("newest", [0, 1, 5, 12, 10**9])
 def test_so_many_of_the_newest_events_are_the_same_by_page_as_at_once(key: SessionKey, add: Any, newest: int) -> None:
     ids = [add(key, {"text": "x" * 1_500_000}) for _ in range(8)]
-    found = loads.stream(key, newest=newest)
+    found = whole_session.stream(key, newest=newest)
     assert found
     pages = list(found[1])
     assert [event.id for page in pages for event in page] == (ids[-newest:] if newest else [])
@@ -123,7 +124,7 @@ def test_a_moment_tells_what_it_can_and_no_value_that_an_event_too_large_wrote(s
     then = moments.state_at(key, "e1").state.session
     assert then["stays"] == "a"
     assert then["k"] is then["other"] is UNKNOWN
-    written = [(write.event_id, write.change.new) for write in moments.history(key, "k").rows]
+    written = [(write.event_id, write.change.new) for write in key_history.history(key, "k").rows]
     assert written == [("e1", UNKNOWN), ("e0", 1)]
 
 
@@ -137,14 +138,14 @@ def test_a_session_that_is_too_large_to_be_replayed_says_so(storing: Any, maria:
 @pytest.mark.django_db
 def test_the_history_of_a_key_in_a_state_that_is_too_large_is_told_without_the_value_that_stands(storing: Any) -> None:
     key = storing(delta(k={"a": 1}), delta(k={"b": 2}), state={"k": {"b": 2}, "huge": "x" * LARGE})
-    assert [write.event_id for write in moments.history(key, "k").rows] == ["e1", "e0"]
+    assert [write.event_id for write in key_history.history(key, "k").rows] == ["e1", "e0"]
 
 
 @pytest.mark.django_db
 def test_of_more_keys_than_can_be_looked_at_together_the_past_is_not_told_and_the_page_says_so(
     storing: Any, maria: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sessions_app.changes.MOST_KEYS", 3)
+    monkeypatch.setattr("sessions_app.history.index.MOST_KEYS", 3)
     key = storing(delta(**{f"k{n}": n for n in range(4)}), state={f"k{n}": n for n in range(4)})
     page = maria.open("session", **key._asdict(), query={"at": "e0"})
     assert "more than 3 keys" in page.one("main").text
@@ -155,7 +156,7 @@ def test_of_more_keys_than_can_be_looked_at_together_the_past_is_not_told_and_th
 def test_nor_of_keys_that_more_events_wrote_than_are_read_together(
     storing: Any, maria: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sessions_app.moments.MOST_PLACES", 4)
+    monkeypatch.setattr("sessions_app.history.moments.MOST_PLACES", 4)
     key = storing(*[delta(**{f"k{n}": n}) for n in range(5)], state={f"k{n}": n for n in range(5)})
     page = maria.open("session", **key._asdict(), query={"at": "e4"})
     assert "more than 2 keys" in page.one("main").text
@@ -209,7 +210,7 @@ def test_an_apps_page_shows_its_users_and_sessions_beside_a_state_that_is_too_la
 def test_drift_shows_as_many_keys_as_a_page_holds(
     storing: Any, maria: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sessions_app.web.drift.LENGTH", 1_000)
+    monkeypatch.setattr("sessions_app.web.editing.drift.LENGTH", 1_000)
     key = storing(delta(**{f"k{n}": "x" * 300 for n in range(6)}), state={f"k{n}": "y" * 300 for n in range(6)})
     page = maria.open("drift", **key._asdict())
     assert len(page.all("div", "driftrow")) == 1
@@ -239,21 +240,25 @@ def names_of(page: Any) -> list[str]:
 def test_a_list_of_sessions_ends_by_what_their_states_weigh_and_leads_on(storing: Any) -> None:
     heavy = {"k": "x" * (LARGE // 3)}
     key = storing(state=heavy, sessions=[heavy] * 8)
-    page = loads.load_page(key.source, APP)
+    page = whole_session.load_page(key.source, APP)
     assert 0 < len(page.rows) < 9
-    again = loads.load_page(key.source, APP, after=page.next)
+    again = whole_session.load_page(key.source, APP, after=page.next)
     assert names_of(again.rows)[0] not in names_of(page.rows)
-    assert names_of(loads.each_session(key.source, APP, USER)) == names_of(loads.load_all(key.source, APP))
-    assert sorted(names_of(loads.load_all(key.source, APP))) == sorted(["s1", *(f"other{n}" for n in range(1, 9))])
+    assert names_of(whole_session.each_session(key.source, APP, USER)) == names_of(
+        whole_session.load_all(key.source, APP)
+    )
+    assert sorted(names_of(whole_session.load_all(key.source, APP))) == sorted(
+        ["s1", *(f"other{n}" for n in range(1, 9))]
+    )
 
 
 @pytest.mark.django_db
 def test_a_history_that_weighs_much_names_all_its_writes_and_has_the_newest_values(
     storing: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sessions_app.written._HEAVIEST", 10_000)
+    monkeypatch.setattr("sessions_app.history.written._HEAVIEST", 10_000)
     key = storing(*[delta(k=str(n) * 2_000) for n in range(8)], state={"k": "7" * 2_000})
-    values = [write.change.new for write in moments.history(key, "k").rows]
+    values = [write.change.new for write in key_history.history(key, "k").rows]
     assert len(values) == 8
     assert values[:2] == ["7" * 2_000, "6" * 2_000]
     assert values[-1] is UNKNOWN

@@ -20,8 +20,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from .conftest import DEMO, ROOT
-from .html import Element, read
+from tests.web.conftest import DEMO, ROOT
+from tests.web.html import Element, read
 
 LINK = re.compile(r"adkweb is ready\. Open (\S+)")
 SECONDS = 60

@@ -9,17 +9,18 @@ from typing import Any
 import pytest
 from django.urls import reverse
 
-from sessions_app import moments, reads, writes
-from sessions_app.access import Actor
-from sessions_app.edits import Entry, edit_state
-from sessions_app.keys import SessionKey
-from sessions_app.state import ABSENT
-from sessions_app.values import equal
-from sessions_app.web import compare
-
-from ..core.stored import execute
-from .conftest import Browser
-from .html import Element
+from sessions_app.access.actor import Actor
+from sessions_app.domain.json_values import equal
+from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.state import ABSENT
+from sessions_app.edits.edit import Entry, edit_state
+from sessions_app.history import moments
+from sessions_app.reads import timeline
+from sessions_app.web.session import compare
+from sessions_app.writes.sessions import create_session
+from tests.core.stored import execute
+from tests.web.conftest import Browser
+from tests.web.html import Element
 
 pytestmark = pytest.mark.django_db
 Add = Callable[..., str]
@@ -52,7 +53,7 @@ def delta_of(page: Element) -> Any:
 def anywhere(source: str, actor: Actor) -> SessionKey:
     """A session on each kind of database."""
     state = {"step": "choose", "count": 3, "nothing": None, "user:tier": "gold", "app:limit": 10}
-    return writes.create_session(source, "booking", "ana", session_id="s1", state=state, actor=actor)
+    return create_session(source, "booking", "ana", session_id="s1", state=state, actor=actor)
 
 
 @pytest.fixture
@@ -120,7 +121,7 @@ def test_the_two_can_be_swapped_and_the_link_shared(anywhere: SessionKey, two: t
 
 
 def test_events_can_be_named_by_number(anywhere: SessionKey, two: tuple[str, str], maria: Browser) -> None:
-    first, second = (reads.event(anywhere, event_id).seq for event_id in two)
+    first, second = (timeline.event(anywhere, event_id).seq for event_id in two)
     for a, b in ((f"#{first}", f"{second}"), (f" {first} ", f"#{second}")):
         page = compared(maria, anywhere, a, b)
         assert told(page) == told(compared(maria, anywhere, *two))
@@ -130,10 +131,10 @@ def test_events_can_be_named_by_number(anywhere: SessionKey, two: tuple[str, str
 def test_a_number_means_that_event_and_no_other(
     anywhere: SessionKey, two: tuple[str, str], maria: Browser, add: Add, actor: Actor
 ) -> None:
-    last = reads.event(anywhere, two[1]).seq
-    other = writes.create_session(*anywhere[:2], "ben", actor=actor)
+    last = timeline.event(anywhere, two[1]).seq
+    other = create_session(*anywhere[:2], "ben", actor=actor)
     add(other)
-    for asked in (f"#{reads.newest_seq(other)}", "999"):
+    for asked in (f"#{timeline.newest_seq(other)}", "999"):
         page = compared(maria, anywhere, asked, status=404)
         number = asked.removeprefix("#")
         assert page.one("p", "error").text == (
@@ -199,7 +200,7 @@ def test_of_many_keys_some_are_shown_and_the_delta_has_all(anywhere: SessionKey,
 def test_two_sessions_are_compared_by_the_link_of_the_other(
     anywhere: SessionKey, two: tuple[str, str], maria: Browser, add: Add, actor: Actor
 ) -> None:
-    other = writes.create_session(*anywhere[:2], "ben", state={"step": "pay", "mine": 1}, actor=actor)
+    other = create_session(*anywhere[:2], "ben", state={"step": "pay", "mine": 1}, actor=actor)
     event = add(other, actions={"state_delta": {"mine": 2}})
     add(other, actions={"state_delta": {"mine": 3}})
     link = reverse("session", kwargs=other._asdict())
@@ -232,7 +233,7 @@ def test_a_link_that_leads_to_no_session_comes_back_with_the_reason(key: Session
 def test_another_session_of_the_same_user_is_named_by_its_id(
     anywhere: SessionKey, two: tuple[str, str], maria: Browser, actor: Actor
 ) -> None:
-    other = writes.create_session(*anywhere[:3], session_id="s 2", state={"step": "done"}, actor=actor)
+    other = create_session(*anywhere[:3], session_id="s 2", state={"step": "done"}, actor=actor)
     page = compared(maria, anywhere, two[1], query={"with": " s 2 "})
     assert told(page)["step"] == '"pay"→"done"'
     assert page.links()["Swap the two"].startswith(

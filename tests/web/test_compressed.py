@@ -13,9 +13,8 @@ from django.test import AsyncRequestFactory, Client
 from django.urls import reverse
 
 from adkweb.handler import Handler
-from sessions_app.keys import SessionKey
-
-from .conftest import Browser
+from sessions_app.domain.session_ref import SessionKey
+from tests.web.conftest import Browser
 
 pytestmark = pytest.mark.django_db
 

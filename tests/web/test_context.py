@@ -9,15 +9,17 @@ import pytest
 from django.urls import reverse
 from pytest_django import Settings
 
-from sessions_app import changes, context, instructions, online, sources, writes
-from sessions_app.access import Actor
-from sessions_app.edits import Entry, edit_state
+from sessions_app.access.actor import Actor
+from sessions_app.agent_view import conversation, instructions
+from sessions_app.domain.session_ref import SessionKey
+from sessions_app.edits.edit import Entry, edit_state
 from sessions_app.errors import Behind
-from sessions_app.keys import SessionKey
-from sessions_app.web import agent_view
-
-from .conftest import Browser
-from .html import Element, page_of
+from sessions_app.history import indexing
+from sessions_app.sources import database, online
+from sessions_app.web.session import agent_view
+from sessions_app.writes.sessions import create_session
+from tests.web.conftest import Browser
+from tests.web.html import Element, page_of
 
 pytestmark = pytest.mark.django_db
 
@@ -210,7 +212,7 @@ def test_a_conversation_at_an_event_knows_nothing_of_what_came_later(key: Sessio
 def test_a_long_conversation_is_paged_in_place_and_as_pages(
     key: SessionKey, maria: Browser, add: Add, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(context, "PAGE", 3)
+    monkeypatch.setattr(conversation, "PAGE", 3)
     for number in range(7):
         add(key, {"text": f"t{number}"})
     page = opened(maria, key)
@@ -250,12 +252,12 @@ def test_of_a_database_that_was_never_adopted_the_conversation_is_shown_and_the_
     actor: Actor,
 ) -> None:
     place = new_database(form)
-    key = writes.create_session(open_source(place), "booking", "ana", session_id="s1", actor=actor)
+    key = create_session(open_source(place), "booking", "ana", session_id="s1", actor=actor)
     first = add(key, {"text": "One"}, invocation_id="i1")
     add(key, {"text": "Two"}, invocation_id="i2")
     add(key, invocation_id="i3", actions={"rewind_before_invocation_id": "i2"})
     online.release(key.source)
-    sources.forget(key.source)
+    database.forget(key.source)
     settings.READ_ONLY = True
     key = key._replace(source=open_source(place))
     page = opened(maria, key)
@@ -271,7 +273,7 @@ def test_while_a_source_is_read_the_page_says_so_and_a_typed_template_is_kept(
     def behind(*_args: Any, **_more: Any) -> None:
         raise Behind(share=0.5)
 
-    monkeypatch.setattr(changes, "catch_up", behind)
+    monkeypatch.setattr(indexing, "catch_up", behind)
     assert maria.get(reverse("context", kwargs=key._asdict())).status_code == 503
     response = maria.send("context", {"template": "mine"}, **key._asdict())
     assert page_of(response).one("textarea").raw.strip() == "mine"
@@ -314,7 +316,7 @@ def test_a_timeline_is_shown_without_grey_while_a_source_is_read(
 
     add(key, {"text": "Gone"}, invocation_id="i2")
     add(key, invocation_id="i3", actions={"rewind_before_invocation_id": "i2"})
-    monkeypatch.setattr(changes, "catch_up", behind)
+    monkeypatch.setattr(indexing, "catch_up", behind)
     page = maria.open("session", **key._asdict())
     assert len(page.all("li", "ev")) == 2
     assert grey(page) == {}

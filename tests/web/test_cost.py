@@ -9,14 +9,13 @@ from django.db import connections
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from sessions_app import writes
-from sessions_app.access import Actor
-from sessions_app.edits import Entry, edit_state
-from sessions_app.keys import SessionKey
-from sessions_app.state import ABSENT
+from sessions_app.access.actor import Actor
+from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.state import ABSENT
+from sessions_app.edits.edit import Entry, edit_state
+from sessions_app.writes.sessions import create_session
 from tests.core.bulk import fill
-
-from .conftest import Browser
+from tests.web.conftest import Browser
 
 pytestmark = pytest.mark.django_db
 
@@ -33,7 +32,7 @@ def queries(maria: Browser, source: str, address: str) -> int:
 def test_a_page_of_a_long_session_costs_as_many_queries_as_of_a_short_one(
     key: SessionKey, maria: Browser, actor: Actor, name: str
 ) -> None:
-    long = writes.create_session(*key[:3], session_id="long", actor=actor)
+    long = create_session(*key[:3], session_id="long", actor=actor)
     fill(key, 100)
     with connections[key.source].cursor() as cursor:
         cursor.execute("UPDATE events SET id = 's' || id")  # fill gives every session the same ids
@@ -48,7 +47,7 @@ def test_a_page_of_a_long_session_costs_as_many_queries_as_of_a_short_one(
 def test_home_costs_more_with_each_app_and_no_more_with_sessions(store: str, maria: Browser, actor: Actor) -> None:
     def more(app: str, sessions: int) -> int:
         for number in range(sessions):
-            writes.create_session(store, app, f"u{number}", actor=actor)
+            create_session(store, app, f"u{number}", actor=actor)
         return queries(maria, store, reverse("home"))
 
     one, three = more("a", 1), 0
@@ -67,7 +66,7 @@ def test_a_list_of_sessions_costs_the_same_for_one_and_for_many(
     counts = []
     for sessions in (1, 45):
         for _ in range(sessions):
-            add(writes.create_session(store, "booking", "ana", actor=actor), {"text": "x"})
+            add(create_session(store, "booking", "ana", actor=actor), {"text": "x"})
         counts.append(queries(maria, store, address))
     assert counts[0] == counts[1]
 

@@ -12,15 +12,16 @@ from django.db import connections
 from django.urls import reverse
 from pytest_django import Settings
 
-from sessions_app import changes, drift, online, sources, writes
+from sessions_app.domain.session_ref import SessionKey
 from sessions_app.errors import Behind
-from sessions_app.keys import SessionKey
-from sessions_app.web.drift import LONG
+from sessions_app.history import drift, indexing
+from sessions_app.sources import online, registry
+from sessions_app.web.editing.drift import LONG
+from sessions_app.writes.half_made import IMPORTING
 from tests.core import bulk
 from tests.core.stored import events_of, everything, execute, state_of
-
-from .conftest import NAME, Browser
-from .html import Element, page_of
+from tests.web.conftest import NAME, Browser
+from tests.web.html import Element, page_of
 
 pytestmark = pytest.mark.django_db
 
@@ -155,7 +156,7 @@ def test_what_cannot_be_known_is_said(key: SessionKey, maria: Browser) -> None:
 
 
 def test_a_session_that_is_being_imported_is_not_compared(key: SessionKey, maria: Browser) -> None:
-    store(key, **writes.IMPORTING)
+    store(key, **IMPORTING)
     page = maria.open("drift", **key._asdict())
     assert page.one("div", "empty").one("h2").text == "This session is being imported"
 
@@ -315,13 +316,13 @@ def test_the_sessions_own_keys_are_told_while_the_others_events_are_still_read(
     def slow(source: str, **_more: object) -> None:
         raise Behind(share=0.25)
 
-    monkeypatch.setattr(changes, "catch_up", slow)
+    monkeypatch.setattr(indexing, "catch_up", slow)
     page = maria.open("drift", **drifted._asdict())
     assert len(page.all("div", "driftrow")) == 3
     assert page.one("div", "behind")["hx-target"] == "#drift"
     assert page.all("input", type="radio") == []  # which the next answer would take away again
     monkeypatch.undo()
-    changes.catch_up(drifted.source)
+    indexing.catch_up(drifted.source)
     page = maria.open("drift", htmx=True, **drifted._asdict())
     assert (page.all("html"), page.all("progress")) == ([], [])
     assert len(page.all("input", type="radio")) == 9
@@ -344,7 +345,7 @@ def test_of_a_file_that_was_never_adopted_its_own_keys_are_told(
     drifted: SessionKey, maria: Browser, read_only: None
 ) -> None:
     online.release(drifted.source)
-    sources._opened.pop(drifted.source, None)
+    registry.opened_files.pop(drifted.source, None)
     page = maria.open("drift", **drifted._asdict())
     assert row_of(page, "step")  # which an event wrote
     assert "Some user and app keys can't be checked." in page.text

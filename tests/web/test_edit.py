@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 from django.urls import reverse
 
-from sessions_app import reads, writes
-from sessions_app.access import Actor
-from sessions_app.edits import REASON_LENGTH, Entry, edit_app_state, edit_state
-from sessions_app.keys import SessionKey
-from sessions_app.state import ABSENT, Scope
-from sessions_app.web import state_form
+from sessions_app.access.actor import Actor
+from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.state import ABSENT, Scope
+from sessions_app.edits.edit import REASON_LENGTH, Entry, edit_app_state, edit_state
+from sessions_app.reads import lists
+from sessions_app.web.editing import state_form
+from sessions_app.writes.sessions import delete_session
 from tests.core.stored import events_of, everything, state_of
-
-from .conftest import NAME, Browser, names_of
-from .html import Element, page_of
+from tests.web.conftest import NAME, Browser, names_of
+from tests.web.html import Element, page_of
 
 pytestmark = pytest.mark.django_db
 
@@ -312,7 +312,7 @@ def test_an_app_form_refuses_keys_of_another_scope(key: SessionKey, maria: Brows
     response = maria.send("app-edit", {**form.fields(), "value-0": "1"}, **names)
     assert response.status_code == 400
     assert "here, a key begins with app:" in page_of(response).one("p", "formerror").text
-    assert reads.sessions(key.source, key.app_name).rows[0].key == key
+    assert lists.sessions(key.source, key.app_name).rows[0].key == key
 
 
 @pytest.mark.parametrize("name", ["session", "app", "user"])
@@ -328,7 +328,7 @@ def test_read_only_refuses_before_anything_is_typed(
 
 def test_a_session_that_was_deleted_meanwhile_is_said(key: SessionKey, maria: Browser, actor: Actor) -> None:
     sent = open_form(maria, key, "step").fields() | {"value-0": "1"}
-    writes.delete_session(key, actor=actor)
+    delete_session(key, actor=actor)
     response = apply(maria, key, sent)
     assert response.status_code == 404
     assert "Session s1 not found." in page_of(response).one("main").text

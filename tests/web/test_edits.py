@@ -9,15 +9,19 @@ from pathlib import Path
 import pytest
 from django.urls import reverse
 
-from sessions_app import changes, reads, rewind, sources, writes
-from sessions_app.access import Actor
-from sessions_app.edits import Entry, add_event, edit_app_state, edit_state
+from sessions_app.access.actor import Actor
+from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.state import ABSENT
+from sessions_app.edits import rewind
+from sessions_app.edits.edit import Entry, add_event, edit_app_state, edit_state
 from sessions_app.errors import Behind
-from sessions_app.keys import SessionKey
-from sessions_app.state import ABSENT
-
-from .conftest import DEMO, Browser
-from .html import Element
+from sessions_app.history import indexing
+from sessions_app.history.edit_log import edits
+from sessions_app.reads import lists
+from sessions_app.sources import registry
+from sessions_app.writes.sessions import delete_session
+from tests.web.conftest import DEMO, Browser
+from tests.web.html import Element
 
 pytestmark = pytest.mark.django_db
 
@@ -91,7 +95,7 @@ def test_what_an_agent_writes_is_none(key: SessionKey, maria: Browser, add: Call
 def test_edits_of_all_sources_come_page_by_page(
     key: SessionKey, demo: str, maria: Browser, actor: Actor, htmx: bool
 ) -> None:
-    number = reads.PAGE + 5
+    number = lists.PAGE + 5
     for n in range(number):
         if n % 2:
             edit_state(key, [Entry("count", n, n - 2 if n > 1 else 3)], actor=actor)
@@ -99,7 +103,7 @@ def test_edits_of_all_sources_come_page_by_page(
             edit_app_state(demo, "booking", [Entry("app:n", n, n - 2 if n else ABSENT)], actor=actor)
     page = maria.open("edits")
     found = changes_of(page)
-    assert len(found) == reads.PAGE
+    assert len(found) == lists.PAGE
     page = maria.open(page.links()["Older edits"], htmx=htmx)
     assert bool(page.all("html")) != htmx
     found += changes_of(page)
@@ -113,7 +117,7 @@ def test_a_broken_source_is_named_and_the_others_edits_are_shown(
     edit_state(key, [Entry("step", "pay", "choose")], actor=actor)
     broken = open_source(str(shutil.copy(DEMO, tmp_path / "broken.db")))
     (tmp_path / "broken.db").write_bytes(b"no database" * 500)
-    sources._opened.pop(broken, None)
+    registry.opened_files.pop(broken, None)
     page = maria.open("edits")
     assert "broken.db" in page.one("p", "bad").text
     assert len(changes_of(page)) == 1
@@ -121,7 +125,7 @@ def test_a_broken_source_is_named_and_the_others_edits_are_shown(
 
 def test_edits_of_a_session_that_was_deleted_are_gone_with_it(key: SessionKey, maria: Browser, actor: Actor) -> None:
     edit_state(key, [Entry("step", "pay", "choose")], actor=actor)
-    writes.delete_session(key, actor=actor)
+    delete_session(key, actor=actor)
     assert "No edits yet" in maria.open("edits").texts("h2")
 
 
@@ -129,12 +133,12 @@ def test_while_a_source_is_read_the_list_says_so_and_asks_again(
     key: SessionKey, maria: Browser, actor: Actor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     edit_state(key, [Entry("step", "pay", "choose")], actor=actor)
-    reads.edits()
+    edits()
 
     def behind(*_asked: object) -> None:
         raise Behind("still being read: about 20 s left.", share=0.5, left="about 20 s left")
 
-    monkeypatch.setattr(changes, "catch_up", behind)
+    monkeypatch.setattr(indexing, "catch_up", behind)
     page = maria.open("edits")
     told = page.one("div", "behind")
     assert "about 20 s left" in told.text

@@ -10,15 +10,14 @@ from typing import Any
 import pytest
 from django.urls import reverse
 
-from sessions_app import reads
-from sessions_app.access import Actor
-from sessions_app.edits import Entry, edit_state
-from sessions_app.keys import SessionKey
-from sessions_app.state import ABSENT
-
-from ..core.stored import execute
-from .conftest import Browser
-from .html import Element
+from sessions_app.access.actor import Actor
+from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.state import ABSENT
+from sessions_app.edits.edit import Entry, edit_state
+from sessions_app.reads import timeline
+from tests.core.stored import execute
+from tests.web.conftest import Browser
+from tests.web.html import Element
 
 pytestmark = pytest.mark.django_db
 
@@ -143,7 +142,7 @@ def test_a_state_change_shows_before_and_after(key: SessionKey, maria: Browser, 
 def test_the_raw_event_is_a_download_of_what_is_stored(key: SessionKey, maria: Browser, add: Add) -> None:
     event_id = add(key, {"text": "</script> 👩 é"}, tomorrow={"x": [1, None]})
     response = maria.get(address(key, event_id, "event-json"))
-    assert json.loads(response.content) == reads.event(key, event_id).data
+    assert json.loads(response.content) == timeline.event(key, event_id).data
     assert response["Content-Type"] == "application/json"
     assert response["Content-Disposition"] == 'attachment; filename="event.json"'
     assert response["Content-Security-Policy"] == "default-src 'none'; sandbox"

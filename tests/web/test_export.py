@@ -10,13 +10,12 @@ import pytest
 from django.http import StreamingHttpResponse
 from django.urls import reverse
 
-from sessions_app import writes
-from sessions_app.access import Actor
-from sessions_app.keys import SessionKey
+from sessions_app.access.actor import Actor
+from sessions_app.domain.session_ref import SessionKey
 from sessions_app.transfer import FORMATS
+from sessions_app.writes.sessions import create_session
 from tests.transfer.files import exported
-
-from .conftest import Browser, names_of
+from tests.web.conftest import Browser, names_of
 
 pytestmark = pytest.mark.django_db
 
@@ -55,9 +54,9 @@ def test_a_session_is_downloaded_in_every_format_that_can_be_written(maria: Brow
 def test_an_app_and_a_user_are_downloaded_with_all_their_sessions(
     maria: Browser, key: SessionKey, actor: Actor, name: str, count: int, file: str
 ) -> None:
-    writes.create_session(key.source, "booking", "ana", session_id="s2", actor=actor)
-    writes.create_session(key.source, "booking", "omar", session_id="s3", actor=actor)
-    writes.create_session(key.source, "other", "ana", session_id="s4", actor=actor)
+    create_session(key.source, "booking", "ana", session_id="s2", actor=actor)
+    create_session(key.source, "booking", "omar", session_id="s3", actor=actor)
+    create_session(key.source, "other", "ana", session_id="s4", actor=actor)
     found = links(maria, name, **names_of(key, count))
     assert list(found) == ["jsonl", "evalset"]
     response = maria.get(found["jsonl"])
@@ -73,7 +72,7 @@ def test_a_download_is_offered_when_nothing_may_be_written(maria: Browser, key: 
 
 def test_names_of_any_text_make_a_harmless_file_name(maria: Browser, store: str, actor: Actor) -> None:
     names = ["../../etc", 'a"b\r\n;x', "é 한"]
-    key = writes.create_session(store, names[0], names[1], session_id=names[2], actor=actor)
+    key = create_session(store, names[0], names[1], session_id=names[2], actor=actor)
     said = maria.get(reverse("session-export", kwargs=key._asdict()))["Content-Disposition"]
     assert said.startswith("attachment; filename*=utf-8''_.._etc-a_b_x-")
     assert not set('/"\r\n') & set(said)

@@ -9,15 +9,16 @@ from typing import Any
 import pytest
 from django.urls import reverse
 
-from sessions_app import forks, writes
-from sessions_app.access import Actor
-from sessions_app.edits import Entry, edit_state
-from sessions_app.keys import SessionKey
+from sessions_app.access.actor import Actor
+from sessions_app.domain.session_ref import SessionKey
+from sessions_app.edits import fork
+from sessions_app.edits.edit import Entry, edit_state
+from sessions_app.writes.copies import ImportedEvent, ImportedSession, import_session
+from sessions_app.writes.sessions import delete_session
 from tests.core.bulk import fill
 from tests.core.stored import events_of, everything, state_of
-
-from .conftest import NAME, Browser
-from .html import Element, page_of
+from tests.web.conftest import NAME, Browser
+from tests.web.html import Element, page_of
 
 pytestmark = pytest.mark.django_db
 
@@ -65,8 +66,8 @@ def test_the_tree_shows_every_fork_and_what_was_deleted(
     key: SessionKey, event_id: str, maria: Browser, actor: Actor
 ) -> None:
     for name, of in (("one", key), ("two", key._replace(session_id="one"))):
-        forks.fork(of, event_id, user_id="ana", session_id=name, actor=actor, reason=f"because {name}")
-    writes.delete_session(key, actor=actor)
+        fork.fork(of, event_id, user_id="ana", session_id=name, actor=actor, reason=f"because {name}")
+    delete_session(key, actor=actor)
     page = maria.open("forks", **key._replace(session_id="two")._asdict())
     tree = page.one("ul", "forktree")
     assert list(tree.links()) == ["one", "two"]
@@ -80,7 +81,7 @@ def test_a_chain_of_a_hundred_and_fifty_forks_is_a_page_that_says_each_ones_leve
 ) -> None:
     of = key
     for number in range(150):
-        of = forks.fork(of, event_id, user_id="ana", session_id=f"f{number}", actor=actor)
+        of = fork.fork(of, event_id, user_id="ana", session_id=f"f{number}", actor=actor)
     tree = maria.open("forks", **of._asdict()).one("ul", "forktree")
     rows = tree.all("li")
     assert [row["aria-level"] for row in rows] == [str(level) for level in range(1, 152)]
@@ -95,9 +96,9 @@ def test_a_half_made_fork_says_so_on_its_pages_and_takes_no_edit(
     key: SessionKey, event_id: str, maria: Browser, actor: Actor
 ) -> None:
     into = key._replace(session_id="half")
-    session = writes.ImportedSession(into, 1.0, 1.0, "{}", "{}")
-    event = writes.ImportedEvent("x", "i1", 1.0, '{"actions": {"state_delta": {"step": "pay"}}}')
-    writes.import_session(session, [event], actor=actor, after=None, last=False)
+    session = ImportedSession(into, 1.0, 1.0, "{}", "{}")
+    event = ImportedEvent("x", "i1", 1.0, '{"actions": {"state_delta": {"step": "pay"}}}')
+    import_session(session, [event], actor=actor, after=None, last=False)
     before = everything(key.source)
     for name in ("session", "forks", "session-edit", "add-event"):
         assert "This session is being copied or imported." in maria.open(name, **into._asdict()).one("main").text
@@ -123,7 +124,7 @@ def test_a_fork_without_a_name_gets_one_and_is_made_once(key: SessionKey, event_
     sent = open_form(maria, key, event_id).fields()
     first, again = (send(maria, key, event_id, sent) for _sending in range(2))
     assert first["Location"] == again["Location"]
-    assert len(forks.forks_of(key)) == 1
+    assert len(fork.forks_of(key)) == 1
 
 
 def test_a_fork_for_another_user_writes_nothing_of_theirs(key: SessionKey, event_id: str, maria: Browser) -> None:
@@ -170,7 +171,7 @@ def test_a_long_fork_shows_how_far_it_is_and_where_it_stopped_goes_on(
         raise Stop
 
     with pytest.raises(Stop):
-        forks.fork(key, "e2200", user_id="ana", session_id="try", actor=actor, told=told)
+        fork.fork(key, "e2200", user_id="ana", session_id="try", actor=actor, told=told)
     into = key._replace(session_id="try")
     where = {"event_id": "e2200", **key._asdict()}
     page = maria.open("fork", query={"user": "ana", "session": "try", "reason": "what if"}, **where)
@@ -185,10 +186,10 @@ def test_a_long_fork_shows_how_far_it_is_and_where_it_stopped_goes_on(
     response = send(maria, key, "e2200", part.one("form").fields())
     assert response.status_code == 302
     until = time.monotonic() + 30
-    while not forks.progress(key, "e2200", into).done and time.monotonic() < until:
+    while not fork.progress(key, "e2200", into).done and time.monotonic() < until:
         time.sleep(0.05)
     assert maria.open("session", **into._asdict()).texts("a", "line")[-1] == "Forked from s1 #2200"
-    noted = forks.origin(into)
+    noted = fork.origin(into)
     assert noted is not None
     assert noted.reason == "what if"
     found = maria.get(reverse("fork", kwargs=where), {"user": "ana", "session": "try"})
@@ -197,6 +198,6 @@ def test_a_long_fork_shows_how_far_it_is_and_where_it_stopped_goes_on(
 
 def test_copied_edits_say_so_in_the_list_of_edits(key: SessionKey, maria: Browser, actor: Actor) -> None:
     edit = edit_state(key, [Entry("step", "pay", "choose")], actor=actor)
-    forks.fork(key, edit.event["id"], user_id="ana", session_id="try", actor=actor)
+    fork.fork(key, edit.event["id"], user_id="ana", session_id="try", actor=actor)
     changes = [row.all("td")[2].text for row in maria.open("edits").all("tr", data_row="")]
     assert sorted(changes) == ["forked from s1", 'step "choose" "pay"', 'step "choose" "pay" copied by a fork']

@@ -7,15 +7,15 @@ from collections.abc import Callable
 import pytest
 from django.urls import reverse
 
-from sessions_app import filters, writes
-from sessions_app.access import Actor
-from sessions_app.edits import Entry, edit_state
-from sessions_app.keys import SessionKey
-from sessions_app.state import ABSENT
+from sessions_app.access.actor import Actor
+from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.state import ABSENT
+from sessions_app.edits.edit import Entry, edit_state
+from sessions_app.reads import filters
+from sessions_app.writes.sessions import create_session
 from tests.core.stored import state_of
-
-from .conftest import Browser
-from .html import page_of
+from tests.web.conftest import Browser
+from tests.web.html import page_of
 
 pytestmark = pytest.mark.django_db
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.django_db
 def key(source: str, actor: Actor) -> SessionKey:
     """A session with state in every scope."""
     state = {"step": "choose", "user:tier": "gold", "app:limit": 10}
-    return writes.create_session(source, "booking", "ana", session_id="s1", state=state, actor=actor)
+    return create_session(source, "booking", "ana", session_id="s1", state=state, actor=actor)
 
 
 def test_every_page_opens(key: SessionKey, maria: Browser, add: Callable[..., str], actor: Actor) -> None:

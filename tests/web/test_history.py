@@ -12,20 +12,20 @@ from django.urls import reverse
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessions_app import changes, writes
-from sessions_app.access import Actor
-from sessions_app.edits import Entry, edit_app_state, edit_state, edit_user_state
-from sessions_app.keys import SessionKey
-from sessions_app.moments import PAGE
-from sessions_app.state import ABSENT, UNKNOWN
-from sessions_app.web.difference import Differences
-from sessions_app.web.history import line
-
-from ..core.bulk import fill
-from ..core.stored import execute
-from ..strategies import json_values
-from .conftest import Browser, names_of
-from .html import Element, read
+from sessions_app.access.actor import Actor
+from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.state import ABSENT, UNKNOWN
+from sessions_app.edits.edit import Entry, edit_app_state, edit_state, edit_user_state
+from sessions_app.history import indexing
+from sessions_app.history.moments import PAGE
+from sessions_app.web.html.difference import Differences
+from sessions_app.web.session.history import line
+from sessions_app.writes.sessions import create_session
+from tests.core.bulk import fill
+from tests.core.stored import execute
+from tests.strategies import json_values
+from tests.web.conftest import Browser, names_of
+from tests.web.html import Element, read
 
 pytestmark = pytest.mark.django_db
 Add = Callable[..., str]
@@ -53,7 +53,7 @@ def delta(**keys: Any) -> dict[str, Any]:
 def anywhere(source: str, actor: Actor) -> SessionKey:
     """A session on each kind of database."""
     state = {"step": "choose", "count": 3, "nothing": None, "user:tier": "gold", "app:limit": 10}
-    return writes.create_session(source, "booking", "ana", session_id="s1", state=state, actor=actor)
+    return create_session(source, "booking", "ana", session_id="s1", state=state, actor=actor)
 
 
 # --- What a page tells ------------------------------------------------------------------------------------------------
@@ -77,7 +77,7 @@ def test_every_value_with_who_and_why_the_newest_first_and_the_initial_one_last(
 def test_a_users_key_was_written_in_any_of_their_sessions(
     anywhere: SessionKey, maria: Browser, add: Add, actor: Actor
 ) -> None:
-    other = writes.create_session(*anywhere[:3], session_id="s2", actor=actor)
+    other = create_session(*anywhere[:3], session_id="s2", actor=actor)
     add(other, **delta(**{"user:tier": "silver"}))
     edit_user_state(*anywhere[:3], [Entry("user:tier", "platinum", "silver")], actor=actor)
     page = maria.open("user-history", query={"key": "user:tier"}, **names_of(anywhere, 3))
@@ -92,7 +92,7 @@ def test_a_users_key_was_written_in_any_of_their_sessions(
 def test_an_apps_key_was_written_by_any_of_its_users(
     anywhere: SessionKey, maria: Browser, add: Add, actor: Actor
 ) -> None:
-    other = writes.create_session(*anywhere[:2], "ben", session_id="s9", actor=actor)
+    other = create_session(*anywhere[:2], "ben", session_id="s9", actor=actor)
     add(other, **delta(**{"app:limit": 20}))
     edit_app_state(*anywhere[:2], [Entry("app:limit", 30, 20)], actor=actor, reason="More of them")
     page = maria.open("app-history", query={"key": "app:limit"}, **names_of(anywhere, 2))
@@ -331,11 +331,11 @@ def test_while_events_are_being_read_the_page_says_how_far(
     anywhere: SessionKey, maria: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(anywhere, 12_000)
-    monkeypatch.setattr(changes, "SECONDS", 0.0)  # no time to wait
+    monkeypatch.setattr(indexing, "SECONDS", 0.0)  # no time to wait
     waiting = session_page(maria, anywhere, "count", status=503).one("div", "behind").one("progress")
     assert 0 < float(waiting["value"]) < float(waiting["max"])
     monkeypatch.undo()
-    changes.catch_up(anywhere.source, 60)
+    indexing.catch_up(anywhere.source, 60)
     assert rows(session_page(maria, anywhere, "count"))
 
 

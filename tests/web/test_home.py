@@ -11,14 +11,14 @@ import pytest
 from django.db import connections
 from django.urls import reverse
 
-from sessions_app import sources, writes
-from sessions_app.access import Actor
-from sessions_app.edits import Entry, edit_state
-from sessions_app.keys import SessionKey
-from sessions_app.state import ABSENT
-
-from .conftest import DEMO, Browser
-from .html import Element
+from sessions_app.access.actor import Actor
+from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.state import ABSENT
+from sessions_app.edits.edit import Entry, edit_state
+from sessions_app.sources import registry
+from sessions_app.writes.sessions import delete_session
+from tests.web.conftest import DEMO, Browser
+from tests.web.html import Element
 
 pytestmark = pytest.mark.django_db
 
@@ -55,7 +55,7 @@ def test_a_broken_source_says_what_is_wrong_and_the_others_still_work(
 ) -> None:
     broken = open_source(str(shutil.copy(DEMO, tmp_path / "broken.db")))
     (tmp_path / "broken.db").write_bytes(b"this is no database, but some other file" * 100)
-    sources._opened.pop(broken, None)
+    registry.opened_files.pop(broken, None)
     page = maria.open("home")
     assert "not a SQLite database" in section(page, broken).one(role="alert").text
     assert section(page, broken).texts("a") == ["Try again"]
@@ -70,7 +70,7 @@ def test_a_broken_source_says_what_is_wrong_and_the_others_still_work(
 def test_a_source_whose_file_is_gone_says_so_and_works_again_once_it_is_back(
     demo: str, maria: Browser, tmp_path: Path
 ) -> None:
-    sources._opened.pop(demo, None)
+    registry.opened_files.pop(demo, None)
     connections[demo].close()
     (tmp_path / "demo.db").rename(tmp_path / "moved.db")
     assert "the file is gone" in section(maria.open("home"), demo).one(role="alert").text
@@ -104,7 +104,7 @@ def test_a_database_that_an_agent_makes_shows_up(folder: Path, maria: Browser, m
     assert maria.open("home").all("table") == []
     (folder / "booking" / ".adk").mkdir(parents=True)
     shutil.copy(DEMO, folder / "booking" / ".adk" / "session.db")
-    monkeypatch.setattr(sources, "_RESCAN_SECONDS", 0)
+    monkeypatch.setattr(registry, "_RESCAN_SECONDS", 0)
     assert len(rows(section(maria.open("home"), "booking"))) == 2
 
 
@@ -115,6 +115,6 @@ def test_read_only_home_offers_no_new_session(demo: str, maria: Browser, read_on
 
 
 def test_an_app_with_state_and_no_session_is_listed(key: SessionKey, maria: Browser, actor: Actor) -> None:
-    writes.delete_session(key, actor=actor)
+    delete_session(key, actor=actor)
     assert rows(section(maria.open("home"), key.source)) == [["booking", "0", "0"]]
     assert maria.open("app", source=key.source, app_name="booking").one("h1").text == "booking"

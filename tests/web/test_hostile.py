@@ -10,15 +10,15 @@ import pytest
 from django.urls import reverse
 from hypothesis import HealthCheck, example, given, settings
 
-from sessions_app import writes
-from sessions_app.access import Actor
-from sessions_app.edits import Entry, edit_app_state, edit_state, edit_user_state
-from sessions_app.keys import SessionKey
-from sessions_app.state import ABSENT
+from sessions_app.access.actor import Actor
+from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.state import ABSENT
+from sessions_app.edits.edit import Entry, edit_app_state, edit_state, edit_user_state
+from sessions_app.writes.append import append_event
+from sessions_app.writes.sessions import create_session
 from tests.core.stored import execute
 from tests.strategies import hostile_events
-
-from .conftest import Browser
+from tests.web.conftest import Browser
 
 INSERT: Final = """INSERT INTO events (id, app_name, user_id, session_id, invocation_id, timestamp, event_data)
     VALUES (%s, %s, %s, %s, %s, %s, %s)"""
@@ -64,7 +64,7 @@ def pages(key: SessionKey, event_ids: list[str]) -> Iterator[str]:
 
 def fill(key: SessionKey, actor: Actor, hostile: str) -> list[str]:
     """Puts a text wherever a text may stand; the ids of the events that hold it."""
-    writes.create_session(*key[:3], session_id=key.session_id, actor=actor, state={hostile: hostile})
+    create_session(*key[:3], session_id=key.session_id, actor=actor, state={hostile: hostile})
     entries = [Entry(hostile + "e", {hostile: [hostile]}, ABSENT)]
     edit_state(key, entries, actor=Actor(hostile), reason=hostile)
     edit_app_state(key.source, key.app_name, [Entry("app:" + hostile, hostile, ABSENT)], actor=Actor(hostile))
@@ -96,7 +96,7 @@ def fill(key: SessionKey, actor: Actor, hostile: str) -> list[str]:
         {"invocation_id": hostile[:256], "actions": {"state_delta": title}},
         {hostile: hostile},
     ]
-    return [str(writes.append_event(key, {"author": "a", **event}, actor=actor).event["id"]) for event in events]
+    return [str(append_event(key, {"author": "a", **event}, actor=actor).event["id"]) for event in events]
 
 
 def states(key: SessionKey, hostile: str) -> dict[str, list[str]]:
@@ -121,9 +121,9 @@ def test_a_hostile_name_has_its_pages(store: str, maria: Browser, actor: Actor, 
         execute(store, "INSERT INTO user_states VALUES (%s, %s, '{}', 1)", [hostile, hostile])
         execute(store, "INSERT INTO sessions VALUES (%s, %s, %s, '{}', 1, 1, NULL, NULL)", [hostile] * 3)
     else:
-        writes.create_session(store, hostile, hostile, session_id=hostile, actor=actor)
+        create_session(store, hostile, hostile, session_id=hostile, actor=actor)
     key = SessionKey(store, hostile, hostile, hostile)
-    writes.append_event(key, {"id": hostile, "author": hostile, "invocation_id": hostile}, actor=actor)
+    append_event(key, {"id": hostile, "author": hostile, "invocation_id": hostile}, actor=actor)
     page = maria.open("home")
     names = list({**key._asdict(), "event_id": hostile}.items())
     for there, length in (("app", 2), ("user", 3), ("session", 4), ("event", 5)):  # as a person goes, by the links

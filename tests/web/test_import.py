@@ -17,16 +17,20 @@ from asgiref.sync import async_to_sync
 from django.conf import settings
 from django.core.files.uploadedfile import SimpleUploadedFile
 
-from sessions_app import imports, reads, sources, uploads, writes
-from sessions_app.access import Actor
-from sessions_app.api.limits import Limited
-from sessions_app.keys import SessionKey
+from sessions_app.access.actor import Actor
+from sessions_app.domain.session_ref import SessionKey
+from sessions_app.http.limits import Limited
 from sessions_app.models import FileImport
+from sessions_app.reads import lists, views
+from sessions_app.sources import database as sources_database
+from sessions_app.sources import registry
+from sessions_app.transfer import imports, uploads
+from sessions_app.writes.append import append_event
+from sessions_app.writes.half_made import IMPORTING
 from tests.core.stored import execute
 from tests.transfer.files import event_line, exported, file_of, furnish, session_line
-
-from .conftest import Browser, names_of
-from .html import Element, page_of
+from tests.web.conftest import Browser, names_of
+from tests.web.html import Element, page_of
 
 # The work is done by threads, which see only what is committed.
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -114,7 +118,7 @@ def test_a_file_is_sent_looked_at_and_imported(maria: Browser, store: str, file:
         "to be skipped": "0",
         "app and user states to make": "3",
     }
-    assert reads.apps(store) == []
+    assert lists.apps(store) == []
     assert "name" not in page.one("form", "importform").one("button", "primary")
 
     page = confirm(maria, address)
@@ -148,15 +152,15 @@ def test_a_file_is_recognised_by_what_is_in_it(maria: Browser, store: str, tmp_p
 
 
 def test_state_that_is_there_is_shown_old_and_new_and_set_only_when_asked(maria: Browser, key: SessionKey) -> None:
-    writes.append_event(key, {"author": "a", "actions": {"state_delta": {"app:plan": "free"}}}, actor=ANA)
+    append_event(key, {"author": "a", "actions": {"state_delta": {"app:plan": "free"}}}, actor=ANA)
     address = sent(maria, key.source, file_of(STATE))
     page = maria.open(address)
     assert page.texts("span", "delta") == ["app:new 1", 'app:plan "free" "pro"']
     assert "checked" not in page.one("input", name="state")
     confirm(maria, address)
-    assert reads.app(key.source, "booking")[1] == {"limit": 10, "plan": "free"}
+    assert views.app(key.source, "booking")[1] == {"limit": 10, "plan": "free"}
     confirm(maria, sent(maria, key.source, file_of(STATE)), state="1")
-    assert reads.app(key.source, "booking")[1] == {"limit": 10, "plan": "pro", "new": 1}
+    assert views.app(key.source, "booking")[1] == {"limit": 10, "plan": "pro", "new": 1}
 
 
 def test_a_session_that_is_there_otherwise_is_skipped_with_the_reason(maria: Browser, key: SessionKey) -> None:
@@ -169,7 +173,7 @@ def test_a_session_that_is_there_otherwise_is_skipped_with_the_reason(maria: Bro
     assert "it is there with another state" in item.text
     page = confirm(maria, address)
     assert page.one(role="status").text.startswith("1 session was imported.")
-    assert reads.session(key).state.session["step"] == "choose"
+    assert views.session(key).state.session["step"] == "choose"
     assert "s1" not in page.one("ul", "feed").links()
 
 
@@ -178,7 +182,7 @@ def test_an_import_that_stopped_goes_on(maria: Browser, store: str) -> None:
     confirm(maria, sent(maria, store, file_of(*lines)))
     # As a crash between two transactions leaves it.
     execute(store, "DELETE FROM events WHERE rowid > (SELECT rowid FROM events WHERE id = 'e499')", [])
-    execute(store, "UPDATE sessions SET state = %s", [json.dumps(writes.IMPORTING)])
+    execute(store, "UPDATE sessions SET state = %s", [json.dumps(IMPORTING)])
     address = sent(maria, store, file_of(*lines))
     page = maria.open(address)
     assert tally(page)["half-imported, to be finished"] == "1"
@@ -225,7 +229,7 @@ def test_a_check_whose_process_died_begins_again(maria: Browser, store: str, fil
     assert "not looked through to its end" in maria.open(address).one(role="alert").text
     maria.send(address, {})
     assert settled(address).stage == "ready"
-    assert reads.apps(store) == []
+    assert lists.apps(store) == []
 
 
 def test_into_one_source_goes_one_import_at_a_time(maria: Browser, store: str, file: bytes) -> None:
@@ -252,7 +256,7 @@ def test_a_discarded_file_is_gone(maria: Browser, store: str, file: bytes) -> No
     assert maria.send(address, {"discard": "1"})["Location"] == "/import/"
     assert list(FOLDER.glob("*")) == []
     assert maria.get(address).status_code == 404
-    assert reads.apps(store) == []
+    assert lists.apps(store) == []
 
 
 def test_an_import_is_forgotten_after_a_day(maria: Browser, store: str, file: bytes) -> None:
@@ -266,7 +270,7 @@ def test_an_import_is_forgotten_after_a_day(maria: Browser, store: str, file: by
 
 def test_a_source_that_is_closed_since_is_named(maria: Browser, store: str, file: bytes) -> None:
     address = sent(maria, store, file)
-    sources.forget(store)
+    sources_database.forget(store)
     assert "a source that is not open now" in maria.open(address).text
     assert maria.send(address, {}).status_code == 404
 
@@ -296,7 +300,7 @@ def test_a_bad_file_is_refused_with_the_place_and_not_kept(
     assert "Couldn't import this file. Nothing was written." in alert
     assert message in alert
     assert page.one("main").links()["Choose another file"] == f"/import/?source={store}"
-    assert reads.apps(store) == []
+    assert lists.apps(store) == []
     assert list(FOLDER.glob("*")) == []
 
 
@@ -346,8 +350,8 @@ def test_an_import_that_is_not_there_is_not_found(maria: Browser, store: str) ->
 
 
 def test_where_there_is_no_store_the_page_says_how_to_make_one(maria: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sources, "_sources", {})
-    monkeypatch.setattr(sources, "_folders", [])
+    monkeypatch.setattr(registry, "sources", {})
+    monkeypatch.setattr(registry, "_folders", [])
     assert "adkweb create sessions.db" in maria.open("imports").texts("pre")
 
 

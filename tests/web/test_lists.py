@@ -9,19 +9,19 @@ import pytest
 from django.db import connections
 from django.urls import reverse
 
-from sessions_app import reads, writes
-from sessions_app.access import Actor
-from sessions_app.edits import Entry, edit_app_state, edit_user_state
-from sessions_app.keys import SessionKey
-from sessions_app.state import ABSENT
+from sessions_app.access.actor import Actor
+from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.state import ABSENT
+from sessions_app.edits.edit import Entry, edit_app_state, edit_user_state
+from sessions_app.reads import lists, views
+from sessions_app.writes.sessions import create_session, delete_session
 from tests.core.stored import execute
-
-from .conftest import Browser, names_of
-from .html import Element
+from tests.web.conftest import Browser, names_of
+from tests.web.html import Element
 
 pytestmark = pytest.mark.django_db
 
-MANY = 2 * reads.PAGE + 7
+MANY = 2 * lists.PAGE + 7
 INSERT = (
     "INSERT INTO sessions (app_name, user_id, id, state, create_time, update_time) VALUES (%s, %s, %s, '{}', 1, %s)"
 )
@@ -50,7 +50,7 @@ def every_page(maria: Browser, first: str, more: str, *, htmx: bool) -> list[str
         assert button["hx-get"] == address
         page = maria.open(address, htmx=htmx)
         assert bool(page.all("html")) != htmx
-        assert len(names(page)) <= reads.PAGE
+        assert len(names(page)) <= lists.PAGE
         found += names(page)
     return found
 
@@ -158,7 +158,7 @@ def test_a_source_that_does_not_exist_is_not_found(maria: Browser) -> None:
 
 
 def test_an_app_without_sessions_says_what_to_do(key: SessionKey, maria: Browser, actor: Actor) -> None:
-    writes.delete_session(key, actor=actor)
+    delete_session(key, actor=actor)
     page = maria.open("app", source=key.source, app_name=key.app_name)
     assert "No sessions yet" in page.texts("h3")
     assert "No user has a session yet." in page.text
@@ -188,7 +188,7 @@ def test_a_value_is_shown_whole_as_json(key: SessionKey, maria: Browser) -> None
 def test_edits_of_a_users_and_an_apps_state_are_a_link_below_that_state_and_no_session(
     store: str, maria: Browser, actor: Actor
 ) -> None:
-    writes.create_session(store, "booking", "ana", session_id="trip", actor=actor)
+    create_session(store, "booking", "ana", session_id="trip", actor=actor)
     for _ in range(2):
         edit_user_state(store, "booking", "ana", [Entry("user:seen", time.time(), _seen(store))], actor=actor)
     edit_app_state(store, "booking", [Entry("app:version", 2, ABSENT)], actor=actor)
@@ -214,7 +214,7 @@ def test_edits_of_a_users_and_an_apps_state_are_a_link_below_that_state_and_no_s
 def test_crumbs_lead_to_whose_state_is_edited(store: str, maria: Browser, actor: Actor) -> None:
     state = {"__session_metadata__": {"displayName": "Trip to Seoul"}, "user:tier": 1, "app:version": 1}
     names = {"source": store, "app_name": "booking", "user_id": "ana", "session_id": "trip"}
-    writes.create_session(store, "booking", "ana", session_id="trip", state=state, actor=actor)
+    create_session(store, "booking", "ana", session_id="trip", state=state, actor=actor)
     trails = {"session-edit": ["ana", "Trip to Seoul"], "user-edit": ["ana"], "app-edit": []}
     for name, trail in trails.items():
         taken = dict(list(names.items())[: {"session-edit": 4, "user-edit": 3, "app-edit": 2}[name]])
@@ -224,4 +224,4 @@ def test_crumbs_lead_to_whose_state_is_edited(store: str, maria: Browser, actor:
 
 
 def _seen(store: str) -> Any:
-    return reads.user_state(store, "booking", "ana").get("seen", ABSENT)
+    return views.user_state(store, "booking", "ana").get("seen", ABSENT)

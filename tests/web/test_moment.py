@@ -11,16 +11,17 @@ from django.db import connections
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from sessions_app import changes, online, sources, writes
-from sessions_app.access import Actor
-from sessions_app.edits import Entry, edit_state
-from sessions_app.keys import SessionKey
-from sessions_app.state import ABSENT
+from sessions_app.access.actor import Actor
+from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.state import ABSENT
+from sessions_app.edits.edit import Entry, edit_state
+from sessions_app.history import indexing
+from sessions_app.sources import online, registry
+from sessions_app.writes.sessions import create_session
 from tests.core.bulk import fill
 from tests.core.stored import execute
-
-from .conftest import Browser
-from .html import Element
+from tests.web.conftest import Browser
+from tests.web.html import Element
 
 pytestmark = pytest.mark.django_db
 
@@ -62,7 +63,7 @@ def ids(page: Element) -> list[str]:
 def test_the_panel_shows_all_scopes_as_they_were_after_the_event(
     key: SessionKey, maria: Browser, add: Add, actor: Actor
 ) -> None:
-    other = writes.create_session(*key[:3], session_id="other session", actor=actor)
+    other = create_session(*key[:3], session_id="other session", actor=actor)
     add(other, **change(user__tier="silver", app__limit=11))
     first = add(key, **change(step="pay", count=4))
     add(other, **change(user__tier="bronze"))
@@ -118,7 +119,7 @@ def test_of_many_keys_now_those_that_were_written_last_are_shown(key: SessionKey
 def test_a_writer_leads_to_the_state_just_after_it_in_whichever_session(
     key: SessionKey, maria: Browser, add: Add, actor: Actor
 ) -> None:
-    other = writes.create_session(*key[:3], session_id="other", actor=actor)
+    other = create_session(*key[:3], session_id="other", actor=actor)
     theirs = add(other, **change(user__tier="silver"))
     mine = add(key, **change(step="pay"))
     links = at(maria, key, mine).links()
@@ -129,7 +130,7 @@ def test_a_writer_leads_to_the_state_just_after_it_in_whichever_session(
 def test_what_the_event_changed_is_marked_with_the_value_before(
     key: SessionKey, maria: Browser, add: Add, actor: Actor
 ) -> None:
-    other = writes.create_session(*key[:3], session_id="other", actor=actor)
+    other = create_session(*key[:3], session_id="other", actor=actor)
     add(other, **change(user__tier="silver"))
     event_id = add(key, **change(step="pay", fresh=[1], count=3, user__tier="iron"))
     panel = at(maria, key, event_id)
@@ -272,7 +273,7 @@ def test_what_arrives_below_a_gap_has_a_list_of_its_own(key: SessionKey, maria: 
 
 def test_an_event_is_found_however_far_back_it_is(key: SessionKey, maria: Browser) -> None:
     fill(key, 30_000)
-    changes.catch_up(key.source, 60)
+    indexing.catch_up(key.source, 60)
     page = session_at(maria, key, at="e77")
     assert "event-e77" in {row["id"] for row in page.all("li", "selected")}
     assert rows(page.one(id="moment"))["n"] == "77 | #77"
@@ -358,7 +359,7 @@ def test_time_travel_works_in_a_file_that_was_never_adopted(
     event_id = add(key, {"text": "still here"}, actions={"state_delta": {"n": 1}})
     add(key, actions={"state_delta": {"n": 2}})
     online.release(key.source)
-    sources._opened.pop(key.source, None)
+    registry.opened_files.pop(key.source, None)
     settings.READ_ONLY = True
     page = session_at(maria, key, at=event_id)
     assert page.one(class_="at").text == "State at event 1"
@@ -371,7 +372,7 @@ def test_while_the_source_is_being_read_each_part_says_how_far_it_is_and_asks_ag
     key: SessionKey, maria: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(key, 12_000)
-    monkeypatch.setattr(changes, "SECONDS", -1.0)  # nobody waits: a batch at a time
+    monkeypatch.setattr(indexing, "SECONDS", -1.0)  # nobody waits: a batch at a time
     panel = at(maria, key, "e50", 202)
     waiting = panel.one("div", "behind")
     assert (waiting["hx-trigger"], waiting["hx-target"], waiting["hx-swap"]) == (
@@ -383,7 +384,7 @@ def test_while_the_source_is_being_read_each_part_says_how_far_it_is_and_asks_ag
     page = session_at(maria, key, at="e50")  # a page of its own, whose panel waits
     assert 0 < first < int(page.one("div", "behind").one("progress")["value"]) < 100
     assert "event-e50" in {row["id"] for row in page.all("li", "ev")}
-    changes.catch_up(key.source, 60)
+    indexing.catch_up(key.source, 60)
     assert rows(maria.open(waiting["hx-get"], htmx=True))["n"] == "50 | #50"
 
 
@@ -391,13 +392,13 @@ def test_a_page_that_waits_is_loaded_again_and_a_program_is_told_when(
     key: SessionKey, maria: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(key, 12_000)
-    monkeypatch.setattr(changes, "SECONDS", -1.0)
+    monkeypatch.setattr(indexing, "SECONDS", -1.0)
     address = reverse("session", kwargs=key._asdict())
     answer = maria.get(address, {"place": "70", "step": "-1", "writes": "1"})
     assert (answer.status_code, answer["Refresh"], answer["Retry-After"]) == (503, "1", "1")
     strip = maria.open("strip", htmx=True, status=202, **key._asdict())
     assert strip.one("div", "behind")["hx-get"] == reverse("strip", kwargs=key._asdict())
-    changes.catch_up(key.source, 60)
+    indexing.catch_up(key.source, 60)
     assert maria.open("strip", htmx=True, **key._asdict()).one(role="slider")
 
 
@@ -410,11 +411,11 @@ def test_a_moment_of_a_long_session_costs_as_many_queries_as_of_a_short_one(
 ) -> None:
     counts = []
     for session, size in (("short", 150), ("long", 20_000)):
-        found = writes.create_session(*key[:3], session_id=session, actor=actor)
+        found = create_session(*key[:3], session_id=session, actor=actor)
         execute(key.source, "UPDATE events SET id = 's' || id")
         fill(found, size)
         address = reverse(name, kwargs=found._asdict())
-        changes.catch_up(key.source, 60)
+        indexing.catch_up(key.source, 60)
         maria.get(address, {"at": "e100"}, headers={"HX-Request": "true"})
         with CaptureQueriesContext(connections[key.source]) as captured:
             assert maria.get(address, {"at": "e100"}, headers={"HX-Request": "true"}).status_code == 200

@@ -10,7 +10,7 @@ from django.urls import resolve, reverse
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessions_app.web.paths import Segment
+from sessions_app.http.paths import Segment
 from tests.strategies import text
 
 NAMES = text | st.text("./~%\\?#& \n\r\t", max_size=8) | st.text(st.characters(exclude_categories=["Cs"]), max_size=40)

@@ -18,10 +18,9 @@ import pytest
 from django.conf import settings
 from django.utils.module_loading import import_string
 
-from sessions_app import sources
-
-from .conftest import DEMO
-from .test_commands import LINK, environment, run, serve
+from sessions_app.sources import database
+from tests.web.conftest import DEMO
+from tests.web.test_commands import LINK, environment, run, serve
 
 OTHERS = 0o077
 
@@ -187,7 +186,7 @@ def test_a_password_can_come_from_a_file(
     (tmp_path / "pgpass").write_text(f"*:*:*:postgres:{SECRET}\n")
     monkeypatch.setenv("PGPASSFILE", str(tmp_path / "pgpass"))
     alias = open_source(new_database("postgresql"))
-    with sources.using(alias) as connection:
+    with database.using(alias) as connection:
         connection.ensure_connection()
         assert connection.connection.info.password == SECRET
 

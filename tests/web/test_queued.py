@@ -12,16 +12,20 @@ from django.contrib.auth.models import User
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from sessions_app import edits, queued, reads, writes
-from sessions_app.access import Actor
-from sessions_app.edits import Entry
+from sessions_app.access.actor import Actor
+from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.state import ABSENT
+from sessions_app.edits import edit
+from sessions_app.edits import queue as queued
+from sessions_app.edits.edit import Entry
 from sessions_app.errors import SourceError
-from sessions_app.keys import SessionKey
-from sessions_app.state import ABSENT
+from sessions_app.history.edit_log import edits
+from sessions_app.reads import timeline
+from sessions_app.writes.append import append_event
+from sessions_app.writes.sessions import create_session, delete_session
 from tests.core.stored import events_of, everything, state_of
-
-from .conftest import NAME, Browser
-from .html import Element, page_of
+from tests.web.conftest import NAME, Browser
+from tests.web.html import Element, page_of
 
 pytestmark = pytest.mark.django_db
 
@@ -41,7 +45,7 @@ def say(key: SessionKey, author: str, ago: float = 0.0, **event: Any) -> None:
     """Appends a word of a run."""
     content = {"role": "user" if author == "user" else "model", "parts": [{"text": "…"}]}
     said = {"author": author, "invocation_id": "i1", "timestamp": time.time() - ago, "content": content, **event}
-    writes.append_event(key, said, actor=Actor("agent"))
+    append_event(key, said, actor=Actor("agent"))
 
 
 @pytest.fixture
@@ -245,7 +249,7 @@ def test_a_form_comes_back_filled_when_the_database_goes_away(
     def away(*_: Any, **__: Any) -> Any:
         raise SourceError("The database is away.")
 
-    monkeypatch.setattr(reads, "in_flight", away)
+    monkeypatch.setattr(timeline, "in_flight", away)
     monkeypatch.setattr(queued, "queue_edit", away)
     response = send(maria, running, sent, "queue")
     assert response.status_code == 503
@@ -368,14 +372,14 @@ def test_a_removal_that_was_queued_opens_again_as_one(running: SessionKey, maria
 
 def test_an_edit_opens_again_in_its_own_session_only(running: SessionKey, maria: Browser) -> None:
     waiting = queue(maria, running, step='"pay"')
-    other = writes.create_session(*running[:3], session_id="s2", actor=Actor("x"))
+    other = create_session(*running[:3], session_id="s2", actor=Actor("x"))
     for key, value in ((other, str(waiting.id)), (running, str(uuid.uuid4())), (running, "x' --")):
         maria.open("session-edit", query={"queued": value}, status=404, **key._asdict())
 
 
 def test_after_a_failure_what_was_typed_can_still_be_read_whole(running: SessionKey, maria: Browser) -> None:
     queue(maria, running, step='"' + "long" * 5000 + '"')
-    writes.delete_session(running, actor=Actor("x"))
+    delete_session(running, actor=Actor("x"))
     queued.apply_due()
     (notice,) = told(maria)
     assert "Queued edit not applied: The session was deleted." in notice.text
@@ -468,8 +472,8 @@ def test_the_edits_page_and_the_timeline_show_a_queued_edit_as_any_other(running
     queue(maria, running, step='"pay"')
     end(running)
     queued.apply_due()
-    page, problems = reads.edits()
+    page, problems = edits()
     assert (page.rows[0].description.edit["actor"], problems) == (NAME, [])
     assert "by phone" in maria.open("edits").text
     assert "by maria" in maria.open("session", **running._asdict()).text
-    assert edits.stored(running, page.rows[0].data) is not None
+    assert edit.stored(running, page.rows[0].data) is not None

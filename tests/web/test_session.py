@@ -11,17 +11,19 @@ import pytest
 from django.urls import reverse
 from pytest_django import Settings
 
-from sessions_app import filters, online, reads, sources, writes
-from sessions_app.access import Actor
-from sessions_app.edits import Entry, edit_app_state, edit_state, edit_user_state
-from sessions_app.events import KINDS
-from sessions_app.keys import SessionKey
-from sessions_app.state import ABSENT
+from sessions_app.access.actor import Actor
+from sessions_app.domain.kinds import KINDS
+from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.state import ABSENT
+from sessions_app.edits.edit import Entry, edit_app_state, edit_state, edit_user_state
+from sessions_app.reads import filters, lists, timeline, views
+from sessions_app.sources import online, registry
+from sessions_app.writes.append import append_event
+from sessions_app.writes.sessions import delete_session
 from tests.core.bulk import fill
 from tests.core.stored import execute, query
-
-from .conftest import DEMO, Browser
-from .html import Element
+from tests.web.conftest import DEMO, Browser
+from tests.web.html import Element
 
 pytestmark = pytest.mark.django_db
 
@@ -241,17 +243,17 @@ def test_a_writer_stands_only_beside_the_value_that_it_wrote(
     key: SessionKey, maria: Browser, add: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     add(key, actions={"state_delta": {"step": "pay", "user:tier": "silver"}})
-    read = reads.session
+    read = views.session
 
     def then_written(
         asked: SessionKey, **options: bool
-    ) -> reads.SessionView:  # an agent that writes between two questions of a page
+    ) -> views.SessionView:  # an agent that writes between two questions of a page
         view = read(asked, **options)
-        monkeypatch.setattr(reads, "session", read)
+        monkeypatch.setattr(views, "session", read)
         add(key, actions={"state_delta": {"step": "done", "count": 3, "nothing": 1, "app:limit": 11}})
         return view
 
-    monkeypatch.setattr(reads, "session", then_written)
+    monkeypatch.setattr(views, "session", then_written)
     page = open_session(maria, key)
     by = {name: cell.text for name, cell in written_by(page).items()}
     assert scopes(page)["session"]["step"] == '"pay"'
@@ -310,7 +312,7 @@ def test_every_event_of_the_demo_has_a_line_that_reads_and_a_page(
 
 def test_the_demo_has_events_of_many_kinds(demo: str) -> None:
     kinds = {
-        view.description.kind for row in reads.sessions(demo, "booking").rows for view in reads.events(row.key).rows
+        view.description.kind for row in lists.sessions(demo, "booking").rows for view in timeline.events(row.key).rows
     }
     assert len(kinds) > len(KINDS) / 2
 
@@ -385,7 +387,7 @@ def test_every_kind_of_event_is_told_in_words(
 ) -> None:
     event, words = KIND_WORDS[kind]
     event_id = add(key, **event)
-    assert reads.event(key, event_id).description.kind == kind
+    assert timeline.event(key, event_id).description.kind == kind
     assert lines(open_session(maria, key)) == [words]
     maria.open("event", event_id=event_id, **key._asdict())
 
@@ -409,7 +411,7 @@ def test_a_session_of_a_file_that_was_never_adopted_is_shown_in_append_order(
     for number in range(3):
         add(key, {"text": f"m{number}"}, timestamp=1000.0 - number)
     online.release(key.source)
-    sources._opened.pop(key.source, None)
+    registry.opened_files.pop(key.source, None)
     settings.READ_ONLY = True
     page = open_session(maria, key)
     assert lines(page) == ["m0", "m1", "m2"]
@@ -418,7 +420,7 @@ def test_a_session_of_a_file_that_was_never_adopted_is_shown_in_append_order(
 
 
 def test_a_deleted_session_is_not_found_any_more(key: SessionKey, maria: Browser, actor: Actor) -> None:
-    writes.delete_session(key, actor=actor)
+    delete_session(key, actor=actor)
     page = maria.open("session", status=404, **key._asdict())
     assert "Session s1 not found." in page.one("main").text
 
@@ -435,7 +437,7 @@ def test_a_clock_that_went_backwards_is_shown_as_a_time_and_no_negative_duration
     key: SessionKey, maria: Browser, actor: Actor
 ) -> None:
     for at in (1_000.0, 999.1, 1_002.0):
-        writes.append_event(key, {"author": "a", "invocation_id": "e-1", "timestamp": at}, actor=actor)
+        append_event(key, {"author": "a", "invocation_id": "e-1", "timestamp": at}, actor=actor)
     rows = maria.open(reverse("session", kwargs=key._asdict())).all("li", "ev")
     assert [row.one("span", "meta").text for row in rows] == ["00:16:40", "00:16:39", "+2.0 s"]
 
@@ -447,6 +449,6 @@ def test_a_tool_that_waits_for_its_confirmation_does_not_ask_for_it_again(
     response = {"function_response": {"name": "pay", "id": "p", "response": {"error": "confirm"}}}
     waits = {"content": {"parts": [response]}, "actions": {"requested_tool_confirmations": {"p": {"hint": "Sure?"}}}}
     for event in (asks, waits):
-        writes.append_event(key, {"author": "a", **event}, actor=actor)
+        append_event(key, {"author": "a", **event}, actor=actor)
     page = maria.open(reverse("session", kwargs=key._asdict()))
     assert lines(page) == ["Asks for a confirmation pay", "pay waits for the confirmation"]

@@ -7,16 +7,18 @@ from typing import Any
 import pytest
 from django.urls import reverse
 
-from sessions_app import changes, edits, writes
-from sessions_app.access import Actor
-from sessions_app.edits import Entry
+from sessions_app.access.actor import Actor
+from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.state import ABSENT
+from sessions_app.edits import edit
+from sessions_app.edits.edit import Entry
 from sessions_app.errors import Behind
-from sessions_app.keys import SessionKey
-from sessions_app.state import ABSENT
-
-from .conftest import Browser
-from .html import Element
-from .test_moment import rows
+from sessions_app.history import indexing
+from sessions_app.writes.append import append_event
+from sessions_app.writes.sessions import create_session
+from tests.web.conftest import Browser
+from tests.web.html import Element
+from tests.web.test_moment import rows
 
 pytestmark = pytest.mark.django_db
 
@@ -24,7 +26,7 @@ pytestmark = pytest.mark.django_db
 def add(key: SessionKey, actor: Actor, delta: dict[str, Any]) -> str:
     """Appends an event as an agent would; its id."""
     event = {"author": "agent", "invocation_id": "i1", "actions": {"state_delta": delta}}
-    return str(writes.append_event(key, event, actor=actor).event["id"])
+    return str(append_event(key, event, actor=actor).event["id"])
 
 
 def app_page(maria: Browser, key: SessionKey, **query: str) -> Element:
@@ -38,12 +40,10 @@ def user_page(maria: Browser, key: SessionKey, **query: str) -> Element:
 def test_each_key_tells_who_wrote_it_last_and_leads_to_the_state_just_after(
     key: SessionKey, maria: Browser, actor: Actor
 ) -> None:
-    bob = writes.create_session(
-        *key[:2], "bob", session_id="bobs", actor=actor, state={"user:tier": "his", "app:new": 1}
-    )
+    bob = create_session(*key[:2], "bob", session_id="bobs", actor=actor, state={"user:tier": "his", "app:new": 1})
     theirs = add(bob, actor, {"app:limit": 11, "user:tier": "black"})
     mine = add(key, actor, {"user:tier": "silver", "step": "pay"})
-    edits.edit_app_state(*key[:2], [Entry("app:notice", "hi", ABSENT)], actor=actor)
+    edit.edit_app_state(*key[:2], [Entry("app:notice", "hi", ABSENT)], actor=actor)
     page = app_page(maria, key)
     told = rows(page)
     assert told["app:limit"] == "11 | bobs #1"
@@ -57,7 +57,7 @@ def test_each_key_tells_who_wrote_it_last_and_leads_to_the_state_just_after(
 
 
 def test_a_user_sees_nothing_of_what_another_user_wrote(key: SessionKey, maria: Browser, actor: Actor) -> None:
-    bob = writes.create_session(*key[:2], "bob", session_id="bobs", actor=actor)
+    bob = create_session(*key[:2], "bob", session_id="bobs", actor=actor)
     add(bob, actor, {"user:tier": "black", "user:secret": 1})
     told = rows(user_page(maria, key))
     assert "user:secret" not in told
@@ -72,7 +72,7 @@ def test_while_the_source_is_being_read_state_shows_without_writers(
     def behind(source: str, ask: object) -> None:
         raise Behind(share=0.5)
 
-    monkeypatch.setattr("sessions_app.moments.consult", behind)
+    monkeypatch.setattr("sessions_app.history.moments.consult", behind)
     assert rows(user_page(maria, key)) == {"user:tier": '"silver" |'}
     monkeypatch.undo()
     assert rows(user_page(maria, key)) == {"user:tier": '"silver" | s1 #1'}
@@ -83,7 +83,7 @@ def test_of_very_many_keys_those_written_last_are_shown_and_all_on_demand(
     key: SessionKey, maria: Browser, actor: Actor, scope: str, opened: Any
 ) -> None:
     add(key, actor, {f"{scope}:k{number:04}": number for number in range(1_000)})
-    changes.catch_up(key.source)
+    indexing.catch_up(key.source)
     add(key, actor, {f"{scope}:k0999": "last"})
     shown = opened(maria, key)
     names = list(rows(shown))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from .test_commands import run
+from tests.web.test_commands import run
 
 
 @pytest.fixture

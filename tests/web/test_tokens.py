@@ -6,11 +6,10 @@ import re
 
 import pytest
 
-from sessions_app import tokens
-from sessions_app.access import Actor
-
-from .conftest import NAME, Browser
-from .html import page_of
+from sessions_app.access import tokens
+from sessions_app.access.actor import Actor
+from tests.web.conftest import NAME, Browser
+from tests.web.html import page_of
 
 pytestmark = pytest.mark.django_db
 

@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 from django.urls import reverse
 
-from sessions_app import queued, writes
-from sessions_app.access import Actor
-from sessions_app.edits import Entry, edit_state
-from sessions_app.keys import SessionKey
-from sessions_app.rewind import rewind
-from sessions_app.state import ABSENT, State
+from sessions_app.access.actor import Actor
+from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.state import ABSENT, State
+from sessions_app.edits import queue
+from sessions_app.edits.edit import Entry, edit_state
+from sessions_app.edits.rewind import rewind
+from sessions_app.writes.append import append_event
 from tests.core.stored import events_of, everything, execute, state_of
-
-from .conftest import NAME, Browser
-from .html import Element, page_of
+from tests.web.conftest import NAME, Browser
+from tests.web.html import Element, page_of
 
 pytestmark = pytest.mark.django_db
 
@@ -231,7 +231,7 @@ def test_what_an_edit_says_it_takes_back_is_looked_up_however_it_is_sent(
     response = apply(maria, key, sent, action)
     assert (response.status_code, message in page_of(response).one("p", "formerror").text) == (status, True)
     assert everything(key.source) == before
-    assert queued.of_session(key) == []
+    assert queue.of_session(key) == []
 
 
 # --- While an invocation runs -----------------------------------------------------------------------------------------
@@ -246,7 +246,7 @@ def test_while_an_invocation_runs_an_undo_waits_and_keeps_what_it_undoes(
     assert "An invocation is running" in form.text
     assert apply(maria, key, form.fields()).status_code == 409
     assert apply(maria, key, form.fields(), "queue").status_code == 302
-    (waiting,) = queued.of_session(key)
+    (waiting,) = queue.of_session(key)
     assert (waiting.state, waiting.of) == ("waiting", {"undoes": event_id})
     again = form_of(maria.open("session-edit", query={"queued": str(waiting.id)}, **key._asdict()))
     assert again.fields()["undoes"] == event_id
@@ -260,8 +260,8 @@ def test_a_queued_undo_notes_what_it_undoes_once_it_is_applied(
     settings.SETTLE_SECONDS = 0
     event_id = write(key, {"step": "pay"})
     entries = [Entry("step", "choose", "pay")]
-    queued.queue_edit(key, entries, person=person, of={"undoes": event_id})
-    assert queued.apply_due([key]) == 1
+    queue.queue_edit(key, entries, person=person, of={"undoes": event_id})
+    assert queue.apply_due([key]) == 1
     assert note(key)["undoes"] == event_id
 
 
@@ -487,7 +487,7 @@ def test_what_others_noted_under_our_names_breaks_no_page(key: SessionKey, maria
     for number, hostile in enumerate([1, [], {"session": 1}, None, "", "<b>", "../..", True]):
         noted = {"undoes": hostile, "restores": hostile, "forked": hostile}
         event = {"id": f"x{number}", "custom_metadata": {"adkweb": noted, "adkweb_origin": hostile}}
-        writes.append_event(key, event, actor=actor)
+        append_event(key, event, actor=actor)
         maria.open("event", event_id=f"x{number}", **key._asdict())
     maria.open("session", **key._asdict())
     maria.open("edits")

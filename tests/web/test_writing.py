@@ -13,12 +13,11 @@ import pytest
 from django.db import connections
 from django.urls import reverse
 
-from sessions_app import reads
-from sessions_app.keys import SessionKey
+from sessions_app.domain.session_ref import SessionKey
+from sessions_app.reads import lists, timeline, views
 from tests.core.stored import events_of, everything, execute, state_of
-
-from .conftest import NAME, Browser, names_of
-from .html import Element, page_of
+from tests.web.conftest import NAME, Browser, names_of
+from tests.web.html import Element, page_of
 
 pytestmark = pytest.mark.django_db
 
@@ -217,7 +216,7 @@ def test_a_session_is_deleted_with_its_events_and_the_other_state_stays(
     assert "The session s1 was deleted." in maria.open(response["Location"]).one(role="status").text
     assert events_of(key) == []
     assert state_of(key) == {"session": {}, "user": {"tier": "gold"}, "app": {"limit": 10}}
-    assert reads.sessions(key.source, key.app_name).rows == []
+    assert lists.sessions(key.source, key.app_name).rows == []
 
 
 def test_after_the_only_session_of_a_user_without_state_there_is_a_page_to_go_to(
@@ -270,14 +269,14 @@ def test_an_id_that_nobody_can_type_is_confirmed_by_a_word(key: SessionKey, mari
     blank = key._replace(session_id="  ")
     for nothing in ("", "  "):
         assert delete(maria, blank, nothing).status_code == 400
-    assert reads.session(blank)
+    assert views.session(blank)
     assert delete(maria, blank, "delete").status_code == 302
-    assert [row.key for row in reads.sessions(key.source, key.app_name).rows] == [key]
+    assert [row.key for row in lists.sessions(key.source, key.app_name).rows] == [key]
 
 
 def test_an_event_sent_twice_by_one_form_is_stored_once(key: SessionKey, maria: Browser) -> None:
     fields = maria.open("add-event", **key._asdict()).one("form", "form").fields()
-    before = len(reads.events(key).rows)
+    before = len(timeline.events(key).rows)
     for _sending in range(2):
         assert maria.send("add-event", fields, **key._asdict()).status_code == 302
-    assert len(reads.events(key).rows) == before + 1
+    assert len(timeline.events(key).rows) == before + 1

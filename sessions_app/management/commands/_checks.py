@@ -11,7 +11,7 @@ from django.conf import settings
 from django.db import DatabaseError, connections
 from django.db.migrations.executor import MigrationExecutor
 
-from ... import access, private
+from ...access import actor, private_files
 
 OK, NOTE, BAD = "✓", "!", "✗"
 _REDIS_SECONDS: Final = 3
@@ -29,7 +29,7 @@ def own() -> Iterator[Finding]:
     (database,) = _database()
     yield database
     yield from _files()
-    outside = [host for host in settings.ALLOWED_HOSTS if not access.is_loopback(host)]
+    outside = [host for host in settings.ALLOWED_HOSTS if not actor.is_loopback(host)]
     if database.mark != BAD:
         yield from _accounts(outside, ready=database.mark == OK)
     yield from _hosts(outside)
@@ -73,7 +73,7 @@ def _files() -> Iterator[Finding]:
         yield Finding(BAD, f"The data directory {folder} cannot be written. Name another: ADKWEB_DATA_DIR")
     else:
         yield Finding(OK, f"The data directory can be written: {folder}")
-    paths = [folder, *private.own_files(folder)]
+    paths = [folder, *private_files.own_files(folder)]
     own = settings.DATABASES["default"]
     if own["ENGINE"].endswith("sqlite3"):
         paths += {Path(own["NAME"])} - {*paths}
@@ -83,13 +83,13 @@ def _files() -> Iterator[Finding]:
             f"{path} is open to others of this machine (mode {mode:o}), who could read adkweb's secrets: "
             f"chmod {'700' if path.is_dir() else '600'} {path}",
         )
-        for path, mode in private.open_to_others(paths)
+        for path, mode in private_files.open_to_others(paths)
     ]
     yield from problems or [Finding(OK, "adkweb's own files are readable by their owner only")]
 
 
 def _accounts(outside: list[str], *, ready: bool) -> Iterator[Finding]:
-    if ready and access.admin_exists():
+    if ready and actor.admin_exists():
         yield Finding(OK, "An account with a password exists")
     elif outside:
         yield Finding(

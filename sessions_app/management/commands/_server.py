@@ -11,7 +11,7 @@ _Base: Any = AutoHTTPProtocol
 
 
 class Protocol(_Base):  # type: ignore[misc]
-    """uvicorn's own, which lets go of a connection whose request does not come. Bodies have their time in api/limits.py,
+    """uvicorn's own, which lets go of a connection whose request does not come. Bodies have their time in http/limits.py,
     and between two requests uvicorn looks itself.
     """
 

@@ -12,15 +12,15 @@ from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.urls import reverse
 
-from ... import adopt, sources
-from ...drift import own, shared
+from ...domain.adk_fields import check_fields
+from ...domain.json_values import looks_encrypted
+from ...domain.session_ref import SessionKey
+from ...domain.state import Change, Scope
 from ...errors import Behind, Error, Invalid, NotFound, SourceError
-from ...fields import check_fields
-from ...keys import SessionKey
-from ...sources import Source
-from ...state import Change, Scope
-from ...values import looks_encrypted
-from ...writes import IMPORTING
+from ...history.drift import own, shared
+from ...sources import adoption, database, schema
+from ...sources.registry import Source
+from ...writes.half_made import IMPORTING
 from ._checks import BAD, NOTE, OK, Finding
 from ._progress import progress
 from ._terminal import short
@@ -36,25 +36,25 @@ _OLDEST_POSTGRESQL: Final = 130_000
 def check(source: Source, *, every_session: bool, ready: bool) -> Iterator[Finding]:
     """Everything about a source, one finding a check; `ready` says whether adkweb's own database can be asked."""
     try:
-        with sources.connected(source):
-            shape = adopt.inspect(source.alias)
+        with database.connected(source):
+            shape = adoption.inspect(source.alias)
         if shape.empty:
             yield Finding(NOTE, "is empty: the agent, or adkweb as soon as it opens it, makes ADK's tables.")
             return
-        sources.open_source(source)
+        database.open_source(source)
     except SourceError as error:
         yield Finding(BAD, error.message)
         return
     for look in (_kind, _durable, _adopted, _permissions, _rows_of_state, _half_imported, _events, _clock):
         yield from _tried(source, look)
     yield from _tried(source, lambda db, of: _drift(of, every_session))
-    if every_session and (source.vendor == "sqlite" or sources.is_adopted(source.alias)):
+    if every_session and (source.vendor == "sqlite" or database.is_adopted(source.alias)):
         yield from _tried(source, lambda db, of: _shared_drift(of, ready))
 
 
 def _tried(source: Source, look: Callable[[BaseDatabaseWrapper, Source], Iterator[Finding]]) -> list[Finding]:
     try:
-        with sources.using(source.alias) as db:
+        with database.using(source.alias) as db:
             return list(look(db, source))
     except Error as error:
         return [Finding(BAD, error.message)]
@@ -108,7 +108,7 @@ _SETTINGS_OF_ROLES: Final = """SELECT CASE WHEN setrole = 0 THEN 'the database '
 
 
 def _adopted(_db: BaseDatabaseWrapper, source: Source) -> Iterator[Finding]:
-    lacking = adopt.missing(source.alias)
+    lacking = adoption.missing(source.alias)
     own = {"events.seq", "sessions.initial_state"}
     if not lacking:
         yield Finding(OK, "is adopted, and all that adopting adds is there")
@@ -122,7 +122,7 @@ def _adopted(_db: BaseDatabaseWrapper, source: Source) -> Iterator[Finding]:
         yield Finding(
             BAD,
             f"is adopted, but this was taken away: {', '.join(lacking)}. adkweb adopt {source.where} adds it again"
-            + (", and adkweb by itself while it serves." if set(lacking) <= adopt.INDEXES else "."),
+            + (", and adkweb by itself while it serves." if set(lacking) <= schema.INDEXES else "."),
         )
 
 
@@ -156,7 +156,7 @@ def _postgresql_problem(db: BaseDatabaseWrapper, source: Source) -> str:
     refused = [name for name, may_write, _owns in rows if not may_write]
     if refused:
         return f"this user may not write to {', '.join(refused)}: GRANT SELECT, INSERT, UPDATE, DELETE. Without,"
-    if not sources.is_adopted(source.alias) and not all(owns for _name, _may, owns in rows):
+    if not database.is_adopted(source.alias) and not all(owns for _name, _may, owns in rows):
         return "only the tables' owner can adopt it: adkweb adopt, as that user. Without,"
     return ""
 
@@ -202,7 +202,7 @@ def _half_imported(db: BaseDatabaseWrapper, source: Source) -> Iterator[Finding]
 def _events(db: BaseDatabaseWrapper, source: Source) -> Iterator[Finding]:
     order, text = "rowid DESC", ""
     if source.vendor == "postgresql":
-        order, text = "seq + 0 DESC" if sources.is_adopted(source.alias) else "timestamp DESC, id DESC", "::text"
+        order, text = "seq + 0 DESC" if database.is_adopted(source.alias) else "timestamp DESC, id DESC", "::text"
     rows = _query(
         db,
         f"""SELECT app_name, user_id, session_id, id, invocation_id, event_data{text} FROM events
@@ -266,7 +266,7 @@ def _clock(db: BaseDatabaseWrapper, source: Source) -> Iterator[Finding]:
 
 
 def _drift(source: Source, every_session: bool) -> Iterator[Finding]:
-    if source.vendor == "postgresql" and not sources.is_adopted(source.alias):
+    if source.vendor == "postgresql" and not database.is_adopted(source.alias):
         yield Finding(NOTE, "whether states are what events say cannot be told before it is adopted.")
         return
     found: list[str] = []

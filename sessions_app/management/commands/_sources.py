@@ -7,8 +7,9 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
-from ... import sources
 from ...errors import SourceError
+from ...sources import database, registry
+from ...sources.finding import DEPTH, SESSION_FILE
 from ._terminal import plain
 
 
@@ -34,30 +35,28 @@ class OverSources(BaseCommand):
                 raise CommandError(error.message, returncode=2) from error
             self.stdout.write(plain(f"{self.done} {source.where}"))
 
-    def do(self, source: sources.Source) -> None:
+    def do(self, source: registry.Source) -> None:
         """The one thing; raises SourceError."""
         raise NotImplementedError
 
 
-def _named(texts: list[str]) -> Iterator[sources.Source]:
+def _named(texts: list[str]) -> Iterator[registry.Source]:
     for text in texts:
         try:
-            found = sources.add(text)
+            found = registry.add(text)
         except SourceError as error:
             raise CommandError(error.message, returncode=2) from error
         if not found:
-            raise CommandError(
-                f"{text}: no {sources.SESSION_FILE} in this folder, {sources.DEPTH} levels deep.", returncode=2
-            )
+            raise CommandError(f"{text}: no {SESSION_FILE} in this folder, {DEPTH} levels deep.", returncode=2)
         yield from found
 
 
-def one_source(text: str) -> sources.Source:
+def one_source(text: str) -> registry.Source:
     """The one source that a text names, open; a folder may hold only one. Raises SourceError."""
     found = list(_named([text]))
     if len(found) > 1:
         raise CommandError(
             f"{text} holds {len(found)} stores; name one: {', '.join(source.where for source in found)}", returncode=2
         )
-    sources.open_source(found[0])
+    database.open_source(found[0])
     return found[0]

@@ -3,8 +3,8 @@
 import logging
 from typing import Any, Final
 
-from ...state import ABSENT
-from ...values import dumps
+from ...domain.json_values import dumps
+from ...domain.state import ABSENT
 
 _JOINERS: Final = "\u200c\u200d"  # within words of some scripts, and within emoji
 

@@ -3,8 +3,9 @@
 from collections.abc import Callable
 from typing import Any, Final
 
-from ...event_rows import EventView, as_object
-from ...events import Description, Part, describe
+from ...domain.json_values import as_object
+from ...domain.kinds import Description, Part, describe
+from ...reads.event_views import EventView
 from ._terminal import short, words
 
 _VALUE: Final = 60  # characters of an argument

@@ -3,8 +3,8 @@
 from argparse import ArgumentParser
 from typing import Any
 
-from ... import adopt, online, sources
 from ...errors import SourceError
+from ...sources import adoption, database, online, registry
 from ._progress import progress
 from ._sources import OverSources
 
@@ -32,11 +32,11 @@ class Command(OverSources):
         self._wal = options["wal"]
         super().handle(*args, **options)
 
-    def do(self, source: sources.Source) -> None:
+    def do(self, source: registry.Source) -> None:
         """Also adds what was taken away since, and the indexes that opening leaves out of a large SQLite file."""
         if self._wal and source.vendor != "sqlite":
             raise SourceError(f"{source.where} is no SQLite file: --wal is for those.")
-        sources.open_source(source)
+        database.open_source(source)
         with progress("adopting", "%") as bar:
             bar.total(100)
             done = 0
@@ -46,7 +46,7 @@ class Command(OverSources):
                 bar.moved(int(progress.share * 100) - done)
                 done = int(progress.share * 100)
 
-            sources.adopt_open(source.alias, moved, patient=True)
+            database.adopt_open(source.alias, moved, patient=True)
         if self._wal:
-            with sources.connected(source):
-                adopt.use_wal(source.alias)
+            with database.connected(source):
+                adoption.use_wal(source.alias)

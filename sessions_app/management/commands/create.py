@@ -5,8 +5,9 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from ... import adopt, sources
 from ...errors import SourceError
+from ...sources import adoption, database, registry
+from ...sources.finding import SESSION_FILE, sqlite_path
 
 
 class Command(BaseCommand):
@@ -28,17 +29,19 @@ class Command(BaseCommand):
         text = options["source"]
         try:
             if "://" not in text or text.startswith("sqlite"):
-                path = sources.sqlite_path(text)
+                path = sqlite_path(text)
                 if path.is_dir():
                     raise SourceError(f"{text} is a folder; name a file to make in it.")
-                if path.parts[-2:] == sources.SESSION_FILE.parts:  # an agent's, which has none before its first run
+                if path.parts[-2:] == SESSION_FILE.parts:  # an agent's, which has none before its first run
                     path.parent.mkdir(exist_ok=True)
                 path.touch()
-            (source,) = sources.add(text)
-            with sources.connected(source):
-                if not adopt.inspect(source.alias).empty:
+            (source,) = registry.add(text)
+            with database.connected(source):
+                if not adoption.inspect(source.alias).empty:
                     raise CommandError(f"{source.where} has ADK's tables already.", returncode=2)
-                adopt.create(source.alias, options["format"] or ("sqlite" if source.vendor == "sqlite" else "database"))
+                adoption.create(
+                    source.alias, options["format"] or ("sqlite" if source.vendor == "sqlite" else "database")
+                )
         except SourceError as error:
             raise CommandError(error.message, returncode=2) from error
         except OSError as error:

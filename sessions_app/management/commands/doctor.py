@@ -10,8 +10,9 @@ from django.core.management.base import BaseCommand, CommandError
 from rich.console import Console
 from rich.text import Text
 
-from ... import sources
 from ...errors import SourceError
+from ...sources import registry
+from ...sources.finding import DEPTH, SESSION_FILE, without_password
 from ._checks import BAD, NOTE, OK, Finding, own
 from ._source_checks import check
 from ._terminal import plain, silence_logs
@@ -66,12 +67,12 @@ class Command(BaseCommand):
 
     def _source(self, text: str, *, every_session: bool) -> None:
         try:
-            found = sources.add(text)
+            found = registry.add(text)
         except SourceError as error:
-            self._say(sources.without_password(text) if "://" in text else text, [Finding(BAD, error.message)])
+            self._say(without_password(text) if "://" in text else text, [Finding(BAD, error.message)])
             return
         if not found:
-            self._say(text, [Finding(NOTE, f"no {sources.SESSION_FILE} in this folder, {sources.DEPTH} levels deep.")])
+            self._say(text, [Finding(NOTE, f"no {SESSION_FILE} in this folder, {DEPTH} levels deep.")])
         for source in found:
             self._say(source.where, check(source, every_session=every_session, ready=self._ready))
 

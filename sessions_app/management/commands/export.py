@@ -11,9 +11,9 @@ from typing import Any, BinaryIO
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
-from ... import private
+from ...access import private_files
 from ...errors import Error, SourceError
-from ...transfer import FORMATS, stored
+from ...transfer import FORMATS, exporting
 from ...transfer.items import EventItem, Item
 from ._progress import progress
 from ._sources import one_source
@@ -41,14 +41,14 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         """One moment of each session, in an order that is always the same."""
         settings.READ_ONLY = True
-        only = stored.Filter(options["app"], options["user"], options["session"])
+        only = exporting.Filter(options["app"], options["user"], options["session"])
         try:
             source = one_source(options["source"])
             with _output(options["output"]) as file, progress("exporting", "events") as bar:
-                bar.total(stored.count(source.alias, only))
+                bar.total(exporting.count(source.alias, only))
                 write = FORMATS[options["format"]].write
                 assert write  # noqa: S101  the others are no choice
-                for line in write(_told(stored.items(source.alias, only), bar.moved)):
+                for line in write(_told(exporting.items(source.alias, only), bar.moved)):
                     file.write(line)
         except SourceError as error:
             raise CommandError(error.message, returncode=2) from error
@@ -83,7 +83,7 @@ def _output(name: str | None) -> Iterator[BinaryIO]:
     part = Path(f"{name}.part")
     part.unlink(missing_ok=True)
     try:
-        private.new_file(part)
+        private_files.new_file(part)
         with part.open("wb") as file:
             yield file
         part.replace(name)

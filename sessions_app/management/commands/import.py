@@ -13,9 +13,10 @@ from django.core.management.base import BaseCommand, CommandError
 from rich.console import Console
 from rich.table import Table
 
-from ... import sources, transfer
-from ...access import SYSTEM
+from ... import transfer
+from ...access.actor import SYSTEM
 from ...errors import Error, SourceError
+from ...sources import registry
 from ...transfer import FORMATS, importing
 from ...transfer.items import Fault, Reader
 from ._progress import Bar, progress
@@ -104,7 +105,7 @@ class Command(BaseCommand):
 class _Input:
     """One thing to import, opened as often as it is read."""
 
-    def __init__(self, name: str, form: str, into: sources.Source) -> None:
+    def __init__(self, name: str, form: str, into: registry.Source) -> None:
         self.name, self._into = _shown(name), into
         self._place = name
         with suppress(OSError):

@@ -6,8 +6,9 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 from django.db import DatabaseError
 
-from ... import changes, sources
 from ...errors import Invalid, SourceError
+from ...history import indexing
+from ...sources import database, registry
 from ._progress import progress
 from ._sources import OverSources
 
@@ -33,9 +34,9 @@ class Command(OverSources):
         except KeyboardInterrupt as error:
             raise CommandError("Interrupted; what is missing is read when it is needed.", returncode=130) from error
 
-    def do(self, source: sources.Source) -> None:
+    def do(self, source: registry.Source) -> None:
         """With a bar."""
-        sources.open_source(source)
+        database.open_source(source)
         with progress("reading", "events") as bar:
             before = 0
 
@@ -46,7 +47,7 @@ class Command(OverSources):
                 before = done
 
             try:
-                writes = changes.rebuild(source.alias, moved)
+                writes = indexing.rebuild(source.alias, moved)
             except Invalid as error:
                 raise SourceError(f"{source.where}: {error.message}") from error
         self.stdout.write(f"{writes:,} writes of keys")

@@ -5,7 +5,8 @@ from pathlib import Path
 from django.conf import settings
 from django.db import DatabaseError
 
-from ... import changes, online, sources
+from ...history import indexing
+from ...sources import database, online, registry
 from ._sources import OverSources
 
 
@@ -15,15 +16,15 @@ class Command(OverSources):
     help = "Take away what adopting added: ADK's tables are then as they were. Edits stay, as the events they are."
     done = "released"
 
-    def do(self, source: sources.Source) -> None:
+    def do(self, source: registry.Source) -> None:
         """Not opened first, which would adopt."""
-        with sources.connected(source):
+        with database.connected(source):
             online.release(source.alias)
         own = settings.DATABASES["default"]
         if own["ENGINE"].endswith("sqlite3") and not Path(own["NAME"]).exists():  # to ask it would make it
             return
         try:
-            changes.forget(source.alias)  # its places are no more, and would be others when it is adopted again
+            indexing.forget(source.alias)  # its places are no more, and would be others when it is adopted again
         except DatabaseError as error:
             self.stderr.write(
                 f"What adkweb's own database keeps of {source.where} stays, as it cannot be used "

@@ -19,9 +19,12 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError
 
-from ... import access, adopting, private, sources, uploads
+from ...access import actor, private_files
 from ...errors import SourceError
 from ...live.sockets import FRAME_LENGTH
+from ...sources import adopting, database, registry
+from ...sources.finding import SESSION_FILE
+from ...transfer import uploads
 from ._server import Protocol
 from ._terminal import plain
 
@@ -61,7 +64,7 @@ class Command(BaseCommand):
             settings.READ_ONLY = True
         _migrate()
         uploads.sweep()
-        if not access.is_loopback(options["host"]):
+        if not actor.is_loopback(options["host"]):
             _check_admin(options["host"])
         _allow(options["host"])
         listener = _listen(options["host"], options["port"])
@@ -69,7 +72,7 @@ class Command(BaseCommand):
         if options["demo"] or not (texts or settings.SOURCES):
             texts.append(str(_demo()))
         problems = [problem for text in texts for problem in self._open(text)]
-        if problems and not (sources.opened() or sources.folders() or settings.SOURCES):
+        if problems and not (database.opened() or registry.folders() or settings.SOURCES):
             raise CommandError("\n".join(problems), returncode=2)
         for problem in problems:
             self.stderr.write(f"  {plain(problem)}")
@@ -94,25 +97,23 @@ class Command(BaseCommand):
     def _open(self, text: str) -> list[str]:
         """Opens what a user named, and says so; what is wrong with it is shown on home, too, and the others go on."""
         try:
-            named = sources.add(text)
+            named = registry.add(text)
         except SourceError as error:
-            sources.refuse(text, error.message)
+            registry.refuse(text, error.message)
             return [error.message]
         if not named:
             named_so = plain(text)
-            self.stdout.write(
-                f"  {named_so}: no {sources.SESSION_FILE} yet; it appears as soon as an agent has written it"
-            )
+            self.stdout.write(f"  {named_so}: no {SESSION_FILE} yet; it appears as soon as an agent has written it")
         return [problem for source in named if (problem := self._open_source(source))]
 
-    def _open_source(self, source: sources.Source) -> str:
+    def _open_source(self, source: registry.Source) -> str:
         """Empty, or what is wrong."""
         try:
-            sources.open_source(source)
+            database.open_source(source)
         except SourceError as error:
             return error.message
         self.stdout.write(plain(f"  {source.alias:<16} {source.where}"))
-        if source.vendor == "postgresql" and not (sources.is_begun(source.alias) or settings.READ_ONLY):
+        if source.vendor == "postgresql" and not (database.is_begun(source.alias) or settings.READ_ONLY):
             plan = adopting.plan(source.alias)
             self.stdout.write(
                 f"{'':<18} not adopted, so it is only shown. To edit its sessions: adkweb adopt {plain(source.where)}\n"
@@ -122,17 +123,21 @@ class Command(BaseCommand):
         return ""
 
     def _adopt(self) -> None:
-        for source in sources.listed():
-            if source.vendor == "postgresql" and sources.is_open(source.alias) and not sources.is_adopted(source.alias):
-                adopting.start(source.alias, access.SYSTEM)
+        for source in registry.listed():
+            if (
+                source.vendor == "postgresql"
+                and database.is_open(source.alias)
+                and not database.is_adopted(source.alias)
+            ):
+                adopting.start(source.alias, actor.SYSTEM)
 
     def _announce(self, host: str, port: int) -> None:
         address = _address(host, port)
-        if access.is_loopback(host):
-            address += f"sign-in/?token={quote(access.sign_in_token())}"
+        if actor.is_loopback(host):
+            address += f"sign-in/?token={quote(actor.sign_in_token())}"
         self.stdout.write(f"\nadkweb is ready. Open {address}")
-        self.stdout.write("The link signs you in once; Ctrl+C ends adkweb.\n" if access.is_loopback(host) else "")
-        if not (access.is_loopback(host) or settings.HTTPS):
+        self.stdout.write("The link signs you in once; Ctrl+C ends adkweb.\n" if actor.is_loopback(host) else "")
+        if not (actor.is_loopback(host) or settings.HTTPS):
             self.stderr.write(_UNENCRYPTED)
         self.stdout.flush()
 
@@ -147,7 +152,7 @@ def _allow(host: str) -> None:
 
 def _address(host: str, port: int) -> str:
     """Where a browser finds adkweb."""
-    names = [name for name in settings.ALLOWED_HOSTS if name[0] not in "*." and not access.is_loopback(name)]
+    names = [name for name in settings.ALLOWED_HOSTS if name[0] not in "*." and not actor.is_loopback(name)]
     if settings.HTTPS and names:  # by the proxy, on its own port
         return f"https://{names[0]}/"
     if host in _EVERYWHERE:
@@ -160,7 +165,7 @@ def _in_url(host: str) -> str:
 
 
 def _check_admin(host: str) -> None:
-    if not access.admin_exists():
+    if not actor.admin_exists():
         raise CommandError(
             f"{host} is not this machine alone, and nobody could sign in: make an admin account first, with "
             "adkweb createsuperuser",
@@ -203,7 +208,7 @@ def _demo() -> Path:
             raise CommandError(f"The demo store {settings.DEMO} is missing.", returncode=2)
         part = copy.with_suffix(f".{os.getpid()}")
         part.unlink(missing_ok=True)
-        private.new_file(part)
+        private_files.new_file(part)
         shutil.copyfile(settings.DEMO, part)
         with closing(sqlite3.connect(part)) as file:
             file.execute("PRAGMA journal_mode = WAL")

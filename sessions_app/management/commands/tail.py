@@ -17,11 +17,12 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from ... import sources
+from ...domain.state import ABSENT, UNKNOWN, Change
 from ...errors import SourceError
-from ...event_rows import EventView
-from ...state import ABSENT, UNKNOWN, Change
-from ._following import Following, Only
+from ...reads.event_views import EventView
+from ...reads.following import Following, Only
+from ...sources import registry
+from ...sources.finding import SESSION_FILE
 from ._terminal import plain, short, silence_logs, words
 from ._words import told
 
@@ -77,12 +78,12 @@ class Command(BaseCommand):
 
     def _follow(self, text: str, only: Only, options: dict[str, Any]) -> None:
         try:
-            found = sources.add(text)
+            found = registry.add(text)
         except SourceError as error:
             raise CommandError(error.message, returncode=2) from error
-        folder = bool(sources.folders())
+        folder = bool(registry.folders())
         if not found:
-            self.stderr.write(f"{plain(text)}: no {sources.SESSION_FILE} yet; it is followed as soon as there is one")
+            self.stderr.write(f"{plain(text)}: no {SESSION_FILE} yet; it is followed as soon as there is one")
         feeds = {source.alias: _Feed(source, only) for source in found}
         if not folder:
             self._first(feeds[found[0].alias])
@@ -96,7 +97,7 @@ class Command(BaseCommand):
                 if note := feed.note():
                     self.stderr.write(plain(note))
             if folder:
-                for source in sources.listed():
+                for source in registry.listed():
                     feeds.setdefault(source.alias, _Feed(source, only, whole=True))
             _wait(min((LOOK_SECONDS[feed.vendor] for feed in feeds.values()), default=0.5))
 
@@ -115,7 +116,7 @@ class Command(BaseCommand):
 class _Feed:
     """One source, through its absences."""
 
-    def __init__(self, source: sources.Source, only: Only, *, whole: bool = False) -> None:
+    def __init__(self, source: registry.Source, only: Only, *, whole: bool = False) -> None:
         self.vendor = source.vendor
         self._source, self._only, self._whole = source, only, whole
         self._following: Following | None = None

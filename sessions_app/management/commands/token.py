@@ -7,8 +7,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from ... import tokens
-from ...access import RIGHTS, SYSTEM
+from ...access import tokens
+from ...access.actor import RIGHTS, SYSTEM
 from ...errors import Error
 from ._terminal import plain
 

@@ -1,0 +1,267 @@
+"""What our session services share: ADK's semantics over a store, and what becomes of a session that somebody else changed.
+
+An append is compared with the revision that the caller's session has seen. Where somebody else was faster, `raise` is what
+ADK does. `rebase` appends all the same, and then gives the caller's session everything that it has missed, in the order
+of the store, its own event among it: that needs no second try, however many write.
+"""
+
+import asyncio
+import inspect
+import logging
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from concurrent.futures import Future
+from contextlib import asynccontextmanager
+from typing import Any, Literal, NamedTuple, Protocol, Self, get_args
+
+from google.adk.errors import StaleSessionError
+from google.adk.events import Event
+from google.adk.platform import uuid as platform_uuid
+from google.adk.sessions import BaseSessionService, Session
+from google.adk.sessions.base_session_service import GetSessionConfig, ListSessionsResponse
+
+from ..domain.state import State
+from .conversion import Seen, json_of, json_state, not_found, receive, see, seen_by, stale
+
+log = logging.getLogger("adkweb.adk")
+
+OnStale = Literal["raise", "rebase"]
+OnRebase = Callable[[Session, Sequence[Event]], Awaitable[None] | None]
+
+
+class Names(NamedTuple):
+    """ADK's three names of a session."""
+
+    app_name: str
+    user_id: str
+    session_id: str
+
+
+class Written(NamedTuple):
+    """Where an append put an event, and the session's revision after it."""
+
+    seq: int
+    revision: float
+
+
+class Standing(NamedTuple):
+    """Where a stored session stands: its newest event, and the place of the one that was asked about; None for none."""
+
+    created: float
+    revision: float
+    newest: str | None
+    seq: int | None
+
+
+class Store(Protocol):
+    """Where sessions are kept. Raises ADK's errors; every session that it gives has what it has seen noted."""
+
+    async def create(self, names: Names, state: State) -> Session:
+        """Raises AlreadyExistsError."""
+
+    async def load(
+        self, names: Names, *, newest: int | None = None, since: float | None = None, after: int | None = None
+    ) -> Session | None:
+        """A session with its events in append order: the newest so many, those from a moment on, those after a place."""
+
+    async def load_all(self, app_name: str, user_id: str | None) -> list[Session]:
+        """Sessions without events, the one updated longest ago first."""
+
+    async def delete(self, names: Names) -> None:
+        """Deletes a session, or nothing where there is none."""
+
+    async def user_state(self, app_name: str, user_id: str) -> State:
+        """A user's state, keys without prefix."""
+
+    async def stand(self, names: Names, event_id: str) -> Standing | None:
+        """Where a session stands, and an event in it; None where there is no such session."""
+
+    async def append(self, names: Names, event: dict[str, Any], revision: float | None) -> Written | None:
+        """Appends an event, if given only to this revision; None where this event is there already.
+
+        Raises SessionNotFoundError, StaleSessionError.
+        """
+
+    async def close(self) -> None:
+        """Gives back what is held."""
+
+
+class StoredSessionService(BaseSessionService):
+    """ADK's session service over a store."""
+
+    def __init__(self, store: Store, on_stale: OnStale, on_rebase: OnRebase | None) -> None:
+        if on_stale not in get_args(OnStale):
+            raise ValueError(f'on_stale is "raise" or "rebase", not {on_stale!r}.')
+        self._store, self._on_stale, self._on_rebase = store, on_stale, on_rebase
+        self._turns = _Turns()
+
+    async def create_session(
+        self, *, app_name: str, user_id: str, state: dict[str, Any] | None = None, session_id: str | None = None
+    ) -> Session:
+        """Creates a session; without an id, or with a blank one, it gets one. Raises AlreadyExistsError."""
+        name = (session_id or "").strip() or platform_uuid.new_uuid()
+        return await self._store.create(Names(app_name, user_id, name), json_state(state or {}))
+
+    async def get_session(
+        self, *, app_name: str, user_id: str, session_id: str, config: GetSessionConfig | None = None
+    ) -> Session | None:
+        """A session with its events, or None."""
+        config = config or GetSessionConfig()
+        for name in _spellings(session_id):
+            found = await self._store.load(
+                Names(app_name, user_id, name), newest=config.num_recent_events, since=config.after_timestamp or None
+            )
+            if found is not None:
+                return found
+        return None
+
+    async def list_sessions(self, *, app_name: str, user_id: str | None = None) -> ListSessionsResponse:
+        """The sessions of a user, or of every user, without events; the most recently active one last."""
+        return ListSessionsResponse(sessions=await self._store.load_all(app_name, user_id))
+
+    async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
+        """Deletes a session with its events; app and user state stay."""
+        for name in _spellings(session_id):
+            await self._store.delete(Names(app_name, user_id, name))
+
+    async def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:
+        """A user's state in an app, keys without prefix; empty where there is none."""
+        return await self._store.user_state(app_name, user_id)
+
+    async def append_event(self, session: Session, event: Event) -> Event:
+        """Stores an event and applies it to the caller's session.
+
+        Once begun it is finished, also when the caller is cancelled: what ADK appends next, with the same session, goes on
+        from there. Raises SessionNotFoundError, StaleSessionError, InputValidationError; AlreadyExistsError where another
+        event has this one's id.
+        """
+        if event.partial:
+            return event
+        self._apply_temp_state(session, event)
+        event = self._trim_temp_delta_state(event)
+        await asyncio.shield(asyncio.ensure_future(self._append_in_turn(session, event, json_of(event))))
+        return event
+
+    async def close(self) -> None:
+        """Gives back threads and connections; the service can be used again."""
+        await self._store.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def _append_in_turn(self, session: Session, event: Event, stored: dict[str, Any]) -> None:
+        names = Names(session.app_name, session.user_id, session.id)
+        async with self._turns.of(names):
+            missed = await self._append(names, session, event, stored)
+        if missed:
+            await self._tell(session, missed)
+
+    async def _append(self, names: Names, session: Session, event: Event, stored: dict[str, Any]) -> list[Event]:
+        """Appends, and answers the events of others that the session has received."""
+        seen = seen_by(session) or await self._derive(names, session)
+        try:
+            written = await self._store.append(names, stored, seen.revision)
+        except StaleSessionError:
+            # A rewind brings back what its session was: computed from an old one, it would bring back something else.
+            if self._on_stale == "raise" or event.actions.rewind_before_invocation_id:
+                raise
+            seen = await self._known(names, session, seen)
+            await self._store.append(names, stored, None)
+            return await self._catch_up(names, session, event, seen)
+        if written is None:  # sent again, by somebody who never heard the answer
+            return await self._catch_up(names, session, event, await self._known(names, session, seen))
+        see(session, Seen(seen.created, written.revision, written.seq))
+        self._commit_event_to_session(session, event)
+        return []
+
+    async def _catch_up(self, names: Names, session: Session, event: Event, seen: Seen) -> list[Event]:
+        """Gives a session what was appended since, its own event in its place; answers the events of others."""
+        now = await self._store.load(names, after=seen.seq)
+        if now is None:
+            raise not_found(session.id)
+        others = [each for each in now.events if each.id != event.id]
+        if others and self._on_stale == "raise":
+            return []  # the session is stale, and its next append says so
+        for each in now.events:
+            if each.id == event.id:
+                self._commit_event_to_session(session, event)
+            else:
+                receive(session, each)
+        see(session, seen_by(now) or seen)
+        return others
+
+    async def _derive(self, names: Names, session: Session) -> Seen:
+        """What a session has seen that does not say so, judged as ADK judges it: by its time, then its newest event."""
+        stands = await self._stand(names, session)
+        last = session.events[-1].id if session.events else None
+        current = stands.revision <= session.last_update_time or stands.newest == last
+        return Seen(stands.created, stands.revision if current else session.last_update_time, stands.seq)
+
+    async def _known(self, names: Names, session: Session, seen: Seen) -> Seen:
+        """What a session has seen, with its place; raises StaleSessionError where the stored one is not its continuation."""
+        stands = await self._stand(names, session)
+        seq = stands.seq if seen.seq is None else seen.seq
+        if stands.created != seen.created or seq is None:
+            raise stale()
+        return Seen(seen.created, seen.revision, seq)
+
+    async def _stand(self, names: Names, session: Session) -> Standing:
+        last = session.events[-1].id if session.events else ""
+        found = await self._store.stand(names, last)
+        if found is None:
+            raise not_found(session.id)
+        return found if last else found._replace(seq=0)
+
+    async def _tell(self, session: Session, missed: Sequence[Event]) -> None:
+        """Tells the callback, which may append: the append's own turn is over. One that fails ends no run."""
+        log.info("session %s received %s events of others", session.id, len(missed))
+        if self._on_rebase is None:
+            return
+        try:
+            told = self._on_rebase(session, missed)
+            if inspect.isawaitable(told):
+                await told
+        except Exception:
+            log.exception("on_rebase failed")
+
+
+def _spellings(session_id: str) -> list[str]:
+    """An id as it was given, and without blanks around it: DatabaseSessionService keeps them, other services do not."""
+    return list(dict.fromkeys([session_id, session_id.strip()]))
+
+
+class _Turns:
+    """Appends to one session take turns, whichever loops they are in, in the order in which they came.
+
+    Two that ran at once with the same session object would each believe that the other is somebody else.
+    """
+
+    def __init__(self) -> None:
+        self._last: dict[Names, Future[None]] = {}
+        self._lock = threading.Lock()
+
+    @asynccontextmanager
+    async def of(self, names: Names) -> AsyncIterator[None]:
+        """Waits for its turn; the next one's comes when it ends."""
+        mine: Future[None] = Future()
+        mine.set_running_or_notify_cancel()  # so that nobody who waits for it can cancel it
+        with self._lock:
+            before, self._last[names] = self._last.get(names), mine
+        try:
+            if before is not None:
+                await asyncio.wrap_future(before)
+            yield
+        finally:
+            if before is None:
+                self._end(names, mine)
+            else:  # at once, unless this one was cancelled while it waited
+                before.add_done_callback(lambda _: self._end(names, mine))
+
+    def _end(self, names: Names, mine: Future[None]) -> None:
+        with self._lock:
+            if self._last[names] is mine:
+                del self._last[names]
+        mine.set_result(None)

@@ -1,0 +1,153 @@
+"""ADK's objects and stored JSON: what is written of an event, what is read of a session, and what a session has seen."""
+
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from google.adk.errors import StaleSessionError
+from google.adk.errors.already_exists_error import AlreadyExistsError
+from google.adk.errors.input_validation_error import InputValidationError
+from google.adk.errors.session_not_found_error import SessionNotFoundError
+from google.adk.events import Event
+from google.adk.sessions import Session
+from pydantic_core import to_jsonable_python
+
+from ..domain.event import ID_LENGTH, removed_by
+from ..domain.state import State
+
+log = logging.getLogger("adkweb.adk")
+
+_MARK: Final = "adkweb"
+
+
+# --- What ADK says ----------------------------------------------------------------------------------------------------
+
+
+def not_found(session_id: str) -> SessionNotFoundError:
+    """ADK's error for a session that is not there."""
+    return SessionNotFoundError(f"Session {session_id} not found.")
+
+
+def already_exists(session_id: str) -> AlreadyExistsError:
+    """ADK's error for a session that is there already."""
+    return AlreadyExistsError(f"Session with id {session_id} already exists.")
+
+
+def stale() -> StaleSessionError:
+    """ADK's error for a session that somebody else has changed since it was loaded."""
+    return StaleSessionError(
+        "The session has been modified in storage since it was loaded. "
+        "Please reload the session before appending more events."
+    )
+
+
+# --- What a session has seen ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a caller's session knows of the stored one: which one it is, its revision, the place of its newest event.
+
+    `created` tells a session from another that was made under the same id later. `seq` is None where it was not read.
+    """
+
+    created: float
+    revision: float
+    seq: int | None
+
+
+def seen_by(session: Session) -> Seen | None:
+    """What a session has seen; None for one that no service of ours has made, or that was written out and read again."""
+    mark, *numbers = (session._storage_update_marker or "").split(" ")
+    if mark != _MARK:
+        return None
+    created, revision, seq = numbers
+    return Seen(float(created), float(revision), int(seq) if seq else None)
+
+
+def see(session: Session, seen: Seen) -> None:
+    """Notes what a session has seen, where ADK's own services note it: copies of the session carry it on."""
+    session._storage_update_marker = (
+        f"{_MARK} {seen.created!r} {seen.revision!r} {'' if seen.seq is None else seen.seq}"
+    )
+    session.last_update_time = seen.revision
+
+
+def receive(session: Session, event: Event) -> None:
+    """Gives a session an event that somebody else appended. Unlike ADK, takes out the keys that it removes."""
+    delta = event.actions.state_delta
+    session.state.update(delta)
+    for key in removed_by({"actions": {"state_delta": delta}, "custom_metadata": event.custom_metadata}):
+        session.state.pop(key, None)
+    session.events.append(event)
+
+
+# --- Names ------------------------------------------------------------------------------------------------------------
+
+
+def possible(*names: str) -> bool:
+    """Whether there can be anything under these names; others would be a fault of a database's driver, or no address."""
+    return all(len(name) <= ID_LENGTH and "\0" not in name and _is_text(name) for name in names)
+
+
+def _is_text(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:  # half of a surrogate pair
+        return False
+    return True
+
+
+# --- From and to JSON -------------------------------------------------------------------------------------------------
+
+
+def session_of(
+    app_name: str, user_id: str, session_id: str, state: State, seen: Seen, events: Iterable[Event] = ()
+) -> Session:
+    """A session as ADK's services answer it: changing it changes nothing stored."""
+    session = Session(app_name=app_name, user_id=user_id, id=session_id, state=state, events=list(events))
+    see(session, seen)
+    return session
+
+
+def event_of(event: Event, event_id: str, invocation_id: str, timestamp: float) -> Event:
+    """A stored event. Ids stand in columns of their own, which decide; the exact time stands in the event."""
+    if event.id != event_id:
+        event.id = event_id
+    if event.invocation_id != invocation_id:
+        event.invocation_id = invocation_id
+    if "timestamp" not in event.model_fields_set:
+        event.timestamp = timestamp
+    return event
+
+
+def json_of(event: Event) -> dict[str, Any]:
+    """An event as it is stored.
+
+    Its state delta is the JSON that ADK makes for state, which for a model within differs from what ADK puts into the
+    event (nulls are kept): so that the event tells what the state became.
+    """
+    stored = event.model_dump(mode="json", exclude_none=True)
+    if event.actions.state_delta:
+        stored["actions"]["state_delta"] = json_state(event.actions.state_delta)
+    return stored
+
+
+def json_state(state: Mapping[str, Any]) -> State:
+    """State as JSON, as ADK makes it: datetimes, models, sets, decimals; and, with a warning, the repr of anything else.
+
+    Raises InputValidationError for bytes that are not UTF-8, as ADK raises UnicodeDecodeError; both are ValueErrors.
+    """
+    try:
+        return _jsonable(state)
+    except UnicodeDecodeError as error:
+        raise InputValidationError(f"state: {error}") from error
+    except Exception:  # whatever a value's own serialiser raises
+        log.warning("some values of the state are not JSON and are stored as their repr", exc_info=True)
+        return _jsonable(state, serialize_unknown=True)
+
+
+def _jsonable(state: Mapping[str, Any], **how: Any) -> State:
+    found: State = to_jsonable_python(dict(state), **how)
+    return found

@@ -1,0 +1,176 @@
+"""The store that adkweb's tables are; import it only where Django is set up."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Final, TypeVar
+
+from django.conf import settings
+from django.db import connections
+from google.adk.errors.already_exists_error import AlreadyExistsError
+from google.adk.errors.input_validation_error import InputValidationError
+from google.adk.events import Event
+from google.adk.sessions import Session
+
+from ..access.actor import Actor
+from ..domain.edit_note import check_no_note
+from ..domain.session_ref import SessionKey
+from ..domain.state import State
+from ..errors import AlreadyExists, Conflict, Invalid, NotFound, SourceError, StaleSession
+from ..reads import views, whole_session
+from ..sources import database, registry
+from ..sources.finding import sqlite_path
+from ..writes.append import append_event
+from ..writes.sessions import create_session, delete_session
+from .base import Names, Standing, Written
+from .conversion import Seen, already_exists, event_of, not_found, possible, session_of, stale
+from .threads import Crew
+
+T = TypeVar("T")
+
+_TRUSTED_SECONDS: Final = 1.0  # an unused connection; the server may have been restarted since
+
+
+def alias_of(text: str) -> str:
+    """The alias of the source that a text names; a SQLite file that is not there is made, as ADK's services make it."""
+    if any(source.alias == text for source in registry.listed()):
+        return text
+    if "://" not in text or text.startswith("sqlite"):
+        path = sqlite_path(text)
+        if path.is_dir():
+            raise SourceError(f"{text} is a folder; a session service needs one file in it.")
+        if not settings.READ_ONLY:
+            path.touch()
+    (source,) = registry.add(text)
+    return source.alias
+
+
+class Tables:
+    """A `Store`; each call is done by a thread of its crew, which alone has a connection."""
+
+    def __init__(self, alias: str) -> None:
+        self._alias = alias
+        self._actor = Actor("agent")
+        self._thread = threading.local()
+        # A quarter of the connections stays for the pages of an adkweb in the same process.
+        self._crew = Crew(max(1, settings.POOL_SIZE * 3 // 4), connections.close_all, f"adkweb-{alias}")
+
+    async def create(self, names: Names, state: State) -> Session:
+        """Creates a session, and loads it with the state of its user and app."""
+
+        def work() -> Session:
+            create_session(
+                self._alias, names.app_name, names.user_id, actor=self._actor, state=state, session_id=names.session_id
+            )
+            found = whole_session.load(self._key(names), newest=0)
+            if found is None:
+                raise NotFound
+            return _session(found)
+
+        return await self._do(names, work)
+
+    async def load(
+        self, names: Names, *, newest: int | None = None, since: float | None = None, after: int | None = None
+    ) -> Session | None:
+        """Loads a session."""
+
+        def work() -> Session | None:
+            found = whole_session.load(self._key(names), newest=newest, since=since, after=after)
+            return None if found is None else _session(found)
+
+        return await self._do(names, work) if possible(*names) else None
+
+    async def load_all(self, app_name: str, user_id: str | None) -> list[Session]:
+        """Loads sessions without events."""
+
+        def work() -> list[Session]:
+            return [_session(found) for found in whole_session.load_all(self._alias, app_name, user_id)]
+
+        return await self._do(Names(app_name, user_id or "", ""), work) if possible(app_name, user_id or "") else []
+
+    async def delete(self, names: Names) -> None:
+        """Deletes a session, or nothing where there is none."""
+
+        def work() -> None:
+            with suppress(NotFound):
+                delete_session(self._key(names), actor=self._actor)
+
+        await self._do(names, work)
+
+    async def user_state(self, app_name: str, user_id: str) -> State:
+        """A user's state, or an empty one."""
+
+        def work() -> State:
+            with suppress(NotFound):
+                return views.user_state(self._alias, app_name, user_id)
+            return {}
+
+        return await self._do(Names(app_name, user_id, ""), work) if possible(app_name, user_id) else {}
+
+    async def stand(self, names: Names, event_id: str) -> Standing | None:
+        """Where a session stands, and an event in it."""
+
+        def work() -> Standing | None:
+            found = whole_session.place(self._key(names), event_id)
+            return None if found is None else Standing(found.created, found.revision, found.newest, found.seq)
+
+        return await self._do(names, work) if possible(*names) else None
+
+    async def append(self, names: Names, event: dict[str, Any], revision: float | None) -> Written | None:
+        """Appends an event through the write path."""
+
+        def work() -> Written | None:
+            check_no_note(event)
+            appended = append_event(self._key(names), event, actor=self._actor, expected=revision)
+            if appended.seq is None or appended.revision is None:
+                return None
+            return Written(appended.seq, appended.revision)
+
+        return await self._do(names, work)
+
+    async def close(self) -> None:
+        """Waits until all is done, and closes the connections."""
+        await asyncio.to_thread(self._crew.close)
+
+    def _checked(self, work: Callable[[], T]) -> T:
+        """Does it; on a connection that has rested only after the pool has looked whether it still works."""
+        if time.monotonic() - getattr(self._thread, "used", 0.0) > _TRUSTED_SECONDS:
+            connections[self._alias].close()
+        if not database.may_write(self._alias):  # who plugs this service in wants to write through it
+            database.get(self._alias, adopting=True)
+        try:
+            return work()
+        finally:
+            self._thread.used = time.monotonic()
+
+    def _key(self, names: Names) -> SessionKey:
+        return SessionKey(self._alias, *names)
+
+    async def _do(self, names: Names, work: Callable[[], T]) -> T:
+        """Has it done, and says in ADK's words what went wrong; the core's own errors stay where ADK has none."""
+        try:
+            return await asyncio.wrap_future(self._crew.submit(lambda: self._checked(work)))
+        except NotFound as error:
+            raise not_found(names.session_id) from error
+        except AlreadyExists as error:
+            raise already_exists(names.session_id) from error
+        except StaleSession as error:
+            raise stale() from error
+        except Conflict as error:
+            raise AlreadyExistsError(error.message) from error
+        except Invalid as error:
+            raise InputValidationError(error.message) from error
+
+
+def _session(found: whole_session.StoredSession) -> Session:
+    return session_of(
+        *found.key[1:],
+        found.state.merged(),
+        Seen(found.created, found.revision, found.seq),
+        [
+            event_of(Event.model_validate_json(each.text), each.id, each.invocation_id, each.timestamp)
+            for each in found.events
+        ],
+    )

@@ -1,0 +1,1 @@
+"""What an agent's model is given of a session."""

@@ -1,0 +1,289 @@
+"""What an agent sees of a session: which events its model is given, why not the others, and its instruction filled in.
+
+Rewinds and summaries that lie far from the events that are looked at come from the index of history/, so that a page
+of a long session costs what a short session costs. A call and its response are put beside each other if they are at most
+REACH events apart.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from django.db.models import Q, QuerySet
+from django.db.models.fields.json import KeyTextTransform, KeyTransform
+
+from ..domain.edit_note import SYSTEM
+from ..domain.json_values import as_object
+from ..domain.kinds import Part, describe
+from ..domain.rewinds import taken_back
+from ..domain.session_ref import SessionKey
+from ..history import index, indexing
+from ..models import Event
+from ..reads.event_views import EventView, after_cursor, before_cursor, events_of, ordered, view_of, views
+from ..reads.weights import Valid
+from ..sources import database
+from .contents import (
+    Kind,
+    Range,
+    Reader,
+    Reason,
+    contents,
+    covering,
+    in_order,
+    is_for_branch,
+    range_of,
+    retained,
+    task,
+    timestamp_of,
+)
+from .turns import Turn
+
+PAGE: Final = 100  # events of a conversation shown at once
+REACH: Final = 1_000  # events before and after those that are read with them
+_RECENT: Final = 200  # events that tell which agents speak
+_CHUNK: Final = 500  # events fetched by one statement
+_TIMELINE_SECONDS: Final = 0.2  # that a timeline waits for what greys it
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """Why an event is not given to the model, and the event that did it, where it was one: its id and seq."""
+
+    kind: Kind
+    by: str = ""
+    seq: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One content of the request, with its parts, from `events`; or an event that is left out, with the reason."""
+
+    event: EventView
+    turn: Turn | None = None
+    parts: list[Part] = field(default_factory=list)
+    events: list[EventView] = field(default_factory=list)
+    left_out: LeftOut | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """A page of what an agent's model is given, in its order; `earlier` is the cursor of the page before.
+
+    `agents` and `branches` are those of the newest events. `task`: what an agent with a scope of its own is told first.
+    """
+
+    reader: Reader
+    lines: list[Line]
+    earlier: str | None
+    agents: list[str]
+    branches: list[str]
+    task: str | None = None
+
+
+# --- A timeline -------------------------------------------------------------------------------------------------------
+
+
+def left_out(key: SessionKey, views: Sequence[EventView]) -> dict[str, LeftOut]:
+    """By id, which of these events no agent is given any more, as a rewind took them back or a summary stands for them.
+
+    Raises Behind, soon, where the source is not read yet. Where events have no order: nothing.
+    """
+    seqs = [view.seq for view in views if view.seq is not None]
+    if not seqs or not database.has_order(key.source):
+        return {}
+    indexing.catch_up(key.source, _TIMELINE_SECONDS, key)
+    stretches = _rewinds(key, min(seqs))
+    summaries = _summaries(key, stretches, [timestamp_of(view.data) for view in views])
+    found: dict[str, tuple[Kind, int]] = {}
+    for view, seq in zip(views, seqs, strict=True):
+        by = _taken_by(stretches, seq)
+        if by is not None:
+            found[view.id] = ("rewind" if by == seq else "rewound", by)
+        elif not view.description.actions.get("compaction"):
+            mine = [each.range for each in summaries if each.is_for(view.data)]
+            by = covering(retained(mine), timestamp_of(view.data))
+            if by is not None:
+                found[view.id] = ("compacted", by)
+    ids = _ids(key, {by for _kind, by in found.values()})
+    return {name: LeftOut(kind, ids.get(by, ""), by) for name, (kind, by) in found.items() if kind != "rewind"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Summary:
+    range: Range  # its place is a seq
+    branch: str
+    scope: str | None
+
+    def is_for(self, event: Any) -> bool:
+        """Whether the agent that made an event is given this summary."""
+        return event.get("isolation_scope") == self.scope and is_for_branch(event.get("branch"), self.branch)
+
+
+def _rewinds(key: SessionKey, after: int, upto: int | None = None) -> list[tuple[int, int]]:
+    return taken_back((mark.seq, mark.since) for mark in _marks(key, "rewind", after - 1, upto))
+
+
+def _taken_by(stretches: Iterable[tuple[int, int]], seq: int) -> int | None:
+    return next((last for first, last in stretches if first <= seq <= last), None)
+
+
+def _marks(key: SessionKey, kind: str, after: int, upto: int | None) -> list[index.Mark]:
+    found: list[index.Mark] = []
+    while more := index.marks(key, [kind], after, upto):
+        found += more
+        after = more[-1].seq
+    return found
+
+
+def _summaries(
+    key: SessionKey, stretches: list[tuple[int, int]], moments: Sequence[float], upto: int | None = None
+) -> list[_Summary]:
+    """The summaries that are not taken back and cover any time between the first and the last of these moments."""
+    seqs = [mark.seq for mark in _marks(key, "compaction", 0, upto) if _taken_by(stretches, mark.seq) is None]
+    found = []
+    with database.using(key.source):
+        for start in range(0, len(seqs), _CHUNK):
+            event = Valid("event_data")
+            rows = events_of(key).filter(seq__in=seqs[start : start + _CHUNK])
+            for seq, compaction, branch, scope in rows.annotate(
+                compaction=KeyTransform("compaction", KeyTransform("actions", event)),
+                of_branch=KeyTextTransform("branch", event),
+                of_scope=KeyTextTransform("isolation_scope", event),
+            ).values_list("seq", "compaction", "of_branch", "of_scope"):
+                span = range_of({"actions": {"compaction": compaction}})
+                if span and span[0] <= max(moments) and min(moments) <= span[1]:
+                    found.append(_Summary((seq, *span), branch or "", scope))
+    return found
+
+
+def _ids(key: SessionKey, seqs: Collection[int]) -> dict[int, str]:
+    wanted = sorted(seqs)
+    with database.using(key.source):
+        return {
+            seq: name
+            for start in range(0, len(wanted), _CHUNK)
+            for seq, name in events_of(key).filter(seq__in=wanted[start : start + _CHUNK]).values_list("seq", "id")
+        }
+
+
+# --- The conversation -------------------------------------------------------------------------------------------------
+
+
+def conversation(
+    key: SessionKey, at: EventView | None = None, agent: str = "", branch: str | None = None, before: str | None = None
+) -> Conversation:
+    """What the model of an agent is given of the events up to one, that included, or of all: the newest, or those before a
+    cursor.
+
+    Without an agent: the one that spoke last. It reads with the branch, scope and node path of its last event; `branch`
+    takes the place of the first. Raises Behind, Invalid.
+    """
+    has_order = database.has_order(key.source)
+    if has_order:
+        indexing.catch_up(key.source, key=key)
+    with database.using(key.source):
+        upto = events_upto(key, at)
+        recent = views(ordered(upto, key.source), key.source, _RECENT, key=key)[0]
+        reader = _reader(recent, agent, branch)
+        window, (start, end), (earlier, rest) = _window(key, upto, before)
+    events = [view.data for view in window]
+    more: list[EventView] = []
+    rewound = None
+    if has_order and window:
+        more, rewound = _from_afar(key, window, at)
+    early = [view for view in more if (view.seq or 0) < (window[0].seq or 0)]
+    late = [view for view in more if (view.seq or 0) > (window[-1].seq or 0)]
+    every = [*early, *window, *late]
+    known = None if rewound is None else _by_place(every, rewound)
+    found = contents([view.data for view in every], reader, known, ends=not rest)
+    first, last = len(early) + start if start else -1, len(early) + end
+    ids = _ids(key, {-reason.by for reason in found.left_out.values() if reason.by is not None and reason.by < 0})
+    lines = [_line(every, place, item, ids) for place, item in in_order(found) if first <= place < last]
+    return Conversation(
+        reader,
+        lines,
+        window[start].cursor if start or earlier else None,
+        list(dict.fromkeys([*_agents(recent), *([reader.agent] if reader.agent else [])])),
+        sorted({str(view.data["branch"]) for view in recent if view.data.get("branch")} | ({reader.branch} - {""})),
+        task(events, reader),
+    )
+
+
+def events_upto(key: SessionKey, at: EventView | None) -> QuerySet[Event]:
+    """A session's events up to one of them, in no order; all of them where there is none."""
+    found = events_of(key)
+    return found if at is None else found.filter(before_cursor(key.source, at.cursor) | Q(id=at.id))
+
+
+def _reader(recent: Sequence[EventView], agent: str, branch: str | None) -> Reader:
+    """As the agent read last, so far as the newest events tell; `recent` are the newest first."""
+    agent = agent or next(iter(_agents(recent)), "")
+    last = next((view.data for view in recent if view.description.author == agent and agent), {})
+    if branch is None:
+        branch = str(last.get("branch") or "")
+    path = as_object(last.get("node_info")).get("path")
+    return Reader(agent, branch, last.get("isolation_scope"), str(path or ""))
+
+
+def _agents(recent: Sequence[EventView]) -> list[str]:
+    authors = (view.description.author for view in recent)
+    return list(dict.fromkeys(author for author in authors if author not in ("", "user", SYSTEM)))
+
+
+def _window(
+    key: SessionKey, upto: QuerySet[Event], before: str | None
+) -> tuple[list[EventView], tuple[int, int], tuple[bool, bool]]:
+    """The events of a page with REACH before and after, where in them the page is, and whether others stand before and
+    after them.
+    """
+    found = upto.filter(before_cursor(key.source, before)) if before else upto
+    window, earlier = views(ordered(found, key.source), key.source, PAGE + REACH, key=key)
+    window.reverse()
+    page = (max(0, len(window) - PAGE), len(window))
+    more = False
+    if before and window:
+        later = upto.filter(after_cursor(key.source, window[-1].cursor))
+        rest, more = views(ordered(later, key.source, newest=False), key.source, REACH, key=key)
+        window += rest
+    return window, page, (earlier, more)
+
+
+def _from_afar(
+    key: SessionKey, window: Sequence[EventView], at: EventView | None
+) -> tuple[list[EventView], dict[int, int]]:
+    """What acts on a window from outside: the events with summaries that cover some of it; and by seq of those that were
+    taken back, within or without, the seq of the rewind.
+    """
+    upto = None if at is None else at.seq
+    stretches = _rewinds(key, 0, upto)
+    moments = [timestamp_of(view.data) for view in window]
+    first, last = window[0].seq or 0, window[-1].seq or 0
+    seqs = [each.range[0] for each in _summaries(key, stretches, moments, upto)]
+    outside = [seq for seq in seqs if not first <= seq <= last]
+    more: list[EventView] = []
+    with database.using(key.source):
+        for start in range(0, len(outside), _CHUNK):
+            rows = events_of(key).filter(seq__in=outside[start : start + _CHUNK])
+            more += [view_of(key, row) for row in ordered(rows, key.source, newest=False)]
+    return more, {view.seq or 0: by for view in window if (by := _taken_by(stretches, view.seq or 0)) is not None}
+
+
+def _by_place(views: Sequence[EventView], rewound: dict[int, int]) -> dict[int, int]:
+    """By place among these events, that of the rewind; one that is not among them is its seq, negative."""
+    places = {view.seq: place for place, view in enumerate(views)}
+    return {places[seq]: places.get(by, -by) for seq, by in rewound.items()}
+
+
+def _line(views: Sequence[EventView], place: int, item: Turn | Reason, ids: dict[int, str]) -> Line:
+    if isinstance(item, Turn):
+        event = views[item.place]
+        told = {
+            "content": {"parts": list(item.parts)},
+            "long_running_tool_ids": event.data.get("long_running_tool_ids"),
+        }
+        return Line(event, item, describe(told).parts, [views[each] for each in item.events])
+    if item.by is None:
+        return Line(views[place], left_out=LeftOut(item.kind))
+    if item.by < 0:
+        return Line(views[place], left_out=LeftOut(item.kind, ids.get(-item.by, ""), -item.by))
+    return Line(views[place], left_out=LeftOut(item.kind, views[item.by].id, views[item.by].seq))

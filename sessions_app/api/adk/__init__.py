@@ -1,0 +1,1 @@
+"""The routes of `adk api_server`, in its own JSON."""

@@ -1,0 +1,258 @@
+"""The session routes of `adk api_server` 2.13, so that its clients need another base URL and a token, and nothing else.
+
+They stand at ADK's own addresses, and for each source once more below `/sources/<alias>`.
+"""
+
+import platform
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from itertools import chain, islice
+from typing import Any, Final
+from urllib.parse import quote
+
+from django.contrib.auth.decorators import login_not_required
+from django.core.exceptions import RequestDataTooBig
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.urls import Resolver404, URLPattern, path, re_path, resolve
+from django.views.decorators.csrf import csrf_exempt
+from ninja.errors import AuthenticationError
+
+from ...access.actor import Right
+from ...domain.session_ref import SessionKey
+from ...domain.state import TEMP
+from ...errors import AlreadyExists, Conflict, Error, Invalid, NotFound, SourceError
+from ...http.problems import problem, status_of
+from ...http.streaming import streamed
+from ...reads import lists, whole_session
+from ...sources import database, registry
+from ...writes.append import append_event
+from ...writes.sessions import create_session, delete_session
+from .. import routes
+from ..authorize import Bearer, actor_of, message_for, source_of
+from ..bodies import headers_of, text_of
+from . import sending
+from .bodies import Refused, new_session_of, state_of, update_of, validated
+
+ADK: Final = "2.13.0"  # whose routes these are
+_JSON: Final = "application/json"
+_GONE: Final = "Session not found"
+_SMALL: Final = 3  # pieces of a session whose events fill less than two pages
+_FEW: Final = 100  # sessions of a list
+
+_BEARER: Final = Bearer()
+
+View = Callable[..., HttpResponseBase]
+
+
+def addresses() -> list[URLPattern]:
+    """Every route, with and without a source's name before it."""
+    found: list[URLPattern] = []
+    for prefix in ("", "sources/<plain:source>/"):
+        user = prefix + "apps/<plain:app_name>/users/<plain:user_id>/sessions"
+        found += [
+            path(prefix + "health", _address(False, GET=_health)),
+            path(prefix + "version", _address(GET=_version)),
+            path(prefix + "list-apps", _address(GET=_list_apps)),
+            path(user, _address(GET=_list, POST=_create)),
+            path(user + "/<plain:session_id>", _address(GET=_get, POST=_create_as, PATCH=_update, DELETE=_delete)),
+        ]
+    return [*found, re_path(r"^(?:apps|sources|list-apps|health|version)(?:/(?s:.*))?\Z", _elsewhere)]
+
+
+def _address(guarded: bool = True, /, **methods: View) -> View:
+    """What an address does by method; what goes wrong is told as ADK tells it, or as a problem where ADK knows no such."""
+
+    @csrf_exempt
+    @login_not_required
+    def view(request: HttpRequest, **names: str) -> HttpResponseBase:
+        if guarded:
+            request.auth = _BEARER(request)  # type: ignore[attr-defined]
+            if request.auth is None:  # type: ignore[attr-defined]
+                return routes.unknown(request, AuthenticationError())
+        method = methods.get(request.method or "")
+        if method is None:
+            refusal = _detail(405, "Method Not Allowed")
+            refusal["Allow"] = ", ".join(methods)
+            return refusal
+        try:
+            return method(request, **names)
+        except Refused as refused:
+            return _detail(refused.status, refused.detail)
+        except RequestDataTooBig as error:
+            return routes.too_big(request, error)
+        except (Invalid, NotFound, Conflict) as error:
+            return _detail(status_of(error), error.message)
+        except Error as error:
+            return problem(status_of(error), message_for(request, error))
+
+    return view
+
+
+@csrf_exempt
+@login_not_required
+def _elsewhere(request: HttpRequest) -> HttpResponse:
+    """Any other address; one with a slash too many leads to the one without."""
+    shorter = request.path.rstrip("/")
+    try:
+        found = resolve(shorter).func is not _elsewhere
+    except Resolver404:
+        found = False
+    if not found or shorter == request.path:
+        return _detail(404, "Not Found")
+    query = request.META.get("QUERY_STRING", "")
+    location = quote(shorter) + "?" * bool(query) + query  # a path: the name that it was asked by may be anybody's
+    return HttpResponse(status=307, headers={"Location": location})
+
+
+def _health(request: HttpRequest, source: str | None = None) -> HttpResponse:
+    return _answer({"status": "ok"})
+
+
+def _version(request: HttpRequest, source: str | None = None) -> HttpResponse:
+    return _answer({"version": ADK, "language": "python", "language_version": platform.python_version()})
+
+
+def _list_apps(request: HttpRequest, source: str | None = None) -> HttpResponse:
+    """Apps that have sessions: adkweb knows nothing of their agents."""
+    detailed = validated(bool, request.GET.get("detailed", False), "query", "detailed")
+    names: set[str] = set()
+    away: list[SourceError] = []
+    every = [database.get(source)] if source is not None else registry.listed()
+    for each in every:
+        try:
+            names |= {row.app_name for row in lists.apps(each.alias) if actor_of(request).may_see(row.app_name)}
+        except SourceError as error:
+            away.append(error)
+    if away and len(away) == len(every):
+        raise away[0]
+    if not detailed:
+        return _answer(sorted(names))
+    unknown = {"description": "", "language": "python", "isComputerUse": False, "agents": None}
+    return _answer({"apps": [{"name": name, "rootAgentName": name, **unknown} for name in sorted(names)]})
+
+
+def _list(request: HttpRequest, app_name: str, user_id: str, source: str | None = None) -> HttpResponseBase:
+    """Without the sessions in which adkweb edits `user:` and `app:` state, unless `?hidden=true` asks for them."""
+    hidden = validated(bool, request.GET.get("hidden", False), "query", "hidden")
+    alias = _source(request, app_name, source, "read")
+    found = (
+        whole_session.each_session(alias, app_name, user_id, hidden=hidden, most=whole_session.STATE)
+        if alias is not None
+        else []
+    )
+    return _sent(sending.sessions(found), small=_FEW)
+
+
+def _create(request: HttpRequest, app_name: str, user_id: str, source: str | None = None) -> HttpResponseBase:
+    alias = source_of(request, app_name, source, "append", new=True)
+    body = new_session_of(request)
+    return _created(request, alias, app_name, user_id, body.session_id, body.state, body.stored_events())
+
+
+def _create_as(
+    request: HttpRequest, app_name: str, user_id: str, session_id: str, source: str | None = None
+) -> HttpResponseBase:
+    alias = source_of(request, app_name, source, "append", new=True)
+    return _created(request, alias, app_name, user_id, session_id, state_of(request), [])
+
+
+def _created(
+    request: HttpRequest,
+    alias: str,
+    app_name: str,
+    user_id: str,
+    session_id: str | None,
+    state: dict[str, Any] | None,
+    events: Iterable[dict[str, Any]],
+) -> HttpResponseBase:
+    actor = actor_of(request)
+    try:
+        key = create_session(alias, app_name, user_id, actor=actor, state=state, session_id=session_id)
+    except AlreadyExists as error:
+        raise Refused(409, f"Session already exists: {session_id}") from error
+    for event in events:
+        append_event(key, event, actor=actor)
+    return _session(key)
+
+
+def _get(
+    request: HttpRequest, app_name: str, user_id: str, session_id: str, source: str | None = None
+) -> HttpResponseBase:
+    return _session(_key(request, app_name, user_id, session_id, source, "read"))
+
+
+def _update(
+    request: HttpRequest, app_name: str, user_id: str, session_id: str, source: str | None = None
+) -> HttpResponseBase:
+    """One event, of the user; temp keys stand in this answer and nowhere else."""
+    delta = update_of(request).state_delta
+    key = _key(request, app_name, user_id, session_id, source, "append")
+    event = {"invocation_id": f"p-{uuid.uuid4()}", "author": "user", "actions": {"state_delta": delta}}
+    try:
+        append_event(key, event, actor=actor_of(request))
+    except NotFound as error:
+        raise Refused(404, _GONE) from error
+    return _session(key, {name: value for name, value in delta.items() if name.startswith(TEMP)})
+
+
+def _delete(
+    request: HttpRequest, app_name: str, user_id: str, session_id: str, source: str | None = None
+) -> HttpResponse:
+    """Deletes a session; that there is none is as good."""
+    alias = _source(request, app_name, source, "admin")
+    if alias is not None:
+        key = _resolved(SessionKey(alias, app_name, user_id, session_id))
+        with suppress(NotFound):
+            delete_session(key, actor=actor_of(request))
+    return _answer(None)
+
+
+def _source(request: HttpRequest, app_name: str, source: str | None, right: Right) -> str | None:
+    """The source that is meant; None where none has the app."""
+    try:
+        return source_of(request, app_name, source, right)
+    except NotFound:
+        if source is not None:
+            raise
+        return None
+
+
+def _key(
+    request: HttpRequest, app_name: str, user_id: str, session_id: str, source: str | None, right: Right
+) -> SessionKey:
+    alias = _source(request, app_name, source, right)
+    if alias is None:
+        raise Refused(404, _GONE)
+    return _resolved(SessionKey(alias, app_name, user_id, session_id))
+
+
+def _resolved(key: SessionKey) -> SessionKey:
+    """The session under this id, or else under the id without blanks around it: a new session's id loses them."""
+    stripped = key.session_id.strip()
+    return key if stripped == key.session_id or whole_session.place(key) else key._replace(session_id=stripped)
+
+
+def _session(key: SessionKey, temp: dict[str, Any] | None = None) -> HttpResponseBase:
+    found = whole_session.stream(key)
+    if found is None:
+        raise Refused(404, _GONE)
+    session, pages = found
+    return _sent(sending.session(session, pages, temp), session.revision)
+
+
+def _sent(pieces: Iterator[bytes], revision: float | None = None, small: int = _SMALL) -> HttpResponseBase:
+    first = list(islice(pieces, small + 1))
+    if len(first) > small:
+        return streamed(chain(first, pieces), _JSON, headers_of(revision))
+    return _answer(b"".join(first), revision=revision)
+
+
+def _detail(status: int, detail: Any) -> HttpResponse:
+    return _answer({"detail": detail}, status)
+
+
+def _answer(value: Any, status: int = 200, revision: float | None = None) -> HttpResponse:
+    text = value if isinstance(value, bytes) else text_of(value).encode("utf-8", "replace")
+    return HttpResponse(text, _JSON, status, headers=headers_of(revision))

@@ -1,0 +1,218 @@
+"""Sessions as `adk api_server` sends them: camelCase, nulls left out, defaults filled in, no secrets.
+
+Events are read and written by page, and only their own fields are looked at: google-adk makes objects of all of them.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from functools import cache
+from typing import Any, Final
+
+import orjson
+
+from ...domain.json_values import as_object
+from ...domain.kinds import AUTH_CALL
+from ...domain.spelling import camel_name, to_camel
+from ...reads import whole_session
+from ..bodies import text_of
+from .models import event_model
+
+INTERNAL: Final = "__adk_internal_"  # begins the keys of custom metadata that google-adk keeps to itself
+EVALUATIONS: Final = ("adk-eval-session-", "___eval___session___")  # begin the ids of sessions that it does not list
+
+_ACTIONS: Final[dict[str, Any]] = {
+    "stateDelta": {},
+    "artifactDelta": {},
+    "requestedAuthConfigs": {},
+    "requestedToolConfirmations": {},
+}
+_NODE: Final = ("path", "outputFor", "messageAsOutput")
+_NO_NODE: Final[dict[str, Any]] = {"path": ""}
+
+_AUTH_TYPES: Final = frozenset(["apiKey", "http", "oauth2", "openIdConnect", "serviceAccount"]) | {
+    name
+    for kind in ("API_KEY", "HTTP", "OAUTH2", "OPEN_ID_CONNECT", "SERVICE_ACCOUNT")
+    for name in (kind, kind.lower())
+}
+_CREDENTIALS: Final = frozenset(
+    name for snake in ("raw_auth_credential", "exchanged_auth_credential") for name in (snake, camel_name(snake))
+)
+_REQUESTED: Final = ("requestedAuthConfigs", "requested_auth_configs")
+# A text that has none of these has no secrets. google-adk stores an empty `requested_auth_configs` in every event.
+_MARKS: Final = ("authType", "AuthC", "redential")
+_AUTH: Final = re.compile(r'auth_(?!configs": ?\{\})')
+_SECRETS: Final = frozenset(
+    name
+    for snake in (
+        "password",
+        "token",
+        "additional_headers",
+        "client_secret",
+        "auth_response_uri",
+        "auth_code",
+        "access_token",
+        "refresh_token",
+        "id_token",
+        "code_verifier",
+        "private_key_id",
+        "private_key",
+        "api_key",
+    )
+    for name in (snake, camel_name(snake))
+)
+
+_DIGITS: Final = bytes(48 if 48 <= byte < 58 else 32 for byte in range(256))
+_TOO_LONG: Final = b"0" * 19  # digits of an integer that orjson would make a float of
+_SOME: Final = 2**20  # bytes that are looked at together
+
+
+def session(
+    stored: whole_session.StoredSession,
+    pages: Iterable[list[whole_session.StoredEvent]],
+    temp: dict[str, Any] | None = None,
+) -> Iterator[bytes]:
+    """A session, piece by piece: what stands before its events, each page of them, what stands after."""
+    yield _head(stored, temp or {})[:-1] + b',"events":['
+    comma = b""
+    for page in pages:
+        for event in map(_dumps, _events(page)):
+            yield comma
+            yield event
+            del event
+            comma = b","
+    yield b'],"lastUpdateTime":' + _dumps(stored.revision) + b"}"
+
+
+def sessions(found: Iterable[whole_session.StoredSession]) -> Iterator[bytes]:
+    """A list of sessions, without events, in pieces; those of evaluations are left out."""
+    between = b"["
+    for each in found:
+        if not each.key.session_id.startswith(EVALUATIONS):
+            yield between + _head(each, {})[:-1] + b',"events":[],"lastUpdateTime":' + _dumps(each.revision) + b"}"
+            between = b","
+    yield b"[]" if between == b"[" else b"]"
+
+
+def redacted(value: Any) -> Any:
+    """A value without the credentials' secrets in it, by google-adk's rules."""
+    if isinstance(value, list):
+        return [redacted(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    if any(isinstance(kind := value.get(name), str) and kind in _AUTH_TYPES for name in ("authType", "auth_type")):
+        return _stripped(value)
+    if value.get("name") == AUTH_CALL:
+        return {name: _of_call(name, each) for name, each in value.items()}
+    carriers = _REQUESTED if any(name in value for name in _REQUESTED) else _CREDENTIALS
+    return {name: _stripped(each) if name in carriers else redacted(each) for name, each in value.items()}
+
+
+def _of_call(name: str, value: Any) -> Any:
+    if name == "args" and isinstance(value, dict):
+        configs = ("authConfig", "auth_config")
+        return {each: _stripped(inner) if each in configs else inner for each, inner in value.items()}
+    return _stripped(value) if name == "response" else redacted(value)
+
+
+def _stripped(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _stripped(each) for name, each in value.items() if name not in _SECRETS}
+    return [_stripped(each) for each in value] if isinstance(value, list) else value
+
+
+def _head(stored: whole_session.StoredSession, temp: dict[str, Any]) -> bytes:
+    key = stored.key
+    state = stored.state.merged() | temp
+    head = {"id": key.session_id, "appName": key.app_name, "userId": key.user_id, "state": state}
+    text = _dumps(head)
+    return _dumps(redacted(head)) if _may_hold_secrets(text.decode()) else text
+
+
+def _events(page: list[whole_session.StoredEvent]) -> Iterator[dict[str, Any]]:
+    text = f"[{','.join([event.text for event in page])}]"
+    secrets = _may_hold_secrets(text)
+    raw = text.encode("utf-8", "surrogatepass")
+    del text  # what may be large is dropped as soon as it is done with
+    contents = _loads(raw)
+    del raw
+    if len(contents) != len(page):
+        raise ValueError("what is stored here is no event")
+    page.reverse()
+    contents.reverse()
+    while page:
+        yield _event(page.pop(), contents.pop(), secrets)
+
+
+def _may_hold_secrets(text: str) -> bool:
+    return any(part in text for part in _MARKS) or _AUTH.search(text) is not None
+
+
+def _event(row: whole_session.StoredEvent, data: Any, secrets: bool) -> dict[str, Any]:
+    """An event as google-adk has it once loaded; `secrets`: whether its page may hold some."""
+    data = as_object(data)
+    if "null" in row.text:
+        data = _without_nulls(row, data)
+    known = _fields()
+    sent = {name: value for name, value in to_camel(data).items() if name in known}
+    actions = sent.get("actions")
+    sent["actions"] = {**_ACTIONS, **actions} if isinstance(actions, dict) else _ACTIONS
+    node = sent.get("nodeInfo")
+    sent["nodeInfo"] = {"path": "", **{name: node[name] for name in _NODE if name in node}} if node else _NO_NODE
+    sent["invocationId"], sent["id"] = row.invocation_id, row.id
+    sent.setdefault("author", "")
+    sent.setdefault("timestamp", row.timestamp)
+    if "longRunningToolIds" in sent:
+        sent["longRunningToolIds"] = sorted(set(sent["longRunningToolIds"]))
+    if INTERNAL in row.text:
+        _hide_internal(sent)
+    if sent["actions"]["requestedAuthConfigs"] or (secrets and _may_hold_secrets(row.text)):
+        return as_object(redacted(sent))
+    return sent
+
+
+@cache
+def _fields() -> frozenset[str | None]:
+    """What google-adk knows of an event; it reads past anything else."""
+    return frozenset(field.alias for field in event_model().model_fields.values())
+
+
+def _without_nulls(row: whole_session.StoredEvent, data: dict[str, Any]) -> dict[str, Any]:
+    """An event without the nulls of ADK's own fields: those of state, arguments and the like are values."""
+    columns = {"id": row.id, "invocation_id": row.invocation_id}
+    timestamp = row.timestamp if data.get("timestamp") is None else data["timestamp"]
+    try:
+        read = event_model().model_validate({**data, **columns, "timestamp": timestamp})
+        found: dict[str, Any] = read.model_dump(mode="json", exclude_none=True)
+    except ValueError:  # of an event that google-adk could not load
+        return {name: value for name, value in data.items() if value is not None}
+    return found
+
+
+def _hide_internal(sent: dict[str, Any]) -> None:
+    metadata = as_object(sent.get("customMetadata"))
+    kept = {name: value for name, value in metadata.items() if not name.startswith(INTERNAL)}
+    if kept:
+        sent["customMetadata"] = kept
+    elif metadata:
+        del sent["customMetadata"]
+
+
+def _loads(raw: bytes) -> Any:
+    """A JSON text, NaN read as null; by the faster parser where both would read the same."""
+    if not any(
+        _TOO_LONG in raw[at : at + _SOME].translate(_DIGITS) for at in range(0, len(raw), _SOME - len(_TOO_LONG))
+    ):
+        with suppress(orjson.JSONDecodeError):
+            return orjson.loads(raw)
+    return json.loads(raw.decode("utf-8", "surrogatepass"), parse_constant=lambda _name: None)
+
+
+def _dumps(value: Any) -> bytes:
+    """A value as JSON text, NaN written as null."""
+    try:
+        text: bytes = orjson.dumps(value)
+    except TypeError:  # integers beyond 64 bits, halves of surrogate pairs
+        return text_of(value).encode("utf-8", "replace")
+    return text

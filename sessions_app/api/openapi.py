@@ -1,0 +1,75 @@
+"""The OpenAPI document: what the framework knows of each address, and what every one answers besides."""
+
+from copy import deepcopy
+from typing import Any, Final
+
+from ninja import NinjaAPI
+
+from ..http.problems import MEDIA_TYPE, TITLES
+from .schemas import Problem
+
+ANY: Final = (400, 401, 403, 404, 405, 408, 409, 413, 503)  # what any address may answer
+RIGHT: Final = "x-scope"  # of an operation: the scope that a token needs for it
+
+_HEADERS: Final[dict[int, dict[str, Any]]] = {
+    401: {"WWW-Authenticate": {"schema": {"type": "string"}, "required": True}},
+    503: {
+        "Retry-After": {"schema": {"type": "string"}, "description": "seconds, where the source is still being read"},
+    },
+    405: {"Allow": {"schema": {"type": "string"}, "required": True, "description": "the methods that it has"}},
+}
+_PARAMETERS: Final = {
+    "source": "a source's alias; without it, the only one, or the only one that has the app",
+    "before": "`next` of the page with later ones",
+    "after": "`next` of the page before",
+    "limit": "items of a page",
+}
+
+
+def needs(right: str) -> dict[str, Any]:
+    """What the document says of an operation that takes more than the scope “read”."""
+    return {RIGHT: right}
+
+
+def tagged(*statuses: int, required: bool = True) -> dict[str, Any]:
+    """What the document says of an operation that answers with a session's revision."""
+    header = {"schema": {"type": "string"}, "required": required, "description": "the session's revision, in quotes"}
+    return {"responses": {status: {"headers": {"ETag": header}} for status in statuses}}
+
+
+def document_of(api: NinjaAPI) -> dict[str, Any]:
+    """The document."""
+    found: dict[str, Any] = deepcopy(dict(api.get_openapi_schema(path_prefix="/api/")))
+    found["servers"] = [{"url": "/", "description": "this adkweb"}]
+    found["components"]["schemas"]["Problem"] = Problem.model_json_schema()
+    for operations in found["paths"].values():
+        for operation in operations.values():
+            _complete(operation)
+    return found
+
+
+def _complete(operation: dict[str, Any]) -> None:
+    parameters = operation.get("parameters", [])
+    for parameter in parameters:
+        parameter["schema"] = _sent(parameter["schema"])
+        if parameter["name"] in _PARAMETERS:
+            parameter.setdefault("description", _PARAMETERS[parameter["name"]])
+    operation.setdefault(RIGHT, "read")
+    operation["responses"] = {str(status): told for status, told in operation["responses"].items()}
+    matching = any(parameter["name"] == "If-Match" for parameter in parameters)
+    for status in (*ANY, *((412,) if matching else ())):
+        operation["responses"][str(status)] = _problem(status)
+
+
+def _sent(schema: dict[str, Any]) -> dict[str, Any]:
+    """A parameter's schema without null: an address has none, a parameter is left out."""
+    kinds = [kind for kind in schema.get("anyOf", ()) if kind != {"type": "null"}]
+    return {**{k: v for k, v in schema.items() if k != "anyOf"}, **kinds[0]} if len(kinds) == 1 else schema
+
+
+def _problem(status: int) -> dict[str, Any]:
+    return {
+        "description": TITLES[status],
+        "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
+        "headers": _HEADERS.get(status, {}),
+    }

@@ -1,0 +1,1 @@
+"""What a session's state and events are. Pure: no database, no clock, no settings."""

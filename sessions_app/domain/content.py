@@ -1,0 +1,36 @@
+"""What an event's content holds: its parts, calls and responses (pure)."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+Raw = Mapping[str, Any]
+
+
+# --- Raw JSON ---------------------------------------------------------------------------------------------------------
+
+
+def object_of(of: Raw, name: str) -> dict[str, Any]:
+    """A field that is an object; empty for any other."""
+    found = of.get(name)
+    return found if isinstance(found, dict) else {}
+
+
+def parts_of(content: Raw) -> list[dict[str, Any]]:
+    """A content's parts, those that are objects."""
+    parts = content.get("parts")
+    return [part for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
+
+
+def calls_of(event: Raw) -> list[Raw]:
+    """An event's tool calls."""
+    return objects(parts_of(object_of(event, "content")), "function_call")
+
+
+def responses_of(event: Raw) -> list[Raw]:
+    """An event's tool responses."""
+    return objects(parts_of(object_of(event, "content")), "function_response")
+
+
+def objects(parts: Iterable[Raw], name: str) -> list[Raw]:
+    """What stands under a name in each part that has an object there: `[{"name": "book"}]` for `function_call`."""
+    return [part[name] for part in parts if isinstance(part.get(name), dict)]

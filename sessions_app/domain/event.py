@@ -1,0 +1,173 @@
+"""What an event must be to be stored (pure)."""
+
+import time
+import uuid
+from collections.abc import Mapping
+from typing import Any, Final
+
+from django.utils.translation import gettext as _
+
+from ..errors import Invalid
+from .edit_note import edit_of
+from .json_values import as_object, check, check_name, dumps, equal
+from .state import State, without_temp
+
+Event = dict[str, Any]
+ID_LENGTH: Final = 128  # of ADK's columns, in characters
+INVOCATION_ID_LENGTH: Final = 256
+_LAST_TIMESTAMP: Final = 2**32 - 1  # in the year 2106; later, floats are too coarse to add a microsecond
+# What ADK accepts in `actions`; it refuses to load an event that has any other.
+ACTION_FIELDS: Final = frozenset(
+    [
+        "skip_summarization",
+        "state_delta",
+        "artifact_delta",
+        "transfer_to_agent",
+        "transfer_reason",
+        "escalate",
+        "requested_auth_configs",
+        "requested_tool_confirmations",
+        "compaction",
+        "end_of_agent",
+        "agent_state",
+        "rewind_before_invocation_id",
+        "route",
+        "render_ui_widgets",
+        "set_model_response",
+    ]
+)
+
+
+def new_id() -> str:
+    """A fresh event id."""
+    return str(uuid.uuid4())
+
+
+def is_partial(event: Mapping[str, Any]) -> bool:
+    """Whether the event is a piece of a streamed answer, which is never stored."""
+    return bool(event.get("partial"))
+
+
+def check_event(event: Any) -> Event:
+    """The event as it will be stored: id and timestamp present, temp keys trimmed, nulls left out.
+
+    Raises Invalid, naming the place, for what ADK could not load again or a database cannot hold.
+    """
+    if not isinstance(event, Mapping):
+        raise Invalid(_("An event is a JSON object."))
+    stored: Event = {key: value for key, value in check(event).items() if value is not None}
+    stored["id"] = check_name(stored.get("id", ""), "id", ID_LENGTH) or new_id()
+    stored["invocation_id"] = check_name(stored.get("invocation_id", ""), "invocation_id", INVOCATION_ID_LENGTH)
+    stored["author"] = check_name(stored.get("author", ""), "author", INVOCATION_ID_LENGTH)
+    stored["timestamp"] = _check_timestamp(stored.get("timestamp", time.time()))
+    _check_types(stored, "", "event")
+    stored["actions"] = _check_actions(stored.get("actions", {}))
+    _check_content(stored.get("content", {}))
+    if not all(isinstance(name, str) for name in stored.get("long_running_tool_ids", [])):
+        raise Invalid(_("long_running_tool_ids: must be a list of texts"))
+    return stored
+
+
+def delta_of(event: Mapping[str, Any]) -> State:
+    """The event's state delta, keys with prefix."""
+    return as_object(as_object(event.get("actions")).get("state_delta"))
+
+
+def removed_by(event: Mapping[str, Any]) -> list[str]:
+    """The keys that the event takes out of the state; in its delta they stand as null, which is what ADK reads."""
+    delta = delta_of(event)
+    removed = edit_of(event).get("removed")
+    keys = removed if isinstance(removed, list) else []
+    return [key for key in keys if isinstance(key, str) and delta.get(key, "") is None]
+
+
+def same(a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:
+    """Whether two events are the same event, sent twice: equal but for what storing leaves out."""
+    return equal(_core(a), _core(b))
+
+
+def _core(event: Mapping[str, Any]) -> dict[str, Any]:
+    kept = {key: value for key, value in event.items() if value is not None}
+    kept["actions"] = {k: v for k, v in as_object(event.get("actions")).items() if v not in (None, {}, [])}
+    return kept
+
+
+def _check_timestamp(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise Invalid(_("timestamp: must be seconds since 1970, a number"))
+    if not 0 <= value <= _LAST_TIMESTAMP:
+        raise Invalid(_("timestamp: must be seconds, between the years 1970 and 2106"))
+    return float(value)
+
+
+def _check_actions(actions: dict[str, Any]) -> dict[str, Any]:
+    unknown = sorted(actions.keys() - ACTION_FIELDS)
+    if unknown:
+        raise Invalid(
+            _("actions: ADK does not know %(names)s and could not load the session again")
+            % {"names": ", ".join(map(dumps, unknown))}
+        )
+    kept = {key: value for key, value in actions.items() if value is not None}
+    _check_types(kept, "actions.")
+    if "state_delta" in kept:
+        kept["state_delta"] = without_temp(kept["state_delta"])
+    for name, version in kept.get("artifact_delta", {}).items():
+        if isinstance(version, bool) or not isinstance(version, int):
+            raise Invalid(_("actions.artifact_delta.%(name)s: must be a whole number") % {"name": name})
+    return kept
+
+
+def _check_content(content: dict[str, Any]) -> None:
+    _check_types(content, "content.")
+    for place, part in enumerate(content.get("parts") or []):
+        where = f"content.parts[{place}]."
+        if not isinstance(part, dict):
+            raise Invalid(_("content.parts: must be a list of objects"))
+        _check_types(part, where, "part")
+        for name in ("function_call", "function_response"):
+            _check_types(part.get(name) or {}, f"{where}{name}.", name)
+
+
+def _check_types(found: dict[str, Any], where: str, shape: str = "") -> None:
+    for name, wanted in _TYPES[shape or where].items():
+        if found.get(name) is not None and not isinstance(found[name], wanted):
+            raise Invalid(f"{where}{name}: {_type_words()[wanted]}")
+
+
+def _type_words() -> dict[type, str]:
+    return {
+        str: _("must be a text"),
+        bool: _("must be true or false"),
+        dict: _("must be an object"),
+        list: _("must be a list"),
+    }
+
+
+# What ADK's parser wants where adkweb knows the field: one of another type would keep the agent from its whole session.
+_SHAPES: Final[dict[str, dict[type, str]]] = {
+    "event": {
+        str: "branch error_code error_message finish_reason isolation_scope model_version",
+        bool: "partial turn_complete interrupted",
+        dict: """actions content custom_metadata usage_metadata grounding_metadata node_info input_transcription
+            output_transcription""",
+        list: "long_running_tool_ids",
+    },
+    "actions.": {
+        str: "transfer_to_agent transfer_reason rewind_before_invocation_id",
+        bool: "skip_summarization escalate end_of_agent",
+        dict: "state_delta artifact_delta requested_auth_configs requested_tool_confirmations compaction agent_state",
+        list: "render_ui_widgets",
+    },
+    "content.": {str: "role", list: "parts"},
+    "part": {
+        str: "text",
+        bool: "thought",
+        dict: "function_call function_response executable_code code_execution_result inline_data file_data",
+    },
+    "function_call": {str: "id name", dict: "args"},
+    "function_response": {str: "id name", dict: "response"},
+}
+_TYPES: Final = {
+    shape: {name: wanted for wanted, names in fields.items() for name in names.split()}
+    for shape, fields in _SHAPES.items()
+}

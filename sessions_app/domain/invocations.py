@@ -1,0 +1,231 @@
+"""Which invocation of a session is in flight, told from its newest events alone (pure).
+
+ADK stores no "begun" and no "ended". An invocation runs from a user's event until every branch of it has had its last
+word; then it is over, or it waits for somebody. What cannot be told: after one agent's last word, whether another one
+follows in the same branch (SequentialAgent, LoopAgent, Workflow). Only resumable apps say that, by their checkpoints;
+elsewhere the invocation looks ended until the next agent's first event. A Workflow's `node_info.output_for` names the
+last output, but its last node may have none. An exception below SequentialAgent or ParallelAgent stores nothing at all:
+there, silence is the only end. An edit that was appended to a running invocation notes that it ended it: ADK refuses that
+agent's next append. Where an event follows all the same, the agent's service took the edit in, and it runs on.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from .edit_note import ended_by, is_copy
+from .event import is_partial
+from .kinds import AUTH_CALL, CONFIRMATION_CALL, INPUT_CALL, Description, Part, describe
+
+_ASKING_CALLS: Final = frozenset({AUTH_CALL, CONFIRMATION_CALL, INPUT_CALL})
+_SPOKEN: Final = frozenset({"error", "interrupted", "transcription", "output", "finish"})  # without any part
+_LAST_TIMESTAMP: Final = 2**32 - 1  # as for events.check_event; what is no such number is no sign of life
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """An invocation that has begun and not ended. `waiting`: for a person or another system, not for the agent."""
+
+    invocation_id: str
+    since: float  # seconds since 1970: when the present run began, or the earliest event seen of it
+    last: float  # of its newest event
+    waiting: bool  # for answers to long-running calls, confirmations and sign-ins
+    waits_for: tuple[str, ...] = ()  # names of the tools that wait
+
+
+def running(events: Sequence[Mapping[str, Any]], now: float, silence: float) -> Running | None:
+    """The invocation in flight, else the newest that waits, else None; never raises for events that a database holds.
+
+    `events`: the newest of one session, as stored, in the order of their storing. After `silence` seconds without any
+    event an invocation does not run any more; what waits goes on waiting, a person may take days.
+    """
+    session = _Session(silence)
+    for event, said in _live((event, describe(event)) for event in events if isinstance(event, Mapping)):
+        if said.edit:
+            session.end(ended_by(said.edit))
+        else:
+            session.hear(event, said)
+    in_flight = []
+    waits = session.waits()
+    for name, found in reversed(session.invocations.items()):
+        busy = found.open or (found.at_work and name not in waits)  # what waits has paused its workflow agents
+        if busy and not found.copied and not found.ended and not now - found.last > silence:
+            in_flight.append(Running(name, found.since, found.last, waiting=False))
+        elif name in waits:
+            in_flight.append(Running(name, found.since, found.last, waiting=True, waits_for=tuple(waits[name])))
+    return min(in_flight, key=lambda each: each.waiting, default=None)  # of equals, min takes the first: the newest
+
+
+_Told = tuple[Mapping[str, Any], Description]
+
+
+def _live(told: Iterable[_Told]) -> list[_Told]:
+    """The events that no rewind took back and that are of an agent's run or end one: no other edits, no compactions."""
+    events = list(told)
+    first: dict[str, int] = {}
+    for place, (event, _) in enumerate(events):
+        first.setdefault(_text(event.get("invocation_id")), place)
+    live, place = [], len(events) - 1
+    while place >= 0:  # backwards, as ADK does it: a rewind that was itself rewound has no effect
+        _, said = events[place]
+        if target := _text(said.actions.get("rewind_before_invocation_id")):
+            place = min(first.get(target, 0), place)  # what is not among the newest events is older than all of them
+        elif ended_by(said.edit) if said.edit else not said.actions.get("compaction"):
+            live.append(events[place])
+        place -= 1
+    return live[::-1]
+
+
+@dataclass(slots=True)
+class _Invocation:
+    """What is known so far of one invocation."""
+
+    since: float
+    last: float
+    open: set[str] = field(default_factory=set)  # branches that have not had their last word
+    at_work: dict[str, str] = field(default_factory=dict)  # workflow agents with a checkpoint and no end; their branch
+    copied: bool = False  # its newest event is a fork's copy: no agent works on it here
+    ended: bool = False  # by an edit, and no event of it followed
+    newly_asked: dict[str, str] = field(default_factory=dict)  # by its newest event: id of the call, name of the tool
+
+    def say(self, branch: str, goes_on: bool) -> None:
+        """Takes a word in a branch: it follows on what was said above, and a last word ends what is below."""
+        self.open -= {each for each in self.open if _within(branch, each) or (not goes_on and _within(each, branch))}
+        if goes_on:
+            self.open.add(branch)
+
+
+class _Session:
+    """What is known so far of all invocations; `invocations` has the one with the newest event last."""
+
+    def __init__(self, silence: float) -> None:
+        self.silence = silence
+        self.invocations: dict[str, _Invocation] = {}
+        # Not in _Invocation: older versions of ADK store the answer under an invocation of its own.
+        self.asked: dict[str, tuple[str, str, str]] = {}  # id of the unanswered call: invocation, branch, tool
+        self.tools: dict[str, str] = {}  # id of any call: name of the tool
+        self.requested: set[str] = set()  # calls whose tools have asked, mostly by a call that ADK makes for them
+
+    def end(self, name: str) -> None:
+        """Takes an edit that ended an invocation."""
+        if name in self.invocations:
+            self.invocations[name].ended = True
+
+    def hear(self, event: Mapping[str, Any], said: Description) -> None:
+        """Takes the next event."""
+        name, branch, at = _text(event.get("invocation_id")), _text(event.get("branch")), _seconds(event)
+        found = self.invocations.pop(name, None) or _Invocation(at, at)
+        self.invocations[name] = found
+        found.copied, found.ended = is_copy(event), False
+        gap, found.since, found.last = at - found.last, found.since or at, max(at, found.last)
+        _take_checkpoint(found, branch, said)
+        goes_on = _goes_on(event, said)
+        if goes_on is None:
+            pass
+        elif said.author == "user":
+            if not found.open or gap > self.silence:
+                found.since = at or found.since
+            for part in said.responses:
+                self.asked.pop(part.id, None)
+            found.newly_asked = {}
+            found.say(branch, goes_on=True)
+        else:
+            self._hear_agent(name, branch, goes_on, said)
+        above, _, agent = branch.rpartition(".")
+        if above and agent == said.author and said.actions.get("escalate"):
+            found.say(above, goes_on=False)  # ParallelAgent stops all of its branches, whatever they were doing
+
+    def _hear_agent(self, name: str, branch: str, goes_on: bool, said: Description) -> None:
+        found = self.invocations[name]
+        if "error" in said.kinds:
+            found.at_work.clear()  # where it ended only one sub-agent, the next one's checkpoint comes right after
+            for call_id in found.newly_asked:
+                if call_id in self.asked and _within(self.asked[call_id][1], branch):
+                    del self.asked[call_id]  # its tool has failed before it could ask anybody
+        found.newly_asked = dict(self._asks(said))
+        self.asked |= {call_id: (name, branch, tool) for call_id, tool in found.newly_asked.items() if call_id}
+        found.say(branch, goes_on)
+
+    def waits(self) -> dict[str, list[str]]:
+        """Of each invocation that waits, the tools, each once."""
+        found: dict[str, list[str]] = {}
+        for name, _, tool in self.asked.values():
+            found.setdefault(name, []).append(tool)
+        for name, invocation in self.invocations.items():
+            if "" in invocation.newly_asked:  # a call without an id cannot be answered: it waits till something follows
+                found.setdefault(name, []).append(invocation.newly_asked[""])
+        return {name: list(dict.fromkeys(tools)) for name, tools in found.items()}
+
+    def _asks(self, said: Description) -> Iterable[tuple[str, str]]:
+        """What an agent's event leaves to somebody else: id of the call, name of the tool."""
+        for call in said.calls:
+            self.tools |= {call.id: call.name} if call.id else {}
+            if _is_asking(call):
+                original_id, tool = _stands_for(call)
+                self.requested |= {original_id} - {""}
+                yield call.id, tool or self.tools.get(original_id) or call.name
+        requested = _requested(said)
+        for part in said.responses:
+            if part.id not in requested and part.id in self.requested:
+                self.requested.remove(part.id)  # its tool has run now, however it came by its answer
+                self.asked.pop(part.id, None)
+            elif part.id in requested and part.id not in self.requested:
+                self.requested.add(part.id)
+                yield part.id, part.name
+
+
+def _take_checkpoint(found: _Invocation, branch: str, said: Description) -> None:
+    if said.actions.get("end_of_agent"):
+        # Only of workflow agents: an LlmAgent says it also before the agent to which it transfers has begun.
+        if said.author in found.at_work:
+            found.say(found.at_work.pop(said.author), goes_on=False)  # its own branch here can be a sub-agent's
+    elif isinstance(said.actions.get("agent_state"), dict):
+        found.at_work[said.author] = branch
+
+
+def _goes_on(event: Mapping[str, Any], said: Description) -> bool | None:
+    """Whether the agent will say more; None where the event says nothing. ADK's `is_final_response`, made stricter.
+
+    That one also calls final what has no content at all, and long-running calls beside ordinary ones.
+    """
+    if is_partial(event):
+        return True
+    if not said.parts and not _SPOKEN.intersection(said.kinds) and not event.get("finish_reason"):
+        return None
+    if "interrupted" in said.kinds or said.actions.get("skip_summarization") or _requested(said):
+        return False
+    if said.calls:
+        return not all(map(_is_asking, said.calls))
+    if "error" in said.kinds:
+        return False
+    return bool(said.responses) or any(part.kind in ("code", "code_result") for part in said.parts[-1:])
+
+
+def _is_asking(call: Part) -> bool:
+    return call.waiting or call.name in _ASKING_CALLS
+
+
+def _stands_for(call: Part) -> tuple[str, str]:
+    """The call for which ADK asks by a call of its own: its id and its tool, as far as they are told."""
+    if call.name == CONFIRMATION_CALL and isinstance(original := call.value.get("originalFunctionCall"), dict):
+        return _text(original.get("id")), _text(original.get("name"))
+    return (_text(call.value.get("functionCallId")), "") if call.name == AUTH_CALL else ("", "")
+
+
+def _requested(said: Description) -> set[str]:
+    """The calls whose tools asked for a confirmation or a sign-in."""
+    found = (said.actions.get(name) for name in ("requested_tool_confirmations", "requested_auth_configs"))
+    return {call_id for requests in found if isinstance(requests, dict) for call_id in requests}
+
+
+def _within(branch: str, above: str) -> bool:
+    return not above or branch == above or branch.startswith(f"{above}.")
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _seconds(event: Mapping[str, Any]) -> float:
+    value = event.get("timestamp")
+    return float(value) if isinstance(value, int | float) and 0 <= value <= _LAST_TIMESTAMP else 0.0

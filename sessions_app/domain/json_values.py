@@ -1,0 +1,252 @@
+"""JSON values: what may be stored in state and events, and when two are equal (pure).
+
+ADK reads stored events with a parser that stops at 200 levels, so an event nested deeper would make its whole session
+unreadable for the agent: MAX_DEPTH keeps a margin below that for the levels around a value.
+"""
+
+import json
+import math
+import re
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from typing import Any, Final
+
+from django.utils.translation import gettext as _
+
+from ..errors import Invalid
+
+MAX_DEPTH: Final = 150
+MAX_CONTAINERS: Final = 300_000  # lists, objects and keys of one text: to make more holds up every other thread
+KEY_LENGTH: Final = 1_024  # characters of a key of state
+MAX_DIGITS: Final = 4300  # Python's own limit for reading an integer back
+
+# Above 2**53 a float is a whole number. PostgreSQL's jsonb writes it without a fraction and so as another float's digits
+# (1e23 would come back as 10**23, which is not equal); written as that exact integer it reads back equal everywhere.
+_WHOLE: Final = 1e16
+
+_ENCRYPTED: Final = re.compile(r'"?(?!\d+$)[A-Za-z0-9+/_-]{24,}={0,2}"?')
+_LOOKED_AT: Final = 200  # characters
+
+
+def check(value: Any, where: str = "", depth: int = 1) -> Any:
+    """The value as it will be stored, equal to what was given.
+
+    Raises Invalid, naming the place, for what JSON or a database cannot hold: NaN and infinities, U+0000, lone
+    surrogates, keys that are not strings, more than MAX_DEPTH levels, integers of more than MAX_DIGITS digits.
+    """
+    if value is None or value is True or value is False:
+        return value
+    if isinstance(value, str):
+        _check_text(value, where)
+        return value
+    if isinstance(value, int):
+        if value.bit_length() > MAX_DIGITS * 3 and abs(value) >= 10**MAX_DIGITS:
+            raise Invalid(_at(where, _("an integer of more than %(n)s digits") % {"n": MAX_DIGITS}))
+        return value
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise Invalid(_at(where, _("NaN and infinity are not JSON")))
+        return int(value) if abs(value) >= _WHOLE else value
+    if isinstance(value, list | tuple | Mapping):
+        if depth > MAX_DEPTH:
+            raise Invalid(_at(where[:200], _("nested deeper than %(n)s levels") % {"n": MAX_DEPTH}))
+        if isinstance(value, Mapping):
+            return {_key(k, where): check(v, f"{where}.{k}" if where else str(k), depth + 1) for k, v in value.items()}
+        return [check(v, f"{where}[{i}]", depth + 1) for i, v in enumerate(value)]
+    raise Invalid(_at(where, _("%(type)s is not a JSON type") % {"type": type(value).__name__}))
+
+
+def loads(text: str) -> Any:
+    """The value that a person typed as JSON; raises Invalid with line and column where it is none.
+
+    Stricter than Python's parser: a key given twice is refused, since one of its values would be lost.
+    """
+    check_containers(text)
+    try:
+        value = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_unique)
+    except json.JSONDecodeError as error:
+        place = _("line %(line)s, column %(column)s") % {"line": error.lineno, "column": error.colno}
+        raise Invalid(f"{place}: {_('not valid JSON')} ({error.msg})", line=error.lineno, column=error.colno) from error
+    except RecursionError as error:
+        raise Invalid(_("nested deeper than %(n)s levels") % {"n": MAX_DEPTH}) from error
+    except ValueError as error:  # int() of too many digits
+        raise Invalid(_("an integer of more than %(n)s digits") % {"n": MAX_DIGITS}) from error
+    return check(value)
+
+
+class Stored(json.JSONDecoder):
+    """Reads what another program stored, which `loads` might refuse: an integer of more than MAX_DIGITS digits is infinite,
+    as 1e999 is, and a text that is nested deeper than Python can read is None. Raises ValueError for what is no JSON.
+    """
+
+    def decode(self, s: str, *options: Any) -> Any:
+        """The value, or None."""
+        try:
+            return _read(s)
+        except RecursionError:
+            return None
+
+
+STORED: Final = Stored()  # json.loads would make one for each text
+
+
+def stored(text: str) -> Any:
+    """The value of a JSON text in a database, read as `Stored` does; raises Invalid where it cannot be read."""
+    try:
+        return _read(text)
+    except RecursionError as error:
+        raise Invalid(_("What is stored here is nested too deep to be read.")) from error
+    except ValueError as error:
+        if looks_encrypted(text):
+            raise Invalid(_("What is stored here is encrypted: only a program with the key can read it.")) from error
+        raise Invalid(_("What is stored here is no JSON.")) from error
+
+
+def looks_encrypted(text: str) -> bool:
+    """Tells whether a text that should be a JSON object is base64 and nothing else, as encrypted values are."""
+    return _ENCRYPTED.fullmatch(text[:_LOOKED_AT]) is not None
+
+
+def _read(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        raise
+    except ValueError:  # an integer of too many digits; to look at each of them takes twice as long
+        return json.loads(text, parse_int=_integer)
+
+
+def _integer(digits: str) -> int | float:
+    return int(digits) if len(digits.lstrip("-")) <= MAX_DIGITS else float(digits)
+
+
+def check_containers(text: str | bytes, most: int = MAX_CONTAINERS) -> None:
+    """Raises Invalid for a text of more lists, objects and keys than are parsed; signs within its texts count, too."""
+    found = sum(map(text.count, (b"[", b"{", b":") if isinstance(text, bytes) else ("[", "{", ":")))  # type: ignore[arg-type]
+    if found > most:
+        raise Invalid(_("more than %(n)s lists, objects and keys") % {"n": most})
+
+
+def dumps(value: Any, indent: int | None = None) -> str:
+    """JSON text of a value; what ADK stored although it is not JSON (NaN) is written as Python writes it. One that is too
+    deep for its indent is written without; raises Invalid for one that is too deep even so.
+    """
+    separators = (",", ":") if indent is None else None
+    try:
+        return json.dumps(value, ensure_ascii=False, indent=indent, separators=separators)
+    except RecursionError as error:
+        if indent is None:
+            raise Invalid(_("This value is nested too deep to be shown.")) from error
+        return dumps(value)
+
+
+def beginning(value: Any, length: int) -> str:
+    """The first characters of a value's indented JSON text: what follows is not even made."""
+    text = ""
+    try:
+        for piece in _INDENTED.iterencode(value):
+            text += piece
+            if len(text) > length:
+                break
+    except RecursionError:
+        text = dumps(value)
+    return text[: length + 1]
+
+
+_INDENTED: Final = json.JSONEncoder(ensure_ascii=False, indent=2)
+
+
+_PLAIN: Final = frozenset({str, int, bool, type(None)})  # equal to others of their type as Python has it
+
+
+def equal(a: Any, b: Any) -> bool:
+    """Whether two JSON values are the same value: 1 equals 1.0, but true does not equal 1. Of two that are too deep for
+    that, whether they are written the same.
+    """
+    if type(a) is type(b) and type(a) in _PLAIN:
+        return bool(a == b)
+    try:
+        return _equal(a, b)
+    except RecursionError:
+        with suppress(RecursionError):
+            return json.dumps(a, sort_keys=True) == json.dumps(b, sort_keys=True)
+        return False
+
+
+def _equal(a: Any, b: Any) -> bool:
+    if isinstance(a, bool) or isinstance(b, bool):
+        return a is b
+    if isinstance(a, Mapping) and isinstance(b, Mapping):
+        return a.keys() == b.keys() and all(_equal(v, b[k]) for k, v in a.items())
+    if isinstance(a, list | tuple) and isinstance(b, list | tuple):
+        return len(a) == len(b) and all(map(_equal, a, b))
+    if isinstance(a, float) and isinstance(b, float) and math.isnan(a) and math.isnan(b):
+        return True
+    return bool(a == b)
+
+
+def kind(value: Any) -> str:
+    """JSON's name of a value's type: object, array, string, number, boolean or null."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, int | float):
+        return "number"
+    if isinstance(value, str):
+        return "string"
+    return "object" if isinstance(value, Mapping) else "array"
+
+
+def check_name(name: str, what: str, limit: int) -> str:
+    """An id or name as ADK's columns can hold it; raises Invalid where they cannot."""
+    if not isinstance(name, str):
+        raise Invalid(_("%(what)s is not a text") % {"what": what})
+    if len(name) > limit:
+        raise Invalid(
+            _("%(what)s has %(n)s characters; ADK's column holds %(limit)s")
+            % {"what": what, "n": len(name), "limit": limit}
+        )
+    _check_text(name, what)
+    return name
+
+
+def _check_text(text: str, where: str) -> None:
+    if "\0" in text:
+        raise Invalid(_at(where, _("the character U+0000 cannot be stored in a database")))
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise Invalid(
+                _at(where, _("half of a surrogate pair at character %(n)s is not a character") % {"n": error.start + 1})
+            ) from error
+
+
+def _key(key: Any, where: str) -> str:
+    if not isinstance(key, str):
+        raise Invalid(_at(where, _("a key must be a text, not %(type)s") % {"type": type(key).__name__}))
+    _check_text(key, where)
+    return key
+
+
+def _at(where: str, problem: str) -> str:
+    return f"{where}: {problem}" if where else problem
+
+
+def _refuse_constant(name: str) -> Any:
+    raise Invalid(_("NaN and infinity are not JSON") + f" ({name})")
+
+
+def _unique(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise Invalid(_("the key %(key)s stands twice in one object") % {"key": dumps(key)})
+        found[key] = value
+    return found
+
+
+def as_object(stored: Any) -> dict[str, Any]:
+    """A stored JSON object; empty for what is none."""
+    return stored if isinstance(stored, dict) else {}

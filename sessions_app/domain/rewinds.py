@@ -1,0 +1,33 @@
+"""Which events a rewind took back (pure)."""
+
+from collections.abc import Iterable, Sequence
+
+from .content import Raw, object_of
+
+# --- Rewinds and summaries --------------------------------------------------------------------------------------------
+
+
+def taken_back(rewinds: Iterable[tuple[int, int | None]]) -> list[tuple[int, int]]:
+    """The stretches that rewinds leave out, the newest first: the places of the first event and of the rewind.
+
+    A rewind is its place and that of the first event of its invocation, None where there is none: then only it is left
+    out. One that another took back has no effect.
+    """
+    found: list[tuple[int, int]] = []
+    for place, since in sorted(rewinds, key=lambda each: each[0], reverse=True):
+        if not found or place < found[-1][0]:
+            found.append((since if since is not None and since < place else place, place))
+    return found
+
+
+def rewinds_in(events: Sequence[Raw]) -> dict[int, int]:
+    """By place, the rewind that took an event back."""
+    first: dict[str, int] = {}
+    for place, event in enumerate(events):
+        if name := event.get("invocation_id"):
+            first.setdefault(str(name), place)
+    wanted = [
+        (place, object_of(event, "actions").get("rewind_before_invocation_id")) for place, event in enumerate(events)
+    ]
+    stretches = taken_back((place, first.get(str(name))) for place, name in wanted if name)
+    return {each: last for start, last in stretches for each in range(start, last + 1)}

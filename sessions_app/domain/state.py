@@ -1,0 +1,145 @@
+"""Scopes of state: split a delta by prefix, merge, fold events, diff (pure).
+
+Keys are full keys, with their prefix, everywhere except inside `Scoped`, which holds them as ADK's tables do: bare.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from .json_values import equal
+
+Scope = Literal["app", "user", "session", "temp"]
+State = dict[str, Any]
+
+APP, USER, TEMP = "app:", "user:", "temp:"
+PREFIXES: Final[dict[Scope, str]] = {"app": APP, "user": USER, "session": "", "temp": TEMP}
+STORED: Final[tuple[Scope, ...]] = ("app", "user", "session")
+
+
+class Absent:
+    """The value of a key that is not there, which null is not."""
+
+    def __repr__(self) -> str:
+        return "ABSENT"
+
+    def __bool__(self) -> bool:
+        return False
+
+
+class Unknown:
+    """A value that cannot be known from what is stored, and is never guessed."""
+
+    def __repr__(self) -> str:
+        return "UNKNOWN"
+
+    def __bool__(self) -> bool:
+        return False
+
+
+ABSENT: Final = Absent()
+UNKNOWN: Final = Unknown()
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One key's value before and after; ABSENT where there was or is none, UNKNOWN where nobody can say."""
+
+    key: str
+    old: Any
+    new: Any
+
+    @property
+    def scope(self) -> Scope:
+        """The scope that the key's prefix names."""
+        return scope_of(self.key)[0]
+
+    @property
+    def same(self) -> bool:
+        """Whether the value that was written stood there already, as far as that is known."""
+        return self.old is not UNKNOWN and same(self.old, self.new)
+
+
+@dataclass(slots=True)
+class Scoped:
+    """State or a delta as ADK's tables hold it: by scope, keys without prefix."""
+
+    app: State = field(default_factory=dict)
+    user: State = field(default_factory=dict)
+    session: State = field(default_factory=dict)
+    temp: State = field(default_factory=dict)
+
+    def scope(self, scope: Scope) -> State:
+        """One scope's keys and values."""
+        found: State = getattr(self, scope)
+        return found
+
+    def merged(self) -> State:
+        """The state as an agent sees it: session keys, then `app:` keys, then `user:` keys."""
+        return (
+            self.session
+            | {APP + key: value for key, value in self.app.items()}
+            | {USER + key: value for key, value in self.user.items()}
+        )
+
+    def get(self, key: str) -> Any:
+        """A full key's value, or ABSENT."""
+        scope, bare = scope_of(key)
+        return self.scope(scope).get(bare, ABSENT)
+
+
+def scope_of(key: str) -> tuple[Scope, str]:
+    """The scope of a full key, and the key without its prefix."""
+    if ":" not in key:
+        return "session", key
+    for scope, prefix in PREFIXES.items():
+        if prefix and key.startswith(prefix):
+            return scope, key[len(prefix) :]
+    return "session", key
+
+
+def full_key(scope: Scope, bare: str) -> str:
+    """The key with its scope's prefix."""
+    return PREFIXES[scope] + bare
+
+
+def split(delta: Mapping[str, Any]) -> Scoped:
+    """A delta with full keys, by scope."""
+    scoped = Scoped()
+    for key, value in delta.items():
+        scope, bare = scope_of(key)
+        scoped.scope(scope)[bare] = value
+    return scoped
+
+
+def without_temp(delta: Mapping[str, Any]) -> State:
+    """The part of a delta that is stored."""
+    return {key: value for key, value in delta.items() if not key.startswith(TEMP)}
+
+
+def apply(state: Mapping[str, Any], delta: Mapping[str, Any], removed: Iterable[str] = ()) -> State:
+    """The state after a delta: a value replaces its whole key, null is stored, and only `removed` keys leave."""
+    after = {**state, **delta}
+    for key in removed:
+        after.pop(key, None)
+    return after
+
+
+def fold(initial: Mapping[str, Any], deltas: Iterable[tuple[Mapping[str, Any], Iterable[str]]]) -> State:
+    """The state after a series of (delta, removed keys), temp keys never kept."""
+    state = without_temp(initial)
+    for delta, removed in deltas:
+        state = apply(state, without_temp(delta), removed)
+    return state
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two values of a key are the same value, or both ABSENT."""
+    return a is b if a is ABSENT or b is ABSENT else equal(a, b)
+
+
+def diff(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]:
+    """What changed between two states, by key."""
+    keys = sorted(old.keys() | new.keys())
+    changes = (Change(key, old.get(key, ABSENT), new.get(key, ABSENT)) for key in keys)
+    return [c for c in changes if not same(c.old, c.new)]

@@ -1,0 +1,232 @@
+"""What a person does to state and sessions, each as one event: who, why and what was replaced stand in the event."""
+
+import json
+import time
+import uuid
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final
+
+from django.utils.translation import gettext as _
+
+from ..access.actor import Actor
+from ..domain.adk_fields import check_fields
+from ..domain.edit_note import EDIT_PREFIX, ORIGIN, SYSTEM, check_no_note, edit_of
+from ..domain.event import Event, check_event, delta_of, new_id
+from ..domain.json_values import check, equal
+from ..domain.session_ref import SessionKey, own_session
+from ..domain.state import ABSENT, STORED, Scope, same, scope_of
+from ..errors import AlreadyExists, Conflict, Invalid, NotFound
+from ..reads import timeline, views
+from ..reads.event_views import EventView
+from ..writes.append import Appended, append_event
+from ..writes.sessions import create_session
+
+REASON_LENGTH: Final = 1000
+_TRIES: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One key of an edit: its new value (ABSENT removes it), and the value that the person saw (ABSENT: none)."""
+
+    key: str
+    value: Any
+    seen: Any
+
+
+def edit_state(
+    key: SessionKey,
+    entries: Sequence[Entry],
+    *,
+    actor: Actor,
+    reason: str = "",
+    once: str = "",
+    revision: float | None = None,
+    of: Mapping[str, str] | None = None,
+) -> Appended:
+    """Sets, adds or removes keys of any scope in one event of this session.
+
+    Raises Conflict, and writes nothing, where a key no longer has the value that the person saw; `detail["current"]` has
+    the values by now. Raises Invalid, NotFound, NotAllowed, SourceError.
+
+    `once` is a token of the form that asks: the same edit sent again with it, because its answer was lost, is stored once.
+    With `revision` it is stored only where that is the session's still; raises StaleSession. `of` is noted beside who and
+    why: what the edit comes from, as `{"undoes": id}` or `{"restores": id}`.
+    """
+    event, seen = state_event(entries, actor, reason, once=once, of=of)
+    return append_once(key, event, actor, seen, revision)
+
+
+def state_event(
+    entries: Sequence[Entry],
+    actor: Actor,
+    reason: str,
+    only: Scope | None = None,
+    once: str = "",
+    of: Mapping[str, str] | None = None,
+) -> tuple[Event, dict[str, Any]]:
+    """The event that an edit is, and the values that the person saw in the keys that it changes; writes nothing.
+
+    `only` is the one scope that is edited where no conversation is; `of` as in `edit_state`. Raises Invalid.
+    """
+    for entry in entries:
+        if only and scope_of(entry.key)[0] != only:
+            raise Invalid(_("%(key)s: here, a key begins with %(scope)s:") % {"key": entry.key, "scope": only})
+    changes = [entry for entry in entries if not same(entry.value, entry.seen)]
+    _check(entries, changes)
+    event_id = edit_id(once, entries)
+    event = {
+        "id": event_id,
+        "invocation_id": EDIT_PREFIX + event_id,
+        "author": SYSTEM,
+        "timestamp": time.time(),
+        "actions": {"state_delta": {e.key: None if e.value is ABSENT else e.value for e in changes}},
+        "custom_metadata": {"adkweb": {**(of or {}), **note(changes, actor, reason)}},
+    }
+    return check_event(event), {e.key: e.seen for e in changes}
+
+
+def note(changes: Sequence[Entry], actor: Actor, reason: str) -> dict[str, Any]:
+    """Who, why, and what is replaced and removed, as an event notes it; raises Invalid for a reason that is too long."""
+    return {
+        "actor": actor.name,
+        "reason": _check_reason(reason),
+        "replaced": {e.key: _noted(e.seen) for e in changes if e.seen is not ABSENT},
+        "removed": [e.key for e in changes if e.value is ABSENT],
+    }
+
+
+def edit_id(once: str, entries: Sequence[Entry]) -> str:
+    """The id of the event that an edit of state becomes, whatever its keys hold meanwhile."""
+    return id_of(once, [[e.key, None if e.value is ABSENT else e.value, e.value is ABSENT] for e in entries])
+
+
+def id_of(once: str, what: Any) -> str:
+    """The id of an edit: the same for the same edit from the same form, fresh without a form's token."""
+    return str(uuid.uuid5(uuid.NAMESPACE_OID, ascii([once, what]))) if once else new_id()
+
+
+def edit_app_state(
+    source: str, app_name: str, entries: Sequence[Entry], *, actor: Actor, reason: str = "", once: str = ""
+) -> Appended:
+    """Edits `app:` keys in adkweb's own session of the app, so that no running conversation goes stale."""
+    return _edit_apart(own_session(source, app_name), "app", entries, actor, reason, once)
+
+
+def edit_user_state(
+    source: str,
+    app_name: str,
+    user_id: str,
+    entries: Sequence[Entry],
+    *,
+    actor: Actor,
+    reason: str = "",
+    once: str = "",
+) -> Appended:
+    """Edits `user:` keys in adkweb's own session of this user, so that no running conversation goes stale."""
+    return _edit_apart(own_session(source, app_name, user_id), "user", entries, actor, reason, once)
+
+
+def add_event(key: SessionKey, event: Mapping[str, Any], *, actor: Actor, reason: str = "") -> Appended:
+    """Appends an event that a person wrote by hand; it is an edit, whatever author and invocation it names.
+
+    Raises Invalid with the place of the fault, NotFound, NotAllowed, Conflict (another event under its id), SourceError.
+    """
+    checked = check_event(event)
+    if checked.get("partial"):
+        raise Invalid(_("partial: a partial event is never stored"))
+    if camel := [name for name in checked if name != name.lower()]:
+        raise Invalid(_("%(names)s: fields are written in snake_case here") % {"names": ", ".join(camel)})
+    check_fields(checked)
+    check_no_note(checked, ORIGIN)
+    checked["author"] = checked["author"] or SYSTEM
+    checked["invocation_id"] = checked["invocation_id"] or EDIT_PREFIX + str(uuid.uuid4())
+    for attempt in range(_TRIES):
+        state = views.session(key).state
+        before = {name: state.get(name) for name in delta_of(checked)}
+        noted = note([Entry(name, None, value) for name, value in before.items()], actor, reason)
+        noted["removed"] = edit_of(checked).get("removed", [])
+        checked["custom_metadata"] = {**checked.get("custom_metadata", {}), "adkweb": noted}
+        try:
+            return append_once(key, checked, actor, before)
+        except Conflict as conflict:
+            # Somebody wrote one of its keys just now: note what it replaces anew.
+            if "current" not in conflict.detail or attempt == _TRIES - 1:
+                raise
+    raise AssertionError("unreachable")
+
+
+def append_once(
+    key: SessionKey, event: Event, actor: Actor, expected: Mapping[str, Any], revision: float | None = None
+) -> Appended:
+    """Appends an edit; where this very edit is stored already, that is its answer, whatever was written since. One that
+    ends a running invocation notes which.
+
+    Raises what `append_event` does.
+    """
+    running = timeline.in_flight(key)
+    if running and running.invocation_id and not running.waiting:
+        noted = {**edit_of(event), "ended": running.invocation_id}
+        event = {**event, "custom_metadata": {**event["custom_metadata"], "adkweb": noted}}
+    try:
+        return append_event(key, event, actor=actor, expected=expected, revision=revision)
+    except Conflict:
+        before = stored(key, event)
+        if before is None:
+            raise
+        return Appended(before.data)
+
+
+def stored(key: SessionKey, event: Mapping[str, Any]) -> EventView | None:
+    """This very edit as it is stored, sent again or not; None where it is not. Raises SourceError."""
+    try:
+        before = timeline.event(key, event["id"])
+    except NotFound:
+        return None
+    return before if equal(_told(before.data), _told(event)) else None
+
+
+def _edit_apart(
+    key: SessionKey, scope: Scope, entries: Sequence[Entry], actor: Actor, reason: str, once: str
+) -> Appended:
+    # First, so that what is refused leaves no session behind.
+    event, seen = state_event(entries, actor, reason, only=scope, once=once)
+    with suppress(AlreadyExists):
+        create_session(*key[:3], session_id=key.session_id, actor=actor)
+    return append_once(key, event, actor, seen)
+
+
+def _told(event: Mapping[str, Any]) -> list[Any]:
+    """What a person said with an edit, without what differs from one sending to the next."""
+    return [event.get("author"), event.get("content"), delta_of(event), edit_of(event).get("actor")]
+
+
+def _check(entries: Sequence[Entry], changes: Sequence[Entry]) -> None:
+    for name, times in Counter(entry.key for entry in entries).items():
+        if times > 1:
+            raise Invalid(_("%(key)s: stands twice in this edit") % {"key": name})
+    for entry in entries:
+        scope, bare = scope_of(entry.key)
+        if scope not in STORED:
+            raise Invalid(_("%(key)s: temp: keys live for one invocation and are never stored") % {"key": entry.key})
+        if not bare and entry.seen is ABSENT:
+            raise Invalid(_("A key needs a name."))
+    if not changes:
+        raise Invalid(_("Nothing would change."))
+
+
+def _check_reason(reason: str) -> str:
+    if len(reason) > REASON_LENGTH:
+        raise Invalid(_("The reason is longer than %(n)s characters.") % {"n": REASON_LENGTH})
+    return reason.strip()
+
+
+def _noted(value: Any) -> Any:
+    """A replaced value as an event can hold it: what ADK stored although it is not JSON (NaN), as its text."""
+    try:
+        return check(value)
+    except Invalid:
+        return json.dumps(value)

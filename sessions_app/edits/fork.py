@@ -1,0 +1,424 @@
+"""Forks: a session copied up to one of its events into a new session, to try something else from there.
+
+The copied events keep their ids (a session is a namespace of its own), order and times; where each was first written stands
+in its `custom_metadata.adkweb_origin`, beside adkweb's note and not in it, which would make an edit of every event. Their
+`user:` and `app:` keys move from the delta into `adkweb_origin.delta`: the fork did not write them, and whoever replays
+the events of all sessions must find them once. The fork's own state is that of the moment, and its initial state that of
+the first session, so that its events say what is stored; what was never recorded is left out. State of users and apps is
+shared with the fork as it stands and is not touched.
+
+The last event of a fork is an edit that says of which session it is one, at which event, who wanted it and why:
+`custom_metadata.adkweb.forked`. Its id follows from the fork's name, and the index of history/ leads from a session
+to its forks, so that the tree is found by keys; export and import carry it, as any event. A fork of the fork has no copy of
+it: it says something of that session only, and a fork under a name that was used before would have two events of one id.
+"""
+
+import json
+import logging
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from django.db import connections
+from django.db.models import QuerySet
+from django.utils import translation
+from django.utils.translation import gettext as _
+
+from ..access.actor import Actor
+from ..domain.edit_note import EDIT_PREFIX, ORIGIN, SYSTEM, edit_of
+from ..domain.event import ID_LENGTH, Event, check_event, delta_of
+from ..domain.json_values import as_object, check_name
+from ..domain.session_ref import SessionKey
+from ..domain.state import UNKNOWN, State, scope_of
+from ..errors import AlreadyExists, Conflict, Error, Invalid, NotFound
+from ..history import index, indexing, moments
+from ..history.located import events_at
+from ..models import Event as EventRow
+from ..reads import timeline, whole_session
+from ..reads import views as reads_views
+from ..reads.event_views import EventView, events_of, view_of
+from ..sources import database
+from ..writes.copies import ImportedEvent, ImportedSession, import_session
+from ..writes.half_made import IMPORTING, is_half
+from ..writes.sessions import delete_session
+from . import edit as edits
+
+log = logging.getLogger("adkweb.forks")
+
+_PATIENCE_SECONDS: Final = 0.7
+_SMALL: Final = 1_000  # events that are copied while somebody waits
+_SHOWN: Final = 500  # forks of a tree
+_NAMESPACE: Final = uuid.UUID("6d1d4f43-5f0c-4a4e-9a43-7b6b3f6f0c51")
+
+
+@dataclass(frozen=True, slots=True)
+class Fork:
+    """That a session is a fork: of which one, at which of its events, since when, who wanted it, and why."""
+
+    key: SessionKey
+    origin: SessionKey
+    event_id: str
+    seq: int | None
+    created: float
+    actor: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A session of a fork tree; `fork` is None for the one that is no fork, `there` says whether it still exists.
+
+    `level` is 1 for that one, and one more with every fork of a fork.
+    """
+
+    key: SessionKey
+    fork: Fork | None
+    there: bool
+    level: int = 1
+    forks: list["Node"] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a fork is: events copied, of all; `done` once it is whole, `stopped` says why it does not go on."""
+
+    copied: int
+    total: int
+    done: bool
+    stopped: str = ""
+
+    @property
+    def percent(self) -> int:
+        """How much is done."""
+        return 100 if self.done else int(100 * self.copied / max(1, self.total))
+
+
+def fork(
+    key: SessionKey,
+    event_id: str,
+    *,
+    user_id: str,
+    session_id: str,
+    actor: Actor,
+    reason: str = "",
+    told: Callable[[int, int], None] = lambda copied, total: None,
+) -> SessionKey:
+    """Copies a session up to and with an event into a new session of a user; one that was cut off half-way goes on.
+
+    `told` hears after each page how many events are copied, of how many. Raises AlreadyExists (also a half-made one that
+    cannot go on, because somebody wrote to it), Conflict, Invalid, NotFound, NotAllowed, Behind, SourceError.
+    """
+    work = _begun(key, event_id, key._replace(user_id=user_id, session_id=session_id), actor, reason)
+    work.run(actor, told)
+    return work.into
+
+
+def _begun(key: SessionKey, event_id: str, into: SessionKey, actor: Actor, reason: str) -> "_Work":
+    actor.check_may("admin", key.app_name)
+    return _Work(key, into, timeline.event(key, event_id), edits.note([], actor, reason))
+
+
+def name(key: SessionKey, user_id: str, session_id: str, once: str) -> SessionKey:
+    """The name of a fork: as chosen, or a UUID that is the same for the same form; raises Invalid."""
+    made = str(uuid.uuid5(_NAMESPACE, ascii([*key, user_id, once]))) if once else str(uuid.uuid4())
+    return key._replace(
+        user_id=check_name(user_id, _("the user's id"), ID_LENGTH) or _raise_nameless(),
+        session_id=check_name(session_id.strip() or made, _("the session's id"), ID_LENGTH),
+    )
+
+
+def _raise_nameless() -> str:
+    raise Invalid(_("A session needs a user."), field="user_id")
+
+
+class _Work:
+    """One fork on its way: what it is of, and what its row will say in the end."""
+
+    def __init__(self, key: SessionKey, into: SessionKey, event: EventView, who: dict[str, Any]) -> None:
+        self.key, self.into, self.event = key, into, event
+        state = moments.state_at(key, event.id).state.session
+        found = whole_session.stream(key)
+        if found is None:
+            raise NotFound(_("Session %(id)s not found.") % {"id": key.session_id})
+        self._pages = found[1]
+        self._left_out = _notes(key, into)
+        with database.using(key.source):
+            self.total = _to_copy(key, event.seq, self._left_out).count()
+            first = events_of(key).order_by("seq").values_list("id", flat=True).first() or event.id
+        before = moments.state_at(key, first, before=True).state.session
+        # Takes unknown values from the copied events, so that the fork does not begin with drift.
+        state |= moments.written(key, event, [name for name, value in state.items() if value is UNKNOWN])
+        now = time.time()
+        self._note = self._noted(who, now)
+        self._session = ImportedSession(into, now, now, json.dumps(_known(state)), json.dumps(_known(before)), True)
+        self._copied, self._after = self._there()
+
+    def _noted(self, who: dict[str, Any], now: float) -> ImportedEvent:
+        """The event that says of what the fork is one."""
+        event_id = _note_id(self.into)
+        origin = {
+            "user": self.key.user_id,
+            "session": self.key.session_id,
+            "event": self.event.id,
+            "seq": self.event.seq,
+        }
+        event = check_event(
+            {
+                "id": event_id,
+                "invocation_id": EDIT_PREFIX + event_id,
+                "author": SYSTEM,
+                "timestamp": now,
+                "custom_metadata": {"adkweb": {"forked": origin, **who}},
+            }
+        )
+        return ImportedEvent(event_id, event["invocation_id"], now, json.dumps(event))
+
+    def run(self, actor: Actor, told: Callable[[int, int], None] = lambda copied, total: None) -> None:
+        """Copies what is not there yet."""
+        copied, after = self._copied, self._after
+        try:
+            for rows, last in self._batches(copied):
+                import_session(self._session, rows, actor=actor, after=after, last=last)
+                copied, after = copied + len(rows), rows[-1].id
+                told(min(copied, self.total), self.total)
+        except Conflict:
+            self._there()  # which says more, where this fork cannot go on
+            raise
+        except NotFound:
+            self._take_away(actor, after)
+            raise
+
+    def _take_away(self, actor: Actor, after: str | None) -> None:
+        """Deletes a half that can never become whole, because its origin was deleted, unless somebody wrote to it."""
+        with suppress(Error):
+            half = reads_views.session(self.into)
+            with database.using(self.into.source):
+                newest = events_of(self.into).order_by("-seq").values_list("id", flat=True).first() or ""
+            if half.state.session == IMPORTING and newest == after:
+                delete_session(self.into, actor=actor, revision=half.revision)
+
+    def _there(self) -> tuple[int, str | None]:
+        """How many events are there already, and the last one's id; None where nothing is."""
+        try:
+            state = reads_views.session(self.into).state.session
+        except NotFound:
+            return 0, None
+        if not is_half(state):
+            raise AlreadyExists(_("The session %(id)s exists already.") % {"id": self.into.session_id})
+        words = _(
+            "The session %(id)s is half-made, and somebody else has written to it: delete it, or choose another id."
+        )
+        taken = AlreadyExists(words % {"id": self.into.session_id})
+        if state != IMPORTING:
+            raise taken
+        with database.using(self.into.source):
+            copied = list(events_of(self.into).order_by("-seq").values_list("id", flat=True)[:1])
+            number = events_of(self.into).count()
+            at = events_of(self.key).filter(id__in=copied).values_list("seq", flat=True).first() or 0
+            if number and (not at or _to_copy(self.key, at, self._left_out).count() != number):
+                raise taken
+        return number, copied[0] if copied else ""
+
+    def _batches(self, copied: int) -> Iterator[tuple[list[ImportedEvent], bool]]:
+        """The events that are not there yet, and the one that ends the fork."""
+        passed = 0
+        for page in self._pages:
+            wanted = [row for row in page if row.seq is not None and row.seq <= (self.event.seq or 0)]
+            rows = [_copied(self.key, row, self.into) for row in wanted if row.id not in self._left_out]
+            passed += len(rows)
+            new = rows[len(rows) - max(0, passed - copied) :] if passed > copied else []
+            if passed >= self.total:
+                yield [*new, self._note], True
+                return
+            if new:
+                yield new, False
+        raise NotFound(_("Events of this session were deleted while they were copied."))
+
+
+def _notes(key: SessionKey, into: SessionKey) -> list[str]:
+    """The ids of the events that a fork has no copy of: what notes of what session this one is a fork, and, of one that was
+    made when such notes were copied, what stands under the id of the fork's own. Raises Conflict where that is no note.
+    """
+    found = []
+    for event_id in {_note_id(key), _note_id(into)}:
+        with suppress(NotFound):
+            event = timeline.event(key, event_id).data
+            if _fork(key, event) and not event.get("content") and not any(as_object(event.get("actions")).values()):
+                found.append(event_id)
+            elif event_id == _note_id(into):
+                raise Conflict(_("%(id)s: an event has this fork's own id; choose another.") % {"id": into.session_id})
+    return found
+
+
+def _to_copy(key: SessionKey, upto: int | None, left_out: list[str]) -> QuerySet[EventRow]:
+    return events_of(key).filter(seq__lte=upto).exclude(id__in=left_out)
+
+
+def _known(state: State) -> State:
+    return {name: value for name, value in state.items() if value is not UNKNOWN}
+
+
+def _copied(key: SessionKey, row: whole_session.StoredEvent, into: SessionKey) -> ImportedEvent:
+    """An event as the fork has it; one for somebody else without the values of the user's keys."""
+    event = as_object(json.loads(row.text))
+    metadata = as_object(event.get("custom_metadata"))
+    origin = as_object(metadata.get(ORIGIN)) or {
+        "user": key.user_id,
+        "session": key.session_id,
+        "event": row.id,
+        "seq": row.seq,
+    }
+    delta = delta_of(event)
+    if shared := {name: value for name, value in delta.items() if scope_of(name)[0] != "session"}:
+        own = {name: value for name, value in delta.items() if name not in shared}
+        event["actions"] = {**event["actions"], "state_delta": own}
+        origin = {**origin, "delta": {**as_object(origin.get("delta")), **shared}}
+    if into.user_id != key.user_id:
+        if "delta" in origin:
+            origin = {**origin, "delta": _without_users(origin["delta"])}
+        if edit := edit_of(event):
+            metadata = {**metadata, "adkweb": {**edit, "replaced": _without_users(edit.get("replaced"))}}
+    event["custom_metadata"] = {**metadata, ORIGIN: origin}
+    return ImportedEvent(row.id, row.invocation_id, row.timestamp, json.dumps(event))
+
+
+def _without_users(delta: Any) -> State:
+    return {name: value for name, value in as_object(delta).items() if scope_of(name)[0] != "user"}
+
+
+# --- In the background ------------------------------------------------------------------------------------------------
+
+_stopped: dict[SessionKey, str] = {}  # forks that this process could not finish, and why
+
+
+def begin(
+    key: SessionKey, event_id: str, *, user_id: str, session_id: str, actor: Actor, reason: str = ""
+) -> SessionKey:
+    """As `fork`, but a long one goes on in the background: `progress` tells how far it is. Raises what `fork` does."""
+    work = _begun(key, event_id, key._replace(user_id=user_id, session_id=session_id), actor, reason)
+    _stopped.pop(work.into, None)
+    if work.total <= _SMALL:
+        work.run(actor)
+        return work.into
+
+    there = threading.Event()  # whoever looks at it finds it
+
+    def run() -> None:
+        try:
+            with translation.override(language):
+                work.run(actor, lambda _copied, _total: there.set())
+        except Error as error:
+            _stopped[work.into] = error.message
+        except Exception:
+            log.exception("the fork %s stopped", "/".join(work.into))
+            _stopped[work.into] = "adkweb made a mistake; the log says more."
+        finally:
+            there.set()
+            connections.close_all()
+
+    language = translation.get_language()
+    thread = threading.Thread(target=run, name="adkweb-fork", daemon=True)
+    thread.start()
+    there.wait()
+    thread.join(_PATIENCE_SECONDS)
+    return work.into
+
+
+def progress(key: SessionKey, event_id: str, into: SessionKey) -> Progress:
+    """How far a fork is; raises NotFound, SourceError."""
+    done = not is_half(reads_views.session(into).state.session)
+    event = timeline.event(key, event_id)
+    left_out = _notes(key, into)
+    with database.using(key.source):
+        copied = events_of(into).count()
+        total = _to_copy(key, event.seq, left_out).count()
+    return Progress(copied, total, done, "" if done else _stopped.get(into, ""))
+
+
+# --- The tree ---------------------------------------------------------------------------------------------------------
+
+
+def origin(key: SessionKey) -> Fork | None:
+    """Of what a session is a fork; None where it is none, or where nobody noted it. Raises SourceError."""
+    try:
+        return _fork(key, timeline.event(key, _note_id(key)).data)
+    except NotFound:
+        return None
+
+
+def forks_of(key: SessionKey) -> list[Fork]:
+    """The forks of a session, the oldest first, at most so many as are shown; none in a source that was not adopted. Raises
+    Behind.
+    """
+    return _forks([key])
+
+
+def tree(key: SessionKey) -> Node:
+    """The forks around a session: from the session that is no fork down, at most so many as are shown."""
+    top, fork, seen = key, origin(key), {key}
+    while fork is not None and fork.origin not in seen:
+        top = fork.origin
+        seen.add(top)
+        fork = origin(top)
+    root = Node(top, None, whole_session.place(top) is not None)
+    nodes, level = {top: root}, [top]
+    while level and len(nodes) < _SHOWN:
+        found = [each for each in _forks(level) if each.key not in nodes]
+        level = []
+        for each in found[: _SHOWN - len(nodes)]:
+            nodes[each.key] = Node(each.key, each, there=True, level=nodes[each.origin].level + 1)
+            nodes[each.origin].forks.append(nodes[each.key])
+            level.append(each.key)
+    return root
+
+
+def listed(root: Node) -> list[Node]:
+    """The sessions of a tree, each followed by its forks, however deep."""
+    found, left = [], [root]
+    while left:
+        found.append(node := left.pop())
+        left += reversed(node.forks)
+    return found
+
+
+def _forks(origins: Sequence[SessionKey]) -> list[Fork]:
+    """The forks of these sessions of one source, the oldest first. Raises Behind."""
+    source = origins[0].source
+    if not database.has_order(source):
+        return []
+    indexing.catch_up(source)
+    with database.using(source):
+        rows = events_at(source, index.forks(origins, _SHOWN))
+        views = [view_of(SessionKey(source, row.app_name, row.user_id, row.session_id), row) for row in rows]
+    found = []
+    for view in views:
+        # A copy of one, as forks of forks had them, says nothing of where it stands.
+        fork = _fork(view.key, view.data) if view.id == _note_id(view.key) else None
+        found += [fork] if fork and fork.origin in origins else []
+    return sorted(found, key=lambda fork: (fork.created, fork.key))
+
+
+def _fork(key: SessionKey, event: Event) -> Fork | None:
+    noted = edit_of(event)
+    of = as_object(noted.get("forked"))
+    user, session, at, seq = (of.get(each) for each in ("user", "session", "event", "seq"))
+    if not (isinstance(user, str) and isinstance(session, str) and isinstance(at, str)):
+        return None
+    return Fork(
+        key,
+        key._replace(user_id=user, session_id=session),
+        at,
+        seq if isinstance(seq, int) else None,
+        float(event["timestamp"]),
+        str(noted.get("actor", "")),
+        str(noted.get("reason", "")),
+    )
+
+
+def _note_id(key: SessionKey) -> str:
+    """The id of the event that says of what a session is a fork, by which it is found."""
+    return str(uuid.uuid5(_NAMESPACE, ascii(list(key[1:]))))

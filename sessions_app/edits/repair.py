@@ -1,0 +1,95 @@
+"""Repairs drift: writes by an event what stored state should be."""
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from django.utils.translation import gettext as _
+
+from ..access.actor import Actor
+from ..domain.event import Event
+from ..domain.session_ref import SessionKey
+from ..domain.state import State, same
+from ..errors import Conflict, Invalid, StaleSession
+from ..history.drift import Drift, any_shared, own, shared
+from ..reads import views
+from ..writes.append import Appended
+from . import edit
+from .edit import Entry
+
+_TRIES: Final = 20  # each fails because somebody else's append succeeded
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """How a key is repaired: what is stored stays and becomes an event (`keep`), or what the events say is put back.
+
+    `said` and `stored` are the two values that whoever chose has seen.
+    """
+
+    key: str
+    keep: bool
+    said: Any
+    stored: Any
+
+
+def choose(key: SessionKey, keep: Collection[str], put_back: Collection[str]) -> list[Choice]:
+    """A choice for each of these keys, of the drift as it is now. Raises Invalid for a key that does not differ, or that no
+    event reaches; NotFound, Behind, SourceError.
+    """
+    names, kept = [*keep, *put_back], set(keep)
+    found = [*own(key).drifted, *(shared(key).drifted if any_shared(names) else ())]
+    changes = {each.change.key: each.change for each in found if not each.stray}
+    for name, times in Counter(names).items():
+        if name not in changes:
+            raise Invalid(_("%(key)s: no drift that an event could repair") % {"key": name})
+        if times > 1:
+            raise Invalid(_("%(key)s: stands twice in this edit") % {"key": name})
+    return [Choice(name, name in kept, changes[name].old, changes[name].new) for name in names]
+
+
+def repair(key: SessionKey, choices: Sequence[Choice], *, actor: Actor, reason: str = "", once: str = "") -> Appended:
+    """Makes stored state and events agree again in the chosen keys, by one event of this session.
+
+    Raises Conflict, and writes nothing, where a key is stored otherwise by now, or its events say something else;
+    `detail["current"]` has what is stored. Raises Invalid, NotFound, NotAllowed, SourceError. `once` is a token of the form
+    that asks: the same repair sent again with it is stored once.
+    """
+    actor.check_may("append", key.app_name)
+    event = repair_event(choices, actor, reason, once)
+    for _attempt in range(_TRIES):
+        found = own(key)
+        drifted = [*found.drifted, *(shared(key).drifted if any_shared(choice.key for choice in choices) else ())]
+        if (stored := _still(drifted, choices)) is None:
+            if once and (before := edit.stored(key, event)):
+                return Appended(before.data)
+            state = views.session(key).state
+            raise Conflict(current={choice.key: state.get(choice.key) for choice in choices})
+        try:
+            return edit.append_once(key, event, actor, stored, found.revision)
+        except StaleSession:  # the session moved between; it is looked at again
+            continue
+    raise Conflict
+
+
+def repair_event(choices: Sequence[Choice], actor: Actor, reason: str, once: str = "") -> Event:
+    """The event that a repair is; writes nothing. What an event of it notes as replaced is what events said before.
+
+    Raises Invalid: also for a stored value that is no JSON, which no event can hold.
+    """
+    entries = [
+        Entry(each.key, each.stored, each.said) if each.keep else Entry(each.key, each.said, each.stored)
+        for each in choices
+    ]
+    return edit.state_event(entries, actor, reason, once=once)[0]
+
+
+def _still(found: Sequence[Drift], choices: Sequence[Choice]) -> State | None:
+    """The stored values of the chosen keys; None where one of them is not what the person saw any more."""
+    drifted = {each.change.key: each.change for each in found if not each.stray}
+    for choice in choices:
+        change = drifted.get(choice.key)
+        if change is None or not (same(change.old, choice.said) and same(change.new, choice.stored)):
+            return None
+    return {choice.key: choice.stored for choice in choices}

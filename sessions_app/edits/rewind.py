@@ -1,0 +1,259 @@
+"""Rewinding a conversation to before an invocation, as ADK means it, in one event that an agent understands.
+
+The session's own keys go back to what they were just before the invocation's first event, initial state kept, which ADK's
+own rewind loses. As with ADK, `user:` and `app:` keys stay; artifacts stay, too, because only an artifact service has them.
+"""
+
+import json
+import time
+import uuid
+from dataclasses import dataclass, field
+from typing import Final
+
+from django.utils.translation import gettext as _
+
+from ..access.actor import Actor
+from ..domain.event import Event, check_event
+from ..domain.rewinds import taken_back
+from ..domain.session_ref import SessionKey
+from ..domain.state import ABSENT, UNKNOWN, Change, diff
+from ..errors import Error, Invalid, NotFound
+from ..history import index, indexing, moments
+from ..reads import timeline, views
+from ..reads.event_views import EventView, events_of, ordered, view_of
+from ..reads.weights import SIZE_OF, SMALL
+from ..sources import database
+from ..writes.append import Appended, append_event
+from ..writes.half_made import check_whole
+from . import edit
+from .edit import Entry
+
+USER: Final = "user"  # the author of a rewind, as ADK's own has it
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """An artifact of which versions were saved since: it stays at `now`; `then` is None where it did not exist yet."""
+
+    name: str
+    then: int | None
+    now: int
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """How many events the agent sees no more, the first and the last of them, None for none; and whether they are `all` that
+    stand from there to there: of others among them, the agent does not see any now either.
+    """
+
+    events: int
+    first: EventView | None = None
+    last: EventView | None = None
+    all: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a rewind to before the invocation that `first` begins is. `back` events, rewound earlier, are seen again."""
+
+    key: SessionKey
+    invocation_id: str
+    revision: float
+    first: EventView
+    gone: Gone
+    back: int
+    changes: list[Change]
+    unknown: list[str] = field(default_factory=list)
+    artifacts: list[Artifact] = field(default_factory=list)
+
+    @property
+    def takes_back(self) -> bool:
+        """Whether it rewinds to before a rewind, and so takes that one back."""
+        return bool(self.first.description.actions.get("rewind_before_invocation_id"))
+
+
+def plan(key: SessionKey, invocation_id: str) -> Plan:
+    """What rewinding to before an invocation would write and hide; raises NotFound, Conflict (the session is being copied or
+    imported), Behind, SourceError.
+    """
+    session = views.session(key)  # first: what is written from here on makes the rewind stale
+    check_whole(session.state.session)
+    with database.using(key.source):
+        found = events_of(key)
+        rows = ordered(found.filter(invocation_id=invocation_id), key.source, newest=False)[:1] if invocation_id else []
+        first = next((view_of(key, row) for row in rows), None)
+    if first is None:
+        raise NotFound(_("There is no invocation “%(id)s” in this session.") % {"id": invocation_id})
+    then = moments.state_at(key, first.id, before=True).state.session
+    unknown = {name for name, value in then.items() if value is UNKNOWN}
+    own = {name: value for name, value in session.state.session.items() if name not in unknown}
+    past = {name: value for name, value in then.items() if value is not UNKNOWN}
+    gone, back = _seen(key, first.seq or 0)
+    return Plan(
+        key,
+        invocation_id,
+        session.revision,
+        first,
+        gone,
+        back,
+        diff(own, past),
+        sorted(unknown),
+        _artifacts(key, first),
+    )
+
+
+def event_of(found: Plan, actor: Actor, reason: str, event_id: str) -> Event:
+    """The event that the rewind is; raises Invalid for a reason that is too long."""
+    entries = [Entry(change.key, change.new, change.old) for change in found.changes]
+    return check_event(
+        {
+            "id": event_id,
+            "invocation_id": f"e-{event_id}",
+            "author": USER,
+            "timestamp": time.time(),
+            "actions": {
+                "rewind_before_invocation_id": found.invocation_id,
+                "state_delta": {e.key: None if e.value is ABSENT else e.value for e in entries},
+            },
+            "custom_metadata": {"adkweb": edit.note(entries, actor, reason)},
+        }
+    )
+
+
+def rewind(
+    key: SessionKey,
+    invocation_id: str,
+    *,
+    actor: Actor,
+    reason: str = "",
+    revision: float | None = None,
+    once: str = "",
+) -> Appended:
+    """Rewinds to before an invocation. With `revision`, of the plan that a person saw, only if nobody has written since;
+    sent again with the same `once`, because its answer was lost, it is written once.
+
+    Raises StaleSession where somebody wrote meanwhile, NotFound, NotAllowed, Invalid, Conflict, Behind, SourceError.
+    """
+    actor.check_may("append", key.app_name)
+    event_id = edit.id_of(once, ["rewind", invocation_id]) if once else str(uuid.uuid4())
+    if once and (before := _written(key, event_id, invocation_id)):
+        return Appended(before.data)
+    try:
+        found = plan(key, invocation_id)
+        event = event_of(found, actor, reason, event_id)
+        return append_event(key, event, actor=actor, expected=found.revision if revision is None else revision)
+    except Error:
+        # Sent twice at the same moment, it is the other one that was written.
+        if once and (before := _written(key, event_id, invocation_id)):
+            return Appended(before.data)
+        raise
+
+
+def _written(key: SessionKey, event_id: str, invocation_id: str) -> EventView | None:
+    try:
+        found = timeline.event(key, event_id)
+    except NotFound:
+        return None
+    if found.description.actions.get("rewind_before_invocation_id") != invocation_id:
+        raise Invalid(_("Another event of this session has the id %(id)s.") % {"id": event_id})
+    return found
+
+
+# --- What the agent sees ----------------------------------------------------------------------------------------------
+
+_END: Final = 2**62
+_Span = tuple[int, int]  # the first place and the last
+
+
+def _seen(key: SessionKey, first: int) -> tuple[Gone, int]:
+    """What the agent sees now and would not see once a rewind goes back to before a place; and how many events it would see
+    again.
+    """
+    indexing.catch_up(key.source)
+    rewinds = index.marks(key, ["rewind"])
+    now = _spans([(mark.seq, mark.since) for mark in rewinds], _END)
+    then = _spans([(mark.seq, mark.since) for mark in rewinds if mark.seq < first], first - 1)
+    (events, *ends), (back, *_ends) = _counted(key, [_without(now, then), _without(then, now)])
+    if not events:
+        return Gone(0), back
+    between, *_ends = _counted(key, [[(ends[0], ends[1])]])[0]
+    with database.using(key.source):
+        found = [view_of(key, events_of(key).get(seq=place)) for place in ends]
+    return Gone(events, found[0], found[1], between == events), back
+
+
+def _spans(rewinds: list[tuple[int, int | None]], end: int) -> list[_Span]:
+    """The places, up to one, that no rewind takes back."""
+    found = []
+    for first, last in taken_back(each for each in rewinds if each[0] <= end):
+        found.append((last + 1, end))
+        end = first - 1
+    return [(a, b) for a, b in [*found, (0, end)] if a <= b]
+
+
+def _without(spans: list[_Span], others: list[_Span]) -> list[_Span]:
+    """What of some spans lies in none of the others."""
+    same = {*spans} & {*others}  # nearly all of many: further back, both go the same way
+    spans = [span for span in spans if span not in same]
+    for a, b in others if spans else ():
+        parts = [part for start, end in spans for part in ((start, min(end, a - 1)), (max(start, b + 1), end))]
+        spans = [(start, end) for start, end in parts if start <= end]
+    return spans
+
+
+_COUNTED: Final = {
+    "postgresql": """SELECT lot, sum(found), min(first), max(last)
+        FROM jsonb_to_recordset(%s) AS span (lot int, a bigint, b bigint),
+        LATERAL (SELECT count(*) AS found, min(seq) AS first, max(seq) AS last FROM events
+            WHERE app_name = %s AND user_id = %s AND session_id = %s AND seq BETWEEN a AND b) AS counted GROUP BY lot""",
+    "sqlite": """SELECT json_extract(value, '$.lot'), count(*), min(events.rowid), max(events.rowid)
+        FROM json_each(%s) CROSS JOIN events
+        WHERE app_name = %s AND user_id = %s AND session_id = %s
+            AND events.rowid BETWEEN json_extract(value, '$.a') AND json_extract(value, '$.b') GROUP BY 1""",
+}
+
+
+def _counted(key: SessionKey, lots: list[list[_Span]]) -> list[tuple[int, int, int]]:
+    """Of each lot of spans how many events are in it, and the places of the first and the last; one query, however many
+    spans.
+    """
+    spans = [{"lot": lot, "a": a, "b": b} for lot, found in enumerate(lots) for a, b in found]
+    with database.using(key.source) as db, db.cursor() as cursor:
+        cursor.execute(_COUNTED[db.vendor], [json.dumps(spans), *key[1:]])
+        counted = {lot: (int(number), first or 0, last or 0) for lot, number, first, last in cursor.fetchall()}
+    return [counted.get(lot, (0, 0, 0)) for lot in range(len(lots))]
+
+
+# --- Artifacts --------------------------------------------------------------------------------------------------------
+
+# The versions that events tell of, one row each, those of a megabyte left out; ADK may store NaN, which SQLite's JSON
+# functions refuse.
+_SAVED: Final = {
+    "postgresql": """SELECT seq AS place, key AS name, value::text AS version FROM events, LATERAL jsonb_each(CASE
+            WHEN jsonb_typeof(event_data #> '{actions,artifact_delta}') = 'object'
+            THEN event_data #> '{actions,artifact_delta}' END)
+        WHERE app_name = %s AND user_id = %s AND session_id = %s AND jsonb_typeof(value) = 'number'""",
+    "sqlite": f"""SELECT events.rowid AS place, saved.key AS name, CAST(saved.value AS text) AS version
+        FROM events, json_each(
+            CASE WHEN {SIZE_OF["sqlite"]} <= {SMALL} AND json_valid(event_data) THEN event_data ELSE '{{}}' END,
+            '$.actions.artifact_delta') AS saved
+        WHERE app_name = %s AND user_id = %s AND session_id = %s AND saved.type = 'integer' AND typeof(saved.key) = 'text'
+            """,
+}
+
+
+def _artifacts(key: SessionKey, first: EventView) -> list[Artifact]:
+    """The session's artifacts that changed since an event; those of the user are not rewound by ADK either."""
+    with database.using(key.source) as db, db.cursor() as cursor:
+        cursor.execute(
+            f"""SELECT name, late, version FROM (
+                SELECT name, late, version, row_number() OVER (PARTITION BY name, late ORDER BY place DESC) AS nth
+                FROM (SELECT saved.*, place >= %s AS late FROM ({_SAVED[db.vendor]}) AS saved) AS told) AS ranked
+            WHERE nth = 1""",
+            [first.seq or 0, *key[1:]],
+        )
+        rows = [(name, late, int(float(version))) for name, late, version in cursor.fetchall()]
+    then = {name: version for name, late, version in rows if not late}
+    now = {name: version for name, late, version in rows if late}
+    changed = sorted(name for name in now if not name.startswith("user:") and then.get(name) != now[name])
+    return [Artifact(name, then.get(name), now[name]) for name in changed]

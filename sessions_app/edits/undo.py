@@ -1,0 +1,158 @@
+"""Taking back: what an event did to state, and state as it was at a moment; planned here, written as an edit like any other.
+
+A plan says key by key what would be written and what stands now, so that the edit is compared with what the person saw, and
+nobody's write is lost (edits.edit_state). What cannot be known is left alone and named. Nothing here writes.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from django.utils.translation import gettext as _
+
+from ..domain.edit_note import edit_of
+from ..domain.session_ref import SessionKey
+from ..domain.state import ABSENT, STORED, UNKNOWN, Scope, same, scope_of
+from ..errors import Error, Invalid
+from ..history import key_history, merging, moments
+from ..reads import timeline, views
+from ..reads.deltas import Writer
+from ..reads.event_views import EventView
+from ..writes.half_made import check_whole
+from .edit import Entry
+
+_LOOKED_UP: Final = 20  # keys that are not there, of which the event that removed them is looked for
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One key that is put back: to the value `then`, from the value `now`; `wrote` is what it is taken to hold now.
+
+    Where `now` is another, somebody wrote the key since, and a person has to choose.
+    """
+
+    key: str
+    then: Any
+    wrote: Any
+    now: Any
+
+    @property
+    def contested(self) -> bool:
+        """Whether somebody wrote the key since."""
+        return self.wrote is UNKNOWN or not same(self.wrote, self.now)
+
+    @property
+    def entry(self) -> Entry:
+        """The edit of this key."""
+        return Entry(self.key, self.then, self.now)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What taking back comes to: of which event, which keys, and those left alone because their value cannot be known."""
+
+    event: EventView
+    steps: list[Step] = field(default_factory=list)
+    unknown: list[str] = field(default_factory=list)
+
+    @property
+    def entries(self) -> list[Entry]:
+        """The edit that it is."""
+        return [step.entry for step in self.steps]
+
+
+def undo(key: SessionKey, event_id: str) -> Plan:
+    """What undoes an event: each key of its delta as it was just before; an undo can be undone, too.
+
+    Raises Invalid where there is nothing to undo and says why (`detail["writer"]`: the event that has done it), Conflict for
+    a session that is being copied or imported, NotFound, Behind, SourceError.
+    """
+    event = timeline.event(key, event_id)
+    check_whole(views.session(key).state.session)
+    wrote = moments.made(event)
+    if not wrote:
+        raise Invalid(_("This event changed no state: there is nothing to undo."))
+    before, now = moments.state_at(key, event_id, before=True).state, moments.state_now(key)
+    plan, settled = Plan(event), []
+    for name, value in sorted(wrote.items()):
+        then = before.get(name)
+        if then is UNKNOWN:
+            plan.unknown.append(name)
+        elif merging.same(then, value):
+            continue  # it wrote what stood there
+        elif same(now.state.get(name), then):
+            settled.append(name)
+        else:
+            plan.steps.append(Step(name, then, value, now.state.get(name)))
+    if not plan.steps:
+        raise _nothing(event, settled, plan.unknown, now.writers)
+    return plan
+
+
+def restore(key: SessionKey, event_id: str, *, keys: Collection[str] = (), scopes: Collection[Scope] = STORED) -> Plan:
+    """What brings keys (without any: whole scopes) back to the state just after an event.
+
+    Raises Invalid for a key that is there neither then nor now and where nothing differs, Conflict for a session that is
+    being copied or imported, NotFound, Behind, SourceError.
+    """
+    check_whole(views.session(key).state.session)
+    moment, now = moments.state_at(key, event_id), moments.state_now(key)
+    then, stand = moment.state.merged(), now.state.merged()
+    for name in keys:
+        if name not in then and name not in stand:
+            raise Invalid(_("There is no key “%(key)s”, neither then nor now.") % {"key": name})
+    names = set(keys) or {name for name in then.keys() | stand.keys() if scope_of(name)[0] in scopes}
+    plan = Plan(moment.event or timeline.event(key, event_id))
+    for name in sorted(names):
+        value, current = then.get(name, ABSENT), stand.get(name, ABSENT)
+        if value is UNKNOWN:
+            plan.unknown.append(name)
+        elif not same(value, current):
+            plan.steps.append(Step(name, value, current, current))
+    if not plan.steps:
+        raise Invalid(_("Nothing differs from that moment.") + _left_alone(plan.unknown))
+    return plan
+
+
+def _nothing(event: EventView, settled: list[str], unknown: list[str], writers: Mapping[str, Writer]) -> Error:
+    if not settled and not unknown:
+        return Invalid(_("This event changed no value: it wrote what stood there already."))
+    if not settled:
+        return Invalid(_("This cannot be undone.") + _left_alone(unknown))
+    removed = [name for name in settled if name not in writers][:_LOOKED_UP]
+    told = [*(writers[name] for name in settled if name in writers), *(_last(event.key, name) for name in removed)]
+    others = [writer for writer in told if writer and (writer.key, writer.event_id) != (event.key, event.id)]
+    last = max(others, key=lambda writer: writer.seq or 0, default=None)
+    if last is None:
+        return Invalid(_("The values from before this event stand again.") + _left_alone(unknown))
+    place = last.seq if last.seq is not None else last.event_id
+    if _undoes(last, event):
+        said = _("This was undone already, by event #%(seq)s.") % {"seq": place}
+    else:
+        said = _("The values from before this event stand again: event #%(seq)s wrote them.") % {"seq": place}
+    return Invalid(said + _left_alone(unknown), writer=last)
+
+
+def _last(key: SessionKey, name: str) -> Writer | None:
+    """The event that wrote, or removed, a key last."""
+    write = next(iter(key_history.history(key, name, limit=1).rows), None)
+    if write is None or not write.event_id:
+        return None
+    return Writer(write.event_id, write.seq, write.author, write.actor, write.timestamp, write.key)
+
+
+def _undoes(writer: Writer, event: EventView) -> bool:
+    try:
+        return (
+            writer.key == event.key
+            and edit_of(timeline.event(writer.key, writer.event_id).data).get("undoes") == event.id
+        )
+    except Error:  # deleted meanwhile: only the words are poorer
+        return False
+
+
+def _left_alone(unknown: list[str]) -> str:
+    if not unknown:
+        return ""
+    named = ", ".join(unknown[:10]) + ("…" if len(unknown) > 10 else "")
+    return " " + _("Earlier values unknown: %(keys)s.") % {"keys": named}

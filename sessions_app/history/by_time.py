@@ -1,0 +1,216 @@
+"""Reads a PostgreSQL database that nobody adopted, for index.py: its events have no numbers, and their times order them.
+
+All events are read once, by the index that google-adk makes. After that those of the sessions that were written since, as
+their rows' transactions tell: neither a clock nor an order matters there, and nothing is missed. What is read twice changes
+nothing. Where no transaction has ended since, nothing is looked at.
+"""
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Final, NamedTuple
+
+from django.db import connections
+
+from ..domain.session_ref import SessionKey
+from . import gathering
+from .keeping import Row
+
+_REST: Final = 20  # times what a look at all sessions took, until the next
+_MANY: Final = 500  # sessions that are read again, one after the other, before that is noted
+_MOST: Final = 20_000  # events of them
+_LATELY: Final = 10_000  # sessions of which is remembered that they were read
+
+Names = list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """How far a source is read: after the event `after` in a first reading (app, user, session, time, id), or after the
+    session of which these are the first three in another one; None between two. Transactions from `since` on are not known
+    to be read, and those from `following` on once this reading is done.
+    """
+
+    since: int
+    following: int
+    after: Names | None = field(default_factory=list)
+    first: bool = True
+    read: int = 0  # events or sessions, so far
+
+
+class Batch(NamedTuple):
+    """Events that were read at once, how far that leads, whether there is more, and the news for a Memory, once stored."""
+
+    rows: list[Row]
+    reached: Reached
+    more: bool
+    look: "Look | None" = None
+    sessions: Mapping[SessionKey, str] = {}
+
+
+class Look(NamedTuple):
+    """When all sessions were looked at last, how long that took, and at which state of the server's transactions."""
+
+    ended: float
+    took: float
+    state: str
+
+
+class Memory:
+    """Keeps, for this process, what it has read of a projection, so that it does not read the same again."""
+
+    def __init__(self, projection: int) -> None:
+        self.projection = projection
+        self.look: Look | None = None
+        self.sessions: dict[SessionKey, str] = {}  # with the transaction that wrote each last
+
+    def note(self, batch: Batch) -> None:
+        """Remembers what was stored."""
+        self.look = batch.look or self.look
+        if len(self.sessions) > _LATELY:
+            self.sessions.clear()
+        self.sessions.update(batch.sessions)
+
+
+def begin(source: str) -> Reached:
+    """Returns the beginning of a first reading."""
+    snapshot = _snapshot(source)
+    return Reached(snapshot.oldest, snapshot.oldest)
+
+
+def write(reached: Reached) -> str:
+    """As text."""
+    return json.dumps(asdict(reached))
+
+
+def read(text: str) -> Reached | None:
+    """From its text; None for what is none."""
+    stored = json.loads(text)
+    return Reached(**stored) if stored else None
+
+
+def gathered(source: str, at: Reached, memory: Memory, size: int, key: SessionKey | None) -> Batch:
+    """The next batch; `key` is a session that is read in any case. Expects the source to be open."""
+    if at.first and at.after is not None:
+        return _first(source, at, at.after, size)
+    return _again(source, at, memory, key)
+
+
+def total(source: str) -> int:
+    """Returns the number of events, as PostgreSQL estimates it."""
+    with connections[source].cursor() as cursor:
+        cursor.execute("SELECT greatest(reltuples, 0)::bigint FROM pg_class WHERE oid = 'events'::regclass")
+        return int(cursor.fetchone()[0])
+
+
+# --- The first reading ------------------------------------------------------------------------------------------------
+
+_OF: Final = "app_name, user_id, session_id"
+_ORDER: Final = f"ORDER BY {_OF}, timestamp DESC, id DESC LIMIT %s"  # as the index has it
+
+
+def _first(source: str, at: Reached, after: Names, size: int) -> Batch:
+    rows: list[Row] = []
+    last: tuple[Any, ...] = ()
+    if after:
+        rest = f"WHERE ({_OF}) = (%s, %s, %s) AND (timestamp, id) < (%s, %s) {_ORDER}"
+        rows, _more, last = gathering.without_numbers(source, rest, after, size)
+    if not rows:
+        rest = f"WHERE ({_OF}) > (%s, %s, %s) {_ORDER}" if after else _ORDER
+        rows, _more, last = gathering.without_numbers(source, rest, after[:3], size)
+    if rows:
+        return Batch(rows, replace(at, after=[*last], read=at.read + len(rows)), True)
+    return Batch([], Reached(at.following, at.following, None, first=False, read=at.read), True)
+
+
+# --- What was written since -------------------------------------------------------------------------------------------
+
+# Rows of transactions from one on: it may itself have been rolled back, or be read already. Numbers of 32 bits go round, and
+# a row that is old enough may look new: it is read again.
+_NEW: Final = "age({0}.xmin) BETWEEN 0 AND age(%s::text::xid)"
+
+
+def _again(source: str, at: Reached, memory: Memory, key: SessionKey | None) -> Batch:
+    snapshot, look = _snapshot(source), memory.look
+    if not at.since <= snapshot.oldest < at.since + 2**31:  # another server, or nobody has looked for very long
+        return Batch([], Reached(snapshot.oldest, snapshot.oldest), True)
+    read: dict[SessionKey, str] = {}
+    if look and at.after is None:
+        if look.state == snapshot.state:
+            return Batch([], at, False)
+        if time.monotonic() - look.ended < _REST * look.took:
+            return Batch(_of_session(source, key, at.since, memory, read) if key else [], at, False, sessions=read)
+    began = time.monotonic()
+    changed = _changed(source, at.since, at.after or [])
+    look = Look(time.monotonic(), time.monotonic() - began, "" if at.after else snapshot.state)
+    following = at.following if at.after else snapshot.oldest
+    rows: list[Row] = []
+    for number, each in enumerate(changed, 1):
+        rows += _of_session(source, each, at.since, memory, read)
+        if number == _MANY or len(rows) > _MOST:
+            reached = replace(at, following=following, after=[*each[1:]], read=at.read + number)
+            return Batch(rows, reached, True, sessions=read)
+    reached = replace(at, since=following, following=following, after=None, read=at.read + len(changed))
+    return Batch(rows, reached, False, look, read)
+
+
+def _changed(source: str, since: int, after: Names) -> list[SessionKey]:
+    """The next sessions that were written, or made, in transactions from one on."""
+    beyond = "AND (app_name, user_id, id) > (%s, %s, %s)" if after else ""
+    with connections[source].cursor() as cursor:
+        # OFFSET: by the primary key, the table would be read in another order than it has on the disk.
+        cursor.execute(
+            f"""SELECT * FROM (SELECT app_name, user_id, id FROM sessions WHERE {_NEW.format("sessions")} {beyond} OFFSET 0)
+            AS changed ORDER BY app_name, user_id, id LIMIT {_MANY}""",
+            [_short(since), *after],
+        )
+        return [SessionKey(source, *names) for names in cursor.fetchall()]
+
+
+def _of_session(source: str, key: SessionKey, since: int, memory: Memory, read: dict[SessionKey, str]) -> list[Row]:
+    """Reads what was written to a session in transactions from one on, unless that was read before."""
+    where = "app_name = %s AND user_id = %s AND {} = %s"
+    with connections[source].cursor() as cursor:
+        cursor.execute(
+            f"SELECT xmin::text FROM sessions WHERE {where.format('id')} AND {_NEW.format('sessions')}",
+            [*key[1:], _short(since)],
+        )
+        row = cursor.fetchone()
+    if row is None or memory.sessions.get(key) == row[0]:
+        return []
+    written: list[Row] = []
+    last: tuple[Any, ...] = ()
+    more = True
+    while more:
+        beyond = "AND (timestamp, id) < (%s, %s)" if last else ""
+        rows, more, last = gathering.without_numbers(
+            source,
+            f"""WHERE {where.format("session_id")} AND {_NEW.format("events")} {beyond}
+            ORDER BY timestamp DESC, id DESC LIMIT %s""",
+            [*key[1:], _short(since), *last[3:]],
+            _MANY,
+        )
+        written += rows
+    read[key] = row[0]
+    return written
+
+
+class _Snapshot(NamedTuple):
+    """The state of a server's transactions, and the oldest of them that goes on."""
+
+    state: str
+    oldest: int
+
+
+def _snapshot(source: str) -> _Snapshot:
+    with connections[source].cursor() as cursor:
+        cursor.execute(
+            "SELECT s::text, pg_snapshot_xmin(s)::text::bigint FROM (SELECT pg_current_snapshot() AS s) AS snapshot"
+        )
+        return _Snapshot(*cursor.fetchone())
+
+
+def _short(transaction: int) -> str:
+    """The number of a transaction as a row has it."""
+    return str(transaction % 2**32)

@@ -1,0 +1,254 @@
+"""Where stored state is not what the events make of it: an update that was lost, or a direct write; and its repair.
+
+A session's own keys are replayed from its events. Those of `app:` and `user:` are written from other sessions, too, some
+deleted meanwhile or created with initial state: of them only what moments.py knows is told.
+"""
+
+from collections.abc import Collection, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.utils.translation import gettext as _
+
+from ..domain import json_values
+from ..domain.json_values import as_object
+from ..domain.session_ref import SessionKey
+from ..domain.state import ABSENT, UNKNOWN, Change, Scope, State, diff, full_key, same, scope_of, split
+from ..errors import NotFound
+from ..models import read_instant
+from ..reads import views
+from ..reads.weights import large, measured_sql
+from ..sources import database
+from ..writes.half_made import IMPORTING
+from . import key_history, merging, moments, written
+
+Why = Literal["", "places", "importing", "size"]
+_LOOKED_AT: Final = 200  # keys that sessions share whose writes are looked at, those that are stored otherwise first
+GLANCE: Final = 50  # keys that a page marks
+_PLACE: Final = {"postgresql": "seq", "sqlite": "rowid"}
+_FOREVER: Final = 2**62  # a place that no event reaches
+_SHARED: Final[tuple[Scope, ...]] = ("user", "app")
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What wrote a key last, and the key's value before; a session that was created with it has no event: `event_id` ""."""
+
+    key: SessionKey
+    event_id: str
+    seq: int
+    before: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """A key that differs: `change.old` is what initial state and events make of it, `change.new` is what is stored.
+
+    Where it is stored otherwise than its name says, `stray`, no event reaches it: `user:x` in a session's own state.
+    """
+
+    change: Change
+    last: Written | None  # None: no event wrote it
+    stray: bool = False
+
+    @property
+    def lost(self) -> bool:
+        """Whether what is stored is what stood there before the last event: as if its update had been lost."""
+        return self.last is not None and same(self.last.before, self.change.new)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Which keys differ, and of which keys it cannot be known; of a session's own keys, or of those that it shares.
+
+    `untold` says why nothing can be told: its events have no places (PostgreSQL, not adopted), it is being imported, or it
+    is too large to be replayed.
+    `either` are keys that can be read in two ways, merged or replaced, and what is stored agrees with neither.
+    """
+
+    drifted: list[Drift] = field(default_factory=list)
+    unknown: list[str] = field(default_factory=list)
+    revision: float = 0.0  # the session's, of the same moment
+    events: int = 0  # replayed
+    untold: Why = ""
+    either: list[str] = field(default_factory=list)
+
+
+def own(key: SessionKey) -> Report:
+    """The drift of a session's own keys, by replaying all its events.
+
+    Of a session whose initial state was never recorded only the keys that its events write; of one that is being imported,
+    or whose events have no places (PostgreSQL, not adopted), nothing. A key that merging its deltas explains, or replacing
+    them, has not drifted, where either is possible. The session may be written to meanwhile: state and events are of one
+    moment. Memory is that of a page of events. Raises NotFound, SourceError.
+    """
+    with database.using(key.source) as db:
+        if not database.is_numbered(key.source):
+            return Report(untold="places")
+        head = _head(db, key)
+        if head is None:
+            return Report(untold="size")
+        if head.stored == IMPORTING:
+            return Report(untold="importing")
+        reading, possible = merging.reading(key), merging.possible(key.source)
+        folds = _Fold(reading, head.initial), _Fold(possible, head.initial)
+        if reading == possible:
+            folds = folds[:1] * 2
+        different = {id(each): each for each in folds}.values()
+        last: dict[str, Written] = {}
+        count = 0
+        for seq, event in written.written_by(key, head.last):
+            count += 1
+            if event.unread:
+                return Report(untold="size")
+            own = [name for name in event.delta if scope_of(name)[0] == "session"]
+            last |= {name: Written(key, event.event_id, seq, folds[0].value(name)) for name in own}
+            for fold in different:
+                fold.add(seq, event, own)
+    unknown = [] if head.initial is not None else sorted(head.stored.keys() - last.keys())
+    stored = {name: value for name, value in head.stored.items() if head.initial is not None or name in last}
+    drifted, either = [], []
+    for change in diff(folds[0].state(), stored):
+        if folds[1].explains(change.key, change.new):
+            continue
+        if change.old is UNKNOWN:
+            either.append(change.key)
+        else:
+            drifted.append(Drift(change, last.get(change.key), stray=change.scope != "session"))
+    return Report(drifted, unknown, head.revision, count, either=either)
+
+
+def shared(key: SessionKey, scopes: Collection[Scope] = _SHARED) -> Report:
+    """The `user:` and `app:` keys, or those of one of the two, that differ from what was last written to them, as far as
+    is known.
+
+    A session that is deleted by now may have written them since: such a key need not be wrong. Of keys that nothing wrote
+    of which anything is left, nothing can be known; of none, where the source was not adopted. Raises Behind, NotFound,
+    SourceError.
+    """
+    now = moments.state_now(key)
+    if not database.is_numbered(key.source):
+        return Report(unknown=sorted(_of_others(now, scopes)))
+    found = _of_others(now, scopes)
+    asked = found.keys() - now.writers.keys()
+    with suppress(NotFound):  # there is no event yet
+        told = _of_others(moments.state_at_place(key, _FOREVER), scopes)
+        asked |= {name for name, value in told.items() if value is UNKNOWN and name not in found}
+    drifted, unknown, either = [], [], []
+    looked_at = sorted(asked, key=lambda name: (name not in now.otherwise, name))[:_LOOKED_AT]
+    for name in sorted(looked_at):
+        stored = found.get(name, ABSENT)
+        write = next(iter(key_history.history(key, name, limit=1).rows), None)
+        if write and write.change.new is UNKNOWN:
+            either.append(name)
+        elif write and not same(write.change.new, stored):
+            last = Written(write.key, write.event_id, write.seq, write.change.old)
+            drifted.append(Drift(Change(name, write.change.new, stored), last))
+        elif name not in now.initial:
+            unknown.append(name)
+    return Report(drifted, sorted({*unknown, *(asked - {*looked_at} - now.initial)}), either=either)
+
+
+def glance(now: moments.Moment) -> State:
+    """What events say of keys that are stored otherwise, by full key, from the last write of each and no replay: for a page.
+
+    Of the keys that sessions share only those whose last update was lost: another value may have been written by a session
+    that nothing is left of. Raises NotFound, SourceError.
+    """
+    if not now.otherwise or not database.is_numbered(
+        now.key.source
+    ):  # by time alone nobody knows what was written last
+        return {}
+    again = views.session(now.key).state  # what was written while events were read is no drift
+    found: State = {}
+    for name in sorted(now.otherwise)[:GLANCE]:
+        stored = again.get(name)
+        if not same(stored, now.state.get(name)):
+            continue
+        if scope_of(name)[0] == "session" or _was_lost(now.key, name, stored):
+            found[name] = now.otherwise[name]
+    return found
+
+
+def _was_lost(key: SessionKey, name: str, stored: Any) -> bool:
+    write = next(iter(key_history.history(key, name, limit=1).rows), None)
+    return write is not None and not same(write.change.new, stored) and same(write.change.old, stored)
+
+
+def _of_others(moment: moments.Moment, scopes: Collection[Scope]) -> State:
+    """What other sessions see, too, by full key."""
+    return {full_key(scope, bare): value for scope in scopes for bare, value in moment.state.scope(scope).items()}
+
+
+def any_shared(names: Iterable[str]) -> bool:
+    """Whether any of these keys belongs to more than one session: `user:tier`, `app:limit`."""
+    return any(scope_of(name)[0] in _SHARED for name in names)
+
+
+# --- Replay -----------------------------------------------------------------------------------------------------------
+
+
+class _Fold:
+    """A session's own keys as its events make them, in one reading of how deltas were applied."""
+
+    def __init__(self, reading: merging.Reading, initial: State | None) -> None:
+        self._reading = reading
+        self._initial = None if initial is None else split(initial).session
+        self._values: dict[str, merging.Values] = {name: (value,) for name, value in (self._initial or {}).items()}
+        self._deltas: dict[str, Any] = {}  # of each key the last, where its reading is in doubt
+
+    def add(self, seq: int, event: written.Written, names: Iterable[str]) -> None:
+        """Applies what an event wrote to these keys."""
+        delta, removed, ways = event.delta, event.removed, self._reading.ways(seq)
+        if event.edit:
+            ways = merging.REPLACED.ways(seq)  # adkweb's own
+        for name in names:
+            before = self._values.get(name, (UNKNOWN if self._initial is None else ABSENT,))
+            self._deltas[name] = delta[name]
+            self._values[name] = (ABSENT,) if name in removed else merging.after(before, delta[name], ways)
+
+    def value(self, name: str) -> Any:
+        """A key's value so far."""
+        return merging.certain(self._values.get(name, (ABSENT,)))
+
+    def state(self) -> State:
+        """All keys, UNKNOWN where nobody can say."""
+        state = {name: merging.certain(values) for name, values in self._values.items()}
+        return {name: value for name, value in state.items() if value is not ABSENT}
+
+    def explains(self, name: str, stored: Any) -> bool:
+        """Whether a stored value can be what the events made of the key."""
+        return name in self._deltas and merging.explains(self._values[name], self._deltas[name], stored)
+
+
+@dataclass(frozen=True, slots=True)
+class _Head:
+    """A session's row, and the place of its newest event; 0 where there is none."""
+
+    revision: float
+    stored: State
+    initial: State | None
+    last: int
+
+
+def _head(db: BaseDatabaseWrapper, key: SessionKey) -> _Head | None:
+    """None for a state that is too large to be read."""
+    place = _PLACE[db.vendor]
+    initial_state = measured_sql("initial_state", db.vendor) if database.is_adopted(key.source) else "NULL"
+    with db.cursor() as cursor:
+        cursor.execute(
+            f"""SELECT update_time, {measured_sql("state", db.vendor)}, {initial_state},
+                (SELECT {place} FROM events WHERE app_name = sessions.app_name AND user_id = sessions.user_id
+                AND session_id = sessions.id ORDER BY {place} DESC LIMIT 1)
+            FROM sessions WHERE app_name = %s AND user_id = %s AND id = %s""",
+            key[1:],
+        )
+        row = cursor.fetchone()
+    if row is None:
+        raise NotFound(_("Session %(id)s not found.") % {"id": key.session_id})
+    if any(map(large, row[1:3])):
+        return None
+    state, initial = (None if text is None else as_object(json_values.stored(text)) for text in row[1:3])
+    return _Head(read_instant(row[0]), state or {}, initial, row[3] or 0)

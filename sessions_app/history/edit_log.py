@@ -1,0 +1,50 @@
+"""Every edit in every session, by page."""
+
+import time
+from collections.abc import Callable
+
+from ..errors import Behind, Error, SourceError
+from ..reads.event_views import (
+    EventView,
+)
+from ..reads.lists import PAGE
+from ..reads.paging import Page, read_cursor, write_cursor
+from ..sources import database, registry
+from . import indexing
+from .edited import EditAt, edits_of
+
+
+def edits(
+    before: str | None = None,
+    limit: int = PAGE,
+    sees: Callable[[str], bool] | None = None,
+    seconds: float | None = None,
+) -> tuple[Page[EventView], list[Error]]:
+    """The edits in every session of every source, the newest first, or those in apps that somebody sees; and of sources
+    that were left out, or are not read to their end after so many seconds, why: SourceError, Behind.
+    """
+    found: list[tuple[EditAt, EventView]] = []
+    problems: list[Error] = []
+    below: EditAt | None = tuple(read_cursor(before, int, str, int)) if before else None
+    ends: EditAt | None = None
+    until = time.monotonic() + (indexing.SECONDS if seconds is None else seconds)
+    for source in registry.listed():
+        try:
+            if not database.has_order(database.get(source.alias).alias):
+                continue
+            try:
+                indexing.catch_up(source.alias, max(0.0, until - time.monotonic()))
+            except Behind as error:  # what is read so far is shown
+                problems.append(Behind(f"{source.where}: {error.message}", **error.detail))
+            some, end = edits_of(source.alias, below, limit + 1, sees)
+        except SourceError as error:  # one that is away must not take the others' edits with it
+            problems.append(error)
+            continue
+        found += some
+        ends = max(ends, end) if ends and end else ends or end
+    found.sort(key=lambda each: each[0], reverse=True)
+    read = [each for each in found if ends is None or each[0] >= ends]  # below, a source has more than was read
+    page = read[:limit]
+    last = page[-1][0] if page else ends
+    more = len(found) > len(page) or ends is not None
+    return Page([view for _at, view in page], write_cursor(*last) if last and more else None), problems

@@ -1,0 +1,248 @@
+"""What the projection of index.py is to keep of a source: read a piece at a time, and looked at here.
+
+The source's database only hands over rows, which takes milliseconds: on SQLite a read holds up whoever wants to commit.
+Every function expects the source to be open.
+"""
+
+import json
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import closing
+from typing import Any, Final
+
+import orjson
+from django.db import connections
+
+from ..domain.edit_note import edit_of, is_edit
+from ..domain.json_values import as_object
+from ..domain.kinds import describe
+from ..domain.positions import BETWEEN, place_of, seq_of
+from ..domain.session_ref import SessionKey
+from ..domain.state import TEMP, scope_of
+from ..models import MOMENT, by_time, read_instant
+from ..sources.dialect import SEQ, each_row
+from .keeping import Row
+
+BYTES: Final = 4 * 2**20  # of events that are read at once; one that is larger is read alone
+RECENT: Final = 500  # sessions whose creation is remembered to be read
+_READ_SECONDS: Final = 0.03  # that a reading of SQLite takes, about
+_LOOK_BACK: Final = 1_000  # places before the newest that may still be committing
+_NOWHERE: Final = 2**63 - 1  # a place that nothing has
+_LAST_MOMENT: Final = 2**33  # as paging.read_cursor has it
+Hole = tuple[int, int, float]  # first and last place of a stretch, and until when it is looked at
+_COLUMNS: Final = "app_name, user_id, session_id, id, timestamp, event_data FROM events"
+_SELECT: Final = {vendor: f"SELECT {seq}, {_COLUMNS}" for vendor, seq in SEQ.items()}
+# Hole by hole: joined, PostgreSQL reads every event there is and asks of each whether it is in a hole.
+LATE: Final = f"""SELECT late.* FROM unnest(%s::bigint[], %s::bigint[]) AS holes (first, last), LATERAL (
+    {_SELECT["postgresql"]} WHERE seq + 0 BETWEEN first AND last ORDER BY seq + 0 LIMIT %s) AS late
+    ORDER BY 1 LIMIT %s"""
+
+
+def events(source: str, seq: int, limit: int) -> tuple[list[Row], bool]:
+    """What is to be kept of the events after a seq, in order; and whether there may be more of them."""
+    vendor = connections[source].vendor
+    return _read(source, f"{_SELECT[vendor]} WHERE {SEQ[vendor]} > %s ORDER BY {SEQ[vendor]} LIMIT %s", [seq], limit)
+
+
+def late(source: str, holes: Sequence[Hole], limit: int) -> tuple[list[Row], bool]:
+    """The same of events that have become visible where none was (PostgreSQL)."""
+    return _read(source, LATE, [[hole[0] for hole in holes], [hole[1] for hole in holes], limit], limit)
+
+
+def without_numbers(
+    source: str, rest: str, parameters: Sequence[Any], limit: int
+) -> tuple[list[Row], bool, tuple[Any, ...]]:
+    """Some events of a source whose events have no numbers: whether there may be more of them, and the names, time and id of
+    the last one. `rest` is a statement's end, with `LIMIT %s`.
+    """
+    found, more = _some(source, f"SELECT {MOMENT}, {_COLUMNS} {rest}", parameters, limit)
+    return _kept(source, found), more, (*found[-1][1:4], found[-1][5].isoformat(), found[-1][4]) if found else ()
+
+
+def newest(source: str) -> int:
+    """The greatest seq."""
+    with connections[source].cursor() as cursor:
+        cursor.execute(f"SELECT max({SEQ[cursor.db.vendor]}) FROM events")
+        return int(cursor.fetchone()[0] or 0)
+
+
+def is_there(source: str, place: int, names: Sequence[str]) -> bool:
+    """Whether the event with this seq is that of these names: app, user, session, id."""
+    with connections[source].cursor() as cursor:
+        cursor.execute(
+            f"""SELECT 1 FROM events WHERE {SEQ[cursor.db.vendor]} = %s
+            AND app_name = %s AND user_id = %s AND session_id = %s AND id = %s""",
+            [place, *names],
+        )
+        return cursor.fetchone() is not None
+
+
+# --- Events -----------------------------------------------------------------------------------------------------------
+
+
+def _read(source: str, statement: str, parameters: Sequence[Any], limit: int) -> tuple[list[Row], bool]:
+    found, more = _some(source, statement, parameters, limit)
+    return _kept(source, found), more
+
+
+def _some(source: str, statement: str, parameters: Sequence[Any], limit: int) -> tuple[list[tuple[Any, ...]], bool]:
+    """So many events, or as many as are BYTES, or as are read soon; and whether there may be more of them."""
+    found, weight = [], 0
+    until = time.monotonic() + _READ_SECONDS if connections[source].vendor == "sqlite" else None
+    with closing(each_row(source, statement, [*parameters, limit])) as rows:
+        for row in rows:
+            found.append(row)
+            weight += len(row[-1] or "")
+            if weight > BYTES or (until and not len(found) % 50 and time.monotonic() > until):
+                break
+    return found, len(found) == limit or weight > BYTES or bool(until and found and time.monotonic() > until)
+
+
+def _kept(source: str, found: Iterable[tuple[Any, ...]]) -> list[Row]:
+    kept, rewinds = [], {}
+    for number, app, user, session, event_id, moment, text in found:
+        row, before = _row(place_of(number), SessionKey(source, app, user, session), event_id, moment, _loads(text))
+        kept.append(row)
+        if before:
+            rewinds[number] = row.key, before
+    if not rewinds:
+        return kept
+    since = _first_of(rewinds.values())
+    return [row._replace(since=since.get(rewinds.get(seq_of(row.place)))) for row in kept]
+
+
+def _loads(text: Any) -> dict[str, Any]:
+    """An event, also one in which ADK stored NaN; nothing where it is none."""
+    try:
+        event = orjson.loads(text)
+    except (ValueError, TypeError):
+        try:
+            event = json.loads(text)
+        except (ValueError, TypeError, RecursionError):
+            return {}
+    return event if isinstance(event, dict) else {}
+
+
+def _row(place: int, key: SessionKey, event_id: str, moment: Any, event: dict[str, Any]) -> tuple[Row, str]:
+    """What is to be kept of an event; and the invocation before which it takes back."""
+    actions = as_object(event.get("actions"))
+    delta = actions.get("state_delta")
+    keys = [name for name in delta if not name.startswith(TEMP)] if isinstance(delta, dict) else []
+    kinds = ["state"] if keys else []
+    at = origin = None
+    if is_edit(event):
+        kinds.append("edit")
+        at, origin = _microseconds(moment), _origin(key, edit_of(event).get("forked"))
+    if _maybe_failed(event) and _failed(event):
+        kinds.append("error")
+    before = actions.get("rewind_before_invocation_id")
+    if before:
+        kinds.append("rewind")
+    if isinstance(actions.get("compaction"), dict):
+        kinds.append("compaction")
+    return Row(place, key, event_id, keys, kinds, None, at, origin), str(before or "")
+
+
+def _maybe_failed(event: dict[str, Any]) -> bool:
+    """Whether it is worth describing: most events are not."""
+    if event.get("error_code") or event.get("error_message") or event.get("interrupted"):
+        return True
+    parts = as_object(event.get("content")).get("parts")
+    for part in parts if isinstance(parts, list) else ():
+        if isinstance(part, dict) and ("function_response" in part or "code_execution_result" in part):
+            return True
+    return False
+
+
+def _failed(event: dict[str, Any]) -> bool:
+    told = describe(event)
+    return told.failed or "error" in told.kinds or "interrupted" in told.kinds
+
+
+def _microseconds(moment: Any) -> int:
+    try:
+        return round(min(max(read_instant(moment), 0.0), _LAST_MOMENT) * 1_000_000)
+    except (ValueError, TypeError, OverflowError):
+        return 0
+
+
+def _origin(key: SessionKey, forked: Any) -> SessionKey | None:
+    """The session of which an event notes that this one is a fork."""
+    user, session = (as_object(forked).get(name) for name in ("user", "session"))
+    if not (isinstance(user, str) and isinstance(session, str)):
+        return None
+    return key._replace(user_id=user, session_id=session)
+
+
+def _first_of(rewinds: Iterable[tuple[SessionKey, str]]) -> dict[Any, int]:
+    """The seq of the first event of each of these invocations."""
+    asked: dict[SessionKey, set[str]] = {}
+    for key, invocation_id in rewinds:
+        asked.setdefault(key, set()).add(invocation_id)
+    found = {}
+    for key, names in asked.items():
+        with connections[key.source].cursor() as cursor:
+            seq = MOMENT if by_time(cursor.db) else SEQ[cursor.db.vendor]
+            cursor.execute(
+                f"""SELECT invocation_id, min({seq}) FROM events
+                WHERE app_name = %s AND user_id = %s AND session_id = %s
+                AND invocation_id IN ({", ".join(["%s"] * len(names))}) GROUP BY invocation_id""",
+                [*key[1:], *names],
+            )
+            found.update({(key, name): seq for name, seq in cursor.fetchall()})
+    return found
+
+
+# --- Sessions that were created, or deleted ---------------------------------------------------------------------------
+
+
+def creations(source: str, seq: int, upto: int | None, known: list[int]) -> tuple[list[Row], list[int]]:
+    """The sessions that adkweb created since, with the `user:` and `app:` keys that they began with; and the newest places
+    of such sessions, among which one may still be missing (PostgreSQL).
+    """
+    known = [place for place in known if place < (seq + 2) * BETWEEN]
+    after = known[0] if len(known) >= RECENT else max(0, seq - _LOOK_BACK) * BETWEEN
+    below = "" if upto is None else f"AND initial_place < {(upto + 1) * BETWEEN}"
+    with connections[source].cursor() as cursor:
+        cursor.execute(f"SELECT initial_place FROM sessions WHERE initial_place > %s {below}", [after])
+        places = sorted({*known, *(row[0] for row in cursor.fetchall())})
+        rows: list[tuple[Any, ...]] = []
+        for start in range(0, len(new := sorted({*places} - {*known})), RECENT):
+            some = new[start : start + RECENT]
+            cursor.execute(
+                f"""SELECT initial_place, app_name, user_id, id, initial_state FROM sessions
+                WHERE initial_place IN ({", ".join(["%s"] * len(some))})""",
+                some,
+            )
+            rows += cursor.fetchall()
+    found = []
+    for place, app, user, session, text in rows:
+        keys = [key for key in _loads(text) if scope_of(key)[0] in ("app", "user")]
+        found.append(Row(place, SessionKey(source, app, user, session), "", keys, []))
+    return [row for row in found if row.keys], places[-RECENT:]
+
+
+_VISIBLE: Final = {  # the number from which on rows may still become visible
+    "postgresql": "pg_snapshot_xmin(pg_current_snapshot())::text::bigint",
+    "sqlite": "(SELECT coalesce(max(number), 0) + 1 FROM adkweb_deleted_writes)",
+}
+_LEAST: Final = {"postgresql": "least", "sqlite": "min"}
+
+
+def deleted(source: str, number: int, after: int | None) -> tuple[list[Row], int]:
+    """Where sessions that are gone had written `user:` and `app:` keys, as far as that was noted from a number on, or of
+    places after a seq; and the number to go on from.
+    """
+    with connections[source].cursor() as cursor:
+        vendor = cursor.db.vendor
+        cursor.execute(
+            f"""SELECT DISTINCT following, place, app_name, user_id, key
+            FROM (SELECT {_VISIBLE[vendor]} AS following) AS seen LEFT JOIN adkweb_deleted_writes
+                ON number >= {_LEAST[vendor]}(%s, following) OR place >= %s""",
+            [number, _NOWHERE if after is None else (after + 1) * BETWEEN],
+        )
+        found = cursor.fetchall()
+    rows = [
+        Row(row[1], SessionKey(source, row[2], row[3], ""), "", [row[4]], []) for row in found if row[4] is not None
+    ]
+    return rows, found[0][0] if rows else number  # where nothing is new, nothing need be noted

@@ -1,0 +1,147 @@
+"""Asks the index where each key was written: by owner of state and key, the positions of the events that wrote it."""
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Final, NamedTuple, TypeVar
+
+from django.db import connection
+from django.utils.translation import gettext as _
+
+from ..domain.positions import place_of, seq_of
+from ..domain.session_ref import SessionKey
+from ..domain.state import Scope, scope_of
+from ..errors import Behind, Invalid
+from ..models import Projection, StateChange
+from ..sources import registry
+from . import indexing
+from .keeping import MARKS, names_of, owner_of, stored_key
+
+KINDS_OF_MARK: Final = ("state", "edit", "error", "rewind", "compaction")  # and "fork", which stands in another session
+MOST_KEYS: Final = 30_000  # keys of a scope that are looked at together
+MOST_PLACES: Final = 10_000  # and of what wrote them, two for a key
+_TRIES: Final = 5
+
+
+class Mark(NamedTuple):
+    """An event that a timeline marks; `since` is of a rewind: the seq of the first event that it takes back, if known."""
+
+    kind: str
+    seq: int
+    since: int | None
+
+
+class Places(NamedTuple):
+    """Where a key was written: last up to a moment, first after it, and last of all; None for nowhere."""
+
+    last: int | None
+    next: int | None
+    newest: int
+
+
+T = TypeVar("T")
+
+
+def consult(source: str, ask: Callable[[], T], key: SessionKey | None = None) -> T:
+    """What `ask` finds here once everything is read; asked again where somebody made the projection anew meanwhile. `key` as
+    in catch_up.
+
+    Raises what catch_up does.
+    """
+    for _try in range(_TRIES):
+        before = indexing.catch_up(source, key=key)
+        found = ask()
+        after = Projection.objects.filter(pk=before.projection, seq__gte=before.seq)
+        if after.exists():
+            return found
+    raise Behind(share=0.0)
+
+
+# --- Asking it --------------------------------------------------------------------------------------------------------
+
+
+def too_many(keys: int) -> Invalid:
+    """The error for a state that has had more keys than are looked at together."""
+    return Invalid(_("This state has had more than %(n)s keys: its past cannot be told here.") % {"n": keys})
+
+
+def places(key: SessionKey, scope: Scope, upto: int) -> dict[str, Places]:
+    """Every key of a scope that was ever written, as the projection keeps keys: where, seen from a place. Raises Invalid
+    where these are more than MOST_KEYS.
+    """
+    owner = _owner(key, scope)
+    if owner is None:
+        return {}
+    with connection.cursor() as cursor:
+        cursor.execute(_PLACES, {"owner": owner, "upto": upto})
+        found = {row[0]: Places(*row[1:]) for row in cursor.fetchall()}
+    if len(found) > MOST_KEYS:
+        raise too_many(MOST_KEYS)
+    return found
+
+
+def writes_of(key: SessionKey, full_key: str, before: int | None, limit: int) -> list[int]:
+    """The places at which a key was written, the newest first, or those before a place."""
+    scope, bare = scope_of(full_key)
+    owner = _owner(key, scope)
+    if owner is None:
+        return []
+    found = StateChange.objects.filter(owner_id=owner, key=stored_key(bare))
+    if before is not None:
+        found = found.filter(place__lt=before)
+    return list(found.order_by("-place").values_list("place", flat=True)[:limit])
+
+
+def marks(
+    key: SessionKey, kinds: Collection[str], after: int = 0, upto: int | None = None, limit: int = 10_000
+) -> list[Mark]:
+    """A session's events of these KINDS_OF_MARK after a seq, in order."""
+    owner = _owner(key, MARKS)
+    if owner is None:
+        return []
+    found = StateChange.objects.filter(owner_id=owner, key__in=kinds, place__gt=place_of(after))
+    if upto is not None:
+        found = found.filter(place__lte=place_of(upto))
+    rows = found.order_by("place", "key").values_list("key", "place", "since")[:limit]
+    return [Mark(kind, seq_of(place), since) for kind, place, since in rows]
+
+
+def mark_counts(key: SessionKey, kinds: Sequence[str], stretches: Sequence[tuple[int, int]]) -> list[tuple[int, ...]]:
+    """How many of a session's events of each of these KINDS_OF_MARK stand from a seq to a seq, stretch by stretch."""
+    owner = _owner(key, MARKS)
+    if owner is None or not stretches:
+        return [(0,) * len(kinds)] * len(stretches)
+    values = ", ".join(f"({n}, {place_of(first)}, {place_of(last)})" for n, (first, last) in enumerate(stretches))
+    count = """(SELECT count(*) FROM sessions_app_statechange
+        WHERE owner_id = %s AND key = %s AND place BETWEEN stretch_first AND stretch_last)"""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"""WITH stretches (number, stretch_first, stretch_last) AS (VALUES {values})
+            SELECT {", ".join([count] * len(kinds))} FROM stretches ORDER BY number""",
+            [value for kind in kinds for value in (owner, kind)],
+        )
+        found: list[tuple[int, ...]] = cursor.fetchall()
+        return found
+
+
+def forks(origins: Collection[SessionKey], limit: int) -> list[int]:
+    """The seqs of events that say that their session is a fork of one of these, of one source."""
+    owners = [_owner(key, MARKS) for key in origins]
+    found = StateChange.objects.filter(owner_id__in=[each for each in owners if each], key="fork")
+    return [seq_of(place) for place in found.order_by("place").values_list("place", flat=True)[:limit]]
+
+
+def _owner(key: SessionKey, scope: str) -> int | None:
+    return owner_of(registry.identity(key.source), names_of(key, scope))
+
+
+# From key to key by the index, however often each was written.
+_PLACES: Final = f"""WITH RECURSIVE keys (key) AS (
+        SELECT min(key) FROM sessions_app_statechange WHERE owner_id = %(owner)s
+        UNION ALL SELECT (SELECT min(c.key) FROM sessions_app_statechange AS c
+            WHERE c.owner_id = %(owner)s AND c.key > keys.key) FROM keys WHERE keys.key IS NOT NULL)
+    SELECT key,
+        (SELECT max(place) FROM sessions_app_statechange AS c
+            WHERE c.owner_id = %(owner)s AND c.key = keys.key AND c.place <= %(upto)s),
+        (SELECT min(place) FROM sessions_app_statechange AS c
+            WHERE c.owner_id = %(owner)s AND c.key = keys.key AND c.place > %(upto)s),
+        (SELECT max(place) FROM sessions_app_statechange AS c WHERE c.owner_id = %(owner)s AND c.key = keys.key)
+    FROM keys WHERE key IS NOT NULL LIMIT {MOST_KEYS + 1}"""

@@ -1,0 +1,310 @@
+"""Builds the index of where each key was written, and keeps it up to date with a source that grows."""
+
+import json
+import math
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from typing import Any, Final, NamedTuple
+
+from django.db import transaction
+from django.utils.translation import gettext as _
+
+from ..domain.positions import BETWEEN, seq_of
+from ..domain.session_ref import SessionKey
+from ..domain.state import STORED
+from ..errors import Behind, Invalid
+from ..models import Projection, StateChange, StateOwner
+from ..sources import adoption, database, registry
+from . import by_time, gathering
+from .gathering import Hole
+from .keeping import Owners, Row, Standing, drop_after, insert
+
+SECONDS: Final = 2.0  # that a page waits for what is not read yet
+VERSION: Final = 2  # of what is kept: what an older adkweb kept is read anew
+_BY_TIME: Final = -2  # where events have no numbers; after adopting, everything is read anew
+_BATCH: Final = 5_000  # events read at once, at most
+_FIRST_BATCH: Final = 500
+_SMALLEST_BATCH: Final = 20
+_BATCH_SECONDS: Final = 0.3  # that a batch aims at, however much its events wrote
+_PAUSE: Final = 0.05  # of the time that a batch took: the machine is the agent's, too
+_HOLES: Final = 500  # stretches of places that were passed over
+_PATIENCE_SECONDS: Final = 600.0  # for a place that was passed over; after that its transaction was surely rolled back
+_LOCK_SECONDS: Final = 0.2  # that somebody waits at least who finds another reading
+_PACE_SECONDS: Final = 10.0  # without any reading: then it begins anew
+_MINUTES: Final = 90  # seconds from which on minutes are told
+
+
+# --- Reading what is new ----------------------------------------------------------------------------------------------
+
+
+def catch_up(source: str, seconds: float | None = None, key: SessionKey | None = None) -> Standing:
+    """Reads the events that are not read yet; raises Behind, with `share` of it done and how much time is `left`, where that
+    takes longer than these seconds, or SECONDS. Of several that ask in one process, one reads.
+
+    Where events have no numbers, what was written just now to other sessions than `key` may be read a little later. Raises
+    Invalid where they have no order either, NotFound, SourceError.
+    """
+    seconds = SECONDS if seconds is None else seconds
+    pace = _paces[source]
+    if seconds <= SECONDS and time.monotonic() - pace.told < 1:  # a page that asks twice
+        seconds = 0.0
+    until = time.monotonic() + seconds
+    if not pace.lock.acquire(timeout=max(_LOCK_SECONDS, seconds)):
+        raise pace.behind()
+    try:
+        for reached, total in _read(source, key):
+            pace.moved(reached.seq, total)
+            if time.monotonic() > until and reached.seq < total:
+                raise pace.behind()
+    finally:
+        pace.lock.release()
+    return reached
+
+
+class _Pace:
+    """How far a source is read, and how fast of late: by the clock, pauses and other processes included."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.told = -math.inf
+        self._seq = self._total = self._began_seq = 0
+        self._moved = self._began = -math.inf
+
+    def moved(self, seq: int, total: int) -> None:
+        now = time.monotonic()
+        if now - self._moved > _PACE_SECONDS or seq < self._began_seq:
+            self._began, self._began_seq = now, seq
+        self._moved, self._seq, self._total = now, seq, total
+
+    def behind(self) -> Behind:
+        """What to tell whoever waits."""
+        self.told = time.monotonic()
+        share = self._seq / max(1, self._total)
+        if self._seq <= self._began_seq:
+            return Behind(share=share)
+        left = (self._total - self._seq) * (self._moved - self._began) / (self._seq - self._began_seq)
+        words = time_left(left)
+        return Behind(
+            _("The events of this source are still being read: %(left)s.") % {"left": words}, share=share, left=words
+        )
+
+
+def time_left(seconds: float) -> str:
+    """How long something will take, in words."""
+    if seconds < _MINUTES:
+        step = 1 if seconds < 10 else 5
+        return _("about %(number)s s left") % {"number": max(1, math.ceil(seconds / step) * step)}
+    return _("about %(number)s min left") % {"number": round(seconds / 60)}
+
+
+_paces: defaultdict[str, _Pace] = defaultdict(_Pace)
+
+
+def standing(source: str) -> Standing | None:
+    """How far a source is read, without reading on; None where that never began."""
+    row = Projection.objects.filter(where=registry.identity(source), version=_version(source)).first()
+    return Standing(row.pk, row.seq, row.marks) if row else None
+
+
+def rebuild(source: str, moved: Callable[[int, int], None] = lambda done, total: None) -> int:
+    """Forgets everything and reads it anew; how many writes there are. `moved` hears how far it is, in places of both."""
+    forget(source)
+    for reached, total in _read(source):
+        moved(reached.seq, total)
+    owners = StateOwner.objects.filter(projection__where=registry.identity(source), scope__in=STORED)
+    return StateChange.objects.filter(owner_id__in=owners.values("pk")).count()
+
+
+def forget(source: str) -> None:
+    """Forgets what was read of a source."""
+    _forget(registry.identity(source))
+
+
+def _forget(where: str) -> None:
+    with transaction.atomic():
+        for found in Projection.objects.filter(where=where):
+            drop_after(found.pk, 0)
+            found.delete()
+
+
+def _read(source: str, key: SessionKey | None = None) -> Iterator[tuple[Standing, int]]:
+    """Reads batch by batch; after each, how far it is and how far it will be."""
+    if not database.is_numbered(database.get(source).alias):
+        yield from _read_by_time(source, key)
+        return
+    last, size, more, owners = None, _FIRST_BATCH, True, Owners(0)
+    while more:
+        began = time.monotonic()
+        at = _projection(source, VERSION)
+        with database.using(source):
+            seq = _checked(source, at)
+            batch = _gathered(source, at, seq, size)
+            more = batch.more
+            if more and last is None:
+                last = gathering.newest(source)
+        owners = owners if owners.projection == at.pk else Owners(at.pk)
+        if _store(at, seq, batch, owners):
+            yield Standing(at.pk, batch.top, batch.noted["marks"]), max(last or 0, batch.top + 1) if more else batch.top
+        else:
+            more = True  # another was faster: what it has not read yet is still to be read
+        size = _paused(size, began, more)
+
+
+def _read_by_time(source: str, key: SessionKey | None) -> Iterator[tuple[Standing, int]]:
+    """As _read, where events have no numbers."""
+    if not database.has_order(source):
+        raise Invalid(
+            _("The events of this database have no order: no index of it has their times, and it was never adopted.")
+        )
+    size, total, more, owners = _FIRST_BATCH, 0, True, Owners(0)
+    while more:
+        began = time.monotonic()
+        with database.using(source):
+            if database.is_numbered(source):  # it was adopted just now
+                yield from _read(source, key)
+                return
+            at = _projection(source, _BY_TIME)
+            if _memories[source].projection != at.pk:
+                _memories[source] = by_time.Memory(at.pk)
+            reached = by_time.read(at.marks) or by_time.begin(source)
+            batch = by_time.gathered(source, reached, _memories[source], size, key)
+            total = total or by_time.total(source) if batch.more else 0
+        owners = owners if owners.projection == at.pk else Owners(at.pk)
+        marks, read, more = by_time.write(batch.reached), batch.reached.read, batch.more
+        if _store_by_time(at, batch, marks, owners):
+            _memories[source].note(batch)
+            yield Standing(at.pk, read, marks), max(total, read + 1) if more else read
+        else:
+            more = True
+        size = _paused(size, began, more)
+
+
+def _store_by_time(at: Projection, batch: by_time.Batch, marks: str, owners: Owners) -> bool:
+    """Keeps what was read, and how far that is; False, and nothing, where another was faster."""
+    if not batch.rows and marks == at.marks:
+        return True
+    with transaction.atomic():
+        locked = Projection.objects.select_for_update().filter(pk=at.pk).first()
+        if locked is None or locked.marks != at.marks:
+            return False
+        insert(owners, batch.rows)
+        Projection.objects.filter(pk=at.pk).update(marks=marks, seq=batch.reached.read)
+    return True
+
+
+_memories: defaultdict[str, by_time.Memory] = defaultdict(lambda: by_time.Memory(0))
+
+
+def _paused(size: int, began: float, more: bool) -> int:
+    """Rests after a batch that others are to follow, and says how large the next one is."""
+    took = max(0.001, time.monotonic() - began)
+    if more:
+        time.sleep(took * _PAUSE)
+    return max(_SMALLEST_BATCH, min(_BATCH, int(size * _BATCH_SECONDS / took)))
+
+
+def _version(source: str) -> int:
+    return VERSION if database.is_numbered(source) else _BY_TIME
+
+
+def _projection(source: str, version: int) -> Projection:
+    """How far a source is read; what an older adkweb kept, or what was kept in another order, is forgotten.
+
+    Raises Behind where another process has seen that the source was adopted, and this one has not yet.
+    """
+    where = registry.identity(source)
+    found = Projection.objects.filter(where=where).first()
+    if found and found.version != version:
+        if version == _BY_TIME and adoption.inspect(source).adopted:
+            raise Behind(share=0.0)
+        _forget(where)
+        found = None
+    return found or Projection.objects.get_or_create(where=where, defaults={"version": version})[0]
+
+
+class _Batch(NamedTuple):
+    """What was read at once, up to which seq, what is to be noted of it, and whether there may be more."""
+
+    rows: list[Row]
+    top: int
+    noted: dict[str, Any]
+    more: bool
+
+
+def _gathered(source: str, at: Projection, seq: int, size: int) -> _Batch:
+    """The next batch, after a seq."""
+    holes: list[Hole] = [tuple(hole) for hole in json.loads(at.holes) if hole[2] > time.time()]
+    late, later = gathering.late(source, holes, size) if holes else ([], False)
+    read, more = gathering.events(source, seq, size)
+    more = more or later
+    top = seq_of(read[-1].place) if read else seq
+    rows, created, deleted = [*late, *read], json.loads(at.created), at.deleted
+    if seq < at.seq:  # what follows is dropped, and read again
+        created = [place for place in created if place < (seq + 1) * BETWEEN]
+    if database.keeps_creations(source):
+        made, created = gathering.creations(source, seq, top if more else None, created)
+        gone, deleted = gathering.deleted(source, at.deleted, seq if seq < at.seq else None)
+        rows += [*made, *gone]
+    else:
+        created = []
+    if database.get(source).vendor == "postgresql":
+        holes = _holes(holes, seq, [*late, *read])
+    noted = {"seq": top, "holes": json.dumps(holes), "created": json.dumps(created), "deleted": deleted}
+    return _Batch(rows, top, noted, more)
+
+
+def _holes(holes: list[Hole], seq: int, rows: Sequence[Row]) -> list[Hole]:
+    """The places up to the newest row at which an event may still become visible, the newest of them."""
+    until = time.time() + _PATIENCE_SECONDS
+    places = [seq, *(found for row in rows if (found := seq_of(row.place)) > seq)]
+    passed = [(a + 1, b - 1, until) for a, b in pairwise(places) if b > a + 1]
+    there = {seq_of(row.place) for row in rows}
+    left: list[Hole] = []
+    for first, last, moment in holes:
+        ends = [first - 1, *sorted(found for found in there if first <= found <= last), last + 1]
+        left += [(a + 1, b - 1, moment) for a, b in pairwise(ends) if b > a + 1]
+    return [*left, *passed][-_HOLES:]
+
+
+def _checked(source: str, at: Projection) -> int:
+    """How far the source is read: less than was noted where an event that was read is gone, as its place may be another's
+    by now (SQLite gives it again; a file was made anew).
+    """
+    marks = json.loads(at.marks)
+    while marks and not gathering.is_there(source, marks[-1][0], marks[-1][1:]):
+        marks.pop()
+    return marks[-1][0] if marks else 0
+
+
+def _store(at: Projection, seq: int, batch: _Batch, owners: Owners) -> bool:
+    """Keeps what was read after `seq`, and how far that is; False, and nothing, where another was faster."""
+    rows, noted = batch.rows, batch.noted
+    marks = [mark for mark in json.loads(at.marks) if mark[0] <= seq]
+    if noted["seq"] > seq:
+        newest = max((row for row in rows if row.event_id), key=lambda row: row.place)
+        marks = _thinned([*marks, [noted["seq"], *newest.key[1:], newest.event_id]])
+    noted["marks"] = json.dumps(marks)
+    if not any(row.keys or row.kinds for row in rows) and all(getattr(at, name) == noted[name] for name in noted):
+        return True
+    with transaction.atomic():
+        locked = Projection.objects.select_for_update().filter(pk=at.pk).first()
+        if locked is None or (locked.seq, locked.marks) != (at.seq, at.marks):
+            return False
+        if seq < at.seq:
+            drop_after(at.pk, (seq + 1) * BETWEEN)
+        insert(owners, rows)
+        Projection.objects.filter(pk=at.pk).update(**noted)
+    return True
+
+
+def _thinned(marks: list[Any]) -> list[Any]:
+    """Few of many marks: the further back, the fewer."""
+    top = marks[-1][0]
+    kept = [marks[-1]]
+    for mark in reversed(marks[:-1]):
+        if top - mark[0] >= 2 * (top - kept[-1][0]):
+            kept.append(mark)
+    return kept[::-1]

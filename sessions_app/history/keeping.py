@@ -1,0 +1,278 @@
+"""How the projection of index.py stands in adkweb's own database: whose keys, which marks and which edits, at which place.
+
+A place is one number, in the order in which state was written: an event's is the last of those that belong to its seq, a
+session that adkweb created has one of those before it, as `sessions.initial_place` says.
+"""
+
+import json
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from hashlib import sha256
+from operator import itemgetter
+from typing import Any, Final, NamedTuple
+
+from django.db import connection, transaction
+
+from ..domain.positions import MOMENTS, place_of
+from ..domain.session_ref import SessionKey
+from ..domain.state import Scope, scope_of
+from ..models import Projection, StateChange, StateOwner
+
+MARKS: Final = "marks"  # in the place of a scope: of a session
+EDITS: Final = "edits"  # of an app
+ALL_EDITS: Final = "all edits"
+_SESSIONS: Final = "sessions"  # of all: by place, where events have no numbers, the sessions that have one there
+_KEY_LENGTH: Final = 500  # bytes of a key or a name that an index can hold
+_REMEMBERED: Final = 25_000  # owners whose numbers are remembered, and as many that were asked for before these
+_SOME: Final = 500  # owners asked for at once
+_LEVELS: Final = {"user": 2, "app": 1, EDITS: 1, ALL_EDITS: 0, _SESSIONS: 0}  # of names; a session's has all three
+_FIELDS: Final = ("app_name", "user_id", "session_id", "scope")
+Names = tuple[str, str, str, str]  # of an owner: app, user, session, scope
+Owner = tuple[SessionKey, str]  # the same by a session, of which a scope above it needs only the app, or the user
+
+
+class Row(NamedTuple):
+    """What is kept of an event, or of a session that was created.
+
+    `since` is of a rewind: the seq of the first event that it takes back. `moment` is of an edit, in microseconds, `origin`
+    the session of which the event makes this one a fork.
+    """
+
+    place: int
+    key: SessionKey
+    event_id: str
+    keys: Sequence[str]
+    kinds: Sequence[str]
+    since: int | None = None
+    moment: int | None = None
+    origin: SessionKey | None = None
+
+
+class Standing(NamedTuple):
+    """How far a source is read; `marks` as the projection has them."""
+
+    projection: int
+    seq: int
+    marks: str
+
+
+class EditPlace(NamedTuple):
+    """When an edit was made, in microseconds, and at which place it stands."""
+
+    moment: int
+    place: int
+
+
+def stored_key(key: str) -> str:
+    """A key as the projection keeps it: as it is, but for one that an index or a database cannot hold."""
+    if len(key) <= _KEY_LENGTH and key.isascii() and key.isprintable():
+        return key
+    plain = key.isprintable() or not any(c == "\0" or "\ud800" <= c <= "\udfff" for c in key)
+    if plain and not is_shortened(key) and len(key.encode()) <= _KEY_LENGTH:
+        return key
+    return f"\1{json.dumps(key)[:_KEY_LENGTH]}{sha256(key.encode(errors='surrogatepass')).hexdigest()}"
+
+
+def is_shortened(kept: str) -> bool:
+    """Whether a key as the projection keeps it is not the key itself."""
+    return kept.startswith("\1")
+
+
+def names_of(key: SessionKey, scope: str) -> Names:
+    """Whose a scope is: app, user and session, empty where it is shared by all of them; and the scope."""
+    names = key[1 : 1 + _LEVELS.get(scope, 3)]
+    return (*map(stored_key, names), *[""] * (3 - len(names)), scope)  # type: ignore[return-value]
+
+
+class Owners:
+    """The numbers of a projection's owners; of those asked for lately they are remembered, in bounds."""
+
+    def __init__(self, projection: int) -> None:
+        self.projection = projection
+        self._lately: dict[Owner, int] = {}
+        self._before: dict[Owner, int] = {}
+
+    def numbers(self, wanted: Collection[Owner]) -> dict[Owner, int]:
+        """The number of each; those that are new get one."""
+        found: dict[Owner, int] = {}
+        unknown: dict[Owner, Names] = {}
+        for owner in wanted:
+            number = self._lately.get(owner) or self._before.get(owner)
+            if number is None:
+                unknown[owner] = names_of(*owner)
+            else:
+                found[owner] = number
+        if unknown:
+            made = self._made(list({*unknown.values()}))
+            found |= {owner: made[names] for owner, names in unknown.items()}
+        self._lately |= found
+        if len(self._lately) > _REMEMBERED:
+            self._lately, self._before = {}, self._lately
+        return found
+
+    def _made(self, unknown: list[Names]) -> dict[Names, int]:
+        made = dict(_run(_ADD_OWNERS, self.projection, unknown))
+        there = [names for names in unknown if names not in made]
+        for start in range(0, len(there), _SOME):
+            made.update(_run(_FIND_OWNERS, self.projection, there[start : start + _SOME]))
+        return made
+
+
+_ADD_OWNERS: Final = {
+    "sqlite": """INSERT INTO sessions_app_stateowner (projection_id, app_name, user_id, session_id, scope)
+        SELECT %s, json_extract(value, '$[0]'), json_extract(value, '$[1]'), json_extract(value, '$[2]'),
+            json_extract(value, '$[3]') FROM json_each(%s) WHERE true
+        ON CONFLICT DO NOTHING RETURNING app_name, user_id, session_id, scope, id""",
+    "postgresql": """INSERT INTO sessions_app_stateowner (projection_id, app_name, user_id, session_id, scope)
+        SELECT %s, * FROM unnest(%s::text[], %s::text[], %s::text[], %s::text[])
+        ON CONFLICT DO NOTHING RETURNING app_name, user_id, session_id, scope, id""",
+}
+_SAME: Final = """o.app_name = w.app_name AND o.user_id = w.user_id AND o.session_id = w.session_id
+    AND o.scope = w.scope"""
+_FIND_OWNERS: Final = {
+    "sqlite": f"""WITH w AS MATERIALIZED (SELECT %s AS projection, json_extract(value, '$[0]') AS app_name,
+            json_extract(value, '$[1]') AS user_id, json_extract(value, '$[2]') AS session_id,
+            json_extract(value, '$[3]') AS scope FROM json_each(%s))
+        SELECT o.app_name, o.user_id, o.session_id, o.scope, o.id FROM w CROSS JOIN sessions_app_stateowner AS o
+        WHERE o.projection_id = w.projection AND {_SAME}""",
+    "postgresql": f"""SELECT o.app_name, o.user_id, o.session_id, o.scope, o.id FROM sessions_app_stateowner AS o
+        JOIN unnest(%s::bigint[], %s::text[], %s::text[], %s::text[], %s::text[])
+            AS w (projection, app_name, user_id, session_id, scope)
+        ON o.projection_id = w.projection AND {_SAME}""",
+}
+
+
+def _run(statements: dict[str, str], projection: int, names: Sequence[Names]) -> Iterator[tuple[Names, int]]:
+    """What a statement says of the numbers of these owners."""
+    with connection.cursor() as cursor:
+        parameters: list[Any] = [projection]
+        if connection.vendor == "sqlite":
+            parameters.append(json.dumps(names))
+        else:
+            each = zip(*names, strict=True)
+            parameters = [[projection] * len(names) if statements is _FIND_OWNERS else projection, *map(list, each)]
+        cursor.execute(statements[connection.vendor], parameters)
+        for *found, number in cursor.fetchall():
+            yield tuple(found), number
+
+
+_INSERT: Final = {
+    "sqlite": """INSERT INTO sessions_app_statechange (owner_id, key, place, since) VALUES (%s, %s, %s, %s)
+        ON CONFLICT DO NOTHING""",
+    "postgresql": """INSERT INTO sessions_app_statechange (owner_id, key, place, since)
+        SELECT * FROM unnest(%s::bigint[], %s::text[], %s::bigint[], %s::bigint[]) ON CONFLICT DO NOTHING""",
+}
+
+
+def insert(owners: Owners, rows: Sequence[Row]) -> None:
+    """Keeps what these rows say, in the order of the index."""
+    writes: list[tuple[Owner, str, int, int | None]] = []
+    stored: dict[str, tuple[Scope, str]] = {}  # events write the same keys again and again
+    for place, key, _id, keys, kinds, since, moment, origin in rows:
+        for name in keys:
+            if name not in stored:
+                scope, bare = scope_of(name)
+                stored[name] = scope, stored_key(bare)
+            scope, kept_key = stored[name]
+            writes.append(((key, scope), kept_key, place, None))
+        writes += [((key, MARKS), kind, place, since) for kind in kinds]
+        if moment is not None:
+            at = _moment_key(moment)
+            writes += [((key, EDITS), at, place, None), ((key, ALL_EDITS), at, place, None)]
+        if origin is not None:
+            writes.append(((origin, MARKS), "fork", place, None))
+    if not writes:
+        return
+    here = [(row.place, (row.key, MARKS)) for row in rows if row.kinds and row.place >= MOMENTS]
+    all_sessions = (rows[0].key, _SESSIONS)
+    numbers = owners.numbers({*(write[0] for write in writes), *([all_sessions] if here else ())})
+    kept = [(numbers[owner], key, place, since) for owner, key, place, since in writes]
+    kept += [(numbers[all_sessions], str(place), numbers[owner], None) for place, owner in here]
+    kept.sort(key=itemgetter(0, 1, 2))
+    with connection.cursor() as cursor:
+        if connection.vendor == "sqlite":
+            cursor.executemany(_INSERT["sqlite"], kept)
+        else:
+            cursor.execute(_INSERT["postgresql"], [list(column) for column in zip(*kept, strict=True)])
+
+
+def drop_after(projection: int, place: int) -> None:
+    """Forgets what stands at a place and after it."""
+    owners = StateOwner.objects.filter(projection_id=projection).values("pk")
+    StateChange.objects.filter(owner_id__in=owners, place__gte=place).delete()
+
+
+def owner_of(where: str, names: Names) -> int | None:
+    """The number of an owner, of whatever projection reads this source."""
+    fields = dict(zip(_FIELDS, names, strict=True))
+    return StateOwner.objects.filter(projection__where=where, **fields).values_list("pk", flat=True).first()
+
+
+def sessions_at(where: str, seqs: Collection[int]) -> dict[tuple[str, str, str], list[int]]:
+    """Where events have no numbers: by app, user and id, the sessions with an event at one of these seqs, and which."""
+    owner = owner_of(where, ("", "", "", _SESSIONS))
+    kept = {str(place_of(seq)): seq for seq in seqs}
+    found: dict[tuple[str, str, str], list[int]] = {}
+    if owner is None:
+        return found
+    rows = list(StateChange.objects.filter(owner_id=owner, key__in=kept).values_list("key", "place"))
+    names = StateOwner.objects.in_bulk({number for _key, number in rows})
+    for key, number in rows:
+        if of := names.get(number):
+            found.setdefault((of.app_name, of.user_id, of.session_id), []).append(kept[key])
+    return found
+
+
+# --- Edits ------------------------------------------------------------------------------------------------------------
+
+
+def edits(
+    projection: int, below: EditPlace | None, limit: int, sees: Callable[[str], bool] | None = None
+) -> list[EditPlace]:
+    """The newest edits, or those below one, the newest first; of all apps, or of those that somebody sees."""
+    kept = _owners_of_edits(projection)
+    owners = [owner for app, owner in kept.items() if (app is None if sees is None else app is not None and sees(app))]
+    moment, place = below or (10**_DIGITS - 1, 0)
+    found: list[EditPlace] = []
+    with connection.cursor() as cursor:
+        for owner in owners:
+            cursor.execute(
+                """SELECT key, place FROM sessions_app_statechange WHERE owner_id = %s AND (key, place) < (%s, %s)
+                ORDER BY key DESC, place DESC LIMIT %s""",
+                [owner, _moment_key(moment), place, limit],
+            )
+            found += [EditPlace(int(row[0]), row[1]) for row in cursor.fetchall()]
+    return sorted(found, reverse=True)[:limit]
+
+
+def drop_edits(standing: Standing, gone: Iterable[EditPlace]) -> None:
+    """Forgets edits whose events were deleted, unless somebody has read on since."""
+    with transaction.atomic():
+        same = Projection.objects.select_for_update().filter(pk=standing.projection, marks=standing.marks)
+        if same.exists():
+            owners = list(_owners_of_edits(standing.projection).values())
+            for moment, place in gone:
+                StateChange.objects.filter(owner_id__in=owners, key=_moment_key(moment), place=place).delete()
+
+
+_DIGITS: Final = 16
+
+
+def _moment_key(moment: int) -> str:
+    """A moment as a key: as long as any other, and so in the order of time."""
+    return f"{moment:0{_DIGITS}}"
+
+
+# From app to app by the index, however many owners there are.
+_OWNERS_OF_EDITS: Final = """WITH RECURSIVE apps (name) AS (
+        SELECT min(app_name) FROM sessions_app_stateowner WHERE projection_id = %(projection)s
+        UNION ALL SELECT (SELECT min(o.app_name) FROM sessions_app_stateowner AS o
+            WHERE o.projection_id = %(projection)s AND o.app_name > apps.name) FROM apps WHERE apps.name IS NOT NULL)
+    SELECT o.app_name, o.scope, o.id FROM apps JOIN sessions_app_stateowner AS o ON o.projection_id = %(projection)s
+        AND o.app_name = apps.name AND o.user_id = '' AND o.session_id = '' AND o.scope IN (%(one)s, %(all)s)"""
+
+
+def _owners_of_edits(projection: int) -> dict[str | None, int]:
+    """Of each app that has edits, as it is kept, and of all of them together: None."""
+    with connection.cursor() as cursor:
+        cursor.execute(_OWNERS_OF_EDITS, {"projection": projection, "one": EDITS, "all": ALL_EDITS})
+        return {None if scope == ALL_EDITS else app: number for app, scope, number in cursor.fetchall()}

@@ -1,0 +1,37 @@
+"""Events by their seq, in whatever session they stand."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from django.db import connections
+from django.db.models import BigIntegerField, F
+from django.db.models.expressions import RawSQL
+
+from ..models import Event
+from ..reads.event_views import PLACE, any_of, batches, measured, unpacked
+from ..reads.weights import LARGE, Size
+from ..sources import database, registry
+from .keeping import sessions_at
+
+
+def events_at(source: str, seqs: Sequence[int]) -> Iterator[Event]:
+    """The events of any session that have these seqs, in this order; as `at`, each has its own.
+
+    Read in as many questions as their sizes let expect, so that whoever stops early has not read all.
+    """
+    if not seqs:
+        return
+    found = Event.objects.using(source)
+    if database.is_numbered(source):
+        column = PLACE[connections[source].vendor]
+        found = found.annotate(at=RawSQL(column, [], BigIntegerField())).filter(at__in=seqs)
+    else:
+        found = found.annotate(at=F("seq")).filter(any_of(sessions_at(registry.identity(source), seqs)))
+    sizes: dict[int, int] = {}
+    for at, size in found.annotate(size=Size("event_data")).values_list("at", "size"):
+        sizes[at] = sizes.get(at, 0) + (size or 0)
+    there = [seq for seq in seqs if seq in sizes]
+    order = {seq: number for number, seq in enumerate(there)}
+    for begin, end in batches([unpacked(source, sizes[seq]) for seq in there], LARGE):
+        rows: list[Any] = list(measured(found.filter(at__in=there[begin:end])))
+        yield from sorted(rows, key=lambda row: order[row.at])

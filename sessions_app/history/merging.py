@@ -1,0 +1,288 @@
+"""How deltas were applied to the state in a SQLite file: replaced, or merged as google-adk 1.21 to 2.7 did.
+
+Its SqliteSessionService used SQLite's json_patch (RFC 7396). After {"cfg": {"a": 1}} and {"cfg": {"b": 2}} `cfg` is then
+{"a": 1, "b": 2}, and a null takes its key away; every other service, adkweb too, replaces `cfg` and stores the null.
+No column says which version wrote, and an agent may be upgraded between two events. The stored state tells it where the
+two readings of a session differ. Where nothing tells it, both are folded, and a value in which they differ is UNKNOWN:
+told wrongly, a repair would overwrite right state.
+"""
+
+import json
+import time
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import Any, Final, NamedTuple
+
+from django.conf import settings
+from django.db import connections
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+from ..domain.edit_note import edit_of
+from ..domain.event import Event, delta_of, removed_by
+from ..domain.json_values import as_object
+from ..domain.json_values import stored as read
+from ..domain.positions import seq_of
+from ..domain.session_ref import SessionKey
+from ..domain.state import ABSENT, UNKNOWN, State, scope_of, split
+from ..domain.state import same as _same
+from ..errors import Invalid
+from ..reads.weights import SIZE_OF, large, measured_sql
+from ..sources import database, registry
+
+Values = tuple[Any, ...]  # those that a key may have
+
+_NEVER: Final = 2**62
+_MOST: Final = 12  # values that a key may have; of more, nothing is told
+_NEWEST: Final = 300  # events of which the sessions are looked at for evidence
+_SAMPLES: Final = 40  # sessions looked at besides, from the first event to the newest
+_EVENTS: Final = 100  # of each session, the newest
+_LENGTH: Final = 100_000  # bytes of an event that is looked at
+_SECONDS: Final = 0.3  # that a search for evidence may take
+_FAST: Final = 0.05  # seconds; a search that took longer is not repeated at once
+_PAUSE: Final = 20  # times what the search took
+_seen: dict[str, tuple[int, float, float, "_Evidence"]] = {}  # by file: newest event, when, seconds, what
+
+
+class Ways(NamedTuple):
+    """How one event's delta may have been applied."""
+
+    merged: bool
+    replaced: bool
+
+
+class Reading(NamedTuple):
+    """Events up to a seq merged, those from a seq on replaced; between the two, either is possible."""
+
+    merged_until: int
+    replaced_from: int
+
+    def ways(self, seq: int) -> Ways:
+        """How the event with this seq may have been applied."""
+        if seq <= self.merged_until:
+            return Ways(True, False)
+        return Ways(False, True) if seq >= self.replaced_from else Ways(True, True)
+
+
+MERGED: Final = Reading(_NEVER, _NEVER)
+REPLACED: Final = Reading(-1, -1)
+EITHER: Final = Reading(-1, _NEVER)
+
+
+class _Evidence(NamedTuple):
+    """The newest event that surely merged, and the oldest that surely replaced; None for none."""
+
+    merged: int | None = None
+    replaced: int | None = None
+
+    def with_(self, other: "_Evidence") -> "_Evidence":
+        merged = [each for each in (self.merged, other.merged) if each is not None]
+        replaced = [each for each in (self.replaced, other.replaced) if each is not None]
+        return _Evidence(max(merged, default=None), min(replaced, default=None))
+
+    @property
+    def reading(self) -> Reading:
+        if self.merged is None:
+            return EITHER if self.replaced is None else REPLACED
+        if self.replaced is None:
+            return Reading(self.merged, _NEVER)  # it may have been upgraded since
+        # Upgraded between the two; the other way round, two versions write by turns.
+        return Reading(self.merged, self.replaced) if self.merged < self.replaced else EITHER
+
+
+def possible(source: str) -> Reading:
+    """What cannot be ruled out in this source, whatever the evidence; never EITHER where the setting says which."""
+    config = connections.databases[source]["ADKWEB"]
+    if connections[source].vendor != "sqlite" or not config["real_times"] or settings.SQLITE_STATE == "replaced":
+        return REPLACED
+    return MERGED if settings.SQLITE_STATE == "merged" else EITHER
+
+
+def reading(key: SessionKey) -> Reading:
+    """How the events that this session sees were applied, by the evidence of its file and its own. Raises SourceError."""
+    found = possible(key.source)
+    if found != EITHER:
+        return found
+    with database.using(key.source) as db:
+        return _of_source(db, key.source).with_(_of_session(db, key.source, key[1:])).reading
+
+
+class Write(NamedTuple):
+    """One write of a key. `settles` where its value is the same in every reading; `before` is what it notes of the value
+    that stood there, UNKNOWN where it notes nothing.
+    """
+
+    place: int
+    value: Any
+    settles: bool
+    before: Any = UNKNOWN
+
+
+# --- Folding ----------------------------------------------------------------------------------------------------------
+
+
+def is_doubtful(value: Any) -> bool:
+    """Whether a delta's value is applied differently when it is merged."""
+    return value is None or isinstance(value, dict)
+
+
+def merged(value: Any, delta: Any) -> Any:
+    """A key's value after a delta's value is merged into it, as RFC 7396 says."""
+    if delta is None:
+        return ABSENT
+    if isinstance(delta, dict) and value is UNKNOWN:
+        return UNKNOWN
+    try:
+        return _patched(value, delta)
+    except RecursionError:
+        return UNKNOWN
+
+
+def _patched(value: Any, delta: Any) -> Any:
+    if not isinstance(delta, dict):
+        return delta
+    after = dict(value) if isinstance(value, dict) else {}
+    for name, each in delta.items():
+        if each is None:
+            after.pop(name, None)
+        else:
+            after[name] = _patched(after.get(name), each)
+    return after
+
+
+def after(before: Values, delta: Any, ways: Ways) -> Values:
+    """The values that a key may have after a delta's value."""
+    if not is_doubtful(delta):
+        return (delta,)
+    different: list[Any] = []
+    for value in [*([delta] if ways.replaced else ()), *(merged(v, delta) for v in before if ways.merged)]:
+        if not any(same(value, other) for other in different):
+            different.append(value)
+    return tuple(different) if len(different) <= _MOST else (*different[:_MOST], UNKNOWN)
+
+
+def fold(writes: Sequence[Write], start: Any, reading: Reading, *, shared: bool) -> dict[int, Values]:
+    """The values that a key may have after each of these writes, the oldest first, by place; `shared` for `user:` and
+    `app:` keys.
+    """
+    found: dict[int, Values] = {}
+    before: Values = (start,)
+    for write in writes:
+        if write.settles:
+            before = (write.value,)
+        else:
+            ways = reading.ways(seq_of(write.place))
+            if shared and not found:  # the first row of a scope is stored as it is
+                ways = ways._replace(replaced=True)
+            before = after(before, write.value, ways)
+        found[write.place] = before
+    for write, following in pairwise(writes):
+        if following.before is not UNKNOWN and explains(found[write.place], write.value, following.before):
+            found[write.place] = (following.before,)
+    return found
+
+
+def certain(values: Values) -> Any:
+    """The only value that a key can have, or UNKNOWN."""
+    return values[0] if len(values) == 1 else UNKNOWN
+
+
+def explains(values: Values, delta: Any, stored: Any) -> bool:
+    """Whether the value that is stored can be one of these, which a delta's value has left."""
+    if any(same(value, stored) for value in values):
+        return True
+    return any(value is UNKNOWN for value in values) and same(merged(stored, delta), stored)
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two values are the same one, or both ABSENT, or both UNKNOWN."""
+    return a is b if a is UNKNOWN or b is UNKNOWN else _same(a, b)
+
+
+# --- Evidence ---------------------------------------------------------------------------------------------------------
+
+
+def _of_source(db: BaseDatabaseWrapper, source: str) -> _Evidence:
+    """The evidence of the sessions that wrote last, and of some others from all times."""
+    where, now = registry.identity(source), time.monotonic()
+    with db.cursor() as cursor:
+        cursor.execute("SELECT (SELECT min(rowid) FROM events), (SELECT max(rowid) FROM events)")
+        first, newest = cursor.fetchone()
+        known, at, took, evidence = _seen.get(where, (-1, 0.0, 0.0, _Evidence()))
+        if newest is None or newest == known or (took > _FAST and now - at < _PAUSE * took):
+            return evidence if newest is not None else _Evidence()
+        cursor.execute(
+            "SELECT DISTINCT app_name, user_id, session_id FROM events WHERE rowid > %s LIMIT %s",
+            [newest - _NEWEST, _SAMPLES],
+        )
+        names = dict.fromkeys(cursor.fetchall())
+        cursor.execute(
+            """SELECT app_name, user_id, session_id FROM events WHERE rowid IN
+            (SELECT (SELECT min(rowid) FROM events WHERE rowid >= value) FROM json_each(%s))""",
+            [json.dumps([first + (newest - first) * step // _SAMPLES for step in range(_SAMPLES)])],
+        )
+        names |= dict.fromkeys(cursor.fetchall())
+    evidence = _Evidence()
+    for each in names:
+        if time.monotonic() - now > _SECONDS:
+            break
+        evidence = evidence.with_(_of_session(db, source, each))
+    _seen[where] = newest, time.monotonic(), time.monotonic() - now, evidence
+    return evidence
+
+
+def _of_session(db: BaseDatabaseWrapper, source: str, names: Sequence[str]) -> _Evidence:
+    """What a session's own state tells: of each key whose last delta is stored merged and not replaced, or the reverse."""
+    initial = measured_sql("initial_state", "sqlite") if database.is_adopted(source) else "NULL"
+    with db.cursor() as cursor:
+        cursor.execute(
+            # State and events in one statement: an event that comes between two would pass for one that is not stored.
+            f"""SELECT events.rowid,
+                CASE WHEN {SIZE_OF["sqlite"]} < {_LENGTH} AND json_valid(event_data) THEN event_data END,
+                {measured_sql("state", "sqlite")}, {initial}
+            FROM events JOIN sessions USING (app_name, user_id)
+            WHERE app_name = %s AND user_id = %s AND session_id = %s AND sessions.id = session_id
+            ORDER BY events.rowid DESC LIMIT {_EVENTS}""",
+            list(names),
+        )
+        newest = cursor.fetchone()
+        if newest is None or any(map(large, newest[2:])):
+            return _Evidence()
+        rows = [newest[:2], *((row[0], row[1]) for row in cursor)]
+    stored, first = map(_object, newest[2:])
+    began = split(first).session if len(rows) < _EVENTS else {}
+    return _told(stored, began, ((seq, None if text is None else _object(text)) for seq, text in reversed(rows)))
+
+
+def _told(stored: State, began: State, events: Iterable[tuple[int, Event | None]]) -> _Evidence:
+    both: dict[str, tuple[Any, Any]] = {}  # of each key, merged and replaced
+    last: dict[str, int] = {}
+    for seq, event in events:
+        if event is None:  # what it wrote is not known
+            both, last, began = {}, {}, {}
+            continue
+        edit, removed = edit_of(event), removed_by(event)
+        for name, value in delta_of(event).items():
+            if edit:  # adkweb's own, which replaces
+                last.pop(name, None)
+                both[name] = (ABSENT, ABSENT) if name in removed else (value, value)
+            elif scope_of(name)[0] == "session":
+                last[name] = seq
+                both[name] = merged(both.get(name, (began.get(name, ABSENT),))[0], value), value
+    evidence = _Evidence()
+    for name, seq in last.items():
+        by_merging, by_replacing = both[name]
+        value = stored.get(name, ABSENT)
+        if same(by_merging, by_replacing):
+            continue
+        if same(value, by_merging):
+            evidence = evidence.with_(_Evidence(merged=seq))
+        elif same(value, by_replacing):
+            evidence = evidence.with_(_Evidence(replaced=seq))
+    return evidence
+
+
+def _object(text: str | None) -> dict[str, Any]:
+    try:
+        return dict(as_object(read(text or "null")))
+    except (Invalid, RecursionError):
+        return {}

@@ -1,0 +1,119 @@
+"""A session at a glance: its events in bars of equal number, with the most telling that is in each; and the way along them.
+
+Costs one scan of an index of the source and what `changes` keeps, however many events there are: no event is read.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+from django.utils.translation import gettext as _
+
+from ..domain.rewinds import taken_back
+from ..domain.session_ref import SessionKey
+from ..domain.units import is_moment
+from ..errors import NotFound
+from ..models import MOMENT, by_time
+from ..reads.event_views import events_of, ordered
+from ..sources import database
+from . import index, indexing
+
+BARS: Final = 300
+KINDS: Final = ("state", "compaction", "rewind", "edit", "error")  # the later says more; changes of state come first
+_PLACE: Final = {"postgresql": "seq", "sqlite": "rowid"}
+_EVENTS: Final = "events WHERE app_name = %s AND user_id = %s AND session_id = %s"
+_END: Final = 2**53 - 1  # as a page names the newest event
+_REACH: Final = 1_000  # places looked through first for an event that changed state
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """Some events that follow each other: the places of the first and the last, how many they are, how many of them changed
+    state, and the KIND that says most of what is in them, empty for none; `gone` where a rewind took all of them back.
+    """
+
+    first: int
+    last: int
+    events: int
+    writes: int
+    kind: str
+    gone: bool = False
+
+
+def bars(key: SessionKey, most: int = BARS) -> list[Bar]:
+    """The session's events in at most this many bars, the oldest first. Raises Behind, Invalid, SourceError."""
+    indexing.catch_up(key.source, key=key)
+    with database.using(key.source) as db, db.cursor() as cursor:
+        place, order = (MOMENT, "timestamp") if by_time(db) else (_PLACE[db.vendor],) * 2
+        cursor.execute(f"SELECT {place} FROM {_EVENTS} ORDER BY {order}", key[1:])
+        places = [row[0] for row in cursor.fetchall()]
+    number = min(most, len(places))
+    ends = [len(places) * bar // number for bar in range(number + 1)] if number else []
+    stretches = [(places[start], places[end - 1]) for start, end in pairwise(ends)]
+    counted = index.mark_counts(key, KINDS, stretches)
+    gone = _taken_back(key) if any(counts[KINDS.index("rewind")] for counts in counted) else []
+    return [
+        Bar(first, last, end - start, counts[0], _telling(counts), any(a <= first and last <= b for a, b in gone))
+        for (first, last), (start, end), counts in zip(stretches, pairwise(ends), counted, strict=True)
+    ]
+
+
+def _taken_back(key: SessionKey) -> list[tuple[int, int]]:
+    """From which place to which events are that a rewind took back."""
+    rewinds = index.marks(key, ["rewind"])
+    stretches = taken_back((mark.seq, mark.since) for mark in rewinds)
+    return [(first, last - 1) for first, last in stretches if first < last]
+
+
+def _telling(counts: Sequence[int]) -> str:
+    found = [kind for kind, count in zip(KINDS, counts, strict=True) if count]
+    return found[-1] if found else ""
+
+
+def event_at(key: SessionKey, place: int, steps: int = 0, *, writes: bool = False) -> str:
+    """The id of the event so many steps after a place, or before it; without steps, of the one there or nearest before.
+
+    With `writes`, each step goes to an event that changed state. Beyond the ends it is the first event or the last; where
+    no other has changed state, the one at the place. Events of one place are one step. Raises NotFound for a session without
+    events, and for a place from before it was adopted or released; Behind, SourceError.
+    """
+    if writes and steps:
+        indexing.catch_up(key.source, key=key)
+        found = _writes_after(key, place, steps) if steps > 0 else _writes_before(key, place, -steps)
+        return event_at(key, found or place)
+    with database.using(key.source):
+        if 0 < place < _END and is_moment(place) == database.is_numbered(key.source):
+            raise NotFound(_("This database was adopted, or released, since this page was loaded: load it again."))
+
+        def ask(steps: int, *, newest: bool, **where: int) -> str | None:
+            found = ordered(events_of(key).filter(**where), key.source, newest=newest).values_list("id", flat=True)
+            return next(iter(found[steps : steps + 1]), None)
+
+        if steps > 0:
+            event_id = ask(steps - 1, newest=False, seq__gt=place) or ask(0, newest=True)
+        else:
+            side = {"seq__lt": place} if steps else {"seq__lte": place}
+            event_id = ask(max(0, -steps - 1), newest=True, **side) or ask(0, newest=False)
+    if event_id is None:
+        raise NotFound(_("This session has no events yet."))
+    return event_id
+
+
+def _writes_after(key: SessionKey, place: int, steps: int) -> int | None:
+    found = index.marks(key, ["state"], after=place, limit=steps)
+    return found[-1].seq if found else None
+
+
+def _writes_before(key: SessionKey, place: int, steps: int) -> int | None:
+    """The place of the write so many before another, or of the first one; looked for further and further back."""
+    reach, upto, found = _REACH, place - 1, None
+    while upto >= 0:
+        after = max(-1, upto - reach)
+        marks = index.marks(key, ["state"], after=after, upto=upto, limit=reach)
+        if len(marks) >= steps:
+            return marks[-steps].seq
+        if marks:
+            found, steps = marks[0].seq, steps - len(marks)
+        reach, upto = reach * 4, after
+    return found

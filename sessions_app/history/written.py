@@ -1,0 +1,227 @@
+"""What events wrote, and what sessions began with, at places that index.py knows."""
+
+import json
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from typing import Any, Final, NamedTuple
+
+from django.db import connections
+
+from ..domain.edit_note import edit_of
+from ..domain.event import delta_of, removed_by
+from ..domain.json_values import as_object
+from ..domain.positions import is_creation, place_of, seq_of
+from ..domain.session_ref import SessionKey
+from ..domain.state import ABSENT, UNKNOWN, Scope, State
+from ..domain.units import seconds_of
+from ..models import MOMENT, read_instant, stored_instant
+from ..reads.deltas import Writer, said_of_state, state_sql
+from ..reads.weights import LARGE, LOOKED_THROUGH, SIZE_OF, large, measured_sql, weight
+from ..sources import database, registry
+from ..sources.dialect import each_row
+from . import merging
+from .keeping import sessions_at
+
+CHUNK: Final = 500  # events fetched by one statement
+_HEAVIEST: Final = LARGE  # what may be read to tell a moment
+_REPLAYED: Final = 2 * LARGE  # and to tell all of a session
+_PAGE: Final = LARGE // 8  # of it at once
+
+
+class Written(NamedTuple):
+    """What stands at a place: the keys that an event wrote, or those that a session began with."""
+
+    writer: Writer | None  # None for a session that was created
+    key: SessionKey
+    timestamp: float
+    delta: State
+    removed: Collection[str] = ()
+    edit: Mapping[str, Any] = {}
+    imported: bool = False  # written elsewhere, in no order with what other sessions wrote
+    unread: bool = False  # it is too large to be read
+    beside: tuple[
+        "Written", ...
+    ] = ()  # others at the same place, as it stands for their time: their order is not known
+
+    @property
+    def event_id(self) -> str:
+        """The event's id, or nothing."""
+        return self.writer.event_id if self.writer else ""
+
+    def value(self, name: str) -> Any:
+        """The full key's value after this."""
+        return ABSENT if name in self.removed and self.delta.get(name) is None else self.delta.get(name, UNKNOWN)
+
+    def settles(self, name: str) -> bool:
+        """Whether the full key's value after this is the same however deltas are applied."""
+        return self.unread or bool(self.edit) or self.writer is None or not merging.is_doubtful(self.value(name))
+
+    def write(self, place: int, name: str) -> merging.Write:
+        """The write of the full key at its place."""
+        return merging.Write(place, self.value(name), self.settles(name), self.before(name))
+
+    def within(self, key: SessionKey, scope: Scope) -> "Written | None":
+        """What of this may have been written to this session's scope: its place may be another's by now."""
+        mine = {"app": 2, "user": 3}.get(scope, 4)
+        return self._of([each for each in (self, *self.beside) if each.key[:mine] == key[:mine]])
+
+    def by(self, name: str) -> "Written":
+        """What of this wrote the full key, without any value where that are several."""
+        if not self.beside:
+            return self
+        those = [each for each in (self, *self.beside) if name in each.delta or each.unread]
+        return those[0]._replace(beside=()) if len(those) == 1 else self._replace(delta={}, edit={}, beside=())
+
+    def _of(self, those: Sequence["Written"]) -> "Written | None":
+        return those[0]._replace(beside=tuple(each._replace(beside=()) for each in those[1:])) if those else None
+
+    def before(self, name: str) -> Any:
+        """The full key's value before this, where it is an edit, which notes it."""
+        replaced = self.edit.get("replaced")
+        return replaced.get(name, ABSENT) if isinstance(replaced, dict) else UNKNOWN
+
+
+_SEQ: Final = {"postgresql": "seq + 0", "sqlite": "rowid"}  # as the index of sources/schema.py has it
+# Of a session that was imported: up to which of its events (writes.import_session).
+_IMPORTED: Final = """(SELECT initial_place FROM sessions WHERE sessions.app_name = events.app_name
+    AND sessions.user_id = events.user_id AND sessions.id = events.session_id AND initial_place < 0)"""
+
+
+def written_at(source: str, asked: Iterable[int]) -> dict[int, Written]:
+    """What was written at these places; nothing for an event or a session that is gone. What all of it weighs is bounded:
+    of what is too large, or beyond _HEAVIEST from the newest on, it is known that it is there, and no value.
+    """
+    wanted = sorted(asked, reverse=True)
+    found: dict[int, Written] = {}
+    budget = _Budget(_HEAVIEST)
+    with database.using(source):
+        for start in range(0, len(wanted), CHUNK):
+            some = wanted[start : start + CHUNK]
+            found |= _events_at(source, [seq_of(place) for place in some if not is_creation(place)], budget)
+            found |= _creations_at(source, [place for place in some if is_creation(place)], budget)
+    return found
+
+
+def written_by(key: SessionKey, last: int) -> Iterator[tuple[int, Written]]:
+    """What a session's events wrote, by seq and in append order, up to a seq; bounded as `written_at` is, by _REPLAYED. The
+    source is open.
+    """
+    column = {"postgresql": "seq", "sqlite": "rowid"}[connections[key.source].vendor]
+    of_session = f"app_name = %s AND user_id = %s AND session_id = %s AND {column} > %s AND {column} <= %s"
+    after, budget, more = -1, _Budget(_REPLAYED), True
+    while more:
+        some: list[tuple[int, Written]] = []
+        until = budget.left - _PAGE
+        values = [*key[1:], after, last, CHUNK]
+        with closing(
+            _read(key.source, f"events WHERE {of_session} ORDER BY {column} LIMIT %s", values, budget)
+        ) as rows:
+            for each in rows:  # no cursor stays open while others would write
+                some.append(each)
+                if budget.left < until:
+                    break
+        yield from some
+        more = len(some) == CHUNK or budget.left < until
+        after = some[-1][0] if some else after
+
+
+class _Budget:
+    """How much may be read."""
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+
+    def affords(self, *texts: str | None, size: int = 0) -> bool:
+        """Whether there is room for these, out of a text of some size; it is used up then."""
+        cost = sum(map(weight, texts)) + size // LOOKED_THROUGH
+        if any(map(large, texts)):
+            return False
+        self.left -= cost
+        return self.left >= 0
+
+
+def _events_at(source: str, seqs: list[int], budget: _Budget) -> dict[int, Written]:
+    found: dict[int, Written] = {}
+    numbered, column = database.is_numbered(source), _SEQ[connections[source].vendor]
+    while missing := [seq for seq in seqs if place_of(seq) not in found]:
+        spent = budget.left < 0
+        rows, values = f"events WHERE {column} IN ({', '.join(['%s'] * len(missing))}) ORDER BY {column} DESC", missing
+        if not numbered:
+            rows, values = _by_time(source, missing)
+        for seq, written in _read(source, rows, values, budget):
+            other = found.get(place_of(seq))
+            found[place_of(seq)] = other._replace(beside=(*other.beside, written)) if other else written
+        if spent or budget.left >= 0:  # others are gone
+            break
+    return found
+
+
+def _by_time(source: str, seqs: Sequence[int]) -> tuple[str, list[Any]]:
+    """The events at these places, where these stand for times: a table, and its values."""
+    at = [
+        (*names, stored_instant(seconds_of(seq), connections[source]))
+        for names, some in sessions_at(registry.identity(source), seqs).items()
+        for seq in some
+    ]
+    # OFFSET: one after the other by the index, however many there are.
+    table = """unnest(%s::text[], %s::text[], %s::text[], %s::timestamp[]) AS at (app, of_user, session, moment)
+        CROSS JOIN LATERAL (SELECT * FROM events WHERE app_name = app AND user_id = of_user AND session_id = session
+            AND timestamp = moment OFFSET 0) AS events ORDER BY timestamp DESC"""
+    return table, [list(column) for column in zip(*at, strict=True)] if at else [[]] * 4
+
+
+def _read(source: str, rows: str, values: Sequence[Any], budget: _Budget) -> Generator[tuple[int, Written], None, None]:
+    """What events wrote, to the one with which the budget is spent; with one that is spent, that they are there."""
+    vendor = connections[source].vendor
+    spent = budget.left < 0
+    looked_at = "0, NULL" if spent else f"{SIZE_OF[vendor]}, {state_sql(vendor)}"
+    imported = _IMPORTED if database.keeps_creations(source) else "NULL"
+    column = _SEQ[vendor] if database.is_numbered(source) else MOMENT
+    statement = (
+        f"""SELECT {column}, app_name, user_id, session_id, id, timestamp, {imported}, {looked_at} FROM {rows}"""
+    )
+    with closing(each_row(source, statement, values)) as found:
+        for seq, app, user, session, event_id, at, last, size, text in found:
+            key, moment = SessionKey(source, app, user, session), read_instant(at)
+            if text is None or not budget.affords(text, size=size):
+                yield seq, Written(Writer(event_id, seq, "", "", moment, key), key, moment, {}, unread=True)
+                if budget.left < 0 and not spent:
+                    return
+                continue
+            event = said_of_state(text)
+            noted = edit_of(event)
+            who = Writer(event_id, seq, str(event.get("author") or ""), str(noted.get("actor") or ""), moment, key)
+            yield (
+                seq,
+                Written(
+                    who,
+                    key,
+                    moment,
+                    delta_of(event),
+                    frozenset(removed_by(event)),
+                    noted,
+                    imported=last is not None and seq < -last,
+                ),
+            )
+
+
+def _creations_at(source: str, wanted: list[int], budget: _Budget) -> dict[int, Written]:
+    if not wanted or not database.keeps_creations(source):  # released, after these were read
+        return {}
+    state = "NULL" if budget.left < 0 else measured_sql("initial_state", connections[source].vendor)
+    statement = f"""SELECT initial_place, app_name, user_id, id, create_time, {state} FROM sessions
+        WHERE initial_place IN ({", ".join(["%s"] * len(wanted))})"""
+    found = {}
+    with closing(each_row(source, statement, wanted)) as rows:
+        for place, *names, at, text in rows:
+            unread = not budget.affords(text)
+            began = {} if unread else as_object(_loads(text))
+            found[place] = Written(None, SessionKey(source, *names), read_instant(at), began, unread=unread)
+    return found
+
+
+def _loads(text: str | None) -> Any:
+    try:
+        return json.loads(text or "null")
+    except (ValueError, RecursionError):
+        return None

@@ -1,0 +1,1 @@
+"""What pages and programs share: paths, headers, limits, errors as JSON, streamed answers."""

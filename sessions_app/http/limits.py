@@ -1,0 +1,181 @@
+"""Bodies are refused while they arrive: Django would keep all of one, on disk, before it looked at who sends it.
+
+Anybody may send a little, as the form that signs in needs. Whoever sends more is known first: programs by their token,
+people by their browser's sign-in. What is too large, too slow, or one file too many at once is refused, too.
+"""
+
+import asyncio
+import re
+import threading
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+from asgiref.sync import ThreadSensitiveContext
+from channels.db import database_sync_to_async
+from django.conf import settings
+from django.db import DatabaseError
+from django.http import HttpResponse, parse_cookie
+from django.utils.translation import gettext as _
+
+from ..access import actor as access
+from ..access import tokens
+from ..errors import NotAllowed
+from .problems import for_programs, problem
+
+SMALL: Final = 64 * 1024  # bytes that anybody may send
+UPLOADS: Final = 4  # files that one process receives at once
+PATIENCE_SECONDS = 30.0  # that a body may take
+SLOWEST = 32 * 1024  # bytes a second, by which a large body may take longer
+_RETRY_SECONDS: Final = 10
+_UPLOADS: Final = re.compile(r"/(api/)?import/?")
+
+GONE: Final = "adkweb.gone"  # in a request's scope: an Event, set as soon as nobody waits for the answer
+
+Message = dict[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+
+class Refused(Exception):
+    """A body that is not received: the status and the sentence."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status, self.message = status, message
+
+
+class Limited:
+    """An ASGI application that takes bodies up to ADKWEB_MAX_BODY, files to import up to ADKWEB_MAX_UPLOAD bytes."""
+
+    def __init__(self, application: Any) -> None:
+        self._application = application
+        self._uploads = 0
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        """The application's answer, or the refusal."""
+        headers = dict(scope["headers"]) if scope["type"] == "http" else {}
+        if not headers.keys() & {b"content-length", b"transfer-encoding"}:  # HTTP has no other sign of a body
+            await self._application(scope, receive, send)
+            return
+        body = _Body(scope, headers, receive)
+        taken = begun = False
+        gone = scope[GONE] = threading.Event()
+
+        async def sending(message: Message) -> None:
+            nonlocal begun
+            begun = True
+            await send(message)
+
+        async def receiving() -> Message:
+            nonlocal taken
+            message = await body.receive()
+            if message["type"] == "http.disconnect":
+                gone.set()
+            if body.upload and body.large and not taken:
+                taken = True
+                self._take()
+            return message
+
+        try:
+            await body.check_announced()
+            await self._application(scope, receiving, sending)
+        except Refused as refused:
+            if begun:
+                raise
+            await _refuse(send, scope["path"], refused)
+        finally:  # at the end of the server, too, which cancels what it did not answer yet
+            gone.set()
+            self._uploads -= taken
+
+    def _take(self) -> None:
+        self._uploads += 1
+        if self._uploads > UPLOADS:
+            raise Refused(503, _("Too many files are being received just now; try again in a moment."))
+
+
+class _Body:
+    """A request's body while it is received; every method raises Refused."""
+
+    def __init__(self, scope: Message, headers: dict[bytes, bytes], receive: Receive) -> None:
+        self._scope, self._headers, self._receive = scope, headers, receive
+        self.upload = _UPLOADS.fullmatch(scope["path"]) is not None
+        self._name = "ADKWEB_MAX_UPLOAD" if self.upload else "ADKWEB_MAX_BODY"
+        self._limit: int = settings.MAX_UPLOAD if self.upload else settings.DATA_UPLOAD_MAX_MEMORY_SIZE
+        self._length = 0
+        self._whole = self._known = False
+        self._began = time.monotonic()
+
+    @property
+    def large(self) -> bool:
+        """Whether there is more than anybody may send."""
+        return self._length > SMALL
+
+    async def check_announced(self) -> None:
+        """Refuses before anything is received."""
+        said = self._headers.get(b"content-length", b"")
+        if said.isdigit():
+            await self._check(int(said))
+
+    async def receive(self) -> Message:
+        """The next piece; after the last one, whatever comes."""
+        if self._whole:
+            return await self._receive()
+        allowed = PATIENCE_SECONDS + self._length / SLOWEST
+        try:
+            async with asyncio.timeout(self._began + allowed - time.monotonic()):
+                message = await self._receive()
+        except TimeoutError:
+            raise Refused(408, _("The body came too slowly; nothing was written.")) from None
+        self._whole = not message.get("more_body", False)
+        self._length += len(message.get("body", b""))
+        await self._check(self._length)
+        return message
+
+    async def _check(self, length: int) -> None:
+        if length > min(SMALL, self._limit) and not self._known:
+            async with ThreadSensitiveContext():  # a thread of its own, so that no check waits for another
+                await database_sync_to_async(self._check_sender)()
+            self._known = True
+        if length > self._limit:
+            message = _("The body is larger than the %(n)s bytes that %(name)s allows; nothing was written.")
+            raise Refused(413, message % {"n": self._limit, "name": self._name})
+
+    def _check_sender(self) -> None:
+        try:
+            sender = self._program() if for_programs(self._scope["path"]) else self._person()
+            if self.upload:
+                sender.check_right("admin")
+        except NotAllowed as error:
+            raise Refused(403, error.message) from error
+        except DatabaseError as error:
+            raise Refused(503, _("adkweb's own database is locked or does not answer; try again.")) from error
+
+    def _program(self) -> access.Actor:
+        kind, _space, text = self._headers.get(b"authorization", b"").decode("latin-1").partition(" ")
+        actor = tokens.actor_of(text) if kind.lower() == "bearer" else None
+        if actor is None:
+            raise Refused(401, _("Only who has a token may send so much: Authorization: Bearer …"))
+        return actor
+
+    def _person(self) -> access.Actor:
+        cookies = parse_cookie(self._headers.get(b"cookie", b"").decode("latin-1"))
+        key = cookies.get(settings.SESSION_COOKIE_NAME, "")
+        name = access.signed_in([key]).get(key)
+        if name is None:
+            raise Refused(403, _("You are signed out; nothing was written. Sign in in another tab, then reload."))
+        return access.Actor(name)
+
+
+async def _refuse(send: Send, path: str, refused: Refused) -> None:
+    if for_programs(path):
+        response = problem(refused.status, refused.message)
+    else:  # a browser shows the sentence, or says it in a toast
+        response = HttpResponse(refused.message, "text/plain; charset=utf-8", refused.status)
+        response["Cache-Control"] = "no-store"
+    if refused.status == 503:
+        response["Retry-After"] = str(_RETRY_SECONDS)
+    headers = [(name.lower().encode(), value.encode()) for name, value in response.items()]
+    start = {"type": "http.response.start", "status": refused.status}
+    await send({**start, "headers": [*headers, (b"connection", b"close")]})
+    await send({"type": "http.response.body", "body": response.content})

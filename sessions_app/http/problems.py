@@ -1,0 +1,58 @@
+"""What went wrong, as programs are told: RFC 9457, one JSON shape for every address that is theirs."""
+
+import json
+import re
+from typing import Any, Final
+
+from django.http import HttpResponse
+
+from ..errors import AlreadyExists, Behind, Conflict, Error, Invalid, NotAllowed, NotFound, SourceError, StaleSession
+
+STATUS: Final[dict[type[Error], int]] = {
+    Invalid: 400,
+    NotAllowed: 403,
+    NotFound: 404,
+    AlreadyExists: 409,
+    StaleSession: 409,
+    Conflict: 409,
+    SourceError: 503,
+    Behind: 503,
+}
+TITLES: Final = {
+    400: "The request is not valid",
+    401: "A token is needed",
+    403: "Not allowed",
+    404: "Not found",
+    405: "This address does not do that",
+    408: "Too slow",
+    409: "Conflict",
+    412: "The session has changed",
+    413: "Too large",
+    415: "This kind of body is not understood",
+    429: "Too many tries",
+    500: "A fault of adkweb's",
+    503: "A source cannot be used",
+}
+MEDIA_TYPE: Final = "application/problem+json"
+_PROGRAMS: Final = re.compile(r"/(api|apps|sources|list-apps|health|version)(/|$)")
+
+
+def status_of(error: Error) -> int:
+    """The status that an error is answered with."""
+    return next(STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)
+
+
+def for_programs(path: str) -> bool:
+    """Whether an address belongs to programs, which cannot read pages."""
+    return _PROGRAMS.match(path) is not None
+
+
+def problem(status: int, detail: str, **more: Any) -> HttpResponse:
+    """An answer that says what is wrong; `more` is for programs to look at."""
+    told = {"type": "about:blank", "title": TITLES[status], "status": status, "detail": detail, **more}
+    response = HttpResponse(
+        json.dumps(told), MEDIA_TYPE, status, headers={"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+    )
+    if status == 401:
+        response["WWW-Authenticate"] = 'Bearer realm="adkweb"'
+    return response

@@ -1,0 +1,132 @@
+"""The feed of home: one thread for all who look at it, while somebody does."""
+
+import logging
+import threading
+import time
+from typing import Final
+
+from django.db import DatabaseError, connections
+from django.utils import translation
+
+from ..access import actor
+from ..sources import registry
+from ..web.lists.feed import activity, parts
+from .client import FAULT, SIGNED_OUT, Watcher, push, rest_after
+from .source_follower import Follower, follow
+
+log = logging.getLogger("adkweb.live")
+
+LOOK_SECONDS: Final = 5.0  # what runs may have fallen silent, a source may have appeared
+INTERVAL_SECONDS: Final = 0.3
+
+
+class Lobby(threading.Thread):
+    """Makes home's activity anew whenever something moves in any source."""
+
+    def __init__(self) -> None:
+        super().__init__(name="adkweb-live-feed", daemon=True)
+        self._watchers: dict[Watcher, dict[str, str]] = {}  # and what each was given
+        self._moved = threading.Event()
+        self._entered = threading.Event()
+        self._followers: set[Follower] = set()
+
+    def enter(self, watcher: Watcher) -> None:
+        """Serves a watcher from now on."""
+        self._watchers[watcher] = {}  # under the lock: see `enter` below
+        self._moved.set()
+        self._entered.set()
+
+    def leave(self, watcher: Watcher) -> None:
+        """Forgets a watcher."""
+        with _lock:
+            self._watchers.pop(watcher, None)
+        self._moved.set()
+
+    def wake(self) -> None:
+        """Looks at once."""
+        self._moved.set()
+
+    def run(self) -> None:
+        """Until nobody watches."""
+        while not self._has_ended():
+            self._moved.clear()
+            self._entered.clear()
+            began, took = time.monotonic(), 0.0
+            try:
+                took = 0.0 if self._serve() else time.monotonic() - began
+            except DatabaseError as error:  # adkweb's own, which knows who may look
+                log.warning("the feed waits: %s", error)
+                connections["default"].close_if_unusable_or_obsolete()
+            except Exception:
+                log.exception("the feed")
+                for watcher in list(self._watchers):
+                    self._dismiss(watcher, FAULT, "fault")
+            self._entered.wait(max(INTERVAL_SECONDS, rest_after(took)))  # who has just come is not kept waiting
+            self._moved.wait(LOOK_SECONDS)
+        for follower in self._followers:
+            follower.do(lambda f=follower: f.hearers.discard(self._moved.set))  # type: ignore[misc]
+        connections.close_all()
+
+    def _has_ended(self) -> bool:
+        global _lobby
+        with _lock:
+            if not self._watchers:
+                _lobby = None
+                return True
+        return False
+
+    def _serve(self) -> bool:
+        """Makes and sends the parts. Returns whether a source did not answer; waiting for it does not count as work."""
+        self._followers = {
+            follow(source.alias, lambda follower: follower.hearers.add(self._moved.set)) for source in registry.listed()
+        }
+        watchers = list(self._watchers)
+        found = activity({follower.source for follower in self._followers if follower.away})
+        # After reading what is pushed, as in room.py: who lost the right to look meanwhile gets nothing of it.
+        allowed = actor.signed_in({watcher.sign_in for watcher in watchers})
+        staying = [watcher for watcher in watchers if watcher.sign_in in allowed]
+        for watcher in {*watchers} - {*staying}:
+            self._dismiss(watcher, SIGNED_OUT, "signed out")
+        for language in {watcher.language for watcher in staying}:
+            with translation.override(language):
+                made = parts(found)
+            told = [w for w in staying if w.language == language and self._watchers.get(w, made) != made]
+            for watcher in told:
+                self._note(watcher, made)
+            push(told, made)
+        return found.away
+
+    def _note(self, watcher: Watcher, made: dict[str, str]) -> None:
+        with _lock:
+            if watcher in self._watchers and not watcher.closed:  # who left meanwhile has left
+                self._watchers[watcher] = made
+            else:
+                self._watchers.pop(watcher, None)
+
+    def _dismiss(self, watcher: Watcher, code: int, reason: str) -> None:
+        self._watchers.pop(watcher, None)
+        watcher.end(code, reason)
+
+
+_lock = threading.Lock()
+_lobby: Lobby | None = None
+
+
+def look() -> None:
+    """Has home's activity made anew soon, if somebody looks at it: a source has appeared."""
+    with _lock:
+        if _lobby:
+            _lobby.wake()
+
+
+def enter(watcher: Watcher) -> Lobby:
+    """The lobby, with one more watcher in it."""
+    global _lobby
+    with _lock:
+        if _lobby is None:
+            _lobby = Lobby()
+            _lobby.enter(watcher)
+            _lobby.start()
+        else:
+            _lobby.enter(watcher)
+        return _lobby

@@ -1,0 +1,169 @@
+"""What events say of state, read without the rest of them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Final
+
+from django.db import connections
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.models import TextField
+from django.db.models.expressions import RawSQL
+
+from ..domain import json_values
+from ..domain.edit_note import edit_of
+from ..domain.event import delta_of, removed_by
+from ..domain.json_values import as_object
+from ..domain.session_ref import SessionKey
+from ..domain.state import ABSENT, UNKNOWN, Change, State, scope_of
+from ..sources import database
+from .event_views import EventView, before_cursor, events_of, loads, ordered
+from .weights import LARGE, LOOKED_THROUGH, SIZE_OF, Size, large, measured_sql, weight
+
+NEAR: Final = 40  # events looked through first
+RECENT: Final = 500  # events looked through for the last writer or the previous value of a key
+_LOOKED_FOR: Final = 2_000  # keys of an event whose values before are looked for
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """The event that last wrote a key."""
+
+    event_id: str
+    seq: int | None
+    author: str
+    actor: str  # of an edit, else empty
+    timestamp: float
+    key: SessionKey  # of the session that it wrote in
+
+
+def initial_state(db: BaseDatabaseWrapper, key: SessionKey) -> State | None:
+    """What the session began with, full keys; None where it was never recorded, or is too large to be read."""
+    if not database.is_adopted(key.source):
+        return None
+    with db.cursor() as cursor:
+        of_session = "FROM sessions WHERE app_name = %s AND user_id = %s AND id = %s"
+        cursor.execute(f"SELECT {measured_sql('initial_state', db.vendor)} {of_session}", key[1:])
+        stored = cursor.fetchone()
+    if not stored or stored[0] is None or large(stored[0]):
+        return None
+    return as_object(json_values.stored(stored[0]))
+
+
+# Delta, author and note; of an event that is no valid JSON all of it.
+_LOOKED_AT: Final = {
+    "postgresql": """jsonb_build_array(event_data #> '{actions,state_delta}', event_data -> 'author',
+        event_data #> '{custom_metadata,adkweb}')""",
+    "sqlite": """CASE WHEN json_valid(event_data)
+        THEN json_extract(event_data, '$.actions.state_delta', '$.author', '$.custom_metadata.adkweb')
+        ELSE event_data END""",
+}
+
+
+def state_sql(vendor: str) -> str:
+    """What an event says of state, as SQL, for `said_of_state`; null for one that is too large."""
+    return measured_sql(f"CASE WHEN {SIZE_OF[vendor]} <= {LARGE} THEN {_LOOKED_AT[vendor]} END", vendor)
+
+
+def said_of_state(text: str | None) -> dict[str, Any]:
+    """An event with nothing but author, delta and note."""
+    found = loads(text)
+    if not isinstance(found, list):
+        return as_object(found)
+    delta, author, note = found
+    return {"author": author, "actions": {"state_delta": delta}, "custom_metadata": {"adkweb": note}}
+
+
+def state_rows(
+    key: SessionKey, before: str | None = None, limit: int = RECENT, after: int = 0
+) -> tuple[list[dict[str, Any]], bool]:
+    """The newest of a session's events (before a cursor, after a place), reduced to what they say of state; newest first.
+    And whether these are all that were asked for: they end before the one with which they weigh more than LARGE.
+    """
+    found = events_of(key)
+    if after:
+        found = found.filter(seq__gt=after)
+    if before:
+        found = found.filter(before_cursor(key.source, before))
+    vendor = connections[key.source].vendor
+    asked = (
+        ordered(found, key.source)
+        .annotate(size=Size("event_data"), said=RawSQL(state_sql(vendor), [], TextField()))
+        .values_list("id", "timestamp", "size", "said", "seq")[:limit]
+        .iterator(chunk_size=1 if vendor == "sqlite" else RECENT)
+    )
+    rows: list[dict[str, Any]] = []
+    left = LARGE
+    for event_id, timestamp, size, text, seq in asked:
+        left -= weight(text) + (size or 0) // LOOKED_THROUGH
+        if text is None or large(text) or left < 0:
+            return rows, False
+        event = said_of_state(text)
+        note = edit_of(event)
+        row = {"id": event_id, "timestamp": timestamp, "seq": seq, "delta": delta_of(event), "by": event.get("author")}
+        rows.append(row | {"actor": note.get("actor"), "removed": removed_by(event)})
+    return rows, True
+
+
+def writer(key: SessionKey, row: dict[str, Any]) -> Writer:
+    """Who wrote a row of `state_rows`."""
+    return Writer(row["id"], row.get("seq"), str(row["by"] or ""), str(row["actor"] or ""), row["timestamp"], key)
+
+
+# --- The values before ------------------------------------------------------------------------------------------------
+
+
+def add_changes(key: SessionKey, page: Sequence[EventView]) -> None:
+    """Gives each event its changes with the values before.
+
+    A session key's previous value is exact: only this session writes it. An `app:` or `user:` key may have been written
+    from other sessions meanwhile, so its previous value is shown only where the edit itself recorded it. Of an event that
+    writes very many keys the previous values of the first ones are looked for.
+    """
+    wanted = {k for view in page for k in islice(view.description.delta, _LOOKED_FOR) if scope_of(k)[0] == "session"}
+    before = _values_before(key, page, wanted) if wanted else {}
+    for view in page:
+        known = before.get(view.id, {})
+        recorded = as_object(view.description.edit.get("replaced"))
+        removed = set(view.description.removed)
+        for name, value in view.description.delta.items():
+            old = recorded.get(name, ABSENT) if view.description.edit else known.get(name, UNKNOWN)
+            view.changes.append(Change(name, old, ABSENT if name in removed else value))
+
+
+def _values_before(key: SessionKey, page: Sequence[EventView], names: set[str]) -> dict[str, State]:
+    """By event id, the values of the session keys that it writes, just before it; what cannot be known is left out.
+
+    Looks at the events between, too, which a filter may hide; at few, where these tell already.
+    """
+    for limit in (NEAR + len(page), RECENT + len(page)):
+        rows, whole = state_rows(key, before=page[-1].cursor, limit=limit)
+        found, unknown = _told_by(rows, page, names)
+        if not unknown or len(rows) < limit:
+            break
+    if unknown and whole and len(rows) < limit and (initial := initial_state(connections[key.source], key)) is not None:
+        for name, ids in unknown.items():
+            for event_id in ids:
+                found[event_id][name] = initial.get(name, ABSENT)
+    return found
+
+
+def _told_by(
+    rows: Sequence[dict[str, Any]], page: Sequence[EventView], names: set[str]
+) -> tuple[dict[str, State], dict[str, list[str]]]:
+    """What rows, the newest first, tell of the values before each event of a page; and for which events nothing."""
+    found: dict[str, State] = {view.id: {} for view in page}
+    wanted = {view.id: names & view.description.delta.keys() for view in page}
+    unknown: dict[str, list[str]] = {
+        name: [page[-1].id] for name in wanted[page[-1].id]
+    }  # its own row is not among them
+    for row in rows:
+        delta = as_object(row["delta"])
+        removed = {*row["removed"]}
+        for name in unknown.keys() & delta.keys():
+            value = ABSENT if delta[name] is None and name in removed else delta[name]
+            for event_id in unknown.pop(name):
+                found[event_id][name] = value
+        for name in wanted.get(row["id"], ()):
+            unknown.setdefault(name, []).append(row["id"])
+    return found, unknown

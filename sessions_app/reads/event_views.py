@@ -1,0 +1,210 @@
+"""A session's events as their rows hold them: in order, beside a cursor, as views with their changes.
+
+What this folder's other files put their answers together from. Every function here expects the source to be open.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from django.db import connections
+from django.db.models import BooleanField, Q, QuerySet
+from django.db.models.expressions import RawSQL
+from django.utils.translation import gettext as _
+
+from ..domain import json_values
+from ..domain.edit_note import edit_of
+from ..domain.event import removed_by
+from ..domain.json_values import as_object
+from ..domain.kinds import Description, describe
+from ..domain.session_ref import SessionKey
+from ..domain.state import ABSENT, Change
+from ..domain.units import event_in_seconds
+from ..errors import Invalid
+from ..models import Event, Session
+from ..sources import database
+from .filters import BY_AUTHOR, FILTERS
+from .paging import read_cursor, write_cursor
+from .weights import LARGE, Measured, Size, large, weight
+
+ACTIVE: Final = 12  # sessions looked at for the newest events of all
+_PACKED: Final = 30  # times its size on disk that a text of PostgreSQL's may have, which packs what is long
+PLACE: Final = {"postgresql": "seq + 0", "sqlite": "rowid"}  # as the index of sources/schema.py has it
+
+
+@dataclass(slots=True)
+class EventView:
+    """One stored event, described; `changes` are its state changes with the values before, where they are known."""
+
+    key: SessionKey
+    id: str
+    seq: int | None
+    invocation_id: str
+    timestamp: float
+    data: dict[str, Any]
+    description: Description
+    changes: list[Change] = field(default_factory=list)
+    cursor: str = ""
+    size: int = 0  # characters of an event that is too large to be read here; nothing is known of what is in it
+    weight: int = 0
+
+
+# --- Rows and views ---------------------------------------------------------------------------------------------------
+
+
+def events_of(key: SessionKey) -> QuerySet[Event]:
+    """The events of a session, in no order."""
+    found = Event.objects.using(key.source).filter(
+        app_name=key.app_name, user_id=key.user_id, session_id=key.session_id
+    )
+    return measured(found)
+
+
+def measured(found: QuerySet[Event]) -> QuerySet[Event]:
+    """Events with their JSON as `text`; of those that are too large only their length: “#31000000”."""
+    return found.defer("event_data").annotate(text=Measured("event_data"))
+
+
+def any_of(wanted: Mapping[tuple[str, str, str], Collection[int]]) -> Q:
+    """The events with these seqs of each of these sessions."""
+    each = (Q(app_name=app, user_id=user, session_id=name, seq__in=seqs) for (app, user, name), seqs in wanted.items())
+    return Q(*each, _connector=Q.OR) if wanted else Q(pk__in=[])
+
+
+def newest_views(source: str, limit: int, most: int) -> list[EventView]:
+    """The newest events of any session, the newest first, and no more than weigh `most`; without numbers, of the ACTIVE
+    sessions that were written last.
+    """
+    found = measured(Event.objects.using(source))
+    if database.is_numbered(source):
+        return views(found.order_by(RawSQL(PLACE[connections[source].vendor], []).desc()), source, limit, most)[0]
+    last = Session.objects.using(source).order_by("-update_time").values_list("app_name", "user_id", "id")[:ACTIVE]
+    newest: list[EventView] = []
+    for names in last:
+        key = SessionKey(source, *names)
+        newest += views(ordered(events_of(key), source), source, max(limit // 10, 12), most // ACTIVE, key)[0]
+    return sorted(newest, key=lambda view: (view.seq or 0, view.id), reverse=True)[:limit]
+
+
+def ordered(found: QuerySet[Event], source: str, *, newest: bool = True) -> QuerySet[Event]:
+    """In append order, the newest first or last."""
+    names = ["seq"] if database.is_numbered(source) else ["timestamp", "id"]
+    return found.order_by(*(f"-{name}" if newest else name for name in names))
+
+
+def before_cursor(source: str, cursor: str) -> Q:
+    """The events before a place; raises Invalid for a text that names none."""
+    return _beside(source, cursor, "lt")
+
+
+def after_cursor(source: str, cursor: str) -> Q:
+    """The events after a place; raises Invalid for a text that names none."""
+    return _beside(source, cursor, "gt")
+
+
+def _beside(source: str, cursor: str, side: str) -> Q:
+    with nullcontext() if database.is_numbered(source) else suppress(Invalid):
+        (seq,) = read_cursor(cursor, int)
+        return Q(**{f"seq__{side}": seq})
+    moment, name = read_cursor(cursor, float, str)
+    return Q(**{f"timestamp__{side}": moment}) | Q(timestamp=moment, **{f"id__{side}": name})
+
+
+def views(
+    found: QuerySet[Event], source: str, limit: int, most: int = LARGE, key: SessionKey | None = None
+) -> tuple[list[EventView], bool]:
+    """The first of some events, and whether there are others: at most `limit`, and no more than weigh `most` together.
+
+    A page is bounded by what it shows: a hundred events may be as large as a database lets them be. One comes in any case.
+    """
+    rows: list[EventView] = []
+    for row in lazily(found, source, limit + 1, most):
+        if len(rows) == limit or (rows and most <= 0):
+            return rows, True
+        most -= weight(row.text)  # type: ignore[attr-defined]
+        if rows and most < 0:
+            return rows, True
+        rows.append(view_of(key or SessionKey(source, row.app_name, row.user_id, row.session_id), row))
+    return rows, False
+
+
+def lazily(found: QuerySet[Event], source: str, limit: int, most: int = LARGE) -> Iterator[Event]:
+    """Rows one by one on SQLite; on PostgreSQL in as many questions as what stands on its disk lets expect."""
+    if connections[source].vendor == "sqlite":
+        yield from found[:limit].iterator(chunk_size=1)
+        return
+    sizes = found.annotate(size=Size("event_data")).values_list("size", flat=True)[:limit]
+    for begin, end in batches([unpacked(source, size) for size in sizes], most):
+        yield from found[begin:end]
+
+
+def batches(sizes: Sequence[int], most: int) -> Iterator[tuple[int, int]]:
+    """From where to where rows of these sizes are read at once."""
+    begin = 0
+    while begin < len(sizes):
+        end, left = begin + 1, most - sizes[begin]
+        while end < len(sizes) and (left := left - sizes[end]) >= 0:
+            end += 1
+        yield begin, end
+        begin = end
+
+
+def unpacked(source: str, size: int | None) -> int:
+    """What a text may have in characters, by its size on disk."""
+    packed = connections[source].vendor == "postgresql" and (size or 0) > 2_000
+    return (size or 0) * (_PACKED if packed else 1)
+
+
+def view_of(key: SessionKey, row: Event) -> EventView:
+    """A row as a view, its changes not yet added."""
+    text: str | None = row.text  # type: ignore[attr-defined]
+    size = large(text)
+    stored = {"timestamp": row.timestamp} if size else as_object(event_in_seconds(loads(text)))
+    # The columns are what ADK itself believes; the exact time stands in the event.
+    data = {**stored, "id": row.id, "invocation_id": row.invocation_id}
+    timestamp = stored.get("timestamp")
+    exact = isinstance(timestamp, int | float) and not isinstance(timestamp, bool) and abs(timestamp) < 2**53
+    return EventView(
+        key,
+        row.id,
+        row.seq,
+        row.invocation_id,
+        float(timestamp) if exact else row.timestamp,  # type: ignore[arg-type]
+        data,
+        describe(data),
+        cursor=write_cursor(row.seq) if database.is_numbered(key.source) else write_cursor(row.timestamp, row.id),
+        size=size,
+        weight=weight(text),
+    )
+
+
+def loads(text: str | None) -> Any:
+    """The value of a stored JSON text; None for what is none."""
+    try:
+        return json_values.STORED.decode(text or "null")
+    except ValueError:
+        return None
+
+
+def filtered(found: QuerySet[Event], key: SessionKey, kind: str, author: str) -> QuerySet[Event]:
+    """Those of one of FILTERS, and of an author; raises Invalid for a filter that is none."""
+    vendor = connections[key.source].vendor
+    if kind:
+        if kind not in FILTERS:
+            raise Invalid(_("There is no filter “%(name)s”.") % {"name": kind})
+        found = found.filter(RawSQL(FILTERS[kind][vendor], [], BooleanField()))
+    if author:
+        found = found.filter(RawSQL(BY_AUTHOR[vendor], [author], BooleanField()))
+    return found
+
+
+def edit_view(source: str, row: Event) -> EventView:
+    """An edit's row as a view; its note tells the values before."""
+    view = view_of(SessionKey(source, row.app_name, row.user_id, row.session_id), row)
+    replaced, removed = as_object(edit_of(view.data).get("replaced")), set(removed_by(view.data))
+    view.changes = [
+        Change(name, replaced.get(name, ABSENT), ABSENT if name in removed else value)
+        for name, value in view.description.delta.items()
+    ]
+    return view

@@ -1,0 +1,73 @@
+"""What the chips above a timeline select, and what its numbers count, as SQL over `event_data` for both databases.
+
+Every text is a condition or expression without parameters, but for BY_AUTHOR's one.
+"""
+
+from typing import Final
+
+from ..sources.schema import IS_EDIT
+
+
+def _if_json(condition: str) -> str:
+    """A condition on event_data for SQLite, where ADK may have stored NaN, which its JSON functions refuse."""
+    return f"CASE WHEN json_valid(event_data) THEN {condition} END"
+
+
+def _has_part(condition: str) -> str:
+    return _if_json(
+        f"""EXISTS (SELECT 1 FROM json_each(event_data, '$.content.parts')
+        WHERE CASE WHEN type = 'object' THEN {condition} END)"""
+    )
+
+
+FILTERS: Final[dict[str, dict[str, str]]] = {
+    "messages": {
+        "postgresql": """jsonb_path_exists(event_data, '$.content.parts[*] ? (exists(@.text) && !(@.thought == true))')""",
+        "sqlite": _has_part(
+            "json_type(value, '$.text') = 'text' AND coalesce(json_extract(value, '$.thought'), 0) <> 1"
+        ),
+    },
+    "tools": {
+        "postgresql": """jsonb_path_exists(event_data,
+            '$.content.parts[*] ? (exists(@.function_call) || exists(@.function_response))')""",
+        "sqlite": _has_part(
+            "coalesce(json_type(value, '$.function_call'), json_type(value, '$.function_response')) > ''"
+        ),
+    },
+    "state": {
+        "postgresql": "coalesce(event_data #> '{actions,state_delta}' <> '{}'::jsonb, false)",
+        "sqlite": _if_json("EXISTS (SELECT 1 FROM json_each(event_data, '$.actions.state_delta'))"),
+    },
+    # As events.Description.failed says it: while a person is asked, a response's "error" is none.
+    "errors": {
+        "postgresql": """(event_data -> 'error_code' IS NOT NULL OR event_data -> 'error_message' IS NOT NULL
+            OR event_data @> '{"interrupted": true}'
+            OR jsonb_path_exists(event_data, '$.content.parts[*].code_execution_result ? (!(@.outcome like_regex "OK$"))')
+            OR jsonb_path_exists(event_data, '$.content.parts[*].function_response.response.error')
+                AND NOT jsonb_path_exists(event_data, '$.actions.requested_tool_confirmations.*')
+                AND NOT jsonb_path_exists(event_data, '$.actions.requested_auth_configs.*'))""",
+        "sqlite": _if_json(
+            f"""(json_extract(event_data, '$.error_code', '$.error_message', '$.interrupted')
+                NOT IN ('[null,null,null]', '[null,null,false]')
+            OR {
+                _has_part(
+                    "json_type(value, '$.code_execution_result') = 'object' "
+                    "AND coalesce(json_extract(value, '$.code_execution_result.outcome'), '') NOT LIKE '%%OK'"
+                )
+            }
+            OR {_has_part("json_type(value, '$.function_response.response.error') > ''")}
+                AND NOT EXISTS (SELECT 1 FROM json_each(event_data, '$.actions.requested_tool_confirmations'))
+                AND NOT EXISTS (SELECT 1 FROM json_each(event_data, '$.actions.requested_auth_configs')))"""
+        ),
+    },
+    "edits": IS_EDIT,
+}
+BY_AUTHOR: Final = {
+    "postgresql": "event_data ->> 'author' = %s",
+    "sqlite": _if_json("json_extract(event_data, '$.author') = %s"),
+}
+TOKENS: Final = {
+    "postgresql": """CASE jsonb_typeof(event_data #> '{usage_metadata,total_token_count}') WHEN 'number'
+        THEN (event_data #>> '{usage_metadata,total_token_count}')::numeric END""",
+    "sqlite": _if_json("json_extract(event_data, '$.usage_metadata.total_token_count')"),
+}

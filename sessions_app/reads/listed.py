@@ -1,0 +1,90 @@
+"""Which sessions lists show, and the order of the newest events."""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from django.db.models import BooleanField, Q, QuerySet
+from django.db.models.expressions import RawSQL
+
+from ..domain.edit_note import EDIT_PREFIX
+from ..domain.session_ref import OWN_NAME, SessionKey
+from ..models import App, Session, User
+from ..sources import database, registry
+from .filters import FILTERS
+from .weights import GLANCED
+
+SPOKEN: Final = 100  # events looked through for one that is no edit
+# The events of a row of `sessions`, as SQL.
+OF_SESSION: Final = """events.app_name = sessions.app_name AND events.user_id = sessions.user_id
+    AND events.session_id = sessions.id"""
+
+
+def newest_first(source: str) -> str:
+    """Append order backwards, as SQL."""
+    if not database.is_numbered(source):
+        return "timestamp DESC, id DESC"
+    return "seq DESC" if database.get(source).vendor == "postgresql" else "rowid DESC"
+
+
+def sessions_since(key: SessionKey, scope: str) -> Iterator[SessionKey]:
+    """The sessions that may have written a scope last: those at least as new as its row."""
+    stored: QuerySet[Any] = App.objects.using(key.source).filter(app_name=key.app_name)
+    found = Session.objects.using(key.source).filter(app_name=key.app_name)
+    if scope == "user":
+        stored = User.objects.using(key.source).filter(app_name=key.app_name, user_id=key.user_id)
+        found = found.filter(user_id=key.user_id)
+    written = stored.values_list("update_time", flat=True).first()
+    if written is None:
+        return
+    for user_id, name in (
+        found.filter(update_time__gte=written).order_by("update_time").values_list("user_id", "id")[:20]
+    ):
+        yield SessionKey(key.source, key.app_name, user_id, name)
+
+
+# --- Sessions ---------------------------------------------------------------------------------------------------------
+
+
+def listed(source: str) -> str:
+    """SQL about a row of `sessions`: true for those that lists and counts show.
+
+    Left out are the sessions in which adkweb edits `user:` and `app:` state: they have its name, and nobody speaks in
+    them. Where an agent has a session of that name, its newest events are not all edits, and it is shown.
+    """
+    return f"""(sessions.id <> '{OWN_NAME}' OR EXISTS (SELECT 1 FROM (SELECT invocation_id FROM events
+        WHERE {OF_SESSION} ORDER BY {newest_first(source)} LIMIT {SPOKEN}) AS newest
+        WHERE substr(invocation_id, 1, {len(EDIT_PREFIX)}) <> '{EDIT_PREFIX}'))"""
+
+
+def sessions_of(source: str, app_name: str) -> QuerySet[Session]:
+    """Every session of an app, in no order."""
+    return Session.objects.using(source).filter(app_name=app_name)
+
+
+def is_listed(source: str) -> RawSQL:
+    """`listed`, as a condition."""
+    return RawSQL(listed(source), [], BooleanField())
+
+
+def in_lists(found: QuerySet[Session], source: str) -> QuerySet[Session]:
+    """Those that are listed."""
+    return found.filter(is_listed(source))
+
+
+def of_known_users(found: QuerySet[Session], source: str) -> QuerySet[Session]:
+    """Without those of the user whom only adkweb's edits of app state have."""
+    return found.filter(~Q(user_id=OWN_NAME) | Q(is_listed(source)))
+
+
+def count_events(source: str) -> str:
+    """SQL for the number of a session's events, up to a limit."""
+    # In an order, although any would do: only so does PostgreSQL read the index and not the whole table.
+    return f"""SELECT count(*) FROM (SELECT 1 FROM events WHERE {OF_SESSION}
+        ORDER BY {newest_first(source)} LIMIT %s) AS counted"""
+
+
+def count_errors(source: str) -> str:
+    """SQL for how many of a session's newest 100 events are errors."""
+    vendor = next(s.vendor for s in registry.listed() if s.alias == source)
+    return f"""SELECT count(*) FROM (SELECT {GLANCED[vendor]} FROM events WHERE {OF_SESSION}
+        ORDER BY {newest_first(source)} LIMIT 100) AS newest WHERE {FILTERS["errors"][vendor]}"""

@@ -1,0 +1,212 @@
+"""Apps, users and sessions, by page."""
+
+from collections.abc import Collection
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final
+
+from django.db.models import IntegerField, Max, Q, QuerySet
+from django.db.models.expressions import RawSQL
+from django.db.models.fields.json import KeyTextTransform, KeyTransform
+from django.db.models.functions import Substr
+
+from ..domain.session_ref import SessionKey
+from ..errors import SourceError
+from ..models import App, Event, Session
+from ..sources import database
+from .listed import count_errors, count_events, in_lists, is_listed, of_known_users, sessions_of
+from .paging import Page, read_cursor, write_cursor
+from .weights import Small
+
+PAGE: Final = 50  # rows of a table
+COUNT_LIMIT: Final = 10_000
+GLANCE: Final = 2_000_000  # what events may weigh together that are only looked through
+ROW_COUNT_LIMIT: Final = 1_000  # events counted for one row of a table of sessions
+
+
+@dataclass(frozen=True, slots=True)
+class AppRow:
+    """An app of a source. Counts stop above COUNT_LIMIT."""
+
+    source: str
+    app_name: str
+    sessions: int
+    users: int
+    last_activity: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class UserRow:
+    """A user of an app."""
+
+    user_id: str
+    sessions: int
+    last_activity: float
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRow:
+    """A session in a table; `events` stops above ROW_COUNT_LIMIT, `errors` looks at the newest 100 events."""
+
+    key: SessionKey
+    title: str
+    create_time: float
+    update_time: float
+    events: int
+    errors: int
+
+
+# --- Apps and users ---------------------------------------------------------------------------------------------------
+
+
+def apps(source: str) -> list[AppRow]:
+    """Every app of a source, by name: those with sessions, and those with state only."""
+    with database.using(source):
+        return [app_row_of(source, name) for name in app_names(source)]
+
+
+def app_names(source: str) -> list[str]:
+    """The names of a source's apps, in order."""
+    with database.using(source):
+        names = set(Session.objects.using(source).values_list("app_name", flat=True).distinct())
+        return sorted(names | set(App.objects.using(source).values_list("app_name", flat=True)))
+
+
+def has_sessions(source: str) -> bool:
+    """Whether a source has any session."""
+    with database.using(source):
+        return Session.objects.using(source).exists()
+
+
+def has_app(source: str, app_name: str) -> bool:
+    """Whether a source has sessions or state of an app."""
+    with database.using(source):
+        found = Session.objects.using(source).filter(app_name=app_name).exists()
+        return found or App.objects.using(source).filter(app_name=app_name).exists()
+
+
+def users(source: str, app_name: str, after: str | None = None) -> Page[UserRow]:
+    """The users of an app, by id; also one who has no session, but whose state was edited."""
+    with database.using(source):
+        found = sessions_of(source, app_name)
+        known = of_known_users(found, source)
+        if after:
+            known = known.filter(user_id__gt=read_cursor(after, str)[0])
+        names = list(known.order_by("user_id").values_list("user_id", flat=True).distinct()[: PAGE + 1])
+        rows = [
+            UserRow(name, _count(in_lists(mine, source)), mine.aggregate(t=Max("update_time"))["t"])
+            for name in names[:PAGE]
+            for mine in [found.filter(user_id=name)]
+        ]
+        return Page(rows, write_cursor(names[PAGE - 1]) if len(names) > PAGE else None)
+
+
+# --- Sessions ---------------------------------------------------------------------------------------------------------
+
+
+def sessions(
+    source: str,
+    app_name: str,
+    user_id: str | None = None,
+    before: str | None = None,
+    limit: int = PAGE,
+    *,
+    hidden: bool = False,
+) -> Page[SessionRow]:
+    """Sessions of an app or of one user, the most recently active first; `hidden`: also those of `own_session`."""
+    with database.using(source):
+        found = sessions_of(source, app_name)
+        if user_id is not None:
+            found = found.filter(user_id=user_id)
+        if not hidden:
+            found = in_lists(found, source)
+        if before:
+            moment, user, name = read_cursor(before, float, str, str)
+            same = Q(update_time=moment)
+            found = found.filter(
+                Q(update_time__lt=moment) | same & Q(user_id__lt=user) | same & Q(user_id=user, id__lt=name),
+                update_time__lte=moment,
+            )
+        rows = _session_rows(found.order_by("-update_time", "-user_id", "-id"), source, limit + 1)
+        last = rows[limit - 1] if len(rows) > limit else None
+        return Page(
+            rows[:limit], write_cursor(last.update_time, last.key.user_id, last.key.session_id) if last else None
+        )
+
+
+def left_out(key: SessionKey) -> SessionRow | None:
+    """The session of `own_session` that lists leave out; None where there is none."""
+    with database.using(key.source):
+        found = sessions_of(key.source, key.app_name).filter(user_id=key.user_id, id=key.session_id)
+        rows = _session_rows(found.exclude(is_listed(key.source)), key.source, 1)
+        return rows[0] if rows else None
+
+
+def numbers(events: Collection[tuple[SessionKey, str]]) -> dict[tuple[SessionKey, str], int]:
+    """The places of events, by session and id, of those that are there and have one; one question to each source."""
+    found = {}
+    for alias in {key.source for key, _id in events}:
+        wanted = [(key, name) for key, name in events if key.source == alias]
+        apps, users, sessions = (set(names) for names in zip(*(key[1:] for key, _id in wanted), strict=True))
+        with suppress(SourceError), database.using(alias):
+            if not database.is_numbered(alias):
+                continue
+            rows = Event.objects.using(alias).filter(
+                app_name__in=apps, user_id__in=users, session_id__in=sessions, id__in={name for _key, name in wanted}
+            )
+            for *names, name, seq in rows.values_list("app_name", "user_id", "session_id", "id", "seq"):
+                found[SessionKey(alias, *names), name] = seq
+    return found
+
+
+def title(key: SessionKey) -> str:
+    """A session's title; empty where it has none."""
+    with database.using(key.source):
+        return titles_of(key.source, [key]).get(key, "")
+
+
+def titles_of(source: str, keys: Collection[SessionKey]) -> dict[SessionKey, str]:
+    """The titles that a framework gave to sessions; empty for one without."""
+    if not keys:
+        return {}
+    any_of = Q(*(Q(app_name=key.app_name, user_id=key.user_id, id=key.session_id) for key in keys), _connector=Q.OR)
+    rows = Session.objects.using(source).filter(any_of).annotate(title=_TITLE)
+    return {
+        SessionKey(source, *names): title or ""
+        for *names, title in rows.values_list("app_name", "user_id", "id", "title")
+    }
+
+
+# --- Queries ----------------------------------------------------------------------------------------------------------
+
+
+_TITLE: Final = Substr(KeyTextTransform("displayName", KeyTransform("__session_metadata__", Small("state"))), 1, 200)
+
+
+def _session_rows(found: QuerySet[Session], source: str, limit: int) -> list[SessionRow]:
+    found = found.annotate(
+        title=_TITLE,
+        event_count=RawSQL(count_events(source), [ROW_COUNT_LIMIT + 1], IntegerField()),
+        error_count=RawSQL(count_errors(source), [], IntegerField()),
+    )
+    names = ("app_name", "user_id", "id", "title", "create_time", "update_time", "event_count", "error_count")
+    return [
+        SessionRow(SessionKey(source, *row[:3]), row[3] or "", *row[4:]) for row in found.values_list(*names)[:limit]
+    ]
+
+
+def app_row_of(source: str, app_name: str) -> AppRow:
+    """One app as lists show it: how many sessions and users, and when it last changed."""
+    found = sessions_of(source, app_name)
+    some = of_known_users(found, source).order_by().values("user_id")[: COUNT_LIMIT + 1]
+    return AppRow(
+        source,
+        app_name,
+        _count(in_lists(found, source)),
+        len({row["user_id"] for row in some}),
+        found.aggregate(t=Max("update_time"))["t"],
+    )
+
+
+def _count(found: QuerySet[Any]) -> int:
+    return found.order_by().values("app_name")[: COUNT_LIMIT + 1].count()

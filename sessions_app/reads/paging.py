@@ -1,0 +1,42 @@
+"""Pages of a list by key: some rows, and an opaque cursor to those that follow (pure)."""
+
+import base64
+import json
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from django.utils.translation import gettext as _
+
+from ..domain.json_values import check_name
+from ..errors import Invalid
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[T]):
+    """Some rows, and the cursor of the page that follows; None where this is the last."""
+
+    rows: list[T]
+    next: str | None = None
+
+
+def write_cursor(*values: Any) -> str:
+    """An opaque cursor."""
+    return base64.urlsafe_b64encode(json.dumps(values).encode()).decode().rstrip("=")
+
+
+def read_cursor(text: str, *types: type) -> list[Any]:
+    """The values of a cursor, of these types; raises Invalid for a text that is none."""
+    try:
+        values = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
+        if not isinstance(values, list) or [type(value) for value in values] != list(types):
+            raise ValueError
+        for value in values:
+            if isinstance(value, str):
+                check_name(value, "", len(text))
+            elif not 0 <= value < (2**63 if isinstance(value, int) else 2**33):
+                raise ValueError
+    except (ValueError, RecursionError, Invalid) as error:
+        raise Invalid(_("This link's place in the list is not valid.")) from error
+    return values

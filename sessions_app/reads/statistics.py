@@ -1,0 +1,62 @@
+"""A session in numbers."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+from ..domain.session_ref import SessionKey
+from ..sources import database
+from .filters import FILTERS, TOKENS
+from .listed import newest_first
+from .weights import GLANCED, SIZE_OF
+
+MOST: Final = 10_000  # events that are counted
+_HEAVIEST: Final = 20_000_000  # characters of these together
+_OF_SESSION: Final = "FROM events WHERE app_name = %s AND user_id = %s AND session_id = %s"
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """A session at a glance, over its newest events, MOST of them; `more` where there are others."""
+
+    events: int
+    invocations: int
+    tokens: int
+    kinds: dict[str, int]
+    more: bool
+
+
+def stats(key: SessionKey) -> Stats:
+    """Numbers of a session: events, invocations (an edit is none), tokens, and events by filter; of an event that is long
+    nothing but that it is there.
+    """
+    with database.using(key.source) as db:
+        number, more = _counted(db, key)
+        edits = FILTERS["edits"][db.vendor]
+        columns = ", ".join(f"sum(CASE WHEN {FILTERS[name][db.vendor]} THEN 1 ELSE 0 END)" for name in FILTERS)
+        with db.cursor() as cursor:
+            cursor.execute(
+                f"""SELECT count(*), count(DISTINCT CASE WHEN {edits} THEN NULL ELSE invocation_id END),
+                sum({TOKENS[db.vendor]}), {columns}
+                FROM (SELECT invocation_id, {GLANCED[db.vendor]}
+                    {_OF_SESSION} ORDER BY {newest_first(key.source)} LIMIT {number}) AS events""",
+                key[1:],
+            )
+            count, invocations, tokens, *kinds = cursor.fetchone()
+    numbers = {name: number or 0 for name, number in zip(FILTERS, kinds, strict=True)}
+    whole = int(min(tokens or 0, 2**63))  # SQLite makes infinity of a number that is too large
+    return Stats(count, invocations, whole, numbers, more)
+
+
+def _counted(db: BaseDatabaseWrapper, key: SessionKey) -> tuple[int, bool]:
+    """How many of the newest events are counted, and whether there are others."""
+    left = _HEAVIEST
+    with db.cursor() as cursor:
+        order = f"ORDER BY {newest_first(key.source)} LIMIT {MOST + 1}"
+        cursor.execute(f"SELECT {SIZE_OF[db.vendor]} {_OF_SESSION} {order}", key[1:])
+        for number, (size,) in enumerate(cursor):
+            left -= size or 0
+            if number == MOST or (number and left < 0):
+                return number, True
+    return MOST, False

@@ -1,0 +1,43 @@
+"""The JSON texts of events and states as they are stored, however large."""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from django.utils.translation import gettext as _
+
+from ..domain.session_ref import SessionKey
+from ..domain.state import Scope
+from ..errors import NotFound
+from ..sources import database
+
+_PIECE: Final = 8_000_000  # characters
+
+
+def state_text(key: SessionKey, scope: Scope) -> Iterator[str]:
+    """The JSON text of a scope's state as it is stored, however large: by pieces, and never parsed. Raises NotFound."""
+    table, names = {"session": ("sessions", 4), "user": ("user_states", 3), "app": ("app_states", 2)}[scope]
+    columns = ("app_name", "user_id", "id")[: names - 1]
+    where = " AND ".join(f"{name} = %s" for name in columns)
+    return _pieces(key.source, f"SELECT %s FROM {table} WHERE {where}", "state", key[1:names])
+
+
+def event_text(key: SessionKey, event_id: str) -> Iterator[str]:
+    """The JSON text of an event as it is stored, however large: by pieces, and never parsed. Raises NotFound."""
+    where = "app_name = %s AND user_id = %s AND session_id = %s AND id = %s"
+    return _pieces(key.source, f"SELECT %s FROM events WHERE {where}", "event_data", (*key[1:], event_id))
+
+
+def _pieces(source: str, sql: str, column: str, names: Sequence[str]) -> Iterator[str]:
+    """A text by pieces of _PIECE characters. SQLite and PostgreSQL look through all of it for each, so these are large."""
+    place = 1
+    while True:
+        with database.using(source) as db, db.cursor() as cursor:
+            text = column if db.vendor == "sqlite" else f"{column}::text"
+            cursor.execute(sql.replace("%s", f"substr({text}, {place:d}, {_PIECE:d})", 1), names)
+            row = cursor.fetchone()
+        if row is None:
+            raise NotFound(_("This is not here any more."))
+        if not row[0]:
+            return
+        yield row[0]
+        place += _PIECE

@@ -1,0 +1,100 @@
+"""A session, a user's state or an app's, whole."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from django.utils.translation import gettext as _
+
+from ..domain.json_values import as_object, stored
+from ..domain.session_ref import SessionKey
+from ..domain.state import Scope, Scoped, State
+from ..errors import Invalid, NotFound
+from ..models import App, Session, User, read_instant
+from ..sources import database
+from .listed import sessions_of
+from .lists import AppRow, app_row_of
+from .weights import Measured, large, measured_sql
+
+
+@dataclass(frozen=True, slots=True)
+class SessionView:
+    """One session with the state that its agent sees; `initial_state` is None where it was never recorded."""
+
+    key: SessionKey
+    title: str
+    create_time: float
+    revision: float
+    state: Scoped
+    initial_state: State | None
+    sizes: Mapping[Scope, int] = field(default_factory=dict)  # characters of those scopes that are too large to be read
+
+
+_STATE: Final = Measured("state")  # for `_read_state` to read
+_SCOPES: Final[tuple[Scope, ...]] = ("session", "user", "app")
+
+
+def app(source: str, app_name: str, *, partly: bool = False) -> tuple[AppRow, State]:
+    """One app and its state; raises NotFound. As `session` does with one that is too large to be read."""
+    with database.using(source):
+        text = App.objects.using(source).filter(app_name=app_name).values_list(_STATE, flat=True).first()
+        if text is None and not sessions_of(source, app_name).exists():
+            raise NotFound(_("There is no app “%(name)s” in this source.") % {"name": app_name})
+        return app_row_of(source, app_name), {} if partly else _read_state(text)
+
+
+def user_state(source: str, app_name: str, user_id: str, *, partly: bool = False) -> State:
+    """A user's state, keys without prefix; raises NotFound for a user without session and state. As `session` does with one
+    that is too large to be read.
+    """
+    with database.using(source):
+        found = User.objects.using(source).filter(app_name=app_name, user_id=user_id)
+        text = found.values_list(_STATE, flat=True).first()
+        if text is None and not Session.objects.using(source).filter(app_name=app_name, user_id=user_id).exists():
+            raise NotFound(_("There is no user “%(name)s” in this app.") % {"name": user_id})
+        return {} if partly else _read_state(text)
+
+
+def _read_state(text: str | None) -> State:
+    if size := large(text):
+        raise Invalid(_too_large(size), size=size)
+    return as_object(stored(text or "null"))
+
+
+def _too_large(size: int) -> str:
+    return _("This state is too large to be read here: %(n)s characters.") % {"n": size}
+
+
+def session(key: SessionKey, *, partly: bool = False) -> SessionView:
+    """One session with its state by scope; raises NotFound, and Invalid for a state that is too large to be read; `partly`:
+    then without the scopes that are.
+    """
+    with database.using(key.source) as db, db.cursor() as cursor:
+        texts = [measured_sql(f"{table}.state", db.vendor) for table in "sua"]
+        initial_state = measured_sql("s.initial_state", db.vendor) if database.is_adopted(key.source) else "NULL"
+        cursor.execute(
+            f"""SELECT s.create_time, s.update_time, {", ".join(texts)}, {initial_state}
+            FROM sessions AS s LEFT JOIN app_states AS a ON a.app_name = s.app_name
+            LEFT JOIN user_states AS u ON u.app_name = s.app_name AND u.user_id = s.user_id
+            WHERE s.app_name = %s AND s.user_id = %s AND s.id = %s""",
+            key[1:],
+        )
+        row = cursor.fetchone()
+    if row is None:
+        raise NotFound(_("Session %(id)s not found.") % {"id": key.session_id})
+    sizes: dict[Scope, int] = {
+        scope: size for scope, text in zip(_SCOPES, row[2:5], strict=True) if (size := large(text))
+    }
+    if sizes and not partly:
+        raise Invalid(_too_large(max(sizes.values())))
+    own, user, app, initial = (None if text is None or large(text) else as_object(stored(text)) for text in row[2:])
+    title = as_object((own or {}).get("__session_metadata__")).get("displayName")
+    return SessionView(
+        key,
+        title[:200] if isinstance(title, str) else "",
+        read_instant(row[0]),
+        read_instant(row[1]),
+        Scoped(app=app or {}, user=user or {}, session=own or {}),
+        initial,
+        sizes,
+    )

@@ -1,0 +1,117 @@
+"""How much of a stored JSON text is read: nothing that one writer put into a database makes a page slow or large.
+
+An event or a state that weighs more than LARGE is told by its size and can be downloaded; a page of events ends by what they
+weigh together. These are measured in the database, so that what is too large does not reach Python.
+"""
+
+from typing import Any, Final
+
+from django.db.models import Func, IntegerField, JSONField, TextField
+
+from ..domain import json_values
+
+LARGE: Final = 8_000_000  # what an event may weigh to be read, and all events of a page together: see `weight`
+SMALL: Final = 1_000_000  # bytes of what a list looks into, row by row
+_BYTES: Final = {  # of a text; SQLite takes four times as long to count its characters
+    "postgresql": "octet_length({text})",
+    "sqlite": "length(CAST({text} AS BLOB))",
+}
+SIZE_OF: Final = {  # see `Size`
+    "postgresql": "pg_column_size(event_data)",
+    "sqlite": _BYTES["sqlite"].format(text="event_data"),
+}
+GLANCED: Final = {  # an event for lists and numbers: empty for one that is long
+    vendor: f"CASE WHEN {size} <= 100000 THEN event_data ELSE '{{}}' END AS event_data"
+    for vendor, size in SIZE_OF.items()
+}
+_ITEM: Final = 45  # characters that a list, an object, a key or an item weighs beside its own
+LOOKED_THROUGH: Final = 8  # so much lighter is what the database only looks through
+_SKIPPED: Final = 4  # so much lighter is what is only measured
+
+
+def weight(text: str | None) -> int:
+    """What a JSON text costs to be read: its length, and what lists, objects and their items take in memory."""
+    if not text:
+        return 0
+    if text.startswith("#"):
+        return int(text[1:]) // _SKIPPED
+    return len(text) + _ITEM * items(text)
+
+
+def items(text: str | bytes) -> int:
+    """How many lists, objects, keys and items a JSON text holds, or more: signs within its texts count, too."""
+    if isinstance(text, bytes):
+        return sum(map(text.count, (b"[", b"{", b":", b",")))
+    return sum(map(text.count, "[{:,"))
+
+
+def large(text: str | None) -> int:
+    """The length of a text that is too large to be read; 0 for any other."""
+    if not text:
+        return 0
+    if text.startswith("#"):
+        return int(text[1:])
+    # A character is counted as one item at most.
+    return len(text) if len(text) * (1 + _ITEM) > LARGE and weight(text) > LARGE else 0
+
+
+class Measured(Func):
+    """A JSON column's text, or the length of one that is too large, behind a “#”, which no JSON begins with."""
+
+    output_field = TextField()
+
+    def as_sqlite(self, compiler: Any, connection: Any, **extra: Any) -> Any:
+        """As SQL that either database understands."""
+        column, parameters = compiler.compile(self.get_source_expressions()[0])
+        return measured_sql(column, "sqlite"), parameters
+
+    def as_postgresql(self, compiler: Any, connection: Any, **extra: Any) -> Any:
+        """As SQL that either database understands."""
+        return self.as_sql(compiler, connection, template=measured_sql("%(expressions)s", "postgresql"), **extra)
+
+
+def measured_sql(column: str, vendor: str) -> str:
+    """Returns the SQL of `Measured`. A text that has to be computed is computed once."""
+    stored = vendor == "sqlite" and "(" not in column
+    bytes_of = _BYTES[vendor].format(text=column if stored else "t")
+    if stored:
+        return f"CASE WHEN {bytes_of} <= {LARGE} THEN {column} ELSE '#' || {bytes_of} END"
+    text = column if vendor == "sqlite" else f"({column})::text"
+    measured = f"CASE WHEN {bytes_of} <= {LARGE} THEN t ELSE '#' || {bytes_of} END"
+    return f"(WITH measured (t) AS MATERIALIZED (SELECT {text}) SELECT {measured} FROM measured) "
+
+
+class Size(Func):
+    """The bytes that a value takes on PostgreSQL's disk, which it knows without reading it; on SQLite those of its text."""
+
+    function, output_field = "pg_column_size", IntegerField()
+
+    def as_sqlite(self, compiler: Any, connection: Any, **extra: Any) -> Any:
+        """SQLite packs nothing."""
+        return self.as_sql(compiler, connection, template=_BYTES["sqlite"].format(text="%(expressions)s"), **extra)
+
+
+class Valid(Func):
+    """A JSON column, null where ADK stored NaN in it, which SQLite's JSON functions refuse."""
+
+    template, output_field = "%(expressions)s", JSONField(decoder=json_values.Stored)
+
+    def as_sqlite(self, compiler: Any, connection: Any, **extra: Any) -> Any:
+        """SQLite keeps JSON as text; PostgreSQL never has any that is not valid."""
+        valid = "CASE WHEN json_valid(%(expressions)s) THEN %(expressions)s END"
+        return self.as_sql(compiler, connection, template=valid, **extra)
+
+
+class Small(Valid):
+    """The same for a list, where each row's is looked into: null where it is large, too."""
+
+    def as_sqlite(self, compiler: Any, connection: Any, **extra: Any) -> Any:
+        """Of what is long, SQLite would read all."""
+        small = f"{_BYTES['sqlite'].format(text='%(expressions)s')} <= {SMALL}"
+        valid = f"CASE WHEN {small} AND json_valid(%(expressions)s) THEN %(expressions)s END"
+        return self.as_sql(compiler, connection, template=valid, **extra)
+
+    def as_postgresql(self, compiler: Any, connection: Any, **extra: Any) -> Any:
+        """By what it takes on disk."""
+        small = f"CASE WHEN pg_column_size(%(expressions)s) <= {SMALL} THEN %(expressions)s END"
+        return self.as_sql(compiler, connection, template=small, **extra)

@@ -1,0 +1,330 @@
+"""A session whole, as an agent loads it: merged state, and its events as they are stored, unparsed.
+
+One statement reads all of it, so that state, revision and events are of one moment: an agent that goes on from here misses
+nothing and sees nothing twice.
+"""
+
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
+from itertools import takewhile
+from typing import Any, Final, NamedTuple
+
+from django.db import connections
+from django.utils.translation import gettext as _
+
+from ..domain.json_values import as_object, stored
+from ..domain.session_ref import SessionKey
+from ..domain.state import Scoped
+from ..domain.units import text_in_seconds
+from ..errors import Invalid, NotFound
+from ..models import read_instant, stored_instant
+from ..sources import database
+from ..sources.dialect import each_row
+from .listed import listed
+from .paging import Page, read_cursor, write_cursor
+from .weights import LARGE, weight
+
+STATE: Final = 3 * LARGE  # what a scope's state may weigh that a request loads
+_FEW: Final = 100
+PAGE: Final = 1_000  # events read at once where they are streamed, or fewer that weigh as much as LARGE
+
+
+class TooLong(ValueError):
+    """Events are longer than may be loaded at once."""
+
+
+class StoredEvent(NamedTuple):
+    """An event's row; `text` is its JSON, in which the columns' values may be missing."""
+
+    text: str
+    id: str
+    invocation_id: str
+    timestamp: float
+    seq: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSession:
+    """A session at one moment; `seq` is the place of its newest event, loaded or not: 0 for none, None for not asked."""
+
+    key: SessionKey
+    state: Scoped
+    created: float
+    revision: float
+    seq: int | None
+    events: list[StoredEvent] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a session stands: its newest event's id, and the place of the event that was asked about; None for none."""
+
+    created: float
+    revision: float
+    newest: str | None
+    seq: int | None
+
+
+def load(
+    key: SessionKey,
+    *,
+    newest: int | None = None,
+    since: float | None = None,
+    after: int | None = None,
+    most: int | None = None,
+    longest: int | None = None,
+) -> StoredSession | None:
+    """A session with its events in append order, or None where there is no such session.
+
+    Of the events only the `newest` so many, those with a timestamp of `since` or later, those after the place `after`.
+    Raises Invalid for a state that weighs more than `most`, and `TooLong` for events of more than `longest` characters.
+    """
+    with database.using(key.source) as db:
+        place, order = _order(key.source, db.vendor)
+        only = f"AND timestamp >= {_AT}" if since is not None else ""
+        only += f" AND {place} > %(after)s" if after is not None else ""
+        limit = "LIMIT %(newest)s" if newest is not None else ""
+        statement = f"""SELECT 0, s.state{_TEXT[db.vendor]}, a.state{_TEXT[db.vendor]}, u.state{_TEXT[db.vendor]},
+                s.create_time, s.update_time, (SELECT {place} FROM events WHERE {_EVENTS} ORDER BY {order} LIMIT 1)
+            FROM sessions AS s LEFT JOIN app_states AS a ON a.app_name = s.app_name
+            LEFT JOIN user_states AS u ON u.app_name = s.app_name AND u.user_id = s.user_id
+            WHERE s.app_name = %(app)s AND s.user_id = %(user)s AND s.id = %(session)s
+            UNION ALL SELECT * FROM (
+                SELECT 1, event_data{_TEXT[db.vendor]}, id, invocation_id, timestamp, timestamp, {place}
+                FROM events WHERE {_EVENTS} {only} ORDER BY {order} {limit}) AS loaded"""
+        parameters = {
+            **_names(key),
+            **({} if since is None else {"since": stored_instant(since, db)}),
+            **({} if after is None else {"after": after}),
+            **({} if newest is None else {"newest": newest}),
+        }
+        if longest is None:
+            with db.cursor() as cursor:
+                cursor.execute(statement, parameters)
+                rows = cursor.fetchall()
+        else:
+            with closing(each_row(key.source, statement, parameters)) as found:
+                rows = list(_no_longer(found, longest))
+    head = next((row for row in rows if row[0] == 0), None)
+    if head is None:
+        return None
+    events = [row for row in rows if row[0] == 1]
+    events.sort(key=lambda row: row[6] or (row[4], row[2]))
+    return StoredSession(
+        key,
+        Scoped(session=_state(head[1], most), app=_state(head[2], most), user=_state(head[3], most)),
+        read_instant(head[4]),
+        read_instant(head[5]),
+        head[6] or 0,
+        [_event(row[1:5] + row[6:]) for row in events],
+    )
+
+
+def _no_longer(rows: Iterator[tuple[Any, ...]], longest: int) -> Iterator[tuple[Any, ...]]:
+    for row in rows:
+        longest -= len(row[1] or "") if row[0] else 0
+        if longest < 0:
+            raise TooLong
+        yield row
+
+
+def stream(
+    key: SessionKey, *, newest: int | None = None, since: float | None = None, after: int | None = None
+) -> tuple[StoredSession, Iterator[list[StoredEvent]]] | None:
+    """As `load`, its events by page: memory is that of a page, and nothing is held open while a slow reader takes them.
+
+    The session is of one moment, and so are its events: those up to the newest one at that moment, which never change.
+    Raises NotFound between two pages where it was deleted, so that nobody takes its beginning for all of it.
+    """
+    database.get(key.source)
+    numbered = database.is_numbered(key.source)
+    if not numbered or (newest is not None and newest <= _FEW):  # without places to page by, or most likely one page
+        with suppress(TooLong):
+            found = load(key, newest=newest, since=since, after=after, most=STATE, longest=LARGE if numbered else None)
+            return None if found is None else (found, iter([found.events]))
+    found = load(key, newest=0, most=STATE)
+    if found is None:
+        return None
+    first = max(after or 0, _before_newest(key, newest, since) if newest is not None else 0)
+    return found, _pages(key, found.seq or 0, since, first)
+
+
+def _before_newest(key: SessionKey, newest: int, since: float | None) -> int:
+    """The place that so many of the newest events follow; 0 where there are no more than these."""
+    with database.using(key.source) as db, db.cursor() as cursor:
+        seq, order = _order(key.source, db.vendor)
+        only = f"AND timestamp >= {_AT}" if since is not None else ""
+        cursor.execute(
+            f"SELECT {seq} FROM events WHERE {_EVENTS} {only} ORDER BY {order} LIMIT 1 OFFSET {newest:d}",
+            {**_names(key), **({} if since is None else {"since": stored_instant(since, db)})},
+        )
+        place: int = (cursor.fetchone() or (0,))[0]
+        return place
+
+
+def _pages(key: SessionKey, last: int, since: float | None, after: int) -> Iterator[list[StoredEvent]]:
+    while after < last:
+        with database.using(key.source) as db:
+            seq, _order_by = _order(key.source, db.vendor)
+            only = "AND timestamp >= %s" if since is not None else ""
+            moment = [stored_instant(since, db)] if since is not None else []
+            statement = f"""SELECT event_data{_TEXT[db.vendor]}, id, invocation_id, timestamp, {seq} FROM events
+                WHERE app_name = %s AND user_id = %s AND session_id = %s {only} AND {seq} > %s AND {seq} <= %s
+                ORDER BY {seq} LIMIT {PAGE}"""
+            rows, left = [], LARGE
+            with closing(each_row(key.source, statement, [*key[1:], *moment, after, last])) as found:
+                for row in found:
+                    rows.append(row)
+                    if len(row[0] or "") > left:  # then nobody need count what is in it
+                        break
+                    left -= weight(row[0])
+                    if left < 0:
+                        break
+        if not rows:
+            if since is None or place(key) is None:
+                raise NotFound(_("The session was deleted while it was read."))
+            return
+        after, page = rows[-1][-1], [_event(row) for row in rows]
+        del rows, row  # which may be large
+        yield page
+        del page
+
+
+def _event(row: tuple[Any, ...]) -> StoredEvent:
+    text, event_id, invocation_id, timestamp, seq = row
+    at = read_instant(timestamp)
+    return StoredEvent(text_in_seconds(text or "{}", at), event_id, invocation_id, at, seq)
+
+
+def load_all(source: str, app_name: str, user_id: str | None = None, *, hidden: bool = False) -> list[StoredSession]:
+    """Every session of an app, or of one user, without events; the one updated longest ago first, which is ADK's order.
+
+    `hidden`: also those of `own_session`.
+    """
+    return list(each_session(source, app_name, user_id, hidden=hidden))
+
+
+def each_session(
+    source: str, app_name: str, user_id: str | None = None, *, hidden: bool = False, most: int | None = None
+) -> Iterator[StoredSession]:
+    """As `load_all`, in the memory of a page; raises Invalid for a state that weighs more than `most`."""
+    seen: set[tuple[str, str]] = set()  # one that is updated between two pages comes again
+    after: str | None = ""
+    while after is not None:
+        page = load_page(source, app_name, user_id, after or None, hidden=hidden, most=most)
+        for found in page.rows:
+            if (names := (found.key.user_id, found.key.session_id)) not in seen:
+                seen.add(names)
+                yield found
+        after = page.next
+
+
+def load_page(
+    source: str,
+    app_name: str,
+    user_id: str | None = None,
+    after: str | None = None,
+    limit: int = PAGE,
+    *,
+    hidden: bool = False,
+    most: int | None = None,
+) -> Page[StoredSession]:
+    """As `load_all`, by page: at most `limit`, fewer where their states weigh much. A session that is updated meanwhile
+    comes again at the end, and none is left out.
+    """
+    with database.using(source) as db:
+        text = _TEXT[db.vendor]
+        names: dict[str, Any] = {"app": app_name} | ({} if user_id is None else {"user": user_id})
+        of_user = "" if user_id is None else "AND user_id = %(user)s"
+        shown = "" if hidden else f"AND {listed(source)}"
+        beyond = ""
+        if after is not None:
+            moment, user, name = read_cursor(after, float, str, str)
+            beyond = "AND (update_time, user_id, id) > (%(moment)s, %(after_user)s, %(after_id)s)"
+            names |= {"moment": stored_instant(moment, db), "after_user": user, "after_id": name}
+        statement = f"""SELECT user_id, id, state{text}, create_time, update_time FROM sessions
+            WHERE app_name = %(app)s {of_user} {shown} {beyond} ORDER BY update_time, user_id, id LIMIT {limit + 1:d}"""
+        rows: list[tuple[Any, ...]] = []
+        left = LARGE
+        with closing(each_row(source, statement, names)) as found:
+            for row in found:
+                left -= weight(row[2])
+                if rows and (left < 0 or len(rows) == limit):
+                    more = True
+                    break
+                rows.append(row)
+            else:
+                more = False
+        users, whole = _user_states(source, app_name, list(dict.fromkeys(row[0] for row in rows)))
+        if not whole:
+            rows, more = list(takewhile(lambda row: row[0] in users, rows)), True
+        with db.cursor() as cursor:
+            cursor.execute(f"SELECT state{text} FROM app_states WHERE app_name = %s", [app_name])
+            row = cursor.fetchone()
+        app = _state(row[0] if row else None, most)
+    states = {user: _state(state, most) for user, state in users.items()}
+    sessions = [
+        StoredSession(
+            SessionKey(source, app_name, user, name),
+            Scoped(session=_state(state, most), app=app, user=states.get(user, {})),
+            read_instant(created),
+            read_instant(updated),
+            None,
+        )
+        for user, name, state, created, updated in rows
+    ]
+    last = sessions[-1] if more else None
+    return Page(sessions, write_cursor(last.revision, last.key.user_id, last.key.session_id) if last else None)
+
+
+def _user_states(source: str, app_name: str, users: list[str]) -> tuple[dict[str, str | None], bool]:
+    """The states of users, and whether of all: of the first one at least, of the others what weighs no more than LARGE."""
+    found: dict[str, str | None] = dict.fromkeys(users[:1])
+    left = LARGE
+    for some in filter(None, (users[:1], users[1:])):
+        statement = f"""SELECT user_id, state{_TEXT[connections[source].vendor]} FROM user_states
+            WHERE app_name = %s AND user_id IN ({", ".join(["%s"] * len(some))})"""
+        with closing(each_row(source, statement, [app_name, *some])) as rows:
+            for user, state in rows:
+                found[user] = state
+                left -= weight(state)
+                if left < 0:
+                    return found, len(found) == len(users)
+    return found, True
+
+
+def place(key: SessionKey, event_id: str = "") -> Place | None:
+    """Where a session stands, and an event in it; None where there is no such session."""
+    with database.using(key.source) as db, db.cursor() as cursor:
+        seq, order = _order(key.source, db.vendor)
+        cursor.execute(
+            f"""SELECT create_time, update_time, (SELECT id FROM events WHERE {_EVENTS} ORDER BY {order} LIMIT 1),
+                (SELECT {seq} FROM events WHERE {_EVENTS} AND id = %(event)s)
+            FROM sessions WHERE app_name = %(app)s AND user_id = %(user)s AND id = %(session)s""",
+            {**_names(key), "event": event_id},
+        )
+        row = cursor.fetchone()
+    return Place(read_instant(row[0]), read_instant(row[1]), row[2], row[3]) if row else None
+
+
+_TEXT = {"postgresql": "::text", "sqlite": ""}
+_AT = "%(since)s"
+_EVENTS = "app_name = %(app)s AND user_id = %(user)s AND session_id = %(session)s"
+
+
+def _order(source: str, vendor: str) -> tuple[str, str]:
+    """An event's place, and the newest first, as SQL; without adkweb's column, which only reads do, time and id order."""
+    if vendor == "sqlite":
+        return "rowid", "rowid DESC"
+    return ("seq", "seq DESC") if database.is_adopted(source) else ("NULL::bigint", "timestamp DESC, id DESC")
+
+
+def _names(key: SessionKey) -> dict[str, Any]:
+    return {"app": key.app_name, "user": key.user_id, "session": key.session_id}
+
+
+def _state(text: str | None, most: int | None = None) -> dict[str, Any]:
+    if most is not None and weight(text) > most:
+        raise Invalid(_("This state is too large to be read here: %(n)s characters.") % {"n": len(text or "")})
+    return as_object(stored(text)) if text else {}

@@ -1,0 +1,163 @@
+"""Adopts a database in the background, while its pages are read: asked for by its owner, or going on where it stopped."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from django.conf import settings
+from django.db import DatabaseError, connections
+from django.utils import translation
+from django.utils.translation import gettext as _
+
+from ..access.actor import Actor
+from ..errors import Conflict, Error, Invalid
+from . import adoption, database, online
+
+log = logging.getLogger("adkweb.sources")
+
+_EVENTS_A_SECOND: Final = 20_000  # measured beside an agent that writes, on two cores
+_COUNTED: Final = 100_000
+_RETRY_SECONDS: Final = 300.0  # after a failure, before it goes on by itself
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What adopting a database would do: add so many `steps` to so many events, about, in so many seconds, about."""
+
+    events: int
+    seconds: float
+    steps: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Adoption:
+    """How far adopting is: `share` of it, from 0 to 1, and the seconds that are left, once that can be told.
+
+    `problem` says why it stopped; then nothing goes on.
+    """
+
+    share: float = 0.0
+    seconds_left: float | None = None
+    problem: str = ""
+
+    @property
+    def works(self) -> bool:
+        """Whether it goes on by itself."""
+        return not self.problem
+
+
+def plan(alias: str) -> Plan:
+    """What adopting would add to a database, and how long it would take: by the server's own estimate of its rows, which it
+    has as soon as it has looked at them; until then, they are counted up to _COUNTED.
+    """
+    with database.using(alias) as db, db.cursor() as cursor:
+        cursor.execute(
+            """SELECT CASE WHEN reltuples > 0 THEN reltuples::bigint
+                ELSE (SELECT count(*) FROM (SELECT 1 FROM events LIMIT %s) AS some_events) END
+            FROM pg_class WHERE oid = 'events'::regclass""",
+            [_COUNTED],
+        )
+        (events,) = cursor.fetchone()
+        return Plan(events, 1 + events / _EVENTS_A_SECOND, adoption.missing(alias))
+
+
+def start(alias: str, actor: Actor) -> None:
+    """Begins to adopt a database, or goes on. Raises Conflict while that is under way, Invalid where nothing is left to do,
+    NotAllowed, NotFound, SourceError.
+    """
+    actor.check_may_write()
+    database.get(alias)
+    if database.keeps_creations(alias):
+        raise Invalid(_("This database is adopted already."))
+    log.info("%s begins to adopt %s", actor.name, alias)
+    _start(alias)
+
+
+def of(alias: str) -> Adoption | None:
+    """How far this process is in adopting a database; None where it does not."""
+    thread = _threads.get(alias)
+    return thread.adoption if thread else None
+
+
+def go_on() -> None:
+    """Goes on where adopting stopped, in databases that are open: of what an older adkweb left out, too, and of indexes that
+    another program dropped.
+    """
+    for source in database.opened():
+        thread = _threads.get(source.alias)
+        rests = thread and (thread.adoption.works or time.monotonic() - thread.ended < _RETRY_SECONDS)
+        if rests or settings.READ_ONLY or not database.is_begun(source.alias):
+            continue
+        try:
+            with database.using(source.alias):
+                released = not adoption.inspect(source.alias).begun
+                lacking = set(adoption.missing(source.alias))
+            if not released and lacking - _left_out.get(source.alias, set()):
+                _start(source.alias)
+        except (Error, DatabaseError) as error:
+            log.debug("%s: %s", source.alias, error)
+
+
+def wait(alias: str, moved: Callable[[Adoption], None]) -> None:
+    """Waits until adopting ends; `moved` hears now and then how far it is."""
+    while (thread := _threads.get(alias)) and thread.is_alive():
+        moved(thread.adoption)
+        thread.join(0.2)
+
+
+_lock = threading.Lock()
+_threads: dict[str, "_Thread"] = {}
+_left_out: dict[str, set[str]] = {}  # by alias, the indexes that take too long to build in a SQLite file
+
+
+def _start(alias: str) -> None:
+    with _lock:
+        thread = _threads.get(alias)
+        if thread and thread.is_alive():
+            raise Conflict(_("This database is being adopted already."))
+        _threads[alias] = _Thread(alias)
+        _threads[alias].start()
+
+
+class _Thread(threading.Thread):
+    def __init__(self, alias: str) -> None:
+        super().__init__(name=f"adkweb-adopt-{alias}", daemon=True)
+        self.adoption = Adoption()
+        self.ended = 0.0
+        self._alias = alias
+        self._language = translation.get_language()
+        self._began = time.monotonic()
+        self._first: float | None = None  # the share at the beginning: others may have begun
+
+    def run(self) -> None:
+        """Until all is added, or something is in the way."""
+        problem = ""
+        try:
+            with translation.override(self._language):
+                database.adopt_open(self._alias, self._moved)
+                _left_out[self._alias] = set(adoption.missing(self._alias))
+        except Error as error:
+            problem = error.message
+        except Exception:
+            log.exception("adopting %s", self._alias)
+            problem = _("adkweb made a mistake; the log says more.")
+        finally:
+            connections.close_all()
+        self.ended = time.monotonic()
+        if problem:
+            log.warning("adopting %s: %s", self._alias, problem)
+            self.adoption = Adoption(self.adoption.share, problem=problem)
+            return
+        log.info("adopted %s in %.0f s", self._alias, self.ended - self._began)
+        with _lock:
+            _threads.pop(self._alias, None)
+
+    def _moved(self, progress: online.Progress) -> None:
+        if self._first is None:
+            self._first, self._began = progress.share, time.monotonic()
+        done = progress.share - self._first
+        seconds = (time.monotonic() - self._began) * (1 - progress.share) / done if done > 0.05 else None
+        self.adoption = Adoption(progress.share, seconds)

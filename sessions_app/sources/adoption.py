@@ -1,0 +1,172 @@
+"""ADK's tables: recognise them, create them, adopt them, release them.
+
+Adopting adds, and never changes a row or column of ADK's: `events.seq` (PostgreSQL; on SQLite the rowid serves),
+`sessions.initial_state` with the trigger that fills it for every new session whoever creates it, `sessions.initial_place`,
+which says between which events adkweb created a session, `adkweb_deleted` and `adkweb_deleted_writes`, in which triggers
+note whose sessions were deleted and where these had written shared keys, and indexes for adkweb's own reads.
+
+`STEPS` says what is added, in order; online.py adds it while agents write, a step at a time. Each step can be seen in the
+database itself (`missing`), so adopting goes on where it was interrupted, and again does nothing. `release` takes all of it
+away.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from django.db import connections, transaction
+from django.db.backends.utils import CursorWrapper
+from django.utils.translation import gettext as _
+
+from ..errors import SourceError
+from .recognise import check_not_java, keeps_milliseconds
+from .schema import (
+    COLUMNS,
+    CREATE_DATABASE,
+    CREATE_SQLITE,
+    FIRST,
+    NUMBERED,
+    ORDERED,
+    OUTDATED,
+    PRESENT,
+    RELEASE,
+    STEPS,
+    TYPES,
+    WANTED,
+)
+
+Format = Literal["sqlite", "database"]  # of SqliteSessionService, or of DatabaseSessionService
+ADK_TABLES: Final = frozenset({"app_states", "user_states", "sessions", "events"})
+_CREATION_LOCK: Final = 0x61646B77  # of PostgreSQL's advisory locks, "adkw"
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What a database looks like: `empty`, times as REAL seconds or as naive UTC datetimes, and what adopting added to it.
+
+    `begun`: its owner has agreed to adopting, whether that is done or not. `adopted`: every event has its number.
+    `creations`: it is kept where sessions were created and deleted, the last that adopting adds.
+    """
+
+    empty: bool
+    real_times: bool = False
+    begun: bool = False
+    adopted: bool = False
+    creations: bool = False
+    milliseconds: bool = False  # as adk-js writes times
+    ordered: bool = True  # a session's events can be read in order without reading those of others
+
+
+def inspect(alias: str) -> Shape:
+    """The shape of a source; raises SourceError where it is not ADK's, saying what to do."""
+    connection = connections[alias]
+    tables: dict[str, dict[str, str]] = {}
+    with connection.cursor() as cursor:
+        # One statement, so that it sees the tables before or after another process adopts them, and never between.
+        cursor.execute(COLUMNS[connection.vendor])
+        for table, column, kind in cursor.fetchall():
+            tables.setdefault(table, {})[column] = kind
+    if not tables.keys() & ADK_TABLES:
+        if tables:
+            raise SourceError(
+                _("This is a database, but not one of ADK's: it has the tables %(tables)s and no “sessions”.")
+                % {"tables": ", ".join(sorted(tables)[:5])}
+            )
+        return Shape(empty=True)
+    _check_columns(tables)
+    with connection.cursor() as cursor:
+        milliseconds = keeps_milliseconds(cursor, tables)
+        cursor.execute(ORDERED[connection.vendor])
+        (ordered,) = cursor.fetchone()
+    present = _present(alias)
+    return Shape(
+        empty=False,
+        real_times=tables["sessions"]["update_time"].upper() == "REAL",
+        begun=FIRST[connection.vendor] in present,
+        adopted=NUMBERED[connection.vendor] in present,
+        creations={"sessions.initial_place", "adkweb_deleted_writes_place"} <= present,
+        milliseconds=milliseconds,
+        ordered=bool(ordered),
+    )
+
+
+def create(alias: str, form: Format) -> None:
+    """ADK's tables in an empty database, so that google-adk's own service of this format uses it at once. A SQLite file
+    gets a write-ahead log, with which appends are several times as fast.
+
+    Where another process was faster, there is nothing left to do.
+    """
+    if connections[alias].vendor == "sqlite" and inspect(alias).empty:
+        with suppress(SourceError):  # a file system without shared memory: it does without
+            use_wal(alias)
+    script = CREATE_SQLITE if form == "sqlite" else CREATE_DATABASE
+    types = TYPES["real" if form == "sqlite" else connections[alias].vendor]
+    with _alone(alias) as cursor:
+        if inspect(alias).empty:
+            for statement in script:
+                cursor.execute(statement.format(**types))
+
+
+def use_wal(alias: str) -> None:
+    """Gives a SQLite file a write-ahead log, which stays; raises SourceError where it can have none."""
+    with connections[alias].cursor() as cursor:
+        cursor.execute("PRAGMA journal_mode = WAL")
+        (mode,) = cursor.fetchone()
+    if mode != "wal":
+        raise SourceError(
+            _("This file cannot have a write-ahead log: its journal mode stays “%(mode)s”.") % {"mode": mode}
+        )
+
+
+def missing(alias: str) -> list[str]:
+    """The names in STEPS of what is not there, or does not work, in the order in which it is to be added."""
+    present = _present(alias)
+    return [name for name in STEPS[connections[alias].vendor] if name not in present]
+
+
+def outdated(alias: str) -> list[str]:
+    """The statements that drop the indexes that an older adkweb made, where these are there."""
+    concurrently = "CONCURRENTLY " if connections[alias].vendor == "postgresql" else ""
+    return [f"DROP INDEX {concurrently}{name}" for name in OUTDATED if name in _present(alias)]
+
+
+def to_release(alias: str) -> list[str]:
+    """The statements that take away what adopting added, however far that came."""
+    vendor, present = connections[alias].vendor, _present(alias)
+    return [statement for name, statement in RELEASE[vendor].items() if vendor == "postgresql" or name in present]
+
+
+def _present(alias: str) -> set[str]:
+    with connections[alias].cursor() as cursor:
+        cursor.execute(PRESENT[cursor.db.vendor])
+        return {row[0] for row in cursor.fetchall()}
+
+
+@contextmanager
+def _alone(alias: str) -> Iterator[CursorWrapper]:
+    """A transaction in which no other adkweb process makes the tables: the second waits, then finds all done."""
+    with transaction.atomic(using=alias), connections[alias].cursor() as cursor:
+        if connections[alias].vendor == "postgresql":
+            cursor.execute("SET LOCAL lock_timeout = '5s'")
+            cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_CREATION_LOCK])
+        yield cursor
+
+
+def _check_columns(columns: Mapping[str, Mapping[str, str]]) -> None:
+    events = columns.get("events", {})
+    check_not_java(events)
+    if "actions" in events and "event_data" not in events:
+        raise SourceError(
+            _(
+                "This database has the columns of ADK's old schema (v0) or of adk-go. Bring its sessions into a new one: "
+                "adkweb create new.db, then adkweb import THIS --into new.db"
+            )
+        )
+    for table, wanted in WANTED.items():
+        missing = wanted - set(columns.get(table, ()))
+        if missing:
+            raise SourceError(
+                _("This database is not one of ADK's: the table “%(table)s” has no %(columns)s.")
+                % {"table": table, "columns": ", ".join(sorted(missing))}
+            )

@@ -1,0 +1,103 @@
+"""Finds databases: files and folders that a person names, and what an agent's folder holds."""
+
+import logging
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+from django.utils.translation import gettext as _
+
+from ..errors import SourceError
+
+log = logging.getLogger("adkweb.sources")
+DEPTH: Final = 4  # levels of folders searched for SESSION_FILE
+SESSION_FILE: Final = Path(".adk/session.db")  # what `adk web` writes beside an agent
+_SKIPPED: Final = {"node_modules", "__pycache__", ".git", ".venv", "venv"}
+_unreadable: set[str] = set()  # folders, said once
+
+
+def sqlite_path(text: str) -> Path:
+    """The file that a text names: a path, or a sqlite:/// URL, as SQLAlchemy reads it."""
+    if "://" in text:
+        text = unquote(urlsplit(text).path[1:])
+    return Path(text).expanduser().absolute()
+
+
+def find(folder: Path, depth: int = DEPTH, top: Path | None = None) -> Iterator[Path]:
+    """Every SESSION_FILE at most `depth` levels below a folder, the folder itself included. Links that lead out of it are
+    not followed: a file elsewhere, which nobody named, would be opened and written to.
+    """
+    top = top or folder
+    names: list[str] = []
+    agent = False
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.name == SESSION_FILE.parts[0]:
+                    agent = True
+                elif (
+                    depth
+                    and entry.name[0] != "."
+                    and entry.name not in _SKIPPED
+                    and entry.is_dir(follow_symlinks=False)
+                ):
+                    names.append(entry.name)
+    except OSError as error:
+        if str(error) not in _unreadable:
+            _unreadable.add(str(error))
+            log.warning("%s", error)
+    if agent and (folder / SESSION_FILE).is_file() and not _leads_out(folder, top):
+        yield folder / SESSION_FILE
+    for name in sorted(names):
+        yield from find(folder / name, depth - 1, top)
+
+
+def _leads_out(folder: Path, top: Path) -> bool:
+    """Whether a folder's SESSION_FILE is, by a link, a file that is not below the folder `top`."""
+    file = folder / SESSION_FILE
+    linked = file.is_symlink() or file.parent.is_symlink()
+    return linked and not file.resolve().is_relative_to(top.resolve())
+
+
+def existing_file(path: Path) -> Path:
+    """The path, if a file stands there. Raises SourceError, which says what to do."""
+    if path.is_dir():
+        raise SourceError(_("%(path)s is a folder, not a file.") % {"path": path})
+    if not path.exists():
+        raise SourceError(
+            _("%(path)s does not exist. To make a new database there: adkweb create %(path)s") % {"path": short(path)}
+        )
+    return path
+
+
+def without_password(url: str) -> str:
+    """A database's URL as it may be shown: user, host and name; of one that is badly quoted neither, as any of them may be a
+    piece of the password.
+    """
+    if is_badly_quoted(url):
+        return f"{url.partition('://')[0]}://…"
+    parts = urlsplit(url)
+    host = parts.netloc.rpartition("@")[2]
+    user = f"{parts.username}@" if parts.username else ""
+    scheme = "postgresql" if parts.scheme.startswith("postgres") else parts.scheme
+    return f"{scheme}://{user}{host}{parts.path}"
+
+
+def is_badly_quoted(url: str) -> bool:
+    """Whether a URL's password may have ended its host too early: postgresql://u:pa/ssw@host/db has the host “u”."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return True
+    options = [option for option in parts.query.split("&") if "=" not in option]
+    return ":" in parts.netloc and "@" in "".join([parts.path, parts.fragment, *options])
+
+
+def short(path: Path) -> str:
+    """A path as a person would write it: from here, or from home."""
+    for base, sign in ((Path.cwd(), ""), (Path.home(), "~/")):
+        if path.is_relative_to(base):
+            return sign + str(path.relative_to(base))
+    return str(path)

@@ -1,0 +1,129 @@
+"""Which program writes ADK's tables, told by the types of columns and by some values; what adkweb cannot read is refused.
+
+google-adk writes text or seconds, adk-js milliseconds, and both into tables of the same names. A database that is refused
+here is not changed.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from django.db.backends.utils import CursorWrapper
+from django.utils.translation import gettext as _
+
+from ..domain.json_values import looks_encrypted
+from ..domain.units import are_milliseconds
+from ..errors import SourceError
+
+Tables = Mapping[str, Mapping[str, str]]  # by name, the types of their columns by name
+
+_TIMES: Final = {
+    "sessions": ("create_time", "update_time"),
+    "events": ("timestamp",),
+    "app_states": ("update_time",),
+    "user_states": ("update_time",),
+}
+_VALUES: Final = {"sessions": "state", "app_states": "state", "user_states": "state", "events": "event_data"}
+_TIMES_READ: Final = 50  # the first and the last rows of each table
+_VALUES_READ: Final = 8
+_LENGTH: Final = 200  # characters of a value
+
+
+def keeps_milliseconds(cursor: CursorWrapper, tables: Tables) -> bool:
+    """Tells whether adk-js's units are to be written. Raises SourceError for what adkweb can neither read nor write."""
+    _check_readable(cursor, tables)
+    return _of_postgresql(cursor, tables) if cursor.db.vendor == "postgresql" else _of_sqlite(cursor, tables)
+
+
+def check_not_java(events: Mapping[str, str]) -> None:
+    """Raises SourceError where these are the columns of adk-java, which look like those of google-adk's old schema."""
+    if "event_data" not in events and events.get("actions") == "jsonb":
+        raise SourceError(
+            _("This is a database of adk-java; adkweb can neither open nor import it. Nothing was changed.")
+        )
+
+
+def _check_readable(cursor: CursorWrapper, tables: Tables) -> None:
+    text = "::text" if cursor.db.vendor == "postgresql" else ""
+    newest = "" if text else "ORDER BY rowid DESC"
+    values: list[str] = []
+    for table, column in _VALUES.items():
+        cursor.execute(
+            f"SELECT substr({column}{text}, 1, {_LENGTH}) FROM {table} WHERE {column} IS NOT NULL "
+            f"{newest} LIMIT {_VALUES_READ}"
+        )
+        values += [str(row[0]) for row in cursor.fetchall()]
+    if 2 * sum(map(looks_encrypted, values)) > len(values):
+        raise SourceError(
+            _(
+                "What is stored here is encrypted, as adk-secure-sessions does it: only programs with its key can read it, "
+                "and adkweb has no key. Nothing was changed. To see these sessions in adkweb, have a program with the key "
+                "copy them into a database that is not encrypted, and open that."
+            )
+        )
+    if cursor.db.vendor == "postgresql":
+        for table, column in _VALUES.items():
+            if (kind := tables[table][column]) not in ("json", "jsonb"):
+                raise _unknown(table, column, kind)
+
+
+def _of_postgresql(cursor: CursorWrapper, tables: Tables) -> bool:
+    for table, columns in _TIMES.items():
+        for column in columns:
+            if not (kind := tables[table][column]).startswith("timestamp with"):
+                raise _unknown(table, column, kind)
+    if tables["events"]["timestamp"] != "timestamp with time zone":
+        return False
+    cursor.execute(
+        f"""SELECT event_data ->> 'timestamp' FROM events
+        WHERE jsonb_typeof(event_data::jsonb -> 'timestamp') = 'number' LIMIT {2 * _TIMES_READ}"""
+    )
+    said = [are_milliseconds(float(row[0])) for row in cursor.fetchall()]
+    return any(said) or not said  # google-adk, too, can have been given such columns
+
+
+def _of_sqlite(cursor: CursorWrapper, tables: Tables) -> bool:
+    declared = {(t, c): tables[t][c].upper() for t, columns in _TIMES.items() for c in columns}
+    for (table, column), kind in declared.items():
+        if not kind.startswith(("REAL", "DATETIME", "TIMESTAMP")):
+            raise _unknown(table, column, kind)
+    kinds = {each for table, column in declared for each in _kinds(cursor, table, column)}
+    numbers = "REAL" in declared.values()
+    if len(kinds) > 1 or (numbers and (set(declared.values()) != {"REAL"} or kinds - {"seconds"})):
+        raise SourceError(
+            _(
+                "The times in this database are of several kinds (%(kinds)s), as where google-adk and adk-js write to the "
+                "same file, so that nobody can tell their order. Nothing was changed. Bring its sessions into a new one: "
+                "adkweb create new.db, then adkweb import THIS --into new.db"
+            )
+            % {"kinds": ", ".join(sorted(kinds | ({"seconds"} if numbers else set())))}
+        )
+    if not numbers and kinds - {"text", "milliseconds"}:
+        raise _unknown("sessions", "update_time", f"{declared['sessions', 'update_time']}, {kinds.pop()}")
+    return kinds == {"milliseconds"} or (not kinds and tables["events"]["event_data"].lower() == "json")
+
+
+def _kinds(cursor: CursorWrapper, table: str, column: str) -> set[str]:
+    """Of what kinds the times in a column are: text, seconds, milliseconds, or another type of SQLite's."""
+    cursor.execute(
+        f"""SELECT * FROM (SELECT typeof({column}), CASE WHEN typeof({column}) <> 'text' THEN {column} + 0 END
+            FROM {table} ORDER BY rowid LIMIT {_TIMES_READ})
+        UNION SELECT * FROM (SELECT typeof({column}), CASE WHEN typeof({column}) <> 'text' THEN {column} + 0 END
+            FROM {table} ORDER BY rowid DESC LIMIT {_TIMES_READ})"""
+    )
+    return {_kind(*row) for row in cursor.fetchall()}
+
+
+def _kind(stored_as: str, value: Any) -> str:
+    if stored_as not in ("integer", "real"):
+        return stored_as
+    return "milliseconds" if are_milliseconds(value) else "seconds"
+
+
+def _unknown(table: str, column: str, kind: str) -> SourceError:
+    return SourceError(
+        _(
+            "This database was made by a program that adkweb does not know: %(table)s.%(column)s is %(kind)s, which neither "
+            "google-adk nor adk-js writes. Nothing was changed."
+        )
+        % {"table": table, "column": column, "kind": kind}
+    )

@@ -1,0 +1,285 @@
+"""The SQL of ADK's tables, and of everything that adopting adds to them."""
+
+from typing import Final
+
+from ..domain.positions import BETWEEN
+
+WANTED: Final = {
+    "sessions": {"app_name", "user_id", "id", "state", "create_time", "update_time"},
+    "events": {"id", "app_name", "user_id", "session_id", "invocation_id", "timestamp", "event_data"},
+    "app_states": {"app_name", "state", "update_time"},
+    "user_states": {"app_name", "user_id", "state", "update_time"},
+}
+COLUMNS: Final = {  # every table's columns and their types
+    "sqlite": """SELECT tables.name, columns.name, columns.type
+        FROM sqlite_master AS tables, pragma_table_info(tables.name) AS columns
+        WHERE tables.type = 'table' AND tables.name NOT GLOB 'sqlite_*'""",
+    "postgresql": """SELECT relname, attname, format_type(atttypid, NULL) FROM pg_attribute
+        JOIN pg_class ON pg_class.oid = attrelid WHERE relkind IN ('r', 'p') AND attnum > 0 AND NOT attisdropped
+        AND relnamespace = ANY (current_schemas(false)::regnamespace[]) AND pg_table_is_visible(attrelid)""",
+}
+_FEW: Final = 32 * 2**20  # bytes of events that may be read as a whole
+# google-adk makes such an index; where there is none, it reads all events itself whenever it loads a session.
+ORDERED: Final = {
+    "sqlite": "SELECT 1",
+    "postgresql": f"""SELECT pg_relation_size('events'::regclass) < {_FEW} OR EXISTS (SELECT 1 FROM pg_index
+        WHERE indrelid = 'events'::regclass AND indisvalid AND indpred IS NULL
+        AND (ARRAY(SELECT attname::text FROM unnest(indkey::smallint[]) WITH ORDINALITY AS keys (number, place)
+            JOIN pg_attribute ON attrelid = indrelid AND attnum = keys.number ORDER BY place))[1:4]
+            = ARRAY['app_name', 'user_id', 'session_id', 'timestamp'])""",
+}
+
+
+# --- Creating ---------------------------------------------------------------------------------------------------------
+
+
+TYPES: Final = {
+    "real": {"key": "TEXT", "long": "TEXT", "json": "TEXT", "event": "TEXT NOT NULL", "time": "REAL"},
+    "sqlite": {"key": "VARCHAR(128)", "long": "VARCHAR(256)", "json": "TEXT", "event": "TEXT", "time": "DATETIME"},
+    "postgresql": {
+        "key": "VARCHAR(128)",
+        "long": "VARCHAR(256)",
+        "json": "JSONB",
+        "event": "JSONB",
+        "time": "TIMESTAMP",
+    },
+}
+CREATE_SQLITE: Final = [
+    "CREATE TABLE app_states (app_name {key} PRIMARY KEY, state {json} NOT NULL, update_time {time} NOT NULL)",
+    """CREATE TABLE user_states (app_name {key} NOT NULL, user_id {key} NOT NULL, state {json} NOT NULL,
+        update_time {time} NOT NULL, PRIMARY KEY (app_name, user_id))""",
+    """CREATE TABLE sessions (app_name {key} NOT NULL, user_id {key} NOT NULL, id {key} NOT NULL, state {json} NOT NULL,
+        create_time {time} NOT NULL, update_time {time} NOT NULL, PRIMARY KEY (app_name, user_id, id))""",
+    """CREATE TABLE events (id {key} NOT NULL, app_name {key} NOT NULL, user_id {key} NOT NULL, session_id {key} NOT NULL,
+        invocation_id {long} NOT NULL, timestamp {time} NOT NULL, event_data {event},
+        PRIMARY KEY (app_name, user_id, session_id, id),
+        FOREIGN KEY (app_name, user_id, session_id) REFERENCES sessions (app_name, user_id, id) ON DELETE CASCADE)""",
+]
+CREATE_DATABASE: Final = [
+    *CREATE_SQLITE,
+    """CREATE INDEX idx_events_app_user_session_ts_id
+        ON events (app_name, user_id, session_id, timestamp DESC, id DESC)""",
+    "CREATE TABLE adk_internal_metadata (key {key} NOT NULL PRIMARY KEY, value {long} NOT NULL)",
+    "INSERT INTO adk_internal_metadata (key, value) VALUES ('schema_version', '1')",
+]
+
+
+# --- Adopting and releasing -------------------------------------------------------------------------------------------
+
+
+# Which events are edits. ADK may store NaN, which SQLite's JSON functions refuse.
+IS_EDIT: Final = {
+    "postgresql": "(event_data #> '{custom_metadata,adkweb}') IS NOT NULL",
+    "sqlite": "CASE WHEN json_valid(event_data) THEN json_type(event_data, '$.custom_metadata.adkweb') END IS NOT NULL",
+}
+OUTDATED: Final = ("adkweb_edits", "adkweb_forks")  # indexes that an older adkweb made
+_INDEXES: Final = {
+    "adkweb_sessions_app": ["CREATE INDEX adkweb_sessions_app ON sessions (app_name, update_time, user_id, id)"],
+    "adkweb_sessions_user": ["CREATE INDEX adkweb_sessions_user ON sessions (app_name, user_id, update_time, id)"],
+    "adkweb_sessions_place": [
+        "CREATE INDEX adkweb_sessions_place ON sessions (initial_place) WHERE initial_place IS NOT NULL"
+    ],
+    "adkweb_sessions_unplaced": [
+        "CREATE INDEX adkweb_sessions_unplaced ON sessions (app_name, user_id) WHERE coalesce(initial_place, 0) <= 0"
+    ],
+}
+_ADD_PLACE: Final = "ALTER TABLE sessions ADD COLUMN initial_place bigint"
+# Whose sessions were deleted, by whomever, and the greatest place that one of them had.
+_DELETED: Final = [
+    """CREATE TABLE adkweb_deleted (app_name text NOT NULL, user_id text NOT NULL, place bigint NOT NULL,
+        PRIMARY KEY (app_name, user_id))""",
+    "CREATE INDEX adkweb_deleted_place ON adkweb_deleted (place)",
+]
+# Which `user:` and `app:` keys they had written, and where; never what. Numbered in the order in which they become visible.
+_NUMBER: Final = {
+    "sqlite": "integer PRIMARY KEY",
+    "postgresql": "bigint NOT NULL DEFAULT pg_current_xact_id()::text::bigint",
+}
+# State that is there already may be what is left of sessions that are gone: nobody can say which.
+LEFT_OF_USERS: Final = """INSERT INTO adkweb_deleted SELECT app_name, user_id, 0 FROM user_states
+    WHERE CAST(state AS text) <> '{}'"""
+_LEFT_OF_APPS: Final = """INSERT INTO adkweb_deleted SELECT app_name, '', 0 FROM app_states
+    WHERE CAST(state AS text) <> '{}'"""
+NOT_TWICE: Final = "ON CONFLICT DO NOTHING"
+_DELETED_WRITES: Final = {
+    vendor: [
+        f"""CREATE TABLE adkweb_deleted_writes (number {number}, app_name text NOT NULL, user_id text NOT NULL,
+            key text NOT NULL, place bigint NOT NULL)""",
+    ]
+    for vendor, number in _NUMBER.items()
+}
+_KEEP_DELETED: Final = "adkweb_keep_deleted"
+_KEEP_TRUNCATED: Final = "adkweb_keep_truncated"
+_FOLLOW_ROWIDS: Final = "adkweb_follow_rowids"
+_OLDER: Final = "adkweb_note_deleted"  # what an older adkweb had for the first
+# Between the newest event and the next one: where that begins, and the last thing in it.
+_WINDOW: Final = f"(SELECT (coalesce(max(rowid), 0) + 1) * {BETWEEN} FROM events)"
+_LAST_IN_WINDOW: Final = f"""(SELECT max(place) FROM (SELECT {_WINDOW} AS place
+    UNION ALL SELECT max(initial_place) FROM sessions
+        WHERE initial_place >= {_WINDOW} AND initial_place < {_WINDOW} + {BETWEEN - 2}
+    UNION ALL SELECT max(place) FROM adkweb_deleted WHERE place >= {_WINDOW} AND place < {_WINDOW} + {BETWEEN - 2}
+    UNION ALL SELECT max(place) FROM adkweb_deleted_writes
+        WHERE place >= {_WINDOW} AND place < {_WINDOW} + {BETWEEN - 2}))"""
+_TRIGGER: Final = "adkweb_keep_initial_state"
+_DONE: Final = [
+    f"{_LEFT_OF_APPS} {NOT_TWICE}",
+    "CREATE INDEX adkweb_deleted_writes_place ON adkweb_deleted_writes (place)",
+]
+FIRST: Final = {"postgresql": "events.seq", "sqlite": "sessions.initial_state"}
+NUMBERED: Final = {"postgresql": "events.seq NOT NULL", "sqlite": "sessions.initial_state"}
+STEPS: Final[dict[str, dict[str, list[str]]]] = {
+    "postgresql": {
+        # New events take the default, from `start` on; those that are there get smaller numbers, a batch at a time. Agents
+        # that do not own the tables draw from the sequence, too.
+        "events.seq": [
+            "ALTER TABLE events ADD COLUMN seq bigint",
+            "CREATE SEQUENCE adkweb_seq START {start} OWNED BY events.seq",
+            "GRANT USAGE ON SEQUENCE adkweb_seq TO PUBLIC",
+            "ALTER TABLE events ALTER COLUMN seq SET DEFAULT nextval('adkweb_seq')",
+        ],
+        "sessions.initial_state": ["ALTER TABLE sessions ADD COLUMN initial_state jsonb"],
+        _TRIGGER: [
+            f"""CREATE OR REPLACE FUNCTION {_TRIGGER}() RETURNS trigger LANGUAGE plpgsql AS
+                $$ BEGIN NEW.initial_state := coalesce(NEW.initial_state, NEW.state); RETURN NEW; END $$""",
+            f"DROP TRIGGER IF EXISTS {_TRIGGER} ON sessions",
+            f"CREATE TRIGGER {_TRIGGER} BEFORE INSERT ON sessions FOR EACH ROW EXECUTE FUNCTION {_TRIGGER}()",
+        ],
+        "sessions.initial_place": [_ADD_PLACE],  # after the sessions to which nothing happened yet
+        "adkweb_events_seq": [
+            "CREATE UNIQUE INDEX adkweb_events_seq ON events (app_name, user_id, session_id, seq)",
+        ],
+        # What is new in any session. Not on seq itself: PostgreSQL would read a session's newest events from it, too, and
+        # pass over everybody else's on the way.
+        "adkweb_events_tail": ["CREATE INDEX adkweb_events_tail ON events ((seq + 0))"],
+        **_INDEXES,
+        "events.seq NOT NULL": [  # after the events that are there have their numbers
+            "ALTER TABLE events ALTER COLUMN seq SET NOT NULL",
+            "ALTER TABLE events DROP CONSTRAINT IF EXISTS adkweb_numbered",
+        ],
+        # PostgreSQL takes app, user and session as independent, believes a session to have one event, and would look for
+        # an event by its id among all of its session's.
+        "adkweb_events_names": [
+            "CREATE STATISTICS adkweb_events_names (dependencies) ON app_name, user_id, session_id FROM events",
+        ],
+        "adkweb_deleted": _DELETED,
+        "adkweb_deleted_writes": _DELETED_WRITES["postgresql"],
+        # Both with their owner's rights: an agent's user may delete sessions without any right to these tables.
+        _KEEP_DELETED: [
+            f"DROP FUNCTION IF EXISTS {_OLDER}() CASCADE",
+            f"""CREATE OR REPLACE FUNCTION {_KEEP_DELETED}() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
+                SET search_path FROM CURRENT AS $$ BEGIN
+                INSERT INTO adkweb_deleted AS d VALUES (OLD.app_name, OLD.user_id, coalesce(OLD.initial_place, 0))
+                ON CONFLICT (app_name, user_id) DO UPDATE SET place = greatest(d.place, EXCLUDED.place);
+                INSERT INTO adkweb_deleted_writes (app_name, user_id, key, place)
+                SELECT OLD.app_name, OLD.user_id, key, place FROM (
+                    SELECT key, seq * {BETWEEN} + {BETWEEN - 1} AS place FROM events, LATERAL jsonb_object_keys(
+                        CASE WHEN jsonb_typeof(event_data #> '{{actions,state_delta}}') = 'object'
+                        THEN event_data #> '{{actions,state_delta}}' END) AS key
+                    WHERE app_name = OLD.app_name AND user_id = OLD.user_id AND session_id = OLD.id
+                    UNION ALL SELECT key, OLD.initial_place FROM jsonb_object_keys(
+                        CASE WHEN jsonb_typeof(OLD.initial_state) = 'object' THEN OLD.initial_state END) AS key
+                    WHERE OLD.initial_place > 0) AS written
+                WHERE key LIKE 'user:%' OR key LIKE 'app:%';
+                RETURN OLD; END $$""",
+            f"DROP TRIGGER IF EXISTS {_KEEP_DELETED} ON sessions",
+            f"""CREATE TRIGGER {_KEEP_DELETED} BEFORE DELETE ON sessions
+                FOR EACH ROW EXECUTE FUNCTION {_KEEP_DELETED}()""",
+        ],
+        _KEEP_TRUNCATED: [
+            f"""CREATE OR REPLACE FUNCTION {_KEEP_TRUNCATED}() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
+                SET search_path FROM CURRENT AS $$ BEGIN
+                {LEFT_OF_USERS} {NOT_TWICE}; {_LEFT_OF_APPS} {NOT_TWICE}; RETURN NULL; END $$""",
+            f"DROP TRIGGER IF EXISTS {_KEEP_TRUNCATED} ON sessions",
+            f"""CREATE TRIGGER {_KEEP_TRUNCATED} BEFORE TRUNCATE ON sessions
+                FOR EACH STATEMENT EXECUTE FUNCTION {_KEEP_TRUNCATED}()""",
+        ],
+        # Numbered in the order in which they become visible.
+        "adkweb_deleted_writes_number": ["CREATE INDEX adkweb_deleted_writes_number ON adkweb_deleted_writes (number)"],
+        "adkweb_deleted_writes_place": _DONE,  # after what users have left
+    },
+    "sqlite": {
+        "sessions.initial_state": ["ALTER TABLE sessions ADD COLUMN initial_state TEXT"],
+        _TRIGGER: [
+            f"""CREATE TRIGGER {_TRIGGER} AFTER INSERT ON sessions WHEN NEW.initial_state IS NULL BEGIN
+                UPDATE sessions SET initial_state = NEW.state
+                WHERE app_name = NEW.app_name AND user_id = NEW.user_id AND id = NEW.id; END"""
+        ],
+        "sessions.initial_place": [_ADD_PLACE],  # after the sessions to which nothing happened yet
+        "adkweb_deleted": _DELETED,
+        "adkweb_deleted_writes": _DELETED_WRITES["sqlite"],
+        _KEEP_DELETED: [
+            f"DROP TRIGGER IF EXISTS {_OLDER}",
+            f"""CREATE TRIGGER {_KEEP_DELETED} BEFORE DELETE ON sessions BEGIN
+                INSERT INTO adkweb_deleted VALUES (OLD.app_name, OLD.user_id, coalesce(OLD.initial_place, 0))
+                ON CONFLICT (app_name, user_id) DO UPDATE SET place = max(place, excluded.place);
+                INSERT INTO adkweb_deleted_writes (app_name, user_id, key, place)
+                SELECT OLD.app_name, OLD.user_id, key, place FROM (
+                    SELECT key, events.rowid * {BETWEEN} + {BETWEEN - 1} AS place FROM events, json_each(
+                        CASE WHEN json_valid(event_data) THEN event_data ELSE '{{}}' END, '$.actions.state_delta')
+                    WHERE app_name = OLD.app_name AND user_id = OLD.user_id AND session_id = OLD.id
+                    UNION ALL SELECT key, OLD.initial_place FROM json_each(
+                        CASE WHEN json_valid(OLD.initial_state) THEN OLD.initial_state ELSE '{{}}' END)
+                    WHERE OLD.initial_place > 0)
+                WHERE typeof(key) = 'text' AND (key GLOB 'user:*' OR key GLOB 'app:*'); END""",
+        ],
+        # SQLite gives the greatest rowids again once their events are gone: what happened after these moves to where the
+        # next event will come, in its order. Sessions that were made since have greater rowids than the one that is gone.
+        _FOLLOW_ROWIDS: [
+            f"""CREATE TRIGGER {_FOLLOW_ROWIDS} AFTER DELETE ON sessions BEGIN
+                UPDATE adkweb_deleted SET place = 0 WHERE place >= {_WINDOW} + {BETWEEN};
+                UPDATE adkweb_deleted_writes SET place = {_LAST_IN_WINDOW} + 1 WHERE place >= {_WINDOW} + {BETWEEN - 1};
+                UPDATE sessions SET initial_place =
+                    min({_LAST_IN_WINDOW} + 1 + max(0, rowid - OLD.rowid), {_WINDOW} + {BETWEEN - 3})
+                WHERE initial_place >= {_WINDOW} + {BETWEEN}; END""",
+        ],
+        "adkweb_deleted_writes_place": _DONE,  # after what users have left
+        **_INDEXES,
+        # Every index of SQLite ends with the rowid, so this one reads a session's events in append order.
+        "adkweb_events_seq": ["CREATE INDEX adkweb_events_seq ON events (app_name, user_id, session_id)"],
+    },
+}
+INDEXES: Final = frozenset(  # without which adkweb is slower, and not wrong
+    name
+    for steps in STEPS.values()
+    for name, (statement, *_rest) in steps.items()
+    if statement.startswith(("CREATE INDEX", "CREATE UNIQUE INDEX", "CREATE STATISTICS"))
+)
+PRESENT: Final = {  # an index that PostgreSQL does not use and a trigger that is switched off are as good as none
+    "sqlite": """SELECT name FROM sqlite_master WHERE type IN ('index', 'trigger', 'table') UNION ALL
+        SELECT tables.name || '.' || columns.name FROM sqlite_master AS tables, pragma_table_info(tables.name) AS columns
+        WHERE tables.name IN ('sessions', 'events')""",
+    "postgresql": """SELECT relname::text FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid
+            WHERE indisvalid AND indrelid IN ('sessions'::regclass, 'events'::regclass,
+                to_regclass('adkweb_deleted_writes')) UNION ALL
+        SELECT relname::text FROM pg_class
+            WHERE oid IN (to_regclass('adkweb_deleted'), to_regclass('adkweb_deleted_writes')) UNION ALL
+        SELECT stxname::text FROM pg_statistic_ext WHERE stxrelid = 'events'::regclass UNION ALL
+        SELECT tgname::text FROM pg_trigger WHERE tgrelid = 'sessions'::regclass AND tgenabled <> 'D' UNION ALL
+        SELECT relname || '.' || attname || unnest(CASE WHEN attnotnull THEN ARRAY['', ' NOT NULL'] ELSE ARRAY[''] END)
+            FROM pg_attribute JOIN pg_class ON pg_class.oid = attrelid
+            WHERE attrelid IN ('sessions'::regclass, 'events'::regclass) AND attnum > 0 AND NOT attisdropped""",
+}
+RELEASE: Final[dict[str, dict[str, str]]] = {  # triggers before the tables that they fill; the first step last
+    "postgresql": {
+        _TRIGGER: f"DROP FUNCTION IF EXISTS {_TRIGGER}() CASCADE",  # and the trigger with it
+        _KEEP_DELETED: f"DROP FUNCTION IF EXISTS {_KEEP_DELETED}() CASCADE",
+        _KEEP_TRUNCATED: f"DROP FUNCTION IF EXISTS {_KEEP_TRUNCATED}() CASCADE",
+        "adkweb_deleted": "DROP TABLE IF EXISTS adkweb_deleted",
+        "adkweb_deleted_writes": "DROP TABLE IF EXISTS adkweb_deleted_writes",
+        **{name: f"DROP INDEX IF EXISTS {name}" for name in (*OUTDATED, *_INDEXES)},
+        "adkweb_events_names": "DROP STATISTICS IF EXISTS adkweb_events_names",
+        "sessions.initial_place": "ALTER TABLE sessions DROP COLUMN IF EXISTS initial_place",
+        "sessions.initial_state": "ALTER TABLE sessions DROP COLUMN IF EXISTS initial_state",
+        "events.seq": "ALTER TABLE events DROP COLUMN IF EXISTS seq",  # with its indexes, its constraint and its sequence
+    },
+    "sqlite": {
+        _TRIGGER: f"DROP TRIGGER {_TRIGGER}",
+        _KEEP_DELETED: f"DROP TRIGGER {_KEEP_DELETED}",
+        _FOLLOW_ROWIDS: f"DROP TRIGGER {_FOLLOW_ROWIDS}",
+        "adkweb_deleted": "DROP TABLE adkweb_deleted",
+        "adkweb_deleted_writes": "DROP TABLE adkweb_deleted_writes",
+        **{name: f"DROP INDEX {name}" for name in (*OUTDATED, "adkweb_events_seq", *_INDEXES)},
+        "sessions.initial_place": "ALTER TABLE sessions DROP COLUMN initial_place",
+        "sessions.initial_state": "ALTER TABLE sessions DROP COLUMN initial_state",
+    },
+}

@@ -1,0 +1,200 @@
+"""A store's items, streamed: names ascending as their characters do, whatever the database's own order, events as appended.
+
+Each session is of one moment: its row and the number of its events are read by one statement, and then so many events,
+which never change. Memory is that of a page of events, however long a session is. An adopted source is not needed.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+from ..domain.session_ref import SessionKey
+from ..domain.state import Scope
+from ..errors import Conflict, Invalid
+from ..models import read_instant, stored_instant
+from ..sources import database
+from ..writes.half_made import IMPORTING
+from .items import EventItem, Item, SessionItem, StateItem, canonical, event_item, microseconds, parse
+
+UNFINISHED: Final = canonical(IMPORTING)  # the state of a session whose import stopped
+_MARK: Final = next(iter(IMPORTING))  # its key, which stays where somebody wrote to it
+_KEYS: Final = 2_000  # sessions whose names are read at once
+_STATES: Final = 50
+_MOST_EVENTS: Final = 256  # of a page; fewer where they are large
+_PAGE_LENGTH: Final = 1_000_000  # characters that a page of events aims at
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Which sessions: of an app, a user, of this id; None for any. States go along where such a session has them."""
+
+    app: str | None = None
+    user: str | None = None
+    session: str | None = None
+
+    def where(self) -> tuple[str, list[str]]:
+        """As SQL over `sessions`, with its values."""
+        given = {"app_name": self.app, "user_id": self.user, "id": self.session}
+        found = {f"sessions.{name} = %s": value for name, value in given.items() if value is not None}
+        return " AND ".join(found) or "TRUE", list(found.values())
+
+
+def items(source: str, only: Filter) -> Iterator[Item]:
+    """Everything of a source: states of apps, of users, then sessions, each with its events. Raises SourceError, Conflict
+    (a session was deleted while it was read), Invalid (what is stored is not JSON).
+    """
+    yield from _states(source, "app", only)
+    yield from _states(source, "user", only)
+    where, values = only.where()
+    for names in _rows(source, "sessions", ("app_name", "user_id", "id"), "", where, values, _KEYS):
+        key = SessionKey(source, *names)
+        found = head(key)
+        if found is None:
+            continue  # deleted since
+        if is_half(found):
+            raise Conflict(f"The session {'/'.join(names)} is half-imported: finish its import, or delete it, first.")
+        yield found
+        place, left = None, found.events
+        while left:
+            page, place = events(key, place, left)
+            if not page:
+                raise Conflict(f"The session {'/'.join(names)} was deleted while it was read.")
+            left -= len(page)
+            yield from page
+
+
+def is_half(found: SessionItem) -> bool:
+    """Whether a session's import has not ended, whoever wrote to it meanwhile."""
+    return _MARK in found.state and _MARK in json.loads(found.state)
+
+
+def count(source: str, only: Filter) -> int:
+    """How many events `items` will find, about."""
+    where, values = only.where()
+    named = "sessions.app_name = events.app_name AND sessions.user_id = events.user_id AND sessions.id = session_id"
+    with database.using(source) as db, db.cursor() as cursor:
+        cursor.execute(
+            "SELECT count(*) FROM events"
+            + (f" WHERE EXISTS (SELECT 1 FROM sessions WHERE {named} AND {where})" if values else ""),
+            values,
+        )
+        return int(cursor.fetchone()[0])
+
+
+def head(key: SessionKey) -> SessionItem | None:
+    """A session's row with the number of its events; None where there is no such session."""
+    with database.using(key.source) as db, db.cursor() as cursor:
+        initial = f"initial_state{_text(db)}" if database.is_adopted(key.source) else "NULL"
+        cursor.execute(
+            f"""SELECT state{_text(db)}, {initial}, create_time, update_time, (SELECT count(*) FROM events
+                WHERE app_name = sessions.app_name AND user_id = sessions.user_id AND session_id = sessions.id)
+            FROM sessions WHERE app_name = %s AND user_id = %s AND id = %s""",
+            key[1:],
+        )
+        row = cursor.fetchone()
+    if row is None:
+        return None
+    state = canonical(_json(row[0], key))
+    first = None if row[1] is None else canonical(_json(row[1], key))
+    created, updated = (microseconds(read_instant(value)) for value in row[2:4])
+    return SessionItem(*key[1:], created, updated, state, first, row[4])
+
+
+def events(key: SessionKey, after: Any, most: int) -> tuple[list[EventItem], Any]:
+    """The next events of a session in append order, and the place of the last: what to go on `after`, None at first."""
+    with database.using(key.source) as db:
+        seq = "rowid" if db.vendor == "sqlite" else "seq" if database.is_adopted(key.source) else ""
+        order = [seq] if seq else ["timestamp", "id"]
+        beyond = f"AND ({', '.join(order)}) > ({', '.join(['%s'] * len(order))})" if after is not None else ""
+        limit, after = (after.size, after.values) if isinstance(after, _Place) else (32, [])
+        with db.cursor() as cursor:
+            cursor.execute(
+                f"""SELECT id, invocation_id, timestamp, event_data{_text(db)}, {seq or 0} FROM events
+                WHERE app_name = %s AND user_id = %s AND session_id = %s {beyond}
+                ORDER BY {", ".join(order)} LIMIT %s""",
+                [*key[1:], *after, min(limit, most)],
+            )
+            found, length = [], 0
+            for event_id, invocation_id, at, data, number in cursor:
+                value = _json(data if data is not None else "null", key, event_id)
+                found.append(event_item(value, event_id, invocation_id, read_instant(at)))
+                length += len(found[-1].text)
+                last = [number] if seq else [stored_instant(read_instant(at), db), event_id]
+    if not found:
+        return [], None
+    return found, _Place(last, max(1, min(_MOST_EVENTS, len(found) * _PAGE_LENGTH // max(1, length))))
+
+
+def state(source: str, item: StateItem) -> dict[str, Any] | None:
+    """What the source has for an item's app or user; None for no row."""
+    table, names = _TABLES["app" if item.user is None else "user"]
+    with database.using(source) as db, db.cursor() as cursor:
+        where = " AND ".join(f"{name} = %s" for name in names)
+        cursor.execute(f"SELECT state{_text(db)} FROM {table} WHERE {where}", [item.app, item.user][: len(names)])
+        row = cursor.fetchone()
+    if row is None:
+        return None
+    found = _json(row[0], SessionKey(source, item.app, item.user or "", ""))
+    return found if isinstance(found, dict) else {}
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    values: list[Any]
+    size: int  # of the next page
+
+
+_TABLES: Final[dict[Scope, tuple[str, tuple[str, ...]]]] = {
+    "app": ("app_states", ("app_name",)),
+    "user": ("user_states", ("app_name", "user_id")),
+}
+
+
+def _states(source: str, scope: Scope, only: Filter) -> Iterator[StateItem]:
+    table, names = _TABLES[scope]
+    where, values = only.where()
+    if values:
+        same = " AND ".join(f"sessions.{name} = {table}.{name}" for name in names)
+        where = f"EXISTS (SELECT 1 FROM sessions WHERE {same} AND {where})"
+    for row in _rows(source, table, names, "state update_time", where, values, _STATES):
+        app, user = row[0], row[1] if scope == "user" else None
+        found = _json(row[-2], SessionKey(source, app, user or "", ""))
+        if found:
+            yield StateItem(app, user, found, microseconds(read_instant(row[-1])))
+
+
+def _rows(
+    source: str, table: str, names: Sequence[str], more: str, where: str, values: Sequence[str], page: int
+) -> Iterator[tuple[Any, ...]]:
+    """Rows by name, a page at a time; `more` is columns that come along."""
+    after: tuple[Any, ...] = ()
+    while True:
+        with database.using(source) as db, db.cursor() as cursor:
+            collation = ' COLLATE "C"' if db.vendor == "postgresql" else ""
+            order = ", ".join(f"{table}.{name}{collation}" for name in names)
+            columns = [*names, *(c + _text(db) if c == "state" else c for c in more.split())]
+            beyond = f"AND ({order}) > ({', '.join(['%s'] * len(names))})" if after else ""
+            cursor.execute(
+                f"SELECT {', '.join(columns)} FROM {table} WHERE {where} {beyond} ORDER BY {order} LIMIT {page}",
+                [*values, *after],
+            )
+            found = list(cursor.fetchall())
+        yield from found
+        if len(found) < page:
+            return
+        after = found[-1][: len(names)]
+
+
+def _text(db: BaseDatabaseWrapper) -> str:
+    return "::text" if db.vendor == "postgresql" else ""
+
+
+def _json(text: str, key: SessionKey, event_id: str = "") -> Any:
+    try:
+        return parse(text)
+    except Invalid as error:
+        where = "/".join(name for name in (*key[1:], event_id) if name)
+        raise Invalid(f"What is stored for {where} cannot be exported: {error.message}") from error

@@ -1,0 +1,175 @@
+"""`adk-json`: one session as ADK's own JSON: what `adk web` exports, and what `adk run --save_session` writes.
+
+Its state is merged, so initial state, when the session was created and when state of its app and user changed are not in it.
+ADK's routes spell its fields in camelCase, which is written; snake_case is read, too.
+"""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, BinaryIO, Final
+
+from ...domain.adk_fields import check_fields
+from ...domain.event import ID_LENGTH, INVOCATION_ID_LENGTH, Event
+from ...domain.json_values import check_name
+from ...domain.spelling import camel_name, to_camel, to_snake
+from ...domain.state import Scoped, split
+from ...errors import Invalid
+from ..items import (
+    EventItem,
+    Fault,
+    Item,
+    Reader,
+    SessionItem,
+    StateItem,
+    canonical,
+    event_item,
+    microseconds,
+    moment,
+    open_file,
+    parse,
+)
+from .document import load, piece
+
+_FIELDS: Final = ("id", "app_name", "user_id", "state", "events", "last_update_time")
+_SNAKE: Final = {camel_name(name): name for name in _FIELDS}
+NAMES: Final = ({"id", "appName", "userId"}, {"id", "app_name", "user_id"})  # of what every session has
+
+
+# --- Writing ----------------------------------------------------------------------------------------------------------
+
+
+def write(items: Iterable[Item]) -> Iterator[bytes]:
+    """The one session that there is, an event a line; raises Invalid where there is not exactly one."""
+    states: dict[tuple[str, str | None], dict[str, Any]] = {}
+    session: SessionItem | None = None
+    events: list[str] = []
+    for item in items:
+        if isinstance(item, StateItem):
+            states[item.app, item.user] = item.state
+        elif isinstance(item, EventItem):
+            events.append(canonical(to_camel(stored_event(item))))
+        elif session is not None:
+            raise Invalid(
+                "This format holds one session, and there are several: name one by --app, --user and --session."
+            )
+        else:
+            session = item
+    if session is None:
+        raise Invalid("This format holds one session, and there is none.")
+    app, user = states.get((session.app, None), {}), states.get((session.app, session.user), {})
+    merged = Scoped(app=app, user=user, session=parse(session.state)).merged()
+    yield f'{{"appName":{canonical(session.app)},"events":['.encode()
+    for number, event in enumerate(events):
+        yield f"{',' if number else ''}\n{event}".encode()
+    rest = {"id": session.session, "lastUpdateTime": session.updated, "state": merged, "userId": session.user}
+    yield f"],{canonical(rest)[1:]}\n".encode()
+
+
+def stored_event(item: EventItem) -> Event:
+    """An event with what its row says, as ADK loads it; raises Invalid where it is no object."""
+    event = parse(item.text)
+    if not isinstance(event, dict):
+        raise Invalid(f"The event {item.id} is no object; only jsonl can hold it.")
+    said = {"timestamp" if name == "at" else name: value for name, value in item.extra.items()}
+    return event | said
+
+
+# --- Reading ----------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def read(path: str, strict: bool) -> Iterator[Reader]:
+    """The session in a file; `strict`: it is for PostgreSQL."""
+    with open_file(path) as (file, size):
+        yield _Session(file, size, strict)
+
+
+class _Session:
+    """The items of one session."""
+
+    def __init__(self, file: BinaryIO, size: int, strict: bool) -> None:
+        self.done, self.total, self.place = 0, size, ""
+        self._file, self._strict = file, strict
+
+    def __iter__(self) -> Iterator[Item]:
+        """From the file's beginning, once."""
+        found = self._fields()
+        names = [self._name(found, name) for name in ("app_name", "user_id", "id")]
+        self.place = "state"
+        state = piece(found.get("state", {}), self._strict)
+        if not isinstance(state, dict):
+            raise Invalid("it is no object")
+        self.place = "events"
+        events = found.get("events", [])
+        if not isinstance(events, list):
+            raise Invalid("it is no list")
+        first = self._event(0, events[0]).timestamp if events else None
+        self.place = camel_name("last_update_time")
+        updated = moment(found.get("last_update_time", first or 0.0))
+        if updated is None:
+            raise Invalid("it is no time in seconds since 1970")
+        created = updated if first is None else first
+        yield from begun(names, split(state), None, (created, updated), len(events))
+        for number, event in enumerate(events):
+            item = self._event(number, event)
+            self.done = self.total * (number + 1) // len(events)
+            yield item
+        self.done = self.total
+
+    def _fields(self) -> dict[str, Any]:
+        data = load(self._file)
+        if not isinstance(data, dict):
+            raise Invalid("this is no session of ADK's: its JSON is no object")
+        found = {}
+        for name, value in data.items():
+            snake = _SNAKE.get(name, name)
+            if snake not in _FIELDS:
+                raise Fault("a session of ADK's has no such field", place=name)
+            found[snake] = value
+        return found
+
+    def _name(self, found: dict[str, Any], name: str) -> str:
+        self.place = ""
+        if name not in found:
+            raise Invalid(f"this is no session of ADK's: {camel_name(name)} is missing")
+        return check_name(found[name], camel_name(name), ID_LENGTH)
+
+    def _event(self, number: int, given: Any) -> EventItem:
+        self.place = f"events[{number}]"
+        return checked_event(given, self.place, self._strict)
+
+
+def begun(
+    names: list[str], state: Scoped, initial: dict[str, Any] | None, times: tuple[float, float], events: int
+) -> Iterator[StateItem | SessionItem]:
+    """What stands before a session's events: state of its app and its user, then its row. `temp:` keys are left out."""
+    created, updated = map(microseconds, times)
+    app, user, session = names
+    if state.app:
+        yield StateItem(app, None, state.app, updated)
+    if state.user:
+        yield StateItem(app, user, state.user, updated)
+    first = None if initial is None else canonical(initial)
+    yield SessionItem(app, user, session, created, updated, canonical(state.session), first, events)
+
+
+def checked_event(given: Any, place: str, strict: bool) -> EventItem:
+    """An event in either spelling; raises Fault where ADK could not load it, or it has no id."""
+    try:
+        event = to_snake(piece(given, strict))
+        if not isinstance(event, dict):
+            raise Invalid("it is no object")
+        try:
+            check_fields(event)
+        except Invalid as error:
+            inner, _colon, problem = error.message.partition(": ")
+            raise Fault(problem, place=f"{place}.{inner}") from error
+        if not event.get("id"):
+            raise Fault("is missing", place=f"{place}.id")
+        event_id = check_name(event["id"], "id", ID_LENGTH)
+        invocation_id = check_name(event.get("invocation_id", ""), "invocation_id", INVOCATION_ID_LENGTH)
+        return event_item(event, event_id, invocation_id, None)
+    except Fault:
+        raise
+    except Invalid as error:
+        raise Fault(error.message, place=place) from error

@@ -1,0 +1,41 @@
+"""What formats of one JSON value share: the file as a whole, and a piece of it as it will be stored."""
+
+import json
+from typing import Any, BinaryIO
+
+from ...errors import Invalid
+from ...reads.weights import items
+from ..items import MOST, MOST_ITEMS, TOO_MANY, Fault, parse
+
+
+def load(file: BinaryIO) -> Any:
+    """The JSON value that a file is; raises Fault with line and column."""
+    data = file.read(MOST + 1)
+    if len(data) > MOST:
+        raise Fault(f"the file is larger than {MOST} bytes", place="")
+    if items(data) > MOST_ITEMS:
+        raise Fault(TOO_MANY, place="")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise Fault(f"not UTF-8 (byte {error.start + 1} of the file)", place=f"line {line}") from error
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        cut = error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated string")
+        problem = "the file is truncated" if cut else f"not valid JSON: {error.msg}"
+        raise Fault(problem, place=f"line {error.lineno}, column {error.colno}") from error
+    except RecursionError as error:
+        raise Fault("nested deeper than any session", place="") from error
+    except ValueError as error:  # int() of too many digits
+        raise Fault(str(error), place="") from error
+
+
+def piece(value: Any, strict: bool) -> Any:
+    """A part of it, with the numbers that ADK reads; `strict`: it is for PostgreSQL. Raises Invalid."""
+    try:
+        text = json.dumps(value)
+    except RecursionError as error:
+        raise Invalid("nested deeper than any session") from error
+    return parse(text, strict=strict)

@@ -1,0 +1,200 @@
+"""`jsonl`: one JSON object a line; adkweb's own format, lossless (docs/transfer.md shows it).
+
+A header; states of apps, then of users; each session with its events right behind it; an end with counts, by which a
+truncated file is known. Apps, users and sessions ascend by their names, so none can stand twice.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, BinaryIO, Final
+
+from ...domain.event import ID_LENGTH, INVOCATION_ID_LENGTH
+from ...domain.json_values import check_name
+from ...errors import Invalid
+from ..items import (
+    MOST,
+    EventItem,
+    Item,
+    Reader,
+    SessionItem,
+    StateItem,
+    canonical,
+    event_item,
+    microseconds,
+    moment,
+    open_file,
+    parse,
+)
+
+VERSION: Final = 1
+
+_FIELDS: Final[dict[str, tuple[set[str], set[str]]]] = {  # by type of line, what it must have and what it may have
+    "app": ({"app", "state", "updated"}, set()),
+    "user": ({"app", "user", "state", "updated"}, set()),
+    "session": ({"app", "user", "session", "created", "updated", "state", "events"}, {"initial_state"}),
+    "event": ({"data"}, {"id", "invocation_id", "at"}),
+    "end": ({"apps", "users", "sessions", "events"}, set()),
+}
+_ORDER: Final = {"app": 0, "user": 1, "session": 2}
+
+
+def write(items: Iterable[Item]) -> Iterator[bytes]:
+    """The lines of a file, from its header to its end."""
+    counts = dict.fromkeys(("apps", "users", "sessions", "events"), 0)
+    yield _line({"adkweb": "jsonl", "version": VERSION})
+    for item in items:
+        if isinstance(item, EventItem):
+            counts["events"] += 1
+            # Put together from texts that are canonical already: half the work, in the order of the keys.
+            at = f'"at":{canonical(item.extra["at"])},' if "at" in item.extra else ""
+            names = "".join(f',"{n}":{canonical(item.extra[n])}' for n in ("id", "invocation_id") if n in item.extra)
+            yield f'{{{at}"data":{item.text}{names},"type":"event"}}\n'.encode()
+        elif isinstance(item, SessionItem):
+            counts["sessions"] += 1
+            line = {**item._asdict(), "type": "session", "state": parse(item.state)}
+            del line["initial_state"]
+            if item.initial_state is not None:
+                line["initial_state"] = parse(item.initial_state)
+            yield _line(line)
+        else:
+            counts["apps" if item.user is None else "users"] += 1
+            line = {**item._asdict(), "type": "app" if item.user is None else "user"}
+            yield _line({name: value for name, value in line.items() if name != "user" or value is not None})
+    yield _line({"type": "end", **counts})
+
+
+def _line(value: dict[str, Any]) -> bytes:
+    return canonical(value).encode() + b"\n"
+
+
+@contextmanager
+def read(path: str, strict: bool) -> Iterator[Reader]:
+    """The items of a file; `strict`: they are for PostgreSQL."""
+    with open_file(path) as (file, size):
+        yield _Lines(file, size, strict)
+
+
+class _Lines:
+    """The items of a file, read line by line."""
+
+    def __init__(self, file: BinaryIO, size: int, strict: bool) -> None:
+        self.done, self.total = 0, size
+        self._line = 0
+        self._file = file
+        self._strict = strict
+        self._counts = dict.fromkeys(("apps", "users", "sessions", "events"), 0)
+        self._last: tuple[int, tuple[str, ...]] = (0, ())
+        self._session = ""
+        self._wanted = 0  # events of the session that are still to come
+
+    @property
+    def place(self) -> str:
+        """The line that was read last."""
+        return f"line {self._line}"
+
+    def __iter__(self) -> Iterator[Item]:
+        """From the file's beginning, once."""
+        self._header()
+        while (item := self._item()) is not None:
+            yield item
+        if self._read():
+            raise Invalid("the file goes on after its end")
+
+    def _read(self) -> str:
+        self._line += 1
+        found = self._file.readline(MOST + 1)
+        self.done += len(found)
+        if len(found) > MOST:
+            raise Invalid(f"the line is longer than {MOST} bytes")
+        try:
+            return found.decode()
+        except UnicodeDecodeError as error:
+            raise Invalid(f"not UTF-8 (byte {error.start + 1} of the line)") from error
+
+    def _header(self) -> None:
+        text = self._read()
+        try:
+            header = json.loads(text)
+        except (ValueError, RecursionError):
+            header = None
+        if not isinstance(header, dict) or header.get("adkweb") != "jsonl":
+            raise Invalid("this is not a jsonl export of adkweb: its first line is no header of one")
+        if header != {"adkweb": "jsonl", "version": VERSION}:
+            raise Invalid(f"this export is not of version {VERSION}, which is all that this adkweb reads")
+
+    def _item(self) -> Item | None:
+        text = self._read()
+        if not text:
+            raise Invalid(f"the file is truncated: it ends here without its end line{self._missing()}")
+        try:
+            found = parse(text, strict=self._strict)
+        except Invalid:
+            if text.endswith("\n"):
+                raise
+            raise Invalid(f"the file is truncated: it ends within this line{self._missing()}") from None
+        kind = found.get("type") if isinstance(found, dict) else None
+        if not isinstance(kind, str) or kind not in _FIELDS:
+            raise Invalid(f"the line is no object of a known type: {', '.join(_FIELDS)}")
+        must, may = _FIELDS[kind]
+        if problem := must - found.keys():
+            raise Invalid(f"{kind}: {', '.join(sorted(problem))} is missing")
+        if problem := found.keys() - must - may - {"type"}:
+            raise Invalid(f"{kind}: {', '.join(sorted(problem))} is unknown")
+        if kind == "event" and not self._wanted:
+            raise Invalid("an event without a session before it, or one more than its session has")
+        if kind != "event" and self._wanted:
+            raise Invalid(f"{kind} instead of an event{self._missing()}")
+        if kind == "event":
+            return self._event(found)
+        if kind == "end":
+            self._end(found)
+            return None
+        return self._row(kind, found)
+
+    def _event(self, found: dict[str, Any]) -> EventItem:
+        self._wanted -= 1
+        self._counts["events"] += 1
+        own = found["data"] if isinstance(found["data"], dict) else {}
+        return event_item(
+            found["data"],
+            _name(found.get("id", own.get("id")), "id"),
+            _name(found.get("invocation_id", own.get("invocation_id")), "invocation_id", INVOCATION_ID_LENGTH),
+            _time(found, "at") if "at" in found else None,
+        )
+
+    def _row(self, kind: str, found: dict[str, Any]) -> StateItem | SessionItem:
+        names = tuple(_name(found[name], name) for name in ("app", "user", "session") if name in found)
+        if (place := (_ORDER[kind], names)) <= self._last:
+            raise Invalid(f"{kind} {'/'.join(names)}: out of order, or there twice")
+        self._last = place
+        self._counts[f"{kind}s"] += 1
+        if not isinstance(found["state"], dict):
+            raise Invalid(f"{kind}: state is no object")
+        if kind != "session":
+            return StateItem(names[0], found.get("user"), found["state"], _time(found, "updated"))
+        count = found["events"]
+        if isinstance(count, bool) or not isinstance(count, int) or count < 0:
+            raise Invalid("session: events is no number of events")
+        self._session, self._wanted = "/".join(names), count
+        initial = canonical(found["initial_state"]) if "initial_state" in found else None
+        created, updated = _time(found, "created"), _time(found, "updated")
+        return SessionItem(names[0], names[1], names[2], created, updated, canonical(found["state"]), initial, count)
+
+    def _end(self, found: dict[str, Any]) -> None:
+        if {name: found[name] for name in self._counts} != self._counts:
+            raise Invalid(f"lines are missing: the end says {canonical(found)}, the file has {canonical(self._counts)}")
+
+    def _missing(self) -> str:
+        return f"; {self._wanted} events of {self._session} are missing" if self._wanted else ""
+
+
+def _name(value: Any, what: str, limit: int = ID_LENGTH) -> str:
+    return check_name(value, what, limit)
+
+
+def _time(found: dict[str, Any], name: str) -> float:
+    value = moment(found[name])
+    if value is None:
+        raise Invalid(f"{found['type']}: {name} is no time in seconds since 1970")
+    return microseconds(value)

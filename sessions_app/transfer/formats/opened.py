@@ -1,0 +1,160 @@
+"""Opens a database that is to be imported, read-only."""
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any, Final, Protocol
+from urllib.parse import urlsplit
+
+import psycopg
+
+from ...sources import database as sources_database
+from ...sources.finding import sqlite_path, without_password
+from ..items import MOST, Fault, beat
+
+Row = Mapping[str, Any]
+Tables = dict[str, dict[str, str]]  # by name, the types of their columns by name
+_SECONDS: Final = 5  # to connect, and for another program's lock on a SQLite file
+_STEPS: Final = 50_000  # of SQLite between two beats; some milliseconds
+
+
+# --- Connections ------------------------------------------------------------------------------------------------------
+
+
+class Database(Protocol):
+    """A database that is only read."""
+
+    where: str  # its path or URL, without password
+    vendor: str
+    tables: Tables
+
+    def rows(self, sql: str, *values: Any, length: int | None = None) -> Sequence[Row]:
+        """The rows of a query; a value stands as %s. With `length`, SQLite stops at the row that makes so many characters.
+        Raises Fault for what the database answers badly.
+        """
+        ...
+
+
+class _Sqlite:
+    vendor = "sqlite"
+    columns = """SELECT tables.name AS "table", columns.name, columns.type
+        FROM sqlite_master AS tables, pragma_table_info(tables.name) AS columns
+        WHERE tables.type = 'table' AND tables.name NOT GLOB 'sqlite_*'
+        AND tables.sql LIKE 'CREATE TABLE %'"""  # as SQLite writes it: no virtual table, whose rows need never end
+
+    def __init__(self, path: Path) -> None:
+        self.where = str(path)
+        with _problems(self.where):
+            self.connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=_SECONDS)
+        self.connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MOST)  # a damaged file can claim a gigabyte in a page
+        self.connection.row_factory = sqlite3.Row
+        self.connection.text_factory = _text
+        self.connection.set_progress_handler(self._beat, _STEPS)
+        self._end: BaseException | None = None
+        self.tables: Tables = {}
+
+    def rows(self, sql: str, *values: Any, length: int | None = None) -> Sequence[Row]:
+        found, left = [], length
+        with _problems(self.where):
+            try:
+                for row in self.connection.execute(sql.replace("%s", "?"), values):
+                    found.append(dict(row))
+                    if left is not None and (left := left - _length(row)) <= 0:
+                        break
+            except sqlite3.OperationalError:
+                if self._end is not None:
+                    raise self._end from None
+                raise
+        return found
+
+    def _beat(self) -> bool:
+        """Whether SQLite is to stop in the middle of a query."""
+        try:
+            beat()
+        except BaseException as end:  # Ctrl+C, too: SQLite would not pass it on
+            self._end = end
+        return self._end is not None
+
+
+def _text(text: bytes) -> str:
+    """Text as it is stored. What is no UTF-8 would be read as something else, under a name that is not there."""
+    try:
+        return text.decode()
+    except UnicodeDecodeError as error:
+        raise Fault(f"a text that is not UTF-8 (byte {error.start + 1} of it)", place="") from error
+
+
+def _length(row: Iterable[Any]) -> int:
+    return sum(len(value) for value in row if isinstance(value, str | bytes))
+
+
+class _PostgreSQL:
+    vendor = "postgresql"
+    columns = """SELECT relname AS table, attname AS name, format_type(atttypid, NULL) AS type FROM pg_attribute
+        JOIN pg_class ON pg_class.oid = attrelid WHERE relkind IN ('r', 'p') AND attnum > 0 AND NOT attisdropped
+        AND relnamespace = ANY (current_schemas(false)::regnamespace[]) AND pg_table_is_visible(attrelid)"""
+
+    def __init__(self, url: str) -> None:
+        self.where = without_password(url)
+        with _problems(self.where):
+            # ADK's URLs name a driver: postgresql+asyncpg://
+            self.connection = psycopg.connect(
+                "postgresql://" + url.partition("://")[2],
+                connect_timeout=_SECONDS,
+                autocommit=True,
+                row_factory=psycopg.rows.dict_row,
+                prepare_threshold=None,
+            )
+        self.tables: Tables = {}
+
+    def rows(self, sql: str, *values: Any, length: int | None = None) -> Sequence[Row]:
+        beat()
+        with _problems(self.where):
+            return self.connection.execute(sql.encode(), values or None).fetchall()
+
+
+@contextmanager
+def opened(place: str) -> Iterator[Database]:
+    """A SQLite file or a sqlite:/// or postgresql:// URL, for reading only. Raises Fault."""
+    scheme = place.partition("://")[0].partition("+")[0] if "://" in place else "sqlite"
+    database: _Sqlite | _PostgreSQL
+    try:
+        if scheme == "sqlite":
+            database = _Sqlite(sqlite_path(place))
+        elif scheme in ("postgresql", "postgres"):
+            urlsplit(place)  # the driver would repeat the whole of one that is none, with its password
+            database = _PostgreSQL(place)
+        else:
+            raise Fault(f"{scheme}:// is not supported: a database is a SQLite file or a postgresql:// URL", place="")
+    except ValueError as error:
+        raise Fault(f"this is not a URL: {error}", place="") from error
+    with closing(database.connection):
+        if isinstance(database, _PostgreSQL):
+            with _problems(database.where):
+                database.connection.execute("SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY")
+        for row in database.rows(database.columns):
+            database.tables.setdefault(row["table"], {})[row["name"]] = row["type"].lower()
+        yield database
+
+
+def check_pages(path: str) -> None:
+    """Reads a file once, page by page, if it is SQLite's: pages that lead in a circle, which somebody can make, would be
+    read for ever. Raises Fault.
+    """
+    with open(path, "rb") as file:
+        if not file.read(16).startswith(b"SQLite format 3\0"):
+            return
+    with opened(path) as database:
+        database.rows("PRAGMA ignore_check_constraints = ON")  # they are the file's own, and can be anything
+        (first, *_more) = database.rows("PRAGMA quick_check(1)")
+    if (problem := str(next(iter(first.values())))).startswith("***"):
+        raise Fault(f"the database is damaged: {' '.join(problem.split())}", place="")
+
+
+@contextmanager
+def _problems(where: str) -> Iterator[None]:
+    try:
+        yield
+    except (sqlite3.Error, psycopg.Error, UnicodeDecodeError) as error:  # the last: of a name that is damaged
+        raise Fault(sources_database.problem(where, error).message, place="") from error

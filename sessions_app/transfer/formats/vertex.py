@@ -1,0 +1,117 @@
+"""`vertex`: sessions of Vertex AI Agent Engine, read by google-adk's own VertexAiSessionService (extra `vertex`).
+
+A place is ADK's URI with the app's name behind it, as the service keeps none:
+agentengine://projects/P/locations/L/reasoningEngines/ID?app=NAME; without it the app is called ID. Credentials are Google's
+Application Default Credentials. `app:` and `user:` keys lie in each session's state there: the value in the session that
+was updated last counts. The service gives a session whole, so memory is that of the largest one. When a session was
+created it does not say: the time of its first event stands for that.
+"""
+
+import asyncio
+import re
+from collections.abc import Coroutine, Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+from urllib.parse import parse_qs, urlsplit
+
+from ...domain.event import ID_LENGTH, INVOCATION_ID_LENGTH
+from ...domain.json_values import check_name
+from ...domain.state import Scoped, split
+from ...errors import Invalid, SourceError
+from ..items import EventItem, Fault, Item, Reader, SessionItem, StateItem, canonical, event_item, microseconds
+from .databases import Json
+
+if TYPE_CHECKING:
+    from google.adk.sessions import Session, VertexAiSessionService
+
+T = TypeVar("T")
+
+_PLACE: Final = re.compile(r"projects/([\w:.-]+)/locations/([\w-]+)/reasoningEngines/(\d+)/?")
+
+
+@contextmanager
+def read(place: str, strict: bool) -> Iterator[Reader]:
+    """What Format.read is. Raises Fault for a place that is none, SourceError where the service does not answer."""
+    parts = urlsplit(place)
+    found = _PLACE.fullmatch(parts.netloc + parts.path)
+    options = parse_qs(parts.query)
+    if parts.scheme != "agentengine" or not found or options.keys() - {"app"}:
+        raise Fault("a place is agentengine://projects/P/locations/L/reasoningEngines/ID?app=NAME", place="")
+    service = _service(*found.groups())
+    with asyncio.Runner() as runner:
+        yield _Sessions(service, runner, options.get("app", [found[3]])[0], strict)
+
+
+def _service(project: str, location: str, engine: str) -> "VertexAiSessionService":
+    try:
+        from google.adk.sessions import VertexAiSessionService
+
+        return VertexAiSessionService(project, location, engine)
+    except ImportError as error:
+        raise Fault('Vertex AI is read with google-adk: pip install "adkweb[vertex]"', place="") from error
+
+
+class _Sessions:
+    """The items of one engine; raises Fault naming the session and event, SourceError."""
+
+    def __init__(self, service: "VertexAiSessionService", runner: asyncio.Runner, app: str, strict: bool) -> None:
+        self.done = self.total = 0  # sessions: how many events there are, nobody says
+        self.place = ""
+        self._service, self._runner, self._json = service, runner, Json(strict)
+        self._app = check_name(app, "app", ID_LENGTH)
+
+    def __iter__(self) -> Iterator[Item]:
+        """From the beginning, once."""
+        try:
+            # Last updated last.
+            listed = self._wait(self._service.list_sessions(app_name=self._app)).sessions
+            self.total = len(listed)
+            yield from self._states(listed)
+            for user, session in sorted((each.user_id, each.id) for each in listed):
+                self.place = f"{self._app}/{user}/{session}"
+                found = self._wait(self._service.get_session(app_name=self._app, user_id=user, session_id=session))
+                if found is not None:  # else deleted since
+                    yield from self._session(found)
+                self.done += 1
+        except Invalid as error:
+            raise Fault(error.message, place=self.place) from error
+
+    def _wait(self, work: Coroutine[Any, Any, T]) -> T:
+        try:
+            return self._runner.run(work)
+        except Exception as error:  # of Google's libraries, whose errors share no class
+            raise SourceError(f"Vertex AI does not answer as it should: {str(error)[:500]}") from error
+
+    def _states(self, listed: Iterable["Session"]) -> Iterator[StateItem]:
+        states: dict[str | None, tuple[dict[str, Any], float]] = {}
+        for session in listed:
+            self.place = f"{self._app}/{session.user_id}/{session.id}"
+            scoped = self._scoped(session)
+            for user, found in ((None, scoped.app), (session.user_id, scoped.user)):
+                if found:
+                    kept = states[user][0] if user in states else {}
+                    states[user] = kept | found, microseconds(session.last_update_time)
+        for user in sorted(states, key=lambda user: (user is not None, user or "")):
+            yield StateItem(self._app, user, *states[user])
+
+    def _session(self, session: "Session") -> Iterator[Item]:
+        updated = microseconds(session.last_update_time)
+        created = microseconds(min([updated, *(event.timestamp for event in session.events[:1])]))
+        names = check_name(session.user_id, "user", ID_LENGTH), check_name(session.id, "session", ID_LENGTH)
+        state = canonical(self._scoped(session).session)
+        yield SessionItem(self._app, *names, created, updated, state, None, len(session.events))
+        for event in session.events:
+            self.place = f"{self._app}/{session.user_id}/{session.id}, event {event.id}"
+            data = event.model_dump(mode="json", exclude_none=True)
+            if isinstance(waiting := data.get("long_running_tool_ids"), list):
+                waiting.sort()  # a set's, in any order
+            yield self._event(self._json.again(data, "the event"))
+
+    def _event(self, data: dict[str, Any]) -> EventItem:
+        event_id = check_name(data["id"], "id", ID_LENGTH)
+        return event_item(
+            data, event_id, check_name(data["invocation_id"], "invocation_id", INVOCATION_ID_LENGTH), None
+        )
+
+    def _scoped(self, session: "Session") -> Scoped:
+        return split(self._json.again(session.state, "state"))

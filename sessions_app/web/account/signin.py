@@ -1,0 +1,126 @@
+"""Signing in and out, and the rule for other machines."""
+
+import logging
+from collections.abc import Callable
+from typing import Any, cast
+
+from django.contrib.auth import login, logout
+from django.contrib.auth.decorators import login_not_required
+from django.contrib.auth.forms import AuthenticationForm
+from django.contrib.auth.middleware import LoginRequiredMiddleware
+from django.contrib.auth.models import User
+from django.core.exceptions import ValidationError
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods, require_POST
+
+from ...access import actor, guesses
+from ...access.sign_ins import SessionStore
+from ..errors import answer
+from ..html.render import page
+
+log = logging.getLogger("adkweb.sign_in")
+
+
+@never_cache
+@login_not_required
+@require_http_methods(["GET", "POST"])
+def sign_in(request: HttpRequest) -> HttpResponse:
+    """By the link that adkweb printed, once; by name and password where accounts exist."""
+    next_page = _next_page(request)
+    token = request.GET.get("token", "")
+    person = actor.redeem(token) if token else None  # used up by whoever opens it first, signed in or not
+    if request.user.is_authenticated:
+        return HttpResponseRedirect(next_page)
+    if person:
+        return _signed_in(request, person, "the link", next_page)
+    form = Form(request, request.POST or None)
+    if request.method == "POST" and form.is_valid():
+        return _signed_in(request, form.get_user(), "password", next_page)
+    context = {"form": form, "spent": bool(token), "has_accounts": actor.admin_exists(), "next": next_page}
+    if form.pause:
+        response = page(request, "signin/sign_in.html", context, 429)
+        response["Retry-After"] = str(form.pause)
+        return response
+    return page(request, "signin/sign_in.html", context, status=403 if token or form.is_bound else 200)
+
+
+class Form(AuthenticationForm):
+    """Name and password; `pause` is how many seconds no further one is tried."""
+
+    pause = 0
+
+    def clean(self) -> dict[str, Any]:
+        """The person, or a sentence."""
+        name, password = self.cleaned_data.get("username"), self.cleaned_data.get("password")
+        if name and password:
+            try:
+                self.user_cache = guesses.person_of(cast(HttpRequest, self.request), name, password)
+            except guesses.TryLater as later:
+                self.pause = later.seconds
+                raise ValidationError(
+                    ngettext(
+                        "Too many passwords were wrong. Try again in %(n)s second.",
+                        "Too many passwords were wrong. Try again in %(n)s seconds.",
+                        later.seconds,
+                    )
+                    % {"n": later.seconds}
+                ) from later
+            if self.user_cache is None:
+                raise self.get_invalid_login_error()
+        return self.cleaned_data
+
+
+def _signed_in(request: HttpRequest, person: User, how: str, next_page: str) -> HttpResponse:
+    login(request, person, backend="django.contrib.auth.backends.ModelBackend")
+    SessionStore.clear_expired()
+    log.info("%s signed in by %s from %s", person.get_username(), how, request.META.get("REMOTE_ADDR", ""))
+    return HttpResponseRedirect(next_page)
+
+
+@require_POST
+def sign_out(request: HttpRequest) -> HttpResponse:
+    """Ends the browser's sign-in."""
+    log.info("%s signed out from %s", request.user.get_username(), request.META.get("REMOTE_ADDR", ""))
+    logout(request)
+    return redirect("sign-in")
+
+
+class SignInRequired(LoginRequiredMiddleware):
+    """Asks for sign-in; what somebody typed into a page that is open stays there, so htmx gets the sentence alone."""
+
+    def handle_no_permission(self, request: HttpRequest, view_func: Any) -> HttpResponse:  # type: ignore[override]
+        """The way to the sign-in page, or the sentence."""
+        if request.headers.get("HX-Request"):
+            return answer(
+                request, _("You are signed out; nothing was written. Sign in in another tab, then reload."), 403
+            )
+        return super().handle_no_permission(request, view_func)
+
+
+class LoopbackUntilAdmin:
+    """Answers only this machine's own browsers as long as nobody has an account with a password."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        """The page, or the refusal."""
+        if not actor.is_loopback(request.META.get("REMOTE_ADDR", "")) and not actor.admin_exists():
+            return answer(
+                request,
+                _("Until an admin account exists, adkweb answers only on its own machine: adkweb createsuperuser"),
+                403,
+            )
+        return self.get_response(request)
+
+
+def _next_page(request: HttpRequest) -> str:
+    wanted = request.POST.get("next") or request.GET.get("next") or ""
+    safe = url_has_allowed_host_and_scheme(wanted, {request.get_host()}, require_https=request.is_secure())
+    return wanted if safe and wanted.startswith("/") else reverse("home")

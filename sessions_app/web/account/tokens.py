@@ -1,0 +1,52 @@
+"""Tokens of programs: listed, made, revoked."""
+
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_http_methods
+
+from ...access import tokens as core
+from ...errors import Error, NotFound
+from ...http.problems import STATUS
+from ..html.render import page
+from ..html.targets import actor
+
+
+@require_http_methods(["GET", "POST"])
+def tokens(request: HttpRequest) -> HttpResponse:
+    """Every token, and a form that makes one; the page that answers it shows the new one's text, and no other ever does."""
+    given = {name: request.POST.get(name, default) for name, default in _FORM.items()}
+    context: dict[str, Any] = {"given": given, "address": request.build_absolute_uri("/").rstrip("/"), "max": core}
+    status = 200
+    if request.method == "POST":
+        try:
+            context["made"], context["text"] = core.create(
+                given["name"], given["scope"], given["apps"], by=actor(request).name
+            )
+            context["given"] = _FORM
+        except Error as error:
+            context["errors"] = {error.detail.get("field", "form"): error.message}
+            status = STATUS[type(error)]
+    response = page(request, "tokens/tokens.html", context | {"tokens": core.listed()}, status)
+    response["Cache-Control"] = "private, no-store"
+    return response
+
+
+@require_http_methods(["GET", "POST"])
+def revoke(request: HttpRequest, name: str) -> HttpResponse:
+    """Ends a token, once a person has said so."""
+    found = next((token for token in core.listed() if token.name == name), None)
+    if found is None:
+        raise NotFound(_("There is no token “%(name)s”.") % {"name": name})
+    if request.method == "GET" and not found.revoked:
+        return page(request, "tokens/revoke.html", {"token": found})
+    if request.method == "POST":
+        core.revoke(name, by=actor(request).name)
+        messages.success(request, _("The token “%(name)s” is revoked.") % {"name": name})
+    return redirect("tokens")
+
+
+_FORM = {"name": "", "scope": "append", "apps": ""}

@@ -1,0 +1,1 @@
+"""Forms that change a session, each previewed before it writes."""

@@ -1,0 +1,190 @@
+"""Where a session's stored state is not what its events say, and its repair by choice."""
+
+import json
+from dataclasses import dataclass
+from typing import Any, Final
+
+from django.conf import settings
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_http_methods
+
+from ...domain.event import Event, delta_of, new_id, removed_by
+from ...domain.json_values import dumps
+from ...domain.session_ref import SessionKey
+from ...domain.state import ABSENT, UNKNOWN, Change
+from ...edits import queue
+from ...edits.repair import Choice, repair, repair_event
+from ...errors import Behind, Error, Invalid
+from ...history import drift as history_drift
+from ...http.problems import status_of
+from ...reads import timeline, views
+from ...sources import database
+from ..html.render import page
+from ..html.targets import actor
+from .edit import tell_saved
+from .state_form import kept
+
+ROWS: Final = 200  # keys on the page
+LENGTH: Final = 1_000_000  # characters of their values
+LONG: Final = 20_000  # events; a page of more comes before they are replayed
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A key that differs, as the form shows and sends it; `choice` is keep, back or nothing, `event` an address."""
+
+    drift: history_drift.Drift
+    event: str
+    said: str
+    stored: str
+    choice: str
+
+
+@require_http_methods(["GET", "POST"])
+def session(request: HttpRequest, **names: str) -> HttpResponse:
+    """The keys that differ; sent with a choice for some of them, the event that repairs these."""
+    key = SessionKey(**names)
+    if request.method == "GET":
+        return _waiting(request, key) if _is_long(request, key) else _page(request, key)
+    actor(request).check_may_write()
+    reason = request.POST.get("reason", "")
+    try:
+        choices = _choices(request.POST)
+        if not choices and request.htmx:  # type: ignore[attr-defined]
+            return _preview(request, key)  # a choice was taken back
+        if not choices:
+            raise Invalid(_("Nothing is chosen: every key is left as it is."))
+        event = repair_event(choices, actor(request), reason)
+        if request.POST.get("action", "preview") == "preview":
+            return _preview(request, key, event)
+        if request.POST.get("action") != "apply-now" and queue.held(key):
+            return _preview(request, key, event, status=409)  # which says what runs, and lets the person choose
+        appended = repair(key, choices, actor=actor(request), reason=reason, once=request.POST.get("once", ""))
+    except Error as error:
+        return _preview(request, key, error=error)
+    if appended.seq is None:
+        messages.info(request, _("This edit was written already."))
+    else:
+        tell_saved(request, key, appended.event["id"], appended.seq)
+    return redirect(reverse("drift", kwargs=names))
+
+
+def _is_long(request: HttpRequest, key: SessionKey) -> bool:
+    """Whether the page comes before what it shows; not for htmx, nor where scripts are off (?wait=no)."""
+    views.session(key, partly=True)
+    whole = request.htmx or "wait" in request.GET  # type: ignore[attr-defined]
+    return not whole and database.is_numbered(key.source) and timeline.misses_more_than(key, 0, LONG)
+
+
+def _waiting(request: HttpRequest, key: SessionKey) -> HttpResponse:
+    """The page at once; what takes longer is asked for by it."""
+    return page(request, "drift/page.html", {"key": key, "view": views.session(key, partly=True), "waiting": True})
+
+
+def _preview(
+    request: HttpRequest, key: SessionKey, event: Event | None = None, error: Error | None = None, status: int = 200
+) -> HttpResponse:
+    """The form with what it would write, or why it would not; for htmx its end alone, with the button that writes."""
+    status = status_of(error) if error else status
+    context: dict[str, Any] = {"error": error.message if error else "", "held": queue.held(key)}
+    if event:
+        context |= {"event": dumps(event, indent=2), "changes": _changes(event)}
+    if request.htmx:  # type: ignore[attr-defined]
+        return page(request, "drift/_event.html", context, status)
+    return _page(request, key, context, status)
+
+
+def _page(request: HttpRequest, key: SessionKey, more: dict[str, Any] | None = None, status: int = 200) -> HttpResponse:
+    view, own = views.session(key), history_drift.own(key)
+    shared, told = history_drift.Report(), {"share": None, "fault": ""}
+    try:
+        shared = shared if own.untold else history_drift.shared(key)
+    except Behind as behind:  # the session's own keys are told meanwhile
+        told |= behind.detail
+    except Invalid as error:  # too large
+        told["fault"] = error.message
+    drifted = [*own.drifted, *shared.drifted]
+    rows = _rows(drifted, request.POST)
+    context = {
+        "key": key,
+        "view": view,
+        "own": own,
+        "shared": shared,
+        **told,
+        "where": request.path,
+        "rows": rows,
+        "number": len(drifted),
+        "more": len(drifted) - len(rows),
+        "choosable": told["share"] is None and not settings.READ_ONLY,
+        "fixable": any(not row.drift.stray for row in rows),
+        "once": request.POST.get("once") or new_id(),
+        "reason": request.POST.get("reason", ""),
+        "held": queue.held(key) if rows else None,
+        **(more or {}),
+    }
+    template = "drift/_content.html" if request.htmx else "drift/page.html"  # type: ignore[attr-defined]
+    return page(request, template, context, status)
+
+
+def _rows(drifted: list[history_drift.Drift], sent: QueryDict) -> list[Row]:
+    """As many as a page holds."""
+    rows: list[Row] = []
+    left = LENGTH
+    for each in drifted[:ROWS]:
+        row = _row(each, sent)
+        left -= len(row.said) + len(row.stored)
+        if rows and left < 0:
+            break
+        rows.append(row)
+    return rows
+
+
+def _row(found: history_drift.Drift, sent: QueryDict) -> Row:
+    said, stored = _kept(found.change.old), _kept(found.change.new)
+    shown = [found.change.key, said, stored]
+    choice = next(
+        (
+            sent.get(f"choice-{number}", "")
+            for number, key in _numbered(sent)
+            if [key, sent.get(f"said-{number}"), sent.get(f"stored-{number}")] == shown
+        ),
+        "",
+    )
+    last = found.last
+    event = reverse("event", kwargs={**last.key._asdict(), "event_id": last.event_id}) if last and last.event_id else ""
+    return Row(found, event, said, stored, choice)
+
+
+def _choices(sent: QueryDict) -> list[Choice]:
+    """What was chosen; raises Invalid."""
+    chosen = [(number, key, sent.get(f"choice-{number}", "")) for number, key in _numbered(sent)]
+    return [
+        Choice(key, choice == "keep", _seen(sent.get(f"said-{number}", "")), _seen(sent.get(f"stored-{number}", "")))
+        for number, key, choice in chosen
+        if choice in ("keep", "back")
+    ]
+
+
+def _numbered(sent: QueryDict) -> list[tuple[str, str]]:
+    return [(number, sent.get(f"key-{number}", "")) for number in sent.get("rows", "").split()]
+
+
+def _kept(value: Any) -> str:
+    return "" if value is ABSENT else kept(value)
+
+
+def _seen(text: str) -> Any:
+    try:
+        return json.loads(text) if text else ABSENT
+    except (ValueError, RecursionError) as error:
+        raise Invalid(_("This page is not whole any more; open it again.")) from error
+
+
+def _changes(event: Event) -> list[Change]:
+    """What an event sets and removes."""
+    removed = set(removed_by(event))
+    return [Change(name, UNKNOWN, ABSENT if name in removed else value) for name, value in delta_of(event).items()]

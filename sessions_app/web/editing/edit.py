@@ -1,0 +1,329 @@
+"""Editing state: of a session, an app or a user, by one form; what is undone or restored comes to it filled in."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from itertools import islice
+from typing import Any, Final
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_GET, require_http_methods
+from django_htmx.http import HttpResponseClientRedirect
+
+from ...domain.event import new_id
+from ...domain.invocations import Running
+from ...domain.json_values import KEY_LENGTH, dumps
+from ...domain.session_ref import SessionKey
+from ...domain.state import ABSENT, STORED, UNKNOWN, Scope, same
+from ...edits import edit, queue
+from ...edits.undo import Plan
+from ...errors import Conflict, Error, Invalid, NotFound
+from ...http.problems import status_of
+from ...http.streaming import streamed
+from ...reads import texts, timeline, views
+from ...reads.event_views import EventView
+from ...reads.writers import last_writer
+from ...writes.half_made import is_half
+from ..context import about
+from ..html.render import data, page
+from ..html.targets import Target, actor, of_app, of_session, of_user
+from . import state_form
+
+TAKING_BACK: Final = ("undoes", "restores")  # what an edit may come from, in its note and in the form
+_OFFERED: Final = 1_000  # other keys whose names are offered
+_FULL: Final = 6  # keys that are put back with an editor each; more of them are rows to be chosen
+
+
+@require_http_methods(["GET", "POST"])
+def session(request: HttpRequest, **names: str) -> HttpResponse:
+    """Edits state of any scope in a session."""
+    return _edit(request, of_session(views.session(SessionKey(**names))))
+
+
+@require_http_methods(["GET", "POST"])
+def app(request: HttpRequest, source: str, app_name: str) -> HttpResponse:
+    """Edits `app:` state."""
+    return _edit(request, of_app(source, app_name))
+
+
+@require_http_methods(["GET", "POST"])
+def user(request: HttpRequest, source: str, app_name: str, user_id: str) -> HttpResponse:
+    """Edits `user:` state."""
+    return _edit(request, of_user(source, app_name, user_id))
+
+
+@require_GET
+def session_value(request: HttpRequest, **names: str) -> HttpResponseBase:
+    """One value whole, as JSON text."""
+    if "scope" in request.GET:
+        return _stored(request, SessionKey(**names))
+    return _value(request, of_session(views.session(SessionKey(**names))))
+
+
+@require_GET
+def app_value(request: HttpRequest, source: str, app_name: str) -> HttpResponseBase:
+    """One value whole, as JSON text."""
+    if "scope" in request.GET:
+        return _stored(request, SessionKey(source, app_name, "", ""), "app")
+    return _value(request, of_app(source, app_name))
+
+
+@require_GET
+def user_value(request: HttpRequest, source: str, app_name: str, user_id: str) -> HttpResponseBase:
+    """One value whole, as JSON text."""
+    if "scope" in request.GET:
+        return _stored(request, SessionKey(source, app_name, user_id, ""), "user")
+    return _value(request, of_user(source, app_name, user_id))
+
+
+def taking_back(request: HttpRequest, plan: Plan, of: str, reason: str) -> HttpResponse:
+    """The form, filled with what undoes an event or restores a moment."""
+    target = of_session(views.session(plan.event.key))
+    compact = len(plan.steps) > _FULL
+    rows = [state_form.step_row(step, compact=compact) for step in plan.steps[: state_form.MOST]]
+    for row in rows:
+        if row.conflict:
+            row.writer = last_writer(target.key, row.key)
+    more = len(plan.steps) - len(rows)
+    return _form(request, target, rows, reason=reason, of={of: plan.event.id}, unknown=plan.unknown, more=more)
+
+
+def _edit(request: HttpRequest, target: Target) -> HttpResponse:
+    actor(request).check_may_write()
+    if request.method == "GET":
+        if "queued" in request.GET:
+            return _form_again(request, target, queue.get(request.GET["queued"]))
+        names = dict.fromkeys(request.GET.getlist("key"))
+        if len(names) > state_form.MOST:
+            raise state_form.too_many()
+        return _form(request, target, [state_form.new_row(key, target.state) for key in names])
+    rows = state_form.posted_rows(request.POST)
+    new_key = request.POST.get("new-key", "")
+    if new_key or request.POST.get("action") == "add" or {"drop", "as-text"} & request.POST.keys():
+        return _form(request, target, *_with_new_row(rows, target, new_key))
+    if request.POST.get("action") == "preview":
+        return _preview(request, target, rows)
+    return _submit(request, target, rows)
+
+
+def _form_again(request: HttpRequest, target: Target, found: queue.Queued) -> HttpResponse:
+    """The form as it was when this edit was queued, beside the values that stand now."""
+    if found.key != target.key:
+        raise NotFound(_("There is no such edit."))
+    rows = [state_form.asked_row(entry) for entry in found.entries]
+    for row, entry in zip(rows, found.entries, strict=True):
+        _mark_conflict(row, entry.seen, target.state.get(row.key, ABSENT), target.key)
+    error = Conflict().message if any(row.conflict for row in rows) else ""
+    return _form(request, target, rows, error, reason=found.reason, of=found.of)
+
+
+def _preview(request: HttpRequest, target: Target, rows: list[state_form.FormRow]) -> HttpResponse:
+    entries = state_form.entries(rows)
+    if entries is None:
+        return _form(request, target, rows, status=400)
+    try:
+        only = None if target.kind == "session" else target.kind
+        why = request.POST.get("reason", "")
+        event, _seen = edit.state_event(entries, actor(request), why, only, of=_checked_of(request, target))
+    except Error as error:
+        return _form(request, target, rows, error=error.message, status=status_of(error))
+    return _form(request, target, rows, preview=dumps(event, indent=2))
+
+
+def _submit(request: HttpRequest, target: Target, rows: list[state_form.FormRow]) -> HttpResponse:
+    kept_theirs = any(value == "theirs" for name, value in request.POST.items() if name.startswith("choice-"))
+    if not rows and kept_theirs:
+        messages.info(request, _("Nothing was written: the other values stand."))
+        return _done(request, target.page)
+    entries = state_form.entries(rows)
+    if entries is None:
+        return _form(request, target, rows, status=400)
+    action = request.POST.get("action", "apply")
+    if action == "apply" and _held(target):
+        return _form(request, target, rows, status=409)  # which says what runs, and lets the person choose
+    try:
+        if action == "queue" and target.kind == "session":
+            _queue(request, target, entries)
+        else:
+            _apply(request, target, entries)
+    except Conflict as conflict:
+        if (current := conflict.detail.get("current")) is not None:
+            for row, entry in zip((row for row in rows if row.taken), entries, strict=True):
+                _mark_conflict(row, entry.seen, current.get(row.key, ABSENT), target.key)
+        return _form(request, target, rows, error=conflict.message, status=409)
+    except Invalid as error:
+        return _form(request, target, rows, error=error.message, status=400)
+    except Error as error:  # the form comes back filled, whatever happened
+        return _form(request, target, rows, error=error.message, status=status_of(error))
+    if request.POST.get("queued"):
+        with suppress(NotFound):  # what became of that edit has been dealt with
+            queue.dismiss(request.POST["queued"], request.user)  # type: ignore[arg-type]
+    return _done(request, target.page)
+
+
+def _of(request: HttpRequest) -> dict[str, str]:
+    """What the edit that is sent comes from, as it will note it."""
+    return {name: request.POST[name] for name in TAKING_BACK if request.POST.get(name)}
+
+
+def _checked_of(request: HttpRequest, target: Target) -> dict[str, str]:
+    """The same, of an event that is there; raises Invalid, NotFound."""
+    of = _of(request) if target.kind == "session" else {}
+    if len(of) > 1:
+        raise Invalid(_("An edit undoes an event or restores a moment, not both."))
+    for event_id in of.values():
+        timeline.event(target.key, event_id)
+    return of
+
+
+def _apply(request: HttpRequest, target: Target, entries: list[edit.Entry]) -> None:
+    who, why, once = actor(request), request.POST.get("reason", ""), request.POST.get("once", "")
+    if of := _checked_of(request, target):
+        appended = edit.edit_state(target.key, entries, actor=who, reason=why, once=once, of=of)
+    else:
+        appended = target.apply(entries, who, why, once)
+    if appended.seq is None:
+        messages.info(request, _("This edit was written already."))
+    else:
+        tell_saved(request, target.key, appended.event["id"], appended.seq)
+
+
+def tell_saved(request: HttpRequest, key: SessionKey, event_id: str, seq: int | None) -> None:
+    """Tells, on the next page, which event was written, with the ways to it and back."""
+    names = {**key._asdict(), "event_id": event_id}
+    messages.success(
+        request,
+        format_html(
+            '{} <a href="{}#event-{}">{}</a> <a href="{}">{}</a>',
+            _("Saved as event #%(seq)s.") % {"seq": seq},
+            reverse("session", kwargs=key._asdict()),
+            event_id,
+            _("View"),
+            reverse("undo", kwargs=names),
+            _("Undo"),
+        ),
+    )
+
+
+def _queue(request: HttpRequest, target: Target, entries: list[edit.Entry]) -> None:
+    """Queues the edit, and applies it at once where nothing runs any more."""
+    person: Any = request.user
+    reason, once, of = request.POST.get("reason", ""), request.POST.get("once", ""), _checked_of(request, target)
+    waiting = queue.queue_edit(target.key, entries, person=person, reason=reason, once=once, of=of)
+    queue.apply_due([target.key])
+    found = queue.get(waiting.id)
+    if found.state == queue.WAITING:
+        messages.info(request, _("The edit waits until the invocation has ended."), extra_tags=about(found.id))
+    elif found.state == queue.APPLIED:
+        queue.dismiss(found.id, person)
+        tell_saved(request, target.key, found.event_id, found.seq)
+    elif waiting.state != queue.WAITING:
+        messages.info(request, _("This edit was queued before, and does not wait any more."))
+
+
+def _held(target: Target) -> Running | None:
+    """The invocation that applying now would end; an app's or user's edit goes into a session where none runs."""
+    with suppress(Error):  # the form comes back filled, whatever happened
+        return queue.held(target.key) if target.kind == "session" else None
+    return None
+
+
+def _mark_conflict(row: state_form.FormRow, seen: Any, current: Any, key: SessionKey) -> None:
+    """Shows both values in the row; sending it again is then about the value that stands now."""
+    row.conflict = not same(current, seen)
+    if row.conflict:
+        row.current, row.writer = current, last_writer(key, row.key)
+        row.seen = "" if current is ABSENT else state_form.kept(current)
+
+
+def _with_new_row(rows: list[state_form.FormRow], target: Target, key: str) -> tuple[list[state_form.FormRow], str]:
+    """The rows and one more for the key that was asked for; or the reason why not."""
+    if not key:
+        return rows, ""
+    if any(row.key == key for row in rows):
+        return rows, _("%(key)s stands in this edit already.") % {"key": key}
+    if len(rows) == state_form.MOST:
+        return rows, state_form.too_many().message
+    return [*rows, state_form.new_row(key, target.state)], ""
+
+
+def _form(
+    request: HttpRequest,
+    target: Target,
+    rows: list[state_form.FormRow],
+    error: str = "",
+    status: int = 200,
+    preview: str = "",
+    reason: str = "",
+    of: dict[str, str] | None = None,
+    unknown: Sequence[str] = (),
+    more: int = 0,
+) -> HttpResponse:
+    template = "edit/_form.html" if request.htmx else "edit/page.html"  # type: ignore[attr-defined]
+    told = _taking_back(target, of or _of(request))
+    for row in rows:
+        if row.conflict and told["undoes"] and told["past"]:
+            row.wrote = _wrote(told["past"], row.key)
+    context = {
+        "target": target,
+        "rows": rows,
+        "error": error,
+        "preview": preview,
+        "once": request.POST.get("once") or new_id(),
+        "reason": request.POST.get("reason", reason),
+        "queued": request.POST.get("queued") or request.GET.get("queued", ""),
+        "held": _held(target),
+        "half": is_half(target.state),
+        "key": target.key,
+        "conflict": any(row.conflict for row in rows),
+        "compact": sum(row.compact for row in rows),
+        "changed": not of and (bool(request.POST.get("reason")) or any(row.changed for row in rows)),
+        **told,
+        "unknown": unknown,
+        "more": more,
+        "other_keys": list(islice(filter(_fits, sorted(target.state.keys() - {row.key for row in rows})), _OFFERED)),
+    }
+    return page(request, template, context, status)
+
+
+def _taking_back(target: Target, of: dict[str, str]) -> dict[str, Any]:
+    """What the form says of the event that it undoes, or to which it restores."""
+    found = None
+    with suppress(Error):  # it may be gone; sending the form says so
+        found = next((timeline.event(target.key, event_id) for event_id in of.values()), None)
+    return {"of": of, "undoes": "undoes" in of, "past": found}
+
+
+def _wrote(event: EventView, key: str) -> Any:
+    """What an event wrote of a key, ABSENT where it removed it."""
+    return ABSENT if key in event.description.removed else event.description.delta.get(key, UNKNOWN)
+
+
+def _fits(name: str) -> bool:
+    return len(name) <= KEY_LENGTH
+
+
+def _done(request: HttpRequest, where: str) -> HttpResponse:
+    return HttpResponseClientRedirect(where) if request.htmx else redirect(where)  # type: ignore[attr-defined]
+
+
+def _stored(request: HttpRequest, key: SessionKey, only: Scope | None = None) -> HttpResponseBase:
+    """A scope's state as it is stored, for a file: also one that is too large to be read."""
+    scope = next((each for each in STORED if each == request.GET["scope"] and only in (None, each)), None)
+    if scope is None:
+        raise NotFound(_("There is no such state here."))
+    pieces = (piece.encode("utf-8", "replace") for piece in texts.state_text(key, scope))
+    name = f'attachment; filename="{scope}-state.json"'
+    return streamed(pieces, "application/json", {"Content-Disposition": name})
+
+
+def _value(request: HttpRequest, target: Target) -> HttpResponse:
+    key = request.GET.get("key", "")
+    if key not in target.state:
+        raise Invalid(_("There is no key “%(key)s” in this state.") % {"key": key})
+    return data(dumps(target.state[key], indent=2), "text/plain; charset=utf-8")

@@ -1,0 +1,125 @@
+"""Forking a session at an event, how far a long one is, and the tree of a session's forks."""
+
+from typing import Any, Final
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.utils.http import urlencode
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_GET, require_http_methods
+from django_htmx.http import HttpResponseClientRedirect
+
+from ...domain.event import new_id
+from ...domain.session_ref import SessionKey
+from ...edits import fork as forks
+from ...errors import AlreadyExists, Error
+from ...history import moments
+from ...http.problems import status_of
+from ...reads import timeline, views
+from ...reads.event_views import EventView
+from ...writes.half_made import is_half
+from ..html.render import page
+from ..html.targets import actor
+
+_STILL: Final = 20  # looks at a fork that does not move, until it counts as stopped
+
+
+@require_http_methods(["GET", "POST"])
+def fork(request: HttpRequest, event_id: str, **names: str) -> HttpResponse:
+    """Copies a session up to an event into a new one; with ?session= and ?user=, how far that is."""
+    event = timeline.event(SessionKey(**names), event_id)
+    actor(request).check_may_write()
+    if request.method == "GET":
+        if "session" in request.GET:
+            return _progress(request, event)
+        return _page(request, event)
+    user_id, session_id = request.POST.get("user_id", ""), request.POST.get("session_id", "")
+    try:
+        into = forks.name(event.key, user_id, session_id, request.POST.get("once", ""))
+        if not _is_there(event, into):
+            reason = request.POST.get("reason", "")
+            forks.begin(
+                event.key, event_id, user_id=user_id, session_id=into.session_id, actor=actor(request), reason=reason
+            )
+    except AlreadyExists as error:
+        return _page(request, event, {"session_id": error.message}, 409)
+    except Error as error:
+        return _page(request, event, {error.detail.get("field", "form"): error.message}, status_of(error))
+    if forks.progress(event.key, event_id, into).done:
+        return _done(request, event.key, into)
+    return redirect(_watch(event, into, request.POST.get("reason", "")))
+
+
+@require_GET
+def tree(request: HttpRequest, **names: str) -> HttpResponse:
+    """The forks around a session; for its page, which asks by htmx, in a line, and nothing where there are none."""
+    key = SessionKey(**names)
+    template = "undo/_forks.html" if request.htmx else "undo/forks.html"  # type: ignore[attr-defined]
+    view = None if request.htmx else views.session(key, partly=True)  # type: ignore[attr-defined]
+    context = {"key": key, "view": view, "nodes": forks.listed(forks.tree(key)), "of": forks.origin(key)}
+    half = view is not None and is_half(view.state.session)
+    return page(request, template, {**context, "half": half, "forks": forks.forks_of(key)})
+
+
+def _page(
+    request: HttpRequest, event: EventView, errors: dict[str, str] | None = None, status: int = 200
+) -> HttpResponse:
+    then = moments.state_at(event.key, event.id).state
+    context: dict[str, Any] = {
+        "key": event.key,
+        "view": views.session(event.key),
+        "event": event,
+        "own": len(then.session),
+        "user_id": request.POST.get("user_id", event.key.user_id),
+        "session_id": request.POST.get("session_id", ""),
+        "reason": request.POST.get("reason", ""),
+        "once": request.POST.get("once") or new_id(),
+        "errors": errors or {},
+    }
+    return page(request, "undo/fork.html", context, status)
+
+
+def _progress(request: HttpRequest, event: EventView) -> HttpResponse:
+    into = event.key._replace(user_id=request.GET.get("user", ""), session_id=request.GET["session"])
+    found = forks.progress(event.key, event.id, into)
+    if found.done:
+        return _done(request, event.key, into)
+    still = _number(request.GET.get("still")) + 1 if _number(request.GET.get("was")) == found.copied else 0
+    context = {
+        "key": event.key,
+        "event": event,
+        "into": into,
+        "progress": found,
+        "stopped": bool(found.stopped) or still >= _STILL,
+        "reason": request.GET.get("reason", ""),
+        "where": _watch(event, into, request.GET.get("reason", ""), was=found.copied, still=still),
+    }
+    template = "undo/_forking.html" if request.htmx else "undo/forking.html"  # type: ignore[attr-defined]
+    return page(request, template, context)
+
+
+def _done(request: HttpRequest, origin: SessionKey, into: SessionKey) -> HttpResponse:
+    messages.success(request, _("Fork created from %(id)s.") % {"id": origin.session_id})
+    where = reverse("session", kwargs=into._asdict())
+    return HttpResponseClientRedirect(where) if request.htmx else redirect(where)  # type: ignore[attr-defined]
+
+
+def _watch(event: EventView, into: SessionKey, reason: str, **more: int) -> str:
+    address = reverse("fork", kwargs={**event.key._asdict(), "event_id": event.id})
+    # The reason stands in the note that ends the fork: whoever lets it go on needs it.
+    query: dict[str, str | int] = {"user": into.user_id, "session": into.session_id, **more}
+    if reason:
+        query["reason"] = reason
+    return f"{address}?{urlencode(query)}"
+
+
+def _is_there(event: EventView, into: SessionKey) -> bool:
+    """Whether this very fork was made already: a form that was sent twice."""
+    found = forks.origin(into)
+    return found is not None and (found.origin, found.event_id) == (event.key, event.id)
+
+
+def _number(text: str | None) -> int:
+    return int(text) if text and text.isdecimal() and len(text) < 10 else 0

@@ -1,0 +1,66 @@
+"""Edits that wait for the end of an invocation: listed in their session, withdrawn, and told to their authors."""
+
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_GET, require_POST
+
+from ...domain.json_values import dumps
+from ...domain.session_ref import SessionKey
+from ...domain.state import ABSENT
+from ...edits import queue
+from ...errors import Conflict
+from ..html.render import data, page
+
+
+@require_GET
+def of_session(request: HttpRequest, **names: str) -> HttpResponse:
+    """A session's queued edits, for the page that shows them."""
+    key = SessionKey(**names)
+    if not request.htmx:  # type: ignore[attr-defined]
+        return redirect(reverse("session", kwargs=names))
+    return page(request, "queued/_list.html", {"key": key, "queued": queue.of_session(key)})
+
+
+@require_GET
+def outcomes(request: HttpRequest) -> HttpResponse:
+    """What became of this person's queued edits, for every page."""
+    return page(request, "queued/_outcomes.html")
+
+
+@require_GET
+def raw(request: HttpRequest, queued_id: UUID) -> HttpResponse:
+    """What an edit was to write, whole, as JSON text; null for a key that it was to remove."""
+    values = {entry.key: None if entry.value is ABSENT else entry.value for entry in queue.get(queued_id).entries}
+    return data(dumps(values, indent=2), "text/plain; charset=utf-8")
+
+
+@require_POST
+def withdraw(request: HttpRequest, queued_id: UUID) -> HttpResponse:
+    """Takes a waiting edit back; where it is too late for that, the list says what became of it."""
+    try:
+        queue.withdraw(queued_id, request.user)  # type: ignore[arg-type]
+    except Conflict as error:
+        return _back(request, queued_id, error.message)
+    return _back(request, queued_id, _("The edit was withdrawn; nothing was written."))
+
+
+@require_POST
+def dismiss(request: HttpRequest, queued_id: UUID) -> HttpResponse:
+    """Notes that its author knows what became of an edit."""
+    queue.dismiss(queued_id, request.user)  # type: ignore[arg-type]
+    return _back(request, queued_id)
+
+
+def _back(request: HttpRequest, queued_id: UUID, message: str = "") -> HttpResponse:
+    """To the session's page; or, for htmx, word to whatever shows queued edits on the page to ask for them again."""
+    if request.htmx:  # type: ignore[attr-defined]
+        return HttpResponse(status=204, headers={"HX-Trigger": "adkweb:queued"})
+    if message:
+        messages.info(request, message)
+    key = queue.get(queued_id).key
+    return redirect(reverse("session", kwargs=key._asdict()) if key else reverse("home"))

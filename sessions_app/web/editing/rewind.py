@@ -1,0 +1,86 @@
+"""Rewinding a session to before an invocation: what it would write and hide, then a word to do it."""
+
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.utils.http import urlencode
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_http_methods
+
+from ...domain.event import new_id
+from ...domain.json_values import dumps
+from ...domain.session_ref import SessionKey
+from ...edits import queue
+from ...edits import rewind as core
+from ...errors import Error, Invalid, StaleSession
+from ...http.problems import status_of
+from ...reads import views
+from ..html.render import page
+from ..html.targets import actor
+from .edit import tell_saved
+
+
+def address(key: SessionKey, invocation_id: str) -> str:
+    """The page that rewinds to before an invocation."""
+    query = urlencode({"before": invocation_id.encode("utf-8", "replace")})
+    return f"{reverse('rewind', kwargs=key._asdict())}?{query}"
+
+
+@require_http_methods(["GET", "POST"])
+def rewind(request: HttpRequest, **names: str) -> HttpResponse:
+    """Rewinds to before the invocation ?before=; what was looked at is what is written, or the page comes again."""
+    key = SessionKey(**names)
+    actor(request).check_may_write()
+    before = request.GET.get("before", "")
+    if request.method == "GET":
+        return _page(request, key, before)
+    if request.POST.get("action") != "now" and queue.held(key):
+        return _page(request, key, before, status=409)  # which says what runs, and lets the person choose
+    try:
+        appended = core.rewind(
+            key,
+            before,
+            actor=actor(request),
+            reason=request.POST.get("reason", ""),
+            revision=_revision(request),
+            once=request.POST.get("once", ""),
+        )
+    except StaleSession as error:
+        message = _("Somebody wrote to this session after you opened this page. Look again at what would be written.")
+        return _page(request, key, before, message, status_of(error))
+    except Invalid as error:
+        return _page(request, key, before, error.message, status_of(error))
+    if appended.seq is None:
+        messages.info(request, _("This rewind was written already."))
+    else:
+        tell_saved(request, key, appended.event["id"], appended.seq)
+    return redirect(reverse("session", kwargs=names))
+
+
+def _page(request: HttpRequest, key: SessionKey, before: str, error: str = "", status: int = 200) -> HttpResponse:
+    plan = core.plan(key, before)
+    context: dict[str, Any] = {
+        "key": key,
+        "view": views.session(key),
+        "plan": plan,
+        "revision": repr(plan.revision),
+        "held": queue.held(key),
+        "once": request.POST.get("once") or new_id(),
+        "reason": request.POST.get("reason", ""),
+        "error": error,
+    }
+    try:
+        context["raw"] = dumps(core.event_of(plan, actor(request), context["reason"], context["once"]), indent=2)
+    except Error as refused:  # of what the session holds; sending it says so, too
+        context["error"] = error or refused.message
+    return page(request, "undo/rewind.html", context, status)
+
+
+def _revision(request: HttpRequest) -> float:
+    try:
+        return float(request.POST.get("revision", ""))
+    except ValueError as error:
+        raise Invalid(_("This form is not complete; open the page again.")) from error

@@ -1,0 +1,164 @@
+"""The form that edits state: several keys, each with what the person saw; it comes back filled when it is refused."""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from django.utils.translation import gettext as _
+
+from ...domain.json_values import dumps, loads
+from ...domain.state import ABSENT, UNKNOWN, Scope, scope_of
+from ...edits.edit import Entry
+from ...edits.undo import Step
+from ...errors import Invalid
+from ...reads.deltas import Writer
+
+Operation = Literal["set", "null", "remove"]
+
+MOST: Final = 800  # keys of one form: six fields each are as many as a request may have
+
+
+@dataclass(slots=True)
+class FormRow:
+    """One key of the form. `seen` is JSON text, or empty where the key did not exist when the form was opened.
+
+    A `compact` row has no editor: it is `taken` or not. `wrote` is the value that an event set which is being undone.
+    """
+
+    key: str
+    operation: str
+    text: str
+    seen: str
+    error: str = ""
+    current: Any = None
+    conflict: bool = False
+    writer: Writer | None = None
+    compact: bool = False
+    taken: bool = True
+    wrote: Any = UNKNOWN
+
+    @property
+    def scope(self) -> Scope:
+        """For its colour."""
+        return scope_of(self.key)[0]
+
+    @property
+    def seen_pretty(self) -> str:
+        """What the difference is shown against."""
+        return dumps(self._saw(), indent=2) if self.seen else ""
+
+    @property
+    def changed(self) -> bool:
+        """Whether it holds something that a person typed or chose."""
+        return self.operation != "set" or self.text != self.seen_pretty
+
+    @property
+    def may_be_text(self) -> bool:
+        """Whether what was typed is no JSON, and may be meant as a string."""
+        return self.operation == "set" and self.text.strip()[:1] not in ("", *'[]{}"')
+
+    @property
+    def saw(self) -> Any:
+        """The value that the person saw, for a row without an editor."""
+        try:
+            return self._saw()
+        except Invalid:  # no browser of ours has sent this; `entry` says so
+            return UNKNOWN
+
+    @property
+    def value(self) -> Any:
+        """The value that a row without an editor writes."""
+        try:
+            return ABSENT if self.operation == "remove" else json.loads(self.text)
+        except (ValueError, RecursionError):
+            return self.text
+
+    def entry(self) -> Entry:
+        """The edit that this row asks for; raises Invalid."""
+        seen = self._saw()
+        if self.operation == "remove":
+            return Entry(self.key, ABSENT, seen)
+        if self.operation not in ("set", "null"):
+            raise Invalid(_("There is no operation “%(name)s”.") % {"name": self.operation})
+        return Entry(self.key, None if self.operation == "null" else loads(self.text), seen)
+
+    def _saw(self) -> Any:
+        try:
+            return json.loads(self.seen) if self.seen else ABSENT
+        except (ValueError, RecursionError):
+            return loads(self.seen)  # raises Invalid
+
+
+def kept(value: Any) -> str:
+    """A value as `seen`: text that any browser sends back as it is, NaN and half of a surrogate pair included."""
+    return json.dumps(value)
+
+
+def new_row(key: str, state: Mapping[str, Any]) -> FormRow:
+    """A row for a key: with its value now, or empty for a key that does not exist."""
+    if key not in state:
+        return FormRow(key, "set", "", "")
+    return FormRow(key, "set", dumps(state[key], indent=2), kept(state[key]))
+
+
+def asked_row(entry: Entry) -> FormRow:
+    """A row for an edit that was asked for before, filled with what was typed."""
+    seen = "" if entry.seen is ABSENT else kept(entry.seen)
+    if entry.value is ABSENT:
+        return FormRow(entry.key, "remove", "", seen)
+    return FormRow(entry.key, "set", dumps(entry.value, indent=2), seen)
+
+
+def step_row(step: Step, *, compact: bool) -> FormRow:
+    """A row for a key that is put back; one that somebody wrote since asks which value is to stand."""
+    row = asked_row(step.entry)
+    row.compact = compact
+    if step.contested:
+        row.conflict, row.current, row.wrote = True, step.now, step.wrote
+    return row
+
+
+def too_many() -> Invalid:
+    """That a form has no room for another key."""
+    return Invalid(_("A form can have %(number)s keys.") % {"number": MOST})
+
+
+def posted_rows(data: Mapping[str, str]) -> list[FormRow]:
+    """The rows that were sent, without those for which the person chose to keep the other's value or took away.
+
+    Raises Invalid where they are more than MOST.
+    """
+    rows = []
+    compact = set(data.get("compact", "").split())
+    numbers = dict.fromkeys(data.get("rows", "").split())
+    if len(numbers) > MOST:
+        raise too_many()
+    for number in numbers:
+        if data.get(f"choice-{number}") == "theirs" or data.get("drop") == number:
+            continue
+        text = data.get(f"value-{number}", "").replace("\r\n", "\n")
+        rows.append(
+            FormRow(
+                data.get(f"key-{number}", ""),
+                data.get(f"operation-{number}", "set"),
+                dumps(text.strip()) if data.get("as-text") == number else text,
+                data.get(f"seen-{number}", ""),
+                compact=number in compact,
+                taken=number not in compact or f"take-{number}" in data,
+            )
+        )
+    return rows
+
+
+def entries(rows: Iterable[FormRow]) -> list[Entry] | None:
+    """The edit that the rows that are taken ask for; None, with each row's error noted in it, where one is not valid."""
+    found = []
+    for row in rows:
+        if not row.taken:
+            continue
+        try:
+            found.append(row.entry())
+        except Invalid as error:
+            row.error = error.message if row.text.strip() or row.operation != "set" else _("A value is missing.")
+    return None if any(row.error for row in rows) else found

@@ -1,0 +1,1 @@
+"""Values, times, links and differences as HTML. Everything is escaped."""

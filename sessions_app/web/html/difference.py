@@ -1,0 +1,152 @@
+"""What a value was and what it became, as HTML: a text's words, a nested value's places, or both values. All is escaped."""
+
+import math
+import re
+import time
+from collections.abc import Iterator
+from typing import Any, Final
+
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString, mark_safe
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from ...domain import differences
+from ...domain.differences import Piece
+from ...domain.json_values import dumps, kind
+from ...domain.state import ABSENT, UNKNOWN, same
+from .json_tree import LINE_LIMIT, TEXT_LIMIT, Tree, brief
+
+SECONDS: Final = 1.0  # that the differences of one page may take; those that follow are shown as both values
+PLACES: Final = 40  # of one pair of values
+PIECES: Final = 400  # of one pair of texts
+NODES: Final = 60  # values of one tree
+_EDGE: Final = 80  # characters of a text that are shown on either side of what changed
+_STEP: Final = 60  # characters of one step of a path
+_PLAIN: Final = re.compile(r"[\w-]{1,60}")
+_CLASSES: Final = {"string": "s bidi", "number": "n", "boolean": "b"}
+
+
+class Differences:
+    """The differences of one page, which all together take no longer than SECONDS."""
+
+    def __init__(self) -> None:
+        self._until = time.monotonic() + SECONDS
+
+    def html(self, old: Any, new: Any) -> SafeString:
+        """The difference of two values, either of which may be ABSENT or UNKNOWN."""
+        if old is not UNKNOWN and same(old, new):
+            return format_html('<div class="vary">{}{}</div>', value(new), _word(_("as before")))
+        if time.monotonic() < self._until:
+            if any(isinstance(old, branch) and isinstance(new, branch) for branch in (dict, list)):
+                return self._places(old, new)
+            if isinstance(old, str) and isinstance(new, str) and (_is_long(old) or _is_long(new)):
+                return _words(differences.words(old, new))
+        return _values(old, new)
+
+    def _places(self, old: Any, new: Any) -> SafeString:
+        found = differences.places(old, new, PLACES)
+        rows = format_html_join(
+            "",
+            '<li><code class="path">{}</code>{}</li>',
+            ((path(place.path), self.html(place.old, place.new)) for place in found.rows),
+        )
+        more = ngettext("%(n)s more place", "%(n)s more places", found.more) % {"n": found.more} if found.more else ""
+        return format_html('<ul class="places">{}{}</ul>', rows, _cut(more, "li") if more else "")
+
+
+def path(steps: tuple[str | int, ...]) -> str:
+    """A place in a value as a program would write it: `meals[0].name`."""
+    parts = [
+        f"[{step}]" if isinstance(step, int) else f".{step}" if _PLAIN.fullmatch(step) else f"[{brief(step, _STEP)}]"
+        for step in steps
+    ]
+    return "".join(parts).removeprefix(".")
+
+
+def value(found: Any) -> SafeString:
+    """One value: on a line where it is short, else as a tree or a text; in words where there is none or nobody knows it."""
+    if found is ABSENT:
+        return _word(_("no such key"))
+    if found is UNKNOWN:
+        return _word(_("unknown"), _("Nothing that is stored tells this value."))
+    if isinstance(found, str) and _is_long(found):
+        return _words([Piece("kept", found)])
+    if isinstance(found, float) and not math.isfinite(found):
+        return format_html('<span class="n" title="{}">{}</span>', _("not JSON; the agent wrote it"), dumps(found))
+    if isinstance(found, dict | list) and not _is_short(found):
+        tree = Tree()
+        tree.left = NODES
+        return format_html(
+            '<details class="whole"><summary>{}</summary><div class="kids">{}</div></details>',
+            brief(found, LINE_LIMIT),
+            tree.children(found),
+        )
+    return format_html('<span class="{}">{}</span>', _CLASSES.get(kind(found), "z"), brief(found, TEXT_LIMIT))
+
+
+def _values(old: Any, new: Any) -> SafeString:
+    before, after = format_html("<del>{}</del>", value(old)), format_html("<ins>{}</ins>", value(new))
+    if old is ABSENT:
+        return format_html('<div class="vary">{}{}</div>', _word(_("new")), after)
+    if new is ABSENT:
+        return format_html(
+            '<div class="vary">{}{}</div>', before if old is not UNKNOWN else value(old), _word(_("removed"))
+        )
+    return format_html(
+        '<div class="vary">{}<span class="to" aria-hidden="true">→</span>{}</div>',
+        before if old is not UNKNOWN else value(old),
+        after if new is not UNKNOWN else value(new),
+    )
+
+
+def _words(pieces: list[Piece]) -> SafeString:
+    kinds = [piece.kind for piece in pieces]
+    css = "words bidi replaced" if kinds == ["removed", "added"] else "words bidi"
+    return format_html('<pre class="{}">{}</pre>', css, format_html_join("", "{}", ((p,) for p in _shown(pieces))))
+
+
+def _shown(pieces: list[Piece]) -> Iterator[SafeString]:
+    """The pieces that are shown, with what stands around them; what is long is cut."""
+    last = min(len(pieces), PIECES) - 1
+    for number, (name, text) in enumerate(pieces[: last + 1]):
+        if name != "kept":
+            shown, tag = text[:TEXT_LIMIT], "del" if name == "removed" else "ins"
+            yield format_html("<{0}>{1}</{0}>", mark_safe(tag), shown)  # noqa: S308 - one of two constants
+            yield _characters(len(text) - len(shown))
+        elif len(pieces) == 1:  # no difference at all
+            yield format_html("{}{}", text[:TEXT_LIMIT], _characters(len(text) - TEXT_LIMIT))
+        else:
+            head, tail = text[: _EDGE * (number > 0)], text[len(text) - _EDGE * (number < last) :]
+            left = len(text) - len(head) - len(tail)
+            # To leave out a few characters would be no gain.
+            yield format_html("{}{}{}", head, _characters(left), tail) if left > _EDGE else format_html("{}", text)
+    if last + 1 < len(pieces):
+        yield _cut(_("more differences"))
+
+
+def _characters(number: int) -> SafeString:
+    if number <= 0:
+        return mark_safe("")
+    return _cut(ngettext("%(n)s more character", "%(n)s more characters", number) % {"n": number})
+
+
+def _cut(words: str, tag: str = "span") -> SafeString:
+    return format_html('<{0} class="cut">… {1} …</{0}>', mark_safe(tag), words)  # noqa: S308 - one of two constants
+
+
+def _word(word: str, title: str = "") -> SafeString:
+    return format_html('<span class="word" title="{}">{}</span>', title, word)
+
+
+def _is_long(text: str) -> bool:
+    return len(text) > LINE_LIMIT or "\n" in text
+
+
+def _is_short(found: dict[str, Any] | list[Any]) -> bool:
+    """Whether a nested value stands whole on its line."""
+    if len(found) > 8 or any(
+        isinstance(item, dict | list) for item in (found.values() if isinstance(found, dict) else found)
+    ):
+        return False
+    return len(brief(found, LINE_LIMIT + 1)) <= LINE_LIMIT

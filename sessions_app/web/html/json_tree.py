@@ -1,0 +1,154 @@
+"""JSON values as HTML: short, and as a tree of rows that open and close. Everything is escaped; large values are cut."""
+
+import math
+from typing import Any, Final
+
+from django.utils.html import conditional_escape, format_html, format_html_join
+from django.utils.safestring import SafeString, mark_safe
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from ...domain.json_values import dumps, kind
+from ...domain.state import ABSENT, UNKNOWN
+
+NAME_LIMIT: Final = 20  # characters of a key that no column cuts
+NAME_END: Final = 10  # characters at the end of a longer key that are always shown
+NAME_CUT: Final = 120  # characters of a key, at most
+NAME_WHOLE: Final = 1_024  # characters of a key in its title
+SURE_LIMIT: Final = 18  # characters of a text that every column shows
+LINE_LIMIT: Final = 80  # characters of a text that stay on its row
+TEXT_LIMIT: Final = 5_000  # characters of a text that are shown when it is opened
+NODE_LIMIT: Final = 400  # values of one tree
+DEPTH_LIMIT: Final = 12  # levels of one tree
+OPEN_LIMIT: Final = 8  # entries up to which a nested value starts open, where trees do
+_CLASSES: Final = {"string": "s", "number": "n", "boolean": "b", "null": "z"}
+
+
+def brief(value: Any, length: int = 40, depth: int = 1) -> str:
+    """A value as short JSON text; `depth` is the level that it stands on."""
+    if value is ABSENT:
+        return _("absent")
+    if value is UNKNOWN:
+        return "?"
+    if isinstance(value, list | dict):  # cut first: a value may be megabytes long
+        if len(value) > length or (depth > DEPTH_LIMIT and value):
+            return f"[{len(value)}]" if isinstance(value, list) else f"{{{len(value)}}}"
+        return _brief_branch(value, length, depth)
+    text = dumps(value[: length + 1] if isinstance(value, str) else value)
+    return text if len(text) <= length else text[: length - 1] + "…"
+
+
+def _brief_branch(value: list[Any] | dict[str, Any], length: int, depth: int) -> str:
+    parts, room = [], length - 2
+    for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+        part = brief(item, max(8, room), depth + 1)
+        parts.append(f"{brief(key, 24)[1:-1]}: {part}" if isinstance(value, dict) else part)
+        room -= len(parts[-1]) + 2
+        if room <= 0:
+            break
+    text = ", ".join(parts) + (", …" if len(parts) < len(value) else "")
+    whole = f"{{{text}}}" if isinstance(value, dict) else f"[{text}]"
+    return whole if len(whole) <= length else whole[: length - 1] + "…"
+
+
+def name(key: Any) -> SafeString:
+    """A key that loses its middle where there is no room: what tells the keys of one family apart stands at their end.
+
+    Only of ASCII: elsewhere a cut could part what belongs together, and turn the order of what is read from the right.
+    """
+    text = str(key)
+    if not text.isascii() or len(text) <= NAME_LIMIT:
+        return conditional_escape(text if len(text) <= NAME_CUT else text[: NAME_CUT - 1] + "…")
+    head, end = text[:-NAME_END], text[-NAME_END:]
+    head = head if len(text) <= NAME_CUT else head[: NAME_CUT - NAME_END - 1] + "…"
+    return format_html('<span class="start">{}</span>{}', head, end)
+
+
+class Tree:
+    """Rows for one value, up to NODE_LIMIT of them; `whole` is the address of everything."""
+
+    def __init__(self, whole: str = "", opened: bool = False) -> None:
+        self.left = NODE_LIMIT
+        self.whole = whole
+        self.opened = opened
+
+    def top(self, key: str, value: Any, by: str = "") -> SafeString:
+        """The row of a key that a list shows; `by` stands at its end."""
+        return self._row(key, value, 1, by, top=True)
+
+    def children(self, value: Any) -> SafeString:
+        """The rows of a value's entries, or the row of a value that has none."""
+        if isinstance(value, dict | list) and value:
+            return self._entries(value, 1)
+        return format_html('<div class="kv"><span class="value wrap">{}</span></div>', self._leaf(value))
+
+    def _row(self, key: Any, value: Any, depth: int, by: str = "", *, top: bool = False) -> SafeString:
+        self.left -= 1
+        mark = mark_safe(" data-row") if top else ""
+        if isinstance(value, dict | list) and value:
+            size = f"[{len(value)}]" if isinstance(value, list) else f"{{{len(value)}}}"
+            shown = format_html(
+                '<span class="z">{}</span> <span class="preview">{}</span>', size, brief(value, LINE_LIMIT)
+            )
+            inner = self._entries(value, depth) if self.left > 0 and depth < DEPTH_LIMIT else self._cut()
+            opened = self.opened and len(value) <= OPEN_LIMIT
+        elif isinstance(value, str) and (len(value) > LINE_LIMIT or "\n" in value):
+            shown = format_html('<span class="s bidi">{}</span>', brief(value, LINE_LIMIT))
+            inner, opened = self._text(value), False
+        else:
+            return format_html(
+                '<div class="kv"{}><span class="key" title="{}">{}</span><span class="value"{}>{}</span>'
+                '<span class="by">{}</span></div>',
+                mark,
+                str(key)[:NAME_WHOLE],
+                name(key),
+                format_html(' title="{}"', value) if isinstance(value, str) and len(value) > SURE_LIMIT else "",
+                self._leaf(value),
+                by,
+            )
+        branch = format_html(
+            '<details class="json"{}><summary class="kv"{}><span class="key" title="{}">{}</span>'
+            '<span class="value">{}</span></summary><div class="kids">{}</div></details>',
+            mark_safe(" open") if opened else "",
+            mark,
+            str(key)[:NAME_WHOLE],
+            name(key),
+            shown,
+            inner,
+        )
+        # A link inside a summary cannot be reached by everybody: what stands at the end stands beside.
+        return format_html('<div class="branch">{}<span class="by">{}</span></div>', branch, by) if by else branch
+
+    def _entries(self, value: dict[str, Any] | list[Any], depth: int) -> SafeString:
+        rows: list[SafeString] = []
+        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+            if self.left <= 0:
+                rows.append(self._cut(len(value) - len(rows)))
+                break
+            rows.append(self._row(key, item, depth + 1))
+        return format_html_join("", "{}", ((row,) for row in rows))
+
+    def _leaf(self, value: Any) -> SafeString:
+        if isinstance(value, float) and not math.isfinite(value):
+            return format_html('<span class="n" title="{}">{}</span>', _("not JSON; the agent wrote it"), str(value))
+        css = "s bidi" if isinstance(value, str) else _CLASSES.get(kind(value), "z")
+        return format_html('<span class="{}">{}</span>', css, brief(value, TEXT_LIMIT))
+
+    def _text(self, value: str) -> SafeString:
+        text = format_html('<pre class="s bidi">{}</pre>', value[:TEXT_LIMIT])
+        if len(value) <= TEXT_LIMIT:
+            return text
+        number = len(value) - TEXT_LIMIT
+        more = ngettext("%(n)s more character", "%(n)s more characters", number) % {"n": number}
+        return format_html("{}{}", text, self._more(more))
+
+    def _cut(self, number: int = 0) -> SafeString:
+        return self._more(
+            ngettext("%(n)s more", "%(n)s more", number) % {"n": number} if number else _("deeper values")
+        )
+
+    def _more(self, words: str) -> SafeString:
+        if not self.whole:
+            return format_html('<div class="kv"><span class="z">… {}</span></div>', words)
+        link = format_html('<a href="{}">{}</a>', self.whole, _("show all"))
+        return format_html('<div class="kv"><span class="z">… {} · {}</span></div>', words, link)

@@ -1,0 +1,235 @@
+"""Template tags for links and icons. Built into every template."""
+
+from typing import Any, Final
+
+from django.templatetags.static import static
+from django.urls import reverse
+from django.utils.html import format_html, format_html_join
+from django.utils.http import urlencode
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
+
+from ...domain.json_values import KEY_LENGTH
+from ...domain.kinds import Part
+from ...domain.session_ref import OWN_NAME, SessionKey, own_session
+from ...domain.units import number_of
+from ...reads import lists
+from ...reads.event_views import EventView
+from .tags import plain, register, soft, words
+from .targets import Row, Target, address_at
+
+# The icon of each kind of event, in static/img/icons.svg.
+ICONS: Final = {
+    "edit": "edit",
+    "rewind": "rewind",
+    "compaction": "past",
+    "error": "error",
+    "interrupted": "error",
+    "auth": "lock",
+    "confirmation": "wait",
+    "long_running": "wait",
+    "transfer": "transfer",
+    "escalation": "export",
+    "call": "tool",
+    "response": "return",
+    "code": "code",
+    "code_result": "return",
+    "message": "model",
+    "media": "image",
+    "transcription": "message",
+    "thought": "thought",
+    "output": "export",
+    "artifact": "file",
+    "state": "state",
+    "checkpoint": "check",
+    "finish": "check",
+    "unknown": "info",
+}
+
+
+# --- Links ------------------------------------------------------------------------------------------------------------
+
+
+@register.simple_tag
+def session_url(key: SessionKey, name: str = "session") -> str:
+    """A page of a session."""
+    return reverse(name, kwargs=key._asdict())
+
+
+@register.simple_tag
+def live_url(key: SessionKey) -> str:
+    """The websocket of a session."""
+    return "/live/session/" + reverse("session", kwargs=key._asdict()).partition("/s/")[2]
+
+
+@register.simple_tag
+def event_url(view: EventView, name: str = "event") -> str:
+    """A page of an event."""
+    return reverse(name, kwargs={**view.key._asdict(), "event_id": view.id})
+
+
+@register.simple_tag
+def sibling_link(view: EventView, event_id: Any) -> SafeString:
+    """A link to another event of the same session, by what an event noted as its id."""
+    name = plain(event_id)[:KEY_LENGTH]
+    url = reverse("event", kwargs={**view.key._asdict(), "event_id": name}) if name else ""
+    return format_html('<a class="mono bidi" href="{}">{}</a>', url, name) if url else format_html("{}", name)
+
+
+@register.simple_tag
+def media_url(view: EventView, part: Part) -> str:
+    """Where inline data can be had; empty where the event does not hold the data itself."""
+    if not isinstance(part.value.get("data"), str):
+        return ""
+    number = view.description.number_of(part)
+    return reverse("event-data", kwargs={**view.key._asdict(), "event_id": view.id, "number": number})
+
+
+@register.simple_tag
+def query(**values: str) -> str:
+    """A query string; half of a surrogate pair, which no address can hold, becomes a question mark. What is longer than any
+    address is cut: it led nowhere before, too.
+    """
+    return urlencode({name: value[: 4 * KEY_LENGTH].encode("utf-8", "replace") for name, value in values.items()})
+
+
+@register.simple_tag
+def whole_url(target: Target, key: str) -> str:
+    """Where all of a key's value can be read."""
+    return f"{target.value}?{query(key=key)}"
+
+
+@register.simple_tag
+def crumbs(source: str, app_name: str = "", user_id: str | None = None) -> SafeString:
+    """The way here: source, app, user."""
+    return _trail(_links(source, app_name, user_id))
+
+
+@register.simple_tag
+def session_crumbs(key: SessionKey, title: str | None = None, *, here: bool = False) -> SafeString:
+    """The way to a session, and with `here` no further: source, app, user, session; its title is looked up if not given."""
+    of_app = key == own_session(key.source, key.app_name)
+    links = _links(key.source, key.app_name, None if of_app else key.user_id)
+    name = session_name(key, lists.title(key) if title is None else title)
+    return _trail(links, name) if here else _trail([*links, (session_url(key), name)])
+
+
+@register.simple_tag
+def session_name(key: SessionKey, title: str = "") -> str:
+    """A session's title or else its id; one in which adkweb edits state is called after whose state that is."""
+    if key == own_session(key.source, key.app_name):
+        return _("Changes of this app")
+    return _("Changes of this user") if key.session_id == OWN_NAME else title or key.session_id
+
+
+@register.simple_tag
+def where(key: SessionKey) -> str:
+    """App, user and session in one line; of a session in which adkweb edits state, whose state that is."""
+    names = [key.app_name] if key == own_session(key.source, key.app_name) else [key.app_name, key.user_id]
+    return " / ".join(names if key.session_id == OWN_NAME else [*names, key.session_id])
+
+
+@register.simple_tag
+def where_link(key: SessionKey) -> SafeString:
+    """A link to what `where` names: a session, a user or an app."""
+    url = session_url(key)
+    if key == own_session(key.source, key.app_name):
+        url = reverse("app", args=[key.source, key.app_name])
+    elif key.session_id == OWN_NAME:
+        url = reverse("user", args=[key.source, key.app_name, key.user_id])
+    return format_html('<a class="bidi" href="{}">{}</a>', url, soft(where(key)))
+
+
+def _links(source: str, app_name: str, user_id: str | None) -> list[tuple[str, str]]:
+    links = [(reverse("home"), source)]
+    if app_name:
+        links.append((reverse("app", args=[source, app_name]), app_name))
+    if user_id is not None:
+        links.append((reverse("user", args=[source, app_name, user_id]), user_id))
+    return links
+
+
+def _trail(links: list[tuple[str, str]], here: str | None = None) -> SafeString:
+    """Crumbs, each cut where there is no room, and then whole on hover."""
+    trail = format_html_join(
+        "", '<li><a class="bidi" href="{}" title="{}">{}</a></li>', [(url, name, name) for url, name in links]
+    )
+    if here is None:
+        return trail
+    return trail + format_html('<li aria-current="page"><span class="bidi" title="{}">{}</span></li>', here, here)
+
+
+@register.simple_tag(takes_context=True)
+def written_by(context: dict[str, Any], row: Row, target: Target) -> SafeString:
+    """The end of a key's row: the button that edits it, and the event that last wrote it."""
+    if context["read_only"] or len(row.key) > KEY_LENGTH:
+        return wrote(row, target.key, target.kind)
+    address = f"{target.edit}?{query(key=row.key)}"
+    edit = format_html(
+        '<a class="iconbtn small act" href="{}" hx-get="{}" hx-target="#edit" aria-label="{}">{}</a>',
+        address,
+        address,
+        _("Edit %(key)s") % {"key": row.key[:100]},
+        icon("edit"),
+    )
+    return wrote(row, target.key, target.kind, edit)
+
+
+@register.simple_tag
+def wrote(row: Row, key: SessionKey, kind: str = "session", edit: str = "") -> SafeString:
+    """The end of a key's row: what can be done with it, the way to everything that it ever was among that, and who wrote
+    it last, seen from a session: its number leads to the state just after that, in whichever session.
+    """
+    acts = format_html('<span class="rowacts">{}{}</span>', edit, _history(row.key, key, kind))
+    if row.writer is None:
+        return acts + format_html('<span class="wrote">{}</span>', _("at creation")) if row.initial else acts
+    number = f"#{row.writer.seq}" if number_of(row.writer.seq) is not None else _("event")
+    there = address_at(row.writer.key, row.writer.event_id)
+    who = row.writer.actor.partition("@")[0]
+    if row.writer.key == key:
+        by = format_html('<a href="{}" data-at="{}">{}</a>', there, row.writer.event_id, number)
+    else:
+        other = session_name(row.writer.key)
+        edited = row.writer.key.session_id == OWN_NAME
+        name = "" if edited else format_html('<span class="bidi">{}</span> ', words(other, 40))
+        by = format_html('<a href="{}" title="{}">{}{}</a>', there, other, name, number)
+    return acts + format_html('<span class="wrote">{}{}</span>', by, who and format_html(" <span>{}</span>", who))
+
+
+def _history(name: str, key: SessionKey, kind: str) -> SafeString:
+    if len(name) > KEY_LENGTH:
+        return SafeString()  # no address is so long
+    names = dict(list(key._asdict().items())[: {"app": 2, "user": 3}.get(kind)])
+    url = reverse(f"{kind}-history", kwargs=names)
+    return format_html(
+        '<a class="iconbtn small act" href="{}?{}" aria-label="{}" data-row-key="h">{}</a>',
+        url,
+        query(key=name),
+        _("History of %(key)s") % {"key": name[:100]},
+        icon("past"),
+    )
+
+
+@register.simple_tag
+def at_url(session: SessionKey, event_id: str, name: str = "session", **more: str) -> str:
+    """A page of a session at an event."""
+    return address_at(session, event_id, name, **more)
+
+
+@register.simple_tag
+def icon(name: str, extra: str = "") -> SafeString:
+    """An icon of the sprite; decoration only."""
+    return format_html(
+        '<svg class="icon {}" aria-hidden="true"><use href="{}#{}"></use></svg>', extra, static("img/icons.svg"), name
+    )
+
+
+@register.simple_tag
+def kind_icon(view: EventView) -> SafeString:
+    """The icon of an event's kind."""
+    name = ICONS[view.description.kind]
+    if view.description.kind == "message" and view.description.author == "user":
+        name = "user"
+    if view.description.kind == "response" and view.description.failed:
+        name = "warn"
+    return icon(name, "bad" if view.description.failed else "")

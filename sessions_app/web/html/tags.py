@@ -1,0 +1,209 @@
+"""Template tags and filters: values, times, links. Built into every template."""
+
+import re
+from itertools import islice
+from typing import Any, Final
+
+from django import template
+from django.utils.html import conditional_escape
+from django.utils.safestring import SafeString, mark_safe
+from django.utils.translation import gettext as _
+
+from ...domain.json_values import KEY_LENGTH, beginning, dumps, kind
+from ...domain.kinds import Part, describe
+from ...domain.state import ABSENT, UNKNOWN, scope_of
+from ...domain.units import number_of
+from ...reads.lists import COUNT_LIMIT, ROW_COUNT_LIMIT
+from .json_tree import Tree, brief, name
+
+register = template.Library()
+PRETTY_LENGTH: Final = 20_000  # characters of a value; templates show fewer
+
+
+# --- Values -----------------------------------------------------------------------------------------------------------
+
+
+register.filter("brief", brief)
+register.filter("key_name", name)
+
+
+@register.filter
+def words(value: Any, length: int = 240) -> str:
+    """A text on one line, cut."""
+    line = " ".join(plain(value)[: length * 4].split())
+    return line if len(line) <= length else line[: length - 1] + "…"
+
+
+@register.filter
+def soft(name: str) -> SafeString:
+    """A long name that may go on in the next line after a mark, `igor.kim@` and not `igor.kim@example.co`."""
+    return mark_safe(re.sub(r"([-_/.,:;=@]+)(?=\w)", r"\1<wbr>", conditional_escape(name)))  # noqa: S308 - escaped
+
+
+@register.filter
+def pretty(value: Any) -> str:
+    """A value as indented JSON text, cut."""
+    return beginning(value, PRETTY_LENGTH)
+
+
+@register.filter
+def cut(text: Any) -> str:
+    """A name for a title: all of one that adkweb would store, the beginning of one that is longer."""
+    whole = str(text)
+    return whole if len(whole) <= KEY_LENGTH else f"{whole[:KEY_LENGTH]}…"
+
+
+@register.filter
+def first(mapping: Any, number: int) -> list[tuple[str, Any]]:
+    """A mapping's first keys and values."""
+    return list(islice(mapping.items(), number)) if isinstance(mapping, dict) else []
+
+
+@register.filter
+def beyond(whole: Any, number: int) -> int:
+    """How many there are beyond the first so many; 0 for none."""
+    return max(0, len(whole) - number) if isinstance(whole, dict | list | tuple) else 0
+
+
+@register.filter
+def known(value: Any) -> bool:
+    """Whether a previous value can be shown: there was one, and somebody knows it."""
+    return value is not UNKNOWN and value is not ABSENT
+
+
+@register.filter
+def absent(value: Any) -> bool:
+    """Whether there is no value."""
+    return value is ABSENT
+
+
+@register.filter
+def scope(key: str) -> str:
+    """The scope that a key's prefix names."""
+    return scope_of(key)[0]
+
+
+@register.filter
+def type_name(value: Any) -> str:
+    """A value's JSON type, for people."""
+    names = {
+        "object": _("object"),
+        "array": _("array"),
+        "string": _("string"),
+        "number": _("number"),
+        "boolean": _("boolean"),
+        "null": _("null"),
+    }
+    return names[kind(value)]
+
+
+@register.simple_tag
+def get(mapping: dict[str, Any], key: str) -> Any:
+    """A mapping's value by a key that is not an identifier."""
+    return mapping.get(key)
+
+
+@register.filter
+def items(mapping: Any) -> Any:
+    """A mapping's keys and values; `mapping.items` in a template would be the value of a key of that name."""
+    return mapping.items() if isinstance(mapping, dict) else ()
+
+
+# --- Events -----------------------------------------------------------------------------------------------------------
+
+
+@register.filter
+def result(response: Any) -> Any:
+    """What a tool answered, without the wrapper that ADK puts around an answer that is no object."""
+    if isinstance(response, dict) and len(response) == 1 and "result" in response:
+        return response["result"]
+    return response
+
+
+@register.filter
+def plain(value: Any) -> str:
+    """A text as it is, any other value as JSON text."""
+    return value if isinstance(value, str) else dumps(value)
+
+
+@register.filter
+def summary(compaction: Any) -> str:
+    """The text that a compaction puts in the place of earlier events."""
+    return describe({"content": compaction.get("compacted_content")}).text if isinstance(compaction, dict) else ""
+
+
+@register.filter
+def asked_about(call: Part) -> str:
+    """The tool that a confirmation is asked for."""
+    original = call.value.get("originalFunctionCall") if isinstance(call.value, dict) else None
+    return str(original.get("name", "")) if isinstance(original, dict) else call.name
+
+
+@register.filter
+def heard(data: dict[str, Any]) -> Any:
+    """What was heard, or else what was said."""
+    found = (data.get(f"{way}_transcription") for way in ("input", "output"))
+    return next((text for spoken in found if isinstance(spoken, dict) and (text := spoken.get("text"))), "")
+
+
+@register.filter
+def keys_of(data: dict[str, Any]) -> str:
+    """An unknown event's fields."""
+    found = data.keys() - {"id", "invocation_id", "timestamp", "author", "actions"}
+    return ", ".join(name[:100] for name in sorted(found)[:20])
+
+
+@register.simple_tag
+def kv(key: str, value: Any, by: str = "", whole: str = "", *, opened: bool = False) -> SafeString:
+    """A key and its value as a row, nested values as a tree; `by` stands at the end, `whole` leads to all of it."""
+    return Tree(whole, opened).top(key, value, by)
+
+
+@register.simple_tag
+def tree(value: Any, whole: str = "") -> SafeString:
+    """A value's own rows, opened: the arguments of a call, say."""
+    return Tree(whole, opened=True).children(value)
+
+
+# --- Numbers and times ------------------------------------------------------------------------------------------------
+
+
+@register.filter
+def count(number: int | None, limit: int = 0) -> str:
+    """A number with thin spaces between thousands, and a plus where counting stopped at a limit."""
+    if number is None:
+        return ""
+    text = f"{min(number, limit) if limit else number:,}".replace(",", "\u202f")
+    return f"{text}+" if limit and number > limit else text
+
+
+@register.filter
+def counted(number: int) -> str:
+    """A number that reads/lists.py counts up to COUNT_LIMIT."""
+    return count(number, COUNT_LIMIT)
+
+
+@register.filter
+def percent(share: float) -> int:
+    """How much of a whole is done, never all of it before it is."""
+    return min(99, int(share * 100))
+
+
+@register.filter
+def row_counted(number: int) -> str:
+    """A number that reads/lists.py counts up to ROW_COUNT_LIMIT."""
+    return count(number, ROW_COUNT_LIMIT)
+
+
+@register.filter
+def thousands(number: int | None) -> str:
+    """A number of tokens: 840, 2.1k, 96.4k, 1.2M."""
+    if number is None:
+        return ""
+    for limit, unit in ((1_000_000, "M"), (1_000, "k")):
+        if number >= limit:
+            return f"{min(number, 10**15) / limit:.1f}{unit}"  # an event may hold any number
+    return str(number)
+
+
+register.filter("number", number_of)

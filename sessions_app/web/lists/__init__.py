@@ -1,0 +1,1 @@
+"""Pages that list: home, apps, users, sessions, edits."""

@@ -1,0 +1,34 @@
+"""An app: its state, its users, its sessions."""
+
+from django.http import HttpRequest, HttpResponse
+from django.views.decorators.http import require_GET
+
+from ...domain.session_ref import own_session
+from ...reads import lists, views
+from ..html.render import page
+from ..html.targets import of_app, with_writers
+
+
+@require_GET
+def app(request: HttpRequest, source: str, app_name: str) -> HttpResponse:
+    """The app's state beside the newest sessions and the first users."""
+    row, _state = views.app(source, app_name, partly=True)
+    whole = "all" in request.GET
+    context = {
+        "source": source,
+        "app": row,
+        "target": with_writers(of_app(source, app_name, partly=True), whole=whole),
+        "all": whole,
+        "users": lists.users(source, app_name),
+        "sessions": lists.sessions(source, app_name),
+        "changes": lists.left_out(own_session(source, app_name)),
+    }
+    return page(request, "app/app.html", context)
+
+
+@require_GET
+def users(request: HttpRequest, source: str, app_name: str) -> HttpResponse:
+    """The users of an app, by page; rows alone for htmx."""
+    found = lists.users(source, app_name, request.GET.get("after"))
+    template = "user/_rows.html" if request.htmx else "user/list.html"  # type: ignore[attr-defined]
+    return page(request, template, {"source": source, "app_name": app_name, "users": found})

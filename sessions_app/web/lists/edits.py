@@ -1,0 +1,71 @@
+"""Every edit in every session: who, when, why, old → new."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.views.decorators.http import require_GET
+
+from ...domain.session_ref import SessionKey
+from ...errors import Behind
+from ...history import edit_log
+from ...reads import lists
+from ...reads.event_views import EventView
+from ..editing.edit import TAKING_BACK
+from ..html.render import page
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """An edit; the number of the event that it undoes or restores, where that is there; and the edit that took this one back
+    and still does, as far as the page tells.
+    """
+
+    edit: EventView
+    of: int | None
+    undone: EventView | None
+
+
+@require_GET
+def edits(request: HttpRequest) -> HttpResponse:
+    """The edits of all sources by page, the newest first; rows alone for htmx, but for the list that waits for a reading."""
+    found, problems = edit_log.edits(request.GET.get("before"))
+    htmx: Any = request.htmx  # type: ignore[attr-defined]
+    whole = "edits/_list.html" if htmx.target == "edits" else "edits/edits.html"
+    behind = [error for error in problems if isinstance(error, Behind)]
+    context = {
+        "edits": found,
+        "rows": _rows(found.rows),
+        "behind": behind,
+        "problems": [error for error in problems if error not in behind],
+        "where": request.get_full_path(),
+    }
+    return page(request, "edits/_rows.html" if htmx and htmx.target != "edits" else whole, context)
+
+
+def _rows(found: Sequence[EventView]) -> list[Row]:
+    """The edits, the newest first: what was undone by one that was undone itself stands again."""
+    numbers = lists.numbers([(view.key, _past(view)) for view in found if _past(view)])
+    undone: dict[tuple[SessionKey, str], tuple[EventView, set[str]]] = {}  # by what, and which of its keys
+    rewound: dict[tuple[SessionKey, str], EventView] = {}
+    rows = []
+    for view in found:
+        keys = {change.key for change in view.changes}
+        if before := str(view.description.actions.get("rewind_before_invocation_id") or ""):
+            by = rewound.get((view.key, view.invocation_id))
+        else:
+            last, gone = undone.get((view.key, view.id), (None, set()))
+            by = last if keys <= gone else None
+        rows.append(Row(view, numbers.get((view.key, _past(view))), by))
+        if by is None and before:
+            rewound[view.key, before] = view
+        elif by is None:
+            undone.setdefault((view.key, str(view.description.edit.get("undoes"))), (view, set()))[1].update(keys)
+    return rows
+
+
+def _past(view: EventView) -> str:
+    """The id of the event that an edit undoes or restores."""
+    note = view.description.edit
+    return next((str(note[name]) for name in TAKING_BACK if note.get(name)), "")

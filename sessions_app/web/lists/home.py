@@ -1,0 +1,54 @@
+"""Home: every source with its apps."""
+
+from dataclasses import dataclass, field
+
+from django.http import HttpRequest, HttpResponse
+from django.views.decorators.http import require_GET
+
+from ...errors import SourceError
+from ...history import edit_log
+from ...reads import lists
+from ...sources import adopting, database, registry
+from ..html.render import page
+from .feed import activity
+
+RECENT = 8  # sessions, and edits
+
+
+@dataclass(slots=True)
+class Shown:
+    """A source with its apps, or with what is wrong with it."""
+
+    source: registry.Source
+    apps: list[lists.AppRow] = field(default_factory=list)
+    problem: str = ""
+    adopted: bool = True
+    adoption: adopting.Adoption | None = None
+
+
+@require_GET
+def home(request: HttpRequest) -> HttpResponse:
+    """Sources and apps, the sessions that were active last, the newest edits."""
+    shown, recent = [], []
+    for source in registry.listed():
+        item = Shown(source)
+        try:
+            item.apps = lists.apps(source.alias)
+            item.adopted, item.adoption = database.is_adopted(source.alias), adopting.of(source.alias)
+            recent += [
+                row for app in item.apps for row in lists.sessions(source.alias, app.app_name, limit=RECENT).rows
+            ]
+        except SourceError as error:
+            item.problem = error.message
+        shown.append(item)
+    recent.sort(key=lambda row: row.update_time, reverse=True)
+    edits, _problems = edit_log.edits(limit=RECENT, seconds=0.2)
+    context = {
+        "activity": activity(),
+        "shown": shown,
+        "recent": recent[:RECENT],
+        "edits": edits.rows,
+        "folders": registry.folders(),
+        "refused": registry.refused(),
+    }
+    return page(request, "home/home.html", context)

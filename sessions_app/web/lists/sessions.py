@@ -1,0 +1,100 @@
+"""Sessions: by page, a new one, and an end to one."""
+
+import unicodedata
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_GET, require_http_methods
+
+from ...domain.json_values import loads
+from ...domain.session_ref import SessionKey
+from ...edits import queue
+from ...errors import AlreadyExists, Error, Invalid
+from ...http.problems import status_of
+from ...reads import lists, views
+from ...sources import registry
+from ...writes.sessions import create_session, delete_session
+from ..html.render import page
+from ..html.targets import actor
+
+
+@require_GET
+def sessions(request: HttpRequest, source: str, app_name: str, user_id: str | None = None) -> HttpResponse:
+    """Sessions of an app or a user, the last active first; rows alone for htmx."""
+    found = lists.sessions(source, app_name, user_id, request.GET.get("before"))
+    template = "sessions/_rows.html" if request.htmx else "sessions/list.html"  # type: ignore[attr-defined]
+    return page(request, template, {"source": source, "app_name": app_name, "user_id": user_id, "sessions": found})
+
+
+@require_http_methods(["GET", "POST"])
+def new(request: HttpRequest) -> HttpResponse:
+    """Creates a session, with initial state."""
+    actor(request).check_may_write()
+    given = request.POST if request.method == "POST" else request.GET
+    context: dict[str, Any] = {
+        "sources": [source.alias for source in registry.listed()],
+        **{name: given.get(name, "") for name in ("source", "app_name", "user_id", "session_id")},
+        "state": given.get("state", "{}"),
+    }
+    if request.method == "GET":
+        return page(request, "sessions/new.html", context)
+    try:
+        key = _create(request, context)
+    except AlreadyExists as error:
+        taken = SessionKey(context["source"], context["app_name"], context["user_id"], context["session_id"].strip())
+        context |= {"errors": {"session_id": error.message}, "taken": taken}
+        return page(request, "sessions/new.html", context, 409)
+    except Error as error:
+        context["errors"] = {error.detail.get("field", "form"): error.message}
+        return page(request, "sessions/new.html", context, status_of(error))
+    messages.success(request, _("The session was created."))
+    return redirect(reverse("session", kwargs=key._asdict()))
+
+
+@require_http_methods(["GET", "POST"])
+def delete(request: HttpRequest, **names: str) -> HttpResponse:
+    """Deletes a session once its id was typed."""
+    key = SessionKey(**names)
+    actor(request).check_may_write()
+    view = views.session(key, partly=True)
+    # An id that nobody could type is confirmed by a word.
+    wanted = key.session_id if _typed(key.session_id) else "delete"
+    context = {"view": view, "key": key, "wanted": wanted, "held": queue.held(key)}
+    if request.method == "GET":
+        return page(request, "sessions/delete.html", context)
+    if _typed(request.POST.get("confirm", "")) != _typed(wanted):
+        context["error"] = _("This is not the session's id; nothing was deleted.")
+        return page(request, "sessions/delete.html", context, 400)
+    delete_session(key, actor=actor(request))
+    messages.success(request, _("The session %(id)s was deleted.") % {"id": key.session_id})
+    # Not the user's own page: without a session and without state there is no such user any more.
+    return redirect("user-sessions", source=key.source, app_name=key.app_name, user_id=key.user_id)
+
+
+def _typed(name: str) -> str:
+    """What of a name can be told apart in a text field, which takes line breaks out; confirm.js has the same rule."""
+    return unicodedata.normalize("NFC", "".join(name.split()))
+
+
+def _create(request: HttpRequest, given: dict[str, Any]) -> SessionKey:
+    for name in ("app_name", "user_id"):
+        if not given[name].strip():
+            raise Invalid(_("This is needed."), field=name)
+    try:
+        state = loads(given["state"].replace("\r\n", "\n") or "{}")
+    except Invalid as error:
+        raise Invalid(error.message, field="state") from error
+    if not isinstance(state, dict):
+        raise Invalid(_("Initial state is an object: its keys are the state's keys."), field="state")
+    return create_session(
+        given["source"],
+        given["app_name"],
+        given["user_id"],
+        session_id=given["session_id"] or None,
+        state=state,
+        actor=actor(request),
+    )

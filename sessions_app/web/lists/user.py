@@ -1,0 +1,25 @@
+"""A user of an app: their state and their sessions."""
+
+from django.http import HttpRequest, HttpResponse
+from django.views.decorators.http import require_GET
+
+from ...domain.session_ref import own_session
+from ...reads import lists
+from ..html.render import page
+from ..html.targets import of_user, with_writers
+
+
+@require_GET
+def user(request: HttpRequest, source: str, app_name: str, user_id: str) -> HttpResponse:
+    """The user's state beside their newest sessions."""
+    whole = "all" in request.GET
+    context = {
+        "source": source,
+        "app_name": app_name,
+        "user_id": user_id,
+        "target": with_writers(of_user(source, app_name, user_id, partly=True), whole=whole),
+        "all": whole,
+        "sessions": lists.sessions(source, app_name, user_id),
+        "changes": lists.left_out(own_session(source, app_name, user_id)),
+    }
+    return page(request, "user/user.html", context)

@@ -1,0 +1,204 @@
+"""What the agent sees: its instruction filled in from state, and the conversation as its model is given it."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_http_methods
+
+from ...agent_view.conversation import conversation
+from ...agent_view.preview import Shown, preview
+from ...domain.edit_note import SYSTEM
+from ...domain.json_values import as_object
+from ...domain.session_ref import SessionKey
+from ...domain.state import ABSENT, UNKNOWN, scope_of
+from ...edits.rewind import USER
+from ...errors import Behind, Error, Invalid, NotFound
+from ...history import moments
+from ...history.moments import Moment
+from ...http.problems import status_of
+from ...reads import timeline, views
+from ...reads.event_views import EventView
+from ..html.links import query
+from ..html.render import page
+
+SHOWN: Final = 100_000  # characters of what it becomes that are shown
+VALUE: Final = 2_000  # characters of one value that are shown in it
+MARKS: Final = 1_000  # placeholders that are marked in it
+NAMED: Final = 100  # placeholders that are listed
+_UNKNOWN: Final = ("unrecorded", "unread")
+_NO_BRANCH: Final = "."  # in a link; no branch is called so
+_OFFERED: Final = 200  # keys to take a template from
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A stretch of the preview: plain text where it has no `shown`; `more` characters of a value are not shown."""
+
+    text: str
+    shown: Shown | None = None
+    more: int = 0
+
+    @property
+    def look(self) -> str:
+        """An error, something that nobody here knows, nothing at all; else the scope, for its colour."""
+        if self.shown is None:
+            return ""
+        if self.shown.piece.shown is None:
+            return "unknown" if self.shown.fault in _UNKNOWN else "bad"
+        return "" if self.shown.piece.kind == "artifact" else scope_of(self.shown.piece.name)[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """A template as the model gets it; `more` characters of it are not shown. `named`: each placeholder once."""
+
+    spans: list[Span]
+    named: list[Shown]
+    faults: list[Shown]
+    length: int
+    more: int = 0
+    unmarked: int = 0
+
+    @property
+    def stops(self) -> list[Shown]:
+        """What ADK raises an error for."""
+        return [shown for shown in self.faults if shown.fault not in _UNKNOWN]
+
+
+@require_http_methods(["GET", "POST"])
+def context(request: HttpRequest, **names: str) -> HttpResponse:
+    """The page at ?at=<event id> or now, for ?agent= and ?branch=; ?key= takes the template from the state, POST sends it.
+
+    For htmx: the preview of the template that is sent, or the turns ?before= a place.
+    """
+    key = SessionKey(**names)
+    event_id = request.GET.get("at", "")
+    if request.htmx and request.method == "POST":  # type: ignore[attr-defined]
+        return page(request, "context/_preview.html", {"key": key, **_instruction(request, key, event_id)})
+    view = views.session(key, partly=True)
+    event = timeline.event(key, event_id) if event_id else None
+    told: dict[str, Any] = {"key": key, "at": event, "address": _address(key, {"at": event_id} if event_id else {})}
+    try:
+        told |= _conversation(request, key, event)
+    except Behind as error:
+        if request.method == "GET":
+            raise
+        told["behind"] = error.message  # what was sent comes back with it
+    if request.htmx and "before" in request.GET:  # type: ignore[attr-defined]
+        return page(request, "context/_turns.html", told)
+    told |= {"view": view, "given": _given(event), **_instruction(request, key, event_id)}
+    return page(request, "context/context.html", told, told.get("status", 200))
+
+
+def _conversation(request: HttpRequest, key: SessionKey, event: EventView | None) -> dict[str, Any]:
+    before = request.GET.get("before") or None
+    branch = request.GET.get("branch", "")
+    own = "" if branch == _NO_BRANCH else branch or None
+    found = conversation(key, event, request.GET.get("agent", ""), own, before)
+    asked = {"at": event.id if event else "", "key": request.GET.get("key", "")}
+    chosen = {name: value for name, value in asked.items() if value}
+    reading = {"agent": found.reader.agent, **({"branch": branch} if branch else {})}
+    return {
+        "conversation": found,
+        "arrived": sum(line.turn is not None for line in found.lines),
+        "chosen": chosen,
+        "reading": reading,
+        "branch": branch,
+        "no_branch": _NO_BRANCH,
+        "address": _address(key, {**chosen, **reading}),
+        "now": _address(key, {"key": asked["key"], **reading}),
+        "later": before is not None,
+    }
+
+
+def _given(event: EventView | None) -> str:
+    """Of an event that a model wrote: the address of what it was given for it, which is the moment before; else empty."""
+    if event is None or event.description.author in ("", USER, SYSTEM):
+        return ""
+    if as_object(event.data.get("content")).get("role") != "model":
+        return ""
+    earlier, _later = timeline.around(event, 1)
+    return _address(event.key, {"at": earlier[0].id, "agent": event.description.author}) if earlier else ""
+
+
+def _address(key: SessionKey, asked: dict[str, str]) -> str:
+    return f"{reverse('context', kwargs=key._asdict())}?{query(**asked)}"
+
+
+def _instruction(request: HttpRequest, key: SessionKey, event_id: str) -> dict[str, Any]:
+    """The template and what becomes of it; a source without places, or a template that cannot be had, is told there."""
+    name = request.GET.get("key", "")
+    sent = request.POST.get("template")
+    told: dict[str, Any] = {"template": (sent or "").replace("\r\n", "\n"), "from_key": name}
+    try:
+        moment = moments.state_at(key, event_id) if event_id else moments.state_now(key)
+    except (Invalid, Behind) as error:
+        if isinstance(error, Behind) and request.method == "GET":
+            raise
+        return {**told, "fault": error.message, "offered": []}
+    told |= {"moment": moment, "offered": _offered(moment)}
+    try:
+        if sent is None and name:
+            told["template"] = _taken(moment, name)
+        return {**told, "preview": _preview(preview(moment, told["template"]))}
+    except Error as error:
+        return {**told, "fault": error.message, "status": status_of(error)}
+
+
+def _offered(moment: Moment) -> list[str]:
+    """The keys that hold texts, those with a placeholder first."""
+    texts = {name: value for name, value in moment.state.merged().items() if isinstance(value, str)}
+    return sorted(texts, key=lambda name: ("{" not in texts[name], name))[:_OFFERED]
+
+
+def _taken(moment: Moment, name: str) -> str:
+    """A template from the state."""
+    value = moment.state.get(name)
+    if value is ABSENT:
+        raise NotFound(_("There is no key “%(key)s” in this state.") % {"key": name})
+    if value is UNKNOWN:
+        raise Invalid(_("The value of “%(key)s” at this event was not recorded.") % {"key": name})
+    if not isinstance(value, str):
+        raise Invalid(_("The value of “%(key)s” is not a text, and so no template.") % {"key": name})
+    return value
+
+
+def _preview(found: list[Shown]) -> Preview:
+    named: dict[tuple[str, str, bool], Shown] = {}
+    for shown in found:
+        if shown.piece.kind != "text":
+            named.setdefault((shown.piece.kind, shown.piece.name, shown.piece.optional), shown)
+    length = sum(len(_text(shown)) for shown in found)
+    spans, more, unmarked = _spans(found)
+    faults = [shown for shown in named.values() if shown.piece.shown is None]
+    return Preview(spans, list(named.values())[:NAMED], faults, length, more, unmarked)
+
+
+def _spans(found: Iterable[Shown]) -> tuple[list[Span], int, int]:
+    """The stretches that are shown, how many characters are not, and how many placeholders are not marked."""
+    spans: list[Span] = []
+    left, marks, more, unmarked = SHOWN, MARKS, 0, 0
+    for shown in found:
+        text = _text(shown)
+        if left <= 0:
+            more += len(text)
+            continue
+        part = text[: left if shown.piece.kind == "text" else min(left, VALUE)]
+        left -= len(part)
+        if shown.piece.kind == "text" or not marks:
+            unmarked += shown.piece.kind != "text"
+            more += len(text) - len(part)
+            spans.append(Span(part))
+        else:
+            marks -= 1
+            left -= 1  # one that is empty takes room, too
+            spans.append(Span(part, shown, len(text) - len(part)))
+    return spans, more, unmarked
+
+
+def _text(shown: Shown) -> str:
+    return shown.piece.written if shown.piece.shown is None else shown.piece.shown

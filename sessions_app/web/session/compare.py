@@ -1,0 +1,209 @@
+"""Two moments beside each other, of one session or of two: what differs, by scope, and the delta that makes up for it."""
+
+from dataclasses import dataclass, field
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.urls import resolve, reverse
+from django.utils.http import content_disposition_header, urlencode
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_GET
+
+from ...domain.json_values import beginning, check_name, dumps
+from ...domain.session_ref import SessionKey
+from ...domain.state import ABSENT, STORED, UNKNOWN, Change, Scope
+from ...domain.units import number_of
+from ...errors import Behind, Error, Invalid, NotFound
+from ...history import moments
+from ...history.moments import Moment
+from ...http.problems import status_of
+from ...reads import views
+from ..html import difference
+from ..html.render import data, page
+
+NOW: Final = "now"
+ROWS: Final = 300  # keys of a scope that are shown
+NAME_LENGTH: Final = 128  # of an id in ADK's tables
+COPY_LIMIT: Final = 100_000  # characters of a delta that stand on the page; a longer one is downloaded
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One key that differs."""
+
+    key: str
+    kind: str  # added, changed, removed or unknown
+    shown: SafeString
+
+
+@dataclass(slots=True)
+class Group:
+    """What differs in one scope, and how many keys in which way; `more` of them are not shown."""
+
+    scope: Scope
+    rows: list[Row] = field(default_factory=list)
+    counts: dict[str, int] = field(default_factory=dict)
+    more: int = 0
+
+
+@dataclass(slots=True)
+class Side:
+    """One of the two moments: what was asked for, and what was found."""
+
+    key: SessionKey
+    asked: str
+    moment: Moment | None = None
+    error: str = ""
+
+    @property
+    def name(self) -> str:
+        """How a link names it: the event's id, or now."""
+        if self.moment is None:
+            return self.asked
+        return self.moment.event.id if self.moment.event else NOW
+
+
+@require_GET
+def compare(request: HttpRequest, **names: str) -> HttpResponse:
+    """What differs from one moment to another; a moment that cannot be had is told beside its field."""
+    key = SessionKey(**names)
+    views.session(key, partly=True)  # raises NotFound
+    a, b, fault = _asked(request, key)
+    context: dict[str, Any] = {"key": key, "a": a, "b": b, "with": request.GET.get("with", ""), "fault": fault}
+    if fault:
+        return page(request, "compare/compare.html", context, 400)
+    status = max(_find(side) for side in (a, b))
+    if a.moment and b.moment:
+        changes = moments.compare(a.moment, b.moment)
+        delta = beginning(_delta(changes), COPY_LIMIT)
+        context |= {
+            "groups": _groups([change for change in changes if _kind(change) != "unknown"]),
+            "folded": _rows([change for change in changes if _kind(change) == "unknown"]),
+            "changes": changes,
+            "swap": _link("compare", b, a),
+            "link": _link("compare", a, b),
+            "download": _link("compare-delta", a, b),
+            "delta": delta if len(delta) <= COPY_LIMIT else "",
+            "unknown": sum(change.new is UNKNOWN for change in changes),
+            "removed": [change.key for change in changes if change.new is ABSENT],
+            "unrecorded": sorted({moment.key.session_id for moment in (a.moment, b.moment) if moment.unrecorded}),
+        }
+    return page(request, "compare/compare.html", context, status)
+
+
+@require_GET
+def delta(request: HttpRequest, **names: str) -> HttpResponse:
+    """The delta that makes the first moment's state into the second's, as a file. Raises what the page tells."""
+    a, b, fault = _asked(request, SessionKey(**names))
+    if fault:
+        raise Invalid(fault)
+    changes = moments.compare(_moment(a.key, a.asked), _moment(b.key, b.asked))
+    response = data(dumps(_delta(changes), indent=2), "application/json")
+    response.headers["Content-Disposition"] = (
+        content_disposition_header(as_attachment=True, filename="state-delta.json") or "attachment"
+    )
+    return response
+
+
+def _asked(request: HttpRequest, key: SessionKey) -> tuple[Side, Side, str]:
+    """Both sides as the link names them, and what is wrong with what names the second one's session."""
+    other, name = request.GET.get("with", "").strip(), request.GET.get("b", "").strip()
+    a = Side(key, request.GET.get("a", "").strip())
+    try:
+        found, event_id = _other(key, other) if other else (key, NOW)
+    except Error as error:
+        return a, Side(key, name or NOW), error.message
+    return a, Side(found, name or event_id), ""
+
+
+def _other(key: SessionKey, asked: str) -> tuple[SessionKey, str]:
+    """The session that a link names, or an id among the sessions of the same user; and the link's event, or now."""
+    try:
+        names = resolve(urlsplit(asked).path).kwargs
+        return SessionKey(*(names[field] for field in SessionKey._fields)), names.get("event_id", NOW)
+    except (Http404, KeyError, ValueError) as error:
+        if asked.startswith("/") or "://" in asked:
+            raise Invalid(_("This is not the link of a session, which begins with /s/.")) from error
+    try:
+        check_name(asked, _("A session's id"), NAME_LENGTH)
+        return views.session(key._replace(session_id=asked), partly=True).key, NOW
+    except (NotFound, Invalid) as error:
+        raise Invalid(
+            _("%(user)s has no session “%(id)s” in this app. Give its id, or the link of another session.")
+            % {"user": key.user_id, "id": asked}
+        ) from error
+
+
+def _find(side: Side) -> int:
+    """Finds one moment, or notes why not; the status of the answer. Raises Behind."""
+    if not side.asked:
+        return 200
+    try:
+        side.moment = _moment(side.key, side.asked)
+    except Behind:
+        raise
+    except Error as error:
+        side.error = error.message
+        return status_of(error)
+    return 200
+
+
+def _moment(key: SessionKey, asked: str) -> Moment:
+    """The moment of an event's id, of its number, or now."""
+    if asked == NOW:
+        return moments.state_now(key)
+    check_name(asked, _("The event's id"), NAME_LENGTH)
+    number = asked.removeprefix("#")
+    try:
+        return moments.state_at(key, asked)
+    except NotFound:
+        if not (number.isdecimal() and number.isascii() and len(number) < 19):
+            raise
+    found = moments.state_at_place(key, int(number))
+    if found.seq != int(number):  # a number that a person types means that event, and no other
+        said = _("There is no event #%(number)s in this session.") % {"number": number}
+        raise NotFound(
+            said
+            + (" " + _("The nearest one before it is #%(seq)s.") % {"seq": found.seq} if number_of(found.seq) else "")
+        )
+    return found
+
+
+def _link(name: str, a: Side, b: Side) -> str:
+    asked = {"a": a.name, "b": b.name}
+    if a.key != b.key:
+        asked["with"] = reverse("session", kwargs=b.key._asdict())
+    known = {name: value.encode("utf-8", "replace") for name, value in asked.items()}  # no address holds half a pair
+    return f"{reverse(name, kwargs=a.key._asdict())}?{urlencode(known)}"
+
+
+def _groups(changes: list[Change]) -> list[Group]:
+    shown = difference.Differences()
+    groups = {scope: Group(scope) for scope in STORED}
+    for change in changes:
+        group, kind = groups[change.scope], _kind(change)
+        group.counts[kind] = group.counts.get(kind, 0) + 1
+        if len(group.rows) < ROWS:
+            group.rows.append(Row(change.key, kind, shown.html(change.old, change.new)))
+        else:
+            group.more += 1
+    return [group for group in groups.values() if group.rows]
+
+
+def _rows(changes: list[Change]) -> list[Row]:
+    """Of keys whose value nobody knows at one of the moments, the first ROWS."""
+    shown = difference.Differences()
+    return [Row(change.key, _kind(change), shown.html(change.old, change.new)) for change in changes[:ROWS]]
+
+
+def _kind(change: Change) -> str:
+    if UNKNOWN in (change.old, change.new):
+        return "unknown"
+    return "added" if change.old is ABSENT else "removed" if change.new is ABSENT else "changed"
+
+
+def _delta(changes: list[Change]) -> dict[str, Any]:
+    """What an edit would write; a key that is to be removed stands at null, and what nobody knows is left out."""
+    return {change.key: None if change.new is ABSENT else change.new for change in changes if change.new is not UNKNOWN}

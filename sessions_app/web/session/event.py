@@ -1,0 +1,223 @@
+"""One event: its page, its data, and a new one by hand."""
+
+import base64
+import binascii
+from dataclasses import dataclass, replace
+from typing import Any, Final
+from urllib.parse import quote
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.utils.http import content_disposition_header
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_GET, require_http_methods
+
+from ...domain.event import new_id
+from ...domain.json_values import beginning, dumps, loads
+from ...domain.kinds import Part
+from ...domain.session_ref import SessionKey
+from ...domain.state import STORED, UNKNOWN, Change
+from ...edits import edit, queue
+from ...errors import Behind, Error, Invalid, NotFound
+from ...history import moments
+from ...http.problems import status_of
+from ...http.streaming import streamed
+from ...reads import texts, timeline
+from ...reads import views as reads_views
+from ...reads.event_views import EventView
+from ...sources import database
+from ...writes.half_made import is_half
+from ..html.render import data, page
+from ..html.targets import actor
+from .news import place
+
+RAW_LIMIT: Final = 100_000  # characters of raw JSON on the page
+PARTS: Final = 200  # parts, and changes, on the page
+NAME_LENGTH: Final = 200  # characters of a download's name
+TEMPLATE: Final = {"author": "user", "content": {"role": "user", "parts": [{"text": ""}]}}
+
+
+@require_GET
+def event(request: HttpRequest, event_id: str, **names: str) -> HttpResponse:
+    """The event with its parts, its neighbours and its paired calls."""
+    view = timeline.event(SessionKey(**names), event_id)
+    begins = {name: max(0, place(request.GET.get(name) or "0")) for name in ("parts", "changes")}
+    return page(request, "event/event.html", {"key": view.key, **about(view, **begins)})
+
+
+@require_GET
+def raw(request: HttpRequest, event_id: str, **names: str) -> HttpResponseBase:
+    """The event as it is stored; one that is too large to be read as its very text."""
+    key = SessionKey(**names)
+    view = timeline.event(key, event_id)
+    if not view.size:
+        return _download(dumps(view.data, indent=2), "application/json", "event.json")
+    pieces = (piece.encode("utf-8", "replace") for piece in texts.event_text(key, event_id))
+    return streamed(pieces, "application/json", {"Content-Disposition": 'attachment; filename="event.json"'})
+
+
+@require_GET
+def media(request: HttpRequest, event_id: str, number: int, **names: str) -> HttpResponse:
+    """One piece of inline data: shown where it is an image that carries no script, offered for download otherwise."""
+    view = timeline.event(SessionKey(**names), event_id)
+    pieces = view.description.media
+    if number >= len(pieces):
+        raise NotFound(_("This event has no such data."))
+    piece = pieces[number]
+    content = _decode(piece)
+    if piece.kind == "image":
+        return data(content, piece.value["mime_type"])
+    return _download(content, "application/octet-stream", _file_name(piece) or f"data-{number}")
+
+
+@require_http_methods(["GET", "POST"])
+def add(request: HttpRequest, **names: str) -> HttpResponse:
+    """Appends an event that a person wrote by hand."""
+    key = SessionKey(**names)
+    who = actor(request)
+    who.check_may_write()
+    once, view = request.POST.get("once") or new_id(), reads_views.session(key, partly=True)
+    context: dict[str, Any] = {
+        "key": key,
+        "view": view,
+        "held": queue.held(key),
+        "half": is_half(view.state.session),
+        "text": dumps(TEMPLATE, indent=2),
+        "once": once,
+    }
+    if request.method == "GET":
+        return page(request, "event/add.html", context)
+    text = request.POST.get("event", "").replace("\r\n", "\n")
+    try:
+        event = _object(loads(text))
+        appended = edit.add_event(
+            key, {"id": edit.id_of(once, event), **event}, actor=who, reason=request.POST.get("reason", "")
+        )
+    except Error as error:
+        context |= {"text": text, "reason": request.POST.get("reason", ""), "error": error.message}
+        return page(request, "event/add.html", context, status_of(error))
+    messages.success(request, _("The event was added."))
+    return redirect(reverse("session", kwargs=names) + f"#event-{quote(appended.event['id'])}")
+
+
+def about(view: EventView, parts: int = 0, changes: int = 0) -> dict[str, Any]:
+    """What an event's templates show: its neighbours, and, from a place on, PARTS of its parts with their paired calls and
+    as many of its changes; its JSON text cut to RAW_LIMIT.
+    """
+    earlier, later = timeline.around(view)
+    shown = view.description.parts[parts : parts + PARTS]
+    raw = "" if view.size else beginning(view.data, RAW_LIMIT)
+    return {
+        "event": view,
+        "ordered": database.has_order(view.key.source),
+        "parts": shown,
+        "parts_page": _Shown("parts", parts, len(view.description.parts)),
+        "changes": _changes(view, view.changes[changes : changes + PARTS]),
+        "changes_page": _Shown("changes", changes, len(view.changes)),
+        "previous": earlier[0] if earlier else None,
+        "following": later[0] if later else None,
+        "pairs": _pairs(shown, earlier, later),
+        "raw": raw[:RAW_LIMIT],
+        "raw_cut": len(raw) > RAW_LIMIT,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """Which of an event's parts or changes are shown, where it has more than a page may show."""
+
+    name: str
+    begin: int
+    number: int
+
+    @property
+    def cut(self) -> bool:
+        """Whether there are others."""
+        return self.number > PARTS or self.begin > 0
+
+    @property
+    def first(self) -> int:
+        """The number of the first one."""
+        return min(self.begin + 1, self.number)
+
+    @property
+    def last(self) -> int:
+        """The number of the last one."""
+        return min(self.begin + PARTS, self.number)
+
+    @property
+    def before(self) -> int | None:
+        """Where the page before this one begins."""
+        return max(0, self.begin - PARTS) if self.begin else None
+
+    @property
+    def after(self) -> int | None:
+        """Where the next page begins."""
+        return self.last if self.last < self.number else None
+
+
+def _changes(view: EventView, shown: list[Change]) -> list[Change]:
+    """Some of its changes, with the values before that its session's own events do not tell, as far as others do."""
+
+    def untold(change: Change) -> bool:
+        return change.old is UNKNOWN and change.scope in STORED
+
+    if view.seq is None or not any(map(untold, shown)):
+        return shown
+    try:
+        before, made = moments.state_at(view.key, view.id, before=True).state, moments.made(view)
+    except (Behind, Invalid, NotFound):
+        return shown
+    return [replace(each, old=before.get(each.key), new=made[each.key]) if untold(each) else each for each in shown]
+
+
+def _pairs(shown: list[Part], earlier: list[EventView], later: list[EventView]) -> dict[str, Any]:
+    """For each call or response that is shown, by id, the nearest event that holds its other half."""
+    answers, calls = _nearest(later, "response"), _nearest(earlier, "call")
+    halves = ((part.id, (answers if part.kind == "call" else calls).get(part.id)) for part in shown if part.id)
+    return {name: other for name, other in halves if other}
+
+
+def _nearest(views: list[EventView], kind: str) -> dict[str, EventView]:
+    found: dict[str, EventView] = {}
+    for view in views:
+        for part in view.description.of(kind):
+            found.setdefault(part.id, view)
+    return found
+
+
+def _object(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise Invalid(_("An event is a JSON object."))
+    return value
+
+
+def _decode(piece: Part) -> bytes:
+    """The bytes of inline data; ADK writes base64 in its URL-safe form."""
+    text = piece.value.get("data")
+    if not isinstance(text, str):
+        raise NotFound(_("The data itself is not stored in this event, only where it is."))
+    try:
+        plain = "".join(text.split()).translate(str.maketrans("-_", "+/"))
+        return base64.b64decode(plain + "=" * (-len(plain) % 4), validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise Invalid(_("The data of this event is not valid base64.")) from error
+
+
+def _file_name(piece: Part) -> str:
+    """The name of a file for a header: without folders, without control characters. A name of dots alone is none."""
+    text = str(piece.value.get("display_name") or "").replace("\\", "/")
+    name = "".join(c for c in text.rpartition("/")[2] if c.isprintable())[:NAME_LENGTH]
+    return name if name.strip(". ") else ""
+
+
+def _download(content: bytes | str, mime_type: str, name: str) -> HttpResponse:
+    response = data(content, mime_type)
+    response.headers["Content-Disposition"] = (
+        content_disposition_header(as_attachment=True, filename=name) or "attachment"
+    )
+    response.headers["Content-Security-Policy"] = "default-src 'none'; sandbox"
+    return response

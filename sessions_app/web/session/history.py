@@ -1,0 +1,148 @@
+"""Every value that a key ever had, in all scopes: who wrote it, where, when and why."""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import dropwhile
+from operator import itemgetter
+from typing import Any, Final
+
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_GET
+
+from ...domain.session_ref import SessionKey
+from ...domain.state import ABSENT, STORED, scope_of
+from ...errors import Behind, Invalid
+from ...history import key_history, moments
+from ...history.key_history import KeyWrite
+from ...reads import views
+from ..html import difference
+from ..html.render import page
+from ..html.targets import Target, of_app, of_session, of_user
+
+KEYS: Final = 500  # that are offered to choose from
+_WIDTH: Final = 600  # of the line, in its own units
+_HEIGHT: Final = 48
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One write with its difference; `elsewhere` where it was written in another session than the page is about."""
+
+    write: KeyWrite
+    shown: SafeString
+    elsewhere: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A number's values as an image: the points of each stretch without a gap, and what there is to say about it."""
+
+    stretches: list[str]
+    lowest: Any
+    highest: Any
+    first: Any
+    last: Any
+    width: int = _WIDTH
+    height: int = _HEIGHT
+
+
+@require_GET
+def session(request: HttpRequest, **names: str) -> HttpResponse:
+    """A key of any scope, as a session sees it."""
+    return _history(request, of_session(views.session(SessionKey(**names)), {}))
+
+
+@require_GET
+def app(request: HttpRequest, source: str, app_name: str) -> HttpResponse:
+    """An `app:` key."""
+    return _history(request, of_app(source, app_name))
+
+
+@require_GET
+def user(request: HttpRequest, source: str, app_name: str, user_id: str) -> HttpResponse:
+    """A `user:` key."""
+    return _history(request, of_user(source, app_name, user_id))
+
+
+def line(values: Iterable[Any]) -> Line | None:
+    """The line of a number's values, the first first; None where it would say nothing."""
+    found = list(dropwhile(lambda each: each[0] is None, ((_finite(value), value) for value in values)))
+    known = [(height, value) for height, value in found if height is not None]
+    if len(known) < 2:
+        return None
+    (low, lowest), (high, highest) = (pick(known, key=itemgetter(0)) for pick in (min, max))
+    span = high / 2 - low / 2  # of halves: no difference is too large
+    stretches: list[list[str]] = [[]]
+    for number, (height, _value) in enumerate(found):
+        if height is None:
+            stretches.append([])
+            continue
+        share = (height / 2 - low / 2) / span if span else 0.5
+        stretches[-1].append(f"{number * _WIDTH / (len(found) - 1):.1f},{_HEIGHT * (1 - share):.1f}")
+    drawn = [
+        " ".join(points if len(points) > 1 else points * 2) for points in stretches if points
+    ]  # one point is no line
+    return Line(drawn, lowest, highest, known[0][1], known[-1][1])
+
+
+def _history(request: HttpRequest, target: Target) -> HttpResponse:
+    address = reverse(f"{target.kind}-history", kwargs=_names(target))
+    name, before = request.GET.get("key", ""), request.GET.get("before")
+    context: dict[str, Any] = {"target": target, "key": target.key, "address": address, "name": name}
+    context |= {"keys": list(target.state)[:KEYS], "asked": "key" in request.GET}
+    if not context["asked"]:
+        context["gone"] = _gone(target)
+        return page(request, "history/history.html", context)
+    scope = scope_of(name)[0]
+    if target.kind not in ("session", scope):
+        raise Invalid(_("%(key)s: here, a key begins with %(scope)s:") % {"key": name, "scope": target.kind})
+    found = key_history.history(target.key, name, before)
+    shown, now = difference.Differences(), target.state.get(name, ABSENT)
+    context |= {
+        "scope": scope,
+        "now": now,
+        "value": difference.value(now),
+        "rows": [_row(write, target, shown) for write in found.rows],
+        "older": found.next,
+        "line": line(reversed(_values(found.rows))),
+    }
+    more = before and request.htmx  # type: ignore[attr-defined]
+    return page(request, "history/_rows.html" if more else "history/history.html", context)
+
+
+def _gone(target: Target) -> list[str]:
+    """The keys that were written once and are gone, as far as that is known now: nobody waits for it."""
+    try:
+        return moments.gone(target.key, target.state, STORED if target.kind == "session" else [target.kind])[:KEYS]
+    except (Behind, Invalid):
+        return []
+
+
+def _names(target: Target) -> dict[str, str]:
+    names = target.key._asdict()
+    return dict(list(names.items())[: {"app": 2, "user": 3}.get(target.kind, 4)])
+
+
+def _row(write: KeyWrite, target: Target, shown: difference.Differences) -> Row:
+    return Row(
+        write, shown.html(write.change.old, write.change.new), target.kind != "session" or write.key != target.key
+    )
+
+
+def _values(rows: Sequence[KeyWrite]) -> list[Any]:
+    """The values, the newest first, and the one before all of them."""
+    return [row.change.new for row in rows] + ([rows[-1].change.old] if rows else [])
+
+
+def _finite(value: Any) -> float | None:
+    """A number as the line can have it."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        return float(value) if math.isfinite(value) else None
+    except OverflowError:
+        return None

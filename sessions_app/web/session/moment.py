@@ -1,0 +1,156 @@
+"""The session page's panel at an event: the state just after it, what it changed, and the event itself."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_GET
+
+from ...domain.json_values import dumps
+from ...domain.session_ref import SessionKey
+from ...domain.state import ABSENT, STORED, TEMP, UNKNOWN, Change, Scope, full_key, same, scope_of
+from ...errors import Behind, Error, Invalid, NotFound
+from ...history import moments, overview
+from ...history.moments import Moment
+from ...http.problems import status_of
+from ...reads import timeline
+from ...reads.event_views import EventView
+from ...sources import database
+from ..html.difference import Differences
+from ..html.render import data, page
+from ..html.targets import MOST_ROWS, ROWS, Group, Row, address_at
+from .event import about
+
+SHOWN: Final = ("merged", "changes", "event")
+_MOST_STEPS: Final = 1_000_000
+
+
+@require_GET
+def state_at(request: HttpRequest, **names: str) -> HttpResponse:
+    """The panel at ?at=<event id>, or ?place=<seq>, &step=<n> events further (&writes=1: n events that changed state); with
+    &key= the whole value of one key then, as JSON text.
+    """
+    key = SessionKey(**names)
+    event_id = chosen(request, key)
+    if event_id is None:
+        raise Invalid(_("This link names no event."))
+    if "key" in request.GET:
+        return _value(moments.state_at(key, event_id), request.GET["key"])
+    if not request.htmx:  # type: ignore[attr-defined]
+        return redirect(address_at(key, event_id, show=request.GET.get("show", "")))
+    context = panel(request, key, event_id)
+    return page(request, "moment/_panel.html", {"key": key, **context}, context["status"])
+
+
+def chosen(request: HttpRequest, key: SessionKey) -> str | None:
+    """The id of the event that a link names; None where it names none. Raises Invalid, NotFound, Behind."""
+    place = request.GET.get("place")
+    if place is None:
+        return request.GET.get("at") or None
+    try:
+        seq, steps = int(place[:20]), int(request.GET.get("step", "0")[:20])
+    except ValueError as error:
+        raise Invalid(_("This link's place in the list is not valid.")) from error
+    if not 0 <= seq < 2**63 or abs(steps) > _MOST_STEPS:
+        raise Invalid(_("This link's place in the list is not valid."))
+    return overview.event_at(key, seq, steps, writes="writes" in request.GET)
+
+
+def panel(request: HttpRequest, key: SessionKey, event_id: str) -> dict[str, Any]:
+    """What moment/_panel.html shows. An event that is gone, and a state that cannot be told, are told there."""
+    shown = request.GET.get("show", "")
+    context: dict[str, Any] = {
+        "at": event_id,
+        "show": shown if shown in SHOWN else SHOWN[0],
+        "status": 200,
+        "ordered": database.has_order(key.source),
+        "where": address_at(key, event_id, "state-at", show=shown),
+    }
+    try:
+        context["event"] = event = timeline.event(key, event_id)
+        if context["show"] == "event":
+            context |= about(event)
+        else:
+            context |= _state(key, event, only_changes=context["show"] == "changes", whole="all" in request.GET)
+    except Behind as behind:
+        context |= {"behind": True, **behind.detail, "status": 202}
+    except NotFound as gone:
+        context |= {"gone": gone.message, "status": 404}
+    except Error as error:
+        context |= {"fault": error.message, "status": status_of(error)}
+    return context
+
+
+def _state(key: SessionKey, event: EventView, *, only_changes: bool, whole: bool) -> dict[str, Any]:
+    after = moments.state_at(key, event.id)
+    changed = {change.key: change for change in _changes(key, event)}
+    groups = [_group(after, scope, changed, only_changes, whole) for scope in STORED]
+    unknown = [] if only_changes else [row for group in groups for row in group.rows if row.unknown]
+    groups = [replace(group, rows=[row for row in group.rows if row not in unknown]) for group in groups]
+    shown = {row.key for group in groups for row in group.rows}
+    return {
+        "moment": after,
+        "whole": whole,
+        "unknown": unknown,
+        "groups": [group for group in groups if group.rows or not only_changes],
+        "differences": _differences(changed[name] for name in changed.keys() & shown) if only_changes else None,
+        "temp": {name: value for name, value in event.description.delta.items() if name.startswith(TEMP)},
+        "changed": sum(each.new is UNKNOWN or not same(each.old, each.new) for each in changed.values()),
+        "count": sum(len(after.state.scope(scope)) for scope in STORED),
+    }
+
+
+def _differences(changed: Iterable[Change]) -> dict[str, SafeString]:
+    differences = Differences()
+    return {change.key: differences.html(change.old, change.new) for change in changed}
+
+
+def _value(then: Moment, name: str) -> HttpResponse:
+    value = then.state.get(name)
+    if value is ABSENT or value is UNKNOWN:
+        raise NotFound(_("There is no key “%(key)s” in this state.") % {"key": name})
+    return data(dumps(value, indent=2), "text/plain; charset=utf-8")
+
+
+def _changes(key: SessionKey, event: EventView) -> list[Change]:
+    """What the event wrote, with the values before it."""
+    written = moments.made(event)
+    if not written:
+        return []
+    before = moments.state_at(key, event.id, before=True).state
+    return [Change(name, before.get(name), value) for name, value in written.items()]
+
+
+def _group(after: Moment, scope: Scope, changed: Mapping[str, Change], only_changes: bool, whole: bool) -> Group:
+    """A scope's rows by name, with those that the event took away; of many, those that it wrote before any other."""
+    values = {full_key(scope, bare): value for bare, value in after.state.scope(scope).items()}
+    wrote = {name for name in changed if scope_of(name)[0] == scope}
+    names = sorted(wrote if only_changes else values.keys() | wrote)
+    shown = sorted(sorted(names, key=lambda name: name not in wrote)[: MOST_ROWS if whole else ROWS])
+    rows = [
+        Row(
+            name,
+            value := values.get(name, ABSENT),
+            after.writers.get(name),
+            name in after.initial,
+            changed.get(name),
+            _why_unknown(after, name) if value is UNKNOWN else "",
+        )
+        for name in shown
+    ]
+    return Group(scope, rows, len(names) - len(rows))
+
+
+def _why_unknown(after: Moment, name: str) -> str:
+    if name in after.either:
+        return _("google-adk may have merged it or replaced it")
+    scope = scope_of(name)[0]
+    if scope == "session" and after.unrecorded:
+        return _("the session started before adkweb was watching")
+    if scope == "session":
+        return _("the event that wrote it is gone")
+    return _("unknown at this point")

@@ -1,0 +1,63 @@
+"""The strip above the timeline: the whole session at a glance, and the handle for time travel."""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.views.decorators.http import require_GET
+
+from ...domain.session_ref import SessionKey
+from ...history.overview import Bar, bars
+from ..html.render import page
+
+PITCH: Final = 6  # from bar to bar, in the picture's own units
+HEIGHT: Final = 44
+WIDEST: Final = 18  # pixels of a bar of a short session
+_LOWEST: Final = 0.2  # of the height, for a bar in which nothing changed
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """A bar as it is drawn."""
+
+    kind: str
+    x: int
+    y: str  # texts, which no language writes with a comma
+    height: str
+    gone: bool
+
+
+@require_GET
+def strip(request: HttpRequest, **names: str) -> HttpResponse:
+    """The bars, for a page that has the session already."""
+    key = SessionKey(**names)
+    if not request.htmx:  # type: ignore[attr-defined]
+        return redirect(reverse("session", kwargs=names))
+    found = bars(key)
+    context: dict[str, Any] = {
+        "key": key,
+        "bars": _drawn(found),
+        "width": PITCH * len(found),
+        "height": HEIGHT,
+        "widest": WIDEST * len(found),
+        "thickness": PITCH - 2,
+        "places": [bar.first for bar in found] + [bar.last for bar in found[-1:]],
+        "last": len(found) - 1,
+    }
+    return page(request, "session/_strip.html", context)
+
+
+def _drawn(found: list[Bar]) -> list[Drawn]:
+    """What changed more stands higher; what went wrong stands highest."""
+    most = max((bar.writes / bar.events for bar in found), default=0) or 1
+    drawn = []
+    for number, bar in enumerate(found):
+        share = bar.writes / bar.events / most
+        level = (
+            1.0 if bar.kind == "error" else 0.85 if bar.kind in ("edit", "rewind") else share * 0.7 if share else 0.0
+        )
+        height = HEIGHT * (_LOWEST + (1 - _LOWEST) * level)
+        drawn.append(Drawn(bar.kind, number * PITCH, f"{HEIGHT - height:.1f}", f"{height:.1f}", bar.gone))
+    return drawn

@@ -1,0 +1,1 @@
+"""THE WRITE PATH: the only code that changes ADK's tables. Read append.py first."""

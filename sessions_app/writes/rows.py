@@ -1,0 +1,148 @@
+"""Locks, reads and writes the rows of a session and its state, inside one transaction."""
+
+import json
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
+from typing import Any, Final, NoReturn
+
+from django.db import transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.utils.translation import gettext as _
+
+from ..domain.event import ID_LENGTH, Event
+from ..domain.json_values import check_name, dumps, equal
+from ..domain.positions import BETWEEN
+from ..domain.session_ref import SessionKey
+from ..domain.state import ABSENT, Scope, State, apply
+from ..domain.units import event_in_milliseconds
+from ..errors import Invalid, NotFound
+from ..models import keeps_milliseconds, read_instant
+from . import commits
+
+
+def note_place(cursor: Any, key: SessionKey) -> None:
+    """Notes after which event the session was made, which is when its initial `user:` and `app:` keys were written.
+
+    When every lock is held, as an event is numbered; the numbers between two events tell the order of sessions made there.
+    """
+    greatest = "greatest" if cursor.db.vendor == "postgresql" else "max"
+    cursor.execute(
+        f"""UPDATE sessions SET initial_place = (
+            SELECT {greatest}(first,
+                coalesce((SELECT max(initial_place) FROM sessions
+                    WHERE initial_place >= first AND initial_place < first + {BETWEEN - 2}), 0),
+                coalesce((SELECT max(place) FROM adkweb_deleted
+                    WHERE place >= first AND place < first + {BETWEEN - 2}), 0),
+                coalesce((SELECT max(place) FROM adkweb_deleted_writes
+                    WHERE place >= first AND place < first + {BETWEEN - 2}), 0)) + 1
+            FROM (SELECT (coalesce(max({PLACE[cursor.db.vendor]}), 0) + 1) * {BETWEEN} AS first FROM events) AS newest)
+        WHERE {SESSION}""",
+        key[1:],
+    )
+
+
+PLACE: Final = {"postgresql": "seq + 0", "sqlite": "rowid"}  # as the index of sources/schema.py has it
+
+
+# --- Both databases ---------------------------------------------------------------------------------------------------
+
+
+def transaction_on(db: BaseDatabaseWrapper) -> AbstractContextManager[None]:
+    """A transaction of this source; on SQLite, which has one writer at a time, in turn with this process's threads.
+
+    Left to SQLite they would each sleep and try again, at half the speed, and the unlucky ones would give up.
+    """
+    return commits.alone(db) if db.vendor == "sqlite" else transaction.atomic(using=db.alias)
+
+
+SESSION: Final = "app_name = %s AND user_id = %s AND id = %s"
+_SCOPE_TABLES: Final[dict[Scope, tuple[str, tuple[str, ...]]]] = {
+    "user": ("user_states", ("app_name", "user_id")),
+    "app": ("app_states", ("app_name",)),
+}
+
+
+def check_names(key: SessionKey) -> None:
+    """Raises NotFound for names that no column can hold; a driver would call them a fault of the source."""
+    what = _("a name")  # once: a look-up is felt in an append
+    try:
+        for name in key[1:]:
+            check_name(name, what, ID_LENGTH)
+    except Invalid as error:
+        raise NotFound(error.message) from error
+
+
+def lock_session(cursor: Any, key: SessionKey) -> State:
+    """The session's own state, its row locked until the transaction ends."""
+    return stored_object(locked(cursor, key))
+
+
+def locked(cursor: Any, key: SessionKey) -> Any:
+    """The same as it is stored, whatever that is."""
+    cursor.execute(f"SELECT state FROM sessions WHERE {SESSION} {_for_update(cursor)}", key[1:])
+    return (cursor.fetchone() or raise_not_found(key))[0]
+
+
+def raise_not_found(key: SessionKey) -> NoReturn:
+    """Raises NotFound with the session's name."""
+    raise NotFound(_("Session %(id)s not found.") % {"id": key.session_id})
+
+
+def revision_of(cursor: Any, key: SessionKey) -> float:
+    """When a session last changed, in seconds since 1970."""
+    cursor.execute(f"SELECT update_time FROM sessions WHERE {SESSION}", key[1:])
+    return read_instant(cursor.fetchone()[0])
+
+
+def lock_scope(cursor: Any, key: SessionKey, scope: Scope) -> State:
+    """The state of a scope, its row locked until the transaction ends; empty where there is no row."""
+    table, names = _SCOPE_TABLES[scope]
+    where = " AND ".join(f"{name} = %s" for name in names)
+    cursor.execute(f"SELECT state FROM {table} WHERE {where} {_for_update(cursor)}", key[1 : 1 + len(names)])
+    row = cursor.fetchone()
+    return {} if row is None else stored_object(row[0])
+
+
+def merge(cursor: Any, key: SessionKey, scope: Scope, delta: State, removed: Iterable[str], at: Any) -> None:
+    """Applies a delta to the user's or the app's state; an empty one only sees to it that the row exists."""
+    table, names = _SCOPE_TABLES[scope]
+    columns = ", ".join(names)
+    values = key[1 : 1 + len(names)]
+    if not delta:
+        resolve = "DO NOTHING"
+    elif cursor.db.vendor == "postgresql":
+        resolve = f"({columns}) DO UPDATE SET state = t.state || EXCLUDED.state, update_time = EXCLUDED.update_time"
+    else:
+        delta = apply(lock_scope(cursor, key, scope), delta, removed)
+        resolve = f"({columns}) DO UPDATE SET state = EXCLUDED.state, update_time = EXCLUDED.update_time"
+    text = json.dumps(delta)
+    cursor.execute(
+        f"""INSERT INTO {table} AS t ({columns}, state, update_time)
+        VALUES ({", ".join(["%s"] * len(names))}, %s, %s) ON CONFLICT {resolve}""",
+        [*values, text, at],
+    )
+
+
+def event_text(event: Event, db: BaseDatabaseWrapper) -> str:
+    """An event's JSON as this source keeps it."""
+    return dumps(event_in_milliseconds(event) if keeps_milliseconds(db) else event)
+
+
+def _for_update(cursor: Any) -> str:
+    return "FOR UPDATE" if cursor.db.vendor == "postgresql" else ""
+
+
+def stored_object(stored: Any) -> dict[str, Any]:
+    """A state as it is stored. Raises Invalid where it cannot be read: to write over it would lose it."""
+    try:
+        value = json.loads(stored) if isinstance(stored, str) else stored
+    except (ValueError, RecursionError) as error:  # another program's; written back, it would be lost
+        raise Invalid(
+            _("What is stored here cannot be read, so nothing was written: %(why)s") % {"why": error}
+        ) from error
+    return value if isinstance(value, dict) else {}
+
+
+def same_values(a: Any, b: Any) -> bool:
+    """Whether two values are equal; ABSENT only equals itself."""
+    return a is b if a is ABSENT or b is ABSENT else equal(a, b)
