@@ -1,17 +1,28 @@
 """Sources on real databases, and people."""
 
+import functools
 import itertools
+import os
+import shutil
+import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from django.utils import translation
+from pytest_django import DjangoDbBlocker
 
 from sessions_app.access.actor import Actor
 from sessions_app.agent_view import conversation
 from sessions_app.history import indexing
 from sessions_app.sources import adoption, database, registry
 from tests.servers import PostgreSQL
+
+# What tests write stands in memory, where there is enough: a commit waits for no disk, and nobody needs it afterwards.
+with suppress(OSError):
+    if "TMPDIR" not in os.environ and shutil.disk_usage("/dev/shm").free > 4 << 30:
+        os.environ["TMPDIR"] = tempfile.tempdir = "/dev/shm"
 
 
 @pytest.fixture(autouse=True)
@@ -57,8 +68,48 @@ def new_database(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[st
     return make
 
 
+@pytest.fixture(scope="session")
+def _adopted(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, django_db_blocker: DjangoDbBlocker
+) -> Callable[[str], str]:
+    """An empty, adopted database of each format, to be copied: that takes a tenth of the time of adopting another."""
+
+    @functools.cache
+    def adopted(form: str) -> str:
+        if form == "postgresql":
+            place = request.getfixturevalue("postgresql_server").create_database("adopted")
+        else:
+            path = tmp_path_factory.mktemp("adopted") / f"{form}.db"
+            path.touch()
+            place = str(path)
+        with django_db_blocker.unblock():
+            (source,) = registry.add(place)
+            if form == "sqlite-database":
+                adoption.create(source.alias, "database")
+            database.open_source(source, adopting=True)
+            database.forget(source.alias)
+        return place
+
+    return adopted
+
+
 @pytest.fixture
-def open_source(django_db_blocker: object) -> Iterator[Callable[[str], str]]:
+def new_store(request: pytest.FixtureRequest, tmp_path: Path, _adopted: Callable[[str], str]) -> Callable[..., str]:
+    """Makes an empty, adopted database of a format, perhaps of a name; what to give to `registry.add`."""
+
+    def make(form: str, name: str = "") -> str:
+        name = name or f"test{next(_numbers)}"
+        if form == "postgresql":
+            _adopted(form)
+            server: PostgreSQL = request.getfixturevalue("postgresql_server")
+            return server.create_database(name, template="adopted")
+        return str(shutil.copy(_adopted(form), tmp_path / f"{name}.db"))
+
+    return make
+
+
+@pytest.fixture
+def open_source(django_db_blocker: DjangoDbBlocker) -> Iterator[Callable[[str], str]]:
     """Opens a database as a source, by alias, and adopts it unless read-only; closed again after the test."""
     opened: list[str] = []
 
@@ -70,7 +121,7 @@ def open_source(django_db_blocker: object) -> Iterator[Callable[[str], str]]:
         database.open_source(source, adopting=adopting)
         return source.alias
 
-    with django_db_blocker.unblock():  # type: ignore[attr-defined]
+    with django_db_blocker.unblock():
         yield add
         for alias in opened:
             database.forget(alias)
@@ -83,9 +134,9 @@ def form(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def source(form: str, new_database: Callable[[str], str], open_source: Callable[[str, str], str]) -> str:
+def source(form: str, new_store: Callable[[str], str], open_source: Callable[[str], str]) -> str:
     """An empty, adopted source of each format."""
-    return open_source(new_database(form), form)
+    return open_source(new_store(form))
 
 
 @pytest.fixture

@@ -217,13 +217,15 @@ class PostgreSQL(_Server):
         """The URL of one of its databases, for a superuser without a password."""
         return f"postgresql://postgres@{HOST}:{self.port}/{quote(dbname, safe='')}"
 
-    def create_database(self, name: str) -> str:
-        """Create an empty database and return its URL."""
+    def create_database(self, name: str, template: str = "template1") -> str:
+        """Create a database, empty or a copy of another one that nobody is connected to, and return its URL."""
         import psycopg
         from psycopg import sql
 
         with psycopg.connect(self.url(), autocommit=True) as connection:
-            connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+            connection.execute(
+                sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(sql.Identifier(name), sql.Identifier(template))
+            )
         return self.url(name)
 
     def _user(self) -> int | None:

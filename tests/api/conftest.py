@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from django.db import connections
@@ -57,17 +56,15 @@ def guest(db: None) -> Program:
 
 
 @pytest.fixture
-def store(tmp_path: Path, open_source: Callable[[str], str]) -> str:
+def store(new_store: Callable[..., str], open_source: Callable[[str], str]) -> str:
     """An empty SQLite source."""
-    (tmp_path / "store.db").touch()
-    return open_source(str(tmp_path / "store.db"))
+    return open_source(new_store("sqlite", "store"))
 
 
 @pytest.fixture
-def other_store(tmp_path: Path, open_source: Callable[[str], str]) -> str:
+def other_store(new_store: Callable[..., str], open_source: Callable[[str], str]) -> str:
     """Another empty SQLite source."""
-    (tmp_path / "other.db").touch()
-    return open_source(str(tmp_path / "other.db"))
+    return open_source(new_store("sqlite", "other"))
 
 
 STATE = {"step": "choose", "nothing": None, "user:tier": "gold", "app:limit": 10}

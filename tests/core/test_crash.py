@@ -39,15 +39,15 @@ def process() -> Iterator[subprocess.Popen[str]]:
 
 
 @pytest.fixture
-def text(form: str, new_database: Callable[[str], str]) -> str:
+def text(form: str, new_store: Callable[[str], str]) -> str:
     """What names the database of this test."""
-    return new_database(form)
+    return new_store(form)
 
 
 @pytest.fixture
-def key(form: str, text: str, open_source: Callable[[str, str], str]) -> SessionKey:
+def key(text: str, open_source: Callable[[str], str]) -> SessionKey:
     """A session with state in every scope, made before anybody dies."""
-    return create_session(open_source(text, form), "app", "user", actor=ALICE, state=INITIAL)
+    return create_session(open_source(text), "app", "user", actor=ALICE, state=INITIAL)
 
 
 @pytest.fixture
@@ -107,7 +107,7 @@ def assert_consistent(key: SessionKey) -> None:
 
 
 def test_a_writer_killed_at_random_moments_leaves_whole_appends_only(key: SessionKey, victim: Victim) -> None:
-    die_at_random_moments(key, victim, rounds=20)
+    die_at_random_moments(key, victim, rounds=10)
 
 
 @pytest.mark.long

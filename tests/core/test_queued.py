@@ -83,15 +83,15 @@ def bo(own: str) -> User:
 
 
 @pytest.fixture
-def text(form: str, new_database: Callable[[str], str]) -> str:
+def text(form: str, new_store: Callable[[str], str]) -> str:
     """What names the source's database."""
-    return new_database(form)
+    return new_store(form)
 
 
 @pytest.fixture
-def key(text: str, form: str, open_source: Callable[[str, str], str]) -> SessionKey:
+def key(text: str, open_source: Callable[[str], str]) -> SessionKey:
     """A session with state in every scope, in which nothing runs."""
-    source = open_source(text, form)
+    source = open_source(text)
     return create_session(source, "booking", "ana", actor=AGENT, state=START, session_id="s1")
 
 

@@ -27,6 +27,7 @@ from sessions_app.reads import lists, statistics, timeline, views
 from sessions_app.sources import database, finding, online, registry
 from sessions_app.sources.finding import log
 from sessions_app.sources.registry import Source
+from sessions_app.writes import commits
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
 from tests.adk.services import APP, USER, Adk
@@ -413,7 +414,10 @@ def test_a_file_damaged_in_its_middle_says_so_and_the_rest_of_adkweb_goes_on(tmp
     assert len(problems) <= 1
 
 
-def test_a_locked_file_is_not_written_and_says_so_and_is_written_when_free(tmp_path: Path, actor: Actor) -> None:
+def test_a_locked_file_is_not_written_and_says_so_and_is_written_when_free(
+    tmp_path: Path, actor: Actor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commits, "PATIENCE_SECONDS", 0.5)
     file = agent(tmp_path)
     (source,) = registry.add(str(file))
     connections.databases[source.alias]["OPTIONS"]["timeout"] = 0.2

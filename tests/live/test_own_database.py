@@ -21,7 +21,7 @@ DEMO = SessionKey("demo", "booking", "ana", "seoul-trip")
 def test_a_locked_database_of_adkwebs_own_is_503_for_pages_parts_and_programs(
     new_server: Callable[..., Adkweb], django_db_blocker: DjangoDbBlocker
 ) -> None:
-    server = new_server()
+    server = new_server(DJANGO_SETTINGS_MODULE="tests.live.impatient")
     with closing(sqlite3.connect(server.demo)) as demo:
         ((event,),) = demo.execute("SELECT id FROM events WHERE session_id = 'seoul-trip' ORDER BY rowid LIMIT 1")
     with django_db_blocker.unblock():

@@ -12,9 +12,9 @@ Make = Callable[[str], str]
 
 
 @pytest.fixture
-def make(new_database: Callable[[str], str], open_source: Callable[[str, str], str]) -> Make:
+def make(new_store: Callable[[str], str], open_source: Callable[[str], str]) -> Make:
     """Another empty source, of any format."""
-    return lambda form: open_source(new_database(form), form)
+    return lambda form: open_source(new_store(form))
 
 
 @pytest.fixture

@@ -93,10 +93,9 @@ def demo(tmp_path: Path, open_source: Callable[[str], str]) -> str:
 
 
 @pytest.fixture
-def store(tmp_path: Path, open_source: Callable[[str], str]) -> str:
+def store(new_store: Callable[..., str], open_source: Callable[[str], str]) -> str:
     """An empty SQLite source."""
-    (tmp_path / "store.db").touch()
-    return open_source(str(tmp_path / "store.db"))
+    return open_source(new_store("sqlite", "store"))
 
 
 @pytest.fixture

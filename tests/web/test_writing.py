@@ -15,6 +15,7 @@ from django.urls import reverse
 
 from sessions_app.domain.session_ref import SessionKey
 from sessions_app.reads import lists, timeline, views
+from sessions_app.writes import commits
 from tests.core.stored import events_of, everything, execute, state_of
 from tests.web.conftest import NAME, Browser, names_of
 from tests.web.html import Element, page_of
@@ -248,8 +249,9 @@ def test_read_only_refuses_all_of_it(key: SessionKey, maria: Browser, read_only:
 
 
 def test_a_file_that_another_program_holds_locked_is_said_and_the_form_comes_back(
-    key: SessionKey, maria: Browser, tmp_path: Path
+    key: SessionKey, maria: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(commits, "PATIENCE_SECONDS", 0.5)
     connections[key.source].cursor().execute("PRAGMA busy_timeout = 50")
     with closing(sqlite3.connect(tmp_path / "store.db", isolation_level=None)) as other:
         other.execute("BEGIN EXCLUSIVE")
