@@ -17,6 +17,7 @@ class OverSources(BaseCommand):
     """Does one thing to each source that is named; exit code 2 where one cannot be used."""
 
     done = ""  # the word for it, once it is done
+    requires_system_checks = ()  # they load every page and route, which takes longer than the work
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """SOURCE …"""

@@ -14,6 +14,7 @@ class Command(BaseCommand):
     """Makes ADK's tables in an empty database."""
 
     help = "Make a database with ADK's tables, which google-adk's own session services use at once."
+    requires_system_checks = ()  # they load every page and route, which takes longer than the work
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """FILE or URL, and the format."""

@@ -23,6 +23,7 @@ class Command(BaseCommand):
     """Writes a store's sessions out."""
 
     help = "Write the sessions of a store to a file. Nothing is changed or adopted."
+    requires_system_checks = ()  # they load every page and route, which takes longer than the work
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """SOURCE [--app] [--user] [--session] [--format] [--output]"""

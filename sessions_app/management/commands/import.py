@@ -28,6 +28,7 @@ class Command(BaseCommand):
     """Brings sessions in; twice is as once."""
 
     help = "Bring sessions into a store. What is there already stays; an interrupted import goes on."
+    requires_system_checks = ()  # they load every page and route, which takes longer than the work
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """FILE … --into SOURCE [--preview] [--state] [--format]"""

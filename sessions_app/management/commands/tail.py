@@ -54,6 +54,7 @@ class Command(BaseCommand):
     """Follows until it is interrupted."""
 
     help = "Follow a store in the terminal: its newest events, then each new one. Nothing is changed or adopted."
+    requires_system_checks = ()  # they load every page and route, which takes longer than the work
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """SOURCE [--app] [--user] [--session] [--lines]"""

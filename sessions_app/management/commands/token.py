@@ -17,6 +17,7 @@ class Command(BaseCommand):
     """Makes, lists and revokes tokens."""
 
     help = "Tokens, by which programs sign in: HttpSessionService, ADK's REST routes, adkweb's own API."
+    requires_system_checks = ()  # they load every page and route, which takes longer than the work
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """create NAME [--scope] [--apps] | list | revoke NAME"""
