@@ -14,10 +14,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from tests.servers import Unavailable, chromium
 
 # The fonts are for text in other scripts than Latin, which a bare machine shows as boxes.
-APT = [
-    ["apt-get", "update", "-qq"],
-    ["apt-get", "install", "-qq", "-y", "--no-install-recommends", "chromium", "fonts-noto-core", "fonts-noto-cjk"],
-]
+PACKAGES = ["chromium-headless-shell", "fonts-noto-core", "fonts-noto-cjk"]
+APT = [["apt-get", "update", "-qq"], ["apt-get", "install", "-qq", "-y", "--no-install-recommends", *PACKAGES]]
 PLAYWRIGHT = [[sys.executable, "-m", "playwright", "install", "chromium"]]
 
 

@@ -42,7 +42,8 @@ PORTS = range(20000, 32000)
 NOBODY = 65534
 SYSTEM_POSTGRESQL = Path("/usr/lib/postgresql")
 
-CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+# The first has no window at all, which the tests do not need, and is a quarter faster.
+CHROMIUM_NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 CHROMIUM_ARGS = [
     "--disable-gpu",
     "--disable-quic",
@@ -361,7 +362,7 @@ def chromium() -> str:
         return found
     raise Unavailable(
         f"No Chromium was found (looked for {', '.join(CHROMIUM_NAMES)} on PATH, and for Playwright's own). "
-        "Install Debian's package: apt-get install chromium fonts-noto-core fonts-noto-cjk; "
+        "Install Debian's package: apt-get install chromium-headless-shell fonts-noto-core fonts-noto-cjk; "
         "or Playwright's: python -m playwright install --with-deps chromium; "
         "or set CHROMIUM to the path of a Chromium or Chrome."
     )

@@ -229,7 +229,7 @@ def test_missing_valkey_says_what_to_install(bare_machine: pytest.MonkeyPatch) -
 
 
 def test_missing_chromium_says_what_to_install(bare_machine: pytest.MonkeyPatch) -> None:
-    with pytest.raises(Unavailable, match=r"apt-get install chromium .*python -m playwright install"):
+    with pytest.raises(Unavailable, match=r"apt-get install chromium-headless-shell .*python -m playwright install"):
         chromium()
 
 
@@ -272,4 +272,4 @@ def test_installing_a_browser_in_vain_says_what_to_install_by_hand(
     bare_machine.setattr(shutil, "which", lambda name: "/usr/bin/apt-get" if name == "apt-get" else None)
     assert install_browser.main() == 1
     assert seen == tried
-    assert "apt-get install chromium" in capsys.readouterr().err
+    assert "apt-get install chromium-headless-shell" in capsys.readouterr().err
