@@ -1,8 +1,27 @@
-"""Wiring: settings, URLs, the ASGI application, the command."""
+"""Wiring: settings, URLs, the ASGI application, the command. And the front door for programs:
+
+    from adkweb import DjangoSessionService, HttpSessionService, register
+
+`import adkweb` alone sets up no Django and loads no google-adk; the first use of a name does.
+"""
 
 from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sessions_app.adk import DjangoSessionService, HttpSessionService, register
+
+__all__ = ["DjangoSessionService", "HttpSessionService", "register"]
 
 try:
     __version__ = version("adkweb")
 except PackageNotFoundError:  # a checkout that was not installed
     __version__ = "0"
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from sessions_app import adk
+
+    return getattr(adk, name)

@@ -25,11 +25,11 @@ from tests.servers import HOST, _Server
 ROOT = Path(__file__).resolve().parents[2]
 SESSIONS = f"/apps/{APP}/users/{USER}/sessions"
 
-SERVICES_PY = """from sessions_app.adk import register
+SERVICES_PY = """from adkweb import register
 
 register()
 """
-SERVICES_YAML = "services: [{scheme: adkweb, type: session, class: sessions_app.adk.HttpSessionService}]\n"
+SERVICES_YAML = "services: [{scheme: adkweb, type: session, class: adkweb.HttpSessionService}]\n"
 
 # Looks at its state three times, and waits after the first look until the test has edited it.
 AGENT = '''
