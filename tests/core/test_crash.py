@@ -107,7 +107,7 @@ def assert_consistent(key: SessionKey) -> None:
 
 
 def test_a_writer_killed_at_random_moments_leaves_whole_appends_only(key: SessionKey, victim: Victim) -> None:
-    die_at_random_moments(key, victim, rounds=10)
+    die_at_random_moments(key, victim, rounds=20)
 
 
 @pytest.mark.long
