@@ -1,1 +1,1 @@
-"""Who is asking, what they may do, and how they prove it."""
+"""Finds out who is asking, and decides what they may do."""

@@ -1,1 +1,1 @@
-"""What an agent's model is given of a session."""
+"""Shows a session as the model of its agent is given it."""

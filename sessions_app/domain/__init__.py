@@ -1,1 +1,1 @@
-"""What a session's state and events are. Pure: no database, no clock, no settings."""
+"""Describes a session's state and events. Pure: no database, no clock, no settings."""

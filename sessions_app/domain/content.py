@@ -1,4 +1,4 @@
-"""What an event's content holds: its parts, calls and responses (pure)."""
+"""Takes an event's content apart: its parts, calls and responses (pure)."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -32,5 +32,5 @@ def responses_of(event: Raw) -> list[Raw]:
 
 
 def objects(parts: Iterable[Raw], name: str) -> list[Raw]:
-    """What stands under a name in each part that has an object there: `[{"name": "book"}]` for `function_call`."""
+    """Returns the objects under a name, of each part that has one: `[{"name": "book"}]` for `function_call`."""
     return [part[name] for part in parts if isinstance(part.get(name), dict)]

@@ -1,4 +1,4 @@
-"""What adkweb notes in an event's `custom_metadata`: who edited, why, and what was replaced (pure)."""
+"""Reads and checks what adkweb notes in an event's `custom_metadata`: who edited, why, and what was replaced (pure)."""
 
 from collections.abc import Mapping
 from typing import Any, Final

@@ -1,4 +1,4 @@
-"""What an event must be to be stored (pure)."""
+"""Checks that an event can be stored, and reads what it writes (pure)."""
 
 import time
 import uuid

@@ -1,4 +1,4 @@
-"""The kinds of event, and what one event is: its parts, its calls, the state that it writes (pure)."""
+"""Tells the kind of an event, and describes one: its parts, its calls, the state that it writes (pure)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Positions: the numbers that order everything that writes state (pure)."""
+"""Numbers everything that writes state, in order (pure)."""
 
 from typing import Final
 

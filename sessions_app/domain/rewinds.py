@@ -1,4 +1,4 @@
-"""Which events a rewind took back (pure)."""
+"""Finds the events that a rewind took back (pure)."""
 
 from collections.abc import Iterable, Sequence
 

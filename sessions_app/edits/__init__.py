@@ -1,1 +1,1 @@
-"""What a person does to a session: edit, queue, undo, rewind, fork, repair."""
+"""Does what a person does to a session: edit, queue, undo, rewind, fork, repair."""

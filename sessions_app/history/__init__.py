@@ -1,1 +1,1 @@
-"""Time travel: where each key was written, its state at any event, and what drifted."""
+"""Travels in time: tells where each key was written, its state at any event, and what drifted."""

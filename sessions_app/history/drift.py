@@ -183,7 +183,7 @@ def _of_others(moment: moments.Moment, scopes: Collection[Scope]) -> State:
 
 
 def any_shared(names: Iterable[str]) -> bool:
-    """Whether any of these keys belongs to more than one session: `user:tier`, `app:limit`."""
+    """Tells whether any of these keys belongs to more than one session: `user:tier`, `app:limit`."""
     return any(scope_of(name)[0] in _SHARED for name in names)
 
 

@@ -1,4 +1,4 @@
-"""Every edit in every session, by page."""
+"""Lists every edit in every session, by page."""
 
 import time
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Every value that a key ever had."""
+"""Lists every value that a key ever had."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Events by their seq, in whatever session they stand."""
+"""Reads events by their seq, in whatever session they stand."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any

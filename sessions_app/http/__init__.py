@@ -1,1 +1,1 @@
-"""What pages and programs share: paths, headers, limits, errors as JSON, streamed answers."""
+"""Holds what pages and programs share: paths, headers, limits, errors as JSON, streamed answers."""

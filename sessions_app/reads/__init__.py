@@ -1,1 +1,1 @@
-"""Every query over apps, users, sessions and events; and one way to follow what is new."""
+"""Reads apps, users, sessions and events. Holds every query but those of history/."""

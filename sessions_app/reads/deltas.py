@@ -1,4 +1,4 @@
-"""What events say of state, read without the rest of them."""
+"""Reads what events say of state, without the rest of them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Which sessions lists show, and the order of the newest events."""
+"""Decides which sessions lists show, and orders the newest events."""
 
 from collections.abc import Iterator
 from typing import Any, Final

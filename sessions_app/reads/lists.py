@@ -166,7 +166,7 @@ def title(key: SessionKey) -> str:
 
 
 def titles_of(source: str, keys: Collection[SessionKey]) -> dict[SessionKey, str]:
-    """The titles that a framework gave to sessions; empty for one without."""
+    """Returns the titles that a framework gave to sessions; empty for one without."""
     if not keys:
         return {}
     any_of = Q(*(Q(app_name=key.app_name, user_id=key.user_id, id=key.session_id) for key in keys), _connector=Q.OR)
@@ -196,7 +196,7 @@ def _session_rows(found: QuerySet[Session], source: str, limit: int) -> list[Ses
 
 
 def app_row_of(source: str, app_name: str) -> AppRow:
-    """One app as lists show it: how many sessions and users, and when it last changed."""
+    """Returns one app as lists show it: how many sessions and users, and when it last changed."""
     found = sessions_of(source, app_name)
     some = of_known_users(found, source).order_by().values("user_id")[: COUNT_LIMIT + 1]
     return AppRow(

@@ -1,4 +1,4 @@
-"""What happened last in a source, and what runs in it now."""
+"""Reads what happened last in a source, and what runs in it now."""
 
 import time
 from collections.abc import Collection

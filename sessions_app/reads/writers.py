@@ -1,4 +1,4 @@
-"""Who wrote each key last."""
+"""Finds who wrote each key last."""
 
 from ..domain.json_values import as_object
 from ..domain.session_ref import SessionKey

@@ -1,1 +1,1 @@
-"""Databases: found, opened, adopted, released. The one place that knows how SQLite and PostgreSQL differ."""
+"""Finds, opens, adopts and releases databases."""

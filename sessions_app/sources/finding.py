@@ -62,7 +62,7 @@ def _leads_out(folder: Path, top: Path) -> bool:
 
 
 def existing_file(path: Path) -> Path:
-    """The path, if a file stands there. Raises SourceError, which says what to do."""
+    """Returns the path, if a file stands there. Raises SourceError, which says what to do."""
     if path.is_dir():
         raise SourceError(_("%(path)s is a folder, not a file.") % {"path": path})
     if not path.exists():

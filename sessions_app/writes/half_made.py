@@ -29,5 +29,5 @@ def check_whole(state: Mapping[str, Any]) -> None:
 
 
 def half_made() -> Conflict:
-    """What a writer is told whose session is still being copied or imported."""
+    """Returns the error for a writer whose session is still being copied or imported."""
     return Conflict(_("This session is being copied or imported; it can be written to when that is done."))

@@ -89,7 +89,7 @@ def raise_not_found(key: SessionKey) -> NoReturn:
 
 
 def revision_of(cursor: Any, key: SessionKey) -> float:
-    """When a session last changed, in seconds since 1970."""
+    """Returns when a session last changed, in seconds since 1970."""
     cursor.execute(f"SELECT update_time FROM sessions WHERE {SESSION}", key[1:])
     return read_instant(cursor.fetchone()[0])
 
@@ -133,7 +133,7 @@ def _for_update(cursor: Any) -> str:
 
 
 def stored_object(stored: Any) -> dict[str, Any]:
-    """A state as it is stored. Raises Invalid where it cannot be read: to write over it would lose it."""
+    """Returns a state as it is stored. Raises Invalid where it cannot be read: to write over it would lose it."""
     try:
         value = json.loads(stored) if isinstance(stored, str) else stored
     except (ValueError, RecursionError) as error:  # another program's; written back, it would be lost
@@ -144,5 +144,5 @@ def stored_object(stored: Any) -> dict[str, Any]:
 
 
 def same_values(a: Any, b: Any) -> bool:
-    """Whether two values are equal; ABSENT only equals itself."""
+    """Compares two values; ABSENT equals only itself."""
     return a is b if a is ABSENT or b is ABSENT else equal(a, b)
