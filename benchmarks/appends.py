@@ -397,7 +397,7 @@ def running(directory: Path, server: PostgreSQL) -> None:
     from sessions_app.access.actor import Actor
     from sessions_app.sources import database, registry
     from sessions_app.writes.sessions import create_session
-    from tests.core.bulk import fill
+    from tests.support.bulk import fill
 
     file = directory / "sessions.db"
     file.touch()

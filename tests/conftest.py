@@ -1,4 +1,4 @@
-"""Sources on real databases, and people."""
+"""Sources on real databases, people, and the session that many tests begin with; how hypothesis searches."""
 
 import functools
 import itertools
@@ -8,21 +8,36 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.utils import translation
+from hypothesis import HealthCheck, settings
 from pytest_django import DjangoDbBlocker
 
 from sessions_app.access.actor import Actor
 from sessions_app.agent_view import conversation
+from sessions_app.domain.session_ref import SessionKey
 from sessions_app.history import indexing
 from sessions_app.sources import adoption, database, registry
+from sessions_app.writes.append import append_event
+from sessions_app.writes.sessions import create_session
 from tests.servers import PostgreSQL
+from tests.support.booking import APP, START
 
 # What tests write stands in memory, where there is enough: a commit waits for no disk, and nobody needs it afterwards.
 with suppress(OSError):
     if "TMPDIR" not in os.environ and shutil.disk_usage("/dev/shm").free > 4 << 30:
         os.environ["TMPDIR"] = tempfile.tempdir = "/dev/shm"
+
+# A source is made once for all examples of a test: each example makes a session of its own.
+_COMMON = {
+    "deadline": None,
+    "suppress_health_check": [HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
+}
+settings.register_profile("quick", max_examples=40, **_COMMON)
+settings.register_profile("long", max_examples=2000, **_COMMON)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 
 @pytest.fixture(autouse=True)
@@ -143,3 +158,21 @@ def source(form: str, new_store: Callable[[str], str], open_source: Callable[[st
 def actor() -> Actor:
     """Somebody who may edit."""
     return Actor("maria@example.com")
+
+
+@pytest.fixture
+def key(source: str, actor: Actor) -> SessionKey:
+    """A session with state in every scope."""
+    return create_session(source, APP, "ana", actor=actor, state=START, session_id="s1")
+
+
+@pytest.fixture
+def add(actor: Actor) -> Callable[..., str]:
+    """Appends an event with a delta as an agent would, and with fields that adkweb does not know; its id."""
+
+    def append(key: SessionKey, **delta: Any) -> str:
+        named = {name.replace("__", ":"): value for name, value in delta.items()}
+        event = {"author": "agent", "invocation_id": "i1", "actions": {"state_delta": named}, "x": {"y": [None, 1e22]}}
+        return str(append_event(key, event, actor=actor).event["id"])
+
+    return append

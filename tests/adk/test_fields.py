@@ -24,7 +24,7 @@ from sessions_app.writes.sessions import create_session
 from tests.adk import fields
 from tests.adk.services import APP, USER, Adk
 from tests.adk.test_events import rich_event
-from tests.core.stored import query
+from tests.support.stored import query
 
 DEMO = Path(__file__).resolve().parents[2] / "examples" / "demo.db"
 RICH: dict[str, Any] = rich_event().model_dump(mode="json", exclude_none=True)

@@ -30,7 +30,7 @@ from sessions_app.errors import SourceError
 from sessions_app.history import drift, moments
 from sessions_app.reads import views
 from sessions_app.sources import database, online
-from tests.core.stored import events_of
+from tests.support.stored import events_of
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.long]
 

@@ -25,7 +25,7 @@ from sessions_app.edits import queue
 from sessions_app.edits.edit import Entry
 from sessions_app.reads import timeline, views
 from tests.adk.services import APP, USER, Adk, key_of
-from tests.core.own import migrated, own_database
+from tests.support.own import migrated, own_database
 
 AGENTS = Path(__file__).resolve().parents[2] / "examples" / "agents"
 

@@ -14,8 +14,8 @@ from sessions_app.domain.session_ref import SessionKey
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
 from tests.api.program import Program
-from tests.core import bulk
-from tests.core.stored import execute
+from tests.support import bulk
+from tests.support.stored import execute
 
 APP = "booking"
 _numbers = itertools.count()

@@ -14,7 +14,7 @@ from sessions_app.api.routes import document
 from sessions_app.domain.session_ref import SessionKey
 from tests.api.program import Answer, Program, address
 from tests.api_docs import PAGE, written
-from tests.core.stored import execute, state_of
+from tests.support.stored import execute, state_of
 
 pytestmark = pytest.mark.django_db
 

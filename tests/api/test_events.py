@@ -13,7 +13,7 @@ from sessions_app.domain.session_ref import SessionKey
 from sessions_app.writes.half_made import IMPORTING
 from tests.api.conftest import fill
 from tests.api.program import Program, address
-from tests.core.stored import counts, events_of, everything, execute, in_threads, state_of
+from tests.support.stored import counts, events_of, everything, execute, in_threads, state_of
 
 pytestmark = pytest.mark.django_db
 

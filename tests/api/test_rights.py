@@ -16,7 +16,7 @@ from sessions_app.api.openapi import RIGHT
 from sessions_app.api.routes import document
 from sessions_app.domain.session_ref import SessionKey
 from tests.api.program import Program
-from tests.core.stored import everything
+from tests.support.stored import everything
 
 pytestmark = pytest.mark.django_db
 

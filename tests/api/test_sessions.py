@@ -21,7 +21,7 @@ from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session, delete_session
 from tests.api.conftest import fill
 from tests.api.program import Answer, Program, address
-from tests.core.stored import counts, execute
+from tests.support.stored import counts, execute
 
 pytestmark = pytest.mark.django_db
 

@@ -9,7 +9,7 @@ import pytest
 from sessions_app.domain.session_ref import SessionKey
 from tests.api.conftest import STATE
 from tests.api.program import Answer, Program, address
-from tests.core.stored import (
+from tests.support.stored import (
     assert_state_is_what_events_say,
     counts,
     events_of,

@@ -16,7 +16,7 @@ from sessions_app.errors import Behind
 from sessions_app.history import drift, indexing
 from sessions_app.writes.sessions import create_session
 from tests.api.program import Answer, Program, address
-from tests.core.stored import events_of, everything, execute, state_of
+from tests.support.stored import events_of, everything, execute, state_of
 
 pytestmark = pytest.mark.django_db
 

@@ -22,8 +22,8 @@ from sessions_app.domain.session_ref import SessionKey
 from sessions_app.reads import timeline
 from sessions_app.web.session.news import BATCH
 from tests.browser.serving import Adkweb
-from tests.core.own import own_database
 from tests.servers import HOST
+from tests.support.own import own_database
 
 PATIENCE: Final = 20.0  # seconds until what should come counts as lost
 FEED: Final = "/live/feed/"

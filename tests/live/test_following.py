@@ -11,10 +11,10 @@ from sessions_app.domain.session_ref import SessionKey
 from sessions_app.web.session.news import BATCH, CATCH_UP
 from sessions_app.writes.sessions import create_session, delete_session
 from tests.adk.services import key_of
-from tests.core.bulk import fill
-from tests.core.stored import execute
 from tests.live.conftest import WRITER, Stage
 from tests.live.pages import browser, eventually, ids_in, ids_of, page_path, post, sign_in
+from tests.support.bulk import fill
+from tests.support.stored import execute
 
 # --- Writers ----------------------------------------------------------------------------------------------------------
 

@@ -23,7 +23,7 @@ from sessions_app.reads.tail import LOOK_BACK, PATIENCE_SECONDS, Tail
 from sessions_app.sources import adoption
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session, delete_session
-from tests.core.bulk import fill
+from tests.support.bulk import fill
 
 WHO = Actor("test")
 SQLITE = pytest.mark.parametrize("form", ["sqlite", "sqlite-database"])

@@ -26,8 +26,8 @@ from sessions_app.sources import database, registry
 from sessions_app.web.session import news
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
-from tests.core.own import migrated, own_database
 from tests.live.pages import eventually, ids_in, ids_of
+from tests.support.own import migrated, own_database
 
 WHO = Actor("test")
 

@@ -22,9 +22,9 @@ from sessions_app.sources import adoption, database, online, registry
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
 from tests.adk.services import Adk, key_of
-from tests.core.stored import execute
 from tests.management.conftest import PROGRAM, run
 from tests.servers import PostgreSQL, Valkey
+from tests.support.stored import execute
 from tests.web.conftest import DEMO
 
 Open = Callable[..., str]

@@ -17,7 +17,7 @@ from sessions_app.transfer import FORMATS, exporting, importing
 from sessions_app.transfer.importing import Open
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
-from tests.core.stored import execute
+from tests.support.stored import execute
 
 ANA = Actor("ana")
 Line = dict[str, Any]

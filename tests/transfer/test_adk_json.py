@@ -22,7 +22,7 @@ from sessions_app.transfer.items import Fault
 from sessions_app.writes.sessions import create_session
 from tests.adk.services import APP, USER, Adk
 from tests.adk.test_events import rich_event
-from tests.core.stored import counts, everything
+from tests.support.stored import counts, everything
 from tests.transfer.conftest import Make
 from tests.transfer.files import ANA, checked, exported, furnish, imported
 

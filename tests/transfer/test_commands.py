@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from sessions_app.transfer import FORMATS
-from tests.core.stored import query
+from tests.support.stored import query
 from tests.transfer.files import event_line, exported, file_of, furnish, session_line
 from tests.web.conftest import DEMO, ROOT
 

@@ -19,7 +19,7 @@ from sessions_app.transfer.formats.databases import recognise_database
 from sessions_app.transfer.items import Fault
 from tests.adk.services import Adk
 from tests.conftest import FORMATS
-from tests.core.stored import counts, execute
+from tests.support.stored import counts, execute
 from tests.transfer.files import exported, furnish
 from tests.transfer.places import bring, events, items, opened
 from tests.transfer.test_adk_go import NEW, ROWS

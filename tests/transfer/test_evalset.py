@@ -24,7 +24,7 @@ from sessions_app.reads import views
 from sessions_app.transfer import recognise
 from sessions_app.transfer.items import Fault
 from tests.adk.services import APP, USER, Adk
-from tests.core.stored import counts, events_of, everything
+from tests.support.stored import counts, events_of, everything
 from tests.transfer.conftest import Make
 from tests.transfer.files import ANA, checked, exported, furnish, imported, opening
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sessions_app.transfer.formats import jsonl
 from sessions_app.transfer.items import Fault
 from tests import strategies
-from tests.core.stored import counts
+from tests.support.stored import counts
 from tests.transfer.files import checked, event_line, file_of, imported, session_line
 
 EVENT, SESSION = event_line(), session_line(events=1)

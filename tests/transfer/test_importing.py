@@ -17,7 +17,7 @@ from sessions_app.writes.append import append_event
 from sessions_app.writes.copies import ImportedEvent, ImportedSession, import_session
 from sessions_app.writes.half_made import IMPORTING
 from sessions_app.writes.sessions import create_session, delete_session
-from tests.core.stored import counts, everything, execute
+from tests.support.stored import counts, everything, execute
 from tests.transfer.conftest import Make
 from tests.transfer.files import ANA, drifted, event_line, exported, file_of, imported, session_line
 

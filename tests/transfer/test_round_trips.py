@@ -21,8 +21,8 @@ from sessions_app.writes.copies import ImportedSession, import_session
 from sessions_app.writes.sessions import create_session
 from tests import strategies
 from tests.conftest import FORMATS
-from tests.core.stored import events_of as stored_events
-from tests.core.stored import everything, execute, query, state_of
+from tests.support.stored import events_of as stored_events
+from tests.support.stored import everything, execute, query, state_of
 from tests.transfer.conftest import Make
 from tests.transfer.files import ANA, exported, furnish, imported, lines
 

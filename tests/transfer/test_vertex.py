@@ -26,7 +26,7 @@ from sessions_app.errors import SourceError
 from sessions_app.transfer import importing
 from sessions_app.transfer.formats import vertex
 from sessions_app.transfer.items import EventItem, Fault, SessionItem
-from tests.core.stored import counts
+from tests.support.stored import counts
 from tests.transfer.places import bring, events, items, opened, states
 
 # Google's client warns about itself.

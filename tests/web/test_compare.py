@@ -18,7 +18,7 @@ from sessions_app.history import moments
 from sessions_app.reads import timeline
 from sessions_app.web.session import compare
 from sessions_app.writes.sessions import create_session
-from tests.core.stored import execute
+from tests.support.stored import execute
 from tests.web.conftest import Browser
 from tests.web.html import Element
 

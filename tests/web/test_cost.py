@@ -14,7 +14,7 @@ from sessions_app.domain.session_ref import SessionKey
 from sessions_app.domain.state import ABSENT
 from sessions_app.edits.edit import Entry, edit_state
 from sessions_app.writes.sessions import create_session
-from tests.core.bulk import fill
+from tests.support.bulk import fill
 from tests.web.conftest import Browser
 
 pytestmark = pytest.mark.django_db

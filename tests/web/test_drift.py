@@ -18,8 +18,8 @@ from sessions_app.history import drift, indexing
 from sessions_app.sources import online, registry
 from sessions_app.web.editing.drift import LONG
 from sessions_app.writes.half_made import IMPORTING
-from tests.core import bulk
-from tests.core.stored import events_of, everything, execute, state_of
+from tests.support import bulk
+from tests.support.stored import events_of, everything, execute, state_of
 from tests.web.conftest import NAME, Browser
 from tests.web.html import Element, page_of
 

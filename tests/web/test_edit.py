@@ -16,7 +16,7 @@ from sessions_app.edits.edit import REASON_LENGTH, Entry, edit_app_state, edit_s
 from sessions_app.reads import lists
 from sessions_app.web.editing import state_form
 from sessions_app.writes.sessions import delete_session
-from tests.core.stored import events_of, everything, state_of
+from tests.support.stored import events_of, everything, state_of
 from tests.web.conftest import NAME, Browser, names_of
 from tests.web.html import Element, page_of
 

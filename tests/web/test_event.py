@@ -15,7 +15,7 @@ from sessions_app.domain.session_ref import SessionKey
 from sessions_app.domain.state import ABSENT
 from sessions_app.edits.edit import Entry, edit_state
 from sessions_app.reads import timeline
-from tests.core.stored import execute
+from tests.support.stored import execute
 from tests.web.conftest import Browser
 from tests.web.html import Element
 

@@ -15,8 +15,8 @@ from sessions_app.edits import fork
 from sessions_app.edits.edit import Entry, edit_state
 from sessions_app.writes.copies import ImportedEvent, ImportedSession, import_session
 from sessions_app.writes.sessions import delete_session
-from tests.core.bulk import fill
-from tests.core.stored import events_of, everything, state_of
+from tests.support.bulk import fill
+from tests.support.stored import events_of, everything, state_of
 from tests.web.conftest import NAME, Browser
 from tests.web.html import Element, page_of
 

@@ -13,7 +13,7 @@ from sessions_app.domain.state import ABSENT
 from sessions_app.edits.edit import Entry, edit_state
 from sessions_app.reads import filters
 from sessions_app.writes.sessions import create_session
-from tests.core.stored import state_of
+from tests.support.stored import state_of
 from tests.web.conftest import Browser
 from tests.web.html import page_of
 

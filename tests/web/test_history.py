@@ -21,9 +21,9 @@ from sessions_app.history.moments import PAGE
 from sessions_app.web.html.difference import Differences
 from sessions_app.web.session.history import line
 from sessions_app.writes.sessions import create_session
-from tests.core.bulk import fill
-from tests.core.stored import execute
 from tests.strategies import json_values
+from tests.support.bulk import fill
+from tests.support.stored import execute
 from tests.web.conftest import Browser, names_of
 from tests.web.html import Element, read
 

@@ -16,8 +16,8 @@ from sessions_app.domain.state import ABSENT
 from sessions_app.edits.edit import Entry, edit_app_state, edit_state, edit_user_state
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
-from tests.core.stored import execute
 from tests.strategies import hostile_events
+from tests.support.stored import execute
 from tests.web.conftest import Browser
 
 INSERT: Final = """INSERT INTO events (id, app_name, user_id, session_id, invocation_id, timestamp, event_data)

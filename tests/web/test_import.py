@@ -27,7 +27,7 @@ from sessions_app.sources import registry
 from sessions_app.transfer import imports, uploads
 from sessions_app.writes.append import append_event
 from sessions_app.writes.half_made import IMPORTING
-from tests.core.stored import execute
+from tests.support.stored import execute
 from tests.transfer.files import event_line, exported, file_of, furnish, session_line
 from tests.web.conftest import Browser, names_of
 from tests.web.html import Element, page_of

@@ -15,7 +15,7 @@ from sessions_app.domain.state import ABSENT
 from sessions_app.edits.edit import Entry, edit_app_state, edit_user_state
 from sessions_app.reads import lists, views
 from sessions_app.writes.sessions import create_session, delete_session
-from tests.core.stored import execute
+from tests.support.stored import execute
 from tests.web.conftest import Browser, names_of
 from tests.web.html import Element
 

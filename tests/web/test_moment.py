@@ -18,8 +18,8 @@ from sessions_app.edits.edit import Entry, edit_state
 from sessions_app.history import indexing
 from sessions_app.sources import online, registry
 from sessions_app.writes.sessions import create_session
-from tests.core.bulk import fill
-from tests.core.stored import execute
+from tests.support.bulk import fill
+from tests.support.stored import execute
 from tests.web.conftest import Browser
 from tests.web.html import Element
 

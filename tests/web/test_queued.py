@@ -23,7 +23,7 @@ from sessions_app.history.edit_log import edits
 from sessions_app.reads import timeline
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session, delete_session
-from tests.core.stored import events_of, everything, state_of
+from tests.support.stored import events_of, everything, state_of
 from tests.web.conftest import NAME, Browser
 from tests.web.html import Element, page_of
 

@@ -20,8 +20,8 @@ from sessions_app.reads import filters, lists, timeline, views
 from sessions_app.sources import online, registry
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import delete_session
-from tests.core.bulk import fill
-from tests.core.stored import execute, query
+from tests.support.bulk import fill
+from tests.support.stored import execute, query
 from tests.web.conftest import DEMO, Browser
 from tests.web.html import Element
 

@@ -16,7 +16,7 @@ from sessions_app.edits import queue
 from sessions_app.edits.edit import Entry, edit_state
 from sessions_app.edits.rewind import rewind
 from sessions_app.writes.append import append_event
-from tests.core.stored import events_of, everything, execute, state_of
+from tests.support.stored import events_of, everything, execute, state_of
 from tests.web.conftest import NAME, Browser
 from tests.web.html import Element, page_of
 

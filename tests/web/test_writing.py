@@ -16,7 +16,7 @@ from django.urls import reverse
 from sessions_app.domain.session_ref import SessionKey
 from sessions_app.reads import lists, timeline, views
 from sessions_app.writes import commits
-from tests.core.stored import events_of, everything, execute, state_of
+from tests.support.stored import events_of, everything, execute, state_of
 from tests.web.conftest import NAME, Browser, names_of
 from tests.web.html import Element, page_of
 

@@ -30,8 +30,8 @@ from sessions_app.sources import database, online, registry
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
 from tests.adk.services import APP, USER, Adk, key_of
-from tests.core import processes
 from tests.servers import PostgreSQL
+from tests.support import processes
 
 ADK_COLUMNS = {
     "app_states": "app_name, state, update_time",

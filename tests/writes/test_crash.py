@@ -19,7 +19,7 @@ from sessions_app.domain.state import State
 from sessions_app.reads import views
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
-from tests.core.stored import assert_state_is_what_events_say, counts, events_of, everything, query
+from tests.support.stored import assert_state_is_what_events_say, counts, events_of, everything, query
 
 ALICE = Actor("alice")
 INITIAL: State = {"n": 0, "user:n": 0, "app:n": 0}
@@ -31,7 +31,7 @@ Victim = Callable[..., list[dict[str, Any]]]
 @pytest.fixture(scope="module")
 def process() -> Iterator[subprocess.Popen[str]]:
     """victim.py, waiting for jobs."""
-    command = [sys.executable, "-W", "error", "-m", "tests.core.victim"]
+    command = [sys.executable, "-W", "error", "-m", "tests.writes.victim"]
     with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as started:
         yield started
         assert started.stdin is not None

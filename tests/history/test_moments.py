@@ -19,8 +19,8 @@ from sessions_app.sources import database
 from sessions_app.writes.append import append_event
 from sessions_app.writes.copies import ImportedEvent, ImportedSession, import_session
 from sessions_app.writes.sessions import create_session, delete_session
-from tests.core.bulk import fill
-from tests.core.fold import ALICE, KEYS, Fold, histories
+from tests.support.bulk import fill
+from tests.support.fold import ALICE, KEYS, Fold, histories
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

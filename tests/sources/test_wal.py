@@ -22,7 +22,7 @@ from sessions_app.reads import views
 from sessions_app.sources import adoption, database, registry
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
-from tests.core.stored import events_of, query
+from tests.support.stored import events_of, query
 
 ALICE = Actor("alice")
 Open = Callable[..., str]

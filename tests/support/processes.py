@@ -17,7 +17,7 @@ import django
 # A server that has Django loaded and no threads: a child is there in milliseconds, and shares no connection.
 CONTEXT = multiprocessing.get_context("forkserver")
 KILLED = -signal.SIGKILL
-CONTEXT.set_forkserver_preload(["tests.core.processes"])
+CONTEXT.set_forkserver_preload(["tests.support.processes"])
 
 
 def run(work: Callable[..., None], *arguments: Any, copies: int = 1) -> list[int | None]:
@@ -82,7 +82,7 @@ def apply_together(own: str, place: str, barrier: Barrier) -> None:
     """Applies what is queued at the same moment as others do, until nothing waits."""
     from sessions_app.edits import queue
     from sessions_app.sources import database, registry
-    from tests.core.own import own_database
+    from tests.support.own import own_database
 
     with own_database(own):
         database.open_source(registry.add(place)[0])
@@ -94,7 +94,7 @@ def apply_then_die(own: str, place: str) -> None:
     """Applies one queued edit and kills this process after the event is written, before that is noted."""
     from sessions_app.edits import queue
     from sessions_app.sources import database, registry
-    from tests.core.own import own_database
+    from tests.support.own import own_database
 
     queue._note = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
     with own_database(own):

@@ -21,7 +21,7 @@ from sessions_app.writes.append import append_event
 from sessions_app.writes.copies import import_state
 from sessions_app.writes.sessions import create_session, delete_session
 from tests.adk.services import Adk
-from tests.core.fold import ALICE, Fold, with_deletions
+from tests.support.fold import ALICE, Fold, with_deletions
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

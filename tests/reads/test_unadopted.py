@@ -31,9 +31,9 @@ from sessions_app.sources import adoption, database, online, registry, schema
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
 from tests.adk.services import APP, USER, Adk, key_of
-from tests.core.bulk import fill
-from tests.core.fold import ALICE, Fold, histories
-from tests.core.stored import everything, execute, query
+from tests.support.bulk import fill
+from tests.support.fold import ALICE, Fold, histories
+from tests.support.stored import everything, execute, query
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

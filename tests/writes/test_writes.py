@@ -19,7 +19,8 @@ from sessions_app.errors import AlreadyExists, Conflict, Invalid, NotAllowed, No
 from sessions_app.reads import timeline, views, whole_session
 from sessions_app.writes.append import Appended, append_event
 from sessions_app.writes.sessions import create_session, delete_session
-from tests.core.stored import (
+from tests.strategies import TEXTS, events, floats, nested, states
+from tests.support.stored import (
     assert_state_is_what_events_say,
     counts,
     events_of,
@@ -29,7 +30,6 @@ from tests.core.stored import (
     query,
     state_of,
 )
-from tests.strategies import TEXTS, events, floats, nested, states
 
 ALICE = Actor("alice")
 

@@ -17,7 +17,7 @@ from sessions_app.models import Projection, StateChange
 from sessions_app.reads import views
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
-from tests.core.own import migrated, own_database
+from tests.support.own import migrated, own_database
 
 ALICE = Actor("alice")
 WRITERS, EVENTS = 3, 40

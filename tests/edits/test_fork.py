@@ -30,9 +30,9 @@ from sessions_app.writes.append import append_event
 from sessions_app.writes.copies import ImportedEvent, ImportedSession, import_session
 from sessions_app.writes.half_made import IMPORTING
 from sessions_app.writes.sessions import create_session, delete_session
-from tests.core.booking import APP, START
-from tests.core.bulk import fill
-from tests.core.stored import assert_state_is_what_events_say, events_of, everything, execute, query, state_of
+from tests.support.booking import APP, START
+from tests.support.bulk import fill
+from tests.support.stored import assert_state_is_what_events_say, events_of, everything, execute, query, state_of
 from tests.transfer.files import exported, imported
 
 pytestmark = pytest.mark.django_db

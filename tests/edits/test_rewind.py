@@ -21,9 +21,9 @@ from sessions_app.edits.rewind import Artifact
 from sessions_app.errors import Invalid, NotAllowed, NotFound, StaleSession
 from sessions_app.reads import views
 from sessions_app.writes.append import append_event
-from tests.core.booking import START
-from tests.core.own import migrated, own_database
-from tests.core.stored import assert_state_is_what_events_say, events_of, everything, execute
+from tests.support.booking import START
+from tests.support.own import migrated, own_database
+from tests.support.stored import assert_state_is_what_events_say, events_of, everything, execute
 
 pytestmark = pytest.mark.django_db
 

@@ -20,7 +20,7 @@ from sessions_app.reads import views
 from sessions_app.writes.append import Appended, append_event
 from sessions_app.writes.half_made import IMPORTING
 from sessions_app.writes.sessions import create_session, delete_session
-from tests.core.stored import events_of, everything, execute, in_threads, state_of
+from tests.support.stored import events_of, everything, execute, in_threads, state_of
 
 pytestmark = pytest.mark.django_db
 

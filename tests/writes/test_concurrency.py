@@ -20,7 +20,7 @@ from sessions_app.errors import AlreadyExists, Conflict, NotFound, StaleSession
 from sessions_app.reads import views
 from sessions_app.writes.append import Appended, append_event
 from sessions_app.writes.sessions import create_session, delete_session
-from tests.core.stored import assert_state_is_what_events_say, events_of, execute, in_threads, query, state_of
+from tests.support.stored import assert_state_is_what_events_say, events_of, execute, in_threads, query, state_of
 
 ALICE = Actor("alice")
 

@@ -25,8 +25,8 @@ from sessions_app.reads import timeline
 from sessions_app.sources import database
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
-from tests.core.bulk import fill
-from tests.core.stored import execute
+from tests.support.bulk import fill
+from tests.support.stored import execute
 
 pytestmark = pytest.mark.django_db
 

@@ -24,9 +24,9 @@ from sessions_app.models import Projection, StateChange, StateOwner
 from sessions_app.reads import lists
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session, delete_session
-from tests.core.bulk import fill
-from tests.core.own import migrated, own_database
-from tests.core.stored import execute, query
+from tests.support.bulk import fill
+from tests.support.own import migrated, own_database
+from tests.support.stored import execute, query
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

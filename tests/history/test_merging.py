@@ -24,8 +24,8 @@ from sessions_app.reads import views
 from sessions_app.sources import database
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
-from tests.core.merged import append, create
-from tests.core.stored import execute
+from tests.support.merged import append, create
+from tests.support.stored import execute
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -31,8 +31,8 @@ from sessions_app.reads.paging import Page
 from sessions_app.reads.writers import last_writer, writers
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session, delete_session
-from tests.core.bulk import fill
-from tests.core.stored import execute, query
+from tests.support.bulk import fill
+from tests.support.stored import execute, query
 
 DEMO = Path(__file__).resolve().parents[2] / "examples" / "demo.db"
 APP = "booking"

@@ -18,8 +18,8 @@ from sessions_app.history import indexing
 from sessions_app.history.overview import bars, event_at
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
-from tests.core.bulk import fill
-from tests.core.stored import query
+from tests.support.bulk import fill
+from tests.support.stored import query
 
 pytestmark = pytest.mark.django_db
 

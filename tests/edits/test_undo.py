@@ -24,8 +24,8 @@ from sessions_app.history import moments
 from sessions_app.reads import views
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
-from tests.core.booking import APP, START
-from tests.core.stored import events_of, everything, execute
+from tests.support.booking import APP, START
+from tests.support.stored import events_of, everything, execute
 
 pytestmark = pytest.mark.django_db
 

@@ -29,9 +29,9 @@ from sessions_app.reads import lists, timeline, views
 from sessions_app.sources import database, registry
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session, delete_session
-from tests.core import processes
-from tests.core.own import migrated, own_database
-from tests.core.stored import assert_state_is_what_events_say, events_of, everything, execute, in_threads, state_of
+from tests.support import processes
+from tests.support.own import migrated, own_database
+from tests.support.stored import assert_state_is_what_events_say, events_of, everything, execute, in_threads, state_of
 
 START: dict[str, Any] = {"step": "search", "draft": {"a": [1]}, "user:tier": "gold", "app:version": 3}
 AGENT = Actor("agent")

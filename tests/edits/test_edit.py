@@ -22,8 +22,8 @@ from sessions_app.reads import lists, timeline, views, whole_session
 from sessions_app.reads.writers import writers
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session, delete_session
-from tests.core.booking import APP, START
-from tests.core.stored import assert_state_is_what_events_say, counts, everything
+from tests.support.booking import APP, START
+from tests.support.stored import assert_state_is_what_events_say, counts, everything
 
 
 def note(event: Event) -> dict[str, Any]:
