@@ -36,9 +36,9 @@ BODIES: Final[dict[str, Any]] = {
     "state_edit_session": {"set": {"a": 1}},
     "state_edit_user": {"set": {"user:a": 1}},
     "state_edit_app": {"set": {"app:a": 1}},
-    "time_undo": {},
-    "time_rewind": {"before": "i1"},
-    "time_fork": {"session_id": "new"},
+    "taking_back_undo": {},
+    "taking_back_rewind": {"before": "i1"},
+    "taking_back_fork": {"session_id": "new"},
 }
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from sessions_app.access.actor import Actor
 from sessions_app.agent_view import instructions
-from sessions_app.api import time as api
+from sessions_app.api import history as api
 from sessions_app.domain.session_ref import SessionKey
 from sessions_app.errors import Behind
 from sessions_app.history import drift, indexing

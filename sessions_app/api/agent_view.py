@@ -1,0 +1,97 @@
+"""What an agent's model is given: an instruction filled in, and the conversation."""
+
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from ninja import Router
+from ninja.params.functions import Query
+
+from ..agent_view import conversation as conversations
+from ..agent_view import instructions
+from ..agent_view.preview import Shown, preview
+from ..domain.session_ref import SessionKey
+from ..domain.units import number_of
+from ..reads import timeline, views
+from . import schemas
+from .authorize import source_of
+from .bodies import answer, body_of, body_schema
+from .history import NOW, moment_of, writer_of
+from .sessions import SESSION
+
+router = Router()
+
+
+@router.post(
+    SESSION + "/instruction",
+    response=schemas.Instruction,
+    summary="Fill in an instruction as ADK does",
+    openapi_extra=body_schema(schemas.Template, required=True),
+)
+def instruction(
+    request: HttpRequest,
+    app_name: str,
+    user_id: str,
+    session_id: str,
+    at: str = Query(NOW, description="an event's id, or `now`"),
+    source: str | None = None,
+) -> HttpResponse:
+    """With the state now, or at an event; each placeholder with who wrote its value last, and what is missing."""
+    key = SessionKey(source_of(request, app_name, source), app_name, user_id, session_id)
+    body = body_of(request, schemas.Template)
+    found = preview(moment_of(key, at), body.template)
+    text = instructions.rendered([each.piece for each in found])
+    return answer({"text": text, "pieces": [_piece(each) for each in found]})
+
+
+@router.get(SESSION + "/context", response=schemas.Conversation, summary="What an agent's model is given")
+def conversation(
+    request: HttpRequest,
+    app_name: str,
+    user_id: str,
+    session_id: str,
+    at: str = Query(NOW, description="an event's id, or `now`"),
+    agent: str = Query("", description="without one, that which spoke last"),
+    branch: str | None = None,
+    before: str | None = None,
+    source: str | None = None,
+) -> HttpResponse:
+    """The contents of its request, the newest, or those before; and between them the events that ADK leaves out, and why."""
+    key = SessionKey(source_of(request, app_name, source), app_name, user_id, session_id)
+    views.session(key)
+    found = conversations.conversation(key, None if at == NOW else timeline.event(key, at), agent, branch, before)
+    return answer(
+        {
+            "agent": found.reader.agent,
+            "branch": found.reader.branch,
+            "task": found.task,
+            "items": [_line(line) for line in found.lines],
+            "next": found.earlier,
+        }
+    )
+
+
+def _piece(shown: Shown) -> dict[str, Any]:
+    piece = shown.piece
+    return {
+        "kind": piece.kind,
+        "written": piece.written,
+        "shown": piece.shown,
+        "name": piece.name,
+        "optional": piece.optional,
+        "fault": shown.fault,
+        "writer": writer_of(shown.writer) if shown.writer else None,
+    }
+
+
+def _line(line: conversations.Line) -> dict[str, Any]:
+    left = line.left_out
+    return {
+        "event_id": line.event.id,
+        "seq": number_of(line.event.seq),
+        "role": line.turn.role if line.turn else None,
+        "parts": list(line.turn.parts) if line.turn else [],
+        "quoted": line.turn is not None and line.turn.quoted,
+        "summary": line.turn is not None and line.turn.summary,
+        "events": [event.id for event in line.events],
+        "left_out": {"kind": left.kind, "by": left.by, "seq": number_of(left.seq)} if left else None,
+    }

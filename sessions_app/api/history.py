@@ -1,0 +1,226 @@
+"""State at an event, the history of a key, two moments compared, and which keys drifted."""
+
+from typing import Any, Final
+
+from django.http import HttpRequest, HttpResponse
+from django.utils.translation import gettext as _
+from ninja import Router
+from ninja.params.functions import Query
+
+from ..domain.session_ref import SessionKey, own_session
+from ..domain.state import STORED, UNKNOWN, Change, Scope, State, full_key
+from ..domain.units import number_of
+from ..errors import Invalid
+from ..history import drift, key_history, moments
+from ..history.key_history import KeyWrite
+from ..history.moments import Moment
+from ..reads import views
+from ..reads.deltas import Writer
+from . import schemas
+from .authorize import source_of
+from .bodies import answer, change_of, text_of
+from .events import EVENTS
+from .sessions import SESSION, USER
+from .state import APP
+
+router = Router()
+
+EVENT: Final = EVENTS + "/{plain:event_id}"
+MOST: Final = 500  # writes of a page
+LONGEST: Final = 4_000_000  # characters of a page, after which it ends
+_STEP: Final = 25  # writes read at once
+NOW: Final = "now"
+_LIMIT: Final = Query(moments.PAGE, ge=1, le=MOST)
+_KEY: Final = Query(..., description="with its prefix")
+
+
+@router.get(EVENT + "/state", response=schemas.Moment, summary="State at an event, by scope")
+def state_at(
+    request: HttpRequest,
+    app_name: str,
+    user_id: str,
+    session_id: str,
+    event_id: str,
+    before: bool = Query(False, description="just before the event; else just after it"),
+    source: str | None = None,
+) -> HttpResponse:
+    """Its own, its user's and its app's, the latter two with what other sessions had written by then. What cannot be known
+    is named, and never guessed. 503 with `Retry-After` while the source is read for the first time.
+    """
+    key = SessionKey(source_of(request, app_name, source), app_name, user_id, session_id)
+    return answer(_moment(moments.state_at(key, event_id, before=before)))
+
+
+@router.get(SESSION + "/state/history", response=schemas.History, summary="Every value that a key had")
+def history_of_session(
+    request: HttpRequest,
+    app_name: str,
+    user_id: str,
+    session_id: str,
+    key: str = _KEY,
+    before: str | None = None,
+    limit: int = _LIMIT,
+    source: str | None = None,
+) -> HttpResponse:
+    """A key of any scope; of `user:` and `app:` keys the writes of every session."""
+    of = SessionKey(source_of(request, app_name, source), app_name, user_id, session_id)
+    views.session(of, partly=True)
+    return _history(of, key, before, limit)
+
+
+@router.get(USER + "/state/history", response=schemas.History, summary="Every value that a key of a user had")
+def history_of_user(
+    request: HttpRequest,
+    app_name: str,
+    user_id: str,
+    key: str = _KEY,
+    before: str | None = None,
+    limit: int = _LIMIT,
+    source: str | None = None,
+) -> HttpResponse:
+    """A key that begins with `user:`."""
+    alias = source_of(request, app_name, source)
+    views.user_state(alias, app_name, user_id, partly=True)
+    return _history(own_session(alias, app_name, user_id), key, before, limit, "user")
+
+
+@router.get(APP + "/state/history", response=schemas.History, summary="Every value that a key of an app had")
+def history_of_app(
+    request: HttpRequest,
+    app_name: str,
+    key: str = _KEY,
+    before: str | None = None,
+    limit: int = _LIMIT,
+    source: str | None = None,
+) -> HttpResponse:
+    """A key that begins with `app:`."""
+    alias = source_of(request, app_name, source)
+    views.app(alias, app_name, partly=True)
+    return _history(own_session(alias, app_name), key, before, limit, "app")
+
+
+@router.get(SESSION + "/compare", response=schemas.Comparison, summary="What differs between two moments")
+def compare(
+    request: HttpRequest,
+    app_name: str,
+    user_id: str,
+    session_id: str,
+    a: str = Query(..., description="an event's id, or `now`"),
+    b: str = Query(NOW, description="an event's id, or `now`"),
+    b_user: str | None = Query(None, description="whose session `b` is of; without it, the same user's"),
+    b_session: str | None = Query(None, description="which session `b` is of; without it, the same"),
+    source: str | None = None,
+) -> HttpResponse:
+    """By key, of all three scopes; `old` is at `a`, `new` at `b`."""
+    key = SessionKey(source_of(request, app_name, source), app_name, user_id, session_id)
+    other = key._replace(
+        user_id=user_id if b_user is None else b_user, session_id=session_id if b_session is None else b_session
+    )
+    changes = moments.compare(moment_of(key, a), moment_of(other, b))
+    return answer({"items": [_change(change) for change in changes]})
+
+
+@router.get(SESSION + "/drift", response=schemas.Drift, summary="Keys that are not what the events make of them")
+def drifted(
+    request: HttpRequest, app_name: str, user_id: str, session_id: str, source: str | None = None
+) -> HttpResponse:
+    """By replaying the session's events; of `user:` and `app:` keys beside what was last written, as far as is known."""
+    key = SessionKey(source_of(request, app_name, source), app_name, user_id, session_id)
+    own = drift.own(key)
+    shared = drift.Report() if own.untold else drift.shared(key)
+    return answer(
+        {
+            "events": own.events,
+            "items": [_drifted(each) for each in (*own.drifted, *shared.drifted)],
+            "unknown": [*own.unknown, *shared.unknown, *own.either, *shared.either],
+            "untold": own.untold,
+        }
+    )
+
+
+# --- As JSON ----------------------------------------------------------------------------------------------------------
+
+
+def moment_of(key: SessionKey, at: str) -> Moment:
+    """A session's state at an event of this id, or `now`. Raises NotFound."""
+    return moments.state_now(key) if at == NOW else moments.state_at(key, at)
+
+
+def _moment(moment: Moment) -> dict[str, Any]:
+    unknown = [
+        full_key(scope, bare)
+        for scope in STORED
+        for bare, value in moment.state.scope(scope).items()
+        if value is UNKNOWN
+    ]
+    return {
+        "event_id": moment.event.id if moment.event else None,
+        "seq": number_of(moment.seq),
+        "state": {scope: _known(moment.state.scope(scope)) for scope in STORED},
+        "unknown": unknown,
+        "initial": sorted(moment.initial),
+        "writers": {name: writer_of(writer) for name, writer in moment.writers.items()},
+        "unrecorded": moment.unrecorded,
+    }
+
+
+def _known(state: State) -> State:
+    return {name: value for name, value in state.items() if value is not UNKNOWN}
+
+
+def writer_of(writer: Writer) -> dict[str, Any]:
+    """Who wrote a key, as JSON."""
+    return {
+        "user_id": writer.key.user_id,
+        "session_id": writer.key.session_id,
+        "event_id": writer.event_id,
+        "seq": number_of(writer.seq),
+        "author": writer.author,
+        "actor": writer.actor,
+        "timestamp": writer.timestamp,
+    }
+
+
+def _history(of: SessionKey, key: str, before: str | None, limit: int, only: Scope | None = None) -> HttpResponse:
+    if only and Change(key, None, None).scope != only:
+        raise Invalid(_("%(key)s: here, a key begins with %(scope)s:") % {"key": key, "scope": only})
+    items: list[dict[str, Any]] = []
+    length, wanted = 0, 1
+    while True:  # a few more at a time, as nobody knows how large the values are that come
+        found = key_history.history(of, key, before, wanted)
+        more = [_write(write) for write in found.rows]
+        items += more
+        length += len(text_of(more))
+        before, wanted = found.next, min(limit - len(items), len(items), _STEP)
+        if before is None or wanted < 1 or length > LONGEST:
+            return answer({"items": items, "next": before})
+
+
+def _write(write: KeyWrite) -> dict[str, Any]:
+    return {
+        "user_id": write.key.user_id,
+        "session_id": write.key.session_id,
+        "event_id": write.event_id or None,
+        "seq": number_of(write.seq) if write.event_id else None,
+        "timestamp": write.timestamp,
+        "author": write.author,
+        "actor": write.actor,
+        "reason": write.reason,
+    } | _change(write.change)
+
+
+def _change(change: Change) -> dict[str, Any]:
+    sides = {"old": change.old, "new": change.new}
+    return change_of(change) | {"unknown": [name for name, value in sides.items() if value is UNKNOWN]}
+
+
+def _drifted(found: drift.Drift) -> dict[str, Any]:
+    last = found.last
+    return _change(found.change) | {
+        "user_id": last.key.user_id if last else None,
+        "session_id": last.key.session_id if last else None,
+        "event_id": last.event_id or None if last else None,
+        "seq": number_of(last.seq) if last and last.event_id else None,
+        "lost": found.lost,
+        "stray": found.stray,
+    }
