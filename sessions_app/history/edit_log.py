@@ -4,9 +4,7 @@ import time
 from collections.abc import Callable
 
 from ..errors import Behind, Error, SourceError
-from ..reads.event_views import (
-    EventView,
-)
+from ..reads.event_views import EventView
 from ..reads.lists import PAGE
 from ..reads.paging import Page, read_cursor, write_cursor
 from ..sources import database, registry

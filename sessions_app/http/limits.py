@@ -18,8 +18,8 @@ from django.db import DatabaseError
 from django.http import HttpResponse, parse_cookie
 from django.utils.translation import gettext as _
 
-from ..access import actor as access
-from ..access import tokens
+from ..access import actor as access_actor
+from ..access import sign_in, tokens
 from ..errors import NotAllowed
 from .problems import for_programs, problem
 
@@ -151,20 +151,20 @@ class _Body:
         except DatabaseError as error:
             raise Refused(503, _("adkweb's own database is locked or does not answer; try again.")) from error
 
-    def _program(self) -> access.Actor:
+    def _program(self) -> access_actor.Actor:
         kind, _space, text = self._headers.get(b"authorization", b"").decode("latin-1").partition(" ")
         actor = tokens.actor_of(text) if kind.lower() == "bearer" else None
         if actor is None:
             raise Refused(401, _("Only who has a token may send so much: Authorization: Bearer …"))
         return actor
 
-    def _person(self) -> access.Actor:
+    def _person(self) -> access_actor.Actor:
         cookies = parse_cookie(self._headers.get(b"cookie", b"").decode("latin-1"))
         key = cookies.get(settings.SESSION_COOKIE_NAME, "")
-        name = access.signed_in([key]).get(key)
+        name = sign_in.signed_in([key]).get(key)
         if name is None:
             raise Refused(403, _("You are signed out; nothing was written. Sign in in another tab, then reload."))
-        return access.Actor(name)
+        return access_actor.Actor(name)
 
 
 async def _refuse(send: Send, path: str, refused: Refused) -> None:

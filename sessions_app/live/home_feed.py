@@ -8,7 +8,7 @@ from typing import Final
 from django.db import DatabaseError, connections
 from django.utils import translation
 
-from ..access import actor
+from ..access import sign_in
 from ..sources import registry
 from ..web.lists.feed import activity, parts
 from .client import FAULT, SIGNED_OUT, Watcher, push, rest_after
@@ -83,7 +83,7 @@ class Lobby(threading.Thread):
         watchers = list(self._watchers)
         found = activity({follower.source for follower in self._followers if follower.away})
         # After reading what is pushed, as in room.py: who lost the right to look meanwhile gets nothing of it.
-        allowed = actor.signed_in({watcher.sign_in for watcher in watchers})
+        allowed = sign_in.signed_in({watcher.sign_in for watcher in watchers})
         staying = [watcher for watcher in watchers if watcher.sign_in in allowed]
         for watcher in {*watchers} - {*staying}:
             self._dismiss(watcher, SIGNED_OUT, "signed out")

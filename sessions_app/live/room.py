@@ -10,7 +10,7 @@ from typing import Any, Final
 from django.utils import translation
 from django.utils.translation import gettext as _
 
-from ..access import actor
+from ..access import sign_in
 from ..domain.invocations import Running
 from ..domain.session_ref import SessionKey
 from ..reads import newest, timeline, views
@@ -173,7 +173,7 @@ class Room:
         """
         if not message or not seats:
             return seats
-        allowed = actor.signed_in({seat.watcher.sign_in for seat in seats})
+        allowed = sign_in.signed_in({seat.watcher.sign_in for seat in seats})
         for seat in seats:
             if seat.watcher.sign_in not in allowed:
                 self.leave(seat, SIGNED_OUT, "signed out")
@@ -206,7 +206,7 @@ class Room:
 
     def check_sign_ins(self) -> None:
         """Lets those go whose sign-in ended while nothing happened."""
-        allowed = actor.signed_in({seat.watcher.sign_in for seat in self.seats})
+        allowed = sign_in.signed_in({seat.watcher.sign_in for seat in self.seats})
         for seat in [seat for seat in self.seats if seat.watcher.sign_in not in allowed]:
             self.leave(seat, SIGNED_OUT, "signed out")
 

@@ -20,7 +20,7 @@ from django.http.request import split_domain_port, validate_host
 from django.urls import path, re_path
 
 from .. import broadcast
-from ..access import actor
+from ..access import sign_in as access_sign_in
 from ..domain.session_ref import SessionKey
 from ..errors import Error, Invalid, SourceError
 from ..web.session import news
@@ -180,9 +180,9 @@ async def _person(scope: Any) -> tuple[str, str]:
     client = (scope.get("client") or [""])[0]
 
     def look_up() -> str:
-        if not actor.is_loopback(client) and not actor.admin_exists():
+        if not access_sign_in.is_loopback(client) and not access_sign_in.admin_exists():
             raise Refused(REFUSED, "only this machine, until an admin account exists")
-        name = actor.signed_in([sign_in]).get(sign_in)
+        name = access_sign_in.signed_in([sign_in]).get(sign_in)
         if name is None:
             raise Refused(SIGNED_OUT, "signed out")
         return name

@@ -10,10 +10,7 @@ from django.conf import settings
 from ..domain.invocations import Running, running
 from ..domain.session_ref import SessionKey
 from ..sources import database
-from .event_views import (
-    EventView,
-    newest_views,
-)
+from .event_views import EventView, newest_views
 from .lists import GLANCE, titles_of
 
 RUNNING_REACH: Final = 300  # events of all sessions looked through for those whose agent runs

@@ -12,16 +12,7 @@ from ..domain.session_ref import SessionKey
 from ..errors import NotFound
 from ..sources import database
 from .deltas import add_changes
-from .event_views import (
-    EventView,
-    after_cursor,
-    before_cursor,
-    events_of,
-    filtered,
-    ordered,
-    view_of,
-    views,
-)
+from .event_views import EventView, after_cursor, before_cursor, events_of, filtered, ordered, view_of, views
 from .lists import GLANCE
 from .paging import Page
 

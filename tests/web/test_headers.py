@@ -13,7 +13,7 @@ from django.test import Client
 from django.urls import reverse
 
 from adkweb.asgi import application
-from sessions_app.access import actor
+from sessions_app.access import sign_in
 from sessions_app.domain.session_ref import SessionKey
 from tests.web.conftest import Browser
 from tests.web.html import read
@@ -59,7 +59,7 @@ def test_values_and_data_are_kept_by_nobody_else(key: SessionKey, maria: Browser
 
 
 def test_the_cookie_of_a_sign_in_is_out_of_reach_of_scripts_and_other_sites(guest: Browser) -> None:
-    guest.get("/sign-in/", {"token": actor.sign_in_token()})
+    guest.get("/sign-in/", {"token": sign_in.sign_in_token()})
     cookie = guest.cookies[settings.SESSION_COOKIE_NAME]
     assert (cookie["httponly"], cookie["samesite"]) == (True, "Lax")
 

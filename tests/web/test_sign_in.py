@@ -17,7 +17,7 @@ from django.utils import timezone
 from django.utils.translation import override
 from pytest_django import Settings
 
-from sessions_app.access import actor, guesses
+from sessions_app.access import guesses, sign_in
 from sessions_app.access.sign_ins import digest
 from sessions_app.models import PasswordTries, SignInToken
 from sessions_app.web.urls import urlpatterns
@@ -59,13 +59,13 @@ def signed_in(browser: Browser) -> bool:
 
 
 def test_the_link_signs_in_and_leads_home(guest: Browser) -> None:
-    response = guest.get("/sign-in/", {"token": actor.sign_in_token()})
+    response = guest.get("/sign-in/", {"token": sign_in.sign_in_token()})
     assert (response.status_code, response["Location"]) == (302, "/")
     assert guest.open("home").one("h1").text == "Sources"
 
 
 def test_the_link_signs_in_exactly_once(guest: Browser) -> None:
-    token = actor.sign_in_token()
+    token = sign_in.sign_in_token()
     guest.get("/sign-in/", {"token": token})
     second = Browser()
     page = second.open("sign-in", query={"token": token}, status=403)
@@ -74,14 +74,14 @@ def test_the_link_signs_in_exactly_once(guest: Browser) -> None:
 
 
 def test_a_link_is_used_up_by_whoever_opens_it_first(maria: Browser, guest: Browser) -> None:
-    token = actor.sign_in_token()
+    token = sign_in.sign_in_token()
     assert maria.get("/sign-in/", {"token": token})["Location"] == "/"
     guest.get("/sign-in/", {"token": token})
     assert not signed_in(guest)
 
 
 def test_a_new_start_leaves_the_link_of_another_good(guest: Browser) -> None:
-    first, second = actor.sign_in_token(), actor.sign_in_token()
+    first, second = sign_in.sign_in_token(), sign_in.sign_in_token()
     for token in (second, first):
         browser = Browser()
         browser.get("/sign-in/", {"token": token})
@@ -91,12 +91,12 @@ def test_a_new_start_leaves_the_link_of_another_good(guest: Browser) -> None:
 
 
 def test_links_that_nobody_opens_do_not_pile_up(guest: Browser) -> None:
-    actor.sign_in_token()
-    SignInToken.objects.update(created=timezone.now() - actor.LINK_LIFETIME - timedelta(seconds=1))
-    tokens = [actor.sign_in_token()]
+    sign_in.sign_in_token()
+    SignInToken.objects.update(created=timezone.now() - sign_in.LINK_LIFETIME - timedelta(seconds=1))
+    tokens = [sign_in.sign_in_token()]
     assert SignInToken.objects.count() == 1
-    tokens += [actor.sign_in_token() for _ in range(actor.LINKS)]
-    assert SignInToken.objects.count() == actor.LINKS
+    tokens += [sign_in.sign_in_token() for _ in range(sign_in.LINKS)]
+    assert SignInToken.objects.count() == sign_in.LINKS
     guest.get("/sign-in/", {"token": tokens[0]})
     assert not signed_in(guest)
     guest.get("/sign-in/", {"token": tokens[1]})
@@ -104,15 +104,15 @@ def test_links_that_nobody_opens_do_not_pile_up(guest: Browser) -> None:
 
 
 def test_looking_at_the_links_head_does_not_use_it_up(guest: Browser) -> None:
-    token = actor.sign_in_token()
+    token = sign_in.sign_in_token()
     guest.head("/sign-in/", {"token": token})
     guest.get("/sign-in/", {"token": token})
     assert signed_in(guest)
 
 
 def test_an_expired_link_signs_nobody_in(guest: Browser) -> None:
-    token = actor.sign_in_token()
-    SignInToken.objects.update(created=timezone.now() - actor.LINK_LIFETIME - timedelta(seconds=1))
+    token = sign_in.sign_in_token()
+    SignInToken.objects.update(created=timezone.now() - sign_in.LINK_LIFETIME - timedelta(seconds=1))
     page = guest.open("sign-in", query={"token": token}, status=403)
     assert "Each start of adkweb prints a new one" in page.one(role="alert").text
     assert not signed_in(guest)
@@ -120,18 +120,18 @@ def test_an_expired_link_signs_nobody_in(guest: Browser) -> None:
 
 @pytest.mark.parametrize("token", ["guess", "'; --", "é\u0000", "x" * 10_000])
 def test_an_unknown_link_signs_nobody_in(guest: Browser, token: str) -> None:
-    actor.sign_in_token()
+    sign_in.sign_in_token()
     assert "used already" in guest.open("sign-in", query={"token": token}, status=403).one(role="alert").text
     assert not signed_in(guest)
 
 
 def test_a_token_is_kept_only_as_its_hash() -> None:
-    token = actor.sign_in_token()
+    token = sign_in.sign_in_token()
     assert token not in str(list(SignInToken.objects.values()))
 
 
 def test_a_link_leads_where_it_was_wanted(guest: Browser) -> None:
-    query = {"token": actor.sign_in_token(), "next": "/edits/?before=x"}
+    query = {"token": sign_in.sign_in_token(), "next": "/edits/?before=x"}
     assert guest.get("/sign-in/", query)["Location"] == "/edits/?before=x"
 
 
@@ -151,7 +151,7 @@ ELSEWHERE = [
 
 @pytest.mark.parametrize("address", ELSEWHERE)
 def test_nobody_is_led_to_another_server(guest: Browser, address: str) -> None:
-    assert guest.get("/sign-in/", {"token": actor.sign_in_token(), "next": address})["Location"] == "/"
+    assert guest.get("/sign-in/", {"token": sign_in.sign_in_token(), "next": address})["Location"] == "/"
     assert guest.get("/sign-in/", {"next": address})["Location"] == "/"  # signed in by now
 
 
@@ -168,7 +168,7 @@ def test_every_page_asks_for_sign_in(guest: Browser, name: str, method: str) -> 
 
 def test_a_page_comes_back_after_sign_in(guest: Browser) -> None:
     wanted = guest.get("/edits/?before=abc")["Location"]
-    assert guest.get(f"{wanted}&token={actor.sign_in_token()}")["Location"] == "/edits/?before=abc"
+    assert guest.get(f"{wanted}&token={sign_in.sign_in_token()}")["Location"] == "/edits/?before=abc"
 
 
 def test_the_language_can_be_chosen_before_sign_in(guest: Browser) -> None:
@@ -331,7 +331,7 @@ def test_who_signs_in_and_out_and_who_fails_is_in_the_log(
     caplog.set_level("INFO", "adkweb.sign_in")
     for _ in range(guesses.FREE + 1):
         guess(guest, address=AWAY)
-    guest.get("/sign-in/", {"token": actor.sign_in_token()})
+    guest.get("/sign-in/", {"token": sign_in.sign_in_token()})
     guest.post("/sign-out/")
     guess(guest, password=PASSWORD, address="::1")
     PasswordTries.objects.all().delete()
@@ -381,7 +381,7 @@ def test_a_sign_in_ends_after_a_month_however_often_it_is_used(maria: Browser, s
 
 def test_sign_ins_that_ended_are_cleared_when_somebody_signs_in(maria: Browser, guest: Browser) -> None:
     SignIn.objects.update(expire_date=timezone.now() - timedelta(days=1))
-    guest.get("/sign-in/", {"token": actor.sign_in_token()})
+    guest.get("/sign-in/", {"token": sign_in.sign_in_token()})
     assert SignIn.objects.count() == 1
 
 
@@ -401,7 +401,7 @@ def test_this_machine_is_not(maria: Browser, address: str) -> None:
 
 
 def test_a_link_does_not_sign_in_from_another_machine_and_is_not_used_up_by_it(guest: Browser) -> None:
-    token = actor.sign_in_token()
+    token = sign_in.sign_in_token()
     assert guest.get("/sign-in/", {"token": token}, REMOTE_ADDR=AWAY).status_code == 403
     guest.get("/sign-in/", {"token": token})
     assert signed_in(guest)

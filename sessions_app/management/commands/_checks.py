@@ -11,7 +11,7 @@ from django.conf import settings
 from django.db import DatabaseError, connections
 from django.db.migrations.executor import MigrationExecutor
 
-from ...access import actor, private_files
+from ...access import private_files, sign_in
 
 OK, NOTE, BAD = "✓", "!", "✗"
 _REDIS_SECONDS: Final = 3
@@ -29,7 +29,7 @@ def own() -> Iterator[Finding]:
     (database,) = _database()
     yield database
     yield from _files()
-    outside = [host for host in settings.ALLOWED_HOSTS if not actor.is_loopback(host)]
+    outside = [host for host in settings.ALLOWED_HOSTS if not sign_in.is_loopback(host)]
     if database.mark != BAD:
         yield from _accounts(outside, ready=database.mark == OK)
     yield from _hosts(outside)
@@ -89,7 +89,7 @@ def _files() -> Iterator[Finding]:
 
 
 def _accounts(outside: list[str], *, ready: bool) -> Iterator[Finding]:
-    if ready and actor.admin_exists():
+    if ready and sign_in.admin_exists():
         yield Finding(OK, "An account with a password exists")
     elif outside:
         yield Finding(

@@ -19,7 +19,7 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError
 
-from ...access import actor, private_files
+from ...access import actor, private_files, sign_in
 from ...errors import SourceError
 from ...live.sockets import FRAME_LENGTH
 from ...sources import adopting, database, registry
@@ -64,7 +64,7 @@ class Command(BaseCommand):
             settings.READ_ONLY = True
         _migrate()
         uploads.sweep()
-        if not actor.is_loopback(options["host"]):
+        if not sign_in.is_loopback(options["host"]):
             _check_admin(options["host"])
         _allow(options["host"])
         listener = _listen(options["host"], options["port"])
@@ -133,11 +133,11 @@ class Command(BaseCommand):
 
     def _announce(self, host: str, port: int) -> None:
         address = _address(host, port)
-        if actor.is_loopback(host):
-            address += f"sign-in/?token={quote(actor.sign_in_token())}"
+        if sign_in.is_loopback(host):
+            address += f"sign-in/?token={quote(sign_in.sign_in_token())}"
         self.stdout.write(f"\nadkweb is ready. Open {address}")
-        self.stdout.write("The link signs you in once; Ctrl+C ends adkweb.\n" if actor.is_loopback(host) else "")
-        if not (actor.is_loopback(host) or settings.HTTPS):
+        self.stdout.write("The link signs you in once; Ctrl+C ends adkweb.\n" if sign_in.is_loopback(host) else "")
+        if not (sign_in.is_loopback(host) or settings.HTTPS):
             self.stderr.write(_UNENCRYPTED)
         self.stdout.flush()
 
@@ -152,7 +152,7 @@ def _allow(host: str) -> None:
 
 def _address(host: str, port: int) -> str:
     """Where a browser finds adkweb."""
-    names = [name for name in settings.ALLOWED_HOSTS if name[0] not in "*." and not actor.is_loopback(name)]
+    names = [name for name in settings.ALLOWED_HOSTS if name[0] not in "*." and not sign_in.is_loopback(name)]
     if settings.HTTPS and names:  # by the proxy, on its own port
         return f"https://{names[0]}/"
     if host in _EVERYWHERE:
@@ -165,7 +165,7 @@ def _in_url(host: str) -> str:
 
 
 def _check_admin(host: str) -> None:
-    if not actor.admin_exists():
+    if not sign_in.admin_exists():
         raise CommandError(
             f"{host} is not this machine alone, and nobody could sign in: make an admin account first, with "
             "adkweb createsuperuser",

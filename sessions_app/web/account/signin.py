@@ -19,7 +19,8 @@ from django.utils.translation import ngettext
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
 
-from ...access import actor, guesses
+from ...access import guesses
+from ...access import sign_in as access_sign_in
 from ...access.sign_ins import SessionStore
 from ..errors import answer
 from ..html.render import page
@@ -34,7 +35,7 @@ def sign_in(request: HttpRequest) -> HttpResponse:
     """By the link that adkweb printed, once; by name and password where accounts exist."""
     next_page = _next_page(request)
     token = request.GET.get("token", "")
-    person = actor.redeem(token) if token else None  # used up by whoever opens it first, signed in or not
+    person = access_sign_in.redeem(token) if token else None  # used up by whoever opens it first, signed in or not
     if request.user.is_authenticated:
         return HttpResponseRedirect(next_page)
     if person:
@@ -42,7 +43,7 @@ def sign_in(request: HttpRequest) -> HttpResponse:
     form = Form(request, request.POST or None)
     if request.method == "POST" and form.is_valid():
         return _signed_in(request, form.get_user(), "password", next_page)
-    context = {"form": form, "spent": bool(token), "has_accounts": actor.admin_exists(), "next": next_page}
+    context = {"form": form, "spent": bool(token), "has_accounts": access_sign_in.admin_exists(), "next": next_page}
     if form.pause:
         response = page(request, "signin/sign_in.html", context, 429)
         response["Retry-After"] = str(form.pause)
@@ -111,7 +112,7 @@ class LoopbackUntilAdmin:
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         """The page, or the refusal."""
-        if not actor.is_loopback(request.META.get("REMOTE_ADDR", "")) and not actor.admin_exists():
+        if not access_sign_in.is_loopback(request.META.get("REMOTE_ADDR", "")) and not access_sign_in.admin_exists():
             return answer(
                 request,
                 _("Until an admin account exists, adkweb answers only on its own machine: adkweb createsuperuser"),

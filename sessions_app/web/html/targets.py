@@ -8,7 +8,7 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.http import urlencode
 
-from ...access import actor as access
+from ...access import actor as access_actor
 from ...domain.session_ref import SessionKey, own_session
 from ...domain.state import ABSENT, PREFIXES, STORED, UNKNOWN, Change, Scope, State, full_key, same, scope_of, split
 from ...edits import edit as edits
@@ -70,14 +70,14 @@ class Target:
     page: str
     edit: str
     value: str
-    apply: Callable[[Sequence[Entry], access.Actor, str, str], Appended]
+    apply: Callable[[Sequence[Entry], access_actor.Actor, str, str], Appended]
     groups: list[Group] = field(default_factory=list)
     drifted: int = 0
 
 
-def actor(request: HttpRequest) -> access.Actor:
+def actor(request: HttpRequest) -> access_actor.Actor:
     """Who is signed in."""
-    return access.actor_of(request.user)  # type: ignore[arg-type]
+    return access_actor.actor_of(request.user)  # type: ignore[arg-type]
 
 
 def address_at(key: SessionKey, event_id: str, name: str = "session", /, **more: str) -> str:
