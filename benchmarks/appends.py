@@ -106,7 +106,7 @@ def adkweb(task: Task, ready: Callable[[], float]) -> list[Outcome]:
     start = [0.0]
 
     def write(writer: int, outcome: Outcome) -> None:
-        key = create_session(source.alias, task.app, f"user{writer}", actor=actor, session_id="s")
+        ref = create_session(source.alias, task.app, f"user{writer}", actor=actor, session_id="s")
 
         def append(number: int) -> None:
             delta = delta_of(writer, number)
@@ -117,7 +117,7 @@ def adkweb(task: Task, ready: Callable[[], float]) -> list[Outcome]:
                 "actions": {"state_delta": delta},
             }
             try:
-                append_event(key, event, actor=actor)
+                append_event(ref, event, actor=actor)
             except Error:
                 outcome.failed += 1
             else:
@@ -406,9 +406,9 @@ def running(directory: Path, server: PostgreSQL) -> None:
     for what, place in places.items():
         (source,) = registry.add(place)
         for count in (100, LARGE):
-            key = create_session(source.alias, "app", "ana", actor=Actor("b"), session_id=f"s{count}")
-            fill(key, count)
-            names = {"source": key.source, "app_name": "app", "user_id": "ana", "session_id": key.session_id}
+            ref = create_session(source.alias, "app", "ana", actor=Actor("b"), session_id=f"s{count}")
+            fill(ref, count)
+            names = {"source": ref.source, "app_name": "app", "user_id": "ana", "session_id": ref.session_id}
             pages.append((what, count, reverse("session", kwargs=names)))
         database.forget(source.alias)
     with dashboard(*places.values()) as (process, address, browser):

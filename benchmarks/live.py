@@ -124,7 +124,7 @@ def adkweb(place: str, names: list[str], rate: float, seconds: float) -> Written
     from django.db import connections
 
     from sessions_app.access.actor import Actor
-    from sessions_app.domain.session_ref import SessionKey
+    from sessions_app.domain.session_ref import SessionRef
     from sessions_app.errors import Error
     from sessions_app.sources import registry
     from sessions_app.writes.append import append_event
@@ -146,7 +146,7 @@ def adkweb(place: str, names: list[str], rate: float, seconds: float) -> Written
             }
             before = time.time()
             try:
-                append_event(SessionKey(source.alias, APP, USER, name), event, actor=Actor("benchmark"))
+                append_event(SessionRef(source.alias, APP, USER, name), event, actor=Actor("benchmark"))
             except Error:
                 written.failed.append(str(event["id"]))
             else:

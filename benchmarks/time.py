@@ -126,12 +126,12 @@ def show(what: str, times: list[float], target: float = TARGET) -> None:
 def cold(place: str, event_id: str) -> float:
     """The first question in a process: to connect is within it, to start Python is not. Runs in a process of its own."""
     prepare()
-    from sessions_app.domain.session_ref import SessionKey
+    from sessions_app.domain.session_ref import SessionRef
     from sessions_app.history import moments
     from sessions_app.sources import registry
 
     (source,) = registry.add(place)
-    return timed(lambda: moments.state_at(SessionKey(source.alias, APP, USER, LONG), event_id))
+    return timed(lambda: moments.state_at(SessionRef(source.alias, APP, USER, LONG), event_id))
 
 
 # In the page: what is drawn, and what is asked for meanwhile.
@@ -159,13 +159,13 @@ class Bench:
     """One source, filled."""
 
     def __init__(self, place: str, events: int, times: int, data: Path) -> None:
-        from sessions_app.domain.session_ref import SessionKey
+        from sessions_app.domain.session_ref import SessionRef
         from sessions_app.sources import database, registry
 
         (source,) = registry.add(place)
         database.open_source(source)
         self.place, self.alias, self.events, self.times, self.data = place, source.alias, events, times, data
-        self.key = SessionKey(source.alias, APP, USER, LONG)
+        self.ref = SessionRef(source.alias, APP, USER, LONG)
         self.random = random.Random(5)
         made = timed(lambda: fill(self.alias, events))
         print(
@@ -213,19 +213,19 @@ class Bench:
                 [processes.apply(cold, (self.place, self.event())) for _ in range(COLD)],
             )
         questions: dict[str, Callable[[], Any]] = {
-            "state at an event": lambda: moments.state_at(self.key, self.event()),
+            "state at an event": lambda: moments.state_at(self.ref, self.event()),
             f"history of a key with {self.events // SHARE:,} writes, first page": lambda: key_history.history(
-                self.key, "n"
+                self.ref, "n"
             ),
-            f"history of a key with {self.events // RARE:,} writes": lambda: key_history.history(self.key, "rare"),
-            "history of an app: key, first page": lambda: key_history.history(self.key, "app:limit"),
+            f"history of a key with {self.events // RARE:,} writes": lambda: key_history.history(self.ref, "rare"),
+            "history of an app: key, first page": lambda: key_history.history(self.ref, "app:limit"),
             "two events compared": lambda: moments.compare(
-                moments.state_at(self.key, self.event()), moments.state_at(self.key, self.event())
+                moments.state_at(self.ref, self.event()), moments.state_at(self.ref, self.event())
             ),
         }
         for what, ask in questions.items():
             show(what, [timed(ask) for _ in range(self.times)])
-        show("drift, by replaying the session", [timed(lambda: drift.own(self.key)) for _ in range(3)], target=2_000)
+        show("drift, by replaying the session", [timed(lambda: drift.own(self.ref)) for _ in range(3)], target=2_000)
         show("state at an event that was appended just now", [self._appended() for _ in range(self.times)])
 
     def _appended(self) -> float:
@@ -234,14 +234,14 @@ class Bench:
         from sessions_app.writes.append import append_event
 
         event = {"author": "agent", "actions": {"state_delta": {"n": self.random.random(), "app:limit": 1}}}
-        event_id = append_event(self.key, event, actor=Actor("benchmark")).event["id"]
-        return timed(lambda: moments.state_at(self.key, event_id))
+        event_id = append_event(self.ref, event, actor=Actor("benchmark")).event["id"]
+        return timed(lambda: moments.state_at(self.ref, event_id))
 
     def over_http(self) -> None:
         """Prints the same as a browser gets it; the server is asked once before."""
         from django.urls import reverse
 
-        names = self.key._asdict()
+        names = self.ref._asdict()
         with dashboard(self.place, data=str(self.data)) as (_process, address, browser):
 
             def get(name: str, /, *, part: bool = True, **query: str) -> Callable[[], Any]:
@@ -271,7 +271,7 @@ class Bench:
             context = browser.new_context(viewport={"width": 1440, "height": 900})
             context.add_cookies([{"name": c.name, "value": str(c.value), "url": address} for c in jar])
             page = context.new_page()
-            page.goto(address + reverse("session", kwargs=self.key._asdict()))
+            page.goto(address + reverse("session", kwargs=self.ref._asdict()))
             box = page.locator("#travel").bounding_box(timeout=60_000)
             assert box
             page.evaluate(_COUNT)

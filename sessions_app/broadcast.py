@@ -19,7 +19,7 @@ from typing import Any, Final, Literal
 from channels.layers import BaseChannelLayer, get_channel_layer
 from django.conf import settings
 
-from .domain.session_ref import SessionKey
+from .domain.session_ref import SessionRef
 
 log = logging.getLogger("adkweb.broadcast")
 
@@ -37,7 +37,7 @@ class Move:
     """That something of a session moved: its events or state, its queued edits, or who watches it, in which process."""
 
     what: What
-    key: SessionKey
+    ref: SessionRef
     process: str = PROCESS
     people: tuple[str, ...] = ()
 
@@ -45,9 +45,9 @@ class Move:
 Listener = Callable[[Move], None]
 
 
-def tell(what: What, key: SessionKey, people: tuple[str, ...] = ()) -> None:
+def tell(what: What, ref: SessionRef, people: tuple[str, ...] = ()) -> None:
     """Tells every listener, here at once and in other processes soon; call it after commit."""
-    move = Move(what, key, PROCESS, people)
+    move = Move(what, ref, PROCESS, people)
     _hear(move)
     if settings.REDIS_URL:
         _sender().put(move)
@@ -98,13 +98,13 @@ class _Thread(threading.Thread):
         super().__init__(name="adkweb-broadcast", daemon=True)
         self.loop = asyncio.new_event_loop()
         self.ready = threading.Event()
-        self.waiting: dict[tuple[str, SessionKey], Move] = {}
+        self.waiting: dict[tuple[str, SessionRef], Move] = {}
         self.something = asyncio.Event()
 
     def put(self, move: Move) -> None:
         """Queues a move for sending."""
         if len(self.waiting) < _MOST_WAITING:
-            self.waiting[move.what, move.key] = move
+            self.waiting[move.what, move.ref] = move
             self.loop.call_soon_threadsafe(self.something.set)
 
     def run(self) -> None:
@@ -127,7 +127,7 @@ class _Thread(threading.Thread):
                 await self._publish(layer, move)
 
     async def _publish(self, layer: BaseChannelLayer, move: Move) -> None:
-        message = {"type": "move", "what": move.what, "key": list(move.key), "people": list(move.people)}
+        message = {"type": "move", "what": move.what, "key": list(move.ref), "people": list(move.people)}
         try:
             await asyncio.wait_for(layer.group_send(GROUP, {**message, "process": PROCESS}), _PATIENCE_SECONDS)
         except Exception as error:  # whatever the layer raises: others find the events by themselves
@@ -155,7 +155,7 @@ class _Thread(threading.Thread):
             what, process, key, people = message["what"], message["process"], message["key"], message["people"]
             if not all(isinstance(text, str) for text in (what, process, *key, *people)):
                 raise TypeError
-            move = Move(what, SessionKey(*key), process, tuple(people))
+            move = Move(what, SessionRef(*key), process, tuple(people))
         except (KeyError, TypeError):  # of another version of adkweb, or of somebody else
             return
         if move.process != PROCESS:

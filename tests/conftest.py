@@ -17,7 +17,7 @@ from pytest_django import DjangoDbBlocker
 
 from sessions_app.access.actor import Actor
 from sessions_app.agent_view import conversation
-from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.session_ref import SessionRef
 from sessions_app.history import indexing
 from sessions_app.sources import adoption, database, registry
 from sessions_app.writes.append import append_event
@@ -161,7 +161,7 @@ def actor() -> Actor:
 
 
 @pytest.fixture
-def key(source: str, actor: Actor) -> SessionKey:
+def ref(source: str, actor: Actor) -> SessionRef:
     """A session with state in every scope."""
     return create_session(source, APP, "ana", actor=actor, state=START, session_id="s1")
 
@@ -170,9 +170,9 @@ def key(source: str, actor: Actor) -> SessionKey:
 def add(actor: Actor) -> Callable[..., str]:
     """Appends an event with a delta as an agent would, and with fields that adkweb does not know; its id."""
 
-    def append(key: SessionKey, **delta: Any) -> str:
+    def append(ref: SessionRef, **delta: Any) -> str:
         named = {name.replace("__", ":"): value for name, value in delta.items()}
         event = {"author": "agent", "invocation_id": "i1", "actions": {"state_delta": named}, "x": {"y": [None, 1e22]}}
-        return str(append_event(key, event, actor=actor).event["id"])
+        return str(append_event(ref, event, actor=actor).event["id"])
 
     return append

@@ -186,11 +186,11 @@ def _main(file: str, given: str) -> None:
             for source in registry.add(text):
                 database.open_source(source)
         _cost(person, token, "GET", OF_SESSION.replace("store", "small"), None)  # what is kept from then on
-        from sessions_app.domain.session_ref import SessionKey
+        from sessions_app.domain.session_ref import SessionRef
 
         for _try in range(5):  # until what time travel uses was read, once
             try:
-                state_now(SessionKey("store", APP, USER, SESSION))
+                state_now(SessionRef("store", APP, USER, SESSION))
                 break
             except Error:
                 continue

@@ -16,7 +16,7 @@ from google.adk.sessions import Session
 
 from ..access.actor import Actor
 from ..domain.edit_note import check_no_note
-from ..domain.session_ref import SessionKey
+from ..domain.session_ref import SessionRef
 from ..domain.state import State
 from ..errors import AlreadyExists, Conflict, Invalid, NotFound, SourceError, StaleSession
 from ..reads import views, whole_session
@@ -64,7 +64,7 @@ class Tables:
             create_session(
                 self._alias, names.app_name, names.user_id, actor=self._actor, state=state, session_id=names.session_id
             )
-            found = whole_session.load(self._key(names), newest=0)
+            found = whole_session.load(self._ref(names), newest=0)
             if found is None:
                 raise NotFound
             return _session(found)
@@ -77,7 +77,7 @@ class Tables:
         """Loads a session."""
 
         def work() -> Session | None:
-            found = whole_session.load(self._key(names), newest=newest, since=since, after=after)
+            found = whole_session.load(self._ref(names), newest=newest, since=since, after=after)
             return None if found is None else _session(found)
 
         return await self._do(names, work) if possible(*names) else None
@@ -95,7 +95,7 @@ class Tables:
 
         def work() -> None:
             with suppress(NotFound):
-                delete_session(self._key(names), actor=self._actor)
+                delete_session(self._ref(names), actor=self._actor)
 
         await self._do(names, work)
 
@@ -113,7 +113,7 @@ class Tables:
         """Where a session stands, and an event in it."""
 
         def work() -> Standing | None:
-            found = whole_session.place(self._key(names), event_id)
+            found = whole_session.place(self._ref(names), event_id)
             return None if found is None else Standing(found.created, found.revision, found.newest, found.seq)
 
         return await self._do(names, work) if possible(*names) else None
@@ -123,7 +123,7 @@ class Tables:
 
         def work() -> Written | None:
             check_no_note(event)
-            appended = append_event(self._key(names), event, actor=self._actor, expected=revision)
+            appended = append_event(self._ref(names), event, actor=self._actor, expected=revision)
             if appended.seq is None or appended.revision is None:
                 return None
             return Written(appended.seq, appended.revision)
@@ -145,8 +145,8 @@ class Tables:
         finally:
             self._thread.used = time.monotonic()
 
-    def _key(self, names: Names) -> SessionKey:
-        return SessionKey(self._alias, *names)
+    def _ref(self, names: Names) -> SessionRef:
+        return SessionRef(self._alias, *names)
 
     async def _do(self, names: Names, work: Callable[[], T]) -> T:
         """Has it done, and says in ADK's words what went wrong; the core's own errors stay where ADK has none."""
@@ -166,7 +166,7 @@ class Tables:
 
 def _session(found: whole_session.StoredSession) -> Session:
     return session_of(
-        *found.key[1:],
+        *found.ref[1:],
         found.state.merged(),
         Seen(found.created, found.revision, found.seq),
         [

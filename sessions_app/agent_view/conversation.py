@@ -16,7 +16,7 @@ from ..domain.edit_note import SYSTEM
 from ..domain.json_values import as_object
 from ..domain.kinds import Part, describe
 from ..domain.rewinds import taken_back
-from ..domain.session_ref import SessionKey
+from ..domain.session_ref import SessionRef
 from ..history import index, indexing
 from ..models import Event
 from ..reads.event_views import EventView, after_cursor, before_cursor, events_of, ordered, view_of, views
@@ -83,17 +83,17 @@ class Conversation:
 # --- A timeline -------------------------------------------------------------------------------------------------------
 
 
-def left_out(key: SessionKey, views: Sequence[EventView]) -> dict[str, LeftOut]:
+def left_out(ref: SessionRef, views: Sequence[EventView]) -> dict[str, LeftOut]:
     """By id, which of these events no agent is given any more, as a rewind took them back or a summary stands for them.
 
     Raises Behind, soon, where the source is not read yet. Where events have no order: nothing.
     """
     seqs = [view.seq for view in views if view.seq is not None]
-    if not seqs or not database.has_order(key.source):
+    if not seqs or not database.has_order(ref.source):
         return {}
-    indexing.catch_up(key.source, _TIMELINE_SECONDS, key)
-    stretches = _rewinds(key, min(seqs))
-    summaries = _summaries(key, stretches, [timestamp_of(view.data) for view in views])
+    indexing.catch_up(ref.source, _TIMELINE_SECONDS, ref)
+    stretches = _rewinds(ref, min(seqs))
+    summaries = _summaries(ref, stretches, [timestamp_of(view.data) for view in views])
     found: dict[str, tuple[Kind, int]] = {}
     for view, seq in zip(views, seqs, strict=True):
         by = _taken_by(stretches, seq)
@@ -104,7 +104,7 @@ def left_out(key: SessionKey, views: Sequence[EventView]) -> dict[str, LeftOut]:
             by = covering(retained(mine), timestamp_of(view.data))
             if by is not None:
                 found[view.id] = ("compacted", by)
-    ids = _ids(key, {by for _kind, by in found.values()})
+    ids = _ids(ref, {by for _kind, by in found.values()})
     return {name: LeftOut(kind, ids.get(by, ""), by) for name, (kind, by) in found.items() if kind != "rewind"}
 
 
@@ -119,32 +119,32 @@ class _Summary:
         return event.get("isolation_scope") == self.scope and is_for_branch(event.get("branch"), self.branch)
 
 
-def _rewinds(key: SessionKey, after: int, upto: int | None = None) -> list[tuple[int, int]]:
-    return taken_back((mark.seq, mark.since) for mark in _marks(key, "rewind", after - 1, upto))
+def _rewinds(ref: SessionRef, after: int, upto: int | None = None) -> list[tuple[int, int]]:
+    return taken_back((mark.seq, mark.since) for mark in _marks(ref, "rewind", after - 1, upto))
 
 
 def _taken_by(stretches: Iterable[tuple[int, int]], seq: int) -> int | None:
     return next((last for first, last in stretches if first <= seq <= last), None)
 
 
-def _marks(key: SessionKey, kind: str, after: int, upto: int | None) -> list[index.Mark]:
+def _marks(ref: SessionRef, kind: str, after: int, upto: int | None) -> list[index.Mark]:
     found: list[index.Mark] = []
-    while more := index.marks(key, [kind], after, upto):
+    while more := index.marks(ref, [kind], after, upto):
         found += more
         after = more[-1].seq
     return found
 
 
 def _summaries(
-    key: SessionKey, stretches: list[tuple[int, int]], moments: Sequence[float], upto: int | None = None
+    ref: SessionRef, stretches: list[tuple[int, int]], moments: Sequence[float], upto: int | None = None
 ) -> list[_Summary]:
     """The summaries that are not taken back and cover any time between the first and the last of these moments."""
-    seqs = [mark.seq for mark in _marks(key, "compaction", 0, upto) if _taken_by(stretches, mark.seq) is None]
+    seqs = [mark.seq for mark in _marks(ref, "compaction", 0, upto) if _taken_by(stretches, mark.seq) is None]
     found = []
-    with database.using(key.source):
+    with database.using(ref.source):
         for start in range(0, len(seqs), _CHUNK):
             event = Valid("event_data")
-            rows = events_of(key).filter(seq__in=seqs[start : start + _CHUNK])
+            rows = events_of(ref).filter(seq__in=seqs[start : start + _CHUNK])
             for seq, compaction, branch, scope in rows.annotate(
                 compaction=KeyTransform("compaction", KeyTransform("actions", event)),
                 of_branch=KeyTextTransform("branch", event),
@@ -156,13 +156,13 @@ def _summaries(
     return found
 
 
-def _ids(key: SessionKey, seqs: Collection[int]) -> dict[int, str]:
+def _ids(ref: SessionRef, seqs: Collection[int]) -> dict[int, str]:
     wanted = sorted(seqs)
-    with database.using(key.source):
+    with database.using(ref.source):
         return {
             seq: name
             for start in range(0, len(wanted), _CHUNK)
-            for seq, name in events_of(key).filter(seq__in=wanted[start : start + _CHUNK]).values_list("seq", "id")
+            for seq, name in events_of(ref).filter(seq__in=wanted[start : start + _CHUNK]).values_list("seq", "id")
         }
 
 
@@ -170,7 +170,7 @@ def _ids(key: SessionKey, seqs: Collection[int]) -> dict[int, str]:
 
 
 def conversation(
-    key: SessionKey, at: EventView | None = None, agent: str = "", branch: str | None = None, before: str | None = None
+    ref: SessionRef, at: EventView | None = None, agent: str = "", branch: str | None = None, before: str | None = None
 ) -> Conversation:
     """What the model of an agent is given of the events up to one, that included, or of all: the newest, or those before a
     cursor.
@@ -178,26 +178,26 @@ def conversation(
     Without an agent: the one that spoke last. It reads with the branch, scope and node path of its last event; `branch`
     takes the place of the first. Raises Behind, Invalid.
     """
-    has_order = database.has_order(key.source)
+    has_order = database.has_order(ref.source)
     if has_order:
-        indexing.catch_up(key.source, key=key)
-    with database.using(key.source):
-        upto = events_upto(key, at)
-        recent = views(ordered(upto, key.source), key.source, _RECENT, key=key)[0]
+        indexing.catch_up(ref.source, ref=ref)
+    with database.using(ref.source):
+        upto = events_upto(ref, at)
+        recent = views(ordered(upto, ref.source), ref.source, _RECENT, ref=ref)[0]
         reader = _reader(recent, agent, branch)
-        window, (start, end), (earlier, rest) = _window(key, upto, before)
+        window, (start, end), (earlier, rest) = _window(ref, upto, before)
     events = [view.data for view in window]
     more: list[EventView] = []
     rewound = None
     if has_order and window:
-        more, rewound = _from_afar(key, window, at)
+        more, rewound = _from_afar(ref, window, at)
     early = [view for view in more if (view.seq or 0) < (window[0].seq or 0)]
     late = [view for view in more if (view.seq or 0) > (window[-1].seq or 0)]
     every = [*early, *window, *late]
     known = None if rewound is None else _by_place(every, rewound)
     found = contents([view.data for view in every], reader, known, ends=not rest)
     first, last = len(early) + start if start else -1, len(early) + end
-    ids = _ids(key, {-reason.by for reason in found.left_out.values() if reason.by is not None and reason.by < 0})
+    ids = _ids(ref, {-reason.by for reason in found.left_out.values() if reason.by is not None and reason.by < 0})
     lines = [_line(every, place, item, ids) for place, item in in_order(found) if first <= place < last]
     return Conversation(
         reader,
@@ -209,10 +209,10 @@ def conversation(
     )
 
 
-def events_upto(key: SessionKey, at: EventView | None) -> QuerySet[Event]:
+def events_upto(ref: SessionRef, at: EventView | None) -> QuerySet[Event]:
     """A session's events up to one of them, in no order; all of them where there is none."""
-    found = events_of(key)
-    return found if at is None else found.filter(before_cursor(key.source, at.cursor) | Q(id=at.id))
+    found = events_of(ref)
+    return found if at is None else found.filter(before_cursor(ref.source, at.cursor) | Q(id=at.id))
 
 
 def _reader(recent: Sequence[EventView], agent: str, branch: str | None) -> Reader:
@@ -231,40 +231,40 @@ def _agents(recent: Sequence[EventView]) -> list[str]:
 
 
 def _window(
-    key: SessionKey, upto: QuerySet[Event], before: str | None
+    ref: SessionRef, upto: QuerySet[Event], before: str | None
 ) -> tuple[list[EventView], tuple[int, int], tuple[bool, bool]]:
     """The events of a page with REACH before and after, where in them the page is, and whether others stand before and
     after them.
     """
-    found = upto.filter(before_cursor(key.source, before)) if before else upto
-    window, earlier = views(ordered(found, key.source), key.source, PAGE + REACH, key=key)
+    found = upto.filter(before_cursor(ref.source, before)) if before else upto
+    window, earlier = views(ordered(found, ref.source), ref.source, PAGE + REACH, ref=ref)
     window.reverse()
     page = (max(0, len(window) - PAGE), len(window))
     more = False
     if before and window:
-        later = upto.filter(after_cursor(key.source, window[-1].cursor))
-        rest, more = views(ordered(later, key.source, newest=False), key.source, REACH, key=key)
+        later = upto.filter(after_cursor(ref.source, window[-1].cursor))
+        rest, more = views(ordered(later, ref.source, newest=False), ref.source, REACH, ref=ref)
         window += rest
     return window, page, (earlier, more)
 
 
 def _from_afar(
-    key: SessionKey, window: Sequence[EventView], at: EventView | None
+    ref: SessionRef, window: Sequence[EventView], at: EventView | None
 ) -> tuple[list[EventView], dict[int, int]]:
     """What acts on a window from outside: the events with summaries that cover some of it; and by seq of those that were
     taken back, within or without, the seq of the rewind.
     """
     upto = None if at is None else at.seq
-    stretches = _rewinds(key, 0, upto)
+    stretches = _rewinds(ref, 0, upto)
     moments = [timestamp_of(view.data) for view in window]
     first, last = window[0].seq or 0, window[-1].seq or 0
-    seqs = [each.range[0] for each in _summaries(key, stretches, moments, upto)]
+    seqs = [each.range[0] for each in _summaries(ref, stretches, moments, upto)]
     outside = [seq for seq in seqs if not first <= seq <= last]
     more: list[EventView] = []
-    with database.using(key.source):
+    with database.using(ref.source):
         for start in range(0, len(outside), _CHUNK):
-            rows = events_of(key).filter(seq__in=outside[start : start + _CHUNK])
-            more += [view_of(key, row) for row in ordered(rows, key.source, newest=False)]
+            rows = events_of(ref).filter(seq__in=outside[start : start + _CHUNK])
+            more += [view_of(ref, row) for row in ordered(rows, ref.source, newest=False)]
     return more, {view.seq or 0: by for view in window if (by := _taken_by(stretches, view.seq or 0)) is not None}
 
 

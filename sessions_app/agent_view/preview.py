@@ -68,16 +68,16 @@ def _saved(moment: Moment, names: Collection[str]) -> dict[str, tuple[Writer, in
     """For each of these artifacts the event that saved it last, as far as the session's newest events tell, and the
     version.
     """
-    key, found = moment.key, dict[str, tuple[Writer, int | None]]()
-    with database.using(key.source):
+    ref, found = moment.ref, dict[str, tuple[Writer, int | None]]()
+    with database.using(ref.source):
         event = Small("event_data")
-        rows = ordered(events_upto(key, moment.event), key.source).annotate(
+        rows = ordered(events_upto(ref, moment.event), ref.source).annotate(
             saved=KeyTransform("artifact_delta", KeyTransform("actions", event)),
             by=KeyTextTransform("author", event),
         )
         for row in rows.values("id", "timestamp", "saved", "by", "seq")[:_SAVED]:
             for name, version in as_object(row["saved"]).items():
                 if name in names:
-                    by = Writer(row["id"], row.get("seq"), str(row["by"] or ""), "", row["timestamp"], key)
+                    by = Writer(row["id"], row.get("seq"), str(row["by"] or ""), "", row["timestamp"], ref)
                     found.setdefault(name, (by, version if isinstance(version, int) else None))
     return found

@@ -9,7 +9,7 @@ from ninja.params.functions import Query
 from ..agent_view import conversation as conversations
 from ..agent_view import instructions
 from ..agent_view.preview import Shown, preview
-from ..domain.session_ref import SessionKey
+from ..domain.session_ref import SessionRef
 from ..domain.units import number_of
 from ..reads import timeline, views
 from . import schemas
@@ -36,9 +36,9 @@ def instruction(
     source: str | None = None,
 ) -> HttpResponse:
     """With the state now, or at an event; each placeholder with who wrote its value last, and what is missing."""
-    key = SessionKey(source_of(request, app_name, source), app_name, user_id, session_id)
+    ref = SessionRef(source_of(request, app_name, source), app_name, user_id, session_id)
     body = body_of(request, schemas.Template)
-    found = preview(moment_of(key, at), body.template)
+    found = preview(moment_of(ref, at), body.template)
     text = instructions.rendered([each.piece for each in found])
     return answer({"text": text, "pieces": [_piece(each) for each in found]})
 
@@ -56,9 +56,9 @@ def conversation(
     source: str | None = None,
 ) -> HttpResponse:
     """The contents of its request, the newest, or those before; and between them the events that ADK leaves out, and why."""
-    key = SessionKey(source_of(request, app_name, source), app_name, user_id, session_id)
-    views.session(key)
-    found = conversations.conversation(key, None if at == NOW else timeline.event(key, at), agent, branch, before)
+    ref = SessionRef(source_of(request, app_name, source), app_name, user_id, session_id)
+    views.session(ref)
+    found = conversations.conversation(ref, None if at == NOW else timeline.event(ref, at), agent, branch, before)
     return answer(
         {
             "agent": found.reader.agent,

@@ -9,7 +9,7 @@ from ninja.params.functions import Query
 from ..domain.adk_fields import check_fields
 from ..domain.edit_note import check_no_note
 from ..domain.event import check_event
-from ..domain.session_ref import SessionKey
+from ..domain.session_ref import SessionRef
 from ..domain.units import number_of
 from ..errors import Conflict, Invalid, NotFound, StaleSession
 from ..history.edit_log import edits
@@ -45,15 +45,15 @@ def listed(
     source: str | None = None,
 ) -> HttpResponse:
     """The newest, those before them, or those after a place; in append order, with what each changed."""
-    key = SessionKey(source_of(request, app_name, source), app_name, user_id, session_id)
-    revision = views.session(key, partly=True).revision
+    ref = SessionRef(source_of(request, app_name, source), app_name, user_id, session_id)
+    revision = views.session(ref, partly=True).revision
     if after is None:
-        page = timeline.events(key, before=before, kind=kind, author=author, limit=limit)
+        page = timeline.events(ref, before=before, kind=kind, author=author, limit=limit)
         return answer({"items": [_event(view) for view in page.rows], "next": page.next}, revision=revision)
     if before is not None:
         raise Invalid("before, after: one of them")
-    check_places(key.source)
-    page = timeline.events_after(key, after, kind=kind, author=author, limit=limit)
+    check_places(ref.source)
+    page = timeline.events_after(ref, after, kind=kind, author=author, limit=limit)
     following = str(page.rows[-1].seq) if page.next else None
     return answer({"items": [_event(view) for view in page.rows], "next": following}, revision=revision)
 
@@ -63,8 +63,8 @@ def get(
     request: HttpRequest, app_name: str, user_id: str, session_id: str, event_id: str, source: str | None = None
 ) -> HttpResponse:
     """With what it changed."""
-    key = SessionKey(source_of(request, app_name, source), app_name, user_id, session_id)
-    return answer(_event(timeline.event(key, event_id)))
+    ref = SessionRef(source_of(request, app_name, source), app_name, user_id, session_id)
+    return answer(_event(timeline.event(ref, event_id)))
 
 
 @router.post(
@@ -86,7 +86,7 @@ def append(
     if nobody has written since, else 412. What adkweb itself notes of edits and forks, `custom_metadata.adkweb` and
     `custom_metadata.adkweb_origin`, is refused.
     """
-    key = SessionKey(source_of(request, app_name, source, "append"), app_name, user_id, session_id)
+    ref = SessionRef(source_of(request, app_name, source, "append"), app_name, user_id, session_id)
     given = object_of(request)
     event = check_event(given)
     check_fields(event, newer=True)
@@ -95,7 +95,7 @@ def append(
     check_no_note(event)
     who, revision = actor_of(request), expected_revision(request)
     try:
-        appended = append_event(key, event, actor=who, expected=revision)
+        appended = append_event(ref, event, actor=who, expected=revision)
     except StaleSession as error:
         raise Precondition from error
     except Conflict as conflict:
@@ -103,11 +103,11 @@ def append(
             raise
         # Sent again by a client that leaves the time to the server.
         try:
-            event["timestamp"] = timeline.event(key, event["id"]).timestamp
+            event["timestamp"] = timeline.event(ref, event["id"]).timestamp
         except NotFound:
             raise conflict from None
-        appended = append_event(key, event, actor=who, expected=revision)
-    return told(appended, key)
+        appended = append_event(ref, event, actor=who, expected=revision)
+    return told(appended, ref)
 
 
 @router.get("/edits", response=schemas.Edits, summary="Edits, in every session")
@@ -115,7 +115,7 @@ def all_edits(request: HttpRequest, before: str | None = None) -> HttpResponse:
     """Who changed what, why, and what stood there before; the newest first. Those in apps that the token may see."""
     page, problems = edits(before, sees=actor_of(request).may_see)
     items = [
-        {**_names(view.key), "actor": view.description.edit.get("actor"), "reason": view.description.edit.get("reason")}
+        {**_names(view.ref), "actor": view.description.edit.get("actor"), "reason": view.description.edit.get("reason")}
         | _event(view)
         for view in page.rows
     ]
@@ -123,13 +123,13 @@ def all_edits(request: HttpRequest, before: str | None = None) -> HttpResponse:
     return answer({"items": items, "next": page.next, "problems": told})
 
 
-def told(appended: Appended, key: SessionKey) -> HttpResponse:
+def told(appended: Appended, ref: SessionRef) -> HttpResponse:
     """What was stored; or what was there already, with its place. Then without the session's revision, which would let who
     sent it again write over what others wrote since, unseen.
     """
     if appended.seq is not None:
         return answer(_told(appended, appended.seq), 201, appended.revision)
-    stands = whole_session.place(key, appended.event["id"])
+    stands = whole_session.place(ref, appended.event["id"])
     return answer(_told(appended, stands.seq if stands else None), 200)
 
 
@@ -149,5 +149,5 @@ def _event(view: EventView) -> dict[str, Any]:
     }
 
 
-def _names(key: SessionKey) -> dict[str, str]:
-    return {"source": key.source, "app_name": key.app_name, "user_id": key.user_id, "session_id": key.session_id}
+def _names(ref: SessionRef) -> dict[str, str]:
+    return {"source": ref.source, "app_name": ref.app_name, "user_id": ref.user_id, "session_id": ref.session_id}

@@ -7,7 +7,7 @@ from django.utils.translation import gettext as _
 from ninja import Router
 from ninja.params.functions import Query
 
-from ..domain.session_ref import SessionKey, own_session
+from ..domain.session_ref import SessionRef, own_session
 from ..domain.state import STORED, UNKNOWN, Change, Scope, State, full_key
 from ..domain.units import number_of
 from ..errors import Invalid
@@ -47,8 +47,8 @@ def state_at(
     """Its own, its user's and its app's, the latter two with what other sessions had written by then. What cannot be known
     is named, and never guessed. 503 with `Retry-After` while the source is read for the first time.
     """
-    key = SessionKey(source_of(request, app_name, source), app_name, user_id, session_id)
-    return answer(_moment(moments.state_at(key, event_id, before=before)))
+    ref = SessionRef(source_of(request, app_name, source), app_name, user_id, session_id)
+    return answer(_moment(moments.state_at(ref, event_id, before=before)))
 
 
 @router.get(SESSION + "/state/history", response=schemas.History, summary="Every value that a key had")
@@ -63,7 +63,7 @@ def history_of_session(
     source: str | None = None,
 ) -> HttpResponse:
     """A key of any scope; of `user:` and `app:` keys the writes of every session."""
-    of = SessionKey(source_of(request, app_name, source), app_name, user_id, session_id)
+    of = SessionRef(source_of(request, app_name, source), app_name, user_id, session_id)
     views.session(of, partly=True)
     return _history(of, key, before, limit)
 
@@ -112,11 +112,11 @@ def compare(
     source: str | None = None,
 ) -> HttpResponse:
     """By key, of all three scopes; `old` is at `a`, `new` at `b`."""
-    key = SessionKey(source_of(request, app_name, source), app_name, user_id, session_id)
-    other = key._replace(
+    ref = SessionRef(source_of(request, app_name, source), app_name, user_id, session_id)
+    other = ref._replace(
         user_id=user_id if b_user is None else b_user, session_id=session_id if b_session is None else b_session
     )
-    changes = moments.compare(moment_of(key, a), moment_of(other, b))
+    changes = moments.compare(moment_of(ref, a), moment_of(other, b))
     return answer({"items": [_change(change) for change in changes]})
 
 
@@ -125,9 +125,9 @@ def drifted(
     request: HttpRequest, app_name: str, user_id: str, session_id: str, source: str | None = None
 ) -> HttpResponse:
     """By replaying the session's events; of `user:` and `app:` keys beside what was last written, as far as is known."""
-    key = SessionKey(source_of(request, app_name, source), app_name, user_id, session_id)
-    own = drift.own(key)
-    shared = drift.Report() if own.untold else drift.shared(key)
+    ref = SessionRef(source_of(request, app_name, source), app_name, user_id, session_id)
+    own = drift.own(ref)
+    shared = drift.Report() if own.untold else drift.shared(ref)
     return answer(
         {
             "events": own.events,
@@ -141,9 +141,9 @@ def drifted(
 # --- As JSON ----------------------------------------------------------------------------------------------------------
 
 
-def moment_of(key: SessionKey, at: str) -> Moment:
+def moment_of(ref: SessionRef, at: str) -> Moment:
     """A session's state at an event of this id, or `now`. Raises NotFound."""
-    return moments.state_now(key) if at == NOW else moments.state_at(key, at)
+    return moments.state_now(ref) if at == NOW else moments.state_at(ref, at)
 
 
 def _moment(moment: Moment) -> dict[str, Any]:
@@ -171,8 +171,8 @@ def _known(state: State) -> State:
 def writer_of(writer: Writer) -> dict[str, Any]:
     """Who wrote a key, as JSON."""
     return {
-        "user_id": writer.key.user_id,
-        "session_id": writer.key.session_id,
+        "user_id": writer.ref.user_id,
+        "session_id": writer.ref.session_id,
         "event_id": writer.event_id,
         "seq": number_of(writer.seq),
         "author": writer.author,
@@ -181,7 +181,7 @@ def writer_of(writer: Writer) -> dict[str, Any]:
     }
 
 
-def _history(of: SessionKey, key: str, before: str | None, limit: int, only: Scope | None = None) -> HttpResponse:
+def _history(of: SessionRef, key: str, before: str | None, limit: int, only: Scope | None = None) -> HttpResponse:
     if only and Change(key, None, None).scope != only:
         raise Invalid(_("%(key)s: here, a key begins with %(scope)s:") % {"key": key, "scope": only})
     items: list[dict[str, Any]] = []
@@ -198,8 +198,8 @@ def _history(of: SessionKey, key: str, before: str | None, limit: int, only: Sco
 
 def _write(write: KeyWrite) -> dict[str, Any]:
     return {
-        "user_id": write.key.user_id,
-        "session_id": write.key.session_id,
+        "user_id": write.ref.user_id,
+        "session_id": write.ref.session_id,
         "event_id": write.event_id or None,
         "seq": number_of(write.seq) if write.event_id else None,
         "timestamp": write.timestamp,
@@ -217,8 +217,8 @@ def _change(change: Change) -> dict[str, Any]:
 def _drifted(found: drift.Drift) -> dict[str, Any]:
     last = found.last
     return _change(found.change) | {
-        "user_id": last.key.user_id if last else None,
-        "session_id": last.key.session_id if last else None,
+        "user_id": last.ref.user_id if last else None,
+        "session_id": last.ref.session_id if last else None,
         "event_id": last.event_id or None if last else None,
         "seq": number_of(last.seq) if last and last.event_id else None,
         "lost": found.lost,

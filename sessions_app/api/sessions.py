@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 from ninja import Router
 from ninja.params.functions import Query
 
-from ..domain.session_ref import SessionKey
+from ..domain.session_ref import SessionRef
 from ..errors import NotFound, StaleSession
 from ..http.names import Name
 from ..http.streaming import encoded, streamed
@@ -73,15 +73,15 @@ def states(
     page = whole_session.load_page(alias, app_name, user, after, limit, hidden=hidden, most=whole_session.STATE)
     items = [
         {
-            "user_id": found.key.user_id,
-            "id": found.key.session_id,
+            "user_id": found.ref.user_id,
+            "id": found.ref.session_id,
             "created": found.created,
             "revision": found.revision,
             "state": found.state.session,
         }
         for found in page.rows
     ]
-    shared = {found.key.user_id: found.state.user for found in page.rows if found.state.user}
+    shared = {found.ref.user_id: found.state.user for found in page.rows if found.state.user}
     app = page.rows[0].state.app if page.rows else {}
     return answer({"items": items, "app": app, "users": shared, "next": page.next})
 
@@ -110,7 +110,7 @@ def create(request: HttpRequest, app_name: str, user_id: str, source: str | None
     """With initial state, which is split by scope; 409 where its id is taken."""
     alias = source_of(request, app_name, source, "append", new=True)
     body = body_of(request, schemas.NewSession)
-    key = create_session(
+    ref = create_session(
         alias,
         app_name,
         user_id,
@@ -118,8 +118,8 @@ def create(request: HttpRequest, app_name: str, user_id: str, source: str | None
         state=body.state,
         session_id=body.session_id,
     )
-    response = answer(_names(key), 201)
-    response["Location"] = f"{quote(request.path)}/{quote(Name().to_url(key.session_id))}"
+    response = answer(_names(ref), 201)
+    response["Location"] = f"{quote(request.path)}/{quote(Name().to_url(ref.session_id))}"
     return response
 
 
@@ -135,10 +135,10 @@ def get(
     source: str | None = None,
 ) -> HttpResponseBase:
     """State by scope and events as they are stored, of one moment; streamed."""
-    key = SessionKey(source_of(request, app_name, source), app_name, user_id, session_id)
+    ref = SessionRef(source_of(request, app_name, source), app_name, user_id, session_id)
     if after is not None:
-        check_places(key.source)
-    found = whole_session.stream(key, newest=newest, since=since, after=after)
+        check_places(ref.source)
+    found = whole_session.stream(ref, newest=newest, since=since, after=after)
     if found is None:
         raise NotFound(_("Session %(id)s not found.") % {"id": session_id})
     session, pages = found
@@ -152,8 +152,8 @@ def standing(
     request: HttpRequest, app_name: str, user_id: str, session_id: str, event: str = "", source: str | None = None
 ) -> HttpResponse:
     """Its revision, its newest event, and the place of the event that is asked about."""
-    key = SessionKey(source_of(request, app_name, source), app_name, user_id, session_id)
-    found = whole_session.place(key, event)
+    ref = SessionRef(source_of(request, app_name, source), app_name, user_id, session_id)
+    found = whole_session.place(ref, event)
     if found is None:
         raise NotFound(_("Session %(id)s not found.") % {"id": session_id})
     told = {"created": found.created, "revision": found.revision, "newest": found.newest, "seq": found.seq}
@@ -167,9 +167,9 @@ def delete(
     """With its events; the state of its user and app stays. With `If-Match: "<revision>"` only if nobody has written since,
     else 412.
     """
-    key = SessionKey(source_of(request, app_name, source, "admin"), app_name, user_id, session_id)
+    ref = SessionRef(source_of(request, app_name, source, "admin"), app_name, user_id, session_id)
     try:
-        delete_session(key, actor=actor_of(request), revision=expected_revision(request))
+        delete_session(ref, actor=actor_of(request), revision=expected_revision(request))
     except StaleSession as error:
         raise Precondition from error
     return HttpResponse(status=204)
@@ -181,7 +181,7 @@ def _listed(
     page = lists.sessions(source, app_name, user_id, before, limit, hidden=hidden)
     items = [
         {
-            **_names(row.key),
+            **_names(row.ref),
             "title": row.title,
             "created": row.create_time,
             "revision": row.update_time,
@@ -197,7 +197,7 @@ def _session(session: whole_session.StoredSession, pages: Iterator[list[whole_se
     """A session as JSON, its events as they are stored."""
     state = session.state
     head = {
-        **_names(session.key),
+        **_names(session.ref),
         "created": session.created,
         "revision": session.revision,
         "seq": session.seq,
@@ -219,5 +219,5 @@ def _session(session: whole_session.StoredSession, pages: Iterator[list[whole_se
     yield b"]}"
 
 
-def _names(key: SessionKey) -> dict[str, str]:
-    return {"source": key.source, "app_name": key.app_name, "user_id": key.user_id, "id": key.session_id}
+def _names(ref: SessionRef) -> dict[str, str]:
+    return {"source": ref.source, "app_name": ref.app_name, "user_id": ref.user_id, "id": ref.session_id}

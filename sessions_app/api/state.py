@@ -8,7 +8,7 @@ from django.utils.translation import gettext as _
 from ninja import Router
 
 from ..access.actor import Actor
-from ..domain.session_ref import SessionKey, own_session
+from ..domain.session_ref import SessionRef, own_session
 from ..domain.state import ABSENT, State, same
 from ..edits import edit
 from ..edits.edit import Entry
@@ -39,7 +39,7 @@ def of_session(
     request: HttpRequest, app_name: str, user_id: str, session_id: str, source: str | None = None
 ) -> HttpResponse:
     """Its own, its user's and its app's; keys without prefix."""
-    view = views.session(SessionKey(source_of(request, app_name, source), app_name, user_id, session_id))
+    view = views.session(SessionRef(source_of(request, app_name, source), app_name, user_id, session_id))
     state = view.state
     return answer({"app": state.app, "user": state.user, "session": state.session}, revision=view.revision)
 
@@ -66,19 +66,19 @@ def edit_session(
     request: HttpRequest, app_name: str, user_id: str, session_id: str, source: str | None = None
 ) -> HttpResponse:
     """Sets and removes keys of any scope in one event of this session, whose `reason` and `actor` stand in it."""
-    key = SessionKey(source_of(request, app_name, source, "append"), app_name, user_id, session_id)
+    ref = SessionRef(source_of(request, app_name, source, "append"), app_name, user_id, session_id)
     body, who, revision = body_of(request, schemas.Edit), actor_of(request), expected_revision(request)
 
     def read() -> State:
-        view = views.session(key)
+        view = views.session(ref)
         if revision not in (None, view.revision):
             raise Precondition
         return view.state.merged()
 
     def apply(entries: Sequence[Entry], once: str) -> Appended:
-        return edit.edit_state(key, entries, actor=who, reason=body.reason, once=once, revision=revision)
+        return edit.edit_state(ref, entries, actor=who, reason=body.reason, once=once, revision=revision)
 
-    return _edit(body, key, who, read, apply)
+    return _edit(body, ref, who, read, apply)
 
 
 @router.patch(
@@ -121,19 +121,19 @@ def edit_app(request: HttpRequest, app_name: str, source: str | None = None) -> 
     return _edit(body, own_session(alias, app_name), who, read, apply)
 
 
-def _edit(body: schemas.Edit, key: SessionKey, actor: Actor, read: Callable[[], State], apply: Apply) -> HttpResponse:
+def _edit(body: schemas.Edit, ref: SessionRef, actor: Actor, read: Callable[[], State], apply: Apply) -> HttpResponse:
     """Applies an edit; keys of which nothing is expected are compared with nothing, whoever writes meanwhile."""
     changes, wanted = _checked(body)
     once = f"{actor.name}\n{body.once}" if body.once else ""
-    if once and (stored := _stored(key, once, changes)):
-        return told(stored, key)
+    if once and (stored := _stored(ref, once, changes)):
+        return told(stored, ref)
     state = read()
     for _attempt in range(_TRIES):
         entries = [Entry(name, value, wanted.get(name, state.get(name, ABSENT))) for name, value in changes.items()]
         if not any(not same(entry.value, entry.seen) for entry in entries) and not _differing(wanted, state):
             return answer({"seq": None, "revision": None, "event": None})
         try:
-            return told(apply(entries, once), key)
+            return told(apply(entries, once), ref)
         except StaleSession as error:
             raise Precondition from error
         except Conflict as conflict:
@@ -158,11 +158,11 @@ def _checked(body: schemas.Edit) -> tuple[State, State]:
     return changes, wanted
 
 
-def _stored(key: SessionKey, once: str, changes: State) -> Appended | None:
+def _stored(ref: SessionRef, once: str, changes: State) -> Appended | None:
     """This very edit of this very program, whatever was written since; None where it is not stored."""
     entries = [Entry(name, value, ABSENT) for name, value in changes.items()]
     try:
-        return Appended(timeline.event(key, edit.edit_id(once, entries)).data)
+        return Appended(timeline.event(ref, edit.edit_id(once, entries)).data)
     except NotFound:
         return None
 

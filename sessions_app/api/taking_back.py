@@ -7,7 +7,7 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext as _
 from ninja import Router
 
-from ..domain.session_ref import SessionKey
+from ..domain.session_ref import SessionRef
 from ..domain.state import STORED, Scope
 from ..edits import edit
 from ..edits import fork as forks
@@ -42,9 +42,9 @@ def undo(
     """Each key as it was just before, in one event. 409 where somebody wrote a key since, with `current`; 400 where there
     is nothing to undo, as after an undo.
     """
-    key = SessionKey(source_of(request, app_name, source, "append"), app_name, user_id, session_id)
+    ref = SessionRef(source_of(request, app_name, source, "append"), app_name, user_id, session_id)
     body = body_of(request, schemas.Undo)
-    plan = undoing.undo(key, event_id)
+    plan = undoing.undo(ref, event_id)
     if before := plan.event.description.actions.get("rewind_before_invocation_id"):
         raise Invalid(_("This event rewinds to before %(id)s: rewind to before its own invocation.") % {"id": before})
     if not body.overwrite and (contested := {step.key: step.now for step in plan.steps if step.contested}):
@@ -62,11 +62,11 @@ def restore(
     request: HttpRequest, app_name: str, user_id: str, session_id: str, source: str | None = None
 ) -> HttpResponse:
     """Some keys, or whole scopes, as they were just after an event, in one event; what cannot be known stays."""
-    key = SessionKey(source_of(request, app_name, source, "append"), app_name, user_id, session_id)
+    ref = SessionRef(source_of(request, app_name, source, "append"), app_name, user_id, session_id)
     body = body_of(request, schemas.Restore)
     if strange := set(body.scopes) - {*STORED}:
         raise Invalid(_("There is no scope “%(name)s”.") % {"name": min(strange)})
-    plan = undoing.restore(key, body.to, keys=body.keys, scopes=cast(list[Scope], body.scopes))
+    plan = undoing.restore(ref, body.to, keys=body.keys, scopes=cast(list[Scope], body.scopes))
     return _take_back(request, plan, body.reason, {"restores": body.to})
 
 
@@ -80,14 +80,14 @@ def rewind(
     request: HttpRequest, app_name: str, user_id: str, session_id: str, source: str | None = None
 ) -> HttpResponse:
     """As ADK means it: the agent sees the conversation as it was, and its own keys are as they were, initial state kept."""
-    key = SessionKey(source_of(request, app_name, source, "append"), app_name, user_id, session_id)
+    ref = SessionRef(source_of(request, app_name, source, "append"), app_name, user_id, session_id)
     body, who, revision = body_of(request, schemas.Rewind), actor_of(request), expected_revision(request)
     once = f"{who.name}\n{body.once}" if body.once else ""
     try:
-        done = rewinds.rewind(key, body.before, actor=who, reason=body.reason, revision=revision, once=once)
+        done = rewinds.rewind(ref, body.before, actor=who, reason=body.reason, revision=revision, once=once)
     except StaleSession as error:
         raise error if revision is None else Precondition() from error
-    return told(done, key)
+    return told(done, ref)
 
 
 @router.post(
@@ -106,11 +106,11 @@ def fork(
     """A new session with the events up to this one and the state of that moment; a long one takes seconds. One that was
     interrupted goes on under the same id.
     """
-    key = SessionKey(source_of(request, app_name, source, "admin"), app_name, user_id, session_id)
+    ref = SessionRef(source_of(request, app_name, source, "admin"), app_name, user_id, session_id)
     body = body_of(request, schemas.Fork)
-    into = forks.name(key, user_id if body.user_id is None else body.user_id, body.session_id, "")
+    into = forks.name(ref, user_id if body.user_id is None else body.user_id, body.session_id, "")
     made = forks.fork(
-        key, event_id, user_id=into.user_id, session_id=into.session_id, actor=actor_of(request), reason=body.reason
+        ref, event_id, user_id=into.user_id, session_id=into.session_id, actor=actor_of(request), reason=body.reason
     )
     names = {"source": made.source, "app_name": app_name, "user_id": made.user_id, "id": made.session_id}
     response = answer(names, 201)
@@ -131,16 +131,16 @@ def repair(
     """By one event, after which stored state and events agree in these keys. 400 for a key that did not drift; 409 where
     one is written meanwhile.
     """
-    key = SessionKey(source_of(request, app_name, source, "append"), app_name, user_id, session_id)
+    ref = SessionRef(source_of(request, app_name, source, "append"), app_name, user_id, session_id)
     body, who = body_of(request, schemas.Repair), actor_of(request)
-    choices = repairs.choose(key, body.keep, body.put_back)
-    return told(repairs.repair(key, choices, actor=who, reason=body.reason), key)
+    choices = repairs.choose(ref, body.keep, body.put_back)
+    return told(repairs.repair(ref, choices, actor=who, reason=body.reason), ref)
 
 
 def _take_back(request: HttpRequest, plan: undoing.Plan, reason: str, of: dict[str, str]) -> HttpResponse:
     who, revision = actor_of(request), expected_revision(request)
     try:
-        done = edit.edit_state(plan.event.key, plan.entries, actor=who, reason=reason, revision=revision, of=of)
+        done = edit.edit_state(plan.event.ref, plan.entries, actor=who, reason=reason, revision=revision, of=of)
     except StaleSession as error:
         raise Precondition from error
-    return told(done, plan.event.key)
+    return told(done, plan.event.ref)

@@ -85,7 +85,7 @@ def bring(
     finally:
         uploads.discard(upload)
     told = asdict(replace(report, skipped=[], differing=[]))
-    told["skipped"] = [{"session": "/".join(each.key[1:]), "why": each.why} for each in report.skipped]
+    told["skipped"] = [{"session": "/".join(each.ref[1:]), "why": each.why} for each in report.skipped]
     told["differing"] = [
         {"app": each.app, "user": each.user, "changes": [change_of(change) for change in each.changes]}
         for each in report.differing

@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 OWN_NAME: Final = "adkweb"  # of the sessions that `own_session` names, and of the user that app state is edited for
 
 
-class SessionKey(NamedTuple):
+class SessionRef(NamedTuple):
     """A source's alias and ADK's three names."""
 
     source: str
@@ -14,9 +14,9 @@ class SessionKey(NamedTuple):
     session_id: str
 
 
-def own_session(source: str, app_name: str, user_id: str = OWN_NAME) -> SessionKey:
+def own_session(source: str, app_name: str, user_id: str = OWN_NAME) -> SessionRef:
     """The session in which adkweb edits the state of a user, or without one of an app: `booking/ana/adkweb`.
 
     Lists leave such sessions out; `event_rows.listed` says how they are told from a customer's.
     """
-    return SessionKey(source, app_name, user_id, OWN_NAME)
+    return SessionRef(source, app_name, user_id, OWN_NAME)

@@ -16,7 +16,7 @@ from ..domain.adk_fields import check_fields
 from ..domain.edit_note import EDIT_PREFIX, ORIGIN, SYSTEM, check_no_note, edit_of
 from ..domain.event import Event, check_event, delta_of, new_id
 from ..domain.json_values import check, equal
-from ..domain.session_ref import SessionKey, own_session
+from ..domain.session_ref import SessionRef, own_session
 from ..domain.state import ABSENT, STORED, Scope, same, scope_of
 from ..errors import AlreadyExists, Conflict, Invalid, NotFound
 from ..reads import timeline, views
@@ -38,7 +38,7 @@ class Entry:
 
 
 def edit_state(
-    key: SessionKey,
+    ref: SessionRef,
     entries: Sequence[Entry],
     *,
     actor: Actor,
@@ -57,7 +57,7 @@ def edit_state(
     why: what the edit comes from, as `{"undoes": id}` or `{"restores": id}`.
     """
     event, seen = state_event(entries, actor, reason, once=once, of=of)
-    return append_once(key, event, actor, seen, revision)
+    return append_once(ref, event, actor, seen, revision)
 
 
 def state_event(
@@ -130,7 +130,7 @@ def edit_user_state(
     return _edit_apart(own_session(source, app_name, user_id), "user", entries, actor, reason, once)
 
 
-def add_event(key: SessionKey, event: Mapping[str, Any], *, actor: Actor, reason: str = "") -> Appended:
+def add_event(ref: SessionRef, event: Mapping[str, Any], *, actor: Actor, reason: str = "") -> Appended:
     """Appends an event that a person wrote by hand; it is an edit, whatever author and invocation it names.
 
     Raises Invalid with the place of the fault, NotFound, NotAllowed, Conflict (another event under its id), SourceError.
@@ -145,13 +145,13 @@ def add_event(key: SessionKey, event: Mapping[str, Any], *, actor: Actor, reason
     checked["author"] = checked["author"] or SYSTEM
     checked["invocation_id"] = checked["invocation_id"] or EDIT_PREFIX + str(uuid.uuid4())
     for attempt in range(_TRIES):
-        state = views.session(key).state
+        state = views.session(ref).state
         before = {name: state.get(name) for name in delta_of(checked)}
         noted = note([Entry(name, None, value) for name, value in before.items()], actor, reason)
         noted["removed"] = edit_of(checked).get("removed", [])
         checked["custom_metadata"] = {**checked.get("custom_metadata", {}), "adkweb": noted}
         try:
-            return append_once(key, checked, actor, before)
+            return append_once(ref, checked, actor, before)
         except Conflict as conflict:
             # Somebody wrote one of its keys just now: note what it replaces anew.
             if "current" not in conflict.detail or attempt == _TRIES - 1:
@@ -160,43 +160,43 @@ def add_event(key: SessionKey, event: Mapping[str, Any], *, actor: Actor, reason
 
 
 def append_once(
-    key: SessionKey, event: Event, actor: Actor, expected: Mapping[str, Any], revision: float | None = None
+    ref: SessionRef, event: Event, actor: Actor, expected: Mapping[str, Any], revision: float | None = None
 ) -> Appended:
     """Appends an edit; where this very edit is stored already, that is its answer, whatever was written since. One that
     ends a running invocation notes which.
 
     Raises what `append_event` does.
     """
-    running = timeline.in_flight(key)
+    running = timeline.in_flight(ref)
     if running and running.invocation_id and not running.waiting:
         noted = {**edit_of(event), "ended": running.invocation_id}
         event = {**event, "custom_metadata": {**event["custom_metadata"], "adkweb": noted}}
     try:
-        return append_event(key, event, actor=actor, expected=expected, revision=revision)
+        return append_event(ref, event, actor=actor, expected=expected, revision=revision)
     except Conflict:
-        before = stored(key, event)
+        before = stored(ref, event)
         if before is None:
             raise
         return Appended(before.data)
 
 
-def stored(key: SessionKey, event: Mapping[str, Any]) -> EventView | None:
+def stored(ref: SessionRef, event: Mapping[str, Any]) -> EventView | None:
     """This very edit as it is stored, sent again or not; None where it is not. Raises SourceError."""
     try:
-        before = timeline.event(key, event["id"])
+        before = timeline.event(ref, event["id"])
     except NotFound:
         return None
     return before if equal(_told(before.data), _told(event)) else None
 
 
 def _edit_apart(
-    key: SessionKey, scope: Scope, entries: Sequence[Entry], actor: Actor, reason: str, once: str
+    ref: SessionRef, scope: Scope, entries: Sequence[Entry], actor: Actor, reason: str, once: str
 ) -> Appended:
     # First, so that what is refused leaves no session behind.
     event, seen = state_event(entries, actor, reason, only=scope, once=once)
     with suppress(AlreadyExists):
-        create_session(*key[:3], session_id=key.session_id, actor=actor)
-    return append_once(key, event, actor, seen)
+        create_session(*ref[:3], session_id=ref.session_id, actor=actor)
+    return append_once(ref, event, actor, seen)
 
 
 def _told(event: Mapping[str, Any]) -> list[Any]:

@@ -32,7 +32,7 @@ from ..access.actor import Actor
 from ..domain.edit_note import EDIT_PREFIX, ORIGIN, SYSTEM, edit_of
 from ..domain.event import ID_LENGTH, Event, check_event, delta_of
 from ..domain.json_values import as_object, check_name
-from ..domain.session_ref import SessionKey
+from ..domain.session_ref import SessionRef
 from ..domain.state import UNKNOWN, State, scope_of
 from ..errors import AlreadyExists, Conflict, Error, Invalid, NotFound
 from ..history import index, indexing, moments
@@ -59,8 +59,8 @@ _NAMESPACE: Final = uuid.UUID("6d1d4f43-5f0c-4a4e-9a43-7b6b3f6f0c51")
 class Fork:
     """That a session is a fork: of which one, at which of its events, since when, who wanted it, and why."""
 
-    key: SessionKey
-    origin: SessionKey
+    ref: SessionRef
+    origin: SessionRef
     event_id: str
     seq: int | None
     created: float
@@ -75,7 +75,7 @@ class Node:
     `level` is 1 for that one, and one more with every fork of a fork.
     """
 
-    key: SessionKey
+    ref: SessionRef
     fork: Fork | None
     there: bool
     level: int = 1
@@ -98,7 +98,7 @@ class Progress:
 
 
 def fork(
-    key: SessionKey,
+    ref: SessionRef,
     event_id: str,
     *,
     user_id: str,
@@ -106,26 +106,26 @@ def fork(
     actor: Actor,
     reason: str = "",
     told: Callable[[int, int], None] = lambda copied, total: None,
-) -> SessionKey:
+) -> SessionRef:
     """Copies a session up to and with an event into a new session of a user; one that was cut off half-way goes on.
 
     `told` hears after each page how many events are copied, of how many. Raises AlreadyExists (also a half-made one that
     cannot go on, because somebody wrote to it), Conflict, Invalid, NotFound, NotAllowed, Behind, SourceError.
     """
-    work = _begun(key, event_id, key._replace(user_id=user_id, session_id=session_id), actor, reason)
+    work = _begun(ref, event_id, ref._replace(user_id=user_id, session_id=session_id), actor, reason)
     work.run(actor, told)
     return work.into
 
 
-def _begun(key: SessionKey, event_id: str, into: SessionKey, actor: Actor, reason: str) -> "_Work":
-    actor.check_may("admin", key.app_name)
-    return _Work(key, into, timeline.event(key, event_id), edits.note([], actor, reason))
+def _begun(ref: SessionRef, event_id: str, into: SessionRef, actor: Actor, reason: str) -> "_Work":
+    actor.check_may("admin", ref.app_name)
+    return _Work(ref, into, timeline.event(ref, event_id), edits.note([], actor, reason))
 
 
-def name(key: SessionKey, user_id: str, session_id: str, once: str) -> SessionKey:
+def name(ref: SessionRef, user_id: str, session_id: str, once: str) -> SessionRef:
     """The name of a fork: as chosen, or a UUID that is the same for the same form; raises Invalid."""
-    made = str(uuid.uuid5(_NAMESPACE, ascii([*key, user_id, once]))) if once else str(uuid.uuid4())
-    return key._replace(
+    made = str(uuid.uuid5(_NAMESPACE, ascii([*ref, user_id, once]))) if once else str(uuid.uuid4())
+    return ref._replace(
         user_id=check_name(user_id, _("the user's id"), ID_LENGTH) or _raise_nameless(),
         session_id=check_name(session_id.strip() or made, _("the session's id"), ID_LENGTH),
     )
@@ -138,20 +138,20 @@ def _raise_nameless() -> str:
 class _Work:
     """One fork on its way: what it is of, and what its row will say in the end."""
 
-    def __init__(self, key: SessionKey, into: SessionKey, event: EventView, who: dict[str, Any]) -> None:
-        self.key, self.into, self.event = key, into, event
-        state = moments.state_at(key, event.id).state.session
-        found = whole_session.stream(key)
+    def __init__(self, ref: SessionRef, into: SessionRef, event: EventView, who: dict[str, Any]) -> None:
+        self.ref, self.into, self.event = ref, into, event
+        state = moments.state_at(ref, event.id).state.session
+        found = whole_session.stream(ref)
         if found is None:
-            raise NotFound(_("Session %(id)s not found.") % {"id": key.session_id})
+            raise NotFound(_("Session %(id)s not found.") % {"id": ref.session_id})
         self._pages = found[1]
-        self._left_out = _notes(key, into)
-        with database.using(key.source):
-            self.total = _to_copy(key, event.seq, self._left_out).count()
-            first = events_of(key).order_by("seq").values_list("id", flat=True).first() or event.id
-        before = moments.state_at(key, first, before=True).state.session
+        self._left_out = _notes(ref, into)
+        with database.using(ref.source):
+            self.total = _to_copy(ref, event.seq, self._left_out).count()
+            first = events_of(ref).order_by("seq").values_list("id", flat=True).first() or event.id
+        before = moments.state_at(ref, first, before=True).state.session
         # Takes unknown values from the copied events, so that the fork does not begin with drift.
-        state |= moments.written(key, event, [name for name, value in state.items() if value is UNKNOWN])
+        state |= moments.written(ref, event, [name for name, value in state.items() if value is UNKNOWN])
         now = time.time()
         self._note = self._noted(who, now)
         self._session = ImportedSession(into, now, now, json.dumps(_known(state)), json.dumps(_known(before)), True)
@@ -161,8 +161,8 @@ class _Work:
         """The event that says of what the fork is one."""
         event_id = _note_id(self.into)
         origin = {
-            "user": self.key.user_id,
-            "session": self.key.session_id,
+            "user": self.ref.user_id,
+            "session": self.ref.session_id,
             "event": self.event.id,
             "seq": self.event.seq,
         }
@@ -218,8 +218,8 @@ class _Work:
         with database.using(self.into.source):
             copied = list(events_of(self.into).order_by("-seq").values_list("id", flat=True)[:1])
             number = events_of(self.into).count()
-            at = events_of(self.key).filter(id__in=copied).values_list("seq", flat=True).first() or 0
-            if number and (not at or _to_copy(self.key, at, self._left_out).count() != number):
+            at = events_of(self.ref).filter(id__in=copied).values_list("seq", flat=True).first() or 0
+            if number and (not at or _to_copy(self.ref, at, self._left_out).count() != number):
                 raise taken
         return number, copied[0] if copied else ""
 
@@ -228,7 +228,7 @@ class _Work:
         passed = 0
         for page in self._pages:
             wanted = [row for row in page if row.seq is not None and row.seq <= (self.event.seq or 0)]
-            rows = [_copied(self.key, row, self.into) for row in wanted if row.id not in self._left_out]
+            rows = [_copied(self.ref, row, self.into) for row in wanted if row.id not in self._left_out]
             passed += len(rows)
             new = rows[len(rows) - max(0, passed - copied) :] if passed > copied else []
             if passed >= self.total:
@@ -239,36 +239,36 @@ class _Work:
         raise NotFound(_("Events of this session were deleted while they were copied."))
 
 
-def _notes(key: SessionKey, into: SessionKey) -> list[str]:
+def _notes(ref: SessionRef, into: SessionRef) -> list[str]:
     """The ids of the events that a fork has no copy of: what notes of what session this one is a fork, and, of one that was
     made when such notes were copied, what stands under the id of the fork's own. Raises Conflict where that is no note.
     """
     found = []
-    for event_id in {_note_id(key), _note_id(into)}:
+    for event_id in {_note_id(ref), _note_id(into)}:
         with suppress(NotFound):
-            event = timeline.event(key, event_id).data
-            if _fork(key, event) and not event.get("content") and not any(as_object(event.get("actions")).values()):
+            event = timeline.event(ref, event_id).data
+            if _fork(ref, event) and not event.get("content") and not any(as_object(event.get("actions")).values()):
                 found.append(event_id)
             elif event_id == _note_id(into):
                 raise Conflict(_("%(id)s: an event has this fork's own id; choose another.") % {"id": into.session_id})
     return found
 
 
-def _to_copy(key: SessionKey, upto: int | None, left_out: list[str]) -> QuerySet[EventRow]:
-    return events_of(key).filter(seq__lte=upto).exclude(id__in=left_out)
+def _to_copy(ref: SessionRef, upto: int | None, left_out: list[str]) -> QuerySet[EventRow]:
+    return events_of(ref).filter(seq__lte=upto).exclude(id__in=left_out)
 
 
 def _known(state: State) -> State:
     return {name: value for name, value in state.items() if value is not UNKNOWN}
 
 
-def _copied(key: SessionKey, row: whole_session.StoredEvent, into: SessionKey) -> ImportedEvent:
+def _copied(ref: SessionRef, row: whole_session.StoredEvent, into: SessionRef) -> ImportedEvent:
     """An event as the fork has it; one for somebody else without the values of the user's keys."""
     event = as_object(json.loads(row.text))
     metadata = as_object(event.get("custom_metadata"))
     origin = as_object(metadata.get(ORIGIN)) or {
-        "user": key.user_id,
-        "session": key.session_id,
+        "user": ref.user_id,
+        "session": ref.session_id,
         "event": row.id,
         "seq": row.seq,
     }
@@ -277,7 +277,7 @@ def _copied(key: SessionKey, row: whole_session.StoredEvent, into: SessionKey) -
         own = {name: value for name, value in delta.items() if name not in shared}
         event["actions"] = {**event["actions"], "state_delta": own}
         origin = {**origin, "delta": {**as_object(origin.get("delta")), **shared}}
-    if into.user_id != key.user_id:
+    if into.user_id != ref.user_id:
         if "delta" in origin:
             origin = {**origin, "delta": _without_users(origin["delta"])}
         if edit := edit_of(event):
@@ -292,14 +292,14 @@ def _without_users(delta: Any) -> State:
 
 # --- In the background ------------------------------------------------------------------------------------------------
 
-_stopped: dict[SessionKey, str] = {}  # forks that this process could not finish, and why
+_stopped: dict[SessionRef, str] = {}  # forks that this process could not finish, and why
 
 
 def begin(
-    key: SessionKey, event_id: str, *, user_id: str, session_id: str, actor: Actor, reason: str = ""
-) -> SessionKey:
+    ref: SessionRef, event_id: str, *, user_id: str, session_id: str, actor: Actor, reason: str = ""
+) -> SessionRef:
     """As `fork`, but a long one goes on in the background: `progress` tells how far it is. Raises what `fork` does."""
-    work = _begun(key, event_id, key._replace(user_id=user_id, session_id=session_id), actor, reason)
+    work = _begun(ref, event_id, ref._replace(user_id=user_id, session_id=session_id), actor, reason)
     _stopped.pop(work.into, None)
     if work.total <= _SMALL:
         work.run(actor)
@@ -328,38 +328,38 @@ def begin(
     return work.into
 
 
-def progress(key: SessionKey, event_id: str, into: SessionKey) -> Progress:
+def progress(ref: SessionRef, event_id: str, into: SessionRef) -> Progress:
     """How far a fork is; raises NotFound, SourceError."""
     done = not is_half(reads_views.session(into).state.session)
-    event = timeline.event(key, event_id)
-    left_out = _notes(key, into)
-    with database.using(key.source):
+    event = timeline.event(ref, event_id)
+    left_out = _notes(ref, into)
+    with database.using(ref.source):
         copied = events_of(into).count()
-        total = _to_copy(key, event.seq, left_out).count()
+        total = _to_copy(ref, event.seq, left_out).count()
     return Progress(copied, total, done, "" if done else _stopped.get(into, ""))
 
 
 # --- The tree ---------------------------------------------------------------------------------------------------------
 
 
-def origin(key: SessionKey) -> Fork | None:
+def origin(ref: SessionRef) -> Fork | None:
     """Of what a session is a fork; None where it is none, or where nobody noted it. Raises SourceError."""
     try:
-        return _fork(key, timeline.event(key, _note_id(key)).data)
+        return _fork(ref, timeline.event(ref, _note_id(ref)).data)
     except NotFound:
         return None
 
 
-def forks_of(key: SessionKey) -> list[Fork]:
+def forks_of(ref: SessionRef) -> list[Fork]:
     """The forks of a session, the oldest first, at most so many as are shown; none in a source that was not adopted. Raises
     Behind.
     """
-    return _forks([key])
+    return _forks([ref])
 
 
-def tree(key: SessionKey) -> Node:
+def tree(ref: SessionRef) -> Node:
     """The forks around a session: from the session that is no fork down, at most so many as are shown."""
-    top, fork, seen = key, origin(key), {key}
+    top, fork, seen = ref, origin(ref), {ref}
     while fork is not None and fork.origin not in seen:
         top = fork.origin
         seen.add(top)
@@ -367,12 +367,12 @@ def tree(key: SessionKey) -> Node:
     root = Node(top, None, whole_session.place(top) is not None)
     nodes, level = {top: root}, [top]
     while level and len(nodes) < _SHOWN:
-        found = [each for each in _forks(level) if each.key not in nodes]
+        found = [each for each in _forks(level) if each.ref not in nodes]
         level = []
         for each in found[: _SHOWN - len(nodes)]:
-            nodes[each.key] = Node(each.key, each, there=True, level=nodes[each.origin].level + 1)
-            nodes[each.origin].forks.append(nodes[each.key])
-            level.append(each.key)
+            nodes[each.ref] = Node(each.ref, each, there=True, level=nodes[each.origin].level + 1)
+            nodes[each.origin].forks.append(nodes[each.ref])
+            level.append(each.ref)
     return root
 
 
@@ -385,7 +385,7 @@ def listed(root: Node) -> list[Node]:
     return found
 
 
-def _forks(origins: Sequence[SessionKey]) -> list[Fork]:
+def _forks(origins: Sequence[SessionRef]) -> list[Fork]:
     """The forks of these sessions of one source, the oldest first. Raises Behind."""
     source = origins[0].source
     if not database.has_order(source):
@@ -393,24 +393,24 @@ def _forks(origins: Sequence[SessionKey]) -> list[Fork]:
     indexing.catch_up(source)
     with database.using(source):
         rows = events_at(source, index.forks(origins, _SHOWN))
-        views = [view_of(SessionKey(source, row.app_name, row.user_id, row.session_id), row) for row in rows]
+        views = [view_of(SessionRef(source, row.app_name, row.user_id, row.session_id), row) for row in rows]
     found = []
     for view in views:
         # A copy of one, as forks of forks had them, says nothing of where it stands.
-        fork = _fork(view.key, view.data) if view.id == _note_id(view.key) else None
+        fork = _fork(view.ref, view.data) if view.id == _note_id(view.ref) else None
         found += [fork] if fork and fork.origin in origins else []
-    return sorted(found, key=lambda fork: (fork.created, fork.key))
+    return sorted(found, key=lambda fork: (fork.created, fork.ref))
 
 
-def _fork(key: SessionKey, event: Event) -> Fork | None:
+def _fork(ref: SessionRef, event: Event) -> Fork | None:
     noted = edit_of(event)
     of = as_object(noted.get("forked"))
     user, session, at, seq = (of.get(each) for each in ("user", "session", "event", "seq"))
     if not (isinstance(user, str) and isinstance(session, str) and isinstance(at, str)):
         return None
     return Fork(
-        key,
-        key._replace(user_id=user, session_id=session),
+        ref,
+        ref._replace(user_id=user, session_id=session),
         at,
         seq if isinstance(seq, int) else None,
         float(event["timestamp"]),
@@ -419,6 +419,6 @@ def _fork(key: SessionKey, event: Event) -> Fork | None:
     )
 
 
-def _note_id(key: SessionKey) -> str:
+def _note_id(ref: SessionRef) -> str:
     """The id of the event that says of what a session is a fork, by which it is found."""
-    return str(uuid.uuid5(_NAMESPACE, ascii(list(key[1:]))))
+    return str(uuid.uuid5(_NAMESPACE, ascii(list(ref[1:]))))

@@ -26,7 +26,7 @@ from ..domain.edit_note import EDIT_PREFIX, edit_of, ended_by
 from ..domain.event import ID_LENGTH, Event
 from ..domain.invocations import Running
 from ..domain.json_values import check_name
-from ..domain.session_ref import SessionKey
+from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT, Change, same
 from ..errors import Conflict, Error, NotAllowed, NotFound, SourceError, StaleSession
 from ..models import QueuedEdit
@@ -57,7 +57,7 @@ class Queued:
     """
 
     id: uuid.UUID
-    key: SessionKey | None
+    ref: SessionRef | None
     entries: list[Entry]
     of: dict[str, str]  # as in edits.edit_state
     author_id: int | None
@@ -82,14 +82,14 @@ class Queued:
         return [Change(entry.key, entry.seen, entry.value) for entry in self.entries]
 
 
-def held(key: SessionKey) -> Running | None:
+def held(ref: SessionRef) -> Running | None:
     """The invocation that a write from outside would end now; None where none runs, or it waits for a person."""
-    found = timeline.in_flight(key)
+    found = timeline.in_flight(ref)
     return None if found is None or found.waiting else found
 
 
 def queue_edit(
-    key: SessionKey,
+    ref: SessionRef,
     entries: Sequence[Entry],
     *,
     person: AbstractBaseUser,
@@ -105,9 +105,9 @@ def queue_edit(
     actor = actor_of(person)
     actor.check_may_write()
     event, seen = edits.state_event(entries, actor, reason, once=once, of=of)
-    state = reads_views.session(key).state
-    names = [check_name(name, _("a name"), ID_LENGTH) for name in key[1:]]
-    where = registry.identity(key.source)
+    state = reads_views.session(ref).state
+    names = [check_name(name, _("a name"), ID_LENGTH) for name in ref[1:]]
+    where = registry.identity(ref.source)
     row_id = uuid.uuid5(uuid.NAMESPACE_OID, ascii([person.pk, where, *names, event["id"]]))
     row = QueuedEdit.objects.filter(pk=row_id).first()
     if row is None:
@@ -120,9 +120,9 @@ def queue_edit(
             id=row_id,
             defaults={
                 "where": where,
-                "app_name": key.app_name,
-                "user_id": key.user_id,
-                "session_id": key.session_id,
+                "app_name": ref.app_name,
+                "user_id": ref.user_id,
+                "session_id": ref.session_id,
                 "entries": _dump([entry for entry in entries if entry.key in seen]),
                 "of": json.dumps(dict(of)) if of else "",
                 "actor": actor.name,
@@ -132,7 +132,7 @@ def queue_edit(
                 "created": now,
             },
         )
-        broadcast.tell("queued", key)
+        broadcast.tell("queued", ref)
     return _view(row)
 
 
@@ -141,14 +141,14 @@ def get(queued_id: uuid.UUID | str) -> Queued:
     return _view(_row(queued_id))
 
 
-def of_session(key: SessionKey) -> list[Queued]:
+def of_session(ref: SessionRef) -> list[Queued]:
     """A session's edits that wait, and those of which their authors do not know yet what became; newest first."""
     rows = QueuedEdit.objects.filter(
         Q(state=WAITING) | Q(told=False),
-        where=registry.identity(key.source),
-        app_name=key.app_name,
-        user_id=key.user_id,
-        session_id=key.session_id,
+        where=registry.identity(ref.source),
+        app_name=ref.app_name,
+        user_id=ref.user_id,
+        session_id=ref.session_id,
     )
     return [_view(row) for row in rows.order_by("-created", "id").select_related("person")[:_SHOWN]]
 
@@ -180,7 +180,7 @@ def withdraw(queued_id: uuid.UUID | str, person: AbstractBaseUser) -> None:
     if row.claimed_until is not None:
         # Whoever claimed it before never said what came of it.
         try:
-            before = edits.stored(_key(row) or _raise_away(), _event(row)[0])
+            before = edits.stored(_ref(row) or _raise_away(), _event(row)[0])
         except Error:
             _note(row, claim, {"claimed_until": row.claimed_until})
             raise
@@ -204,7 +204,7 @@ def dismiss(queued_id: uuid.UUID | str, person: AbstractBaseUser) -> None:
     _tell(row)
 
 
-def apply_due(keys: Iterable[SessionKey] | None = None) -> int:
+def apply_due(keys: Iterable[SessionRef] | None = None) -> int:
     """Tries the edits that wait, of these sessions or of all, the oldest of a session first; how many are finished now.
 
     An edit goes on waiting while an invocation runs in its session or ended less than SETTLE_SECONDS ago, while another
@@ -217,20 +217,20 @@ def apply_due(keys: Iterable[SessionKey] | None = None) -> int:
     blocked = set()  # what comes later in a session waits for what comes first
     rows = QueuedEdit.objects.filter(state=WAITING).order_by("created", "id").select_related("person").defer("entries")
     for row in rows:
-        key = _key(row)
-        if key is None or key in blocked or (wanted is not None and key not in wanted):
+        ref = _ref(row)
+        if ref is None or ref in blocked or (wanted is not None and ref not in wanted):
             continue
-        if _try(row, key):
+        if _try(row, ref):
             finished += 1
         else:
-            blocked.add(key)
+            blocked.add(ref)
     return finished
 
 
 # --- Applying ---------------------------------------------------------------------------------------------------------
 
 
-def _try(row: QueuedEdit, key: SessionKey) -> bool:
+def _try(row: QueuedEdit, ref: SessionRef) -> bool:
     """Whether the edit is finished now, by this process."""
     claim = _claim(row)
     if claim is None:
@@ -238,30 +238,30 @@ def _try(row: QueuedEdit, key: SessionKey) -> bool:
     try:
         # Kept as it is written in the code, and translated when somebody reads it.
         with translation.override("en"):
-            outcome = _outcome(row, key)
+            outcome = _outcome(row, ref)
     except Exception:
         # A fault of adkweb's: the others go on, and this one is tried again when the claim has ended.
-        log.exception("the queued edit %s of %s", row.pk, "/".join(key))
+        log.exception("the queued edit %s of %s", row.pk, "/".join(ref))
         return False
     return _note(row, claim, outcome) and "state" in outcome
 
 
-def _outcome(row: QueuedEdit, key: SessionKey) -> dict[str, Any]:
+def _outcome(row: QueuedEdit, ref: SessionRef) -> dict[str, Any]:
     """What becomes of a claimed edit, as fields of its row; without a state, it goes on waiting."""
     claimed_until = row.claimed_until
     try:
         event, seen = _event(row)
-        if (before := edits.stored(key, event)) is not None:
+        if (before := edits.stored(ref, event)) is not None:
             return _applied(before.seq)
         claimed_until = None
         _check_author(row.person)
         # First: whatever an agent writes after this makes the append stale.
-        revision = reads_views.session(key).revision
-        if not _is_idle(key):
+        revision = reads_views.session(ref).revision
+        if not _is_idle(ref):
             return {"claimed_until": None}
         claimed_until = _IN_DOUBT
-        appended = edits.append_once(key, event, Actor(row.actor), seen, revision)
-        written = edits.stored(key, event) if appended.seq is None else None
+        appended = edits.append_once(ref, event, Actor(row.actor), seen, revision)
+        written = edits.stored(ref, event) if appended.seq is None else None
         return _applied(written.seq if written else appended.seq)
     except StaleSession:
         return {"claimed_until": None}
@@ -278,14 +278,14 @@ def _outcome(row: QueuedEdit, key: SessionKey) -> dict[str, Any]:
         return {"state": FAILED, "message": error.message}
 
 
-def _is_idle(key: SessionKey) -> bool:
+def _is_idle(ref: SessionRef) -> bool:
     """Whether no agent holds the session: no invocation runs, and the last one did not end a moment ago by itself. After
     one that an edit ended, nothing follows.
     """
-    if held(key) is not None:
+    if held(ref) is not None:
         return False
-    with database.using(key.source):
-        for view in views(ordered(events_of(key), key.source), key.source, _EDITS, key=key)[0]:
+    with database.using(ref.source):
+        for view in views(ordered(events_of(ref), ref.source), ref.source, _EDITS, ref=ref)[0]:
             edit = edit_of(view.data)
             if ended_by(edit):
                 return True
@@ -339,8 +339,8 @@ def _note(row: QueuedEdit, claim: float, fields: dict[str, Any]) -> bool:
 
 
 def _tell(row: QueuedEdit) -> None:
-    if (key := _key(row)) is not None:
-        broadcast.tell("queued", key)
+    if (ref := _ref(row)) is not None:
+        broadcast.tell("queued", ref)
 
 
 def _row(queued_id: uuid.UUID | str) -> QueuedEdit:
@@ -353,13 +353,13 @@ def _row(queued_id: uuid.UUID | str) -> QueuedEdit:
     return row
 
 
-def _key(row: QueuedEdit) -> SessionKey | None:
+def _ref(row: QueuedEdit) -> SessionRef | None:
     """The session, by the alias that its source has today."""
     alias = registry.alias_of(row.where)
-    return None if alias is None else SessionKey(alias, row.app_name, row.user_id, row.session_id)
+    return None if alias is None else SessionRef(alias, row.app_name, row.user_id, row.session_id)
 
 
-def _raise_away() -> SessionKey:
+def _raise_away() -> SessionRef:
     raise SourceError(_("Its database is not among adkweb's sources now."))
 
 
@@ -386,7 +386,7 @@ def _of(row: QueuedEdit) -> dict[str, str]:
 def _view(row: QueuedEdit) -> Queued:
     return Queued(
         row.id,
-        _key(row),
+        _ref(row),
         _entries(row),
         _of(row),
         None if row.person is None or not row.person.is_active else row.person.pk,

@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 
 from ..access.actor import Actor
 from ..domain.event import Event
-from ..domain.session_ref import SessionKey
+from ..domain.session_ref import SessionRef
 from ..domain.state import State, same
 from ..errors import Conflict, Invalid, StaleSession
 from ..history.drift import Drift, any_shared, own, shared
@@ -34,12 +34,12 @@ class Choice:
     stored: Any
 
 
-def choose(key: SessionKey, keep: Collection[str], put_back: Collection[str]) -> list[Choice]:
+def choose(ref: SessionRef, keep: Collection[str], put_back: Collection[str]) -> list[Choice]:
     """A choice for each of these keys, of the drift as it is now. Raises Invalid for a key that does not differ, or that no
     event reaches; NotFound, Behind, SourceError.
     """
     names, kept = [*keep, *put_back], set(keep)
-    found = [*own(key).drifted, *(shared(key).drifted if any_shared(names) else ())]
+    found = [*own(ref).drifted, *(shared(ref).drifted if any_shared(names) else ())]
     changes = {each.change.key: each.change for each in found if not each.stray}
     for name, times in Counter(names).items():
         if name not in changes:
@@ -49,25 +49,25 @@ def choose(key: SessionKey, keep: Collection[str], put_back: Collection[str]) ->
     return [Choice(name, name in kept, changes[name].old, changes[name].new) for name in names]
 
 
-def repair(key: SessionKey, choices: Sequence[Choice], *, actor: Actor, reason: str = "", once: str = "") -> Appended:
+def repair(ref: SessionRef, choices: Sequence[Choice], *, actor: Actor, reason: str = "", once: str = "") -> Appended:
     """Makes stored state and events agree again in the chosen keys, by one event of this session.
 
     Raises Conflict, and writes nothing, where a key is stored otherwise by now, or its events say something else;
     `detail["current"]` has what is stored. Raises Invalid, NotFound, NotAllowed, SourceError. `once` is a token of the form
     that asks: the same repair sent again with it is stored once.
     """
-    actor.check_may("append", key.app_name)
+    actor.check_may("append", ref.app_name)
     event = repair_event(choices, actor, reason, once)
     for _attempt in range(_TRIES):
-        found = own(key)
-        drifted = [*found.drifted, *(shared(key).drifted if any_shared(choice.key for choice in choices) else ())]
+        found = own(ref)
+        drifted = [*found.drifted, *(shared(ref).drifted if any_shared(choice.key for choice in choices) else ())]
         if (stored := _still(drifted, choices)) is None:
-            if once and (before := edit.stored(key, event)):
+            if once and (before := edit.stored(ref, event)):
                 return Appended(before.data)
-            state = views.session(key).state
+            state = views.session(ref).state
             raise Conflict(current={choice.key: state.get(choice.key) for choice in choices})
         try:
-            return edit.append_once(key, event, actor, stored, found.revision)
+            return edit.append_once(ref, event, actor, stored, found.revision)
         except StaleSession:  # the session moved between; it is looked at again
             continue
     raise Conflict

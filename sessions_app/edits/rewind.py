@@ -15,7 +15,7 @@ from django.utils.translation import gettext as _
 from ..access.actor import Actor
 from ..domain.event import Event, check_event
 from ..domain.rewinds import taken_back
-from ..domain.session_ref import SessionKey
+from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT, UNKNOWN, Change, diff
 from ..errors import Error, Invalid, NotFound
 from ..history import index, indexing, moments
@@ -56,7 +56,7 @@ class Gone:
 class Plan:
     """What a rewind to before the invocation that `first` begins is. `back` events, rewound earlier, are seen again."""
 
-    key: SessionKey
+    ref: SessionRef
     invocation_id: str
     revision: float
     first: EventView
@@ -72,25 +72,25 @@ class Plan:
         return bool(self.first.description.actions.get("rewind_before_invocation_id"))
 
 
-def plan(key: SessionKey, invocation_id: str) -> Plan:
+def plan(ref: SessionRef, invocation_id: str) -> Plan:
     """What rewinding to before an invocation would write and hide; raises NotFound, Conflict (the session is being copied or
     imported), Behind, SourceError.
     """
-    session = views.session(key)  # first: what is written from here on makes the rewind stale
+    session = views.session(ref)  # first: what is written from here on makes the rewind stale
     check_whole(session.state.session)
-    with database.using(key.source):
-        found = events_of(key)
-        rows = ordered(found.filter(invocation_id=invocation_id), key.source, newest=False)[:1] if invocation_id else []
-        first = next((view_of(key, row) for row in rows), None)
+    with database.using(ref.source):
+        found = events_of(ref)
+        rows = ordered(found.filter(invocation_id=invocation_id), ref.source, newest=False)[:1] if invocation_id else []
+        first = next((view_of(ref, row) for row in rows), None)
     if first is None:
         raise NotFound(_("There is no invocation “%(id)s” in this session.") % {"id": invocation_id})
-    then = moments.state_at(key, first.id, before=True).state.session
+    then = moments.state_at(ref, first.id, before=True).state.session
     unknown = {name for name, value in then.items() if value is UNKNOWN}
     own = {name: value for name, value in session.state.session.items() if name not in unknown}
     past = {name: value for name, value in then.items() if value is not UNKNOWN}
-    gone, back = _seen(key, first.seq or 0)
+    gone, back = _seen(ref, first.seq or 0)
     return Plan(
-        key,
+        ref,
         invocation_id,
         session.revision,
         first,
@@ -98,7 +98,7 @@ def plan(key: SessionKey, invocation_id: str) -> Plan:
         back,
         diff(own, past),
         sorted(unknown),
-        _artifacts(key, first),
+        _artifacts(ref, first),
     )
 
 
@@ -121,7 +121,7 @@ def event_of(found: Plan, actor: Actor, reason: str, event_id: str) -> Event:
 
 
 def rewind(
-    key: SessionKey,
+    ref: SessionRef,
     invocation_id: str,
     *,
     actor: Actor,
@@ -134,24 +134,24 @@ def rewind(
 
     Raises StaleSession where somebody wrote meanwhile, NotFound, NotAllowed, Invalid, Conflict, Behind, SourceError.
     """
-    actor.check_may("append", key.app_name)
+    actor.check_may("append", ref.app_name)
     event_id = edit.id_of(once, ["rewind", invocation_id]) if once else str(uuid.uuid4())
-    if once and (before := _written(key, event_id, invocation_id)):
+    if once and (before := _written(ref, event_id, invocation_id)):
         return Appended(before.data)
     try:
-        found = plan(key, invocation_id)
+        found = plan(ref, invocation_id)
         event = event_of(found, actor, reason, event_id)
-        return append_event(key, event, actor=actor, expected=found.revision if revision is None else revision)
+        return append_event(ref, event, actor=actor, expected=found.revision if revision is None else revision)
     except Error:
         # Sent twice at the same moment, it is the other one that was written.
-        if once and (before := _written(key, event_id, invocation_id)):
+        if once and (before := _written(ref, event_id, invocation_id)):
             return Appended(before.data)
         raise
 
 
-def _written(key: SessionKey, event_id: str, invocation_id: str) -> EventView | None:
+def _written(ref: SessionRef, event_id: str, invocation_id: str) -> EventView | None:
     try:
-        found = timeline.event(key, event_id)
+        found = timeline.event(ref, event_id)
     except NotFound:
         return None
     if found.description.actions.get("rewind_before_invocation_id") != invocation_id:
@@ -165,20 +165,20 @@ _END: Final = 2**62
 _Span = tuple[int, int]  # the first place and the last
 
 
-def _seen(key: SessionKey, first: int) -> tuple[Gone, int]:
+def _seen(ref: SessionRef, first: int) -> tuple[Gone, int]:
     """What the agent sees now and would not see once a rewind goes back to before a place; and how many events it would see
     again.
     """
-    indexing.catch_up(key.source)
-    rewinds = index.marks(key, ["rewind"])
+    indexing.catch_up(ref.source)
+    rewinds = index.marks(ref, ["rewind"])
     now = _spans([(mark.seq, mark.since) for mark in rewinds], _END)
     then = _spans([(mark.seq, mark.since) for mark in rewinds if mark.seq < first], first - 1)
-    (events, *ends), (back, *_ends) = _counted(key, [_without(now, then), _without(then, now)])
+    (events, *ends), (back, *_ends) = _counted(ref, [_without(now, then), _without(then, now)])
     if not events:
         return Gone(0), back
-    between, *_ends = _counted(key, [[(ends[0], ends[1])]])[0]
-    with database.using(key.source):
-        found = [view_of(key, events_of(key).get(seq=place)) for place in ends]
+    between, *_ends = _counted(ref, [[(ends[0], ends[1])]])[0]
+    with database.using(ref.source):
+        found = [view_of(ref, events_of(ref).get(seq=place)) for place in ends]
     return Gone(events, found[0], found[1], between == events), back
 
 
@@ -213,13 +213,13 @@ _COUNTED: Final = {
 }
 
 
-def _counted(key: SessionKey, lots: list[list[_Span]]) -> list[tuple[int, int, int]]:
+def _counted(ref: SessionRef, lots: list[list[_Span]]) -> list[tuple[int, int, int]]:
     """Of each lot of spans how many events are in it, and the places of the first and the last; one query, however many
     spans.
     """
     spans = [{"lot": lot, "a": a, "b": b} for lot, found in enumerate(lots) for a, b in found]
-    with database.using(key.source) as db, db.cursor() as cursor:
-        cursor.execute(_COUNTED[db.vendor], [json.dumps(spans), *key[1:]])
+    with database.using(ref.source) as db, db.cursor() as cursor:
+        cursor.execute(_COUNTED[db.vendor], [json.dumps(spans), *ref[1:]])
         counted = {lot: (int(number), first or 0, last or 0) for lot, number, first, last in cursor.fetchall()}
     return [counted.get(lot, (0, 0, 0)) for lot in range(len(lots))]
 
@@ -242,15 +242,15 @@ _SAVED: Final = {
 }
 
 
-def _artifacts(key: SessionKey, first: EventView) -> list[Artifact]:
+def _artifacts(ref: SessionRef, first: EventView) -> list[Artifact]:
     """The session's artifacts that changed since an event; those of the user are not rewound by ADK either."""
-    with database.using(key.source) as db, db.cursor() as cursor:
+    with database.using(ref.source) as db, db.cursor() as cursor:
         cursor.execute(
             f"""SELECT name, late, version FROM (
                 SELECT name, late, version, row_number() OVER (PARTITION BY name, late ORDER BY place DESC) AS nth
                 FROM (SELECT saved.*, place >= %s AS late FROM ({_SAVED[db.vendor]}) AS saved) AS told) AS ranked
             WHERE nth = 1""",
-            [first.seq or 0, *key[1:]],
+            [first.seq or 0, *ref[1:]],
         )
         rows = [(name, late, int(float(version))) for name, late, version in cursor.fetchall()]
     then = {name: version for name, late, version in rows if not late}

@@ -11,7 +11,7 @@ from typing import Any, Final
 from django.utils.translation import gettext as _
 
 from ..domain.edit_note import edit_of
-from ..domain.session_ref import SessionKey
+from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT, STORED, UNKNOWN, Scope, same, scope_of
 from ..errors import Error, Invalid
 from ..history import key_history, merging, moments
@@ -61,18 +61,18 @@ class Plan:
         return [step.entry for step in self.steps]
 
 
-def undo(key: SessionKey, event_id: str) -> Plan:
+def undo(ref: SessionRef, event_id: str) -> Plan:
     """What undoes an event: each key of its delta as it was just before; an undo can be undone, too.
 
     Raises Invalid where there is nothing to undo and says why (`detail["writer"]`: the event that has done it), Conflict for
     a session that is being copied or imported, NotFound, Behind, SourceError.
     """
-    event = timeline.event(key, event_id)
-    check_whole(views.session(key).state.session)
+    event = timeline.event(ref, event_id)
+    check_whole(views.session(ref).state.session)
     wrote = moments.made(event)
     if not wrote:
         raise Invalid(_("This event changed no state: there is nothing to undo."))
-    before, now = moments.state_at(key, event_id, before=True).state, moments.state_now(key)
+    before, now = moments.state_at(ref, event_id, before=True).state, moments.state_now(ref)
     plan, settled = Plan(event), []
     for name, value in sorted(wrote.items()):
         then = before.get(name)
@@ -89,20 +89,20 @@ def undo(key: SessionKey, event_id: str) -> Plan:
     return plan
 
 
-def restore(key: SessionKey, event_id: str, *, keys: Collection[str] = (), scopes: Collection[Scope] = STORED) -> Plan:
+def restore(ref: SessionRef, event_id: str, *, keys: Collection[str] = (), scopes: Collection[Scope] = STORED) -> Plan:
     """What brings keys (without any: whole scopes) back to the state just after an event.
 
     Raises Invalid for a key that is there neither then nor now and where nothing differs, Conflict for a session that is
     being copied or imported, NotFound, Behind, SourceError.
     """
-    check_whole(views.session(key).state.session)
-    moment, now = moments.state_at(key, event_id), moments.state_now(key)
+    check_whole(views.session(ref).state.session)
+    moment, now = moments.state_at(ref, event_id), moments.state_now(ref)
     then, stand = moment.state.merged(), now.state.merged()
     for name in keys:
         if name not in then and name not in stand:
             raise Invalid(_("There is no key “%(key)s”, neither then nor now.") % {"key": name})
     names = set(keys) or {name for name in then.keys() | stand.keys() if scope_of(name)[0] in scopes}
-    plan = Plan(moment.event or timeline.event(key, event_id))
+    plan = Plan(moment.event or timeline.event(ref, event_id))
     for name in sorted(names):
         value, current = then.get(name, ABSENT), stand.get(name, ABSENT)
         if value is UNKNOWN:
@@ -120,8 +120,8 @@ def _nothing(event: EventView, settled: list[str], unknown: list[str], writers: 
     if not settled:
         return Invalid(_("This cannot be undone.") + _left_alone(unknown))
     removed = [name for name in settled if name not in writers][:_LOOKED_UP]
-    told = [*(writers[name] for name in settled if name in writers), *(_last(event.key, name) for name in removed)]
-    others = [writer for writer in told if writer and (writer.key, writer.event_id) != (event.key, event.id)]
+    told = [*(writers[name] for name in settled if name in writers), *(_last(event.ref, name) for name in removed)]
+    others = [writer for writer in told if writer and (writer.ref, writer.event_id) != (event.ref, event.id)]
     last = max(others, key=lambda writer: writer.seq or 0, default=None)
     if last is None:
         return Invalid(_("The values from before this event stand again.") + _left_alone(unknown))
@@ -133,19 +133,19 @@ def _nothing(event: EventView, settled: list[str], unknown: list[str], writers: 
     return Invalid(said + _left_alone(unknown), writer=last)
 
 
-def _last(key: SessionKey, name: str) -> Writer | None:
+def _last(ref: SessionRef, name: str) -> Writer | None:
     """The event that wrote, or removed, a key last."""
-    write = next(iter(key_history.history(key, name, limit=1).rows), None)
+    write = next(iter(key_history.history(ref, name, limit=1).rows), None)
     if write is None or not write.event_id:
         return None
-    return Writer(write.event_id, write.seq, write.author, write.actor, write.timestamp, write.key)
+    return Writer(write.event_id, write.seq, write.author, write.actor, write.timestamp, write.ref)
 
 
 def _undoes(writer: Writer, event: EventView) -> bool:
     try:
         return (
-            writer.key == event.key
-            and edit_of(timeline.event(writer.key, writer.event_id).data).get("undoes") == event.id
+            writer.ref == event.ref
+            and edit_of(timeline.event(writer.ref, writer.event_id).data).get("undoes") == event.id
         )
     except Error:  # deleted meanwhile: only the words are poorer
         return False

@@ -3,7 +3,7 @@
 from typing import Final
 
 from ..domain.positions import place_of
-from ..domain.session_ref import SessionKey
+from ..domain.session_ref import SessionRef
 from ..domain.state import Scope
 from ..reads.event_views import events_of, ordered
 from ..sources import database
@@ -11,12 +11,12 @@ from ..sources import database
 FOREVER: Final = 2**62  # after every place
 
 
-def all_recorded(key: SessionKey, scope: Scope) -> bool:
+def all_recorded(ref: SessionRef, scope: Scope) -> bool:
     """Whether adkweb created every session that a user, or an app, ever had, and so knows with which state."""
-    with database.using(key.source) as db, db.cursor() as cursor:
-        if not database.keeps_creations(key.source):
+    with database.using(ref.source) as db, db.cursor() as cursor:
+        if not database.keeps_creations(ref.source):
             return False
-        names, of_user = (key[1:3], "AND user_id = %s") if scope == "user" else (key[1:2], "")
+        names, of_user = (ref[1:3], "AND user_id = %s") if scope == "user" else (ref[1:2], "")
         cursor.execute(
             f"""SELECT 1 FROM sessions WHERE app_name = %s {of_user} AND coalesce(initial_place, 0) <= 0
             UNION ALL SELECT 1 FROM adkweb_deleted WHERE app_name = %s {of_user} LIMIT 1""",
@@ -25,15 +25,15 @@ def all_recorded(key: SessionKey, scope: Scope) -> bool:
         return cursor.fetchone() is None
 
 
-def begun(key: SessionKey) -> int:
+def begun(ref: SessionRef) -> int:
     """The place at which a session was created, or of its first event where that is not recorded."""
-    with database.using(key.source) as db, db.cursor() as cursor:
-        if database.keeps_creations(key.source):
+    with database.using(ref.source) as db, db.cursor() as cursor:
+        if database.keeps_creations(ref.source):
             cursor.execute(
-                "SELECT initial_place FROM sessions WHERE app_name = %s AND user_id = %s AND id = %s", key[1:]
+                "SELECT initial_place FROM sessions WHERE app_name = %s AND user_id = %s AND id = %s", ref[1:]
             )
             found = cursor.fetchone()
             if found and found[0] and found[0] > 0:
                 return int(found[0])
-        first = ordered(events_of(key), key.source, newest=False).values_list("seq", flat=True).first()
+        first = ordered(events_of(ref), ref.source, newest=False).values_list("seq", flat=True).first()
     return FOREVER if first is None else place_of(first)

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from django.db import connections
 
-from ..domain.session_ref import SessionKey
+from ..domain.session_ref import SessionRef
 from . import gathering
 from .keeping import Row
 
@@ -46,7 +46,7 @@ class Batch(NamedTuple):
     reached: Reached
     more: bool
     look: "Look | None" = None
-    sessions: Mapping[SessionKey, str] = {}
+    sessions: Mapping[SessionRef, str] = {}
 
 
 class Look(NamedTuple):
@@ -63,7 +63,7 @@ class Memory:
     def __init__(self, projection: int) -> None:
         self.projection = projection
         self.look: Look | None = None
-        self.sessions: dict[SessionKey, str] = {}  # with the transaction that wrote each last
+        self.sessions: dict[SessionRef, str] = {}  # with the transaction that wrote each last
 
     def note(self, batch: Batch) -> None:
         """Remembers what was stored."""
@@ -90,11 +90,11 @@ def read(text: str) -> Reached | None:
     return Reached(**stored) if stored else None
 
 
-def gathered(source: str, at: Reached, memory: Memory, size: int, key: SessionKey | None) -> Batch:
+def gathered(source: str, at: Reached, memory: Memory, size: int, ref: SessionRef | None) -> Batch:
     """The next batch; `key` is a session that is read in any case. Expects the source to be open."""
     if at.first and at.after is not None:
         return _first(source, at, at.after, size)
-    return _again(source, at, memory, key)
+    return _again(source, at, memory, ref)
 
 
 def total(source: str) -> int:
@@ -131,16 +131,16 @@ def _first(source: str, at: Reached, after: Names, size: int) -> Batch:
 _NEW: Final = "age({0}.xmin) BETWEEN 0 AND age(%s::text::xid)"
 
 
-def _again(source: str, at: Reached, memory: Memory, key: SessionKey | None) -> Batch:
+def _again(source: str, at: Reached, memory: Memory, ref: SessionRef | None) -> Batch:
     snapshot, look = _snapshot(source), memory.look
     if not at.since <= snapshot.oldest < at.since + 2**31:  # another server, or nobody has looked for very long
         return Batch([], Reached(snapshot.oldest, snapshot.oldest), True)
-    read: dict[SessionKey, str] = {}
+    read: dict[SessionRef, str] = {}
     if look and at.after is None:
         if look.state == snapshot.state:
             return Batch([], at, False)
         if time.monotonic() - look.ended < _REST * look.took:
-            return Batch(_of_session(source, key, at.since, memory, read) if key else [], at, False, sessions=read)
+            return Batch(_of_session(source, ref, at.since, memory, read) if ref else [], at, False, sessions=read)
     began = time.monotonic()
     changed = _changed(source, at.since, at.after or [])
     look = Look(time.monotonic(), time.monotonic() - began, "" if at.after else snapshot.state)
@@ -155,7 +155,7 @@ def _again(source: str, at: Reached, memory: Memory, key: SessionKey | None) -> 
     return Batch(rows, reached, False, look, read)
 
 
-def _changed(source: str, since: int, after: Names) -> list[SessionKey]:
+def _changed(source: str, since: int, after: Names) -> list[SessionRef]:
     """The next sessions that were written, or made, in transactions from one on."""
     beyond = "AND (app_name, user_id, id) > (%s, %s, %s)" if after else ""
     with connections[source].cursor() as cursor:
@@ -165,19 +165,19 @@ def _changed(source: str, since: int, after: Names) -> list[SessionKey]:
             AS changed ORDER BY app_name, user_id, id LIMIT {_MANY}""",
             [_short(since), *after],
         )
-        return [SessionKey(source, *names) for names in cursor.fetchall()]
+        return [SessionRef(source, *names) for names in cursor.fetchall()]
 
 
-def _of_session(source: str, key: SessionKey, since: int, memory: Memory, read: dict[SessionKey, str]) -> list[Row]:
+def _of_session(source: str, ref: SessionRef, since: int, memory: Memory, read: dict[SessionRef, str]) -> list[Row]:
     """Reads what was written to a session in transactions from one on, unless that was read before."""
     where = "app_name = %s AND user_id = %s AND {} = %s"
     with connections[source].cursor() as cursor:
         cursor.execute(
             f"SELECT xmin::text FROM sessions WHERE {where.format('id')} AND {_NEW.format('sessions')}",
-            [*key[1:], _short(since)],
+            [*ref[1:], _short(since)],
         )
         row = cursor.fetchone()
-    if row is None or memory.sessions.get(key) == row[0]:
+    if row is None or memory.sessions.get(ref) == row[0]:
         return []
     written: list[Row] = []
     last: tuple[Any, ...] = ()
@@ -188,11 +188,11 @@ def _of_session(source: str, key: SessionKey, since: int, memory: Memory, read: 
             source,
             f"""WHERE {where.format("session_id")} AND {_NEW.format("events")} {beyond}
             ORDER BY timestamp DESC, id DESC LIMIT %s""",
-            [*key[1:], _short(since), *last[3:]],
+            [*ref[1:], _short(since), *last[3:]],
             _MANY,
         )
         written += rows
-    read[key] = row[0]
+    read[ref] = row[0]
     return written
 
 

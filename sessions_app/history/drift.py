@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 
 from ..domain import json_values
 from ..domain.json_values import as_object
-from ..domain.session_ref import SessionKey
+from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT, UNKNOWN, Change, Scope, State, diff, full_key, same, scope_of, split
 from ..errors import NotFound
 from ..models import read_instant
@@ -36,7 +36,7 @@ _SHARED: Final[tuple[Scope, ...]] = ("user", "app")
 class Written:
     """What wrote a key last, and the key's value before; a session that was created with it has no event: `event_id` ""."""
 
-    key: SessionKey
+    ref: SessionRef
     event_id: str
     seq: int
     before: Any
@@ -76,7 +76,7 @@ class Report:
     either: list[str] = field(default_factory=list)
 
 
-def own(key: SessionKey) -> Report:
+def own(ref: SessionRef) -> Report:
     """The drift of a session's own keys, by replaying all its events.
 
     Of a session whose initial state was never recorded only the keys that its events write; of one that is being imported,
@@ -84,27 +84,27 @@ def own(key: SessionKey) -> Report:
     them, has not drifted, where either is possible. The session may be written to meanwhile: state and events are of one
     moment. Memory is that of a page of events. Raises NotFound, SourceError.
     """
-    with database.using(key.source) as db:
-        if not database.is_numbered(key.source):
+    with database.using(ref.source) as db:
+        if not database.is_numbered(ref.source):
             return Report(untold="places")
-        head = _head(db, key)
+        head = _head(db, ref)
         if head is None:
             return Report(untold="size")
         if head.stored == IMPORTING:
             return Report(untold="importing")
-        reading, possible = merging.reading(key), merging.possible(key.source)
+        reading, possible = merging.reading(ref), merging.possible(ref.source)
         folds = _Fold(reading, head.initial), _Fold(possible, head.initial)
         if reading == possible:
             folds = folds[:1] * 2
         different = {id(each): each for each in folds}.values()
         last: dict[str, Written] = {}
         count = 0
-        for seq, event in written.written_by(key, head.last):
+        for seq, event in written.written_by(ref, head.last):
             count += 1
             if event.unread:
                 return Report(untold="size")
             own = [name for name in event.delta if scope_of(name)[0] == "session"]
-            last |= {name: Written(key, event.event_id, seq, folds[0].value(name)) for name in own}
+            last |= {name: Written(ref, event.event_id, seq, folds[0].value(name)) for name in own}
             for fold in different:
                 fold.add(seq, event, own)
     unknown = [] if head.initial is not None else sorted(head.stored.keys() - last.keys())
@@ -120,7 +120,7 @@ def own(key: SessionKey) -> Report:
     return Report(drifted, unknown, head.revision, count, either=either)
 
 
-def shared(key: SessionKey, scopes: Collection[Scope] = _SHARED) -> Report:
+def shared(ref: SessionRef, scopes: Collection[Scope] = _SHARED) -> Report:
     """The `user:` and `app:` keys, or those of one of the two, that differ from what was last written to them, as far as
     is known.
 
@@ -128,23 +128,23 @@ def shared(key: SessionKey, scopes: Collection[Scope] = _SHARED) -> Report:
     of which anything is left, nothing can be known; of none, where the source was not adopted. Raises Behind, NotFound,
     SourceError.
     """
-    now = moments.state_now(key)
-    if not database.is_numbered(key.source):
+    now = moments.state_now(ref)
+    if not database.is_numbered(ref.source):
         return Report(unknown=sorted(_of_others(now, scopes)))
     found = _of_others(now, scopes)
     asked = found.keys() - now.writers.keys()
     with suppress(NotFound):  # there is no event yet
-        told = _of_others(moments.state_at_place(key, _FOREVER), scopes)
+        told = _of_others(moments.state_at_place(ref, _FOREVER), scopes)
         asked |= {name for name, value in told.items() if value is UNKNOWN and name not in found}
     drifted, unknown, either = [], [], []
     looked_at = sorted(asked, key=lambda name: (name not in now.otherwise, name))[:_LOOKED_AT]
     for name in sorted(looked_at):
         stored = found.get(name, ABSENT)
-        write = next(iter(key_history.history(key, name, limit=1).rows), None)
+        write = next(iter(key_history.history(ref, name, limit=1).rows), None)
         if write and write.change.new is UNKNOWN:
             either.append(name)
         elif write and not same(write.change.new, stored):
-            last = Written(write.key, write.event_id, write.seq, write.change.old)
+            last = Written(write.ref, write.event_id, write.seq, write.change.old)
             drifted.append(Drift(Change(name, write.change.new, stored), last))
         elif name not in now.initial:
             unknown.append(name)
@@ -158,22 +158,22 @@ def glance(now: moments.Moment) -> State:
     that nothing is left of. Raises NotFound, SourceError.
     """
     if not now.otherwise or not database.is_numbered(
-        now.key.source
+        now.ref.source
     ):  # by time alone nobody knows what was written last
         return {}
-    again = views.session(now.key).state  # what was written while events were read is no drift
+    again = views.session(now.ref).state  # what was written while events were read is no drift
     found: State = {}
     for name in sorted(now.otherwise)[:GLANCE]:
         stored = again.get(name)
         if not same(stored, now.state.get(name)):
             continue
-        if scope_of(name)[0] == "session" or _was_lost(now.key, name, stored):
+        if scope_of(name)[0] == "session" or _was_lost(now.ref, name, stored):
             found[name] = now.otherwise[name]
     return found
 
 
-def _was_lost(key: SessionKey, name: str, stored: Any) -> bool:
-    write = next(iter(key_history.history(key, name, limit=1).rows), None)
+def _was_lost(ref: SessionRef, name: str, stored: Any) -> bool:
+    write = next(iter(key_history.history(ref, name, limit=1).rows), None)
     return write is not None and not same(write.change.new, stored) and same(write.change.old, stored)
 
 
@@ -233,21 +233,21 @@ class _Head:
     last: int
 
 
-def _head(db: BaseDatabaseWrapper, key: SessionKey) -> _Head | None:
+def _head(db: BaseDatabaseWrapper, ref: SessionRef) -> _Head | None:
     """None for a state that is too large to be read."""
     place = _PLACE[db.vendor]
-    initial_state = measured_sql("initial_state", db.vendor) if database.is_adopted(key.source) else "NULL"
+    initial_state = measured_sql("initial_state", db.vendor) if database.is_adopted(ref.source) else "NULL"
     with db.cursor() as cursor:
         cursor.execute(
             f"""SELECT update_time, {measured_sql("state", db.vendor)}, {initial_state},
                 (SELECT {place} FROM events WHERE app_name = sessions.app_name AND user_id = sessions.user_id
                 AND session_id = sessions.id ORDER BY {place} DESC LIMIT 1)
             FROM sessions WHERE app_name = %s AND user_id = %s AND id = %s""",
-            key[1:],
+            ref[1:],
         )
         row = cursor.fetchone()
     if row is None:
-        raise NotFound(_("Session %(id)s not found.") % {"id": key.session_id})
+        raise NotFound(_("Session %(id)s not found.") % {"id": ref.session_id})
     if any(map(large, row[1:3])):
         return None
     state, initial = (None if text is None else as_object(json_values.stored(text)) for text in row[1:3])

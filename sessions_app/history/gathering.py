@@ -17,7 +17,7 @@ from ..domain.edit_note import edit_of, is_edit
 from ..domain.json_values import as_object
 from ..domain.kinds import describe
 from ..domain.positions import BETWEEN, place_of, seq_of
-from ..domain.session_ref import SessionKey
+from ..domain.session_ref import SessionRef
 from ..domain.state import TEMP, scope_of
 from ..models import MOMENT, by_time, read_instant
 from ..sources.dialect import SEQ, each_row
@@ -101,10 +101,10 @@ def _some(source: str, statement: str, parameters: Sequence[Any], limit: int) ->
 def _kept(source: str, found: Iterable[tuple[Any, ...]]) -> list[Row]:
     kept, rewinds = [], {}
     for number, app, user, session, event_id, moment, text in found:
-        row, before = _row(place_of(number), SessionKey(source, app, user, session), event_id, moment, _loads(text))
+        row, before = _row(place_of(number), SessionRef(source, app, user, session), event_id, moment, _loads(text))
         kept.append(row)
         if before:
-            rewinds[number] = row.key, before
+            rewinds[number] = row.ref, before
     if not rewinds:
         return kept
     since = _first_of(rewinds.values())
@@ -123,7 +123,7 @@ def _loads(text: Any) -> dict[str, Any]:
     return event if isinstance(event, dict) else {}
 
 
-def _row(place: int, key: SessionKey, event_id: str, moment: Any, event: dict[str, Any]) -> tuple[Row, str]:
+def _row(place: int, ref: SessionRef, event_id: str, moment: Any, event: dict[str, Any]) -> tuple[Row, str]:
     """What is to be kept of an event; and the invocation before which it takes back."""
     actions = as_object(event.get("actions"))
     delta = actions.get("state_delta")
@@ -132,7 +132,7 @@ def _row(place: int, key: SessionKey, event_id: str, moment: Any, event: dict[st
     at = origin = None
     if is_edit(event):
         kinds.append("edit")
-        at, origin = _microseconds(moment), _origin(key, edit_of(event).get("forked"))
+        at, origin = _microseconds(moment), _origin(ref, edit_of(event).get("forked"))
     if _maybe_failed(event) and _failed(event):
         kinds.append("error")
     before = actions.get("rewind_before_invocation_id")
@@ -140,7 +140,7 @@ def _row(place: int, key: SessionKey, event_id: str, moment: Any, event: dict[st
         kinds.append("rewind")
     if isinstance(actions.get("compaction"), dict):
         kinds.append("compaction")
-    return Row(place, key, event_id, keys, kinds, None, at, origin), str(before or "")
+    return Row(place, ref, event_id, keys, kinds, None, at, origin), str(before or "")
 
 
 def _maybe_failed(event: dict[str, Any]) -> bool:
@@ -166,30 +166,30 @@ def _microseconds(moment: Any) -> int:
         return 0
 
 
-def _origin(key: SessionKey, forked: Any) -> SessionKey | None:
+def _origin(ref: SessionRef, forked: Any) -> SessionRef | None:
     """The session of which an event notes that this one is a fork."""
     user, session = (as_object(forked).get(name) for name in ("user", "session"))
     if not (isinstance(user, str) and isinstance(session, str)):
         return None
-    return key._replace(user_id=user, session_id=session)
+    return ref._replace(user_id=user, session_id=session)
 
 
-def _first_of(rewinds: Iterable[tuple[SessionKey, str]]) -> dict[Any, int]:
+def _first_of(rewinds: Iterable[tuple[SessionRef, str]]) -> dict[Any, int]:
     """The seq of the first event of each of these invocations."""
-    asked: dict[SessionKey, set[str]] = {}
-    for key, invocation_id in rewinds:
-        asked.setdefault(key, set()).add(invocation_id)
+    asked: dict[SessionRef, set[str]] = {}
+    for ref, invocation_id in rewinds:
+        asked.setdefault(ref, set()).add(invocation_id)
     found = {}
-    for key, names in asked.items():
-        with connections[key.source].cursor() as cursor:
+    for ref, names in asked.items():
+        with connections[ref.source].cursor() as cursor:
             seq = MOMENT if by_time(cursor.db) else SEQ[cursor.db.vendor]
             cursor.execute(
                 f"""SELECT invocation_id, min({seq}) FROM events
                 WHERE app_name = %s AND user_id = %s AND session_id = %s
                 AND invocation_id IN ({", ".join(["%s"] * len(names))}) GROUP BY invocation_id""",
-                [*key[1:], *names],
+                [*ref[1:], *names],
             )
-            found.update({(key, name): seq for name, seq in cursor.fetchall()})
+            found.update({(ref, name): seq for name, seq in cursor.fetchall()})
     return found
 
 
@@ -218,7 +218,7 @@ def creations(source: str, seq: int, upto: int | None, known: list[int]) -> tupl
     found = []
     for place, app, user, session, text in rows:
         keys = [key for key in _loads(text) if scope_of(key)[0] in ("app", "user")]
-        found.append(Row(place, SessionKey(source, app, user, session), "", keys, []))
+        found.append(Row(place, SessionRef(source, app, user, session), "", keys, []))
     return [row for row in found if row.keys], places[-RECENT:]
 
 
@@ -243,6 +243,6 @@ def deleted(source: str, number: int, after: int | None) -> tuple[list[Row], int
         )
         found = cursor.fetchall()
     rows = [
-        Row(row[1], SessionKey(source, row[2], row[3], ""), "", [row[4]], []) for row in found if row[4] is not None
+        Row(row[1], SessionRef(source, row[2], row[3], ""), "", [row[4]], []) for row in found if row[4] is not None
     ]
     return rows, found[0][0] if rows else number  # where nothing is new, nothing need be noted

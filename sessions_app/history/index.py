@@ -7,7 +7,7 @@ from django.db import connection
 from django.utils.translation import gettext as _
 
 from ..domain.positions import place_of, seq_of
-from ..domain.session_ref import SessionKey
+from ..domain.session_ref import SessionRef
 from ..domain.state import Scope, scope_of
 from ..errors import Behind, Invalid
 from ..models import Projection, StateChange
@@ -40,14 +40,14 @@ class Places(NamedTuple):
 T = TypeVar("T")
 
 
-def consult(source: str, ask: Callable[[], T], key: SessionKey | None = None) -> T:
+def consult(source: str, ask: Callable[[], T], ref: SessionRef | None = None) -> T:
     """What `ask` finds here once everything is read; asked again where somebody made the projection anew meanwhile. `key` as
     in catch_up.
 
     Raises what catch_up does.
     """
     for _try in range(_TRIES):
-        before = indexing.catch_up(source, key=key)
+        before = indexing.catch_up(source, ref=ref)
         found = ask()
         after = Projection.objects.filter(pk=before.projection, seq__gte=before.seq)
         if after.exists():
@@ -63,11 +63,11 @@ def too_many(keys: int) -> Invalid:
     return Invalid(_("This state has had more than %(n)s keys: its past cannot be told here.") % {"n": keys})
 
 
-def places(key: SessionKey, scope: Scope, upto: int) -> dict[str, Places]:
+def places(ref: SessionRef, scope: Scope, upto: int) -> dict[str, Places]:
     """Every key of a scope that was ever written, as the projection keeps keys: where, seen from a place. Raises Invalid
     where these are more than MOST_KEYS.
     """
-    owner = _owner(key, scope)
+    owner = _owner(ref, scope)
     if owner is None:
         return {}
     with connection.cursor() as cursor:
@@ -78,10 +78,10 @@ def places(key: SessionKey, scope: Scope, upto: int) -> dict[str, Places]:
     return found
 
 
-def writes_of(key: SessionKey, full_key: str, before: int | None, limit: int) -> list[int]:
+def writes_of(ref: SessionRef, full_key: str, before: int | None, limit: int) -> list[int]:
     """The places at which a key was written, the newest first, or those before a place."""
     scope, bare = scope_of(full_key)
-    owner = _owner(key, scope)
+    owner = _owner(ref, scope)
     if owner is None:
         return []
     found = StateChange.objects.filter(owner_id=owner, key=stored_key(bare))
@@ -91,10 +91,10 @@ def writes_of(key: SessionKey, full_key: str, before: int | None, limit: int) ->
 
 
 def marks(
-    key: SessionKey, kinds: Collection[str], after: int = 0, upto: int | None = None, limit: int = 10_000
+    ref: SessionRef, kinds: Collection[str], after: int = 0, upto: int | None = None, limit: int = 10_000
 ) -> list[Mark]:
     """A session's events of these KINDS_OF_MARK after a seq, in order."""
-    owner = _owner(key, MARKS)
+    owner = _owner(ref, MARKS)
     if owner is None:
         return []
     found = StateChange.objects.filter(owner_id=owner, key__in=kinds, place__gt=place_of(after))
@@ -104,9 +104,9 @@ def marks(
     return [Mark(kind, seq_of(place), since) for kind, place, since in rows]
 
 
-def mark_counts(key: SessionKey, kinds: Sequence[str], stretches: Sequence[tuple[int, int]]) -> list[tuple[int, ...]]:
+def mark_counts(ref: SessionRef, kinds: Sequence[str], stretches: Sequence[tuple[int, int]]) -> list[tuple[int, ...]]:
     """How many of a session's events of each of these KINDS_OF_MARK stand from a seq to a seq, stretch by stretch."""
-    owner = _owner(key, MARKS)
+    owner = _owner(ref, MARKS)
     if owner is None or not stretches:
         return [(0,) * len(kinds)] * len(stretches)
     values = ", ".join(f"({n}, {place_of(first)}, {place_of(last)})" for n, (first, last) in enumerate(stretches))
@@ -122,15 +122,15 @@ def mark_counts(key: SessionKey, kinds: Sequence[str], stretches: Sequence[tuple
         return found
 
 
-def forks(origins: Collection[SessionKey], limit: int) -> list[int]:
+def forks(origins: Collection[SessionRef], limit: int) -> list[int]:
     """The seqs of events that say that their session is a fork of one of these, of one source."""
-    owners = [_owner(key, MARKS) for key in origins]
+    owners = [_owner(ref, MARKS) for ref in origins]
     found = StateChange.objects.filter(owner_id__in=[each for each in owners if each], key="fork")
     return [seq_of(place) for place in found.order_by("place").values_list("place", flat=True)[:limit]]
 
 
-def _owner(key: SessionKey, scope: str) -> int | None:
-    return owner_of(registry.identity(key.source), names_of(key, scope))
+def _owner(ref: SessionRef, scope: str) -> int | None:
+    return owner_of(registry.identity(ref.source), names_of(ref, scope))
 
 
 # From key to key by the index, however often each was written.

@@ -13,7 +13,7 @@ from django.db import transaction
 from django.utils.translation import gettext as _
 
 from ..domain.positions import BETWEEN, seq_of
-from ..domain.session_ref import SessionKey
+from ..domain.session_ref import SessionRef
 from ..domain.state import STORED
 from ..errors import Behind, Invalid
 from ..models import Projection, StateChange, StateOwner
@@ -40,7 +40,7 @@ _MINUTES: Final = 90  # seconds from which on minutes are told
 # --- Reading what is new ----------------------------------------------------------------------------------------------
 
 
-def catch_up(source: str, seconds: float | None = None, key: SessionKey | None = None) -> Standing:
+def catch_up(source: str, seconds: float | None = None, ref: SessionRef | None = None) -> Standing:
     """Reads the events that are not read yet; raises Behind, with `share` of it done and how much time is `left`, where that
     takes longer than these seconds, or SECONDS. Of several that ask in one process, one reads.
 
@@ -55,7 +55,7 @@ def catch_up(source: str, seconds: float | None = None, key: SessionKey | None =
     if not pace.lock.acquire(timeout=max(_LOCK_SECONDS, seconds)):
         raise pace.behind()
     try:
-        for reached, total in _read(source, key):
+        for reached, total in _read(source, ref):
             pace.moved(reached.seq, total)
             if time.monotonic() > until and reached.seq < total:
                 raise pace.behind()
@@ -130,10 +130,10 @@ def _forget(where: str) -> None:
             found.delete()
 
 
-def _read(source: str, key: SessionKey | None = None) -> Iterator[tuple[Standing, int]]:
+def _read(source: str, ref: SessionRef | None = None) -> Iterator[tuple[Standing, int]]:
     """Reads batch by batch; after each, how far it is and how far it will be."""
     if not database.is_numbered(database.get(source).alias):
-        yield from _read_by_time(source, key)
+        yield from _read_by_time(source, ref)
         return
     last, size, more, owners = None, _FIRST_BATCH, True, Owners(0)
     while more:
@@ -153,7 +153,7 @@ def _read(source: str, key: SessionKey | None = None) -> Iterator[tuple[Standing
         size = _paused(size, began, more)
 
 
-def _read_by_time(source: str, key: SessionKey | None) -> Iterator[tuple[Standing, int]]:
+def _read_by_time(source: str, ref: SessionRef | None) -> Iterator[tuple[Standing, int]]:
     """As _read, where events have no numbers."""
     if not database.has_order(source):
         raise Invalid(
@@ -164,13 +164,13 @@ def _read_by_time(source: str, key: SessionKey | None) -> Iterator[tuple[Standin
         began = time.monotonic()
         with database.using(source):
             if database.is_numbered(source):  # it was adopted just now
-                yield from _read(source, key)
+                yield from _read(source, ref)
                 return
             at = _projection(source, _BY_TIME)
             if _memories[source].projection != at.pk:
                 _memories[source] = by_time.Memory(at.pk)
             reached = by_time.read(at.marks) or by_time.begin(source)
-            batch = by_time.gathered(source, reached, _memories[source], size, key)
+            batch = by_time.gathered(source, reached, _memories[source], size, ref)
             total = total or by_time.total(source) if batch.more else 0
         owners = owners if owners.projection == at.pk else Owners(at.pk)
         marks, read, more = by_time.write(batch.reached), batch.reached.read, batch.more
@@ -285,7 +285,7 @@ def _store(at: Projection, seq: int, batch: _Batch, owners: Owners) -> bool:
     marks = [mark for mark in json.loads(at.marks) if mark[0] <= seq]
     if noted["seq"] > seq:
         newest = max((row for row in rows if row.event_id), key=lambda row: row.place)
-        marks = _thinned([*marks, [noted["seq"], *newest.key[1:], newest.event_id]])
+        marks = _thinned([*marks, [noted["seq"], *newest.ref[1:], newest.event_id]])
     noted["marks"] = json.dumps(marks)
     if not any(row.keys or row.kinds for row in rows) and all(getattr(at, name) == noted[name] for name in noted):
         return True

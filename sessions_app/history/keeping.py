@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 from django.db import connection, transaction
 
 from ..domain.positions import MOMENTS, place_of
-from ..domain.session_ref import SessionKey
+from ..domain.session_ref import SessionRef
 from ..domain.state import Scope, scope_of
 from ..models import Projection, StateChange, StateOwner
 
@@ -27,7 +27,7 @@ _SOME: Final = 500  # owners asked for at once
 _LEVELS: Final = {"user": 2, "app": 1, EDITS: 1, ALL_EDITS: 0, _SESSIONS: 0}  # of names; a session's has all three
 _FIELDS: Final = ("app_name", "user_id", "session_id", "scope")
 Names = tuple[str, str, str, str]  # of an owner: app, user, session, scope
-Owner = tuple[SessionKey, str]  # the same by a session, of which a scope above it needs only the app, or the user
+Owner = tuple[SessionRef, str]  # the same by a session, of which a scope above it needs only the app, or the user
 
 
 class Row(NamedTuple):
@@ -38,13 +38,13 @@ class Row(NamedTuple):
     """
 
     place: int
-    key: SessionKey
+    ref: SessionRef
     event_id: str
     keys: Sequence[str]
     kinds: Sequence[str]
     since: int | None = None
     moment: int | None = None
-    origin: SessionKey | None = None
+    origin: SessionRef | None = None
 
 
 class Standing(NamedTuple):
@@ -77,9 +77,9 @@ def is_shortened(kept: str) -> bool:
     return kept.startswith("\1")
 
 
-def names_of(key: SessionKey, scope: str) -> Names:
+def names_of(ref: SessionRef, scope: str) -> Names:
     """Whose a scope is: app, user and session, empty where it is shared by all of them; and the scope."""
-    names = key[1 : 1 + _LEVELS.get(scope, 3)]
+    names = ref[1 : 1 + _LEVELS.get(scope, 3)]
     return (*map(stored_key, names), *[""] * (3 - len(names)), scope)  # type: ignore[return-value]
 
 
@@ -167,23 +167,23 @@ def insert(owners: Owners, rows: Sequence[Row]) -> None:
     """Keeps what these rows say, in the order of the index."""
     writes: list[tuple[Owner, str, int, int | None]] = []
     stored: dict[str, tuple[Scope, str]] = {}  # events write the same keys again and again
-    for place, key, _id, keys, kinds, since, moment, origin in rows:
+    for place, ref, _id, keys, kinds, since, moment, origin in rows:
         for name in keys:
             if name not in stored:
                 scope, bare = scope_of(name)
                 stored[name] = scope, stored_key(bare)
             scope, kept_key = stored[name]
-            writes.append(((key, scope), kept_key, place, None))
-        writes += [((key, MARKS), kind, place, since) for kind in kinds]
+            writes.append(((ref, scope), kept_key, place, None))
+        writes += [((ref, MARKS), kind, place, since) for kind in kinds]
         if moment is not None:
             at = _moment_key(moment)
-            writes += [((key, EDITS), at, place, None), ((key, ALL_EDITS), at, place, None)]
+            writes += [((ref, EDITS), at, place, None), ((ref, ALL_EDITS), at, place, None)]
         if origin is not None:
             writes.append(((origin, MARKS), "fork", place, None))
     if not writes:
         return
-    here = [(row.place, (row.key, MARKS)) for row in rows if row.kinds and row.place >= MOMENTS]
-    all_sessions = (rows[0].key, _SESSIONS)
+    here = [(row.place, (row.ref, MARKS)) for row in rows if row.kinds and row.place >= MOMENTS]
+    all_sessions = (rows[0].ref, _SESSIONS)
     numbers = owners.numbers({*(write[0] for write in writes), *([all_sessions] if here else ())})
     kept = [(numbers[owner], key, place, since) for owner, key, place, since in writes]
     kept += [(numbers[all_sessions], str(place), numbers[owner], None) for place, owner in here]

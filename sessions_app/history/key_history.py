@@ -7,7 +7,7 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 from ..domain.positions import seq_of
-from ..domain.session_ref import SessionKey
+from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT, STORED, UNKNOWN, Change, Scope, scope_of
 from ..errors import Invalid
 from ..reads import views
@@ -22,7 +22,7 @@ from .written import CHUNK, Written, written_at
 class KeyWrite:
     """One write of one key; one by a session's initial state has no event: `event_id` is empty, and `seq` 0."""
 
-    key: SessionKey
+    ref: SessionRef
     event_id: str
     seq: int
     timestamp: float
@@ -35,7 +35,7 @@ class KeyWrite:
 # --- History ----------------------------------------------------------------------------------------------------------
 
 
-def history(key: SessionKey, name: str, before: str | None = None, limit: int = PAGE) -> Page[KeyWrite]:
+def history(ref: SessionRef, name: str, before: str | None = None, limit: int = PAGE) -> Page[KeyWrite]:
     """Every write of a full key, the newest first; of a `user:` or `app:` key those of all sessions.
 
     The last page ends with the value that the session began with, where it is known. Of another incarnation of the session,
@@ -44,25 +44,25 @@ def history(key: SessionKey, name: str, before: str | None = None, limit: int = 
     scope, _bare = scope_of(name)
     if scope not in STORED:
         raise Invalid(_("%(key)s: temp: keys live for one invocation and are never stored") % {"key": name})
-    page = _page(key, name, scope, before, limit, limit)
+    page = _page(ref, name, scope, before, limit, limit)
     while page.next and not page.rows:  # of very many writes of sessions that are gone, a few at a time would take long
-        page = _page(key, name, scope, page.next, limit, max(limit, CHUNK))
+        page = _page(ref, name, scope, page.next, limit, max(limit, CHUNK))
     return page
 
 
-def _page(key: SessionKey, name: str, scope: Scope, before: str | None, limit: int, most: int) -> Page[KeyWrite]:
+def _page(ref: SessionRef, name: str, scope: Scope, before: str | None, limit: int, most: int) -> Page[KeyWrite]:
     """The next writes, no more than `limit`, among the next `most` places; perhaps none, and still a next page."""
     below = read_cursor(before, int)[0] if before else None
-    found = consult(key.source, lambda: writes_of(key, name, below, most + 1), key)
-    own = {place: each.within(key, scope) for place, each in written_at(key.source, found).items()}
+    found = consult(ref.source, lambda: writes_of(ref, name, below, most + 1), ref)
+    own = {place: each.within(ref, scope) for place, each in written_at(ref.source, found).items()}
     written = {place: each.by(name) for place, each in own.items() if each}
     if scope == "session" and len(written) < len(found):  # what is gone may be another session's, which had the same id
-        begun = beginnings.begun(key)
+        begun = beginnings.begun(ref)
         found = [place for place in found if place in written or place >= begun]
-    first = _first(key, scope, name) if len(found) <= most else None
+    first = _first(ref, scope, name) if len(found) <= most else None
     values = {place: each.value(name) for place, each in written.items()}
-    if merging.possible(key.source) != merging.REPLACED and not all(each.settles(name) for each in written.values()):
-        folded = _merged(key, name, found[0], found[-1], is_newest=before is None)
+    if merging.possible(ref.source) != merging.REPLACED and not all(each.settles(name) for each in written.values()):
+        folded = _merged(ref, name, found[0], found[-1], is_newest=before is None)
         values |= {at: folded[at] for at, each in written.items() if at in folded and not each.settles(name)}
     rows: list[KeyWrite] = []
     seen = 0
@@ -77,39 +77,39 @@ def _page(key: SessionKey, name: str, scope: Scope, before: str | None, limit: i
     if len(found) > seen:
         return Page(rows, write_cursor(found[seen - 1]))
     if scope == "session" and first is not UNKNOWN and first is not ABSENT:
-        created = views.session(key, partly=True).create_time
-        rows.append(KeyWrite(key, "", 0, created, "", "", "", Change(name, ABSENT, first)))
+        created = views.session(ref, partly=True).create_time
+        rows.append(KeyWrite(ref, "", 0, created, "", "", "", Change(name, ABSENT, first)))
     return Page(rows)
 
 
-def _merged(key: SessionKey, name: str, newest: int, oldest: int, *, is_newest: bool) -> dict[int, Any]:
+def _merged(ref: SessionRef, name: str, newest: int, oldest: int, *, is_newest: bool) -> dict[int, Any]:
     """A full key's value after each of its writes between two places, where its source may have merged them."""
-    chain, start = chain_of(key, name, newest, oldest), _first(key, scope_of(name)[0], name)
+    chain, start = chain_of(ref, name, newest, oldest), _first(ref, scope_of(name)[0], name)
     shared = scope_of(name)[0] != "session"
-    folded = merging.fold(chain, start, merging.reading(key), shared=shared)
+    folded = merging.fold(chain, start, merging.reading(ref), shared=shared)
     values = {place: merging.certain(each) for place, each in folded.items()}
     if is_newest and newest in values:
-        stored = _stored(key, name)
-        possible = merging.fold(chain, start, merging.possible(key.source), shared=shared)[newest]
+        stored = _stored(ref, name)
+        possible = merging.fold(chain, start, merging.possible(ref.source), shared=shared)[newest]
         if stored is not UNKNOWN and merging.explains(possible, chain[-1].value, stored):
             values[newest] = stored
     return values
 
 
-def _stored(key: SessionKey, name: str) -> Any:
+def _stored(ref: SessionRef, name: str) -> Any:
     """A full key's value now; UNKNOWN where the state is too large to be read."""
     try:
-        return _read(key, *scope_of(name))
+        return _read(ref, *scope_of(name))
     except Invalid:
         return UNKNOWN
 
 
-def _read(key: SessionKey, scope: Scope, bare: str) -> Any:
+def _read(ref: SessionRef, scope: Scope, bare: str) -> Any:
     if scope == "session":
-        return views.session(key).state.session.get(bare, ABSENT)
+        return views.session(ref).state.session.get(bare, ABSENT)
     if scope == "user":
-        return views.user_state(key.source, key.app_name, key.user_id).get(bare, ABSENT)
-    return views.app(key.source, key.app_name)[1].get(bare, ABSENT)
+        return views.user_state(ref.source, ref.app_name, ref.user_id).get(bare, ABSENT)
+    return views.app(ref.source, ref.app_name)[1].get(bare, ABSENT)
 
 
 def _before(
@@ -133,18 +133,18 @@ def _before(
     return values[older]
 
 
-def _first(key: SessionKey, scope: Scope, name: str) -> Any:
+def _first(ref: SessionRef, scope: Scope, name: str) -> Any:
     """A key's value before the first write of it; UNKNOWN where that is not recorded."""
     if scope == "session":
-        initial = views.session(key, partly=True).initial_state
+        initial = views.session(ref, partly=True).initial_state
         return UNKNOWN if initial is None else initial.get(name, ABSENT)
-    return ABSENT if beginnings.all_recorded(key, scope) else UNKNOWN
+    return ABSENT if beginnings.all_recorded(ref, scope) else UNKNOWN
 
 
 def _key_write(this: Written, place: int, change: Change) -> KeyWrite:
     who = this.writer
     return KeyWrite(
-        this.key,
+        this.ref,
         who.event_id if who else "",
         seq_of(place) if who else 0,
         this.timestamp,

@@ -22,7 +22,7 @@ from ..domain.event import Event, delta_of, removed_by
 from ..domain.json_values import as_object
 from ..domain.json_values import stored as read
 from ..domain.positions import seq_of
-from ..domain.session_ref import SessionKey
+from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT, UNKNOWN, State, scope_of, split
 from ..domain.state import same as _same
 from ..errors import Invalid
@@ -97,13 +97,13 @@ def possible(source: str) -> Reading:
     return MERGED if settings.SQLITE_STATE == "merged" else EITHER
 
 
-def reading(key: SessionKey) -> Reading:
+def reading(ref: SessionRef) -> Reading:
     """How the events that this session sees were applied, by the evidence of its file and its own. Raises SourceError."""
-    found = possible(key.source)
+    found = possible(ref.source)
     if found != EITHER:
         return found
-    with database.using(key.source) as db:
-        return _of_source(db, key.source).with_(_of_session(db, key.source, key[1:])).reading
+    with database.using(ref.source) as db:
+        return _of_source(db, ref.source).with_(_of_session(db, ref.source, ref[1:])).reading
 
 
 class Write(NamedTuple):

@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 
 from ..domain.edit_note import edit_of
 from ..domain.positions import place_of
-from ..domain.session_ref import SessionKey
+from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT, STORED, UNKNOWN, Change, Scope, Scoped, State, full_key, same, scope_of, split
 from ..errors import NotFound
 from ..reads import timeline, views
@@ -39,7 +39,7 @@ class Moment:
     stored otherwise, by full key; drift.py says what of that is drift.
     """
 
-    key: SessionKey
+    ref: SessionRef
     event: EventView | None
     seq: int
     state: Scoped
@@ -53,10 +53,10 @@ class Moment:
 # --- State ------------------------------------------------------------------------------------------------------------
 
 
-def state_at(key: SessionKey, event_id: str, *, before: bool = False) -> Moment:
+def state_at(ref: SessionRef, event_id: str, *, before: bool = False) -> Moment:
     """The state just after an event, or just before it. Raises NotFound for one that is gone."""
-    event = timeline.event(key, event_id)
-    return _state_upto(key, event, place_of(event.seq) - before if event.seq is not None else beginnings.FOREVER)
+    event = timeline.event(ref, event_id)
+    return _state_upto(ref, event, place_of(event.seq) - before if event.seq is not None else beginnings.FOREVER)
 
 
 def made(event: EventView) -> State:
@@ -67,42 +67,42 @@ def made(event: EventView) -> State:
     values = {
         name: ABSENT if name in removed else value for name, value in delta.items() if scope_of(name)[0] in STORED
     }
-    if merging.possible(event.key.source) != merging.REPLACED and not edit_of(event.data):
+    if merging.possible(event.ref.source) != merging.REPLACED and not edit_of(event.data):
         doubtful = [name for name, value in values.items() if merging.is_doubtful(value)]
-        after = state_at(event.key, event.id).state if doubtful else Scoped()
+        after = state_at(event.ref, event.id).state if doubtful else Scoped()
         values |= {name: after.get(name) for name in doubtful}
     return values
 
 
-def state_at_place(key: SessionKey, seq: int) -> Moment:
+def state_at_place(ref: SessionRef, seq: int) -> Moment:
     """The state just after the session's event at a place, or the nearest before it; raises NotFound for none."""
-    with database.using(key.source):
-        event_id = ordered(events_of(key).filter(seq__lte=seq), key.source).values_list("id", flat=True).first()
+    with database.using(ref.source):
+        event_id = ordered(events_of(ref).filter(seq__lte=seq), ref.source).values_list("id", flat=True).first()
     if event_id is None:
         raise NotFound(_("There is no event here; it may have been deleted."))
-    return state_at(key, event_id)
+    return state_at(ref, event_id)
 
 
-def state_now(key: SessionKey) -> Moment:
+def state_now(ref: SessionRef) -> Moment:
     """The state as it is stored, with who wrote it, as far as that is known."""
-    database.get(key.source)
-    if not database.has_order(key.source):
-        return Moment(key, None, 0, views.session(key).state, unrecorded=True)
-    return _state_upto(key, None, beginnings.FOREVER)
+    database.get(ref.source)
+    if not database.has_order(ref.source):
+        return Moment(ref, None, 0, views.session(ref).state, unrecorded=True)
+    return _state_upto(ref, None, beginnings.FOREVER)
 
 
-def _state_upto(key: SessionKey, event: EventView | None, upto: int) -> Moment:
-    now = views.session(key)  # before the projection: a key that is written meanwhile is then known to be
-    wanted = consult(key.source, lambda: {scope: places(key, scope, upto) for scope in STORED}, key)
+def _state_upto(ref: SessionRef, event: EventView | None, upto: int) -> Moment:
+    now = views.session(ref)  # before the projection: a key that is written meanwhile is then known to be
+    wanted = consult(ref.source, lambda: {scope: places(ref, scope, upto) for scope in STORED}, ref)
     asked = {place for each in wanted.values() for found in each.values() for place in found[:2] if place is not None}
     if len(asked) > MOST_PLACES:
         raise too_many(MOST_PLACES // 2)
-    written = written_at(key.source, asked)
+    written = written_at(ref.source, asked)
     state, initial, either = Scoped(), frozenset[str](), set[str]()
     writers: dict[str, Writer] = {}
     otherwise: State = {}
     for scope in STORED:
-        told = _Scope(key, scope, now.state.scope(scope), now.initial_state, wanted[scope], written)
+        told = _Scope(ref, scope, now.state.scope(scope), now.initial_state, wanted[scope], written)
         for bare in told.names():
             value = told.value(bare) if event else now.state.scope(scope).get(bare, ABSENT)
             if event and told.is_tied(bare, upto, event.id):
@@ -115,46 +115,46 @@ def _state_upto(key: SessionKey, event: EventView | None, upto: int) -> Moment:
         writers |= wrote
         initial |= began
         otherwise |= {} if event else told.otherwise()
-    seq = event.seq or 0 if event else timeline.newest_seq(key)
-    return Moment(key, event, seq, state, writers, initial, now.initial_state is None, frozenset(either), otherwise)
+    seq = event.seq or 0 if event else timeline.newest_seq(ref)
+    return Moment(ref, event, seq, state, writers, initial, now.initial_state is None, frozenset(either), otherwise)
 
 
-def authors(key: SessionKey, scope: Scope, state: State) -> tuple[dict[str, Writer], frozenset[str]]:
+def authors(ref: SessionRef, scope: Scope, state: State) -> tuple[dict[str, Writer], frozenset[str]]:
     """Who wrote the `user:` or `app:` keys that stand now, bare in `state`, and which stand since a session was created; by
     full key. Of `key` only what the scope is of matters; there may be no such session. Raises Behind, SourceError.
     """
-    found = consult(key.source, lambda: places(key, scope, beginnings.FOREVER))
-    written = written_at(key.source, {each.last for each in found.values() if each.last is not None})
-    return _Scope(key, scope, state, None, found, written).authors(state)
+    found = consult(ref.source, lambda: places(ref, scope, beginnings.FOREVER))
+    written = written_at(ref.source, {each.last for each in found.values() if each.last is not None})
+    return _Scope(ref, scope, state, None, found, written).authors(state)
 
 
-def written(key: SessionKey, event: EventView, names: Collection[str]) -> State:
+def written(ref: SessionRef, event: EventView, names: Collection[str]) -> State:
     """Returns what the events up to one make of these bare keys of the session, whatever is stored now; UNKNOWN for those
     that none of them wrote. Raises Behind, SourceError.
     """
     if not names:
         return {}
-    now = views.session(key)
+    now = views.session(ref)
     upto = place_of(event.seq) if event.seq is not None else beginnings.FOREVER
-    found = consult(key.source, lambda: places(key, "session", upto), key)
+    found = consult(ref.source, lambda: places(ref, "session", upto), ref)
     asked = {each.last for bare, each in found.items() if each.last is not None}
-    told = _Scope(key, "session", now.state.session, now.initial_state, found, written_at(key.source, asked))
+    told = _Scope(ref, "session", now.state.session, now.initial_state, found, written_at(ref.source, asked))
     return {name: told.written(name) for name in names}
 
 
-def gone(key: SessionKey, state: Mapping[str, Any], scopes: Collection[Scope] = STORED) -> list[str]:
+def gone(ref: SessionRef, state: Mapping[str, Any], scopes: Collection[Scope] = STORED) -> list[str]:
     """The full keys of these scopes that an event wrote once, and that are not in `state`; `key` as in `authors`. Raises
     Behind, Invalid for a source without places, SourceError.
     """
-    kept = consult(key.source, lambda: {scope: places(key, scope, beginnings.FOREVER) for scope in scopes})
+    kept = consult(ref.source, lambda: {scope: places(ref, scope, beginnings.FOREVER) for scope in scopes})
     found = {
         scope: {name: each for name, each in some.items() if is_shortened(name) or full_key(scope, name) not in state}
         for scope, some in kept.items()
     }
-    written = written_at(key.source, {each.newest for some in found.values() for each in some.values()})
+    written = written_at(ref.source, {each.newest for some in found.values() for each in some.values()})
     names = set()
     for scope, some in found.items():
-        told = _Scope(key, scope, {}, None, some, written)
+        told = _Scope(ref, scope, {}, None, some, written)
         names |= {full_key(scope, bare) for bare in told.names() if told.last(bare)}
     return sorted(names - state.keys())
 
@@ -164,18 +164,18 @@ class _Scope:
 
     def __init__(
         self,
-        key: SessionKey,
+        ref: SessionRef,
         scope: Scope,
         now: State,
         initial: State | None,
         found: Mapping[str, Places],
         written: Mapping[int, Written],
     ) -> None:
-        self._key, self._scope, self._now = key, scope, now
-        self._written = {place: own for place, each in written.items() if (own := each.within(key, scope))}
+        self._ref, self._scope, self._now = ref, scope, now
+        self._written = {place: own for place, each in written.items() if (own := each.within(ref, scope))}
         self._initial = None if initial is None else split(initial).session
         self._places = {self._bare(kept, each): each for kept, each in found.items()}
-        self._possible = merging.possible(key.source)
+        self._possible = merging.possible(ref.source)
 
     def names(self) -> list[str]:
         """Every bare key that is stored, or was ever written."""
@@ -287,7 +287,7 @@ class _Scope:
         if reading == merging.REPLACED or last.settles(name):
             return (last.value(name),)
         if bare not in self._chains:
-            self._chains[bare] = chain_of(self._key, name, self._places[bare].last or 0)
+            self._chains[bare] = chain_of(self._ref, name, self._places[bare].last or 0)
         folded = merging.fold(self._chains[bare], self._start(bare), reading, shared=self._scope != "session")
         return folded.get(self._places[bare].last or 0, (UNKNOWN,))
 
@@ -297,7 +297,7 @@ class _Scope:
 
     @cached_property
     def _reading(self) -> merging.Reading:
-        return merging.reading(self._key) if self._possible == merging.EITHER else self._possible
+        return merging.reading(self._ref) if self._possible == merging.EITHER else self._possible
 
     def _start(self, bare: str) -> Any:
         """A key's value before the first write of it."""
@@ -317,11 +317,11 @@ class _Scope:
 
     @cached_property
     def _begun(self) -> int:
-        return beginnings.begun(self._key)
+        return beginnings.begun(self._ref)
 
     @cached_property
     def _all_recorded(self) -> bool:
-        return self._scope != "session" and beginnings.all_recorded(self._key, self._scope)
+        return self._scope != "session" and beginnings.all_recorded(self._ref, self._scope)
 
     def _earlier(self, place: int) -> bool:
         """Whether a session's write is of another session, which had the same id and was deleted."""
@@ -346,7 +346,7 @@ class _Scope:
 _CHAIN: Final = 1_000  # writes of one key that are folded; before more of them, its value is UNKNOWN
 
 
-def chain_of(key: SessionKey, name: str, place: int, down_to: int = beginnings.FOREVER) -> list[merging.Write]:
+def chain_of(ref: SessionRef, name: str, place: int, down_to: int = beginnings.FOREVER) -> list[merging.Write]:
     """The writes of a full key from a place back to one, at `down_to` or before, that settles its value; with none, from its
     first write.
     """
@@ -354,10 +354,10 @@ def chain_of(key: SessionKey, name: str, place: int, down_to: int = beginnings.F
     chain: list[merging.Write] = []
     below, most = place + 1, PAGE
     while len(chain) < _CHAIN:
-        found = writes_of(key, name, below, most)
-        written = {at: own for at, each in written_at(key.source, found).items() if (own := each.within(key, scope))}
+        found = writes_of(ref, name, below, most)
+        written = {at: own for at, each in written_at(ref.source, found).items() if (own := each.within(ref, scope))}
         if scope == "session" and len(written) < len(found):
-            begun = begun or beginnings.begun(key)
+            begun = begun or beginnings.begun(ref)
         for at in found:
             each = written.get(at)
             if each is None and at < begun:  # of another session, which had the same id

@@ -11,7 +11,7 @@ from typing import Final
 from django.utils.translation import gettext as _
 
 from ..domain.rewinds import taken_back
-from ..domain.session_ref import SessionKey
+from ..domain.session_ref import SessionRef
 from ..domain.units import is_moment
 from ..errors import NotFound
 from ..models import MOMENT, by_time
@@ -41,27 +41,27 @@ class Bar:
     gone: bool = False
 
 
-def bars(key: SessionKey, most: int = BARS) -> list[Bar]:
+def bars(ref: SessionRef, most: int = BARS) -> list[Bar]:
     """The session's events in at most this many bars, the oldest first. Raises Behind, Invalid, SourceError."""
-    indexing.catch_up(key.source, key=key)
-    with database.using(key.source) as db, db.cursor() as cursor:
+    indexing.catch_up(ref.source, ref=ref)
+    with database.using(ref.source) as db, db.cursor() as cursor:
         place, order = (MOMENT, "timestamp") if by_time(db) else (_PLACE[db.vendor],) * 2
-        cursor.execute(f"SELECT {place} FROM {_EVENTS} ORDER BY {order}", key[1:])
+        cursor.execute(f"SELECT {place} FROM {_EVENTS} ORDER BY {order}", ref[1:])
         places = [row[0] for row in cursor.fetchall()]
     number = min(most, len(places))
     ends = [len(places) * bar // number for bar in range(number + 1)] if number else []
     stretches = [(places[start], places[end - 1]) for start, end in pairwise(ends)]
-    counted = index.mark_counts(key, KINDS, stretches)
-    gone = _taken_back(key) if any(counts[KINDS.index("rewind")] for counts in counted) else []
+    counted = index.mark_counts(ref, KINDS, stretches)
+    gone = _taken_back(ref) if any(counts[KINDS.index("rewind")] for counts in counted) else []
     return [
         Bar(first, last, end - start, counts[0], _telling(counts), any(a <= first and last <= b for a, b in gone))
         for (first, last), (start, end), counts in zip(stretches, pairwise(ends), counted, strict=True)
     ]
 
 
-def _taken_back(key: SessionKey) -> list[tuple[int, int]]:
+def _taken_back(ref: SessionRef) -> list[tuple[int, int]]:
     """From which place to which events are that a rewind took back."""
-    rewinds = index.marks(key, ["rewind"])
+    rewinds = index.marks(ref, ["rewind"])
     stretches = taken_back((mark.seq, mark.since) for mark in rewinds)
     return [(first, last - 1) for first, last in stretches if first < last]
 
@@ -71,7 +71,7 @@ def _telling(counts: Sequence[int]) -> str:
     return found[-1] if found else ""
 
 
-def event_at(key: SessionKey, place: int, steps: int = 0, *, writes: bool = False) -> str:
+def event_at(ref: SessionRef, place: int, steps: int = 0, *, writes: bool = False) -> str:
     """The id of the event so many steps after a place, or before it; without steps, of the one there or nearest before.
 
     With `writes`, each step goes to an event that changed state. Beyond the ends it is the first event or the last; where
@@ -79,15 +79,15 @@ def event_at(key: SessionKey, place: int, steps: int = 0, *, writes: bool = Fals
     events, and for a place from before it was adopted or released; Behind, SourceError.
     """
     if writes and steps:
-        indexing.catch_up(key.source, key=key)
-        found = _writes_after(key, place, steps) if steps > 0 else _writes_before(key, place, -steps)
-        return event_at(key, found or place)
-    with database.using(key.source):
-        if 0 < place < _END and is_moment(place) == database.is_numbered(key.source):
+        indexing.catch_up(ref.source, ref=ref)
+        found = _writes_after(ref, place, steps) if steps > 0 else _writes_before(ref, place, -steps)
+        return event_at(ref, found or place)
+    with database.using(ref.source):
+        if 0 < place < _END and is_moment(place) == database.is_numbered(ref.source):
             raise NotFound(_("This database was adopted, or released, since this page was loaded: load it again."))
 
         def ask(steps: int, *, newest: bool, **where: int) -> str | None:
-            found = ordered(events_of(key).filter(**where), key.source, newest=newest).values_list("id", flat=True)
+            found = ordered(events_of(ref).filter(**where), ref.source, newest=newest).values_list("id", flat=True)
             return next(iter(found[steps : steps + 1]), None)
 
         if steps > 0:
@@ -100,17 +100,17 @@ def event_at(key: SessionKey, place: int, steps: int = 0, *, writes: bool = Fals
     return event_id
 
 
-def _writes_after(key: SessionKey, place: int, steps: int) -> int | None:
-    found = index.marks(key, ["state"], after=place, limit=steps)
+def _writes_after(ref: SessionRef, place: int, steps: int) -> int | None:
+    found = index.marks(ref, ["state"], after=place, limit=steps)
     return found[-1].seq if found else None
 
 
-def _writes_before(key: SessionKey, place: int, steps: int) -> int | None:
+def _writes_before(ref: SessionRef, place: int, steps: int) -> int | None:
     """The place of the write so many before another, or of the first one; looked for further and further back."""
     reach, upto, found = _REACH, place - 1, None
     while upto >= 0:
         after = max(-1, upto - reach)
-        marks = index.marks(key, ["state"], after=after, upto=upto, limit=reach)
+        marks = index.marks(ref, ["state"], after=after, upto=upto, limit=reach)
         if len(marks) >= steps:
             return marks[-steps].seq
         if marks:

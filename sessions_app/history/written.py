@@ -11,7 +11,7 @@ from ..domain.edit_note import edit_of
 from ..domain.event import delta_of, removed_by
 from ..domain.json_values import as_object
 from ..domain.positions import is_creation, place_of, seq_of
-from ..domain.session_ref import SessionKey
+from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT, UNKNOWN, Scope, State
 from ..domain.units import seconds_of
 from ..models import MOMENT, read_instant, stored_instant
@@ -32,7 +32,7 @@ class Written(NamedTuple):
     """What stands at a place: the keys that an event wrote, or those that a session began with."""
 
     writer: Writer | None  # None for a session that was created
-    key: SessionKey
+    ref: SessionRef
     timestamp: float
     delta: State
     removed: Collection[str] = ()
@@ -60,10 +60,10 @@ class Written(NamedTuple):
         """The write of the full key at its place."""
         return merging.Write(place, self.value(name), self.settles(name), self.before(name))
 
-    def within(self, key: SessionKey, scope: Scope) -> "Written | None":
+    def within(self, ref: SessionRef, scope: Scope) -> "Written | None":
         """What of this may have been written to this session's scope: its place may be another's by now."""
         mine = {"app": 2, "user": 3}.get(scope, 4)
-        return self._of([each for each in (self, *self.beside) if each.key[:mine] == key[:mine]])
+        return self._of([each for each in (self, *self.beside) if each.ref[:mine] == ref[:mine]])
 
     def by(self, name: str) -> "Written":
         """What of this wrote the full key, without any value where that are several."""
@@ -102,19 +102,19 @@ def written_at(source: str, asked: Iterable[int]) -> dict[int, Written]:
     return found
 
 
-def written_by(key: SessionKey, last: int) -> Iterator[tuple[int, Written]]:
+def written_by(ref: SessionRef, last: int) -> Iterator[tuple[int, Written]]:
     """What a session's events wrote, by seq and in append order, up to a seq; bounded as `written_at` is, by _REPLAYED. The
     source is open.
     """
-    column = {"postgresql": "seq", "sqlite": "rowid"}[connections[key.source].vendor]
+    column = {"postgresql": "seq", "sqlite": "rowid"}[connections[ref.source].vendor]
     of_session = f"app_name = %s AND user_id = %s AND session_id = %s AND {column} > %s AND {column} <= %s"
     after, budget, more = -1, _Budget(_REPLAYED), True
     while more:
         some: list[tuple[int, Written]] = []
         until = budget.left - _PAGE
-        values = [*key[1:], after, last, CHUNK]
+        values = [*ref[1:], after, last, CHUNK]
         with closing(
-            _read(key.source, f"events WHERE {of_session} ORDER BY {column} LIMIT %s", values, budget)
+            _read(ref.source, f"events WHERE {of_session} ORDER BY {column} LIMIT %s", values, budget)
         ) as rows:
             for each in rows:  # no cursor stays open while others would write
                 some.append(each)
@@ -182,20 +182,20 @@ def _read(source: str, rows: str, values: Sequence[Any], budget: _Budget) -> Gen
     )
     with closing(each_row(source, statement, values)) as found:
         for seq, app, user, session, event_id, at, last, size, text in found:
-            key, moment = SessionKey(source, app, user, session), read_instant(at)
+            ref, moment = SessionRef(source, app, user, session), read_instant(at)
             if text is None or not budget.affords(text, size=size):
-                yield seq, Written(Writer(event_id, seq, "", "", moment, key), key, moment, {}, unread=True)
+                yield seq, Written(Writer(event_id, seq, "", "", moment, ref), ref, moment, {}, unread=True)
                 if budget.left < 0 and not spent:
                     return
                 continue
             event = said_of_state(text)
             noted = edit_of(event)
-            who = Writer(event_id, seq, str(event.get("author") or ""), str(noted.get("actor") or ""), moment, key)
+            who = Writer(event_id, seq, str(event.get("author") or ""), str(noted.get("actor") or ""), moment, ref)
             yield (
                 seq,
                 Written(
                     who,
-                    key,
+                    ref,
                     moment,
                     delta_of(event),
                     frozenset(removed_by(event)),
@@ -216,7 +216,7 @@ def _creations_at(source: str, wanted: list[int], budget: _Budget) -> dict[int, 
         for place, *names, at, text in rows:
             unread = not budget.affords(text)
             began = {} if unread else as_object(_loads(text))
-            found[place] = Written(None, SessionKey(source, *names), read_instant(at), began, unread=unread)
+            found[place] = Written(None, SessionRef(source, *names), read_instant(at), began, unread=unread)
     return found
 
 

@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 
 from ..access import sign_in
 from ..domain.invocations import Running
-from ..domain.session_ref import SessionKey
+from ..domain.session_ref import SessionRef
 from ..reads import newest, timeline, views
 from ..web.session import news
 from ..web.session.timeline import Invocation
@@ -40,8 +40,8 @@ class Seat:
 class Room:
     """Serves the watchers of one session; all of it in the one thread of its source."""
 
-    def __init__(self, key: SessionKey) -> None:
-        self.key = key
+    def __init__(self, ref: SessionRef) -> None:
+        self.ref = ref
         self.seats: list[Seat] = []
         self.due = 0.0  # of time.monotonic
         self.told_people: tuple[str, ...] = ()
@@ -78,7 +78,7 @@ class Room:
                 places[seat.chosen, seat.seq, seat.watcher.language].append(seat)
         for (chosen, seq, language), seats in places.items():
             with translation.override(language):
-                found = news.following(self.key, seq, chosen, self._last.get((chosen, seq)))
+                found = news.following(self.ref, seq, chosen, self._last.get((chosen, seq)))
             if found.last:
                 self._last[chosen, found.seq] = found.last
             message = {"events": found.html, "seq": found.seq} if found.html else {"seq": found.seq}
@@ -139,7 +139,7 @@ class Room:
             if "state" not in self._parts[seat.watcher.language]:
                 self._stale |= INTERVALS.keys()
                 self._earliest.clear()
-            if news.must_reset(self.key, seat.seq):
+            if news.must_reset(self.ref, seat.seq):
                 seat.behind, seat.lost = False, True
                 push([seat.watcher], {"reset": True})
 
@@ -151,12 +151,12 @@ class Room:
         due = [part for part in INTERVALS if part in self._stale and self._earliest.get(part, 0) <= now]
         if not due:
             return
-        view = views.session(self.key, partly=True)
-        self._running = timeline.in_flight(self.key)
+        view = views.session(self.ref, partly=True)
+        self._running = timeline.in_flight(self.ref)
         makers: dict[str, Callable[[], str]] = {
             "status": lambda: news.status(self._running, view.revision),
             "state": lambda: news.state(view),
-            "stats": lambda: news.stats(self.key),
+            "stats": lambda: news.stats(self.ref),
         }
         for part in due:
             began = time.monotonic()

@@ -21,7 +21,7 @@ from django.urls import path, re_path
 
 from .. import broadcast
 from ..access import sign_in as access_sign_in
-from ..domain.session_ref import SessionKey
+from ..domain.session_ref import SessionRef
 from ..errors import Error, Invalid, SourceError
 from ..web.session import news
 from ..web.urls import LIVE_SESSION
@@ -112,27 +112,27 @@ class SessionSocket(Socket):
     async def enter(self, watcher: Watcher) -> None:
         """Takes a seat where the client says it was."""
         names = self.scope["url_route"]["kwargs"]
-        self.key = SessionKey(**names)
+        self.ref = SessionRef(**names)
         chosen = news.Filter(self.query.get("kind", ""), self.query.get("author", ""))
         self.seat = Seat(watcher, chosen, _place(self.query.get("after", "")))
         try:
-            await database_sync_to_async(news.check, thread_sensitive=False)(self.key, chosen)
+            await database_sync_to_async(news.check, thread_sensitive=False)(self.ref, chosen)
         except SourceError:
             pass  # away: the follower says so, and gives everything when it is back
         except Error as error:
             await self.send(text_data=json.dumps({"gone": error.message}))
             raise Refused(GONE, "no such session") from error
-        self.follower = source_follower.follow(self.key.source, lambda found: found.enter(self.key, self.seat))
+        self.follower = source_follower.follow(self.ref.source, lambda found: found.enter(self.ref, self.seat))
 
     async def leave(self, watcher: Watcher) -> None:
         """Gives the seat back."""
-        self.follower.leave(self.key, self.seat)
+        self.follower.leave(self.ref, self.seat)
 
     async def hear(self, said: dict[str, Any]) -> None:
         """Where the client is now."""
         if said.keys() != {"after"}:
             raise Refused(BAD_REQUEST, "unknown command")
-        self.follower.move(self.key, self.seat, _place(said["after"]))
+        self.follower.move(self.ref, self.seat, _place(said["after"]))
 
 
 class FeedSocket(Socket):

@@ -15,7 +15,7 @@ from django.db import DatabaseError, connections
 
 from .. import broadcast
 from ..broadcast import PROCESS, Move
-from ..domain.session_ref import SessionKey
+from ..domain.session_ref import SessionRef
 from ..errors import Error, NotFound
 from ..reads import newest
 from ..reads.tail import Tail
@@ -40,11 +40,11 @@ class Follower(threading.Thread):
         self.hearers: set[Callable[[], None]] = set()
         self.away = False  # the source did not answer when it was asked last
         self.ended = False
-        self._rooms: dict[SessionKey, Room] = {}
+        self._rooms: dict[SessionRef, Room] = {}
         self._wake = threading.Event()
         self._lock = threading.Lock()
         self._wishes: list[Callable[[], None]] = []
-        self._told: set[SessionKey] = set()
+        self._told: set[SessionRef] = set()
         self._tail: Tail | None = None
         self._last: dict[str, float] = {}  # when what is done now and then was done last
         self._used = time.monotonic()
@@ -57,36 +57,36 @@ class Follower(threading.Thread):
             self._wishes.append(wish)
         self._wake.set()
 
-    def enter(self, key: SessionKey, seat: Seat) -> None:
+    def enter(self, ref: SessionRef, seat: Seat) -> None:
         """Serves a watcher from now on."""
 
         def enter() -> None:
-            room = self._rooms.setdefault(key, Room(key))
+            room = self._rooms.setdefault(ref, Room(ref))
             room.seats.append(seat)
             room.due = 0.0
 
         self.do(enter)
 
-    def leave(self, key: SessionKey, seat: Seat) -> None:
+    def leave(self, ref: SessionRef, seat: Seat) -> None:
         """Forgets a watcher."""
 
         def leave() -> None:
-            room = self._rooms.get(key)
+            room = self._rooms.get(ref)
             if room and seat in room.seats:
                 room.seats.remove(seat)
                 self._announce(room)
                 if not room.seats:
-                    del self._rooms[key]
+                    del self._rooms[ref]
 
         self.do(leave)
 
-    def move(self, key: SessionKey, seat: Seat, seq: int) -> None:
+    def move(self, ref: SessionRef, seat: Seat, seq: int) -> None:
         """A watcher says anew where it is."""
 
         def move() -> None:
             seat.seq, seat.fresh, seat.behind, seat.lost = seq, True, True, False
-            if key in self._rooms:
-                self._rooms[key].due = 0.0
+            if ref in self._rooms:
+                self._rooms[ref].due = 0.0
 
         self.do(move)
 
@@ -94,9 +94,9 @@ class Follower(threading.Thread):
         """Something moved: look at once."""
         if move.what == "events":
             with self._lock:
-                self._told.add(move.key)
+                self._told.add(move.ref)
             self._wake.set()
-        elif room := self._rooms.get(move.key):
+        elif room := self._rooms.get(move.ref):
             if move.what == "queued":
                 self.do(lambda: room.say("queued", str(time.time())))
             elif move.process != PROCESS:
@@ -155,13 +155,13 @@ class Follower(threading.Thread):
         look = now + LOOK_SECONDS[connections[self.source].vendor]
         return max(0.0, min(look, self._due()) - time.monotonic())
 
-    def _serve(self, moved: set[SessionKey]) -> None:
+    def _serve(self, moved: set[SessionRef]) -> None:
         revisions = newest.revisions(self.source, self._rooms.keys())
         check = self._is_time("sign-ins", SIGN_IN_SECONDS)
         repeat = self._is_time("presence", PRESENCE_SECONDS)
-        for key, room in self._rooms.items():  # events first, to all: they are what is waited for
-            self._try(room, partial(room.follow, revisions.get(key), moved=key in moved))
-        for key, room in list(self._rooms.items()):
+        for ref, room in self._rooms.items():  # events first, to all: they are what is waited for
+            self._try(room, partial(room.follow, revisions.get(ref), moved=ref in moved))
+        for ref, room in list(self._rooms.items()):
             if check:
                 room.check_sign_ins()
             if repeat or room.told_people != room.people():
@@ -169,7 +169,7 @@ class Follower(threading.Thread):
             self._try(room, room.refresh)
             if not room.seats:
                 self._announce(room)
-                del self._rooms[key]
+                del self._rooms[ref]
 
     def _try(self, room: Room, serve: Callable[[], None]) -> None:
         try:
@@ -179,7 +179,7 @@ class Follower(threading.Thread):
         except (Error, DatabaseError):
             raise
         except Exception:  # a fault of adkweb's own: these watchers come back, and other sessions are not disturbed
-            log.exception("following %s", "/".join(room.key))
+            log.exception("following %s", "/".join(room.ref))
             room.dismiss()
 
     def _due(self) -> float:
@@ -217,7 +217,7 @@ class Follower(threading.Thread):
     def _announce(self, room: Room) -> None:
         room.told_people = room.people()
         room.meet(PROCESS, room.told_people)
-        broadcast.tell("watching", room.key, room.told_people)
+        broadcast.tell("watching", room.ref, room.told_people)
 
 
 _lock = threading.Lock()
@@ -237,6 +237,6 @@ def follow(source: str, use: Callable[[Follower], None]) -> Follower:
 
 def tell(move: Move) -> None:
     """Passes on what moved to whom it concerns; a listener of broadcast.py."""
-    follower = _followers.get(move.key.source)
+    follower = _followers.get(move.ref.source)
     if follower:
         follower.tell(move)

@@ -14,7 +14,7 @@ from ..domain import json_values
 from ..domain.edit_note import edit_of
 from ..domain.event import delta_of, removed_by
 from ..domain.json_values import as_object
-from ..domain.session_ref import SessionKey
+from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT, UNKNOWN, Change, State, scope_of
 from ..sources import database
 from .event_views import EventView, before_cursor, events_of, loads, ordered
@@ -34,16 +34,16 @@ class Writer:
     author: str
     actor: str  # of an edit, else empty
     timestamp: float
-    key: SessionKey  # of the session that it wrote in
+    ref: SessionRef  # of the session that it wrote in
 
 
-def initial_state(db: BaseDatabaseWrapper, key: SessionKey) -> State | None:
+def initial_state(db: BaseDatabaseWrapper, ref: SessionRef) -> State | None:
     """What the session began with, full keys; None where it was never recorded, or is too large to be read."""
-    if not database.is_adopted(key.source):
+    if not database.is_adopted(ref.source):
         return None
     with db.cursor() as cursor:
         of_session = "FROM sessions WHERE app_name = %s AND user_id = %s AND id = %s"
-        cursor.execute(f"SELECT {measured_sql('initial_state', db.vendor)} {of_session}", key[1:])
+        cursor.execute(f"SELECT {measured_sql('initial_state', db.vendor)} {of_session}", ref[1:])
         stored = cursor.fetchone()
     if not stored or stored[0] is None or large(stored[0]):
         return None
@@ -75,19 +75,19 @@ def said_of_state(text: str | None) -> dict[str, Any]:
 
 
 def state_rows(
-    key: SessionKey, before: str | None = None, limit: int = RECENT, after: int = 0
+    ref: SessionRef, before: str | None = None, limit: int = RECENT, after: int = 0
 ) -> tuple[list[dict[str, Any]], bool]:
     """The newest of a session's events (before a cursor, after a place), reduced to what they say of state; newest first.
     And whether these are all that were asked for: they end before the one with which they weigh more than LARGE.
     """
-    found = events_of(key)
+    found = events_of(ref)
     if after:
         found = found.filter(seq__gt=after)
     if before:
-        found = found.filter(before_cursor(key.source, before))
-    vendor = connections[key.source].vendor
+        found = found.filter(before_cursor(ref.source, before))
+    vendor = connections[ref.source].vendor
     asked = (
-        ordered(found, key.source)
+        ordered(found, ref.source)
         .annotate(size=Size("event_data"), said=RawSQL(state_sql(vendor), [], TextField()))
         .values_list("id", "timestamp", "size", "said", "seq")[:limit]
         .iterator(chunk_size=1 if vendor == "sqlite" else RECENT)
@@ -105,15 +105,15 @@ def state_rows(
     return rows, True
 
 
-def writer(key: SessionKey, row: dict[str, Any]) -> Writer:
+def writer(ref: SessionRef, row: dict[str, Any]) -> Writer:
     """Who wrote a row of `state_rows`."""
-    return Writer(row["id"], row.get("seq"), str(row["by"] or ""), str(row["actor"] or ""), row["timestamp"], key)
+    return Writer(row["id"], row.get("seq"), str(row["by"] or ""), str(row["actor"] or ""), row["timestamp"], ref)
 
 
 # --- The values before ------------------------------------------------------------------------------------------------
 
 
-def add_changes(key: SessionKey, page: Sequence[EventView]) -> None:
+def add_changes(ref: SessionRef, page: Sequence[EventView]) -> None:
     """Gives each event its changes with the values before.
 
     A session key's previous value is exact: only this session writes it. An `app:` or `user:` key may have been written
@@ -121,7 +121,7 @@ def add_changes(key: SessionKey, page: Sequence[EventView]) -> None:
     writes very many keys the previous values of the first ones are looked for.
     """
     wanted = {k for view in page for k in islice(view.description.delta, _LOOKED_FOR) if scope_of(k)[0] == "session"}
-    before = _values_before(key, page, wanted) if wanted else {}
+    before = _values_before(ref, page, wanted) if wanted else {}
     for view in page:
         known = before.get(view.id, {})
         recorded = as_object(view.description.edit.get("replaced"))
@@ -131,17 +131,17 @@ def add_changes(key: SessionKey, page: Sequence[EventView]) -> None:
             view.changes.append(Change(name, old, ABSENT if name in removed else value))
 
 
-def _values_before(key: SessionKey, page: Sequence[EventView], names: set[str]) -> dict[str, State]:
+def _values_before(ref: SessionRef, page: Sequence[EventView], names: set[str]) -> dict[str, State]:
     """By event id, the values of the session keys that it writes, just before it; what cannot be known is left out.
 
     Looks at the events between, too, which a filter may hide; at few, where these tell already.
     """
     for limit in (NEAR + len(page), RECENT + len(page)):
-        rows, whole = state_rows(key, before=page[-1].cursor, limit=limit)
+        rows, whole = state_rows(ref, before=page[-1].cursor, limit=limit)
         found, unknown = _told_by(rows, page, names)
         if not unknown or len(rows) < limit:
             break
-    if unknown and whole and len(rows) < limit and (initial := initial_state(connections[key.source], key)) is not None:
+    if unknown and whole and len(rows) < limit and (initial := initial_state(connections[ref.source], ref)) is not None:
         for name, ids in unknown.items():
             for event_id in ids:
                 found[event_id][name] = initial.get(name, ABSENT)

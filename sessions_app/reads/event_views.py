@@ -18,7 +18,7 @@ from ..domain.edit_note import edit_of
 from ..domain.event import removed_by
 from ..domain.json_values import as_object
 from ..domain.kinds import Description, describe
-from ..domain.session_ref import SessionKey
+from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT, Change
 from ..domain.units import event_in_seconds
 from ..errors import Invalid
@@ -37,7 +37,7 @@ PLACE: Final = {"postgresql": "seq + 0", "sqlite": "rowid"}  # as the index of s
 class EventView:
     """One stored event, described; `changes` are its state changes with the values before, where they are known."""
 
-    key: SessionKey
+    ref: SessionRef
     id: str
     seq: int | None
     invocation_id: str
@@ -53,10 +53,10 @@ class EventView:
 # --- Rows and views ---------------------------------------------------------------------------------------------------
 
 
-def events_of(key: SessionKey) -> QuerySet[Event]:
+def events_of(ref: SessionRef) -> QuerySet[Event]:
     """The events of a session, in no order."""
-    found = Event.objects.using(key.source).filter(
-        app_name=key.app_name, user_id=key.user_id, session_id=key.session_id
+    found = Event.objects.using(ref.source).filter(
+        app_name=ref.app_name, user_id=ref.user_id, session_id=ref.session_id
     )
     return measured(found)
 
@@ -82,8 +82,8 @@ def newest_views(source: str, limit: int, most: int) -> list[EventView]:
     last = Session.objects.using(source).order_by("-update_time").values_list("app_name", "user_id", "id")[:ACTIVE]
     newest: list[EventView] = []
     for names in last:
-        key = SessionKey(source, *names)
-        newest += views(ordered(events_of(key), source), source, max(limit // 10, 12), most // ACTIVE, key)[0]
+        ref = SessionRef(source, *names)
+        newest += views(ordered(events_of(ref), source), source, max(limit // 10, 12), most // ACTIVE, ref)[0]
     return sorted(newest, key=lambda view: (view.seq or 0, view.id), reverse=True)[:limit]
 
 
@@ -112,7 +112,7 @@ def _beside(source: str, cursor: str, side: str) -> Q:
 
 
 def views(
-    found: QuerySet[Event], source: str, limit: int, most: int = LARGE, key: SessionKey | None = None
+    found: QuerySet[Event], source: str, limit: int, most: int = LARGE, ref: SessionRef | None = None
 ) -> tuple[list[EventView], bool]:
     """The first of some events, and whether there are others: at most `limit`, and no more than weigh `most` together.
 
@@ -125,7 +125,7 @@ def views(
         most -= weight(row.text)  # type: ignore[attr-defined]
         if rows and most < 0:
             return rows, True
-        rows.append(view_of(key or SessionKey(source, row.app_name, row.user_id, row.session_id), row))
+        rows.append(view_of(ref or SessionRef(source, row.app_name, row.user_id, row.session_id), row))
     return rows, False
 
 
@@ -156,7 +156,7 @@ def unpacked(source: str, size: int | None) -> int:
     return (size or 0) * (_PACKED if packed else 1)
 
 
-def view_of(key: SessionKey, row: Event) -> EventView:
+def view_of(ref: SessionRef, row: Event) -> EventView:
     """A row as a view, its changes not yet added."""
     text: str | None = row.text  # type: ignore[attr-defined]
     size = large(text)
@@ -166,14 +166,14 @@ def view_of(key: SessionKey, row: Event) -> EventView:
     timestamp = stored.get("timestamp")
     exact = isinstance(timestamp, int | float) and not isinstance(timestamp, bool) and abs(timestamp) < 2**53
     return EventView(
-        key,
+        ref,
         row.id,
         row.seq,
         row.invocation_id,
         float(timestamp) if exact else row.timestamp,  # type: ignore[arg-type]
         data,
         describe(data),
-        cursor=write_cursor(row.seq) if database.is_numbered(key.source) else write_cursor(row.timestamp, row.id),
+        cursor=write_cursor(row.seq) if database.is_numbered(ref.source) else write_cursor(row.timestamp, row.id),
         size=size,
         weight=weight(text),
     )
@@ -187,9 +187,9 @@ def loads(text: str | None) -> Any:
         return None
 
 
-def filtered(found: QuerySet[Event], key: SessionKey, kind: str, author: str) -> QuerySet[Event]:
+def filtered(found: QuerySet[Event], ref: SessionRef, kind: str, author: str) -> QuerySet[Event]:
     """Those of one of FILTERS, and of an author; raises Invalid for a filter that is none."""
-    vendor = connections[key.source].vendor
+    vendor = connections[ref.source].vendor
     if kind:
         if kind not in FILTERS:
             raise Invalid(_("There is no filter “%(name)s”.") % {"name": kind})
@@ -201,7 +201,7 @@ def filtered(found: QuerySet[Event], key: SessionKey, kind: str, author: str) ->
 
 def edit_view(source: str, row: Event) -> EventView:
     """An edit's row as a view; its note tells the values before."""
-    view = view_of(SessionKey(source, row.app_name, row.user_id, row.session_id), row)
+    view = view_of(SessionRef(source, row.app_name, row.user_id, row.session_id), row)
     replaced, removed = as_object(edit_of(view.data).get("replaced")), set(removed_by(view.data))
     view.changes = [
         Change(name, replaced.get(name, ABSENT), ABSENT if name in removed else value)

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 from django.db import connections, transaction
 from django.db.backends.utils import CursorWrapper
 
-from ..domain.session_ref import SessionKey
+from ..domain.session_ref import SessionRef
 from ..sources import database
 from ..sources.registry import Source
 from . import newest as reads_newest
@@ -33,7 +33,7 @@ _MOST: Final = 5_000  # new events of an adopted PostgreSQL source listed at onc
 class Name(NamedTuple):
     """Which event."""
 
-    key: SessionKey
+    ref: SessionRef
     id: str
 
 
@@ -45,9 +45,9 @@ class Only:
     user: str | None = None
     session: str | None = None
 
-    def matches(self, key: SessionKey) -> bool:
+    def matches(self, ref: SessionRef) -> bool:
         """Whether this session's."""
-        return all(wanted in (None, name) for wanted, name in zip(self._names(), key[1:], strict=True))
+        return all(wanted in (None, name) for wanted, name in zip(self._names(), ref[1:], strict=True))
 
     def where(self) -> tuple[str, list[str]]:
         """As SQL over `events`, with its values."""
@@ -84,7 +84,7 @@ class Following:
     def more(self) -> Iterator[EventView]:
         """What is new since the last time, in append order."""
         for names in self._place.moved():
-            yield from self._views([n for n in names if n not in self._shown and self._only.matches(n.key)])
+            yield from self._views([n for n in names if n not in self._shown and self._only.matches(n.ref)])
 
     def _views(self, names: list[Name]) -> Iterator[EventView]:
         for start in range(0, len(names), PAGE):
@@ -92,13 +92,13 @@ class Following:
 
     def _page(self, names: list[Name]) -> Iterator[EventView]:
         """Events that are read at once, or half by half where they weigh too much for that."""
-        by_session: dict[SessionKey, list[str]] = {}
+        by_session: dict[SessionRef, list[str]] = {}
         for name in names:
-            by_session.setdefault(name.key, []).append(name.id)
+            by_session.setdefault(name.ref, []).append(name.id)
         found: dict[Name, EventView] = {}
         left, half = LARGE, len(names) // 2
-        for key, ids in by_session.items():
-            some, more = self._of_session(key, ids, left)
+        for ref, ids in by_session.items():
+            some, more = self._of_session(ref, ids, left)
             if half and (more or left <= 0):
                 yield from self._page(names[:half])
                 yield from self._page(names[half:])
@@ -107,15 +107,15 @@ class Following:
             left -= sum(view.weight for view in some.values())
         yield from (found[name] for name in names if name in found)  # others were deleted meanwhile
 
-    def _of_session(self, key: SessionKey, ids: list[str], most: int) -> tuple[dict[Name, EventView], bool]:
-        with database.using(key.source):
-            rows = ordered(events_of(key).filter(id__in=ids), key.source, newest=False)
-            some, more = views(rows, key.source, len(ids), most, key)
+    def _of_session(self, ref: SessionRef, ids: list[str], most: int) -> tuple[dict[Name, EventView], bool]:
+        with database.using(ref.source):
+            rows = ordered(events_of(ref).filter(id__in=ids), ref.source, newest=False)
+            some, more = views(rows, ref.source, len(ids), most, ref)
             by_id = {view.id: view for view in some}
             page = [by_id[event_id] for event_id in ids if event_id in by_id]
             if page and not more:
-                add_changes(key, page)
-        return {Name(key, view.id): view for view in page}, more
+                add_changes(ref, page)
+        return {Name(ref, view.id): view for view in page}, more
 
 
 class _SQLite:
@@ -147,7 +147,7 @@ class _SQLite:
         """Behind which rowid the new events stand."""
         if not self._recent:
             return 0
-        names = [part for name in self._recent for part in (*name.key[1:], name.id)]
+        names = [part for name in self._recent for part in (*name.ref[1:], name.id)]
         listed = ", ".join(["(%s, %s, %s, %s)"] * len(self._recent))
         with database.using(self._source.alias) as db, db.cursor() as cursor:
             cursor.execute(
@@ -215,7 +215,7 @@ class _PostgreSQL:
             rows = [row for key in moved for row in _rows(cursor, "timestamp", one, [*key, *written, None])]
             rows.sort(key=lambda row: (row[5], row[3]))
         found = {
-            Name(SessionKey(self._source.alias, *row[:3]), row[3]): begun + (row[4] - begun) % 2**32 for row in rows
+            Name(SessionRef(self._source.alias, *row[:3]), row[3]): begun + (row[4] - begun) % 2**32 for row in rows
         }
         new = [name for name in found if name not in self._seen]
         self._seen |= found
@@ -264,7 +264,7 @@ def _bounds(snapshot: str) -> tuple[int, int]:
 def _names(source: Source, rest: str, values: Sequence[Any]) -> list[Name]:
     with database.using(source.alias) as db, db.cursor() as cursor:
         cursor.execute(f"SELECT app_name, user_id, session_id, id FROM events {rest}", values)
-        return [Name(SessionKey(source.alias, *row[:3]), row[3]) for row in cursor.fetchall()]
+        return [Name(SessionRef(source.alias, *row[:3]), row[3]) for row in cursor.fetchall()]
 
 
 def _order(source: Source, *, one_session: bool) -> str:

@@ -7,7 +7,7 @@ from django.db.models import BooleanField, Q, QuerySet
 from django.db.models.expressions import RawSQL
 
 from ..domain.edit_note import EDIT_PREFIX
-from ..domain.session_ref import OWN_NAME, SessionKey
+from ..domain.session_ref import OWN_NAME, SessionRef
 from ..models import App, Session, User
 from ..sources import database, registry
 from .filters import FILTERS
@@ -26,20 +26,20 @@ def newest_first(source: str) -> str:
     return "seq DESC" if database.get(source).vendor == "postgresql" else "rowid DESC"
 
 
-def sessions_since(key: SessionKey, scope: str) -> Iterator[SessionKey]:
+def sessions_since(ref: SessionRef, scope: str) -> Iterator[SessionRef]:
     """The sessions that may have written a scope last: those at least as new as its row."""
-    stored: QuerySet[Any] = App.objects.using(key.source).filter(app_name=key.app_name)
-    found = Session.objects.using(key.source).filter(app_name=key.app_name)
+    stored: QuerySet[Any] = App.objects.using(ref.source).filter(app_name=ref.app_name)
+    found = Session.objects.using(ref.source).filter(app_name=ref.app_name)
     if scope == "user":
-        stored = User.objects.using(key.source).filter(app_name=key.app_name, user_id=key.user_id)
-        found = found.filter(user_id=key.user_id)
+        stored = User.objects.using(ref.source).filter(app_name=ref.app_name, user_id=ref.user_id)
+        found = found.filter(user_id=ref.user_id)
     written = stored.values_list("update_time", flat=True).first()
     if written is None:
         return
     for user_id, name in (
         found.filter(update_time__gte=written).order_by("update_time").values_list("user_id", "id")[:20]
     ):
-        yield SessionKey(key.source, key.app_name, user_id, name)
+        yield SessionRef(ref.source, ref.app_name, user_id, name)
 
 
 # --- Sessions ---------------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from django.db.models.expressions import RawSQL
 from django.db.models.fields.json import KeyTextTransform, KeyTransform
 from django.db.models.functions import Substr
 
-from ..domain.session_ref import SessionKey
+from ..domain.session_ref import SessionRef
 from ..errors import SourceError
 from ..models import App, Event, Session
 from ..sources import database
@@ -48,7 +48,7 @@ class UserRow:
 class SessionRow:
     """A session in a table; `events` stops above ROW_COUNT_LIMIT, `errors` looks at the newest 100 events."""
 
-    key: SessionKey
+    ref: SessionRef
     title: str
     create_time: float
     update_time: float
@@ -130,49 +130,49 @@ def sessions(
         rows = _session_rows(found.order_by("-update_time", "-user_id", "-id"), source, limit + 1)
         last = rows[limit - 1] if len(rows) > limit else None
         return Page(
-            rows[:limit], write_cursor(last.update_time, last.key.user_id, last.key.session_id) if last else None
+            rows[:limit], write_cursor(last.update_time, last.ref.user_id, last.ref.session_id) if last else None
         )
 
 
-def left_out(key: SessionKey) -> SessionRow | None:
+def left_out(ref: SessionRef) -> SessionRow | None:
     """The session of `own_session` that lists leave out; None where there is none."""
-    with database.using(key.source):
-        found = sessions_of(key.source, key.app_name).filter(user_id=key.user_id, id=key.session_id)
-        rows = _session_rows(found.exclude(is_listed(key.source)), key.source, 1)
+    with database.using(ref.source):
+        found = sessions_of(ref.source, ref.app_name).filter(user_id=ref.user_id, id=ref.session_id)
+        rows = _session_rows(found.exclude(is_listed(ref.source)), ref.source, 1)
         return rows[0] if rows else None
 
 
-def numbers(events: Collection[tuple[SessionKey, str]]) -> dict[tuple[SessionKey, str], int]:
+def numbers(events: Collection[tuple[SessionRef, str]]) -> dict[tuple[SessionRef, str], int]:
     """The places of events, by session and id, of those that are there and have one; one question to each source."""
     found = {}
-    for alias in {key.source for key, _id in events}:
-        wanted = [(key, name) for key, name in events if key.source == alias]
-        apps, users, sessions = (set(names) for names in zip(*(key[1:] for key, _id in wanted), strict=True))
+    for alias in {ref.source for ref, _id in events}:
+        wanted = [(ref, name) for ref, name in events if ref.source == alias]
+        apps, users, sessions = (set(names) for names in zip(*(ref[1:] for ref, _id in wanted), strict=True))
         with suppress(SourceError), database.using(alias):
             if not database.is_numbered(alias):
                 continue
             rows = Event.objects.using(alias).filter(
-                app_name__in=apps, user_id__in=users, session_id__in=sessions, id__in={name for _key, name in wanted}
+                app_name__in=apps, user_id__in=users, session_id__in=sessions, id__in={name for _ref, name in wanted}
             )
             for *names, name, seq in rows.values_list("app_name", "user_id", "session_id", "id", "seq"):
-                found[SessionKey(alias, *names), name] = seq
+                found[SessionRef(alias, *names), name] = seq
     return found
 
 
-def title(key: SessionKey) -> str:
+def title(ref: SessionRef) -> str:
     """A session's title; empty where it has none."""
-    with database.using(key.source):
-        return titles_of(key.source, [key]).get(key, "")
+    with database.using(ref.source):
+        return titles_of(ref.source, [ref]).get(ref, "")
 
 
-def titles_of(source: str, keys: Collection[SessionKey]) -> dict[SessionKey, str]:
+def titles_of(source: str, keys: Collection[SessionRef]) -> dict[SessionRef, str]:
     """Returns the titles that a framework gave to sessions; empty for one without."""
     if not keys:
         return {}
-    any_of = Q(*(Q(app_name=key.app_name, user_id=key.user_id, id=key.session_id) for key in keys), _connector=Q.OR)
+    any_of = Q(*(Q(app_name=ref.app_name, user_id=ref.user_id, id=ref.session_id) for ref in keys), _connector=Q.OR)
     rows = Session.objects.using(source).filter(any_of).annotate(title=_TITLE)
     return {
-        SessionKey(source, *names): title or ""
+        SessionRef(source, *names): title or ""
         for *names, title in rows.values_list("app_name", "user_id", "id", "title")
     }
 
@@ -191,7 +191,7 @@ def _session_rows(found: QuerySet[Session], source: str, limit: int) -> list[Ses
     )
     names = ("app_name", "user_id", "id", "title", "create_time", "update_time", "event_count", "error_count")
     return [
-        SessionRow(SessionKey(source, *row[:3]), row[3] or "", *row[4:]) for row in found.values_list(*names)[:limit]
+        SessionRow(SessionRef(source, *row[:3]), row[3] or "", *row[4:]) for row in found.values_list(*names)[:limit]
     ]
 
 

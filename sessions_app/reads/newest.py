@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 from django.conf import settings
 
 from ..domain.invocations import Running, running
-from ..domain.session_ref import SessionKey
+from ..domain.session_ref import SessionRef
 from ..sources import database
 from .event_views import EventView, newest_views
 from .lists import GLANCE, titles_of
@@ -21,7 +21,7 @@ APPENDED: Final = 5_000  # events of a source listed at once
 class RunningSession:
     """A session whose agent runs now."""
 
-    key: SessionKey
+    ref: SessionRef
     title: str
     flight: Running
 
@@ -48,11 +48,11 @@ _ROW: Final = {"postgresql": "{0}.xmin::text", "sqlite": "md5(hex({0}.state))"}
 _PLACE: Final = {"postgresql": "seq + 0", "sqlite": "rowid"}  # as the index of sources/schema.py has it
 
 
-def revisions(source: str, keys: Collection[SessionKey]) -> dict[SessionKey, Revision]:
+def revisions(source: str, keys: Collection[SessionRef]) -> dict[SessionRef, Revision]:
     """For each session that exists, what differs as soon as its state, or its user's or app's, was written."""
     if not keys:
         return {}
-    names = [name for key in keys for name in key[1:]]
+    names = [name for ref in keys for name in ref[1:]]
     with database.using(source) as db, db.cursor() as cursor:
         cursor.execute(
             f"""SELECT s.app_name, s.user_id, s.id, s.create_time, s.update_time, u.update_time, a.update_time,
@@ -62,10 +62,10 @@ def revisions(source: str, keys: Collection[SessionKey]) -> dict[SessionKey, Rev
             WHERE (s.app_name, s.user_id, s.id) IN (VALUES {", ".join(["(%s, %s, %s)"] * len(keys))})""",
             names,
         )
-        return {SessionKey(source, *row[:3]): Revision(*row[3:]) for row in cursor.fetchall()}
+        return {SessionRef(source, *row[:3]): Revision(*row[3:]) for row in cursor.fetchall()}
 
 
-def appended(source: str, seq: int, also: Collection[int] = (), limit: int = APPENDED) -> list[tuple[int, SessionKey]]:
+def appended(source: str, seq: int, also: Collection[int] = (), limit: int = APPENDED) -> list[tuple[int, SessionRef]]:
     """Which events, of any session, have a greater place or one of those in `also` (PostgreSQL only): their places and
     sessions, in order.
 
@@ -82,7 +82,7 @@ def appended(source: str, seq: int, also: Collection[int] = (), limit: int = APP
                 ORDER BY {column} LIMIT %s""",
                 [seq, *([list(also)] if also else []), limit],
             )
-            return [(row[0], SessionKey(source, *row[1:])) for row in cursor.fetchall()]
+            return [(row[0], SessionRef(source, *row[1:])) for row in cursor.fetchall()]
 
 
 def data_version(source: str) -> int:
@@ -111,11 +111,11 @@ def newest_events(source: str, limit: int) -> list[EventView]:
 def running_now(source: str) -> list[RunningSession]:
     """The sessions whose agent runs now, as far as the source's newest events tell; the one with the newest event first."""
     with database.using(source):
-        by_session: dict[SessionKey, list[dict[str, Any]]] = {}
+        by_session: dict[SessionRef, list[dict[str, Any]]] = {}
         for view in newest_views(source, RUNNING_REACH, GLANCE):
-            by_session.setdefault(view.key, []).append(view.data)
+            by_session.setdefault(view.ref, []).append(view.data)
         now = time.time()
-        flights = {key: running(events[::-1], now, settings.SILENCE_SECONDS) for key, events in by_session.items()}
-        found = {key: flight for key, flight in flights.items() if flight and not flight.waiting}
+        flights = {ref: running(events[::-1], now, settings.SILENCE_SECONDS) for ref, events in by_session.items()}
+        found = {ref: flight for ref, flight in flights.items() if flight and not flight.waiting}
         titles = titles_of(source, found.keys())
-        return [RunningSession(key, titles.get(key, ""), flight) for key, flight in found.items()]
+        return [RunningSession(ref, titles.get(ref, ""), flight) for ref, flight in found.items()]

@@ -5,7 +5,7 @@ from typing import Final
 
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from ..domain.session_ref import SessionKey
+from ..domain.session_ref import SessionRef
 from ..sources import database
 from .filters import FILTERS, TOKENS
 from .listed import newest_first
@@ -27,12 +27,12 @@ class Stats:
     more: bool
 
 
-def stats(key: SessionKey) -> Stats:
+def stats(ref: SessionRef) -> Stats:
     """Numbers of a session: events, invocations (an edit is none), tokens, and events by filter; of an event that is long
     nothing but that it is there.
     """
-    with database.using(key.source) as db:
-        number, more = _counted(db, key)
+    with database.using(ref.source) as db:
+        number, more = _counted(db, ref)
         edits = FILTERS["edits"][db.vendor]
         columns = ", ".join(f"sum(CASE WHEN {FILTERS[name][db.vendor]} THEN 1 ELSE 0 END)" for name in FILTERS)
         with db.cursor() as cursor:
@@ -40,8 +40,8 @@ def stats(key: SessionKey) -> Stats:
                 f"""SELECT count(*), count(DISTINCT CASE WHEN {edits} THEN NULL ELSE invocation_id END),
                 sum({TOKENS[db.vendor]}), {columns}
                 FROM (SELECT invocation_id, {GLANCED[db.vendor]}
-                    {_OF_SESSION} ORDER BY {newest_first(key.source)} LIMIT {number}) AS events""",
-                key[1:],
+                    {_OF_SESSION} ORDER BY {newest_first(ref.source)} LIMIT {number}) AS events""",
+                ref[1:],
             )
             count, invocations, tokens, *kinds = cursor.fetchone()
     numbers = {name: number or 0 for name, number in zip(FILTERS, kinds, strict=True)}
@@ -49,12 +49,12 @@ def stats(key: SessionKey) -> Stats:
     return Stats(count, invocations, whole, numbers, more)
 
 
-def _counted(db: BaseDatabaseWrapper, key: SessionKey) -> tuple[int, bool]:
+def _counted(db: BaseDatabaseWrapper, ref: SessionRef) -> tuple[int, bool]:
     """How many of the newest events are counted, and whether there are others."""
     left = _HEAVIEST
     with db.cursor() as cursor:
-        order = f"ORDER BY {newest_first(key.source)} LIMIT {MOST + 1}"
-        cursor.execute(f"SELECT {SIZE_OF[db.vendor]} {_OF_SESSION} {order}", key[1:])
+        order = f"ORDER BY {newest_first(ref.source)} LIMIT {MOST + 1}"
+        cursor.execute(f"SELECT {SIZE_OF[db.vendor]} {_OF_SESSION} {order}", ref[1:])
         for number, (size,) in enumerate(cursor):
             left -= size or 0
             if number == MOST or (number and left < 0):

@@ -3,7 +3,7 @@
 import time
 from typing import Any, Final
 
-from ..domain.session_ref import SessionKey
+from ..domain.session_ref import SessionRef
 from ..sources import database
 from . import newest
 
@@ -27,9 +27,9 @@ class Tail:
         self._holes: dict[int, float] = {}  # number → until when it is waited for
         if not self._sqlite:
             start = max(0, self._seq - LOOK_BACK)
-            self._note_holes(start, {seq for seq, _key in newest.appended(source, start)})
+            self._note_holes(start, {seq for seq, _ref in newest.appended(source, start)})
 
-    def moved(self) -> set[SessionKey] | None:
+    def moved(self) -> set[SessionRef] | None:
         """The sessions with events that were not there the last time; None where nothing at all was written."""
         if self._sqlite:
             version = newest.data_version(self._source)
@@ -45,12 +45,12 @@ class Tail:
             return set() if self._sqlite else None
         if len(found) >= newest.APPENDED:
             self._version = None  # there are more
-        numbers = {seq for seq, _key in found}
+        numbers = {seq for seq, _ref in found}
         self._holes = {seq: until for seq, until in self._holes.items() if seq not in numbers}
         start, self._seq = self._seq, max(self._seq, max(numbers))
         if not self._sqlite:
             self._note_holes(start, numbers)
-        return {key for _seq, key in found}
+        return {ref for _seq, ref in found}
 
     def _note_holes(self, start: int, found: set[int]) -> None:
         until = time.monotonic() + PATIENCE_SECONDS

@@ -8,7 +8,7 @@ from django.db.models import Q
 from django.utils.translation import gettext as _
 
 from ..domain.invocations import Running, running
-from ..domain.session_ref import SessionKey
+from ..domain.session_ref import SessionRef
 from ..errors import NotFound
 from ..sources import database
 from .deltas import add_changes
@@ -24,72 +24,72 @@ IN_FLIGHT: Final = 100  # events looked through for the invocation in flight
 
 
 def events(
-    key: SessionKey, *, before: str | None = None, kind: str = "", author: str = "", limit: int = EVENTS
+    ref: SessionRef, *, before: str | None = None, kind: str = "", author: str = "", limit: int = EVENTS
 ) -> Page[EventView]:
     """A page of the timeline in append order, the newest or those before a cursor; `next` leads to earlier ones.
 
     `kind` is one of FILTERS.
     """
-    with database.using(key.source):
-        found = filtered(events_of(key), key, kind, author)
+    with database.using(ref.source):
+        found = filtered(events_of(ref), ref, kind, author)
         if before:
-            found = found.filter(before_cursor(key.source, before))
-        rows, more = views(ordered(found, key.source), key.source, limit, key=key)
+            found = found.filter(before_cursor(ref.source, before))
+        rows, more = views(ordered(found, ref.source), ref.source, limit, ref=ref)
         page = rows[::-1]
-        add_changes(key, page)
+        add_changes(ref, page)
         return Page(page, page[0].cursor if more else None)
 
 
-def event(key: SessionKey, event_id: str) -> EventView:
+def event(ref: SessionRef, event_id: str) -> EventView:
     """One event; raises NotFound."""
-    with database.using(key.source):
-        row = events_of(key).filter(id=event_id).first()
+    with database.using(ref.source):
+        row = events_of(ref).filter(id=event_id).first()
         if row is None:
             raise NotFound(_("There is no event %(id)s in this session; it may have been deleted.") % {"id": event_id})
-        view = view_of(key, row)
-        add_changes(key, [view])
+        view = view_of(ref, row)
+        add_changes(ref, [view])
         return view
 
 
 def events_after(
-    key: SessionKey, seq: int | str, *, kind: str = "", author: str = "", limit: int = EVENTS
+    ref: SessionRef, seq: int | str, *, kind: str = "", author: str = "", limit: int = EVENTS
 ) -> Page[EventView]:
     """The events after a place, or a cursor, at most `limit`, in append order: what somebody who was there has missed."""
-    with database.using(key.source):
-        after = Q(seq__gt=seq) if isinstance(seq, int) else after_cursor(key.source, seq)
-        found = filtered(events_of(key).filter(after), key, kind, author)
-        page, more = views(ordered(found, key.source, newest=False), key.source, limit, key=key)
+    with database.using(ref.source):
+        after = Q(seq__gt=seq) if isinstance(seq, int) else after_cursor(ref.source, seq)
+        found = filtered(events_of(ref).filter(after), ref, kind, author)
+        page, more = views(ordered(found, ref.source, newest=False), ref.source, limit, ref=ref)
         if page:
-            add_changes(key, page)
+            add_changes(ref, page)
         return Page(page, page[-1].cursor if more else None)
 
 
-def newest_seq(key: SessionKey) -> int:
+def newest_seq(ref: SessionRef) -> int:
     """The place of a session's newest event; 0 where there is none."""
-    with database.using(key.source):
-        return events_of(key).order_by("-seq").values_list("seq", flat=True).first() or 0
+    with database.using(ref.source):
+        return events_of(ref).order_by("-seq").values_list("seq", flat=True).first() or 0
 
 
-def misses_more_than(key: SessionKey, seq: int, number: int) -> bool:
+def misses_more_than(ref: SessionRef, seq: int, number: int) -> bool:
     """Whether more than `number` events follow a place."""
-    with database.using(key.source):
-        return bool(events_of(key).filter(seq__gt=seq).order_by("seq").values_list("seq")[number : number + 1])
+    with database.using(ref.source):
+        return bool(events_of(ref).filter(seq__gt=seq).order_by("seq").values_list("seq")[number : number + 1])
 
 
-def in_flight(key: SessionKey) -> Running | None:
+def in_flight(ref: SessionRef) -> Running | None:
     """The invocation that has begun and not ended, by the newest events and the silence that the settings define."""
-    with database.using(key.source):
-        newest, _more = views(ordered(events_of(key), key.source), key.source, IN_FLIGHT, GLANCE, key)
+    with database.using(ref.source):
+        newest, _more = views(ordered(events_of(ref), ref.source), ref.source, IN_FLIGHT, GLANCE, ref)
         return running([view.data for view in reversed(newest)], time.time(), settings.SILENCE_SECONDS)
 
 
 def around(view: EventView, reach: int = 200) -> tuple[list[EventView], list[EventView]]:
     """The events before and after one, nearest first, at most `reach` each: for its neighbours and its paired calls."""
-    with database.using(view.key.source):
-        found = events_of(view.key)
-        earlier = ordered(found.filter(before_cursor(view.key.source, view.cursor)), view.key.source)
-        later = ordered(found.filter(after_cursor(view.key.source, view.cursor)), view.key.source, newest=False)
+    with database.using(view.ref.source):
+        found = events_of(view.ref)
+        earlier = ordered(found.filter(before_cursor(view.ref.source, view.cursor)), view.ref.source)
+        later = ordered(found.filter(after_cursor(view.ref.source, view.cursor)), view.ref.source, newest=False)
         return (
-            views(earlier, view.key.source, reach, GLANCE, view.key)[0],
-            views(later, view.key.source, reach, GLANCE, view.key)[0],
+            views(earlier, view.ref.source, reach, GLANCE, view.ref)[0],
+            views(later, view.ref.source, reach, GLANCE, view.ref)[0],
         )

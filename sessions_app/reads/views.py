@@ -7,7 +7,7 @@ from typing import Final
 from django.utils.translation import gettext as _
 
 from ..domain.json_values import as_object, stored
-from ..domain.session_ref import SessionKey
+from ..domain.session_ref import SessionRef
 from ..domain.state import Scope, Scoped, State
 from ..errors import Invalid, NotFound
 from ..models import App, Session, User, read_instant
@@ -21,7 +21,7 @@ from .weights import Measured, large, measured_sql
 class SessionView:
     """One session with the state that its agent sees; `initial_state` is None where it was never recorded."""
 
-    key: SessionKey
+    ref: SessionRef
     title: str
     create_time: float
     revision: float
@@ -65,23 +65,23 @@ def _too_large(size: int) -> str:
     return _("This state is too large to be read here: %(n)s characters.") % {"n": size}
 
 
-def session(key: SessionKey, *, partly: bool = False) -> SessionView:
+def session(ref: SessionRef, *, partly: bool = False) -> SessionView:
     """One session with its state by scope; raises NotFound, and Invalid for a state that is too large to be read; `partly`:
     then without the scopes that are.
     """
-    with database.using(key.source) as db, db.cursor() as cursor:
+    with database.using(ref.source) as db, db.cursor() as cursor:
         texts = [measured_sql(f"{table}.state", db.vendor) for table in "sua"]
-        initial_state = measured_sql("s.initial_state", db.vendor) if database.is_adopted(key.source) else "NULL"
+        initial_state = measured_sql("s.initial_state", db.vendor) if database.is_adopted(ref.source) else "NULL"
         cursor.execute(
             f"""SELECT s.create_time, s.update_time, {", ".join(texts)}, {initial_state}
             FROM sessions AS s LEFT JOIN app_states AS a ON a.app_name = s.app_name
             LEFT JOIN user_states AS u ON u.app_name = s.app_name AND u.user_id = s.user_id
             WHERE s.app_name = %s AND s.user_id = %s AND s.id = %s""",
-            key[1:],
+            ref[1:],
         )
         row = cursor.fetchone()
     if row is None:
-        raise NotFound(_("Session %(id)s not found.") % {"id": key.session_id})
+        raise NotFound(_("Session %(id)s not found.") % {"id": ref.session_id})
     sizes: dict[Scope, int] = {
         scope: size for scope, text in zip(_SCOPES, row[2:5], strict=True) if (size := large(text))
     }
@@ -90,7 +90,7 @@ def session(key: SessionKey, *, partly: bool = False) -> SessionView:
     own, user, app, initial = (None if text is None or large(text) else as_object(stored(text)) for text in row[2:])
     title = as_object((own or {}).get("__session_metadata__")).get("displayName")
     return SessionView(
-        key,
+        ref,
         title[:200] if isinstance(title, str) else "",
         read_instant(row[0]),
         read_instant(row[1]),

@@ -14,7 +14,7 @@ from django.db import connections
 from django.utils.translation import gettext as _
 
 from ..domain.json_values import as_object, stored
-from ..domain.session_ref import SessionKey
+from ..domain.session_ref import SessionRef
 from ..domain.state import Scoped
 from ..domain.units import text_in_seconds
 from ..errors import Invalid, NotFound
@@ -48,7 +48,7 @@ class StoredEvent(NamedTuple):
 class StoredSession:
     """A session at one moment; `seq` is the place of its newest event, loaded or not: 0 for none, None for not asked."""
 
-    key: SessionKey
+    ref: SessionRef
     state: Scoped
     created: float
     revision: float
@@ -67,7 +67,7 @@ class Place:
 
 
 def load(
-    key: SessionKey,
+    ref: SessionRef,
     *,
     newest: int | None = None,
     since: float | None = None,
@@ -80,8 +80,8 @@ def load(
     Of the events only the `newest` so many, those with a timestamp of `since` or later, those after the place `after`.
     Raises Invalid for a state that weighs more than `most`, and `TooLong` for events of more than `longest` characters.
     """
-    with database.using(key.source) as db:
-        place, order = _order(key.source, db.vendor)
+    with database.using(ref.source) as db:
+        place, order = _order(ref.source, db.vendor)
         only = f"AND timestamp >= {_AT}" if since is not None else ""
         only += f" AND {place} > %(after)s" if after is not None else ""
         limit = "LIMIT %(newest)s" if newest is not None else ""
@@ -94,7 +94,7 @@ def load(
                 SELECT 1, event_data{_TEXT[db.vendor]}, id, invocation_id, timestamp, timestamp, {place}
                 FROM events WHERE {_EVENTS} {only} ORDER BY {order} {limit}) AS loaded"""
         parameters = {
-            **_names(key),
+            **_names(ref),
             **({} if since is None else {"since": stored_instant(since, db)}),
             **({} if after is None else {"after": after}),
             **({} if newest is None else {"newest": newest}),
@@ -104,7 +104,7 @@ def load(
                 cursor.execute(statement, parameters)
                 rows = cursor.fetchall()
         else:
-            with closing(each_row(key.source, statement, parameters)) as found:
+            with closing(each_row(ref.source, statement, parameters)) as found:
                 rows = list(_no_longer(found, longest))
     head = next((row for row in rows if row[0] == 0), None)
     if head is None:
@@ -112,7 +112,7 @@ def load(
     events = [row for row in rows if row[0] == 1]
     events.sort(key=lambda row: row[6] or (row[4], row[2]))
     return StoredSession(
-        key,
+        ref,
         Scoped(session=_state(head[1], most), app=_state(head[2], most), user=_state(head[3], most)),
         read_instant(head[4]),
         read_instant(head[5]),
@@ -130,50 +130,50 @@ def _no_longer(rows: Iterator[tuple[Any, ...]], longest: int) -> Iterator[tuple[
 
 
 def stream(
-    key: SessionKey, *, newest: int | None = None, since: float | None = None, after: int | None = None
+    ref: SessionRef, *, newest: int | None = None, since: float | None = None, after: int | None = None
 ) -> tuple[StoredSession, Iterator[list[StoredEvent]]] | None:
     """As `load`, its events by page: memory is that of a page, and nothing is held open while a slow reader takes them.
 
     The session is of one moment, and so are its events: those up to the newest one at that moment, which never change.
     Raises NotFound between two pages where it was deleted, so that nobody takes its beginning for all of it.
     """
-    database.get(key.source)
-    numbered = database.is_numbered(key.source)
+    database.get(ref.source)
+    numbered = database.is_numbered(ref.source)
     if not numbered or (newest is not None and newest <= _FEW):  # without places to page by, or most likely one page
         with suppress(TooLong):
-            found = load(key, newest=newest, since=since, after=after, most=STATE, longest=LARGE if numbered else None)
+            found = load(ref, newest=newest, since=since, after=after, most=STATE, longest=LARGE if numbered else None)
             return None if found is None else (found, iter([found.events]))
-    found = load(key, newest=0, most=STATE)
+    found = load(ref, newest=0, most=STATE)
     if found is None:
         return None
-    first = max(after or 0, _before_newest(key, newest, since) if newest is not None else 0)
-    return found, _pages(key, found.seq or 0, since, first)
+    first = max(after or 0, _before_newest(ref, newest, since) if newest is not None else 0)
+    return found, _pages(ref, found.seq or 0, since, first)
 
 
-def _before_newest(key: SessionKey, newest: int, since: float | None) -> int:
+def _before_newest(ref: SessionRef, newest: int, since: float | None) -> int:
     """The place that so many of the newest events follow; 0 where there are no more than these."""
-    with database.using(key.source) as db, db.cursor() as cursor:
-        seq, order = _order(key.source, db.vendor)
+    with database.using(ref.source) as db, db.cursor() as cursor:
+        seq, order = _order(ref.source, db.vendor)
         only = f"AND timestamp >= {_AT}" if since is not None else ""
         cursor.execute(
             f"SELECT {seq} FROM events WHERE {_EVENTS} {only} ORDER BY {order} LIMIT 1 OFFSET {newest:d}",
-            {**_names(key), **({} if since is None else {"since": stored_instant(since, db)})},
+            {**_names(ref), **({} if since is None else {"since": stored_instant(since, db)})},
         )
         place: int = (cursor.fetchone() or (0,))[0]
         return place
 
 
-def _pages(key: SessionKey, last: int, since: float | None, after: int) -> Iterator[list[StoredEvent]]:
+def _pages(ref: SessionRef, last: int, since: float | None, after: int) -> Iterator[list[StoredEvent]]:
     while after < last:
-        with database.using(key.source) as db:
-            seq, _order_by = _order(key.source, db.vendor)
+        with database.using(ref.source) as db:
+            seq, _order_by = _order(ref.source, db.vendor)
             only = "AND timestamp >= %s" if since is not None else ""
             moment = [stored_instant(since, db)] if since is not None else []
             statement = f"""SELECT event_data{_TEXT[db.vendor]}, id, invocation_id, timestamp, {seq} FROM events
                 WHERE app_name = %s AND user_id = %s AND session_id = %s {only} AND {seq} > %s AND {seq} <= %s
                 ORDER BY {seq} LIMIT {PAGE}"""
             rows, left = [], LARGE
-            with closing(each_row(key.source, statement, [*key[1:], *moment, after, last])) as found:
+            with closing(each_row(ref.source, statement, [*ref[1:], *moment, after, last])) as found:
                 for row in found:
                     rows.append(row)
                     if len(row[0] or "") > left:  # then nobody need count what is in it
@@ -182,7 +182,7 @@ def _pages(key: SessionKey, last: int, since: float | None, after: int) -> Itera
                     if left < 0:
                         break
         if not rows:
-            if since is None or place(key) is None:
+            if since is None or place(ref) is None:
                 raise NotFound(_("The session was deleted while it was read."))
             return
         after, page = rows[-1][-1], [_event(row) for row in rows]
@@ -214,7 +214,7 @@ def each_session(
     while after is not None:
         page = load_page(source, app_name, user_id, after or None, hidden=hidden, most=most)
         for found in page.rows:
-            if (names := (found.key.user_id, found.key.session_id)) not in seen:
+            if (names := (found.ref.user_id, found.ref.session_id)) not in seen:
                 seen.add(names)
                 yield found
         after = page.next
@@ -266,7 +266,7 @@ def load_page(
     states = {user: _state(state, most) for user, state in users.items()}
     sessions = [
         StoredSession(
-            SessionKey(source, app_name, user, name),
+            SessionRef(source, app_name, user, name),
             Scoped(session=_state(state, most), app=app, user=states.get(user, {})),
             read_instant(created),
             read_instant(updated),
@@ -275,7 +275,7 @@ def load_page(
         for user, name, state, created, updated in rows
     ]
     last = sessions[-1] if more else None
-    return Page(sessions, write_cursor(last.revision, last.key.user_id, last.key.session_id) if last else None)
+    return Page(sessions, write_cursor(last.revision, last.ref.user_id, last.ref.session_id) if last else None)
 
 
 def _user_states(source: str, app_name: str, users: list[str]) -> tuple[dict[str, str | None], bool]:
@@ -294,15 +294,15 @@ def _user_states(source: str, app_name: str, users: list[str]) -> tuple[dict[str
     return found, True
 
 
-def place(key: SessionKey, event_id: str = "") -> Place | None:
+def place(ref: SessionRef, event_id: str = "") -> Place | None:
     """Where a session stands, and an event in it; None where there is no such session."""
-    with database.using(key.source) as db, db.cursor() as cursor:
-        seq, order = _order(key.source, db.vendor)
+    with database.using(ref.source) as db, db.cursor() as cursor:
+        seq, order = _order(ref.source, db.vendor)
         cursor.execute(
             f"""SELECT create_time, update_time, (SELECT id FROM events WHERE {_EVENTS} ORDER BY {order} LIMIT 1),
                 (SELECT {seq} FROM events WHERE {_EVENTS} AND id = %(event)s)
             FROM sessions WHERE app_name = %(app)s AND user_id = %(user)s AND id = %(session)s""",
-            {**_names(key), "event": event_id},
+            {**_names(ref), "event": event_id},
         )
         row = cursor.fetchone()
     return Place(read_instant(row[0]), read_instant(row[1]), row[2], row[3]) if row else None
@@ -320,8 +320,8 @@ def _order(source: str, vendor: str) -> tuple[str, str]:
     return ("seq", "seq DESC") if database.is_adopted(source) else ("NULL::bigint", "timestamp DESC, id DESC")
 
 
-def _names(key: SessionKey) -> dict[str, Any]:
-    return {"app": key.app_name, "user": key.user_id, "session": key.session_id}
+def _names(ref: SessionRef) -> dict[str, Any]:
+    return {"app": ref.app_name, "user": ref.user_id, "session": ref.session_id}
 
 
 def _state(text: str | None, most: int | None = None) -> dict[str, Any]:

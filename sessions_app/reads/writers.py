@@ -1,7 +1,7 @@
 """Finds who wrote each key last."""
 
 from ..domain.json_values import as_object
-from ..domain.session_ref import SessionKey
+from ..domain.session_ref import SessionRef
 from ..domain.state import scope_of
 from ..sources import database
 from .deltas import Writer, state_rows, writer
@@ -10,20 +10,20 @@ from .listed import sessions_since
 # --- Who wrote a key --------------------------------------------------------------------------------------------------
 
 
-def writers(key: SessionKey, after: int = 0) -> dict[str, Writer]:
+def writers(ref: SessionRef, after: int = 0) -> dict[str, Writer]:
     """The last writer of every full key that the newest RECENT events of this session wrote, or those after a place."""
-    with database.using(key.source):
+    with database.using(ref.source):
         found: dict[str, Writer] = {}
-        for row in state_rows(key, after=after)[0]:
-            found = dict.fromkeys(row["delta"], writer(key, row)) | found
+        for row in state_rows(ref, after=after)[0]:
+            found = dict.fromkeys(row["delta"], writer(ref, row)) | found
         return found
 
 
-def last_writer(key: SessionKey, full_key: str) -> Writer | None:
+def last_writer(ref: SessionRef, full_key: str) -> Writer | None:
     """Who last wrote a key of any scope, looked for in the sessions that were active since the scope changed."""
     scope, _bare = scope_of(full_key)
-    with database.using(key.source):
-        keys = [key] if scope == "session" else list(sessions_since(key, scope))
+    with database.using(ref.source):
+        keys = [ref] if scope == "session" else list(sessions_since(ref, scope))
         found = [
             writer(candidate, row)
             for candidate in keys

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from ..domain.session_ref import SessionKey
+from ..domain.session_ref import SessionRef
 from ..domain.state import Scope
 from ..errors import Conflict, Invalid
 from ..models import read_instant, stored_instant
@@ -50,8 +50,8 @@ def items(source: str, only: Filter) -> Iterator[Item]:
     yield from _states(source, "user", only)
     where, values = only.where()
     for names in _rows(source, "sessions", ("app_name", "user_id", "id"), "", where, values, _KEYS):
-        key = SessionKey(source, *names)
-        found = head(key)
+        ref = SessionRef(source, *names)
+        found = head(ref)
         if found is None:
             continue  # deleted since
         if is_half(found):
@@ -59,7 +59,7 @@ def items(source: str, only: Filter) -> Iterator[Item]:
         yield found
         place, left = None, found.events
         while left:
-            page, place = events(key, place, left)
+            page, place = events(ref, place, left)
             if not page:
                 raise Conflict(f"The session {'/'.join(names)} was deleted while it was read.")
             left -= len(page)
@@ -84,29 +84,29 @@ def count(source: str, only: Filter) -> int:
         return int(cursor.fetchone()[0])
 
 
-def head(key: SessionKey) -> SessionItem | None:
+def head(ref: SessionRef) -> SessionItem | None:
     """A session's row with the number of its events; None where there is no such session."""
-    with database.using(key.source) as db, db.cursor() as cursor:
-        initial = f"initial_state{_text(db)}" if database.is_adopted(key.source) else "NULL"
+    with database.using(ref.source) as db, db.cursor() as cursor:
+        initial = f"initial_state{_text(db)}" if database.is_adopted(ref.source) else "NULL"
         cursor.execute(
             f"""SELECT state{_text(db)}, {initial}, create_time, update_time, (SELECT count(*) FROM events
                 WHERE app_name = sessions.app_name AND user_id = sessions.user_id AND session_id = sessions.id)
             FROM sessions WHERE app_name = %s AND user_id = %s AND id = %s""",
-            key[1:],
+            ref[1:],
         )
         row = cursor.fetchone()
     if row is None:
         return None
-    state = canonical(_json(row[0], key))
-    first = None if row[1] is None else canonical(_json(row[1], key))
+    state = canonical(_json(row[0], ref))
+    first = None if row[1] is None else canonical(_json(row[1], ref))
     created, updated = (microseconds(read_instant(value)) for value in row[2:4])
-    return SessionItem(*key[1:], created, updated, state, first, row[4])
+    return SessionItem(*ref[1:], created, updated, state, first, row[4])
 
 
-def events(key: SessionKey, after: Any, most: int) -> tuple[list[EventItem], Any]:
+def events(ref: SessionRef, after: Any, most: int) -> tuple[list[EventItem], Any]:
     """The next events of a session in append order, and the place of the last: what to go on `after`, None at first."""
-    with database.using(key.source) as db:
-        seq = "rowid" if db.vendor == "sqlite" else "seq" if database.is_adopted(key.source) else ""
+    with database.using(ref.source) as db:
+        seq = "rowid" if db.vendor == "sqlite" else "seq" if database.is_adopted(ref.source) else ""
         order = [seq] if seq else ["timestamp", "id"]
         beyond = f"AND ({', '.join(order)}) > ({', '.join(['%s'] * len(order))})" if after is not None else ""
         limit, after = (after.size, after.values) if isinstance(after, _Place) else (32, [])
@@ -115,11 +115,11 @@ def events(key: SessionKey, after: Any, most: int) -> tuple[list[EventItem], Any
                 f"""SELECT id, invocation_id, timestamp, event_data{_text(db)}, {seq or 0} FROM events
                 WHERE app_name = %s AND user_id = %s AND session_id = %s {beyond}
                 ORDER BY {", ".join(order)} LIMIT %s""",
-                [*key[1:], *after, min(limit, most)],
+                [*ref[1:], *after, min(limit, most)],
             )
             found, length = [], 0
             for event_id, invocation_id, at, data, number in cursor:
-                value = _json(data if data is not None else "null", key, event_id)
+                value = _json(data if data is not None else "null", ref, event_id)
                 found.append(event_item(value, event_id, invocation_id, read_instant(at)))
                 length += len(found[-1].text)
                 last = [number] if seq else [stored_instant(read_instant(at), db), event_id]
@@ -137,7 +137,7 @@ def state(source: str, item: StateItem) -> dict[str, Any] | None:
         row = cursor.fetchone()
     if row is None:
         return None
-    found = _json(row[0], SessionKey(source, item.app, item.user or "", ""))
+    found = _json(row[0], SessionRef(source, item.app, item.user or "", ""))
     return found if isinstance(found, dict) else {}
 
 
@@ -161,7 +161,7 @@ def _states(source: str, scope: Scope, only: Filter) -> Iterator[StateItem]:
         where = f"EXISTS (SELECT 1 FROM sessions WHERE {same} AND {where})"
     for row in _rows(source, table, names, "state update_time", where, values, _STATES):
         app, user = row[0], row[1] if scope == "user" else None
-        found = _json(row[-2], SessionKey(source, app, user or "", ""))
+        found = _json(row[-2], SessionRef(source, app, user or "", ""))
         if found:
             yield StateItem(app, user, found, microseconds(read_instant(row[-1])))
 
@@ -192,9 +192,9 @@ def _text(db: BaseDatabaseWrapper) -> str:
     return "::text" if db.vendor == "postgresql" else ""
 
 
-def _json(text: str, key: SessionKey, event_id: str = "") -> Any:
+def _json(text: str, ref: SessionRef, event_id: str = "") -> Any:
     try:
         return parse(text)
     except Invalid as error:
-        where = "/".join(name for name in (*key[1:], event_id) if name)
+        where = "/".join(name for name in (*ref[1:], event_id) if name)
         raise Invalid(f"What is stored for {where} cannot be exported: {error.message}") from error

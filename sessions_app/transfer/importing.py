@@ -13,7 +13,7 @@ from itertools import chain, islice
 from typing import Any, Final
 
 from ..access.actor import Actor
-from ..domain.session_ref import SessionKey
+from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT, Change, Scope, diff, full_key
 from ..errors import AlreadyExists, Conflict, Invalid
 from ..models import keeps_milliseconds
@@ -43,7 +43,7 @@ class Counts:
 class Skipped:
     """A session that was left as it is, and why."""
 
-    key: SessionKey
+    ref: SessionRef
     why: str
 
 
@@ -152,13 +152,13 @@ class _Import:
                 named = [Change(full_key(scope, c.key), c.old, c.new) for c in changes]
                 self.report.differing.append(Differing(item.app, item.user, named))
         if not self.preview:
-            key = SessionKey(self.into, item.app, item.user or "", "")
-            import_state(key, scope, item.state, actor=self.actor, updated=item.updated, overwrite=self.overwrite)
+            ref = SessionRef(self.into, item.app, item.user or "", "")
+            import_state(ref, scope, item.state, actor=self.actor, updated=item.updated, overwrite=self.overwrite)
 
     def session(self, item: SessionItem, batches: Iterator[list[EventItem]]) -> None:
         """One session; raises Conflict where somebody else writes to it meanwhile."""
-        key = SessionKey(self.into, item.app, item.user, item.session)
-        found = exporting.head(key)
+        ref = SessionRef(self.into, item.app, item.user, item.session)
+        found = exporting.head(ref)
         if found is None:
             self.report.new += 1
             self.write(item, batches, 0, None)
@@ -166,7 +166,7 @@ class _Import:
             if found.events > item.events:
                 self.skip(item, "it is half-imported, with more events than the file has")
                 return
-            last, rest = self.compare(key, found, batches)
+            last, rest = self.compare(ref, found, batches)
             if rest is None:
                 self.skip(item, "it is half-imported, with other events than the file's")
                 return
@@ -176,16 +176,16 @@ class _Import:
             self.skip(item, "it is half-imported, and somebody wrote to it since: delete it, and import again")
         elif why := _difference(found, item):
             self.skip(item, why)
-        elif self.compare(key, found, batches)[1] is None:
+        elif self.compare(ref, found, batches)[1] is None:
             self.skip(item, "it is there with other events")
         else:
             self.report.same += 1
 
     def compare(
-        self, key: SessionKey, found: SessionItem, batches: Iterator[list[EventItem]]
+        self, ref: SessionRef, found: SessionItem, batches: Iterator[list[EventItem]]
     ) -> tuple[str, list[EventItem] | None]:
         """The id of the last stored event, and what is left of the batch in which it stands; None where events differ."""
-        there = _stored_events(key, found.events)
+        there = _stored_events(ref, found.events)
         left, last = found.events, ""
         while left:
             batch = next(batches)
@@ -203,8 +203,8 @@ class _Import:
         if self.preview:
             self.report.events += item.events - there
             return
-        key = SessionKey(self.into, item.app, item.user, item.session)
-        session = ImportedSession(key, item.created, item.updated, item.state, item.initial_state)
+        ref = SessionRef(self.into, item.app, item.user, item.session)
+        session = ImportedSession(ref, item.created, item.updated, item.state, item.initial_state)
         for batch in chain(batches, [[]]):
             there += len(batch)
             last = there == item.events
@@ -219,7 +219,7 @@ class _Import:
         """Left as it is."""
         self.report.skipped_count += 1
         if len(self.report.skipped) < LISTED:
-            self.report.skipped.append(Skipped(SessionKey(self.into, item.app, item.user, item.session), why))
+            self.report.skipped.append(Skipped(SessionRef(self.into, item.app, item.user, item.session), why))
 
 
 def _difference(found: SessionItem, item: SessionItem) -> str:
@@ -242,10 +242,10 @@ def _events(items: Iterator[Item]) -> Iterator[EventItem]:
         yield item
 
 
-def _stored_events(key: SessionKey, count: int) -> Iterator[EventItem]:
+def _stored_events(ref: SessionRef, count: int) -> Iterator[EventItem]:
     place: Any = None
     while count:
-        page, place = exporting.events(key, place, count)
+        page, place = exporting.events(ref, place, count)
         if not page:
             return
         count -= len(page)

@@ -19,7 +19,7 @@ from django.utils.translation import gettext as _
 
 from ..access.actor import Actor
 from ..domain.json_values import dumps
-from ..domain.session_ref import SessionKey
+from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT, Change
 from ..errors import Conflict, Error, Invalid, NotAllowed, NotFound
 from ..models import FileImport
@@ -169,8 +169,8 @@ def _check(row: FileImport, source: str, actor: Actor, pulse: _Pulse) -> None:
 def _bring(row: FileImport, source: str, actor: Actor, state: bool, pulse: _Pulse) -> None:
     found = _found(row.found, source)
     found.report = uploads.bring(Upload(row.file), source, actor, state=state, told=pulse)
-    skipped = {each.key for each in found.report.skipped}
-    found.sessions = [key for key in found.sessions if key not in skipped]
+    skipped = {each.ref for each in found.report.skipped}
+    found.sessions = [ref for ref in found.sessions if ref not in skipped]
     _settle(row.id, "done", "", found)
     uploads.discard(Upload(row.file))
 
@@ -259,9 +259,9 @@ def _text(found: Preview) -> str:
             "format": found.format,
             "counts": asdict(found.counts),
             "report": told,
-            "skipped": [[*each.key[1:], each.why] for each in report.skipped[:_SHOWN]],
+            "skipped": [[*each.ref[1:], each.why] for each in report.skipped[:_SHOWN]],
             "differing": differing,
-            "sessions": [key[1:] for key in found.sessions],
+            "sessions": [ref[1:] for ref in found.sessions],
         }
     )
 
@@ -276,12 +276,12 @@ def _change(change: Change) -> dict[str, Any]:
 def _found(text: str, source: str) -> Preview:
     told = json.loads(text)
     report = Report(**told["report"])
-    report.skipped = [Skipped(SessionKey(source, *names), why) for *names, why in told["skipped"]]
+    report.skipped = [Skipped(SessionRef(source, *names), why) for *names, why in told["skipped"]]
     for each in told["differing"]:
         changes = [
             Change(c["key"], *(json.loads(c[name]) if name in c else ABSENT for name in ("old", "new")))
             for c in each["changes"]
         ]
         report.differing.append(Differing(each["app"], each["user"], changes))
-    sessions = [SessionKey(source, *names) for names in told["sessions"]]
+    sessions = [SessionRef(source, *names) for names in told["sessions"]]
     return Preview(told["format"], Counts(**told["counts"]), report, sessions)

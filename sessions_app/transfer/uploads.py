@@ -26,7 +26,7 @@ from django.utils.translation import gettext as _
 
 from .. import transfer
 from ..access.actor import Actor
-from ..domain.session_ref import SessionKey
+from ..domain.session_ref import SessionRef
 from ..errors import NotFound, SourceError
 from ..sources import database
 from . import FORMATS, importing
@@ -61,7 +61,7 @@ class Preview:
     format: str
     counts: Counts
     report: Report
-    sessions: list[SessionKey] = field(default_factory=list)
+    sessions: list[SessionRef] = field(default_factory=list)
 
 
 def receive(chunks: Iterable[bytes]) -> Upload:
@@ -84,7 +84,7 @@ def receive(chunks: Iterable[bytes]) -> Upload:
 
 def preview(upload: Upload, source: str, actor: Actor, *, told: Told = lambda share: None) -> Preview:
     """What is in a file, checked to its end, and what it would do. Raises Fault, NotAllowed, NotFound, SourceError."""
-    sessions: list[SessionKey] = []
+    sessions: list[SessionRef] = []
     heart = _Heart(told)
     with beating(heart.beat), _looked_at(upload, source, actor, sessions) as (form, read):
         first, second = _steps(_PREVIEW_STEPS, heart)
@@ -128,7 +128,7 @@ def _folder() -> Path:
 
 @contextmanager
 def _looked_at(
-    upload: Upload, source: str, actor: Actor, sessions: list[SessionKey]
+    upload: Upload, source: str, actor: Actor, sessions: list[SessionRef]
 ) -> Iterator[tuple[str, importing.Open]]:
     """A file's format, and how it is opened; `sessions` is filled while it is read."""
     strict = database.get(source).vendor == "postgresql"
@@ -169,7 +169,7 @@ class _Heart:
 class _Allowed:
     """A reader of what an actor may bring; raises NotAllowed at the first app where they may not."""
 
-    def __init__(self, reader: Reader, actor: Actor, source: str, sessions: list[SessionKey]) -> None:
+    def __init__(self, reader: Reader, actor: Actor, source: str, sessions: list[SessionRef]) -> None:
         self._reader, self._actor, self._source, self._sessions = reader, actor, source, sessions
 
     @property
@@ -189,7 +189,7 @@ class _Allowed:
             if not isinstance(item, EventItem):
                 self._actor.check_may("admin", item.app)
                 if isinstance(item, SessionItem) and len(self._sessions) < LISTED:
-                    self._sessions.append(SessionKey(self._source, item.app, item.user, item.session))
+                    self._sessions.append(SessionRef(self._source, item.app, item.user, item.session))
             yield item
 
 

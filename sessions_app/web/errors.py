@@ -10,7 +10,7 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
-from ..domain.session_ref import SessionKey
+from ..domain.session_ref import SessionRef
 from ..errors import Behind, Error
 from ..http.problems import for_programs, problem, status_of
 from .html.render import data, page
@@ -56,7 +56,7 @@ def answer(request: HttpRequest, message: str, status: int) -> HttpResponse:
 def _up(request: HttpRequest) -> str:
     """The session that an address lies in; empty for any other address, and for the session's own."""
     match = request.resolver_match
-    names = {name: match.kwargs[name] for name in SessionKey._fields if name in match.kwargs} if match else {}
+    names = {name: match.kwargs[name] for name in SessionRef._fields if name in match.kwargs} if match else {}
     return reverse("session", kwargs=names) if len(names) == 4 and match and match.url_name != "session" else ""
 
 

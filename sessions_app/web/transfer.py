@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_http_methods
 from django_htmx.http import HttpResponseClientRedirect
 
-from ..domain.session_ref import SessionKey
+from ..domain.session_ref import SessionRef
 from ..errors import Conflict, Error, Invalid, NotFound
 from ..http.problems import STATUS
 from ..http.streaming import streamed
@@ -51,9 +51,9 @@ def export_user(request: HttpRequest, source: str, app_name: str, user_id: str) 
 @require_GET
 def export_session(request: HttpRequest, **names: str) -> StreamingHttpResponse:
     """A session, as a file."""
-    key = SessionKey(**names)
-    views.session(key, partly=True)
-    return _export(request, key.source, exporting.Filter(*key[1:]))
+    ref = SessionRef(**names)
+    views.session(ref, partly=True)
+    return _export(request, ref.source, exporting.Filter(*ref[1:]))
 
 
 def _export(request: HttpRequest, source: str, only: exporting.Filter) -> StreamingHttpResponse:

@@ -22,7 +22,7 @@ from .. import broadcast
 from ..access.actor import Actor
 from ..domain.event import Event, check_event, delta_of, is_partial, removed_by, same
 from ..domain.json_values import dumps
-from ..domain.session_ref import SessionKey
+from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT, PREFIXES, Scope, State, apply, scope_of, split
 from ..domain.units import event_in_seconds, whole_milliseconds
 from ..errors import Conflict, StaleSession
@@ -60,7 +60,7 @@ class Appended:
 
 
 def append_event(
-    key: SessionKey,
+    ref: SessionRef,
     event: Mapping[str, Any],
     *,
     actor: Actor,
@@ -78,18 +78,18 @@ def append_event(
     """
     if is_partial(event):
         return Appended(dict(event))
-    actor.check_may("append", key.app_name)
+    actor.check_may("append", ref.app_name)
     stored = check_event(event)
-    check_names(key)
-    with database.writing(key.source) as db:
+    check_names(ref)
+    with database.writing(ref.source) as db:
         if keeps_milliseconds(db):
             stored["timestamp"] = whole_milliseconds(stored["timestamp"])
-        append = _Append(key, stored, expected, revision, event_text(stored, db))
+        append = _Append(ref, stored, expected, revision, event_text(stored, db))
         try:
             appended = append.postgresql(db) if db.vendor == "postgresql" else commits.share(db, append.sqlite)
         except (IntegrityError, Conflict, StaleSession) as refused:
             # A caller that never heard the answer sends the event again, with what it expected the first time.
-            before = _stored_event(db, key, stored["id"])
+            before = _stored_event(db, ref, stored["id"])
             if before is not None and same(before, stored):
                 return Appended(before)
             if before is not None or isinstance(refused, IntegrityError):
@@ -97,7 +97,7 @@ def append_event(
                     _("Another event of this session has the id %(id)s.") % {"id": stored["id"]}
                 ) from refused
             raise
-    broadcast.tell("events", key)
+    broadcast.tell("events", ref)
     return appended
 
 
@@ -106,13 +106,13 @@ class _Append:
 
     def __init__(
         self,
-        key: SessionKey,
+        ref: SessionRef,
         event: Event,
         expected: float | Mapping[str, Any] | None,
         revision: float | None,
         text: str,
     ) -> None:
-        self.key = key
+        self.ref = ref
         self.event = event
         self.values = expected if isinstance(expected, Mapping) else None
         self.revision = revision if isinstance(expected, Mapping) else expected
@@ -125,13 +125,13 @@ class _Append:
     def compare(self, cursor: Any, expected: Mapping[str, Any]) -> None:
         """Locks everything that the event will touch, and raises Conflict where a key has another value by now."""
         touched = {scope_of(key)[0] for key in [*expected, *delta_of(self.event)]}
-        states: dict[str, State] = {"session": lock_session(cursor, self.key)}
+        states: dict[str, State] = {"session": lock_session(cursor, self.ref)}
         check_whole(states["session"])
         for scope in ("user", "app"):
             if scope in touched:
                 # A row that is not there cannot be locked.
-                merge(cursor, self.key, scope, {}, (), stored_instant(time.time(), cursor.db))
-                states[scope] = lock_scope(cursor, self.key, scope)
+                merge(cursor, self.ref, scope, {}, (), stored_instant(time.time(), cursor.db))
+                states[scope] = lock_scope(cursor, self.ref, scope)
         current = {key: states[scope].get(bare, ABSENT) for key in expected for scope, bare in [scope_of(key)]}
         if not all(same_values(current[key], value) for key, value in expected.items()):
             raise Conflict(current=current)
@@ -152,9 +152,9 @@ class _Append:
         revision = self.revision
         statement = _append_statement(session=session, user=user, app=app, revision=revision is not None)
         parameters: dict[str, Any] = {
-            "app_name": self.key.app_name,
-            "user_id": self.key.user_id,
-            "session_id": self.key.session_id,
+            "app_name": self.ref.app_name,
+            "user_id": self.ref.user_id,
+            "session_id": self.ref.session_id,
             "id": self.event["id"],
             "invocation_id": self.event["invocation_id"],
             "at": stored_instant(self.event["timestamp"], db),
@@ -173,7 +173,7 @@ class _Append:
             cursor.execute(statement, parameters)
             row = cursor.fetchone()
             if row is None:
-                check_whole(lock_session(cursor, self.key))  # raises NotFound, too
+                check_whole(lock_session(cursor, self.ref))  # raises NotFound, too
                 raise half_made() if revision is None else StaleSession
         return Appended(self.event, seq=row[0], revision=read_instant(row[1]))
 
@@ -182,8 +182,8 @@ class _Append:
         cursor = commits.Cursor(db)
         if self.values is not None:
             self.compare(cursor, self.values)
-        cursor.execute(f"SELECT state, update_time FROM sessions WHERE {SESSION}", self.key[1:])
-        state, current = cursor.fetchone() or raise_not_found(self.key)
+        cursor.execute(f"SELECT state, update_time FROM sessions WHERE {SESSION}", self.ref[1:])
+        state, current = cursor.fetchone() or raise_not_found(self.ref)
         check_whole(before := stored_object(state))
         current = read_instant(current)
         if self.revision is not None and self.revision != current:
@@ -191,15 +191,15 @@ class _Append:
         at = stored_instant(max(self.event["timestamp"], current + _step(db)), db)
         if self.delta.session:
             state = json.dumps(apply(before, self.delta.session, self.removed["session"]))
-        cursor.execute(f"UPDATE sessions SET state = %s, update_time = %s WHERE {SESSION}", [state, at, *self.key[1:]])
+        cursor.execute(f"UPDATE sessions SET state = %s, update_time = %s WHERE {SESSION}", [state, at, *self.ref[1:]])
         for scope in ("user", "app"):
             if delta := self.delta.scope(scope):
-                merge(cursor, self.key, scope, delta, self.removed[scope], at)
+                merge(cursor, self.ref, scope, delta, self.removed[scope], at)
         cursor.execute(
             """INSERT INTO events (app_name, user_id, session_id, id, invocation_id, timestamp, event_data)
             VALUES (%s, %s, %s, %s, %s, %s, %s)""",
             [
-                *self.key[1:],
+                *self.ref[1:],
                 self.event["id"],
                 self.event["invocation_id"],
                 stored_instant(self.event["timestamp"], db),
@@ -251,11 +251,11 @@ def _append_statement(*, session: bool, user: bool, app: bool, revision: bool) -
         FROM {last} RETURNING seq, (SELECT update_time FROM s)"""
 
 
-def _stored_event(db: BaseDatabaseWrapper, key: SessionKey, event_id: str) -> Event | None:
+def _stored_event(db: BaseDatabaseWrapper, ref: SessionRef, event_id: str) -> Event | None:
     with db.cursor() as cursor:
         cursor.execute(
             "SELECT event_data FROM events WHERE app_name = %s AND user_id = %s AND session_id = %s AND id = %s",
-            [*key[1:], event_id],
+            [*ref[1:], event_id],
         )
         row = cursor.fetchone()
     return None if row is None else event_in_seconds(stored_object(row[0]))

@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 
 from .. import broadcast
 from ..access.actor import Actor
-from ..domain.session_ref import SessionKey
+from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT, Scope, State
 from ..errors import AlreadyExists, Conflict
 from ..models import keeps_milliseconds, stored_instant
@@ -47,7 +47,7 @@ class ImportedSession:
     `begins_here`: it is made by adkweb from what stands in this source (a fork), and writes no `user:` or `app:` key.
     """
 
-    key: SessionKey
+    ref: SessionRef
     created: float
     updated: float
     state: str
@@ -64,14 +64,14 @@ def import_session(
     `last` batch the session's own state is IMPORTING. Raises AlreadyExists, Conflict (it is not being imported, or was
     written to meanwhile), Invalid, NotFound, NotAllowed, SourceError.
     """
-    actor.check_may("admin", session.key.app_name)
-    key = session.key
-    check_names(key)
+    actor.check_may("admin", session.ref.app_name)
+    ref = session.ref
+    check_names(ref)
     try:
-        with database.writing(key.source) as db, transaction_on(db), db.cursor() as cursor:
+        with database.writing(ref.source) as db, transaction_on(db), db.cursor() as cursor:
             if after is None:
                 _begin_import(cursor, session)
-            elif lock_session(cursor, key) != IMPORTING or _newest_event(cursor, key) != after:
+            elif lock_session(cursor, ref) != IMPORTING or _newest_event(cursor, ref) != after:
                 raise Conflict(_("Somebody wrote to this session while it was imported."))
             if events:
                 milliseconds = keeps_milliseconds(db)
@@ -79,7 +79,7 @@ def import_session(
                     """INSERT INTO events (app_name, user_id, session_id, id, invocation_id, timestamp, event_data)
                     VALUES (%s, %s, %s, %s, %s, %s, %s)""",
                     [
-                        (*key[1:], event.id, event.invocation_id, stored_instant(event.timestamp, db), text)
+                        (*ref[1:], event.id, event.invocation_id, stored_instant(event.timestamp, db), text)
                         for event in events
                         for text in [event_text(json.loads(event.text), db) if milliseconds else event.text]
                     ],
@@ -87,38 +87,38 @@ def import_session(
             if last:
                 cursor.execute(
                     f"UPDATE sessions SET state = %s, initial_state = %s, update_time = %s WHERE {SESSION}",
-                    [session.state, session.initial_state, stored_instant(session.updated, db), *key[1:]],
+                    [session.state, session.initial_state, stored_instant(session.updated, db), *ref[1:]],
                 )
-                if not session.begins_here and database.keeps_creations(key.source):
+                if not session.begins_here and database.keeps_creations(ref.source):
                     # Negative: up to here its events were written elsewhere, in no order with those of other sessions.
                     cursor.execute(
                         f"""UPDATE sessions SET initial_place = (SELECT -coalesce(max({PLACE[db.vendor]}), 0) - 1
                             FROM events WHERE app_name = %s AND user_id = %s AND session_id = %s) WHERE {SESSION}""",
-                        [*key[1:], *key[1:]],
+                        [*ref[1:], *ref[1:]],
                     )
     except IntegrityError as error:
         raise Conflict(_("Another event of this session has the same id.")) from error
-    broadcast.tell("events", key)
+    broadcast.tell("events", ref)
 
 
-def import_state(key: SessionKey, scope: Scope, state: State, *, actor: Actor, updated: float, overwrite: bool) -> None:
+def import_state(ref: SessionRef, scope: Scope, state: State, *, actor: Actor, updated: float, overwrite: bool) -> None:
     """Makes the row of a user's or an app's state, as another store had it; one that is there gets these keys' values
     only to `overwrite`, and keeps its other keys. Raises Invalid, NotFound, NotAllowed, SourceError.
     """
-    actor.check_may("admin", key.app_name)
-    check_names(key)
-    with database.writing(key.source) as db, transaction_on(db), db.cursor() as cursor:
+    actor.check_may("admin", ref.app_name)
+    check_names(ref)
+    with database.writing(ref.source) as db, transaction_on(db), db.cursor() as cursor:
         at = stored_instant(updated, db)
-        merge(cursor, key, scope, {}, (), at)
+        merge(cursor, ref, scope, {}, (), at)
         made = cursor.rowcount == 1
-        before = lock_scope(cursor, key, scope)
+        before = lock_scope(cursor, ref, scope)
         delta = {name: value for name, value in state.items() if not same_values(before.get(name, ABSENT), value)}
         if delta and (made or overwrite):
-            merge(cursor, key, scope, delta, (), at if made else stored_instant(time.time(), db))
-            if database.keeps_creations(key.source):  # nothing tells what wrote it, as of a session that is gone
-                whose = key.user_id if scope == "user" else ""
+            merge(cursor, ref, scope, delta, (), at if made else stored_instant(time.time(), db))
+            if database.keeps_creations(ref.source):  # nothing tells what wrote it, as of a session that is gone
+                whose = ref.user_id if scope == "user" else ""
                 cursor.execute(
-                    "INSERT INTO adkweb_deleted VALUES (%s, %s, 0) ON CONFLICT DO NOTHING", [key.app_name, whose]
+                    "INSERT INTO adkweb_deleted VALUES (%s, %s, 0) ON CONFLICT DO NOTHING", [ref.app_name, whose]
                 )
 
 
@@ -128,23 +128,23 @@ def _begin_import(cursor: Any, session: ImportedSession) -> None:
     cursor.execute(
         """INSERT INTO sessions (app_name, user_id, id, state, initial_state, create_time, update_time)
         VALUES (%s, %s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING""",
-        [*session.key[1:], marked, session.initial_state, created, created],
+        [*session.ref[1:], marked, session.initial_state, created, created],
     )
     if cursor.rowcount == 0:
-        raise AlreadyExists(_("The session %(id)s exists already.") % {"id": session.key.session_id})
+        raise AlreadyExists(_("The session %(id)s exists already.") % {"id": session.ref.session_id})
     for scope in ("user", "app"):  # as for a session that is created
-        merge(cursor, session.key, scope, {}, (), created)
-    if session.begins_here and database.keeps_creations(session.key.source):
-        note_place(cursor, session.key)
+        merge(cursor, session.ref, scope, {}, (), created)
+    if session.begins_here and database.keeps_creations(session.ref.source):
+        note_place(cursor, session.ref)
 
 
-def _newest_event(cursor: Any, key: SessionKey) -> str:
+def _newest_event(cursor: Any, ref: SessionRef) -> str:
     """The id of the event that was appended last; empty for none."""
     place = "seq" if cursor.db.vendor == "postgresql" else "rowid"
     cursor.execute(
         f"""SELECT id FROM events WHERE app_name = %s AND user_id = %s AND session_id = %s
         ORDER BY {place} DESC LIMIT 1""",
-        key[1:],
+        ref[1:],
     )
     row = cursor.fetchone()
     return row[0] if row else ""

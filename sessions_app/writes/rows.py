@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 from ..domain.event import ID_LENGTH, Event
 from ..domain.json_values import check_name, dumps, equal
 from ..domain.positions import BETWEEN
-from ..domain.session_ref import SessionKey
+from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT, Scope, State, apply
 from ..domain.units import event_in_milliseconds
 from ..errors import Invalid, NotFound
@@ -20,7 +20,7 @@ from ..models import keeps_milliseconds, read_instant
 from . import commits
 
 
-def note_place(cursor: Any, key: SessionKey) -> None:
+def note_place(cursor: Any, ref: SessionRef) -> None:
     """Notes after which event the session was made, which is when its initial `user:` and `app:` keys were written.
 
     When every lock is held, as an event is numbered; the numbers between two events tell the order of sessions made there.
@@ -37,7 +37,7 @@ def note_place(cursor: Any, key: SessionKey) -> None:
                     WHERE place >= first AND place < first + {BETWEEN - 2}), 0)) + 1
             FROM (SELECT (coalesce(max({PLACE[cursor.db.vendor]}), 0) + 1) * {BETWEEN} AS first FROM events) AS newest)
         WHERE {SESSION}""",
-        key[1:],
+        ref[1:],
     )
 
 
@@ -62,58 +62,58 @@ _SCOPE_TABLES: Final[dict[Scope, tuple[str, tuple[str, ...]]]] = {
 }
 
 
-def check_names(key: SessionKey) -> None:
+def check_names(ref: SessionRef) -> None:
     """Raises NotFound for names that no column can hold; a driver would call them a fault of the source."""
     what = _("a name")  # once: a look-up is felt in an append
     try:
-        for name in key[1:]:
+        for name in ref[1:]:
             check_name(name, what, ID_LENGTH)
     except Invalid as error:
         raise NotFound(error.message) from error
 
 
-def lock_session(cursor: Any, key: SessionKey) -> State:
+def lock_session(cursor: Any, ref: SessionRef) -> State:
     """The session's own state, its row locked until the transaction ends."""
-    return stored_object(locked(cursor, key))
+    return stored_object(locked(cursor, ref))
 
 
-def locked(cursor: Any, key: SessionKey) -> Any:
+def locked(cursor: Any, ref: SessionRef) -> Any:
     """The same as it is stored, whatever that is."""
-    cursor.execute(f"SELECT state FROM sessions WHERE {SESSION} {_for_update(cursor)}", key[1:])
-    return (cursor.fetchone() or raise_not_found(key))[0]
+    cursor.execute(f"SELECT state FROM sessions WHERE {SESSION} {_for_update(cursor)}", ref[1:])
+    return (cursor.fetchone() or raise_not_found(ref))[0]
 
 
-def raise_not_found(key: SessionKey) -> NoReturn:
+def raise_not_found(ref: SessionRef) -> NoReturn:
     """Raises NotFound with the session's name."""
-    raise NotFound(_("Session %(id)s not found.") % {"id": key.session_id})
+    raise NotFound(_("Session %(id)s not found.") % {"id": ref.session_id})
 
 
-def revision_of(cursor: Any, key: SessionKey) -> float:
+def revision_of(cursor: Any, ref: SessionRef) -> float:
     """Returns when a session last changed, in seconds since 1970."""
-    cursor.execute(f"SELECT update_time FROM sessions WHERE {SESSION}", key[1:])
+    cursor.execute(f"SELECT update_time FROM sessions WHERE {SESSION}", ref[1:])
     return read_instant(cursor.fetchone()[0])
 
 
-def lock_scope(cursor: Any, key: SessionKey, scope: Scope) -> State:
+def lock_scope(cursor: Any, ref: SessionRef, scope: Scope) -> State:
     """The state of a scope, its row locked until the transaction ends; empty where there is no row."""
     table, names = _SCOPE_TABLES[scope]
     where = " AND ".join(f"{name} = %s" for name in names)
-    cursor.execute(f"SELECT state FROM {table} WHERE {where} {_for_update(cursor)}", key[1 : 1 + len(names)])
+    cursor.execute(f"SELECT state FROM {table} WHERE {where} {_for_update(cursor)}", ref[1 : 1 + len(names)])
     row = cursor.fetchone()
     return {} if row is None else stored_object(row[0])
 
 
-def merge(cursor: Any, key: SessionKey, scope: Scope, delta: State, removed: Iterable[str], at: Any) -> None:
+def merge(cursor: Any, ref: SessionRef, scope: Scope, delta: State, removed: Iterable[str], at: Any) -> None:
     """Applies a delta to the user's or the app's state; an empty one only sees to it that the row exists."""
     table, names = _SCOPE_TABLES[scope]
     columns = ", ".join(names)
-    values = key[1 : 1 + len(names)]
+    values = ref[1 : 1 + len(names)]
     if not delta:
         resolve = "DO NOTHING"
     elif cursor.db.vendor == "postgresql":
         resolve = f"({columns}) DO UPDATE SET state = t.state || EXCLUDED.state, update_time = EXCLUDED.update_time"
     else:
-        delta = apply(lock_scope(cursor, key, scope), delta, removed)
+        delta = apply(lock_scope(cursor, ref, scope), delta, removed)
         resolve = f"({columns}) DO UPDATE SET state = EXCLUDED.state, update_time = EXCLUDED.update_time"
     text = json.dumps(delta)
     cursor.execute(

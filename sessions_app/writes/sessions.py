@@ -11,7 +11,7 @@ from .. import broadcast
 from ..access.actor import Actor
 from ..domain.event import ID_LENGTH
 from ..domain.json_values import check, check_name, dumps
-from ..domain.session_ref import SessionKey
+from ..domain.session_ref import SessionRef
 from ..domain.state import split, without_temp
 from ..errors import AlreadyExists, StaleSession
 from ..models import stored_instant
@@ -28,14 +28,14 @@ def create_session(
     actor: Actor,
     state: Mapping[str, Any] | None = None,
     session_id: str | None = None,
-) -> SessionKey:
+) -> SessionRef:
     """Creates a session with initial state, split by scope; without a session_id it gets a UUID.
 
     Initial state is not an event: it is kept in `sessions.initial_state`, with full keys. Raises AlreadyExists, Invalid,
     NotAllowed, SourceError.
     """
     actor.check_may("append", app_name)
-    key = SessionKey(
+    ref = SessionRef(
         source,
         check_name(app_name, _("the app's name"), ID_LENGTH),
         check_name(user_id, _("the user's id"), ID_LENGTH),
@@ -48,31 +48,31 @@ def create_session(
         cursor.execute(
             """INSERT INTO sessions (app_name, user_id, id, state, initial_state, create_time, update_time)
             VALUES (%s, %s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING""",
-            [*key[1:], dumps(scoped.session), dumps(initial), now, now],
+            [*ref[1:], dumps(scoped.session), dumps(initial), now, now],
         )
         if cursor.rowcount == 0:
-            raise AlreadyExists(_("The session %(id)s exists already.") % {"id": key.session_id})
+            raise AlreadyExists(_("The session %(id)s exists already.") % {"id": ref.session_id})
         # ADK's DatabaseSessionService needs both rows to exist, empty or not.
         for scope in ("user", "app"):
-            merge(cursor, key, scope, scoped.scope(scope), (), now)
+            merge(cursor, ref, scope, scoped.scope(scope), (), now)
         if database.keeps_creations(source):
-            note_place(cursor, key)
-    broadcast.tell("events", key)
-    return key
+            note_place(cursor, ref)
+    broadcast.tell("events", ref)
+    return ref
 
 
-def delete_session(key: SessionKey, *, actor: Actor, revision: float | None = None) -> None:
+def delete_session(ref: SessionRef, *, actor: Actor, revision: float | None = None) -> None:
     """Deletes a session with its events; app and user state stay. With `revision` only if nobody has written since it was
     that one. Raises NotFound, NotAllowed, StaleSession, SourceError.
     """
-    actor.check_may("admin", key.app_name)
-    check_names(key)
-    with database.writing(key.source) as db, transaction_on(db), db.cursor() as cursor:
-        locked(cursor, key)
-        if revision not in (None, revision_of(cursor, key)):
+    actor.check_may("admin", ref.app_name)
+    check_names(ref)
+    with database.writing(ref.source) as db, transaction_on(db), db.cursor() as cursor:
+        locked(cursor, ref)
+        if revision not in (None, revision_of(cursor, ref)):
             raise StaleSession
         # In this order: a trigger of sources/schema.py reads what the events wrote, and they go with their session.
-        cursor.execute("DELETE FROM sessions WHERE app_name = %s AND user_id = %s AND id = %s", key[1:])
-        cursor.execute("DELETE FROM events WHERE app_name = %s AND user_id = %s AND session_id = %s", key[1:])
-    broadcast.tell("events", key)
-    log.info("%s deleted the session %s", actor.name, "/".join(key))
+        cursor.execute("DELETE FROM sessions WHERE app_name = %s AND user_id = %s AND id = %s", ref[1:])
+        cursor.execute("DELETE FROM events WHERE app_name = %s AND user_id = %s AND session_id = %s", ref[1:])
+    broadcast.tell("events", ref)
+    log.info("%s deleted the session %s", actor.name, "/".join(ref))

@@ -11,7 +11,7 @@ from google.adk.sessions import DatabaseSessionService, Session
 from google.adk.sessions.sqlite_session_service import SqliteSessionService
 from google.genai import types
 
-from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.session_ref import SessionRef
 
 T = TypeVar("T")
 
@@ -68,6 +68,6 @@ class Adk:
             self._loop.close()
 
 
-def key_of(source: str, session_id: str = "s1", user: str = USER) -> SessionKey:
+def key_of(source: str, session_id: str = "s1", user: str = USER) -> SessionRef:
     """adkweb's name of a session."""
-    return SessionKey(source, APP, user, session_id)
+    return SessionRef(source, APP, user, session_id)

@@ -33,15 +33,15 @@ def test_adk_uses_a_database_that_adkweb_created_at_once(create: Callable[[], st
     assert [found.id for found in listed.sessions] == ["s1", "s2"]
     assert adk.get().state == {"step": "book", "user:tier": "gold", "app:version": 4}
     assert adk.run(adk.service.get_user_state(app_name=APP, user_id=USER)) == {"tier": "gold"}
-    assert [row.key.session_id for row in lists.sessions(source, APP).rows] == ["s2", "s1"]
+    assert [row.ref.session_id for row in lists.sessions(source, APP).rows] == ["s2", "s1"]
     view = views.session(key_of(source))
     assert view.state.merged() == {"step": "book", "user:tier": "gold", "app:version": 4}
-    (shown,) = timeline.events(view.key).rows
+    (shown,) = timeline.events(view.ref).rows
     assert (shown.description.text, shown.description.delta) == ("Hello", {"step": "book", "app:version": 4})
     adk.run(adk.service.delete_session(app_name=APP, user_id=USER, session_id="s1"))
     with pytest.raises(NotFound):
         views.session(key_of(source))
-    assert [row.key.session_id for row in lists.sessions(source, APP).rows] == ["s2"]
+    assert [row.ref.session_id for row in lists.sessions(source, APP).rows] == ["s2"]
 
 
 def test_a_database_that_adk_wrote_first_is_adopted_and_both_go_on(adopt: Callable[[], str], adk: Adk) -> None:
@@ -49,16 +49,16 @@ def test_a_database_that_adk_wrote_first_is_adopted_and_both_go_on(adopt: Callab
     for number in range(3):
         adk.append(session, f"before {number}", count=number)
     source = adopt()
-    key = key_of(source)
-    assert [view.description.text for view in timeline.events(key).rows] == [f"before {n}" for n in range(3)]
+    ref = key_of(source)
+    assert [view.description.text for view in timeline.events(ref).rows] == [f"before {n}" for n in range(3)]
     adk.append(session, "after", count=3)  # the very session object from before the adoption
-    append_event(key, _message("from adkweb"), actor=Actor("maria"))
+    append_event(ref, _message("from adkweb"), actor=Actor("maria"))
     reloaded = adk.get()
     assert [_text(event) for event in reloaded.events] == ["before 0", "before 1", "before 2", "after", "from adkweb"]
     adk.append(reloaded, "and on", count=4)
-    texts = [view.description.text for view in timeline.events(key).rows]
+    texts = [view.description.text for view in timeline.events(ref).rows]
     assert texts == ["before 0", "before 1", "before 2", "after", "from adkweb", "and on"]
-    assert views.session(key).state.merged() == {**STORED, "count": 4}
+    assert views.session(ref).state.merged() == {**STORED, "count": 4}
 
 
 def test_adk_sees_an_edit_in_state_and_in_events_and_appends_on(
@@ -66,7 +66,7 @@ def test_adk_sees_an_edit_in_state_and_in_events_and_appends_on(
 ) -> None:
     session = adk.create(state={**STATE, "draft": {"a": 1}})
     adk.append(session, "Hello", step="book")
-    key = key_of(adopt())
+    ref = key_of(adopt())
     entries = [
         Entry("step", "pay", "book"),
         Entry("draft", ABSENT, {"a": 1}),
@@ -74,7 +74,7 @@ def test_adk_sees_an_edit_in_state_and_in_events_and_appends_on(
         Entry("app:version", [1.5, {"é": "🧳"}], 3),
         Entry("user:new", 2**70, ABSENT),
     ]
-    edit = edits.edit_state(key, entries, actor=actor, reason="the customer called")
+    edit = edits.edit_state(ref, entries, actor=actor, reason="the customer called")
     reloaded = adk.get()
     expected = {"step": "pay", "user:tier": None, "user:new": 2**70, "app:version": [1.5, {"é": "🧳"}]}
     assert reloaded.state == expected
@@ -89,7 +89,7 @@ def test_adk_sees_an_edit_in_state_and_in_events_and_appends_on(
         "removed": ["draft"],
     }
     adk.append(reloaded, "Goodbye", step="done")
-    assert adk.get().state == {**expected, "step": "done"} == views.session(key).state.merged()
+    assert adk.get().state == {**expected, "step": "done"} == views.session(ref).state.merged()
     # Another session of this user sees the wider scopes.
     assert adk.create("s2").state == {name: value for name, value in expected.items() if ":" in name}
 
@@ -97,15 +97,15 @@ def test_adk_sees_an_edit_in_state_and_in_events_and_appends_on(
 def test_a_session_that_adkweb_created_is_loaded_and_appended_to_by_adk(
     create: Callable[[], str], adk: Adk, actor: Actor
 ) -> None:
-    key = create_session(create(), APP, USER, actor=actor, state=STATE, session_id="s1")
-    append_event(key, _message("Welcome", step="ready"), actor=actor)
+    ref = create_session(create(), APP, USER, actor=actor, state=STATE, session_id="s1")
+    append_event(ref, _message("Welcome", step="ready"), actor=actor)
     session = adk.get()
     assert session.state == {**STORED, "step": "ready"}
     assert [_text(event) for event in session.events] == ["Welcome"]
     adk.append(session, "Hi", step="go", user__tier="silver", app__version=None)
-    assert [view.description.text for view in timeline.events(key).rows] == ["Welcome", "Hi"]
-    assert views.session(key).state.merged() == {"step": "go", "user:tier": "silver", "app:version": None}
-    assert views.session(key).initial_state == STORED
+    assert [view.description.text for view in timeline.events(ref).rows] == ["Welcome", "Hi"]
+    assert views.session(ref).state.merged() == {"step": "go", "user:tier": "silver", "app:version": None}
+    assert views.session(ref).initial_state == STORED
 
 
 def test_an_empty_session_of_adkwebs_can_be_appended_to_by_adk(
@@ -124,36 +124,36 @@ def test_an_edit_makes_adks_old_session_object_stale_and_a_reloaded_one_goes_on(
 ) -> None:
     old = adk.create(state={"step": 1})
     adk.append(old, "first", step=2)
-    key = key_of(adopt())
-    edits.edit_state(key, [Entry("step", 3, 2)], actor=actor)
+    ref = key_of(adopt())
+    edits.edit_state(ref, [Entry("step", 3, 2)], actor=actor)
     with pytest.raises(StaleSessionError):
         adk.append(old, "lost", step=99)
-    assert views.session(key).state.session == {"step": 3}
-    assert len(timeline.events(key).rows) == 2
+    assert views.session(ref).state.session == {"step": 3}
+    assert len(timeline.events(ref).rows) == 2
     adk.append(adk.get(), "second", step=4)
-    assert views.session(key).state.session == {"step": 4}
+    assert views.session(ref).state.session == {"step": 4}
 
 
 def test_an_edit_with_a_clock_behind_adks_still_makes_the_old_session_stale(
     adopt: Callable[[], str], adk: Adk, actor: Actor
 ) -> None:
     old = adk.create()
-    key = key_of(adopt())
-    append_event(key, _message("from another machine", at=time.time() - 3600), actor=actor)
+    ref = key_of(adopt())
+    append_event(ref, _message("from another machine", at=time.time() - 3600), actor=actor)
     with pytest.raises(StaleSessionError):
         adk.append(old, "lost")
     adk.append(adk.get(), "kept")
-    assert [view.description.text for view in timeline.events(key).rows] == ["from another machine", "kept"]
+    assert [view.description.text for view in timeline.events(ref).rows] == ["from another machine", "kept"]
 
 
 def test_an_adk_append_makes_adkwebs_revision_stale(adopt: Callable[[], str], adk: Adk, actor: Actor) -> None:
     session = adk.create()
-    key = key_of(adopt())
-    seen = views.session(key).revision
+    ref = key_of(adopt())
+    seen = views.session(ref).revision
     adk.append(session, "Hello")
     with pytest.raises(StaleSession):
-        append_event(key, _message("late"), actor=actor, expected=seen)
-    append_event(key, _message("in time"), actor=actor, expected=views.session(key).revision)
+        append_event(ref, _message("late"), actor=actor, expected=seen)
+    append_event(ref, _message("in time"), actor=actor, expected=views.session(ref).revision)
     assert [_text(event) for event in adk.get().events] == ["Hello", "in time"]
 
 
@@ -161,10 +161,10 @@ def test_the_revision_that_adkweb_answers_is_the_one_that_adk_loads(
     adopt: Callable[[], str], adk: Adk, actor: Actor
 ) -> None:
     adk.create()
-    key = key_of(adopt())
+    ref = key_of(adopt())
     for _ in range(20):
-        revision = append_event(key, _message("x"), actor=actor).revision
-        assert adk.get().last_update_time == revision == views.session(key).revision
+        revision = append_event(ref, _message("x"), actor=actor).revision
+        assert adk.get().last_update_time == revision == views.session(ref).revision
 
 
 def test_adk_and_adkweb_refuse_a_session_that_the_other_has_already(
@@ -182,25 +182,25 @@ def test_adk_and_adkweb_refuse_a_session_that_the_other_has_already(
 def test_what_adkweb_deletes_is_gone_for_adk_with_its_events(adopt: Callable[[], str], adk: Adk, actor: Actor) -> None:
     session = adk.create(state=STATE)
     adk.append(session, "Hello", step="book")
-    key = key_of(adopt())
-    delete_session(key, actor=actor)
+    ref = key_of(adopt())
+    delete_session(ref, actor=actor)
     found = adk.run(adk.service.get_session(app_name=APP, user_id=USER, session_id="s1"))
     assert found is None
     with pytest.raises(SessionNotFoundError):
         adk.append(session, "late")
     again = adk.create("s1")
     assert (again.events, again.state) == ([], {"user:tier": "gold", "app:version": 3})
-    assert timeline.events(key).rows == []
+    assert timeline.events(ref).rows == []
 
 
 def test_adk_reads_the_newest_events_and_those_after_a_moment_of_both_writers(
     adopt: Callable[[], str], adk: Adk, actor: Actor
 ) -> None:
     session = adk.create()
-    key = key_of(adopt())
+    ref = key_of(adopt())
     for number in range(3):
         adk.append(session, f"adk {number}")
-        append_event(key, _message(f"adkweb {number}"), actor=actor)
+        append_event(ref, _message(f"adkweb {number}"), actor=actor)
         session = adk.get()
     middle = session.events[3].timestamp
 

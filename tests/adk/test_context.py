@@ -327,11 +327,11 @@ def test_a_stored_conversation_is_google_adks(
     session = adk.create(name)
     for event in _in_a_row(stored):
         adk.run(adk.service.append_event(session, Event.model_validate(event)))
-    key = key_of(adopt(), name)
+    ref = key_of(adopt(), name)
     loaded = adk.get(name).events
     for place in sorted({len(loaded) - 1, len(loaded) // 2}) if loaded else ():
-        view = timeline.event(key, loaded[place].id)
-        found = conversation(key, view, agent)
+        view = timeline.event(ref, loaded[place].id)
+        found = conversation(ref, view, agent)
         branch, scope, path = found.reader.branch or None, found.reader.scope, found.reader.path or None
         made = _get_contents(
             branch,
@@ -381,17 +381,17 @@ def test_a_template_on_a_stored_session_is_filled_in_as_google_adk_does(
     source, name = create(), new_id()
     user = f"user-{name}"
     app = f"app-{name}"
-    key = create_session(source, app, user, session_id=name, state=initial, actor=actor)
+    ref = create_session(source, app, user, session_id=name, state=initial, actor=actor)
     adk = connect()
     seen = []
     for delta in written:
-        event = append_event(key, {"actions": {"state_delta": delta}}, actor=actor).event
+        event = append_event(ref, {"actions": {"state_delta": delta}}, actor=actor).event
         session = adk.run(adk.service.get_session(app_name=app, user_id=user, session_id=name))
         assert session is not None
         seen.append((str(event["id"]), injected(template, session)))
     for event_id, expected in seen:
-        assert filled(moments.state_at(key, event_id), template) == expected
-    assert filled(moments.state_now(key), template) == seen[-1][1]
+        assert filled(moments.state_at(ref, event_id), template) == expected
+    assert filled(moments.state_now(ref), template) == seen[-1][1]
     adk.close()
 
 

@@ -34,12 +34,12 @@ MOMENT = datetime(2026, 11, 20, 8, 30, 0, 250000, tzinfo=UTC)
 def test_an_event_with_every_field_is_read_by_adk_as_adkweb_got_it(
     create: Callable[[], str], adk: Adk, actor: Actor
 ) -> None:
-    key = create_session(create(), APP, USER, actor=actor, session_id="s1")
+    ref = create_session(create(), APP, USER, actor=actor, session_id="s1")
     dumped = rich_event().model_dump(mode="json", exclude_none=True)
-    append_event(key, dumped, actor=actor)
+    append_event(ref, dumped, actor=actor)
     (loaded,) = adk.get().events
     assert loaded == Event.model_validate(dumped)
-    (shown,) = timeline.events(key).rows
+    (shown,) = timeline.events(ref).rows
     assert json_values.equal(shown.data, dumped)
 
 
@@ -66,30 +66,30 @@ def test_the_rich_event_has_every_field_that_this_adk_knows() -> None:
 def test_fields_that_this_adk_does_not_know_are_kept_in_storage_and_do_not_disturb_it(
     create: Callable[[], str], adk: Adk, actor: Actor
 ) -> None:
-    key = create_session(create(), APP, USER, actor=actor, session_id="s1")
+    ref = create_session(create(), APP, USER, actor=actor, session_id="s1")
     event = {"author": "agent", "field_of_2031": {"a": [1, None, {"b": 0.1}]}, "node_info": {"path": "a", "new": [1]}}
-    stored = append_event(key, event, actor=actor).event
+    stored = append_event(ref, event, actor=actor).event
     (loaded,) = adk.get().events
     assert loaded.id == stored["id"]
-    (shown,) = timeline.events(key).rows
+    (shown,) = timeline.events(ref).rows
     assert shown.data == stored
     assert event.items() <= shown.data.items()
-    with connections[key.source].cursor() as cursor:
+    with connections[ref.source].cursor() as cursor:
         cursor.execute("SELECT event_data FROM events")
         assert event.items() <= json.loads(cursor.fetchone()[0]).items()
     adk.append(adk.get(), "and on")
-    assert len(timeline.events(key).rows) == 2
+    assert len(timeline.events(ref).rows) == 2
 
 
 @pytest.mark.parametrize("place_of", ["delta", "args", "custom_metadata", "output"])
 def test_adk_loads_and_goes_on_with_what_is_nested_as_deep_as_adkweb_accepts(
     create: Callable[[], str], adk: Adk, actor: Actor, place_of: str
 ) -> None:
-    key = create_session(create(), APP, USER, actor=actor, session_id="s1")
+    ref = create_session(create(), APP, USER, actor=actor, session_id="s1")
     at_the_limit = next(n for n in range(json_values.MAX_DEPTH, 0, -1) if _accepted(_nested(place_of, n)))
     with pytest.raises(Invalid, match="nested deeper than 150 levels"):
-        append_event(key, _nested(place_of, at_the_limit + 1), actor=actor)
-    append_event(key, _nested(place_of, at_the_limit), actor=actor)
+        append_event(ref, _nested(place_of, at_the_limit + 1), actor=actor)
+    append_event(ref, _nested(place_of, at_the_limit), actor=actor)
     session = adk.get()
     assert len(session.events) == 1
     adk.append(session, "and on", b=1)
@@ -101,9 +101,9 @@ def test_adk_loads_and_goes_on_with_initial_state_as_deep_as_adkweb_accepts(
 ) -> None:
     deep = _list(json_values.MAX_DEPTH - 1)
     state = {"a": deep, "user:a": deep, "app:a": deep}
-    key = create_session(create(), APP, USER, actor=actor, session_id="s1", state=state)
+    ref = create_session(create(), APP, USER, actor=actor, session_id="s1", state=state)
     adk.append(adk.get(), "and on", b=1, user__b=1, app__b=1)
-    assert adk.get().state == views.session(key).state.merged() == {**state, "b": 1, "user:b": 1, "app:b": 1}
+    assert adk.get().state == views.session(ref).state.merged() == {**state, "b": 1, "user:b": 1, "app:b": 1}
 
 
 _texts = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"), max_size=12)
@@ -131,15 +131,15 @@ def test_any_json_that_adkweb_stores_is_loaded_equal_and_kept_by_adks_next_appen
     source, adk = loaded_source
     actor = Actor("maria")
     user = f"user{next(_numbers)}"
-    key = create_session(source, APP, user, actor=actor, session_id="s1", state=state)
-    append_event(key, {"author": "x", "actions": {"state_delta": delta}}, actor=actor)
-    expected = views.session(key).state.merged()
+    ref = create_session(source, APP, user, actor=actor, session_id="s1", state=state)
+    append_event(ref, {"author": "x", "actions": {"state_delta": delta}}, actor=actor)
+    expected = views.session(ref).state.merged()
     assert json_values.equal({**expected, **state, **delta}, expected)
     session = adk.get(user=user)
     assert json_values.equal(session.state, expected)
     assert json_values.equal(session.events[-1].actions.state_delta, delta)
     adk.append(session, "and on", **{"a new key": 1, "user__a new key": 1, "app__a new key": 1})
-    after = views.session(key).state.merged()
+    after = views.session(ref).state.merged()
     added = {"a new key": 1, "user:a new key": 1, "app:a new key": 1}
     assert json_values.equal(after, {**expected, **added})
     assert json_values.equal(adk.get(user=user).state, after)

@@ -87,11 +87,11 @@ def test_fields_that_adk_ignores_are_kept() -> None:
 def test_an_event_that_would_close_the_session_to_its_agent_is_refused_and_the_agent_goes_on(
     create: Callable[[], str], adk: Adk, actor: Actor, event: dict[str, Any], message: str
 ) -> None:
-    key = create_session(create(), APP, USER, actor=actor, session_id="s1")
+    ref = create_session(create(), APP, USER, actor=actor, session_id="s1")
     with pytest.raises(Invalid, match=message):
-        edit.add_event(key, event, actor=actor)
+        edit.add_event(ref, event, actor=actor)
     adk.append(adk.get(), "still there")
-    assert len(timeline.events(key).rows) == 1
+    assert len(timeline.events(ref).rows) == 1
 
 
 _anything = st.recursive(

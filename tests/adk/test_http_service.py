@@ -554,8 +554,8 @@ def test_a_session_that_is_updated_while_it_is_listed_is_in_the_list_once(
 
     def updated_between(self: Any, *request: Any, **query: Any) -> Any:
         if query.get("after"):
-            for key in (keys[0], keys[599]):
-                edit.edit_state(key, [Entry("new", 1, ABSENT)], actor=Actor("maria"))
+            for ref in (keys[0], keys[599]):
+                edit.edit_state(ref, [Entry("new", 1, ABSENT)], actor=Actor("maria"))
         return ask(self, *request, **query)
 
     monkeypatch.setattr(http_store.Remote, "_ask", updated_between)

@@ -216,4 +216,4 @@ def test_the_service_that_the_docs_show_works(
     exec(shown.replace('"http://host:8000"', f"{serving.url!r}, source={source!r}"), names)
     asyncio.run(names["service"].create_session(app_name=APP, user_id=USER, session_id="s1"))
     asyncio.run(names["service"].close())
-    assert views.session(key_of(source)).key == key_of(source)
+    assert views.session(key_of(source)).ref == key_of(source)

@@ -22,7 +22,7 @@ import pytest
 
 from sessions_app.access.actor import Actor
 from sessions_app.domain.json_values import equal
-from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT, UNKNOWN, State
 from sessions_app.edits import edit
 from sessions_app.edits.edit import Entry
@@ -91,12 +91,12 @@ def schema(form: str, place: str) -> list[Any]:
         ]
 
 
-def same_as_adk(key: SessionKey, adk: dict[str, Any]) -> None:
+def same_as_adk(ref: SessionRef, adk: dict[str, Any]) -> None:
     """adkweb reads the state and the events, in order, that google-adk reads; and finds no drift in them."""
-    assert equal(views.session(key).state.merged(), adk["state"])
-    assert [event["id"] for _seq, event in events_of(key)] == adk["events"]
-    assert [*drift.own(key).drifted, *drift.shared(key).drifted] == []
-    told = moments.state_at(key, adk["events"][-1]).state.merged()
+    assert equal(views.session(ref).state.merged(), adk["state"])
+    assert [event["id"] for _seq, event in events_of(ref)] == adk["events"]
+    assert [*drift.own(ref).drifted, *drift.shared(ref).drifted] == []
+    told = moments.state_at(ref, adk["events"][-1]).state.merged()
     unknown = {name: adk["state"][name] for name, value in told.items() if value is UNKNOWN}
     assert unknown.keys() <= {"app:season"}, "with which a session began: ADK does not record when"
     assert equal({**told, **unknown}, adk["state"])
@@ -114,20 +114,20 @@ def test_a_store_is_opened_and_edited_and_its_agent_goes_on(
     online.add(source)  # as its owner would say
     database.forget(source)
     source = open_source(place)
-    key = SessionKey(source, "matrix", "ana", "s1")
-    same_as_adk(key, made)
+    ref = SessionRef(source, "matrix", "ana", "s1")
+    same_as_adk(ref, made)
 
     wanted: State = {"n": 100, "edited": {"by": ["Мария"]}, "user:tier": "platinum", "app:season": {"now": "spring"}}
     entries = [Entry(name, value, made["state"].get(name, ABSENT)) for name, value in wanted.items()]
-    edited = edit.edit_state(key, [*entries, Entry("cfg", ABSENT, made["state"]["cfg"])], actor=MARIA)
+    edited = edit.edit_state(ref, [*entries, Entry("cfg", ABSENT, made["state"]["cfg"])], actor=MARIA)
     gone_on = run(adk, "go_on", form, place)
     (seen,) = gone_on["seen"]
     assert {name: seen[name] for name in wanted} == wanted
     assert seen["cfg"] == "absent"
     assert edited.event["id"] in gone_on["events"]
     assert gone_on["events"][: len(made["events"])] == made["events"]
-    same_as_adk(key, gone_on)
-    at_edit = moments.state_at(key, edited.event["id"]).state.merged()
+    same_as_adk(ref, gone_on)
+    at_edit = moments.state_at(ref, edited.event["id"]).state.merged()
     assert {name: at_edit[name] for name in wanted} == wanted
     assert "cfg" not in at_edit
 

@@ -15,12 +15,12 @@ def test_what_adk_writes_counts_and_what_it_does_not_record_is_unknown(create: C
     source = create()
     session = adk.create(state={"n": 0, "user:tier": "basic", "app:total": 1})
     ids = [adk.append(session, **delta).id for delta in ({"n": 1}, {"user__tier": "gold"}, {"n": None})]
-    key = key_of(source)
-    assert moments.state_at(key, ids[0], before=True).state.session == {"n": 0}
-    first = moments.state_at(key, ids[0]).state
+    ref = key_of(source)
+    assert moments.state_at(ref, ids[0], before=True).state.session == {"n": 0}
+    first = moments.state_at(ref, ids[0]).state
     assert (first.session, first.user, first.app) == ({"n": 1}, {"tier": UNKNOWN}, {"total": UNKNOWN})
-    assert moments.state_at(key, ids[1]).state.user == {"tier": "gold"}
-    assert moments.state_at(key, ids[2]).state.session == {"n": None}
-    now = moments.state_now(key)
+    assert moments.state_at(ref, ids[1]).state.user == {"tier": "gold"}
+    assert moments.state_at(ref, ids[2]).state.session == {"n": None}
+    now = moments.state_now(ref)
     assert (now.state.app, now.state.user) == ({"total": 1}, {"tier": "gold"})
     assert now.writers.keys() == {"user:tier", "n"}

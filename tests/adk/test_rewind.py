@@ -23,7 +23,7 @@ from pydantic import PrivateAttr
 
 from sessions_app.access.actor import Actor
 from sessions_app.adk import DjangoSessionService
-from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.session_ref import SessionRef
 from sessions_app.edits import edit, fork, rewind, undo
 from sessions_app.edits.edit import Entry
 from sessions_app.reads import timeline, views
@@ -176,10 +176,10 @@ def test_ours_keeps_the_initial_state_which_adks_loses(source: str, agent: tuple
 def test_a_rewind_taken_back_shows_the_model_everything_again(source: str, agent: tuple[Agent, Run]) -> None:
     guide, run = agent
     left, invocations = run(guide.talk("left", {})), run(guide.talk("s1", {}))
-    key = key_of(source)
+    ref = key_of(source)
     before = present(run(guide.load("s1")))
-    first = rewind.rewind(key, invocations[0], actor=MARIA)
-    rewind.rewind(key, first.event["invocation_id"], actor=MARIA)
+    first = rewind.rewind(ref, invocations[0], actor=MARIA)
+    rewind.rewind(ref, first.event["invocation_id"], actor=MARIA)
     assert present(run(guide.load("s1"))) == before
     assert run(guide.say("s1", "go on")) == run(guide.say("left", "go on"))
     assert len(left) == 3
@@ -188,11 +188,11 @@ def test_a_rewind_taken_back_shows_the_model_everything_again(source: str, agent
 def test_rewinds_of_both_kinds_follow_each_other(source: str, agent: tuple[Agent, Run]) -> None:
     guide, run = agent
     invocations = run(guide.talk("s1", {"limit": 40}))
-    key = key_of(source)
-    rewind.rewind(key, invocations[2], actor=MARIA)
+    ref = key_of(source)
+    rewind.rewind(ref, invocations[2], actor=MARIA)
     run(guide.say("s1", "go to Porto"))
     run(guide.rewind("s1", invocations[1]))
-    rewind.rewind(key, invocations[1], actor=MARIA)
+    rewind.rewind(ref, invocations[1], actor=MARIA)
     instruction, contents = run(guide.say("s1", "go on"))
     assert "at go to Lisbon limit 41" in instruction
     assert [words for words in contents if "Lisbon" not in words] == ["model: there", "user: go on"]
@@ -201,22 +201,22 @@ def test_rewinds_of_both_kinds_follow_each_other(source: str, agent: tuple[Agent
 def test_the_plan_counts_what_the_model_does_not_get(source: str, agent: tuple[Agent, Run]) -> None:
     guide, run = agent
     invocations = run(guide.talk("s1", {}))
-    key = key_of(source)
-    plan = rewind.plan(key, invocations[1])
+    ref = key_of(source)
+    plan = rewind.plan(ref, invocations[1])
     # The same contents are sent but for the rewound events, each of which is one content.
     all_of_it = run(guide.say("s1", "go on"))[1]
-    rewind.rewind(key, rewind.plan(key, invocations[1]).invocation_id, actor=MARIA)
+    rewind.rewind(ref, rewind.plan(ref, invocations[1]).invocation_id, actor=MARIA)
     assert len(all_of_it) - len(run(guide.say("s1", "go on"))[1]) == plan.gone.events
 
 
 def test_a_running_agent_reads_an_undo_in_its_next_turn(source: str, agent: tuple[Agent, Run]) -> None:
     guide, run = agent
     run(guide.talk("s1", {}))
-    key = key_of(source)
-    wrote = next(view for view in timeline.events(key).rows[::-1] if "limit" in view.description.delta)
-    edit.edit_state(key, undo.undo(key, wrote.id).entries, actor=MARIA, of={"undoes": wrote.id})
+    ref = key_of(source)
+    wrote = next(view for view in timeline.events(ref).rows[::-1] if "limit" in view.description.delta)
+    edit.edit_state(ref, undo.undo(ref, wrote.id).entries, actor=MARIA, of={"undoes": wrote.id})
     assert "at go to Seoul limit 2" in run(guide.say("s1", "go on"))[0]
-    assert "been go to Oslo" not in views.session(key).state.session
+    assert "been go to Oslo" not in views.session(ref).state.session
 
 
 # --- Forks ------------------------------------------------------------------------------------------------------------
@@ -225,10 +225,10 @@ def test_a_running_agent_reads_an_undo_in_its_next_turn(source: str, agent: tupl
 def test_in_a_fork_the_agent_goes_on_as_the_first_session_would_have(source: str, agent: tuple[Agent, Run]) -> None:
     guide, run = agent
     invocations = run(guide.talk("s1", {"limit": 40}))
-    key = key_of(source)
-    last = [view for view in timeline.events(key).rows if view.invocation_id == invocations[1]][-1]
-    into = fork.fork(key, last.id, user_id=USER, session_id="fork", actor=MARIA)
-    rewind.rewind(key, invocations[2], actor=MARIA)  # the first session, brought to the same moment
+    ref = key_of(source)
+    last = [view for view in timeline.events(ref).rows if view.invocation_id == invocations[1]][-1]
+    into = fork.fork(ref, last.id, user_id=USER, session_id="fork", actor=MARIA)
+    rewind.rewind(ref, invocations[2], actor=MARIA)  # the first session, brought to the same moment
     assert present(run(guide.load("fork"))) == present(run(guide.load("s1")))
     assert run(guide.say("fork", "go on")) == run(guide.say("s1", "go on"))
     run(guide.rewind("fork", invocations[1]))
@@ -236,16 +236,16 @@ def test_in_a_fork_the_agent_goes_on_as_the_first_session_would_have(source: str
     instruction, contents = run(guide.say("fork", "go back"))
     assert "at go to Lisbon limit 41" in instruction
     assert not any("Seoul" in words or "go on" in words for words in contents)
-    assert len(timeline.events(key).rows) > 0
+    assert len(timeline.events(ref).rows) > 0
 
 
 def test_the_agent_goes_on_in_a_fork_of_another_user(source: str, agent: tuple[Agent, Run]) -> None:
     guide, run = agent
     run(guide.talk("s1", {}))
-    key = key_of(source)
-    first = timeline.events(key).rows[0]
-    into = fork.fork(key, first.id, user_id="ben", session_id="s1", actor=MARIA)
-    assert into == SessionKey(source, APP, "ben", "s1")
+    ref = key_of(source)
+    first = timeline.events(ref).rows[0]
+    into = fork.fork(ref, first.id, user_id="ben", session_id="s1", actor=MARIA)
+    assert into == SessionRef(source, APP, "ben", "s1")
     _instruction, contents = run(guide.say("s1", "go on", user="ben"))
     assert contents == [f"user: {SAID[0]}", "user: go on"]
     assert views.user_state(source, APP, "ben") == {"trips": 1}
@@ -255,8 +255,8 @@ def test_the_agent_goes_on_in_a_fork_of_another_user(source: str, agent: tuple[A
 def test_a_fork_is_edited_while_no_agent_runs(source: str, agent: tuple[Agent, Run]) -> None:
     guide, run = agent
     run(guide.talk("s1", {}))
-    key = key_of(source)
-    into = fork.fork(key, timeline.events(key).rows[-1].id, user_id=USER, session_id="fork", actor=MARIA)
+    ref = key_of(source)
+    into = fork.fork(ref, timeline.events(ref).rows[-1].id, user_id=USER, session_id="fork", actor=MARIA)
     edit.edit_state(into, [Entry("limit", 7, 3)], actor=MARIA)
     assert "limit 7" in run(guide.say("fork", "go on"))[0]
     assert "limit 3" in run(guide.say("s1", "go on"))[0]

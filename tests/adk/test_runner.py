@@ -65,45 +65,45 @@ def test_the_agent_sees_an_edit_between_its_turns_and_goes_on(
     adopt: Callable[[], str], adk: Adk, chat: Callable[[str], list[Event]], actor: Actor
 ) -> None:
     adk.create(state={"user:name": "Ana"})
-    key = key_of(adopt())
+    ref = key_of(adopt())
     assert "TP431 at 412.50" in _answer(chat("Find me a flight from Lisbon to Seoul on 2026-12-01"))
     # A person picks another flight, a seat for all of this user's trips, and takes out what is not needed.
-    state = views.session(key).state
+    state = views.session(ref).state
     assert state.get("best_flight") == "TP431"
     entries = [
         Entry("best_flight", "KE924", "TP431"),
         Entry("user:seat", "window", ABSENT),
         Entry("searches", ABSENT, state.get("searches")),
     ]
-    edits.edit_state(key, entries, actor=actor, reason="the customer prefers Korean Air")
+    edits.edit_state(ref, entries, actor=actor, reason="the customer prefers Korean Air")
     events = chat("Book the cheapest one")
     called = next(call for event in events for call in event.get_function_calls())
     assert (called.name, called.args) == ("book", {"flight": "KE924", "seat": "window"})
     assert "KE924 is held" in _answer(events)
-    view = views.session(key).state
+    view = views.session(ref).state
     assert view.get("booking")["flight"] == "KE924"
     assert view.get("searches") is ABSENT
     # The tool now counts its searches from the beginning again, and `app:` state from other sessions goes on.
     chat("Find me a flight from Porto to Seoul on 2026-12-02")
-    assert views.session(key).state.get("searches") == 1
-    assert views.session(key).state.get("app:total_searches") == 2
+    assert views.session(ref).state.get("searches") == 1
+    assert views.session(ref).state.get("app:total_searches") == 2
 
 
 def test_everything_that_a_run_writes_is_shown_in_its_order(
     adopt: Callable[[], str], adk: Adk, chat: Callable[[str], list[Event]]
 ) -> None:
     adk.create()
-    key = key_of(adopt())
+    ref = key_of(adopt())
     chat("Find a flight from Oslo to Lisbon on 2026-12-11")
     chat("Book the cheapest one")
     chat("Pay with the blue card")
     stored = adk.get()
-    shown = timeline.events(key).rows
+    shown = timeline.events(ref).rows
     assert [view.id for view in shown] == [event.id for event in stored.events]
     assert [view.data for view in shown] == [
         event.model_dump(mode="json", exclude_none=True) for event in stored.events
     ]
-    assert views.session(key).state.merged() == stored.state
+    assert views.session(ref).state.merged() == stored.state
 
 
 def test_an_edit_of_app_or_user_state_does_not_stop_a_running_invocation(
@@ -126,17 +126,17 @@ def test_an_edit_of_the_session_itself_stops_a_running_invocation_and_the_next_t
     adopt: Callable[[], str], adk: Adk, booking: App, chat: Callable[[str], list[Event]], actor: Actor
 ) -> None:
     adk.create()
-    key = key_of(adopt())
+    ref = key_of(adopt())
 
     def edit(number: int) -> None:
         if number == 1:
-            edits.edit_state(key, [Entry("note", "from outside", ABSENT)], actor=actor)
+            edits.edit_state(ref, [Entry("note", "from outside", ABSENT)], actor=actor)
 
     with pytest.raises(StaleSessionError):
         adk.run(_run_with_edits(adk, booking, edit))
-    assert timeline.in_flight(key) is None  # told by the edit, at once: what ended the run stored no event
+    assert timeline.in_flight(ref) is None  # told by the edit, at once: what ended the run stored no event
     # What the contract says of ADK's own service; nothing of either side is lost or half there.
-    assert views.session(key).state.get("note") == "from outside"
+    assert views.session(ref).state.get("note") == "from outside"
     assert "TP431" in _answer(chat("Find me a flight from Lisbon to Seoul on 2026-12-01"))
 
 
@@ -145,11 +145,11 @@ def test_an_edit_that_is_queued_after_any_event_of_a_run_leaves_the_run_whole_an
 ) -> None:
     settings.SETTLE_SECONDS = 0.0
     adk.create()
-    key = key_of(adopt())
+    ref = key_of(adopt())
     finished: list[int] = []
 
     def edit(number: int) -> None:
-        queue.queue_edit(key, [Entry(f"note{number}", number, ABSENT)], person=maria)
+        queue.queue_edit(ref, [Entry(f"note{number}", number, ABSENT)], person=maria)
         finished.append(queue.apply_due())
 
     seen = adk.run(_run_with_edits(adk, booking, edit))

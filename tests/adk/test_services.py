@@ -31,7 +31,7 @@ import sessions_app
 from sessions_app.access.actor import Actor
 from sessions_app.adk import DjangoSessionService
 from sessions_app.adk.base import StoredSessionService
-from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.session_ref import SessionRef
 from sessions_app.edits import edit
 from sessions_app.edits.edit import Entry
 from sessions_app.errors import NotAllowed, SourceError
@@ -543,17 +543,17 @@ def test_the_dashboard_shows_its_events_as_an_agents_and_never_as_edits(source: 
             await service.append_event(session, event("hello", a=2))
 
     asyncio.run(run())
-    key = key_of(source)
-    (shown,) = timeline.events(key).rows
+    ref = key_of(source)
+    (shown,) = timeline.events(ref).rows
     assert (shown.description.author, shown.description.kind, shown.data.get("custom_metadata")) == (
         "booking",
         "message",
         None,
     )
     assert edits()[0].rows == []
-    assert views.session(key).initial_state == {"a": 1}
-    edit.edit_state(key, [Entry("a", 3, 2)], actor=actor)
-    assert [view.key for view in edits()[0].rows] == [key]
+    assert views.session(ref).initial_state == {"a": 1}
+    edit.edit_state(ref, [Entry("a", 3, 2)], actor=actor)
+    assert [view.ref for view in edits()[0].rows] == [ref]
 
 
 def test_events_come_in_the_order_in_which_they_were_appended_whatever_their_clocks_say(
@@ -611,7 +611,7 @@ def test_a_source_is_a_new_file_a_url_or_an_alias(tmp_path: Path, source: str) -
         adk = SqliteSessionService(str(file))
         assert asyncio.run(adk.get_session(**NAME)) is not None
     for alias in [each.alias for each in registry.listed() if each.alias in ("new", "other")]:
-        assert views.session(SessionKey(alias, APP, USER, "s1"))
+        assert views.session(SessionRef(alias, APP, USER, "s1"))
         database.forget(alias)
 
 

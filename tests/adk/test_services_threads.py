@@ -203,7 +203,7 @@ def test_who_follows_a_session_in_this_process_is_told_of_an_append(source: str)
         asyncio.run(run())
     finally:
         broadcast.stop_listening(moves.append)
-    assert [(move.what, move.key[1:]) for move in moves] == [("events", (APP, USER, "s1"))]
+    assert [(move.what, move.ref[1:]) for move in moves] == [("events", (APP, USER, "s1"))]
 
 
 def test_idle_threads_leave_by_themselves(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from django.db import connections
 
 from sessions_app.access import tokens
 from sessions_app.access.actor import Actor
-from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.session_ref import SessionRef
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
 from tests.api.program import Program
@@ -71,13 +71,13 @@ STATE = {"step": "choose", "nothing": None, "user:tier": "gold", "app:limit": 10
 
 
 @pytest.fixture
-def key(store: str, actor: Actor) -> SessionKey:
+def ref(store: str, actor: Actor) -> SessionRef:
     """A session with state in every scope, in a SQLite source."""
     return create_session(store, APP, "ana", session_id="s1", state=STATE, actor=actor)
 
 
 @pytest.fixture
-def each_key(source: str, actor: Actor) -> SessionKey:
+def each_ref(source: str, actor: Actor) -> SessionRef:
     """The same in a source of each format."""
     return create_session(source, APP, "ana", session_id="s1", state=STATE, actor=actor)
 
@@ -86,17 +86,17 @@ def each_key(source: str, actor: Actor) -> SessionKey:
 def add(actor: Actor) -> Callable[..., str]:
     """Appends an event as an agent would; its id."""
 
-    def append(key: SessionKey, text: str = "hello", **event: object) -> str:
+    def append(ref: SessionRef, text: str = "hello", **event: object) -> str:
         said = {"author": "agent", "invocation_id": "i1", "content": {"role": "model", "parts": [{"text": text}]}}
-        return str(append_event(key, {**said, **event}, actor=actor).event["id"])
+        return str(append_event(ref, {**said, **event}, actor=actor).event["id"])
 
     return append
 
 
-def fill(key: SessionKey, count: int) -> None:
+def fill(ref: SessionRef, count: int) -> None:
     """As bulk.fill, in any format."""
-    bulk.fill(key, count)
-    connection = connections[key.source]
+    bulk.fill(ref, count)
+    connection = connections[ref.source]
     if connection.vendor == "sqlite" and not connection.settings_dict["ADKWEB"]["real_times"]:
         moment = "strftime('%%Y-%%m-%%d %%H:%%M:%%S.000000', timestamp, 'unixepoch')"
-        execute(key.source, f"UPDATE events SET timestamp = {moment} WHERE typeof(timestamp) <> 'text'")
+        execute(ref.source, f"UPDATE events SET timestamp = {moment} WHERE typeof(timestamp) <> 'text'")

@@ -18,7 +18,7 @@ from urllib.parse import quote, unquote, urlencode
 from asgiref.sync import async_to_sync
 from django.core.signals import got_request_exception
 
-from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.session_ref import SessionRef
 
 PROBLEM: Final = "application/problem+json"
 NOTHING: Final = object()
@@ -31,9 +31,9 @@ def segment(name: str) -> str:
     return quote(name.replace("~", "~7e").replace("/", "~2f"), safe="~")
 
 
-def address(key: SessionKey, tail: str = "") -> str:
+def address(ref: SessionRef, tail: str = "") -> str:
     """A session's address at our own routes."""
-    app, user, session = map(segment, key[1:])
+    app, user, session = map(segment, ref[1:])
     return f"/api/apps/{app}/users/{user}/sessions/{session}{tail}"
 
 

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ValidationError
 from sessions_app.api.adk import sending
 from sessions_app.api.adk.models import event_model
 from sessions_app.api.adk.sending import redacted
-from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.session_ref import SessionRef
 from sessions_app.reads import whole_session
 from tests import strategies
 from tests.adk.services import APP, USER, Adk
@@ -142,7 +142,7 @@ def test_events_of_a_new_session_are_stored_as_google_adk_stores_those_that_it_d
     ours, _theirs = both
     sent = {"sessionId": "s2", "events": [{"customMetadata": {"a": 1, "__adk_internal_x": 2}}]}
     assert ours.ask("POST", SESSIONS, json=sent).json()["events"][0]["customMetadata"] == {"a": 1}
-    found = whole_session.load(SessionKey(store, APP, USER, "s2"))
+    found = whole_session.load(SessionRef(store, APP, USER, "s2"))
     assert found is not None
     metadata = json.loads(found.events[0].text)["custom_metadata"]
     assert metadata == {"a": 1, "__adk_internal_restored_event": True}

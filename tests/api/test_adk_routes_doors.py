@@ -13,7 +13,7 @@ import pytest
 from django.test import override_settings
 from google.adk.cli.conformance.adk_web_server_client import AdkWebServerClient
 
-from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.session_ref import SessionRef
 from sessions_app.sources import database, registry
 from tests.adk.services import APP, USER, Adk
 from tests.api.both import JSON, SESSIONS, AdkServer, AdkwebServer, differences, said
@@ -33,7 +33,7 @@ def adks(tmp_path: Path) -> Iterator[AdkServer]:
 
 
 @pytest.fixture
-def ours(key: SessionKey, new_token: Callable[..., str]) -> AdkwebServer:
+def ours(ref: SessionRef, new_token: Callable[..., str]) -> AdkwebServer:
     """adkweb with one session."""
     return AdkwebServer(new_token())
 
@@ -131,7 +131,7 @@ def is_problem(answer: httpx.Response, status: int) -> bool:
 @pytest.mark.parametrize("below", ["", "/sources/store"])
 @pytest.mark.parametrize(("method", "path", "right"), REQUESTS)
 def test_a_token_must_have_the_right(
-    key: SessionKey, new_token: Callable[..., str], method: str, path: str, right: str, below: str
+    ref: SessionRef, new_token: Callable[..., str], method: str, path: str, right: str, below: str
 ) -> None:
     sent = {"content": b'{"stateDelta":{}}', "headers": JSON} if method == "PATCH" else {}
     for token in ("", "wrong"):
@@ -169,11 +169,11 @@ def test_health_needs_no_token_and_the_version_one(below: str, store: str, new_t
 
 
 def test_of_several_sources_the_one_that_has_the_app_is_meant_or_the_one_in_the_address(
-    key: SessionKey, other_store: str, new_token: Callable[..., str]
+    ref: SessionRef, other_store: str, new_token: Callable[..., str]
 ) -> None:
     token = new_token()
     anywhere, here, there, nowhere = (
-        AdkwebServer(token, below) for below in ("", f"/sources/{key.source}", f"/sources/{other_store}", "/sources/no")
+        AdkwebServer(token, below) for below in ("", f"/sources/{ref.source}", f"/sources/{other_store}", "/sources/no")
     )
     assert anywhere.ask("GET", S1).json() == here.ask("GET", S1).json()
     assert there.ask("GET", S1).status_code == 404

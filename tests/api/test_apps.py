@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sessions_app.access.actor import Actor
-from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.session_ref import SessionRef
 from sessions_app.sources import database, registry
 from sessions_app.writes.sessions import create_session
 from tests.api.program import Program
@@ -28,7 +28,7 @@ def test_no_source_is_an_empty_list(program: Program) -> None:
 
 
 def test_apps_of_every_source_with_their_numbers(
-    program: Program, key: SessionKey, other_store: str, actor: Actor
+    program: Program, ref: SessionRef, other_store: str, actor: Actor
 ) -> None:
     for user in ("ana", "ben"):
         create_session(other_store, "support", user, actor=actor)
@@ -36,13 +36,13 @@ def test_apps_of_every_source_with_their_numbers(
     assert told["problems"] == []
     assert [(row["source"], row["app_name"], row["sessions"], row["users"]) for row in told["items"]] == [
         (other_store, "support", 2, 2),
-        (key.source, "booking", 1, 1),
+        (ref.source, "booking", 1, 1),
     ]
     assert all(isinstance(row["last_activity"], float) for row in told["items"])
 
 
 def test_a_source_that_is_away_takes_no_other_with_it(
-    program: Program, key: SessionKey, other_store: str, tmp_path: Path
+    program: Program, ref: SessionRef, other_store: str, tmp_path: Path
 ) -> None:
     database.open_source(next(source for source in registry.listed() if source.alias == other_store))
     (tmp_path / "other.db").unlink()
@@ -56,7 +56,7 @@ def test_a_source_that_is_away_takes_no_other_with_it(
 
 
 def test_where_a_source_is_only_a_token_for_everything_learns(
-    program: Program, new_token: Callable[..., str], key: SessionKey, other_store: str, actor: Actor, tmp_path: Path
+    program: Program, new_token: Callable[..., str], ref: SessionRef, other_store: str, actor: Actor, tmp_path: Path
 ) -> None:
     create_session(other_store, "support", "ben", actor=actor)
     everything = program.get("/api/sources").json()
@@ -89,31 +89,31 @@ def test_users_page_by_id(program: Program, store: str, actor: Actor) -> None:
 
 
 def test_an_app_is_looked_for_in_every_source(
-    program: Program, key: SessionKey, other_store: str, actor: Actor
+    program: Program, ref: SessionRef, other_store: str, actor: Actor
 ) -> None:
     assert program.get("/api/apps/booking/state").json() == {"limit": 10}
     create_session(other_store, "booking", "ben", actor=actor)
     both = program.get("/api/apps/booking/state")
     assert both.status == 409
-    assert key.source in both.detail
+    assert ref.source in both.detail
     assert other_store in both.detail
-    assert program.get("/api/apps/booking/state", source=key.source).json() == {"limit": 10}
+    assert program.get("/api/apps/booking/state", source=ref.source).json() == {"limit": 10}
     assert program.get("/api/apps/booking/state", source=other_store).json() == {}
 
 
 @pytest.mark.parametrize("query", [{}, {"source": "nowhere"}])
 def test_what_is_not_there_is_not_found(
-    program: Program, key: SessionKey, other_store: str, query: dict[str, str]
+    program: Program, ref: SessionRef, other_store: str, query: dict[str, str]
 ) -> None:
     assert program.get("/api/apps/ghost/state", **query).status == 404
 
 
-def test_a_cursor_that_is_none_is_not_valid(program: Program, key: SessionKey) -> None:
+def test_a_cursor_that_is_none_is_not_valid(program: Program, ref: SessionRef) -> None:
     assert program.get("/api/apps/booking/users", after="nonsense").status == 400
 
 
-def test_a_token_for_some_apps_sees_no_other(new_token: Callable[..., str], key: SessionKey, actor: Actor) -> None:
-    create_session(key.source, "secret", "ana", actor=actor)
+def test_a_token_for_some_apps_sees_no_other(new_token: Callable[..., str], ref: SessionRef, actor: Actor) -> None:
+    create_session(ref.source, "secret", "ana", actor=actor)
     some = Program(new_token("read", "book*"))
     assert [row["app_name"] for row in some.get("/api/apps").json()["items"]] == ["booking"]
     refused = some.get("/api/apps/secret/users")

@@ -11,7 +11,7 @@ import pytest
 
 from sessions_app.agent_view.instructions import LONGEST, MOST
 from sessions_app.api.routes import document
-from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.session_ref import SessionRef
 from tests.api.program import Answer, Program, address
 from tests.api_docs import PAGE, written
 from tests.support.stored import execute, state_of
@@ -62,21 +62,21 @@ def test_the_examples_run_one_after_the_other(program: Program, store: str) -> N
 
 
 def test_the_bodies_for_the_past_run_one_after_the_other(program: Program, store: str) -> None:
-    key = SessionKey(store, "booking", "ana", "s1")
+    ref = SessionRef(store, "booking", "ana", "s1")
     program.post(
         "/api/apps/booking/users/ana/sessions", {"session_id": "s1", "state": {"step": 1, "user:tier": "gold"}}
     )
     for number, delta in enumerate(({"city": "Paris"}, {"city": "Rome", "user:tier": None}, {"city": "Oslo"}), 1):
         event = {"id": f"e{number}", "invocation_id": f"i{number}", "actions": {"state_delta": delta}}
-        assert program.post(address(key, "/events"), event).status == 201
+        assert program.post(address(ref, "/events"), event).status == 201
     lines = re.findall(r"^POST …(\S+) +(\{.*\})$", PAGE.read_text(), re.MULTILINE)
     for tail, body in lines:
         if tail == "/drift":
             execute(store, "UPDATE sessions SET state = '{\"city\": \"Bergen\"}' WHERE id = 's1'")
-        answer = program.post(address(key, tail), json.loads(body))
+        answer = program.post(address(ref, tail), json.loads(body))
         assert answer.status == (200 if "instruction" in tail else 201), (tail, answer)
     assert answer.json()["text"] == "You help gold guests in Paris."
-    assert state_of(key)["session"] == {"step": 1, "city": "Bergen"}
+    assert state_of(ref)["session"] == {"step": 1, "city": "Bergen"}
     assert len(lines) == 7
 
 

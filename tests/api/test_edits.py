@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sessions_app.access.actor import Actor
-from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.session_ref import SessionRef
 from sessions_app.reads.paging import read_cursor
 from sessions_app.writes.sessions import create_session
 from tests.api.program import Program, address
@@ -17,15 +17,15 @@ from tests.api.program import Program, address
 pytestmark = pytest.mark.django_db
 
 
-def test_edits_say_who_changed_what_why_and_what_stood_there(program: Program, each_key: SessionKey) -> None:
+def test_edits_say_who_changed_what_why_and_what_stood_there(program: Program, each_ref: SessionRef) -> None:
     body = {"set": {"step": "pay"}, "remove": ["app:limit"], "reason": "she asked"}
-    stored = program.patch(address(each_key, "/state"), body).json()
-    program.post(address(each_key, "/events"), {"author": "agent", "actions": {"state_delta": {"a": 1}}})
+    stored = program.patch(address(each_ref, "/state"), body).json()
+    program.post(address(each_ref, "/events"), {"author": "agent", "actions": {"state_delta": {"a": 1}}})
     (edit,) = program.get("/api/edits").json()["items"]
     assert {
         name: edit[name] for name in ("source", "app_name", "user_id", "session_id", "actor", "reason", "kind")
     } == {
-        **each_key._asdict(),
+        **each_ref._asdict(),
         "actor": "token program",
         "reason": "she asked",
         "kind": "edit",
@@ -38,11 +38,11 @@ def test_edits_say_who_changed_what_why_and_what_stood_there(program: Program, e
 
 
 def test_edits_of_every_source_page_the_newest_first(
-    program: Program, key: SessionKey, other_store: str, actor: Actor
+    program: Program, ref: SessionRef, other_store: str, actor: Actor
 ) -> None:
     other = create_session(other_store, "support", "ben", actor=actor)
     for number in range(60):
-        where = (key, other)[number % 2]
+        where = (ref, other)[number % 2]
         assert program.patch(address(where, "/state"), {"set": {"n": number}}).status == 201
     first = program.get("/api/edits").json()
     rest = program.get("/api/edits", before=first["next"]).json()
@@ -53,22 +53,22 @@ def test_edits_of_every_source_page_the_newest_first(
 
 
 def test_a_token_for_some_apps_sees_their_edits(
-    program: Program, new_token: Callable[..., str], key: SessionKey, actor: Actor
+    program: Program, new_token: Callable[..., str], ref: SessionRef, actor: Actor
 ) -> None:
-    other = create_session(key.source, "support", "ben", actor=actor)
-    for where in (key, other):
+    other = create_session(ref.source, "support", "ben", actor=actor)
+    for where in (ref, other):
         program.patch(address(where, "/state"), {"set": {"a": 1}})
     some: Any = Program(new_token("read", "support")).get("/api/edits").json()
     assert [item["app_name"] for item in some["items"]] == ["support"]
 
 
 def test_edits_of_other_apps_do_not_count_and_no_cursor_tells_of_them(
-    program: Program, new_token: Callable[..., str], key: SessionKey, actor: Actor
+    program: Program, new_token: Callable[..., str], ref: SessionRef, actor: Actor
 ) -> None:
-    mine = create_session(key.source, "support", "ben", actor=actor)
+    mine = create_session(ref.source, "support", "ben", actor=actor)
     for number in range(55):
         program.patch(address(mine, "/state"), {"set": {"n": number}})
-        program.patch(address(key, "/state"), {"set": {"n": number}})
+        program.patch(address(ref, "/state"), {"set": {"n": number}})
     token = Program(new_token("read", "supp*"))
     first: Any = token.get("/api/edits").json()
     rest: Any = token.get("/api/edits", before=first["next"]).json()
@@ -81,9 +81,9 @@ def test_edits_of_other_apps_do_not_count_and_no_cursor_tells_of_them(
 
 
 def test_a_source_that_is_away_takes_no_other_with_it(
-    program: Program, key: SessionKey, other_store: str, tmp_path: Path
+    program: Program, ref: SessionRef, other_store: str, tmp_path: Path
 ) -> None:
-    program.patch(address(key, "/state"), {"set": {"a": 1}})
+    program.patch(address(ref, "/state"), {"set": {"a": 1}})
     (tmp_path / "other.db").unlink()
     found = program.get("/api/edits").json()
     assert len(found["items"]) == 1

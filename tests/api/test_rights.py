@@ -14,7 +14,7 @@ from sessions_app.access import tokens
 from sessions_app.access.actor import RIGHTS
 from sessions_app.api.openapi import RIGHT
 from sessions_app.api.routes import document
-from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.session_ref import SessionRef
 from tests.api.program import Program
 from tests.support.stored import everything
 
@@ -43,9 +43,9 @@ BODIES: Final[dict[str, Any]] = {
 
 
 @pytest.fixture
-def ask(key: SessionKey, add: Callable[..., str]) -> Callable[..., Any]:
+def ask(ref: SessionRef, add: Callable[..., str]) -> Callable[..., Any]:
     """Asks one operation as it is meant; of what is there."""
-    add(key, id="e1", actions={"state_delta": {"step": "pay"}})
+    add(ref, id="e1", actions={"state_delta": {"step": "pay"}})
 
     def ask(program: Program, method: str, path: str, operation: dict[str, Any]) -> Any:
         body = {"body": BODIES.get(operation["operationId"], {})} if "requestBody" in operation else {}
@@ -59,61 +59,61 @@ def ask(key: SessionKey, add: Callable[..., str]) -> Callable[..., Any]:
 
 @EACH
 def test_without_a_token_nobody_gets_anything(
-    guest: Program, key: SessionKey, ask: Callable[..., Any], method: str, path: str, operation: dict[str, Any]
+    guest: Program, ref: SessionRef, ask: Callable[..., Any], method: str, path: str, operation: dict[str, Any]
 ) -> None:
-    before = everything(key.source)
+    before = everything(ref.source)
     unknown = Program(tokens.PREFIX + "x" * 43)
     for refused in (ask(guest, method, path, operation), ask(unknown, method, path, operation)):
         assert refused.status == 401
     assert "unknown" in ask(unknown, method, path, operation).detail
-    assert everything(key.source) == before
+    assert everything(ref.source) == before
 
 
 @EACH
 def test_a_revoked_token_gets_nothing(
-    program: Program, key: SessionKey, ask: Callable[..., Any], method: str, path: str, operation: dict[str, Any]
+    program: Program, ref: SessionRef, ask: Callable[..., Any], method: str, path: str, operation: dict[str, Any]
 ) -> None:
     tokens.revoke("program", by="maria")
-    before = everything(key.source)
+    before = everything(ref.source)
     assert ask(program, method, path, operation).status == 401
-    assert everything(key.source) == before
+    assert everything(ref.source) == before
 
 
 @EACH
 @pytest.mark.parametrize("right", RIGHTS)
 def test_a_token_may_what_the_document_says_and_no_more(
     new_token: Callable[..., str],
-    key: SessionKey,
+    ref: SessionRef,
     ask: Callable[..., Any],
     method: str,
     path: str,
     operation: dict[str, Any],
     right: str,
 ) -> None:
-    before = everything(key.source)
+    before = everything(ref.source)
     answer = ask(Program(new_token(right)), method, path, operation)
     if RIGHTS.index(right) < RIGHTS.index(operation[RIGHT]):  # type: ignore[arg-type]
         assert answer.status == 403
         assert operation[RIGHT] in answer.detail
-        assert everything(key.source) == before
+        assert everything(ref.source) == before
     else:
         assert answer.status not in (401, 403)
     if operation["operationId"] in BODIES and right == "admin":
         assert answer.status == 201
     if operation[RIGHT] == "read":
-        assert everything(key.source) == before
+        assert everything(ref.source) == before
 
 
 @EACH
 def test_a_token_for_another_app_gets_nothing_of_this_one(
     new_token: Callable[..., str],
-    key: SessionKey,
+    ref: SessionRef,
     ask: Callable[..., Any],
     method: str,
     path: str,
     operation: dict[str, Any],
 ) -> None:
-    before = everything(key.source)
+    before = everything(ref.source)
     answer = ask(Program(new_token("admin", "support*")), method, path, operation)
     if "{app_name}" in path:
         assert answer.status == 403
@@ -121,13 +121,13 @@ def test_a_token_for_another_app_gets_nothing_of_this_one(
     else:
         assert b"booking" not in answer.content
         assert answer.status in (200, 400, 403)
-    assert everything(key.source) == before
+    assert everything(ref.source) == before
 
 
 @EACH
 def test_an_adkweb_that_only_reads_writes_for_nobody(
     program: Program,
-    key: SessionKey,
+    ref: SessionRef,
     settings: Settings,
     ask: Callable[..., Any],
     method: str,
@@ -135,14 +135,14 @@ def test_an_adkweb_that_only_reads_writes_for_nobody(
     operation: dict[str, Any],
 ) -> None:
     settings.READ_ONLY = True
-    before = everything(key.source)
+    before = everything(ref.source)
     answer = ask(program, method, path, operation)
     if operation[RIGHT] == "read":
         assert answer.status != 403
     else:
         assert answer.status == 403
         assert "--read-only" in answer.detail
-    assert everything(key.source) == before
+    assert everything(ref.source) == before
 
 
 @EACH
@@ -157,7 +157,7 @@ def test_an_answer_has_a_revision_where_the_document_says_so(
 
 @pytest.mark.parametrize("path", sorted(document()["paths"]))
 def test_a_method_that_an_address_does_not_have_is_refused_with_those_that_it_has(
-    program: Program, key: SessionKey, path: str
+    program: Program, ref: SessionRef, path: str
 ) -> None:
     has = {method.upper() for method in document()["paths"][path]}
     for method in {"GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "NONSENSE"} - has:
@@ -171,19 +171,19 @@ def test_an_address_that_leads_nowhere_says_so(program: Program, path: str) -> N
     assert program.get(path).status == 404
 
 
-def test_a_host_name_that_is_not_ours_is_refused(program: Program, key: SessionKey) -> None:
+def test_a_host_name_that_is_not_ours_is_refused(program: Program, ref: SessionRef) -> None:
     refused = program.get("/api/apps", headers={"Host": "evil.example"})
     assert refused.status == 400
     assert "ADKWEB_ALLOWED_HOSTS" in refused.detail
 
 
-def test_a_sentence_is_in_the_language_that_was_asked_for(program: Program, key: SessionKey) -> None:
+def test_a_sentence_is_in_the_language_that_was_asked_for(program: Program, ref: SessionRef) -> None:
     path = "/api/apps/booking/users/ana/sessions/ghost"
     details = {program.get(path, headers={"Accept-Language": name}).detail for name in ("en", "es", "ko")}
     assert len(details) == 3
 
 
-def test_a_sign_in_at_a_browser_is_none_here(guest: Program, key: SessionKey, client: Client) -> None:
+def test_a_sign_in_at_a_browser_is_none_here(guest: Program, ref: SessionRef, client: Client) -> None:
     client.force_login(get_user_model().objects.create_user("maria"))
     (cookie,) = client.cookies.values()
     refused = guest.get("/api/apps", headers={"Cookie": f"{cookie.key}={cookie.value}"})

@@ -12,7 +12,7 @@ from django.db import connections
 from pytest_django import DjangoDbBlocker, Settings
 
 from sessions_app.access.actor import Actor
-from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.session_ref import SessionRef
 from sessions_app.errors import NotFound
 from sessions_app.reads import whole_session
 from sessions_app.reads.weights import LARGE
@@ -73,7 +73,7 @@ def test_pages_cover_every_session_once_though_many_were_active_at_the_same_mome
     pages = pages_of(program, "/api/apps/booking/sessions", limit=4)
     assert [len(page) for page in pages] == [4, 4, 4, 4, 4, 4, 1]
     rows = [row for page in pages for row in page]
-    assert {(row["user_id"], row["id"]) for row in rows} == {(key.user_id, key.session_id) for key in keys}
+    assert {(row["user_id"], row["id"]) for row in rows} == {(ref.user_id, ref.session_id) for ref in keys}
     assert len(rows) == 25
     assert [row["revision"] for row in rows] == sorted((row["revision"] for row in rows), reverse=True)
     mine = [row for page in pages_of(program, "/api/apps/booking/users/u1/sessions", limit=3) for row in page]
@@ -81,15 +81,15 @@ def test_pages_cover_every_session_once_though_many_were_active_at_the_same_mome
 
 
 def test_a_row_says_what_a_table_of_sessions_shows(
-    program: Program, each_key: SessionKey, add: Callable[..., str]
+    program: Program, each_ref: SessionRef, add: Callable[..., str]
 ) -> None:
     state = {"__session_metadata__": {"displayName": "Paris"}}
-    add(each_key, timestamp=1_800_000_000, actions={"state_delta": state})
-    add(each_key, timestamp=1_800_000_001, error_code="500")
+    add(each_ref, timestamp=1_800_000_000, actions={"state_delta": state})
+    add(each_ref, timestamp=1_800_000_001, error_code="500")
     (row,) = program.get(USER + "/sessions").json()["items"]
     assert row["created"] < row["revision"] == 1_800_000_001
     assert {name: row[name] for name in row.keys() - {"created", "revision"}} == {
-        "source": each_key.source,
+        "source": each_ref.source,
         "app_name": "booking",
         "user_id": "ana",
         "id": "s1",
@@ -100,7 +100,7 @@ def test_a_row_says_what_a_table_of_sessions_shows(
 
 
 @pytest.mark.parametrize("query", ["limit=0", "limit=501", "limit=x", "limit=", "before=x", "before=W10"])
-def test_a_page_that_cannot_be_is_refused(program: Program, key: SessionKey, query: str) -> None:
+def test_a_page_that_cannot_be_is_refused(program: Program, ref: SessionRef, query: str) -> None:
     assert program.get(f"{USER}/sessions?{query}").status == 400
     assert query.partition("=")[0] in program.get(f"{USER}/sessions?{query}").content.decode() or "before" in query
 
@@ -110,13 +110,13 @@ def test_a_page_that_cannot_be_is_refused(program: Program, key: SessionKey, que
 
 @pytest.mark.parametrize("name", HARD_NAMES)
 def test_any_name_has_an_address(program: Program, source: str, actor: Actor, name: str) -> None:
-    key = create_session(source, name or "app", name or "user", session_id=name or "s", actor=actor)
-    append_event(key, {"id": name or "e"}, actor=actor)
-    whole = program.get(address(key))
-    assert whole.status == 200, (address(key), whole)
-    assert (whole.json()["app_name"], whole.json()["id"]) == (key.app_name, key.session_id)
-    event_name = address(SessionKey("", "", "", name or "e")).rpartition("/")[2]
-    assert program.get(address(key, f"/events/{event_name}")).json()["id"] == (name or "e")
+    ref = create_session(source, name or "app", name or "user", session_id=name or "s", actor=actor)
+    append_event(ref, {"id": name or "e"}, actor=actor)
+    whole = program.get(address(ref))
+    assert whole.status == 200, (address(ref), whole)
+    assert (whole.json()["app_name"], whole.json()["id"]) == (ref.app_name, ref.session_id)
+    event_name = address(SessionRef("", "", "", name or "e")).rpartition("/")[2]
+    assert program.get(address(ref, f"/events/{event_name}")).json()["id"] == (name or "e")
 
 
 def test_the_empty_name_is_a_tilde(program: Program, store: str, actor: Actor) -> None:
@@ -125,14 +125,14 @@ def test_the_empty_name_is_a_tilde(program: Program, store: str, actor: Actor) -
 
 
 @pytest.mark.parametrize("name", ["~ff", "~c3", "%00", "~00", "%ff", "x" * 129])
-def test_a_name_that_no_session_has_is_not_found(program: Program, each_key: SessionKey, name: str) -> None:
+def test_a_name_that_no_session_has_is_not_found(program: Program, each_ref: SessionRef, name: str) -> None:
     for tail in ("", "/standing", "/state", "/events", "/events/e"):
         assert program.get(f"{USER}/sessions/{name}{tail}").status in (400, 404), tail
     assert program.post(f"{USER}/sessions/{name}/events", {"author": "a"}).status in (400, 404)
     assert program.patch(f"{USER}/sessions/{name}/state", {"set": {"a": 1}}).status in (400, 404)
     assert program.delete(f"{USER}/sessions/{name}").status in (400, 404)
     assert program.get(f"/api/apps/{name}/users/{name}/state").status in (400, 404)
-    assert counts(each_key.source)["sessions"] == 1
+    assert counts(each_ref.source)["sessions"] == 1
 
 
 # --- Create and delete ------------------------------------------------------------------------------------------------
@@ -161,7 +161,7 @@ def test_a_session_without_an_id_gets_one(program: Program, source: str, options
     assert len(made.json()["id"]) == 36
 
 
-def test_an_id_that_is_taken_is_a_conflict(program: Program, each_key: SessionKey) -> None:
+def test_an_id_that_is_taken_is_a_conflict(program: Program, each_ref: SessionRef) -> None:
     refused = program.post(USER + "/sessions", {"session_id": "s1", "state": {"app:limit": 11}})
     assert refused.status == 409
     assert "s1" in refused.detail
@@ -203,38 +203,38 @@ def test_in_which_source_a_new_app_begins_must_be_said(program: Program, store: 
     assert counts(other_store)["sessions"] == 0
 
 
-def test_a_session_that_moved_is_not_deleted_where_if_match_says_so(program: Program, each_key: SessionKey) -> None:
-    tag = program.get(address(each_key)).headers["etag"]
-    moved = program.post(address(each_key, "/events"), {"author": "a"}, if_match=tag)
-    before = counts(each_key.source)
-    assert program.delete(address(each_key), if_match=tag).status == 412
-    assert counts(each_key.source) == before
-    assert program.delete(address(each_key), if_match=moved.headers["etag"]).status == 204
+def test_a_session_that_moved_is_not_deleted_where_if_match_says_so(program: Program, each_ref: SessionRef) -> None:
+    tag = program.get(address(each_ref)).headers["etag"]
+    moved = program.post(address(each_ref, "/events"), {"author": "a"}, if_match=tag)
+    before = counts(each_ref.source)
+    assert program.delete(address(each_ref), if_match=tag).status == 412
+    assert counts(each_ref.source) == before
+    assert program.delete(address(each_ref), if_match=moved.headers["etag"]).status == 204
 
 
 @pytest.mark.parametrize("query", [{}, {"since": 1}])
 def test_a_session_that_is_deleted_while_it_is_read_never_looks_whole(
-    each_key: SessionKey, actor: Actor, query: dict[str, Any]
+    each_ref: SessionRef, actor: Actor, query: dict[str, Any]
 ) -> None:
-    fill(each_key, whole_session.PAGE + 1)
-    found = whole_session.stream(each_key, **query)
+    fill(each_ref, whole_session.PAGE + 1)
+    found = whole_session.stream(each_ref, **query)
     assert found
     _session, pages = found
     assert len(next(pages)) == whole_session.PAGE
-    delete_session(each_key, actor=actor)
+    delete_session(each_ref, actor=actor)
     with pytest.raises(NotFound, match="deleted while it was read"):
         next(pages)
 
 
-def test_a_list_of_sessions_ends_by_what_the_states_of_their_users_weigh(each_key: SessionKey, actor: Actor) -> None:
+def test_a_list_of_sessions_ends_by_what_the_states_of_their_users_weigh(each_ref: SessionRef, actor: Actor) -> None:
     for n in range(6):
         state = {"user:k": "x" * (LARGE // 2), "n": n} if n % 2 else {"n": n}
-        create_session(each_key.source, each_key.app_name, f"user {n}", actor=actor, state=state)
+        create_session(each_ref.source, each_ref.app_name, f"user {n}", actor=actor, state=state)
     seen: dict[str, int] = {}
     after, pages = None, 0
     while after or not pages:
-        page = whole_session.load_page(each_key.source, each_key.app_name, after=after)
-        seen |= {found.key.user_id: len(found.state.user.get("k", "")) for found in page.rows}
+        page = whole_session.load_page(each_ref.source, each_ref.app_name, after=after)
+        seen |= {found.ref.user_id: len(found.state.user.get("k", "")) for found in page.rows}
         after, pages = page.next, pages + 1
     assert {name: size for name, size in seen.items() if name.startswith("user ")} == {
         f"user {n}": LARGE // 2 if n % 2 else 0 for n in range(6)
@@ -249,57 +249,57 @@ def test_a_fault_in_a_file_is_told_with_its_place(program: Program, store: str) 
 
 
 def test_a_deleted_session_is_gone_with_its_events_and_nothing_else(
-    program: Program, each_key: SessionKey, add: Callable[..., str]
+    program: Program, each_ref: SessionRef, add: Callable[..., str]
 ) -> None:
-    add(each_key)
-    answer = program.delete(address(each_key))
+    add(each_ref)
+    answer = program.delete(address(each_ref))
     assert (answer.status, answer.content) == (204, b"")
-    assert program.get(address(each_key)).status == 404
-    assert program.delete(address(each_key)).status == 404
-    assert counts(each_key.source) == {"app_states": 1, "user_states": 1, "sessions": 0, "events": 0}
+    assert program.get(address(each_ref)).status == 404
+    assert program.delete(address(each_ref)).status == 404
+    assert counts(each_ref.source) == {"app_states": 1, "user_states": 1, "sessions": 0, "events": 0}
 
 
 # --- Whole ------------------------------------------------------------------------------------------------------------
 
 
 def test_the_etag_is_the_revision_and_moves_with_every_write(
-    program: Program, each_key: SessionKey, add: Callable[..., str]
+    program: Program, each_ref: SessionRef, add: Callable[..., str]
 ) -> None:
     seen = set()
     for _ in range(3):
-        tags = {program.get(address(each_key, tail)).headers["etag"] for tail in ("", "/standing", "/state", "/events")}
+        tags = {program.get(address(each_ref, tail)).headers["etag"] for tail in ("", "/standing", "/state", "/events")}
         assert len(tags) == 1
-        assert tags == {f'"{program.get(address(each_key)).json()["revision"]!r}"'}
+        assert tags == {f'"{program.get(address(each_ref)).json()["revision"]!r}"'}
         seen |= tags
-        add(each_key)
+        add(each_ref)
     assert len(seen) == 3
 
 
-def test_events_are_given_as_they_are_stored(program: Program, each_key: SessionKey, add: Callable[..., str]) -> None:
-    add(each_key, id="e1", timestamp=1_800_000_000.25, later_field={"camelCase": [1.5, None, 10**25, "é😀"]})
-    (event,) = program.get(address(each_key)).json()["events"]
+def test_events_are_given_as_they_are_stored(program: Program, each_ref: SessionRef, add: Callable[..., str]) -> None:
+    add(each_ref, id="e1", timestamp=1_800_000_000.25, later_field={"camelCase": [1.5, None, 10**25, "é😀"]})
+    (event,) = program.get(address(each_ref)).json()["events"]
     assert event.keys() == {"seq", "id", "invocation_id", "timestamp", "event"}
     assert (event["id"], event["invocation_id"], event["timestamp"]) == ("e1", "i1", 1_800_000_000.25)
     assert event["event"]["later_field"] == {"camelCase": [1.5, None, 10**25, "é😀"]}
-    assert program.get(address(each_key)).json()["seq"] == event["seq"]
+    assert program.get(address(each_ref)).json()["seq"] == event["seq"]
 
 
-def test_a_long_session_comes_in_pieces_and_in_order(program: Program, each_key: SessionKey) -> None:
-    fill(each_key, 3_000)
-    whole = program.get(address(each_key))
+def test_a_long_session_comes_in_pieces_and_in_order(program: Program, each_ref: SessionRef) -> None:
+    fill(each_ref, 3_000)
+    whole = program.get(address(each_ref))
     ids = [event["id"] for event in whole.json()["events"]]
     assert ids == [f"e{number}" for number in range(1, 3_001)]
     assert whole.pieces > 1
     assert "content-length" not in whole.headers
 
 
-def test_only_so_many_only_after_a_place_only_since_a_moment(program: Program, each_key: SessionKey) -> None:
-    fill(each_key, 1_500)
+def test_only_so_many_only_after_a_place_only_since_a_moment(program: Program, each_ref: SessionRef) -> None:
+    fill(each_ref, 1_500)
 
     def ids(**query: Any) -> list[str]:
-        return [event["id"] for event in program.get(address(each_key), **query).json()["events"]]
+        return [event["id"] for event in program.get(address(each_ref), **query).json()["events"]]
 
-    places = {event["id"]: event["seq"] for event in program.get(address(each_key)).json()["events"]}
+    places = {event["id"]: event["seq"] for event in program.get(address(each_ref)).json()["events"]}
     assert ids(newest=2) == ["e1499", "e1500"]
     assert ids(newest=0) == []
     assert ids(newest=5_000) == list(places)
@@ -308,54 +308,54 @@ def test_only_so_many_only_after_a_place_only_since_a_moment(program: Program, e
     assert ids(since=1767225600.0 + 1499) == ["e1499", "e1500"]
     assert ids(since=1767225600.0 + 1499, newest=1) == ["e1500"]
     assert ids(since=1767225600.0 + 10, after=places["e1499"]) == ["e1500"]
-    assert program.get(address(each_key), newest=0).json()["seq"] == places["e1500"]
+    assert program.get(address(each_ref), newest=0).json()["seq"] == places["e1500"]
 
 
 @pytest.mark.parametrize(
     "query", ["newest=-1", "newest=99999999999", "after=-1", f"after={2**63}", "since=nan", "since=x"]
 )
-def test_events_that_nobody_can_mean_are_refused(program: Program, each_key: SessionKey, query: str) -> None:
-    refused = program.get(address(each_key, "?" + query))
+def test_events_that_nobody_can_mean_are_refused(program: Program, each_ref: SessionRef, query: str) -> None:
+    refused = program.get(address(each_ref, "?" + query))
     assert refused.status == 400
     assert query.partition("=")[0] in refused.detail
     assert refused.json()["errors"][0]["place"].endswith(query.partition("=")[0])
 
 
-def test_what_adk_stored_although_it_is_no_json_is_null(program: Program, key: SessionKey) -> None:
+def test_what_adk_stored_although_it_is_no_json_is_null(program: Program, ref: SessionRef) -> None:
     stored = '{"id": "e1", "author": "NaN", "x": [NaN, -Infinity, "Infinity", 1e999]}'
     execute(
-        key.source,
+        ref.source,
         "INSERT INTO events (id, app_name, user_id, session_id, invocation_id, timestamp, event_data)"
         " VALUES ('e1', 'booking', 'ana', 's1', 'i1', 1, %s)",
         [stored],
     )
-    execute(key.source, """UPDATE sessions SET state = '{"a": NaN}'""")
-    execute(key.source, """UPDATE app_states SET state = '{"b": [Infinity]}'""")
-    found = program.get(address(key)).json()
+    execute(ref.source, """UPDATE sessions SET state = '{"a": NaN}'""")
+    execute(ref.source, """UPDATE app_states SET state = '{"b": [Infinity]}'""")
+    found = program.get(address(ref)).json()
     assert found["state"]["session"] == {"a": None}
     assert found["state"]["app"] == {"b": [None]}
     (event,) = found["events"]
     assert event["event"]["author"] == "NaN"
     assert event["event"]["x"][:3] == [None, None, "Infinity"]
-    assert program.get(address(key, "/state")).json()["session"] == {"a": None}
+    assert program.get(address(ref, "/state")).json()["session"] == {"a": None}
     assert program.get("/api/apps/booking/state").json() == {"b": [None]}
-    (listed,) = program.get(address(key, "/events")).json()["items"]
+    (listed,) = program.get(address(ref, "/events")).json()["items"]
     assert listed["event"]["x"] == [None, None, "Infinity", None]
-    refused = program.patch(address(key, "/state"), {"set": {"a": 1}, "expected": {"a": 2}})
+    refused = program.patch(address(ref, "/state"), {"set": {"a": 1}, "expected": {"a": 2}})
     assert (refused.status, refused.json()["current"]) == (409, {"a": None})
 
 
-def test_half_of_a_surrogate_pair_does_not_break_an_answer(program: Program, key: SessionKey) -> None:
-    execute(key.source, r"""UPDATE sessions SET state = '{"a": "\ud83d"}'""")
+def test_half_of_a_surrogate_pair_does_not_break_an_answer(program: Program, ref: SessionRef) -> None:
+    execute(ref.source, r"""UPDATE sessions SET state = '{"a": "\ud83d"}'""")
     for tail in ("", "/state", "/events"):
-        assert program.get(address(key, tail)).status == 200
-    assert program.get(address(key)).json()["state"]["session"].keys() == {"a"}
+        assert program.get(address(ref, tail)).status == 200
+    assert program.get(address(ref)).json()["state"]["session"].keys() == {"a"}
 
 
 @pytest.fixture
 def unadopted(
     form: str, new_database: Callable[[str], str], settings: Settings, actor: Actor, django_db_blocker: DjangoDbBlocker
-) -> Iterator[SessionKey]:
+) -> Iterator[SessionRef]:
     """A session of 3 000 events in a database of each format that adkweb only reads, and never wrote to."""
     place = new_database(form)
     with django_db_blocker.unblock():
@@ -363,17 +363,17 @@ def unadopted(
         if form == "sqlite-database":
             adoption.create(source.alias, "database")
         database.open_source(source)
-        key = create_session(source.alias, "booking", "ana", session_id="s1", actor=actor)
-        fill(key, 3_000)
+        ref = create_session(source.alias, "booking", "ana", session_id="s1", actor=actor)
+        fill(ref, 3_000)
         online.release(source.alias)
         database.forget(source.alias)
         settings.READ_ONLY = True
         (source,) = registry.add(place)
-        yield SessionKey(source.alias, *key[1:])
+        yield SessionRef(source.alias, *ref[1:])
         database.forget(source.alias)
 
 
-def test_a_database_that_is_only_read_gives_all_its_events(program: Program, unadopted: SessionKey) -> None:
+def test_a_database_that_is_only_read_gives_all_its_events(program: Program, unadopted: SessionRef) -> None:
     found = program.get(address(unadopted)).json()
     assert [event["id"] for event in found["events"]] == [f"e{number}" for number in range(1, 3_001)]
     newest = program.get(address(unadopted), newest=2).json()
@@ -388,7 +388,7 @@ def test_a_database_that_is_only_read_gives_all_its_events(program: Program, una
 
 @pytest.mark.parametrize("tail", ["", "/events"])
 def test_events_after_a_place_where_none_has_one_are_refused_and_not_forgotten(
-    program: Program, unadopted: SessionKey, form: str, tail: str
+    program: Program, unadopted: SessionRef, form: str, tail: str
 ) -> None:
     answer = program.get(address(unadopted, tail), after=2_998)
     if form == "postgresql":  # SQLite has places of its own
@@ -402,22 +402,22 @@ def test_events_after_a_place_where_none_has_one_are_refused_and_not_forgotten(
 
 @pytest.mark.django_db(transaction=True)
 def test_a_session_is_of_one_moment_while_somebody_appends(
-    program: Program, each_key: SessionKey, add: Callable[..., str]
+    program: Program, each_ref: SessionRef, add: Callable[..., str]
 ) -> None:
-    fill(each_key, 1_200)
+    fill(each_ref, 1_200)
     done = threading.Event()
 
     def write() -> None:
         number = 1_200
         while not done.is_set():
             number += 1
-            add(each_key, id=f"e{number}", actions={"state_delta": {"n": number, "app:n": number}})
+            add(each_ref, id=f"e{number}", actions={"state_delta": {"n": number, "app:n": number}})
         connections.close_all()
 
     writer = threading.Thread(target=write)
     writer.start()
     try:
-        answers: list[Answer] = [program.get(address(each_key)) for _ in range(8)]
+        answers: list[Answer] = [program.get(address(each_ref)) for _ in range(8)]
     finally:
         done.set()
         writer.join(60)
@@ -432,14 +432,14 @@ def test_a_session_is_of_one_moment_while_somebody_appends(
     assert len(answers[-1].json()["events"]) > len(answers[0].json()["events"])
 
 
-def test_where_a_session_stands(program: Program, each_key: SessionKey, add: Callable[..., str]) -> None:
-    empty = program.get(address(each_key, "/standing")).json()
+def test_where_a_session_stands(program: Program, each_ref: SessionRef, add: Callable[..., str]) -> None:
+    empty = program.get(address(each_ref, "/standing")).json()
     assert (empty["newest"], empty["seq"]) == (None, None)
-    first, second = add(each_key), add(each_key)
-    standing = program.get(address(each_key, "/standing"), event=first).json()
-    events = {event["id"]: event["seq"] for event in program.get(address(each_key)).json()["events"]}
+    first, second = add(each_ref), add(each_ref)
+    standing = program.get(address(each_ref, "/standing"), event=first).json()
+    events = {event["id"]: event["seq"] for event in program.get(address(each_ref)).json()["events"]}
     assert (standing["newest"], standing["seq"]) == (second, events[first])
-    assert program.get(address(each_key, "/standing"), event="ghost").json()["seq"] is None
+    assert program.get(address(each_ref, "/standing"), event="ghost").json()["seq"] is None
 
 
 def test_addresses_in_answers_are_percent_encoded(program: Program, store: str) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.session_ref import SessionRef
 from tests.api.conftest import STATE
 from tests.api.program import Answer, Program, address
 from tests.support.stored import (
@@ -25,8 +25,8 @@ USER = "/api/apps/booking/users/ana/state"
 APP = "/api/apps/booking/state"
 
 
-def test_state_is_told_by_scope(program: Program, each_key: SessionKey) -> None:
-    assert program.get(address(each_key, "/state")).json() == {
+def test_state_is_told_by_scope(program: Program, each_ref: SessionRef) -> None:
+    assert program.get(address(each_ref, "/state")).json() == {
         "app": {"limit": 10},
         "user": {"tier": "gold"},
         "session": {"step": "choose", "nothing": None},
@@ -36,17 +36,17 @@ def test_state_is_told_by_scope(program: Program, each_key: SessionKey) -> None:
 
 
 @pytest.mark.parametrize("path", ["/api/apps/booking/users/ghost/state", "/api/apps/ghost/state"])
-def test_who_is_not_there_has_no_state(program: Program, each_key: SessionKey, path: str) -> None:
+def test_who_is_not_there_has_no_state(program: Program, each_ref: SessionRef, path: str) -> None:
     assert program.get(path).status == 404
 
 
-def test_an_edit_sets_and_removes_keys_of_every_scope_in_one_event(program: Program, each_key: SessionKey) -> None:
+def test_an_edit_sets_and_removes_keys_of_every_scope_in_one_event(program: Program, each_ref: SessionRef) -> None:
     body = {
         "set": {"step": ["pay", {"a": None}], "user:tier": None, "app:new": 1.5},
         "remove": ["nothing", "app:limit"],
         "reason": " because ",
     }
-    done = program.patch(address(each_key, "/state"), body)
+    done = program.patch(address(each_ref, "/state"), body)
     assert done.status == 201
     event = done.json()["event"]
     assert event["author"] == "system"
@@ -56,23 +56,23 @@ def test_an_edit_sets_and_removes_keys_of_every_scope_in_one_event(program: Prog
         "replaced": {"step": "choose", "nothing": None, "user:tier": "gold", "app:limit": 10},
         "removed": ["nothing", "app:limit"],
     }
-    assert state_of(each_key) == {
+    assert state_of(each_ref) == {
         "session": {"step": ["pay", {"a": None}]},
         "user": {"tier": None},
         "app": {"new": 1.5},
     }
-    assert done.headers["etag"] == program.get(address(each_key)).headers["etag"]
-    assert [event for _seq, event in events_of(each_key)] == [event]
-    assert_state_is_what_events_say(each_key.source, {each_key: STATE})
+    assert done.headers["etag"] == program.get(address(each_ref)).headers["etag"]
+    assert [event for _seq, event in events_of(each_ref)] == [event]
+    assert_state_is_what_events_say(each_ref.source, {each_ref: STATE})
 
 
 def test_state_of_a_user_and_of_an_app_is_edited_beside_every_conversation(
-    program: Program, each_key: SessionKey
+    program: Program, each_ref: SessionRef
 ) -> None:
-    tag = program.get(address(each_key, "/state")).headers["etag"]
+    tag = program.get(address(each_ref, "/state")).headers["etag"]
     assert program.patch(USER, {"set": {"user:tier": "silver"}}).status == 201
     assert program.patch(APP, {"remove": ["app:limit"]}).status == 201
-    after = program.get(address(each_key, "/state"))
+    after = program.get(address(each_ref, "/state"))
     assert (after.headers["etag"], after.json()["user"], after.json()["app"]) == (tag, {"tier": "silver"}, {})
     for path, key in ((USER, "step"), (USER, "app:limit"), (APP, "user:tier")):
         refused = program.patch(path, {"set": {key: 1}})
@@ -90,13 +90,13 @@ def test_state_of_a_user_and_of_an_app_is_edited_beside_every_conversation(
     ],
 )
 def test_where_nothing_has_to_change_nothing_is_written(
-    program: Program, each_key: SessionKey, body: dict[str, Any]
+    program: Program, each_ref: SessionRef, body: dict[str, Any]
 ) -> None:
-    before = everything(each_key.source)
-    done = program.patch(address(each_key, "/state"), body)
+    before = everything(each_ref.source)
+    done = program.patch(address(each_ref, "/state"), body)
     assert done.status == 200
     assert done.json() == {"seq": None, "revision": None, "event": None}
-    assert everything(each_key.source) == before
+    assert everything(each_ref.source) == before
 
 
 @pytest.mark.parametrize(
@@ -111,13 +111,13 @@ def test_where_nothing_has_to_change_nothing_is_written(
     ],
 )
 def test_a_value_that_is_not_what_was_expected_is_a_conflict_that_tells_it(
-    program: Program, each_key: SessionKey, body: dict[str, Any], current: dict[str, Any]
+    program: Program, each_ref: SessionRef, body: dict[str, Any], current: dict[str, Any]
 ) -> None:
-    before = everything(each_key.source)
-    refused = program.patch(address(each_key, "/state"), body)
+    before = everything(each_ref.source)
+    refused = program.patch(address(each_ref, "/state"), body)
     assert refused.status == 409
     assert refused.json()["current"] == current
-    assert everything(each_key.source) == before
+    assert everything(each_ref.source) == before
 
 
 @pytest.mark.parametrize(
@@ -129,9 +129,9 @@ def test_a_value_that_is_not_what_was_expected_is_a_conflict_that_tells_it(
     ],
 )
 def test_a_value_that_is_what_was_expected_is_replaced(
-    program: Program, each_key: SessionKey, body: dict[str, Any]
+    program: Program, each_ref: SessionRef, body: dict[str, Any]
 ) -> None:
-    assert program.patch(address(each_key, "/state"), body).status == 201
+    assert program.patch(address(each_ref, "/state"), body).status == 201
 
 
 @pytest.mark.parametrize(
@@ -159,19 +159,19 @@ def test_a_value_that_is_what_was_expected_is_replaced(
     ],
 )
 def test_what_is_no_edit_is_refused_with_its_place(
-    program: Program, each_key: SessionKey, body: Any, place: str
+    program: Program, each_ref: SessionRef, body: Any, place: str
 ) -> None:
-    before = everything(each_key.source)
-    refused = program.patch(address(each_key, "/state"), body)
+    before = everything(each_ref.source)
+    refused = program.patch(address(each_ref, "/state"), body)
     assert refused.status == 400
     assert place in refused.detail
-    assert everything(each_key.source) == before
+    assert everything(each_ref.source) == before
 
 
 @pytest.mark.parametrize("path", ["", USER, APP])
-def test_an_edit_sent_again_with_its_once_is_stored_once(program: Program, each_key: SessionKey, path: str) -> None:
+def test_an_edit_sent_again_with_its_once_is_stored_once(program: Program, each_ref: SessionRef, path: str) -> None:
     key = {"": "step", USER: "user:tier", APP: "app:limit"}[path]
-    path = path or address(each_key, "/state")
+    path = path or address(each_ref, "/state")
 
     def edit(value: Any, once: str) -> Answer:
         return program.patch(path, {"set": {key: value}, "once": once})
@@ -184,45 +184,45 @@ def test_an_edit_sent_again_with_its_once_is_stored_once(program: Program, each_
     assert again.status == 200
     assert again.json() == {**first.json(), "revision": None}
     assert program.patch(path, {"set": {key: 1}, "once": "c"}).status == 201
-    assert counts(each_key.source)["events"] == 3
+    assert counts(each_ref.source)["events"] == 3
 
 
 def test_an_edit_sent_again_with_its_once_undoes_nothing_that_was_written_since(
-    program: Program, each_key: SessionKey
+    program: Program, each_ref: SessionRef
 ) -> None:
     body = {"set": {"step": 1, "user:tier": "gold"}, "once": "a"}  # one of them is so already
-    assert program.patch(address(each_key, "/state"), body).status == 201
-    assert program.patch(address(each_key, "/state"), {"set": {"user:tier": "silver"}}).status == 201
-    assert program.patch(address(each_key, "/state"), body).status == 200
-    assert state_of(each_key)["user"] == {"tier": "silver"}
+    assert program.patch(address(each_ref, "/state"), body).status == 201
+    assert program.patch(address(each_ref, "/state"), {"set": {"user:tier": "silver"}}).status == 201
+    assert program.patch(address(each_ref, "/state"), body).status == 200
+    assert state_of(each_ref)["user"] == {"tier": "silver"}
 
 
 def test_an_edit_of_a_session_that_moved_is_refused_where_if_match_says_so(
-    program: Program, each_key: SessionKey
+    program: Program, each_ref: SessionRef
 ) -> None:
-    tag = program.get(address(each_key, "/state")).headers["etag"]
-    moved = program.patch(address(each_key, "/state"), {"set": {"a": 1}}, if_match=tag)
+    tag = program.get(address(each_ref, "/state")).headers["etag"]
+    moved = program.patch(address(each_ref, "/state"), {"set": {"a": 1}}, if_match=tag)
     assert moved.status == 201
-    before = everything(each_key.source)
-    assert program.patch(address(each_key, "/state"), {"set": {"b": 1}}, if_match=tag).status == 412
-    assert everything(each_key.source) == before
-    assert program.patch(address(each_key, "/state"), {"set": {"b": 1}}, if_match=moved.headers["etag"]).status == 201
+    before = everything(each_ref.source)
+    assert program.patch(address(each_ref, "/state"), {"set": {"b": 1}}, if_match=tag).status == 412
+    assert everything(each_ref.source) == before
+    assert program.patch(address(each_ref, "/state"), {"set": {"b": 1}}, if_match=moved.headers["etag"]).status == 201
 
 
 @pytest.mark.parametrize("same_key", [False, True])
 @pytest.mark.parametrize("path", ["", USER, APP])
 def test_no_edit_of_many_at_once_is_lost(
-    program: Program, each_key: SessionKey, transactional_db: None, path: str, same_key: bool
+    program: Program, each_ref: SessionRef, transactional_db: None, path: str, same_key: bool
 ) -> None:
     prefix = {"": "", USER: "user:", APP: "app:"}[path]
-    path = path or address(each_key, "/state")
+    path = path or address(each_ref, "/state")
 
     def edit(number: int) -> Answer:
         return program.patch(path, {"set": {f"{prefix}k{0 if same_key else number}": number}})
 
     answers = in_threads([lambda n=n: edit(n) for n in range(12)])  # type: ignore[misc]
     assert [getattr(answer, "status", answer) for answer in answers] == [201] * 12
-    assert_state_is_what_events_say(each_key.source, {each_key: STATE})
+    assert_state_is_what_events_say(each_ref.source, {each_ref: STATE})
     events = [answer.json()["event"] for answer in answers if isinstance(answer, Answer)]
     assert len({event["id"] for event in events}) == 12
     if same_key:  # each replaced what another had written
@@ -231,18 +231,18 @@ def test_no_edit_of_many_at_once_is_lost(
 
 
 def test_of_two_edits_that_expect_the_same_value_one_succeeds(
-    program: Program, each_key: SessionKey, transactional_db: None
+    program: Program, each_ref: SessionRef, transactional_db: None
 ) -> None:
-    path = address(each_key, "/state")
+    path = address(each_ref, "/state")
     bodies = [{"set": {"step": number}, "expected": {"step": "choose"}} for number in range(6)]
     answers = in_threads([lambda body=body: program.patch(path, body).status for body in bodies])  # type: ignore[misc]
     assert sorted(map(str, answers)) == ["201"] + ["409"] * 5
 
 
 def test_a_counter_that_many_raise_by_if_match_counts_all(
-    program: Program, each_key: SessionKey, transactional_db: None
+    program: Program, each_ref: SessionRef, transactional_db: None
 ) -> None:
-    path = address(each_key, "/state")
+    path = address(each_ref, "/state")
 
     def count() -> int:
         for attempt in range(200):
@@ -256,14 +256,14 @@ def test_a_counter_that_many_raise_by_if_match_counts_all(
     assert program.get(path).json()["session"]["n"] == 5
 
 
-def test_what_adk_stored_although_it_is_no_json_can_be_replaced(program: Program, key: SessionKey) -> None:
-    execute(key.source, """UPDATE sessions SET state = '{"a": NaN}'""")
-    assert program.patch(address(key, "/state"), {"set": {"a": 1}}).status == 201
-    assert program.get(address(key, "/state")).json()["session"] == {"a": 1}
+def test_what_adk_stored_although_it_is_no_json_can_be_replaced(program: Program, ref: SessionRef) -> None:
+    execute(ref.source, """UPDATE sessions SET state = '{"a": NaN}'""")
+    assert program.patch(address(ref, "/state"), {"set": {"a": 1}}).status == 201
+    assert program.get(address(ref, "/state")).json()["session"] == {"a": 1}
 
 
-def test_a_body_of_too_many_lists_is_refused_before_it_is_read(program: Program, key: SessionKey) -> None:
+def test_a_body_of_too_many_lists_is_refused_before_it_is_read(program: Program, ref: SessionRef) -> None:
     """To make millions of objects would hold up every other request."""
     body = b'{"set":{"a":[' + b"[]," * 400_000 + b"1]}}"
-    answer = program.patch(address(key, "/state"), body)
+    answer = program.patch(address(ref, "/state"), body)
     assert (answer.status, answer.detail) == (400, "more than 300000 lists, objects and keys")

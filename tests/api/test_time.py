@@ -11,7 +11,7 @@ import pytest
 from sessions_app.access.actor import Actor
 from sessions_app.agent_view import instructions
 from sessions_app.api import history as api
-from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.session_ref import SessionRef
 from sessions_app.errors import Behind
 from sessions_app.history import drift, indexing
 from sessions_app.writes.sessions import create_session
@@ -30,28 +30,28 @@ def delta(**values: Any) -> dict[str, Any]:
     return {"actions": {"state_delta": {name.replace("__", ":"): value for name, value in values.items()}}}
 
 
-def get(program: Program, session: SessionKey, tail: str, **query: Any) -> Any:
+def get(program: Program, session: SessionRef, tail: str, **query: Any) -> Any:
     answer = program.get(address(session, tail), **query)
     assert answer.status == 200, answer
     return answer.json()
 
 
 @pytest.fixture
-def told(each_key: SessionKey, add: Add) -> SessionKey:
+def told(each_ref: SessionRef, add: Add) -> SessionRef:
     """A session in a source of each format, after four events and one of another session."""
-    other = create_session(each_key.source, "booking", "ana", session_id="s2", actor=Actor("a"))
-    add(each_key, id="e1", invocation_id="i1", **delta(step="pay", n=1))
-    add(each_key, id="e2", invocation_id="i1", **delta(n=2, user__tier="silver"))
+    other = create_session(each_ref.source, "booking", "ana", session_id="s2", actor=Actor("a"))
+    add(each_ref, id="e1", invocation_id="i1", **delta(step="pay", n=1))
+    add(each_ref, id="e2", invocation_id="i1", **delta(n=2, user__tier="silver"))
     add(other, id="o1", **delta(user__tier="platinum", app__limit=11))
-    add(each_key, id="e3", invocation_id="i2", **delta(n=None, step="done"))
-    return each_key
+    add(each_ref, id="e3", invocation_id="i2", **delta(n=None, step="done"))
+    return each_ref
 
 
 # --- State at an event ------------------------------------------------------------------------------------------------
 
 
 def test_state_is_told_as_it_was_just_after_an_event_with_what_other_sessions_had_written(
-    program: Program, told: SessionKey
+    program: Program, told: SessionRef
 ) -> None:
     assert get(program, told, "/events/e2/state")["state"] == {
         "session": {"step": "pay", "nothing": None, "n": 2},
@@ -67,30 +67,30 @@ def test_state_is_told_as_it_was_just_after_an_event_with_what_other_sessions_ha
     assert (writer["session_id"], writer["event_id"], writer["author"]) == ("s2", "o1", "agent")
 
 
-def test_state_is_told_as_it_was_just_before_an_event(program: Program, told: SessionKey) -> None:
+def test_state_is_told_as_it_was_just_before_an_event(program: Program, told: SessionRef) -> None:
     found = get(program, told, "/events/e1/state", before="true")
     assert found["state"]["session"] == {"step": "choose", "nothing": None}
 
 
-def test_what_cannot_be_known_is_named_and_not_guessed(program: Program, each_key: SessionKey, add: Add) -> None:
-    execute(each_key.source, "UPDATE sessions SET initial_state = NULL, initial_place = NULL")
-    add(each_key, id="e1", **delta(app__limit=1))
-    add(each_key, id="e2", **delta(step="pay"))
-    found = get(program, each_key, "/events/e1/state")
+def test_what_cannot_be_known_is_named_and_not_guessed(program: Program, each_ref: SessionRef, add: Add) -> None:
+    execute(each_ref.source, "UPDATE sessions SET initial_state = NULL, initial_place = NULL")
+    add(each_ref, id="e1", **delta(app__limit=1))
+    add(each_ref, id="e2", **delta(step="pay"))
+    found = get(program, each_ref, "/events/e1/state")
     assert found["unrecorded"]
     assert sorted(found["unknown"]) == ["step", "user:tier"]
     assert found["state"] == {"session": {"nothing": None}, "user": {}, "app": {"limit": 1}}
 
 
 @pytest.mark.parametrize("tail", ["/events/ghost/state", "/compare?a=ghost", "/compare?a=e1&b_session=ghost"])
-def test_a_moment_that_is_gone_is_not_found(program: Program, told: SessionKey, tail: str) -> None:
+def test_a_moment_that_is_gone_is_not_found(program: Program, told: SessionRef, tail: str) -> None:
     assert program.get(address(told, tail)).status == 404
 
 
 # --- Histories --------------------------------------------------------------------------------------------------------
 
 
-def test_a_keys_history_is_told_the_newest_first(program: Program, told: SessionKey) -> None:
+def test_a_keys_history_is_told_the_newest_first(program: Program, told: SessionRef) -> None:
     found = get(program, told, "/state/history", key="step")
     assert [(each["event_id"], each.get("old"), each["new"]) for each in found["items"]] == [
         ("e3", "pay", "done"),
@@ -100,7 +100,7 @@ def test_a_keys_history_is_told_the_newest_first(program: Program, told: Session
     assert found["next"] is None
 
 
-def test_a_history_comes_by_page(program: Program, told: SessionKey) -> None:
+def test_a_history_comes_by_page(program: Program, told: SessionRef) -> None:
     rows: list[Any] = []
     query: dict[str, Any] = {}
     while query.get("before", "") is not None:
@@ -114,7 +114,7 @@ def test_a_history_comes_by_page(program: Program, told: SessionKey) -> None:
 
 
 def test_a_page_of_large_values_ends_early_and_the_pages_have_every_write(
-    program: Program, told: SessionKey, add: Add, monkeypatch: pytest.MonkeyPatch
+    program: Program, told: SessionRef, add: Add, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number in range(12):
         add(told, id=f"big{number}", **delta(n=f"{number} " + "x" * 10_000))
@@ -129,7 +129,7 @@ def test_a_page_of_large_values_ends_early_and_the_pages_have_every_write(
     assert [row for page in pages for row in page["items"]] == whole["items"]
 
 
-def test_the_history_of_a_shared_key_has_the_writes_of_every_session(program: Program, told: SessionKey) -> None:
+def test_the_history_of_a_shared_key_has_the_writes_of_every_session(program: Program, told: SessionRef) -> None:
     whole = [("s2", "o1", "platinum"), ("s1", "e2", "silver"), ("s1", None, "gold")]
     for found in (
         get(program, told, "/state/history", key="user:tier"),
@@ -152,19 +152,19 @@ def test_the_history_of_a_shared_key_has_the_writes_of_every_session(program: Pr
     ],
 )
 def test_a_history_of_what_is_not_there_says_so(
-    program: Program, told: SessionKey, path: str, key: str, status: int
+    program: Program, told: SessionRef, path: str, key: str, status: int
 ) -> None:
     assert program.get(path, key=key).status == status
 
 
-def test_a_key_that_was_never_written_has_no_history(program: Program, told: SessionKey) -> None:
+def test_a_key_that_was_never_written_has_no_history(program: Program, told: SessionRef) -> None:
     assert get(program, told, "/state/history", key="ghost") == {"items": [], "next": None}
 
 
 # --- Comparing --------------------------------------------------------------------------------------------------------
 
 
-def test_two_moments_are_compared_by_key(program: Program, told: SessionKey) -> None:
+def test_two_moments_are_compared_by_key(program: Program, told: SessionRef) -> None:
     found = get(program, told, "/compare", a="e1", b="e3")
     assert {each["key"]: (each.get("old"), each.get("new")) for each in found["items"]} == {
         "step": ("pay", "done"),
@@ -180,11 +180,11 @@ def test_two_moments_are_compared_by_key(program: Program, told: SessionKey) -> 
 # --- Taking back ------------------------------------------------------------------------------------------------------
 
 
-def undo(program: Program, key: SessionKey, event_id: str, **body: Any) -> Answer:
-    return program.post(address(key, f"/events/{event_id}/undo"), body)
+def undo(program: Program, ref: SessionRef, event_id: str, **body: Any) -> Answer:
+    return program.post(address(ref, f"/events/{event_id}/undo"), body)
 
 
-def test_an_event_is_undone_by_an_event(program: Program, told: SessionKey) -> None:
+def test_an_event_is_undone_by_an_event(program: Program, told: SessionRef) -> None:
     done = undo(program, told, "e3", reason="it was wrong")
     assert done.status == 201
     assert state_of(told)["session"] == {"step": "pay", "nothing": None, "n": 2}
@@ -193,7 +193,7 @@ def test_an_event_is_undone_by_an_event(program: Program, told: SessionKey) -> N
     assert drift.own(told).drifted == []
 
 
-def test_an_undo_of_something_undone_says_so_and_writes_nothing(program: Program, told: SessionKey) -> None:
+def test_an_undo_of_something_undone_says_so_and_writes_nothing(program: Program, told: SessionRef) -> None:
     assert undo(program, told, "e3").status == 201
     before = everything(told.source)
     again = undo(program, told, "e3")
@@ -202,14 +202,14 @@ def test_an_undo_of_something_undone_says_so_and_writes_nothing(program: Program
     assert everything(told.source) == before
 
 
-def test_an_undo_of_what_a_rewind_took_back_does_not_say_that_it_was_undone(program: Program, told: SessionKey) -> None:
+def test_an_undo_of_what_a_rewind_took_back_does_not_say_that_it_was_undone(program: Program, told: SessionRef) -> None:
     last = program.post(address(told, "/events"), {"invocation_id": "i9", **delta(fresh=1)}).json()["event"]["id"]
     rewound = program.post(address(told, "/rewind"), {"before": "i9"}).json()
     again = undo(program, told, last)
     assert (again.status, f"event #{rewound['seq']} wrote them" in again.detail) == (400, True)
 
 
-def test_a_key_that_somebody_wrote_since_is_a_conflict_unless_it_is_meant(program: Program, told: SessionKey) -> None:
+def test_a_key_that_somebody_wrote_since_is_a_conflict_unless_it_is_meant(program: Program, told: SessionRef) -> None:
     before = everything(told.source)
     refused = undo(program, told, "e1")
     assert refused.status == 409
@@ -219,7 +219,7 @@ def test_a_key_that_somebody_wrote_since_is_a_conflict_unless_it_is_meant(progra
     assert state_of(told)["session"] == {"step": "choose", "nothing": None}
 
 
-def test_state_is_restored_by_an_event(program: Program, told: SessionKey) -> None:
+def test_state_is_restored_by_an_event(program: Program, told: SessionRef) -> None:
     path = address(told, "/restore")
     assert program.post(path, {"to": "e1", "keys": ["n", "user:tier"]}).status == 201
     assert state_of(told) == {
@@ -234,7 +234,7 @@ def test_state_is_restored_by_an_event(program: Program, told: SessionKey) -> No
     assert (nothing.status, "Nothing differs" in nothing.detail) == (400, True)
 
 
-def test_a_session_that_moved_is_not_taken_back_where_if_match_says_so(program: Program, told: SessionKey) -> None:
+def test_a_session_that_moved_is_not_taken_back_where_if_match_says_so(program: Program, told: SessionRef) -> None:
     before = everything(told.source)
     for tail, body in (
         ("/events/e3/undo", {}),
@@ -245,7 +245,7 @@ def test_a_session_that_moved_is_not_taken_back_where_if_match_says_so(program: 
     assert everything(told.source) == before
 
 
-def test_a_conversation_is_rewound_once(program: Program, told: SessionKey) -> None:
+def test_a_conversation_is_rewound_once(program: Program, told: SessionRef) -> None:
     body = {"before": "i2", "reason": "again", "once": "a"}
     done = program.post(address(told, "/rewind"), body)
     assert done.status == 201
@@ -258,7 +258,7 @@ def test_a_conversation_is_rewound_once(program: Program, told: SessionKey) -> N
     assert (undone.status, "rewinds" in undone.detail) == (400, True)
 
 
-def test_a_session_is_forked_at_an_event(program: Program, told: SessionKey) -> None:
+def test_a_session_is_forked_at_an_event(program: Program, told: SessionRef) -> None:
     done = program.post(address(told, "/events/e2/fork"), {"session_id": "try/it", "user_id": "eva"})
     assert done.status == 201
     assert done.json() == {"source": told.source, "app_name": "booking", "user_id": "eva", "id": "try/it"}
@@ -289,7 +289,7 @@ def test_a_session_is_forked_at_an_event(program: Program, told: SessionKey) -> 
     ],
 )
 def test_what_cannot_be_taken_back_is_refused_and_nothing_is_written(
-    program: Program, told: SessionKey, tail: str, body: dict[str, Any], status: int
+    program: Program, told: SessionRef, tail: str, body: dict[str, Any], status: int
 ) -> None:
     before = everything(told.source)
     assert program.post(address(told, tail), body).status == status
@@ -300,7 +300,7 @@ def test_what_cannot_be_taken_back_is_refused_and_nothing_is_written(
 
 
 @pytest.fixture
-def drifted(told: SessionKey) -> SessionKey:
+def drifted(told: SessionRef) -> SessionRef:
     """A session whose state another program wrote to."""
     execute(
         told.source, "UPDATE sessions SET state = %s WHERE id = 's1'", [json.dumps({"step": "pay", "n": None, "x": 1})]
@@ -309,7 +309,7 @@ def drifted(told: SessionKey) -> SessionKey:
     return told
 
 
-def test_drift_is_told_with_what_wrote_each_key_last(program: Program, drifted: SessionKey) -> None:
+def test_drift_is_told_with_what_wrote_each_key_last(program: Program, drifted: SessionRef) -> None:
     found = get(program, drifted, "/drift")
     items = {each["key"]: each for each in found["items"]}
     assert {name: (each.get("old"), each.get("new")) for name, each in items.items()} == {
@@ -325,7 +325,7 @@ def test_drift_is_told_with_what_wrote_each_key_last(program: Program, drifted: 
     assert (found["events"], found["unknown"], found["untold"]) == (3, [], "")
 
 
-def test_drift_is_repaired_by_one_event(program: Program, drifted: SessionKey) -> None:
+def test_drift_is_repaired_by_one_event(program: Program, drifted: SessionRef) -> None:
     body = {"keep": ["nothing", "user:tier"], "put_back": ["step", "x"], "reason": "as it should be"}
     done = program.post(address(drifted, "/drift"), body)
     assert done.status == 201
@@ -339,7 +339,7 @@ def test_drift_is_repaired_by_one_event(program: Program, drifted: SessionKey) -
 
 
 @pytest.mark.parametrize("body", [{"keep": ["step"], "put_back": ["step"]}, {"keep": ["step", "step"]}])
-def test_a_key_is_repaired_one_way(program: Program, drifted: SessionKey, body: dict[str, Any]) -> None:
+def test_a_key_is_repaired_one_way(program: Program, drifted: SessionRef, body: dict[str, Any]) -> None:
     refused = program.post(address(drifted, "/drift"), body)
     assert (refused.status, "stands twice" in refused.detail) == (400, True)
 
@@ -347,7 +347,7 @@ def test_a_key_is_repaired_one_way(program: Program, drifted: SessionKey, body: 
 # --- What an agent sees -----------------------------------------------------------------------------------------------
 
 
-def test_an_instruction_is_filled_in_at_a_moment(program: Program, told: SessionKey) -> None:
+def test_an_instruction_is_filled_in_at_a_moment(program: Program, told: SessionRef) -> None:
     def filled(template: str, **query: str) -> Any:
         answer = program.ask("POST", address(told, "/instruction"), {"template": template}, **query)
         assert answer.status == 200
@@ -364,7 +364,7 @@ def test_an_instruction_is_filled_in_at_a_moment(program: Program, told: Session
 
 
 def test_an_instruction_that_would_be_very_long_is_refused(
-    reader: Program, told: SessionKey, add: Add, monkeypatch: pytest.MonkeyPatch
+    reader: Program, told: SessionRef, add: Add, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     add(told, id="e4", **delta(big="x" * 100))
     monkeypatch.setattr(instructions, "MOST", 1_000)
@@ -376,7 +376,7 @@ def test_an_instruction_that_would_be_very_long_is_refused(
         assert (refused.status, why in refused.detail) == (400, True)
 
 
-def test_the_conversation_is_told_with_what_is_left_out(program: Program, told: SessionKey) -> None:
+def test_the_conversation_is_told_with_what_is_left_out(program: Program, told: SessionRef) -> None:
     program.post(address(told, "/rewind"), {"before": "i2"})
     found = get(program, told, "/context")
     assert found["agent"] == "agent"
@@ -390,7 +390,7 @@ def test_the_conversation_is_told_with_what_is_left_out(program: Program, told: 
 
 
 def test_what_another_agent_did_a_summary_and_a_task_are_told_as_such(
-    program: Program, told: SessionKey, add: Add
+    program: Program, told: SessionRef, add: Add
 ) -> None:
     add(told, "from the other", id="q1", author="other")
     add(told, "mine", id="q2")
@@ -412,7 +412,7 @@ def test_what_another_agent_did_a_summary_and_a_task_are_told_as_such(
 
 @pytest.mark.parametrize("tail", ["/events/e1/state", "/state/history?key=n", "/compare?a=e1", "/drift", "/context"])
 def test_while_a_source_is_read_a_program_is_told_when_to_ask_again(
-    program: Program, told: SessionKey, monkeypatch: pytest.MonkeyPatch, tail: str
+    program: Program, told: SessionRef, monkeypatch: pytest.MonkeyPatch, tail: str
 ) -> None:
     """A source of millions of events, of which a piece takes longer than a request waits."""
 

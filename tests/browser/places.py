@@ -8,11 +8,11 @@ from urllib.parse import urlencode
 
 from playwright.sync_api import Locator, Page, expect
 
-from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.session_ref import SessionRef
 from sessions_app.http.paths import Segment
 from tests.browser.seed import APP, FAMILY, LONG, TRAVEL, USER
 
-SEOUL: Final = SessionKey("demo", "booking", "ana", "seoul-trip")
+SEOUL: Final = SessionRef("demo", "booking", "ana", "seoul-trip")
 
 
 def path(kind: str, *names: str, end: str = "") -> str:
@@ -20,14 +20,14 @@ def path(kind: str, *names: str, end: str = "") -> str:
     return f"/{kind}/" + "".join(f"{Segment().to_url(name)}/" for name in names) + end
 
 
-def own(name: str) -> SessionKey:
+def own(name: str) -> SessionRef:
     """One of the sessions that seed.py made for a test alone."""
-    return SessionKey("demo", APP, USER, name)
+    return SessionRef("demo", APP, USER, name)
 
 
-def open_form(page: Page, key: SessionKey, *names: str) -> None:
+def open_form(page: Page, ref: SessionRef, *names: str) -> None:
     """The form that edits state, on a page of its own, with some keys in it."""
-    page.goto(path("s", *key, end="edit/?" + urlencode([("key", name) for name in names])))
+    page.goto(path("s", *ref, end="edit/?" + urlencode([("key", name) for name in names])))
 
 
 def type_json(page: Page, text: str, number: int = 0) -> None:
@@ -103,10 +103,10 @@ def _keys(page: Page) -> None:
 
 
 def _conflict(page: Page) -> None:
-    key = own("conflict-of-forms")
-    open_form(page, key, "count")
+    ref = own("conflict-of-forms")
+    open_form(page, ref, "count")
     other = page.context.new_page()
-    open_form(other, key, "count")
+    open_form(other, ref, "count")
     now = other.locator("textarea").input_value()
     type_json(other, str(int(now) + 1))
     other.get_by_role("button", name="Apply").click()

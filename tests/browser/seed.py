@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
-from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.session_ref import SessionRef
 
 APP: Final = "booking"
 USER: Final = "bea"
@@ -37,12 +37,12 @@ SESSIONS: Final = (
     "greyed",
 )
 STATE: Final = {"step": "choose", "count": 3, "note": None, "options": {"seat": "aisle", "meals": ["vegan", "none"]}}
-LONG: Final = SessionKey("demo", APP, USER, "long")
+LONG: Final = SessionRef("demo", APP, USER, "long")
 LONG_EVENTS: Final = 250
-TRAVEL: Final = SessionKey("demo", APP, USER, "travel")
+TRAVEL: Final = SessionRef("demo", APP, USER, "travel")
 TRAVEL_EVENTS: Final = 400
-FAMILY: Final = SessionKey("demo", APP, USER, "family")
-CROWDED: Final = SessionKey(
+FAMILY: Final = SessionRef("demo", APP, USER, "family")
+CROWDED: Final = SessionRef(
     "demo",
     "trip_support_escalation_agent_production",
     "maximiliane.von-hohenstaufen-bergheim@customer-success.example.co.uk",
@@ -62,7 +62,7 @@ REVERSED: Final = "txt\u202egpj.exe\u202c \u2066isolated\u2069"
 EMOJI: Final = "👩🏽\u200d🚀🇰🇷❤️\u200d🔥 Ζ̡̳̊̂a͜l̃g̀o 제주 مرحبا"
 TEXTS: Final = (SCRIPT, IMAGE, BREAKOUT, LINK, TEMPLATE, REVERSED, EMOJI)
 HOSTILE_FILE: Final = "z<img src=x onerror=injected=1>.db"
-HOSTILE: Final = SessionKey(HOSTILE_FILE.removesuffix(".db"), SCRIPT, IMAGE, BREAKOUT)
+HOSTILE: Final = SessionRef(HOSTILE_FILE.removesuffix(".db"), SCRIPT, IMAGE, BREAKOUT)
 SVG: Final = f'<svg xmlns="http://www.w3.org/2000/svg" onload="{ATTACK}"><script>{ATTACK}</script></svg>'
 BIG: Final = 5_000_000
 
@@ -84,13 +84,13 @@ def main(folder: Path) -> None:
         database.open_source(source)
     who = Actor("seed")
 
-    def append(key: SessionKey, **event: Any) -> None:
-        append_event(key, {"author": "booking", "invocation_id": "e-1", **event}, actor=who)
+    def append(ref: SessionRef, **event: Any) -> None:
+        append_event(ref, {"author": "booking", "invocation_id": "e-1", **event}, actor=who)
 
     for name in SESSIONS:
-        key = create_session("demo", APP, USER, session_id=name, state=STATE, actor=who)
-        append(key, author="user", content=_content("user", {"text": f"Hello from {name}"}))
-        append(key, content=_content("model", {"text": "Where to?"}), actions={"state_delta": {"count": 4}})
+        ref = create_session("demo", APP, USER, session_id=name, state=STATE, actor=who)
+        append(ref, author="user", content=_content("user", {"text": f"Hello from {name}"}))
+        append(ref, content=_content("model", {"text": "Where to?"}), actions={"state_delta": {"count": 4}})
     create_session("demo", APP, USER, session_id=LONG.session_id, actor=who)
     for number in range(LONG_EVENTS):
         text = f"Message {number} " + "and so on " * (number % 12)
@@ -106,7 +106,7 @@ def main(folder: Path) -> None:
     old = create_session("demo", APP, USER, session_id="days", state=STATE, actor=who)
     append(old, timestamp=1_793_000_000, content=_content("user", {"text": "A while ago"}))
     for number in range(128):
-        append(SessionKey("demo", APP, USER, "far-back"), id=f"f{number}", content=_content("model", {"text": "on"}))
+        append(SessionRef("demo", APP, USER, "far-back"), id=f"f{number}", content=_content("model", {"text": "on"}))
     _hostile(create_session(*HOSTILE[:3], session_id=HOSTILE.session_id, state=_state(), actor=who), append)
 
 
@@ -146,28 +146,28 @@ def _state() -> dict[str, Any]:
     return {**state, "nested": nested, "wide": "x" * 3000, "list": list(TEXTS)}
 
 
-def _hostile(key: SessionKey, append: Any) -> None:
-    append(key, actions={"state_delta": {"__session_metadata__": {"displayName": IMAGE}}})
+def _hostile(ref: SessionRef, append: Any) -> None:
+    append(ref, actions={"state_delta": {"__session_metadata__": {"displayName": IMAGE}}})
     for text in TEXTS:
-        append(key, author=text, invocation_id=text, content=_content("model", {"text": text}))
+        append(ref, author=text, invocation_id=text, content=_content("model", {"text": text}))
         call = {"id": text, "name": text, "args": {text: text}}
-        append(key, author=text, content=_content("model", {"function_call": call}), long_running_tool_ids=[text])
+        append(ref, author=text, content=_content("model", {"function_call": call}), long_running_tool_ids=[text])
         response = {"id": text, "name": text, "response": {"error": text, text: [text]}}
-        append(key, author=text, content=_content("user", {"function_response": response}))
-        append(key, id=text, error_code=text, error_message=text, branch=text, model_version=text, finish_reason=text)
-        append(key, actions={"transfer_to_agent": text, "transfer_reason": text, "artifact_delta": {text: 1}})
+        append(ref, author=text, content=_content("user", {"function_response": response}))
+        append(ref, id=text, error_code=text, error_message=text, branch=text, model_version=text, finish_reason=text)
+        append(ref, actions={"transfer_to_agent": text, "transfer_reason": text, "artifact_delta": {text: 1}})
         append(
-            key, custom_metadata={"adkweb": {"actor": text, "reason": text}}, actions={"state_delta": {text: [text]}}
+            ref, custom_metadata={"adkweb": {"actor": text, "reason": text}}, actions={"state_delta": {text: [text]}}
         )
         code = {"executable_code": {"code": text, "language": text}}
-        append(key, content=_content("model", {"text": text, "thought": True}, code, {text: text}))
+        append(ref, content=_content("model", {"text": text, "thought": True}, code, {text: text}))
         file = {"file_data": {"file_uri": text, "mime_type": text, "display_name": text}}
-        append(key, content=_content("model", file))
+        append(ref, content=_content("model", file))
     svg = base64.b64encode(SVG.encode()).decode()
     for mime in ("image/svg+xml", "text/html", "image/png"):
         blob = {"mime_type": mime, "data": svg, "display_name": f"{IMAGE}.svg"}
-        append(key, id=f"blob-{mime.partition('/')[2]}", content=_content("user", {"inline_data": blob}))
-    append(key, id="big", content=_content("user", {"text": SCRIPT + "y" * BIG}), output={SCRIPT: "z" * 100_000})
+        append(ref, id=f"blob-{mime.partition('/')[2]}", content=_content("user", {"inline_data": blob}))
+    append(ref, id="big", content=_content("user", {"text": SCRIPT + "y" * BIG}), output={SCRIPT: "z" * 100_000})
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from playwright.sync_api import Page, Request, expect
 from tests.browser.conftest import Visit, Watch
 from tests.browser.places import open_form, own, path, type_json
 
-KEY = own("as-text")
+REF = own("as-text")
 
 
 def value(page: Page) -> str:
@@ -16,7 +16,7 @@ def value(page: Page) -> str:
 
 
 def test_what_is_typed_without_quotes_is_taken_as_text_by_enter(page: Page) -> None:
-    open_form(page, KEY, "step")
+    open_form(page, REF, "step")
     type_json(page, 'KE924 "now"')
     apply = page.get_by_role("button", name="Apply")
     expect(apply).to_be_disabled()
@@ -31,7 +31,7 @@ def test_what_is_typed_without_quotes_is_taken_as_text_by_enter(page: Page) -> N
 
 
 def test_a_number_may_be_meant_as_text(page: Page) -> None:
-    open_form(page, KEY, "count")
+    open_form(page, REF, "count")
     type_json(page, "007")
     expect(page.get_by_role("button", name="Apply")).to_be_disabled()
     type_json(page, "7")
@@ -46,7 +46,7 @@ def test_a_number_may_be_meant_as_text(page: Page) -> None:
 
 
 def test_of_several_keys_it_is_said_which_one_cannot_be_sent(page: Page) -> None:
-    open_form(page, KEY, "step", "brand-new")
+    open_form(page, REF, "step", "brand-new")
     expect(page.locator("[data-why-not]")).to_have_text("brand-new: A value is missing.")
     expect(page.get_by_role("button", name="Preview")).to_be_disabled()
     page.locator("[data-operation]").nth(1).select_option("null")
@@ -57,7 +57,7 @@ def test_of_several_keys_it_is_said_which_one_cannot_be_sent(page: Page) -> None
 def test_without_scripts_the_form_comes_back_offering_it(visit: Visit, watch: Watch) -> None:
     watch.allow(400)
     page = visit(java_script_enabled=False)
-    page.goto(path("s", *KEY, end="edit/?key=step"))
+    page.goto(path("s", *REF, end="edit/?key=step"))
     page.locator("textarea").fill("LH 1181")
     page.get_by_role("button", name="Apply").click()
     page.get_by_role("button", name="Use as text “LH 1181”").click()
@@ -74,7 +74,7 @@ def test_the_editor_is_fetched_when_somebody_begins_to_edit(page: Page) -> None:
             asked.append(request.url)
 
     page.on("request", note)
-    page.goto(path("s", *KEY))
+    page.goto(path("s", *REF))
     expect(page.locator("#stats")).to_contain_text("event")
     assert asked == []
     page.keyboard.press("e")

@@ -31,12 +31,12 @@ def test_the_day_that_is_read_stays_in_sight(page: Page) -> None:
 
 
 def test_an_event_that_arrives_on_another_day_begins_that_day(visit: Visit) -> None:
-    key = own("days")
+    ref = own("days")
     page, other = visit(), visit()
-    page.goto(path("s", *key))
+    page.goto(path("s", *ref))
     expect(days(page)).to_have_count(1)
     expect(page.locator("[data-live]")).to_have_attribute("data-state", "live")
-    open_form(other, key, "count")
+    open_form(other, ref, "count")
     type_json(other, "12")
     other.get_by_role("button", name="Apply").click()
     expect(other.get_by_text("Saved as event")).to_be_visible()

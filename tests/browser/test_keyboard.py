@@ -7,11 +7,11 @@ from playwright.sync_api import Page, expect
 from tests.browser.conftest import Visit
 from tests.browser.places import own, path
 
-KEY = own("keys")
+REF = own("keys")
 
 
 def test_keys_of_one_letter_can_be_switched_off_and_stay_so(page: Page) -> None:
-    page.goto(path("s", *KEY))
+    page.goto(path("s", *REF))
     page.keyboard.press("?")
     switch = page.get_by_role("dialog").get_by_label("Single-key shortcuts")
     expect(switch).to_be_checked()
@@ -31,22 +31,22 @@ def test_keys_of_one_letter_can_be_switched_off_and_stay_so(page: Page) -> None:
 
 
 def test_a_page_begins_at_the_top_and_behind_it_for_who_comes_from_another_page(page: Page) -> None:
-    page.goto(path("u", *KEY[:3]))
+    page.goto(path("u", *REF[:3]))
     page.keyboard.press("Tab")
     expect(page.get_by_role("link", name="Skip to content")).to_be_focused()
-    page.get_by_role("main").get_by_role("link", name=KEY.session_id).first.click()
+    page.get_by_role("main").get_by_role("link", name=REF.session_id).first.click()
     expect(page.locator("#stats")).to_contain_text("event")
     expect(page.locator("#main")).to_be_focused()
-    page.goto(path("s", *KEY, end="edit/?key=step"))
+    page.goto(path("s", *REF, end="edit/?key=step"))
     expect(page.locator("json-editor .cm-content")).to_be_focused()
 
 
 def test_new_events_are_said_in_few_words(page: Page, visit: Visit) -> None:
-    key = own("announced")
-    page.goto(path("s", *key))
+    ref = own("announced")
+    page.goto(path("s", *ref))
     expect(page.locator(".live")).to_have_attribute("data-state", "live")
     other = visit()
-    other.goto(path("s", *key, end="add/"))
+    other.goto(path("s", *ref, end="add/"))
     other.locator("json-editor .cm-content").click()
     other.keyboard.press("ControlOrMeta+a")
     other.keyboard.type('{"author": "user", "content": {"parts": [{"text": "hello"}]}}')

@@ -260,15 +260,15 @@ def test_a_second_conflict_asks_again_and_brings_back_what_was_sent_without_a_wo
     page: Page, visit: Visit, watch: Watch
 ) -> None:
     watch.allow(409)
-    key, other = own("conflict-again"), visit()
+    ref, other = own("conflict-again"), visit()
 
     def write(value: int) -> None:
-        open_form(other, key, "count")
+        open_form(other, ref, "count")
         type_json(other, str(value))
         other.get_by_role("button", name="Apply").click()
         expect(other.get_by_text("Saved as event #")).to_be_visible()
 
-    open_form(page, key, "count")
+    open_form(page, ref, "count")
     type_json(page, "7")
     page.get_by_label("Reason").fill("why not")
     for value, button in ((10, "Apply"), (11, "Apply my choice")):
@@ -288,8 +288,8 @@ def test_a_second_conflict_asks_again_and_brings_back_what_was_sent_without_a_wo
 def test_what_was_sent_into_a_lost_connection_is_kept(page: Page, watch: Watch) -> None:
     watch.excuse("net::ERR", "htmx:sendError", "htmx:afterRequest")
     watch.stay = False
-    key = own("conflict-again")
-    open_form(page, key, "step")
+    ref = own("conflict-again")
+    open_form(page, ref, "step")
     type_json(page, '"pay"')
     page.context.set_offline(True)
     page.get_by_role("button", name="Apply").click()

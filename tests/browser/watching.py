@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from playwright.sync_api import Browser, Locator, Page, StorageState, expect
 
-from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.session_ref import SessionRef
 from tests.browser.agent import APP, USER, Agent
 from tests.browser.conftest import Visit
 from tests.browser.places import path
@@ -68,9 +68,9 @@ NO_SOCKET: Final = {
 }
 
 
-def key(source: str, session: str) -> SessionKey:
+def ref(source: str, session: str) -> SessionRef:
     """A session of the agent's."""
-    return SessionKey(source, APP, USER, session)
+    return SessionRef(source, APP, USER, session)
 
 
 @dataclass
@@ -107,7 +107,7 @@ def give_name_and_password(page: Page) -> None:
 def watch_session(page: Page, source: str, session: str, query: str = "", state: str = "live") -> Page:
     """Opens a session, with everything noted from the beginning, and waits until it is live."""
     page.add_init_script(NOTE)
-    page.goto(path("s", *key(source, session), end=query))
+    page.goto(path("s", *ref(source, session), end=query))
     expect_state(page, state)
     return page
 

@@ -12,7 +12,7 @@ from pytest_django import Settings
 
 from sessions_app.access.actor import Actor
 from sessions_app.domain.event import Event
-from sessions_app.domain.session_ref import SessionKey, own_session
+from sessions_app.domain.session_ref import SessionRef, own_session
 from sessions_app.domain.state import ABSENT
 from sessions_app.edits import edit as edits
 from sessions_app.edits.edit import Entry
@@ -35,7 +35,7 @@ def note(event: Event) -> dict[str, Any]:
 # --- State ------------------------------------------------------------------------------------------------------------
 
 
-def test_an_edit_changes_several_keys_of_three_scopes_in_one_event(key: SessionKey, actor: Actor) -> None:
+def test_an_edit_changes_several_keys_of_three_scopes_in_one_event(ref: SessionRef, actor: Actor) -> None:
     entries = [
         Entry("step", "pay", "search"),
         Entry("new", {"x": [1, None, 2.5]}, ABSENT),
@@ -44,10 +44,10 @@ def test_an_edit_changes_several_keys_of_three_scopes_in_one_event(key: SessionK
         Entry("app:limit", 4, 3),
         Entry("app:new", "é 🧳", ABSENT),
     ]
-    appended = edits.edit_state(key, entries, actor=actor, reason="  the customer called\n")
+    appended = edits.edit_state(ref, entries, actor=actor, reason="  the customer called\n")
     after = {"step": "pay", "new": {"x": [1, None, 2.5]}, "user:tier": None, "app:limit": 4, "app:new": "é 🧳"}
-    assert views.session(key).state.merged() == after
-    (view,) = timeline.events(key).rows
+    assert views.session(ref).state.merged() == after
+    (view,) = timeline.events(ref).rows
     assert view.id == appended.event["id"]
     assert view.seq == appended.seq
     assert (view.data["author"], view.invocation_id[:5]) == ("system", "edit-")
@@ -66,17 +66,17 @@ def test_an_edit_changes_several_keys_of_three_scopes_in_one_event(key: SessionK
         "app:limit": (3, 4),
         "app:new": (ABSENT, "é 🧳"),
     }
-    assert_state_is_what_events_say(key.source, {key: START})
+    assert_state_is_what_events_say(ref.source, {ref: START})
 
 
-def test_removing_a_key_and_setting_it_to_null_are_two_different_edits(key: SessionKey, actor: Actor) -> None:
-    edits.edit_state(key, [Entry("step", None, "search"), Entry("draft", ABSENT, {"a": [1]})], actor=actor)
-    state = views.session(key).state
+def test_removing_a_key_and_setting_it_to_null_are_two_different_edits(ref: SessionRef, actor: Actor) -> None:
+    edits.edit_state(ref, [Entry("step", None, "search"), Entry("draft", ABSENT, {"a": [1]})], actor=actor)
+    state = views.session(ref).state
     assert (state.get("step"), state.get("draft")) == (None, ABSENT)
-    edits.edit_state(key, [Entry("step", ABSENT, None), Entry("draft", None, ABSENT)], actor=actor)
-    state = views.session(key).state
+    edits.edit_state(ref, [Entry("step", ABSENT, None), Entry("draft", None, ABSENT)], actor=actor)
+    state = views.session(ref).state
     assert (state.get("step"), state.get("draft")) == (ABSENT, None)
-    assert [event.data["actions"]["state_delta"] for event in timeline.events(key).rows] == [
+    assert [event.data["actions"]["state_delta"] for event in timeline.events(ref).rows] == [
         {"step": None, "draft": None}
     ] * 2
 
@@ -84,10 +84,10 @@ def test_removing_a_key_and_setting_it_to_null_are_two_different_edits(key: Sess
 @pytest.mark.parametrize("scope", ["", "user:", "app:"])
 def test_a_key_is_removed_from_its_own_scope_only(scope: str, source: str, actor: Actor) -> None:
     state = {"k": 1, "user:k": 1, "app:k": 1}
-    key = create_session(source, APP, "ana", actor=actor, state=state, session_id="s1")
-    edits.edit_state(key, [Entry(f"{scope}k", ABSENT, 1)], actor=actor)
+    ref = create_session(source, APP, "ana", actor=actor, state=state, session_id="s1")
+    edits.edit_state(ref, [Entry(f"{scope}k", ABSENT, 1)], actor=actor)
     expected = {name: 1 for name in state if name != f"{scope}k"}
-    assert views.session(key).state.merged() == expected
+    assert views.session(ref).state.merged() == expected
 
 
 class Counted(str):
@@ -109,17 +109,17 @@ def test_an_edit_of_many_keys_compares_each_a_few_times() -> None:
 
 
 @pytest.mark.django_db
-def test_an_edit_may_have_tens_of_thousands_of_keys(key: SessionKey, actor: Actor) -> None:
+def test_an_edit_may_have_tens_of_thousands_of_keys(ref: SessionRef, actor: Actor) -> None:
     names = [f"k{number}" for number in range(30_000)]
-    edits.edit_state(key, [Entry(name, 1, ABSENT) for name in names], actor=actor)
-    gone = edits.edit_state(key, [Entry(name, ABSENT, 1) for name in names], actor=actor).event["id"]
-    assert timeline.event(key, gone).changes[0].new is ABSENT
-    assert not moments.state_at(key, gone).state.session.keys() & set(names)
+    edits.edit_state(ref, [Entry(name, 1, ABSENT) for name in names], actor=actor)
+    gone = edits.edit_state(ref, [Entry(name, ABSENT, 1) for name in names], actor=actor).event["id"]
+    assert timeline.event(ref, gone).changes[0].new is ABSENT
+    assert not moments.state_at(ref, gone).state.session.keys() & set(names)
 
 
-def test_an_unchanged_entry_is_left_out_of_the_event(key: SessionKey, actor: Actor) -> None:
+def test_an_unchanged_entry_is_left_out_of_the_event(ref: SessionRef, actor: Actor) -> None:
     entries = [Entry("step", "search", "search"), Entry("user:tier", "silver", "gold"), Entry("no", ABSENT, ABSENT)]
-    appended = edits.edit_state(key, entries, actor=actor)
+    appended = edits.edit_state(ref, entries, actor=actor)
     assert appended.event["actions"]["state_delta"] == {"user:tier": "silver"}
     assert note(appended.event)["replaced"] == {"user:tier": "gold"}
     assert note(appended.event)["reason"] == ""
@@ -128,12 +128,12 @@ def test_an_unchanged_entry_is_left_out_of_the_event(key: SessionKey, actor: Act
 def test_values_that_differ_only_in_type_are_a_change_and_numbers_that_are_equal_are_none(
     source: str, actor: Actor
 ) -> None:
-    key = create_session(source, APP, "ana", actor=actor, state={"n": 1, "d": {"x": [0]}}, session_id="s1")
+    ref = create_session(source, APP, "ana", actor=actor, state={"n": 1, "d": {"x": [0]}}, session_id="s1")
     with pytest.raises(Invalid, match="Nothing would change"):
-        edits.edit_state(key, [Entry("n", 1.0, 1), Entry("d", {"x": [0.0]}, {"x": [0]})], actor=actor)
-    edits.edit_state(key, [Entry("n", True, 1), Entry("d", {"x": [False]}, {"x": [0]})], actor=actor)
-    assert views.session(key).state.get("n") is True
-    assert views.session(key).state.get("d")["x"][0] is False
+        edits.edit_state(ref, [Entry("n", 1.0, 1), Entry("d", {"x": [0.0]}, {"x": [0]})], actor=actor)
+    edits.edit_state(ref, [Entry("n", True, 1), Entry("d", {"x": [False]}, {"x": [0]})], actor=actor)
+    assert views.session(ref).state.get("n") is True
+    assert views.session(ref).state.get("d")["x"][0] is False
 
 
 # --- Conflicts --------------------------------------------------------------------------------------------------------
@@ -153,25 +153,25 @@ def test_values_that_differ_only_in_type_are_a_change_and_numbers_that_are_equal
     ],
 )
 def test_a_key_that_somebody_else_changed_is_a_conflict_with_the_values_by_now_and_nothing_is_written(
-    key: SessionKey, actor: Actor, entry: Entry, current: Any
+    ref: SessionRef, actor: Actor, entry: Entry, current: Any
 ) -> None:
-    before = everything(key.source)
+    before = everything(ref.source)
     harmless = Entry("other", 1, ABSENT)
     with pytest.raises(Conflict, match="Somebody else changed it meanwhile; nothing was written") as refused:
-        edits.edit_state(key, [harmless, entry], actor=actor)
+        edits.edit_state(ref, [harmless, entry], actor=actor)
     assert refused.value.detail["current"] == {"other": ABSENT, entry.key: current}
-    assert everything(key.source) == before
+    assert everything(ref.source) == before
 
 
 def test_of_two_people_who_saw_the_same_value_one_wins_and_one_is_told(source: str, actor: Actor) -> None:
-    key = create_session(source, APP, "ana", actor=actor, state={"user:n": 0}, session_id="s1")
+    ref = create_session(source, APP, "ana", actor=actor, state={"user:n": 0}, session_id="s1")
     barrier = threading.Barrier(4)
     outcomes: list[str] = []
 
     def edit(name: str) -> None:
         barrier.wait(10)
         try:
-            edits.edit_state(key, [Entry("user:n", name, 0)], actor=Actor(name))
+            edits.edit_state(ref, [Entry("user:n", name, 0)], actor=Actor(name))
             outcomes.append(name)
         except Conflict:
             outcomes.append("")
@@ -185,16 +185,16 @@ def test_of_two_people_who_saw_the_same_value_one_wins_and_one_is_told(source: s
         thread.join()
     (winner,) = [name for name in outcomes if name]
     assert len(outcomes) == 4
-    assert views.session(key).state.get("user:n") == winner
-    assert [note(view.data)["actor"] for view in timeline.events(key).rows] == [winner]
+    assert views.session(ref).state.get("user:n") == winner
+    assert [note(view.data)["actor"] for view in timeline.events(ref).rows] == [winner]
 
 
-def test_an_edit_does_not_mind_what_others_do_to_other_keys(key: SessionKey, actor: Actor) -> None:
-    seen = views.session(key).state
+def test_an_edit_does_not_mind_what_others_do_to_other_keys(ref: SessionRef, actor: Actor) -> None:
+    seen = views.session(ref).state
     delta = {"else": 1, "user:else": 2, "app:else": 3}
-    append_event(key, {"author": "agent", "actions": {"state_delta": delta}}, actor=actor)
-    edits.edit_state(key, [Entry("step", "pay", seen.get("step")), Entry("app:limit", 4, 3)], actor=actor)
-    assert views.session(key).state.merged() == {**START, **delta, "step": "pay", "app:limit": 4}
+    append_event(ref, {"author": "agent", "actions": {"state_delta": delta}}, actor=actor)
+    edits.edit_state(ref, [Entry("step", "pay", seen.get("step")), Entry("app:limit", 4, 3)], actor=actor)
+    assert views.session(ref).state.merged() == {**START, **delta, "step": "pay", "app:limit": 4}
 
 
 # --- What is refused --------------------------------------------------------------------------------------------------
@@ -221,102 +221,102 @@ def test_an_edit_does_not_mind_what_others_do_to_other_keys(key: SessionKey, act
     ],
 )
 def test_an_edit_that_cannot_be_is_refused_with_its_place_and_writes_nothing(
-    key: SessionKey, actor: Actor, entries: list[Entry], message: str
+    ref: SessionRef, actor: Actor, entries: list[Entry], message: str
 ) -> None:
-    before = everything(key.source)
+    before = everything(ref.source)
     with pytest.raises(Invalid, match=message):
-        edits.edit_state(key, entries, actor=actor)
-    assert everything(key.source) == before
+        edits.edit_state(ref, entries, actor=actor)
+    assert everything(ref.source) == before
 
 
 @pytest.mark.parametrize("scope", ["", "user:", "app:"])
 def test_a_key_without_a_name_that_an_agent_left_can_be_edited_and_removed(
     scope: str, source: str, actor: Actor
 ) -> None:
-    key = create_session(source, APP, "ana", actor=actor, state={scope: 1}, session_id="s1")
-    edits.edit_state(key, [Entry(scope, 2, 1)], actor=actor)
-    assert views.session(key).state.merged() == {scope: 2}
-    edits.edit_state(key, [Entry(scope, ABSENT, 2)], actor=actor)
-    assert views.session(key).state.merged() == {}
+    ref = create_session(source, APP, "ana", actor=actor, state={scope: 1}, session_id="s1")
+    edits.edit_state(ref, [Entry(scope, 2, 1)], actor=actor)
+    assert views.session(ref).state.merged() == {scope: 2}
+    edits.edit_state(ref, [Entry(scope, ABSENT, 2)], actor=actor)
+    assert views.session(ref).state.merged() == {}
 
 
-def test_a_reason_may_have_a_thousand_characters(key: SessionKey, actor: Actor) -> None:
+def test_a_reason_may_have_a_thousand_characters(ref: SessionRef, actor: Actor) -> None:
     with pytest.raises(Invalid, match="longer than 1000 characters"):
-        edits.edit_state(key, [Entry("a", 1, ABSENT)], actor=actor, reason="x" * 1001)
-    appended = edits.edit_state(key, [Entry("a", 1, ABSENT)], actor=actor, reason="é" * 1000)
+        edits.edit_state(ref, [Entry("a", 1, ABSENT)], actor=actor, reason="x" * 1001)
+    appended = edits.edit_state(ref, [Entry("a", 1, ABSENT)], actor=actor, reason="é" * 1000)
     assert note(appended.event)["reason"] == "é" * 1000
 
 
-def test_a_session_that_was_deleted_is_not_found_and_not_made_anew(key: SessionKey, actor: Actor) -> None:
-    delete_session(key, actor=actor)
+def test_a_session_that_was_deleted_is_not_found_and_not_made_anew(ref: SessionRef, actor: Actor) -> None:
+    delete_session(ref, actor=actor)
     with pytest.raises(NotFound, match="s1"):
-        edits.edit_state(key, [Entry("step", "pay", "search")], actor=actor)
+        edits.edit_state(ref, [Entry("step", "pay", "search")], actor=actor)
     with pytest.raises(NotFound, match="s1"):
-        edits.add_event(key, {"author": "x"}, actor=actor)
-    assert counts(key.source)["sessions"] == 0
+        edits.add_event(ref, {"author": "x"}, actor=actor)
+    assert counts(ref.source)["sessions"] == 0
 
 
-def test_read_only_refuses_every_edit(key: SessionKey, actor: Actor, settings: Settings) -> None:
-    before = everything(key.source)
+def test_read_only_refuses_every_edit(ref: SessionRef, actor: Actor, settings: Settings) -> None:
+    before = everything(ref.source)
     settings.READ_ONLY = True
     works: list[Callable[[], Any]] = [
-        lambda: edits.edit_state(key, [Entry("a", 1, ABSENT)], actor=actor),
-        lambda: edits.edit_app_state(key.source, APP, [Entry("app:a", 1, ABSENT)], actor=actor),
-        lambda: edits.edit_user_state(key.source, APP, "ana", [Entry("user:a", 1, ABSENT)], actor=actor),
-        lambda: edits.add_event(key, {"author": "x"}, actor=actor),
+        lambda: edits.edit_state(ref, [Entry("a", 1, ABSENT)], actor=actor),
+        lambda: edits.edit_app_state(ref.source, APP, [Entry("app:a", 1, ABSENT)], actor=actor),
+        lambda: edits.edit_user_state(ref.source, APP, "ana", [Entry("user:a", 1, ABSENT)], actor=actor),
+        lambda: edits.add_event(ref, {"author": "x"}, actor=actor),
     ]
     for work in works:
         with pytest.raises(NotAllowed, match="read-only"):
             work()
-    assert everything(key.source) == before
+    assert everything(ref.source) == before
 
 
 # --- Outside a conversation -------------------------------------------------------------------------------------------
 
 
-def test_app_state_is_edited_in_adkwebs_own_session_which_is_made_when_needed(key: SessionKey, actor: Actor) -> None:
-    revision = views.session(key).revision
-    first = edits.edit_app_state(key.source, APP, [Entry("app:limit", 4, 3)], actor=actor, reason="release")
-    own = SessionKey(key.source, APP, "adkweb", "adkweb")
-    second = edits.edit_app_state(key.source, APP, [Entry("app:notice", "hi", ABSENT)], actor=actor)
+def test_app_state_is_edited_in_adkwebs_own_session_which_is_made_when_needed(ref: SessionRef, actor: Actor) -> None:
+    revision = views.session(ref).revision
+    first = edits.edit_app_state(ref.source, APP, [Entry("app:limit", 4, 3)], actor=actor, reason="release")
+    own = SessionRef(ref.source, APP, "adkweb", "adkweb")
+    second = edits.edit_app_state(ref.source, APP, [Entry("app:notice", "hi", ABSENT)], actor=actor)
     assert [view.id for view in timeline.events(own).rows] == [first.event["id"], second.event["id"]]
-    assert views.app(key.source, APP)[1] == {"limit": 4, "notice": "hi"}
-    assert views.session(key).state.get("app:notice") == "hi"
-    assert views.session(key).revision == revision  # the conversation did not go stale
-    assert len(timeline.events(key).rows) == 0
-    edits.edit_app_state(key.source, APP, [Entry("app:notice", ABSENT, "hi")], actor=actor)
-    assert views.app(key.source, APP)[1] == {"limit": 4}
+    assert views.app(ref.source, APP)[1] == {"limit": 4, "notice": "hi"}
+    assert views.session(ref).state.get("app:notice") == "hi"
+    assert views.session(ref).revision == revision  # the conversation did not go stale
+    assert len(timeline.events(ref).rows) == 0
+    edits.edit_app_state(ref.source, APP, [Entry("app:notice", ABSENT, "hi")], actor=actor)
+    assert views.app(ref.source, APP)[1] == {"limit": 4}
 
 
 def test_user_state_is_edited_in_a_session_of_that_user_which_is_made_when_needed(
-    key: SessionKey, actor: Actor
+    ref: SessionRef, actor: Actor
 ) -> None:
-    revision = views.session(key).revision
-    appended = edits.edit_user_state(key.source, APP, "ana", [Entry("user:tier", ABSENT, "gold")], actor=actor)
-    own = SessionKey(key.source, APP, "ana", "adkweb")
+    revision = views.session(ref).revision
+    appended = edits.edit_user_state(ref.source, APP, "ana", [Entry("user:tier", ABSENT, "gold")], actor=actor)
+    own = SessionRef(ref.source, APP, "ana", "adkweb")
     assert [view.id for view in timeline.events(own).rows] == [appended.event["id"]]
     assert note(appended.event)["removed"] == ["user:tier"]
-    assert views.user_state(key.source, APP, "ana") == {}
-    assert views.session(key).revision == revision
+    assert views.user_state(ref.source, APP, "ana") == {}
+    assert views.session(ref).revision == revision
     # A user whom no agent has met yet.
-    edits.edit_user_state(key.source, APP, "지우", [Entry("user:name", "지우", ABSENT)], actor=actor)
-    assert views.user_state(key.source, APP, "지우") == {"name": "지우"}
+    edits.edit_user_state(ref.source, APP, "지우", [Entry("user:name", "지우", ABSENT)], actor=actor)
+    assert views.user_state(ref.source, APP, "지우") == {"name": "지우"}
 
 
 @pytest.mark.parametrize("name", ["plain", "user:x", "temp:x", "app"])
-def test_a_key_of_another_scope_is_refused_in_app_state(key: SessionKey, actor: Actor, name: str) -> None:
-    before = everything(key.source)
+def test_a_key_of_another_scope_is_refused_in_app_state(ref: SessionRef, actor: Actor, name: str) -> None:
+    before = everything(ref.source)
     with pytest.raises(Invalid, match=f"{name}: here, a key begins with app:"):
-        edits.edit_app_state(key.source, APP, [Entry("app:ok", 1, ABSENT), Entry(name, 1, ABSENT)], actor=actor)
-    assert everything(key.source) == before
+        edits.edit_app_state(ref.source, APP, [Entry("app:ok", 1, ABSENT), Entry(name, 1, ABSENT)], actor=actor)
+    assert everything(ref.source) == before
 
 
 @pytest.mark.parametrize("name", ["plain", "app:x", "temp:x", "user"])
-def test_a_key_of_another_scope_is_refused_in_user_state(key: SessionKey, actor: Actor, name: str) -> None:
-    before = everything(key.source)
+def test_a_key_of_another_scope_is_refused_in_user_state(ref: SessionRef, actor: Actor, name: str) -> None:
+    before = everything(ref.source)
     with pytest.raises(Invalid, match=f"{name}: here, a key begins with user:"):
-        edits.edit_user_state(key.source, APP, "ana", [Entry(name, 1, ABSENT)], actor=actor)
-    assert everything(key.source) == before
+        edits.edit_user_state(ref.source, APP, "ana", [Entry(name, 1, ABSENT)], actor=actor)
+    assert everything(ref.source) == before
 
 
 @pytest.mark.parametrize(
@@ -330,26 +330,26 @@ def test_a_key_of_another_scope_is_refused_in_user_state(key: SessionKey, actor:
     ],
 )
 def test_a_refused_edit_of_app_state_leaves_no_session_behind(
-    key: SessionKey, actor: Actor, entries: list[Entry]
+    ref: SessionRef, actor: Actor, entries: list[Entry]
 ) -> None:
-    before = everything(key.source)
+    before = everything(ref.source)
     with pytest.raises(Invalid):
-        edits.edit_app_state(key.source, APP, entries, actor=actor)
-    assert everything(key.source) == before
+        edits.edit_app_state(ref.source, APP, entries, actor=actor)
+    assert everything(ref.source) == before
 
 
-def test_two_first_edits_of_app_state_at_once_both_succeed(key: SessionKey) -> None:
+def test_two_first_edits_of_app_state_at_once_both_succeed(ref: SessionRef) -> None:
     barrier = threading.Barrier(4)
     failed: list[Exception] = []
 
     def edit(number: int) -> None:
         barrier.wait(10)
         try:
-            edits.edit_app_state(key.source, APP, [Entry(f"app:n{number}", number, ABSENT)], actor=Actor(f"p{number}"))
+            edits.edit_app_state(ref.source, APP, [Entry(f"app:n{number}", number, ABSENT)], actor=Actor(f"p{number}"))
         except Exception as error:
             failed.append(error)
         finally:
-            connections[key.source].close()
+            connections[ref.source].close()
 
     threads = [threading.Thread(target=edit, args=[n]) for n in range(4)]
     for thread in threads:
@@ -357,43 +357,43 @@ def test_two_first_edits_of_app_state_at_once_both_succeed(key: SessionKey) -> N
     for thread in threads:
         thread.join()
     assert failed == []
-    assert views.app(key.source, APP)[1] == {"limit": 3, **{f"n{n}": n for n in range(4)}}
-    assert len(timeline.events(SessionKey(key.source, APP, "adkweb", "adkweb")).rows) == 4
+    assert views.app(ref.source, APP)[1] == {"limit": 3, **{f"n{n}": n for n in range(4)}}
+    assert len(timeline.events(SessionRef(ref.source, APP, "adkweb", "adkweb")).rows) == 4
 
 
 @pytest.mark.django_db
-def test_sessions_that_hold_such_edits_are_in_no_list_and_no_count(key: SessionKey, actor: Actor) -> None:
-    edits.edit_app_state(key.source, APP, [Entry("app:limit", 4, 3)], actor=actor)
-    edits.edit_user_state(key.source, APP, "ana", [Entry("user:tier", "silver", "gold")], actor=actor)
-    edits.edit_user_state(key.source, APP, "new", [Entry("user:tier", "gold", ABSENT)], actor=actor)
-    of_ana, of_app = own_session(key.source, APP, "ana"), own_session(key.source, APP)
-    assert [row.key for row in lists.sessions(key.source, APP).rows] == [key]
-    assert [row.key for row in lists.sessions(key.source, APP, "ana", limit=1).rows] == [key]
-    assert lists.sessions(key.source, APP, "ana", limit=1).next is None
-    assert [row.key for row in whole_session.load_all(key.source, APP, "ana")] == [key]
-    assert [row.key for row in whole_session.load_page(key.source, APP, limit=1).rows] == [key]
-    assert [(row.user_id, row.sessions) for row in lists.users(key.source, APP).rows] == [("ana", 1), ("new", 0)]
-    assert (views.app(key.source, APP)[0].sessions, views.app(key.source, APP)[0].users) == (1, 2)
+def test_sessions_that_hold_such_edits_are_in_no_list_and_no_count(ref: SessionRef, actor: Actor) -> None:
+    edits.edit_app_state(ref.source, APP, [Entry("app:limit", 4, 3)], actor=actor)
+    edits.edit_user_state(ref.source, APP, "ana", [Entry("user:tier", "silver", "gold")], actor=actor)
+    edits.edit_user_state(ref.source, APP, "new", [Entry("user:tier", "gold", ABSENT)], actor=actor)
+    of_ana, of_app = own_session(ref.source, APP, "ana"), own_session(ref.source, APP)
+    assert [row.ref for row in lists.sessions(ref.source, APP).rows] == [ref]
+    assert [row.ref for row in lists.sessions(ref.source, APP, "ana", limit=1).rows] == [ref]
+    assert lists.sessions(ref.source, APP, "ana", limit=1).next is None
+    assert [row.ref for row in whole_session.load_all(ref.source, APP, "ana")] == [ref]
+    assert [row.ref for row in whole_session.load_page(ref.source, APP, limit=1).rows] == [ref]
+    assert [(row.user_id, row.sessions) for row in lists.users(ref.source, APP).rows] == [("ana", 1), ("new", 0)]
+    assert (views.app(ref.source, APP)[0].sessions, views.app(ref.source, APP)[0].users) == (1, 2)
     # Asked for, they are there; by their names, too.
-    everything = {key, of_ana, of_app, own_session(key.source, APP, "new")}
-    assert {row.key for row in lists.sessions(key.source, APP, hidden=True).rows} == everything
-    assert {row.key for row in whole_session.load_all(key.source, APP, hidden=True)} == everything
-    assert views.session(of_ana).key == of_ana
+    everything = {ref, of_ana, of_app, own_session(ref.source, APP, "new")}
+    assert {row.ref for row in lists.sessions(ref.source, APP, hidden=True).rows} == everything
+    assert {row.ref for row in whole_session.load_all(ref.source, APP, hidden=True)} == everything
+    assert views.session(of_ana).ref == of_ana
     for own in (of_ana, of_app):
         row = lists.left_out(own)
         assert row
-        assert (row.key, row.events) == (own, 1)
-    assert lists.left_out(key) is None
-    assert {view.key for view in edit_log.edits()[0].rows} == everything - {key}
+        assert (row.ref, row.events) == (own, 1)
+    assert lists.left_out(ref) is None
+    assert {view.ref for view in edit_log.edits()[0].rows} == everything - {ref}
 
 
-def test_a_conversation_that_has_that_name_is_in_every_list(key: SessionKey, actor: Actor) -> None:
-    edits.edit_user_state(key.source, APP, "ana", [Entry("user:tier", "silver", "gold")], actor=actor)
-    own = own_session(key.source, APP, "ana")
+def test_a_conversation_that_has_that_name_is_in_every_list(ref: SessionRef, actor: Actor) -> None:
+    edits.edit_user_state(ref.source, APP, "ana", [Entry("user:tier", "silver", "gold")], actor=actor)
+    own = own_session(ref.source, APP, "ana")
     append_event(own, {"author": "user", "invocation_id": "e-1"}, actor=actor)
-    edits.edit_user_state(key.source, APP, "ana", [Entry("user:tier", "gold", "silver")], actor=actor)
-    assert {row.key for row in lists.sessions(key.source, APP).rows} == {key, own}
-    assert {row.key for row in whole_session.load_all(key.source, APP)} == {key, own}
+    edits.edit_user_state(ref.source, APP, "ana", [Entry("user:tier", "gold", "silver")], actor=actor)
+    assert {row.ref for row in lists.sessions(ref.source, APP).rows} == {ref, own}
+    assert {row.ref for row in whole_session.load_all(ref.source, APP)} == {ref, own}
     assert lists.left_out(own) is None
 
 
@@ -407,7 +407,7 @@ def test_an_app_of_which_only_edits_are_known_is_there(source: str, actor: Actor
 
 
 @pytest.mark.django_db
-def test_an_event_by_hand_is_an_edit_that_records_what_it_replaced(key: SessionKey, actor: Actor) -> None:
+def test_an_event_by_hand_is_an_edit_that_records_what_it_replaced(ref: SessionRef, actor: Actor) -> None:
     event = {
         "author": "agent",
         "invocation_id": "e-7",
@@ -415,8 +415,8 @@ def test_an_event_by_hand_is_an_edit_that_records_what_it_replaced(key: SessionK
         "actions": {"state_delta": {"step": "pay", "new": 1, "user:tier": None, "app:limit": 3, "temp:x": 1}},
         "custom_metadata": {"mine": True},
     }
-    appended = edits.add_event(key, event, actor=actor, reason="as the customer asked")
-    (view,) = timeline.events(key).rows
+    appended = edits.add_event(ref, event, actor=actor, reason="as the customer asked")
+    (view,) = timeline.events(ref).rows
     assert (view.data["author"], view.invocation_id, view.description.text) == ("agent", "e-7", "Hello")
     assert view.data["custom_metadata"]["mine"] is True
     assert (
@@ -429,24 +429,24 @@ def test_an_event_by_hand_is_an_edit_that_records_what_it_replaced(key: SessionK
             "removed": [],
         }
     )
-    assert views.session(key).state.merged() == {**START, "step": "pay", "new": 1, "user:tier": None}
+    assert views.session(ref).state.merged() == {**START, "step": "pay", "new": 1, "user:tier": None}
     assert [view.id for view in edit_log.edits()[0].rows] == [appended.event["id"]]
     assert "mine" in event["custom_metadata"]
     assert "adkweb" not in event["custom_metadata"]  # the caller's own event is left as it was
 
 
-def test_an_event_by_hand_without_author_and_invocation_is_the_systems(key: SessionKey, actor: Actor) -> None:
-    edits.add_event(key, {}, actor=actor)
-    (view,) = timeline.events(key).rows
+def test_an_event_by_hand_without_author_and_invocation_is_the_systems(ref: SessionRef, actor: Actor) -> None:
+    edits.add_event(ref, {}, actor=actor)
+    (view,) = timeline.events(ref).rows
     assert view.data["author"] == "system"
     assert view.invocation_id.startswith("edit-")
 
 
-def test_who_made_an_edit_cannot_be_forged(key: SessionKey, actor: Actor) -> None:
+def test_who_made_an_edit_cannot_be_forged(ref: SessionRef, actor: Actor) -> None:
     forged = {"actor": "boss@example.com", "reason": "forged", "replaced": {"step": "forged"}, "other": "forged"}
     event = {"custom_metadata": {"adkweb": forged}, "actions": {"state_delta": {"step": "pay"}}}
-    edits.add_event(key, event, actor=actor, reason="mine")
-    (view,) = timeline.events(key).rows
+    edits.add_event(ref, event, actor=actor, reason="mine")
+    (view,) = timeline.events(ref).rows
     assert note(view.data) == {
         "actor": "maria@example.com",
         "reason": "mine",
@@ -454,18 +454,18 @@ def test_who_made_an_edit_cannot_be_forged(key: SessionKey, actor: Actor) -> Non
         "removed": [],
     }
     assert view.description.edit["actor"] == "maria@example.com"
-    assert writers(key)["step"].actor == "maria@example.com"
+    assert writers(ref)["step"].actor == "maria@example.com"
 
 
-def test_an_event_by_hand_may_remove_keys(key: SessionKey, actor: Actor) -> None:
+def test_an_event_by_hand_may_remove_keys(ref: SessionRef, actor: Actor) -> None:
     event = {
         "actions": {"state_delta": {"draft": None, "step": None}},
         "custom_metadata": {"adkweb": {"removed": ["draft", "never mentioned"]}},
     }
-    edits.add_event(key, event, actor=actor)
-    state = views.session(key).state
+    edits.add_event(ref, event, actor=actor)
+    state = views.session(ref).state
     assert (state.get("draft"), state.get("step")) == (ABSENT, None)
-    assert_state_is_what_events_say(key.source, {key: START})
+    assert_state_is_what_events_say(ref.source, {ref: START})
 
 
 @pytest.mark.parametrize(
@@ -486,24 +486,24 @@ def test_an_event_by_hand_may_remove_keys(key: SessionKey, actor: Actor) -> None
     ],
 )
 def test_an_event_by_hand_that_adk_could_not_load_is_refused_with_its_place(
-    key: SessionKey, actor: Actor, event: Any, message: str
+    ref: SessionRef, actor: Actor, event: Any, message: str
 ) -> None:
-    before = everything(key.source)
+    before = everything(ref.source)
     with pytest.raises(Invalid, match=message):
-        edits.add_event(key, event, actor=actor)
-    assert everything(key.source) == before
+        edits.add_event(ref, event, actor=actor)
+    assert everything(ref.source) == before
 
 
-def test_another_event_under_an_id_that_is_taken_is_a_conflict(key: SessionKey, actor: Actor) -> None:
-    edits.add_event(key, {"id": "e1", "actions": {"state_delta": {"a": 1}}}, actor=actor)
-    before = everything(key.source)
+def test_another_event_under_an_id_that_is_taken_is_a_conflict(ref: SessionRef, actor: Actor) -> None:
+    edits.add_event(ref, {"id": "e1", "actions": {"state_delta": {"a": 1}}}, actor=actor)
+    before = everything(ref.source)
     with pytest.raises(Conflict, match="Another event of this session has the id e1"):
-        edits.add_event(key, {"id": "e1", "actions": {"state_delta": {"a": 2}}}, actor=actor)
-    assert everything(key.source) == before
+        edits.add_event(ref, {"id": "e1", "actions": {"state_delta": {"a": 2}}}, actor=actor)
+    assert everything(ref.source) == before
 
 
 def test_an_event_by_hand_records_what_it_really_replaced_while_others_write(source: str, actor: Actor) -> None:
-    key = create_session(source, APP, "ana", actor=actor, state={"n": 0}, session_id="s1")
+    ref = create_session(source, APP, "ana", actor=actor, state={"n": 0}, session_id="s1")
     barrier = threading.Barrier(4)
     failed: list[Exception] = []
 
@@ -513,9 +513,9 @@ def test_an_event_by_hand_records_what_it_really_replaced_while_others_write(sou
             for step in range(3):
                 event = {"author": f"a{number}", "actions": {"state_delta": {"n": f"{number}.{step}"}}}
                 if number == 0:
-                    edits.add_event(key, event, actor=actor)
+                    edits.add_event(ref, event, actor=actor)
                 else:
-                    append_event(key, event, actor=actor)
+                    append_event(ref, event, actor=actor)
         except Exception as error:
             failed.append(error)
         finally:
@@ -528,41 +528,41 @@ def test_an_event_by_hand_records_what_it_really_replaced_while_others_write(sou
         thread.join()
     assert failed == []
     before: Any = 0
-    for view in timeline.events(key).rows:
+    for view in timeline.events(ref).rows:
         if view.description.edit:
             assert note(view.data)["replaced"] == {"n": before}
         before = view.description.delta["n"]
-    assert views.session(key).state.get("n") == before
+    assert views.session(ref).state.get("n") == before
 
 
 def test_the_same_edit_from_the_same_form_is_stored_once(source: str, actor: Actor) -> None:
-    key = create_session(source, "app", "user", actor=actor, state={"a": 1})
-    first = edits.edit_state(key, [Entry("a", 2, 1)], actor=actor, reason="why", once="form")
-    again = edits.edit_state(key, [Entry("a", 2, 1)], actor=actor, reason="why", once="form")
+    ref = create_session(source, "app", "user", actor=actor, state={"a": 1})
+    first = edits.edit_state(ref, [Entry("a", 2, 1)], actor=actor, reason="why", once="form")
+    again = edits.edit_state(ref, [Entry("a", 2, 1)], actor=actor, reason="why", once="form")
     assert again.event["id"] == first.event["id"]
     assert again.seq is None
     with pytest.raises(Conflict):
-        edits.edit_state(key, [Entry("a", 3, 1)], actor=actor, once="form")
+        edits.edit_state(ref, [Entry("a", 3, 1)], actor=actor, once="form")
     with pytest.raises(Conflict):
-        edits.edit_state(key, [Entry("a", 2, 1)], actor=actor, once="another form")
+        edits.edit_state(ref, [Entry("a", 2, 1)], actor=actor, once="another form")
     edits.edit_user_state(source, "app", "user", [Entry("user:b", 1, ABSENT)], actor=actor, once="form")
     assert (
         edits.edit_user_state(source, "app", "user", [Entry("user:b", 1, ABSENT)], actor=actor, once="form").seq is None
     )
-    assert len(timeline.events(key).rows) == 1
+    assert len(timeline.events(ref).rows) == 1
 
 
 def test_the_same_hand_written_event_is_stored_once(source: str, actor: Actor) -> None:
-    key = create_session(source, "app", "user", actor=actor)
+    ref = create_session(source, "app", "user", actor=actor)
     event = {"id": "same", "author": "user", "actions": {"state_delta": {"a": 1}}}
-    edits.add_event(key, event, actor=actor)
-    assert edits.add_event(key, event, actor=actor).seq is None
+    edits.add_event(ref, event, actor=actor)
+    assert edits.add_event(ref, event, actor=actor).seq is None
     with pytest.raises(Conflict):
-        edits.add_event(key, {**event, "author": "agent"}, actor=actor)
-    assert len(timeline.events(key).rows) == 1
+        edits.add_event(ref, {**event, "author": "agent"}, actor=actor)
+    assert len(timeline.events(ref).rows) == 1
 
 
 def test_camel_case_is_refused_where_a_person_writes(source: str, actor: Actor) -> None:
-    key = create_session(source, "app", "user", actor=actor)
+    ref = create_session(source, "app", "user", actor=actor)
     with pytest.raises(Invalid, match="invocationId: fields are written in snake_case"):
-        edits.add_event(key, {"author": "user", "invocationId": "x"}, actor=actor)
+        edits.add_event(ref, {"author": "user", "invocationId": "x"}, actor=actor)

@@ -14,7 +14,7 @@ from django.test.utils import CaptureQueriesContext
 from pytest_django import Settings
 
 from sessions_app.access.actor import Actor
-from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT
 from sessions_app.edits import rewind, undo
 from sessions_app.edits.rewind import Artifact
@@ -32,9 +32,9 @@ pytestmark = pytest.mark.django_db
 def say(actor: Actor) -> Callable[..., str]:
     """Appends an agent's event in an invocation; its id."""
 
-    def append(key: SessionKey, invocation: str, delta: dict[str, Any] | None = None, **actions: Any) -> str:
+    def append(ref: SessionRef, invocation: str, delta: dict[str, Any] | None = None, **actions: Any) -> str:
         event = {"author": "agent", "invocation_id": invocation, "actions": {"state_delta": delta or {}, **actions}}
-        return str(append_event(key, event, actor=actor).event["id"])
+        return str(append_event(ref, event, actor=actor).event["id"])
 
     return append
 
@@ -46,14 +46,14 @@ def ids_of(gone: rewind.Gone) -> tuple[int, str, str, bool]:
 
 
 def test_a_rewind_is_one_event_as_adk_writes_it_with_who_and_why(
-    key: SessionKey, actor: Actor, say: Callable[..., str], settings: Settings
+    ref: SessionRef, actor: Actor, say: Callable[..., str], settings: Settings
 ) -> None:
     settings.SQLITE_STATE = "replaced"  # or nobody knows whether a null was kept
-    say(key, "i1", {"step": "pay", "kept": None})
-    say(key, "i2", {"step": "done", "new": 1, "draft": 2, "kept": 1, "user:tier": "black", "app:limit": 4})
-    say(key, "i2", {"new": 2})
-    appended = rewind.rewind(key, "i2", actor=actor, reason=" wrong turn ")
-    event = events_of(key)[-1][1]
+    say(ref, "i1", {"step": "pay", "kept": None})
+    say(ref, "i2", {"step": "done", "new": 1, "draft": 2, "kept": 1, "user:tier": "black", "app:limit": 4})
+    say(ref, "i2", {"new": 2})
+    appended = rewind.rewind(ref, "i2", actor=actor, reason=" wrong turn ")
+    event = events_of(ref)[-1][1]
     assert event["author"] == "user"
     assert event["invocation_id"] == f"e-{event['id']}"
     assert event["actions"] == {
@@ -68,199 +68,199 @@ def test_a_rewind_is_one_event_as_adk_writes_it_with_who_and_why(
     }
     assert "content" not in event
     assert appended.event["id"] == event["id"]
-    assert views.session(key).state.merged() == {
+    assert views.session(ref).state.merged() == {
         **START, "step": "pay", "kept": None, "user:tier": "black", "app:limit": 4
     }  # fmt: skip
-    assert_state_is_what_events_say(key.source, {key: START})
+    assert_state_is_what_events_say(ref.source, {ref: START})
 
 
 def test_a_rewind_to_the_first_invocation_keeps_the_initial_state(
-    key: SessionKey, actor: Actor, say: Callable[..., str]
+    ref: SessionRef, actor: Actor, say: Callable[..., str]
 ) -> None:
-    say(key, "i1", {"step": "pay", "draft": None, "new": 1})
-    rewind.rewind(key, "i1", actor=actor)
-    assert views.session(key).state.merged() == START
+    say(ref, "i1", {"step": "pay", "draft": None, "new": 1})
+    rewind.rewind(ref, "i1", actor=actor)
+    assert views.session(ref).state.merged() == START
 
 
 def test_the_plan_says_what_the_agent_will_not_see_and_what_stays(
-    key: SessionKey, actor: Actor, say: Callable[..., str]
+    ref: SessionRef, actor: Actor, say: Callable[..., str]
 ) -> None:
-    say(key, "i1", artifact_delta={"plan.txt": 0, "old.txt": 1, "user:photo.png": 0})
-    first = say(key, "i2", {"step": "pay"}, artifact_delta={"plan.txt": 1})
-    say(key, "i2", artifact_delta={"plan.txt": 2, "new.txt": 0, "user:photo.png": 1})
-    last = say(key, "i3")
-    plan = rewind.plan(key, "i2")
+    say(ref, "i1", artifact_delta={"plan.txt": 0, "old.txt": 1, "user:photo.png": 0})
+    first = say(ref, "i2", {"step": "pay"}, artifact_delta={"plan.txt": 1})
+    say(ref, "i2", artifact_delta={"plan.txt": 2, "new.txt": 0, "user:photo.png": 1})
+    last = say(ref, "i3")
+    plan = rewind.plan(ref, "i2")
     assert (ids_of(plan.gone), plan.back, plan.first.id) == ((3, first, last, True), 0, first)
     assert [(c.key, c.old, c.new) for c in plan.changes] == [("step", "pay", "search")]
     assert plan.artifacts == [Artifact("new.txt", None, 0), Artifact("plan.txt", 0, 2)]
-    assert len(events_of(key)) == 4  # nothing was written
+    assert len(events_of(ref)) == 4  # nothing was written
 
 
 def test_a_rewind_is_taken_back_by_a_rewind_to_before_it(
-    key: SessionKey, actor: Actor, say: Callable[..., str]
+    ref: SessionRef, actor: Actor, say: Callable[..., str]
 ) -> None:
-    say(key, "i1", {"step": "pay"})
-    say(key, "i2", {"step": "done", "new": 1})
-    after = views.session(key).state.merged()
-    first = rewind.rewind(key, "i2", actor=actor)
-    plan = rewind.plan(key, first.event["invocation_id"])
+    say(ref, "i1", {"step": "pay"})
+    say(ref, "i2", {"step": "done", "new": 1})
+    after = views.session(ref).state.merged()
+    first = rewind.rewind(ref, "i2", actor=actor)
+    plan = rewind.plan(ref, first.event["invocation_id"])
     assert (ids_of(plan.gone), plan.back) == ((0, "", "", True), 1)  # ADK itself shows no rewind to the agent
-    rewind.rewind(key, first.event["invocation_id"], actor=actor)
-    assert views.session(key).state.merged() == after
-    plan = rewind.plan(key, "i1")
+    rewind.rewind(ref, first.event["invocation_id"], actor=actor)
+    assert views.session(ref).state.merged() == after
+    plan = rewind.plan(ref, "i1")
     assert (plan.gone.events, plan.back) == (2, 0)
 
 
 def test_what_was_said_after_a_rewind_that_was_taken_back_counts_as_what_it_is(
-    key: SessionKey, actor: Actor, say: Callable[..., str]
+    ref: SessionRef, actor: Actor, say: Callable[..., str]
 ) -> None:
-    early = [say(key, f"i{number}") for number in range(3)]
-    first = rewind.rewind(key, "i1", actor=actor).event["invocation_id"]
-    say(key, "talk")
-    back = rewind.rewind(key, first, actor=actor).event["invocation_id"]
-    late = say(key, "on")
+    early = [say(ref, f"i{number}") for number in range(3)]
+    first = rewind.rewind(ref, "i1", actor=actor).event["invocation_id"]
+    say(ref, "talk")
+    back = rewind.rewind(ref, first, actor=actor).event["invocation_id"]
+    late = say(ref, "on")
     # Before the second rewind the agent saw i0 and the talk; now it sees i0, i1, i2 and what came after.
-    plan = rewind.plan(key, back)
+    plan = rewind.plan(ref, back)
     assert (ids_of(plan.gone), plan.back) == ((3, early[1], late, False), 1)
     assert plan.takes_back
-    rewind.rewind(key, back, actor=actor)
-    plan = rewind.plan(key, "i1")
-    assert (ids_of(plan.gone), plan.back) == ((1, *[events_of(key)[4][1]["id"]] * 2, True), 0)
+    rewind.rewind(ref, back, actor=actor)
+    plan = rewind.plan(ref, "i1")
+    assert (ids_of(plan.gone), plan.back) == ((1, *[events_of(ref)[4][1]["id"]] * 2, True), 0)
     assert not plan.takes_back
 
 
-def test_events_that_were_rewound_earlier_count_once(key: SessionKey, actor: Actor, say: Callable[..., str]) -> None:
+def test_events_that_were_rewound_earlier_count_once(ref: SessionRef, actor: Actor, say: Callable[..., str]) -> None:
     for number in range(1, 5):
-        say(key, f"i{number}")
-    rewind.rewind(key, "i3", actor=actor)
-    say(key, "i5")
-    plan = rewind.plan(key, "i2")
+        say(ref, f"i{number}")
+    rewind.rewind(ref, "i3", actor=actor)
+    say(ref, "i5")
+    plan = rewind.plan(ref, "i2")
     assert (plan.gone.events, plan.back, plan.gone.all) == (2, 0, False)  # i2 and i5
-    rewind.rewind(key, "i1", actor=actor)
+    rewind.rewind(ref, "i1", actor=actor)
     # Before i3 stood i1 and i2, which the agent would see again, as ADK reads rewinds.
-    assert (rewind.plan(key, "i3").gone.events, rewind.plan(key, "i3").back) == (0, 2)
+    assert (rewind.plan(ref, "i3").gone.events, rewind.plan(ref, "i3").back) == (0, 2)
 
 
 @pytest.mark.parametrize("name", ["nope", "", "I1"])
 def test_a_rewind_to_an_unknown_invocation_is_refused(
-    key: SessionKey, actor: Actor, say: Callable[..., str], name: str
+    ref: SessionRef, actor: Actor, say: Callable[..., str], name: str
 ) -> None:
-    say(key, "i1")
-    before = everything(key.source)
+    say(ref, "i1")
+    before = everything(ref.source)
     with pytest.raises(NotFound, match=f"no invocation “{name}” in this session"):
-        rewind.rewind(key, name, actor=actor)
-    assert everything(key.source) == before
+        rewind.rewind(ref, name, actor=actor)
+    assert everything(ref.source) == before
 
 
-def test_a_rewind_of_a_session_without_events_is_refused(key: SessionKey, actor: Actor) -> None:
+def test_a_rewind_of_a_session_without_events_is_refused(ref: SessionRef, actor: Actor) -> None:
     with pytest.raises(NotFound):
-        rewind.plan(key, "i1")
+        rewind.plan(ref, "i1")
 
 
-def test_nobodys_write_is_lost(key: SessionKey, actor: Actor, say: Callable[..., str]) -> None:
-    say(key, "i1", {"step": "pay"})
-    plan = rewind.plan(key, "i1")
-    say(key, "i2", {"late": 1})
-    before = everything(key.source)
+def test_nobodys_write_is_lost(ref: SessionRef, actor: Actor, say: Callable[..., str]) -> None:
+    say(ref, "i1", {"step": "pay"})
+    plan = rewind.plan(ref, "i1")
+    say(ref, "i2", {"late": 1})
+    before = everything(ref.source)
     with pytest.raises(StaleSession):
-        rewind.rewind(key, "i1", actor=actor, revision=plan.revision)
-    assert everything(key.source) == before
+        rewind.rewind(ref, "i1", actor=actor, revision=plan.revision)
+    assert everything(ref.source) == before
 
 
 def test_a_rewind_sent_twice_by_one_form_is_written_once(
-    key: SessionKey, actor: Actor, say: Callable[..., str]
+    ref: SessionRef, actor: Actor, say: Callable[..., str]
 ) -> None:
-    say(key, "i1", {"step": "pay"})
-    plan = rewind.plan(key, "i1")
-    first = rewind.rewind(key, "i1", actor=actor, revision=plan.revision, once="form")
-    again = rewind.rewind(key, "i1", actor=actor, revision=plan.revision, once="form")
+    say(ref, "i1", {"step": "pay"})
+    plan = rewind.plan(ref, "i1")
+    first = rewind.rewind(ref, "i1", actor=actor, revision=plan.revision, once="form")
+    again = rewind.rewind(ref, "i1", actor=actor, revision=plan.revision, once="form")
     assert (again.event["id"], again.seq) == (first.event["id"], None)
-    assert len(events_of(key)) == 2
+    assert len(events_of(ref)) == 2
 
 
 def test_a_rewind_sent_many_times_at_once_is_written_once_and_each_is_answered(
-    key: SessionKey, actor: Actor, say: Callable[..., str], tmp_path: Path
+    ref: SessionRef, actor: Actor, say: Callable[..., str], tmp_path: Path
 ) -> None:
-    say(key, "i1", {"step": "pay"})
-    plan = rewind.plan(key, "i1")
+    say(ref, "i1", {"step": "pay"})
+    plan = rewind.plan(ref, "i1")
 
     def send(_number: int) -> str:
         try:
-            return str(rewind.rewind(key, "i1", actor=actor, revision=plan.revision, once="form").event["id"])
+            return str(rewind.rewind(ref, "i1", actor=actor, revision=plan.revision, once="form").event["id"])
         finally:
             connections.close_all()
 
     own = own_database(f"sqlite:///{migrated(tmp_path / 'own.db')}")  # the tests' own is in memory, for one thread
     with own, ThreadPoolExecutor(10) as threads:
         assert len(set(threads.map(send, range(10)))) == 1
-    assert len(events_of(key)) == 2
+    assert len(events_of(ref)) == 2
 
 
 def test_keys_that_were_never_recorded_are_left_alone_and_named(
-    key: SessionKey, actor: Actor, say: Callable[..., str]
+    ref: SessionRef, actor: Actor, say: Callable[..., str]
 ) -> None:
-    execute(key.source, "UPDATE sessions SET initial_state = NULL")
-    say(key, "i1", {"other": 1})
-    say(key, "i2", {"other": 2})
-    say(key, "i3", {"step": "pay"})
-    plan = rewind.plan(key, "i2")
+    execute(ref.source, "UPDATE sessions SET initial_state = NULL")
+    say(ref, "i1", {"other": 1})
+    say(ref, "i2", {"other": 2})
+    say(ref, "i3", {"step": "pay"})
+    plan = rewind.plan(ref, "i2")
     assert plan.unknown == ["step"]
     assert [change.key for change in plan.changes] == ["other"]
-    rewind.rewind(key, "i2", actor=actor)
-    assert views.session(key).state.session == {"step": "pay", "draft": {"a": [1]}, "other": 1}
+    rewind.rewind(ref, "i2", actor=actor)
+    assert views.session(ref).state.session == {"step": "pay", "draft": {"a": [1]}, "other": 1}
 
 
-def test_undoing_the_state_of_a_rewind_is_possible(key: SessionKey, actor: Actor, say: Callable[..., str]) -> None:
-    say(key, "i1", {"step": "pay", "new": 1})
-    event_id = rewind.rewind(key, "i1", actor=actor).event["id"]
-    steps = {step.key: (step.then, step.now) for step in undo.undo(key, event_id).steps}
+def test_undoing_the_state_of_a_rewind_is_possible(ref: SessionRef, actor: Actor, say: Callable[..., str]) -> None:
+    say(ref, "i1", {"step": "pay", "new": 1})
+    event_id = rewind.rewind(ref, "i1", actor=actor).event["id"]
+    steps = {step.key: (step.then, step.now) for step in undo.undo(ref, event_id).steps}
     assert steps == {"step": ("pay", "search"), "new": (1, ABSENT)}
 
 
-def test_only_who_may_append_rewinds(key: SessionKey, say: Callable[..., str], settings: Settings) -> None:
-    say(key, "i1")
-    before = everything(key.source)
+def test_only_who_may_append_rewinds(ref: SessionRef, say: Callable[..., str], settings: Settings) -> None:
+    say(ref, "i1")
+    before = everything(ref.source)
     for actor in (Actor("reader", "read"), Actor("other app's", "admin", "weather*")):
         with pytest.raises(NotAllowed):
-            rewind.rewind(key, "i1", actor=actor)
+            rewind.rewind(ref, "i1", actor=actor)
     with pytest.raises(Invalid, match="reason is longer"):
-        rewind.rewind(key, "i1", actor=Actor("x"), reason="x" * 1001)
+        rewind.rewind(ref, "i1", actor=Actor("x"), reason="x" * 1001)
     settings.READ_ONLY = True
     with pytest.raises(NotAllowed, match="read-only"):
-        rewind.rewind(key, "i1", actor=Actor("x"))
-    assert everything(key.source) == before
+        rewind.rewind(ref, "i1", actor=Actor("x"))
+    assert everything(ref.source) == before
 
 
 def test_a_preview_asks_as_little_of_many_rewinds_as_of_one(
-    key: SessionKey, actor: Actor, say: Callable[..., str]
+    ref: SessionRef, actor: Actor, say: Callable[..., str]
 ) -> None:
-    say(key, "i0")
+    say(ref, "i0")
     asked: list[int] = []
     for rewinds in (1, 30):
         for number in range(rewinds):
             invocation = f"r{rewinds}.{number}"
-            say(key, invocation, artifact_delta={f"{number}.txt": 0})
-            rewind.rewind(key, invocation, actor=actor)
-        say(key, "last", artifact_delta={"last.txt": rewinds})
-        rewind.plan(key, "last")
-        with CaptureQueriesContext(connections[key.source]) as queries:
-            plan = rewind.plan(key, "r1.0")
+            say(ref, invocation, artifact_delta={f"{number}.txt": 0})
+            rewind.rewind(ref, invocation, actor=actor)
+        say(ref, "last", artifact_delta={"last.txt": rewinds})
+        rewind.plan(ref, "last")
+        with CaptureQueriesContext(connections[ref.source]) as queries:
+            plan = rewind.plan(ref, "r1.0")
         asked.append(len(queries))
         assert plan.artifacts[-1] == Artifact("last.txt", None, rewinds)
     assert asked[0] == asked[1]
     assert (plan.gone.events, plan.back) == (2, 0)  # the last event of each round
     assert plan.gone.last is not None
-    assert plan.gone.last.id == events_of(key)[-1][1]["id"]
+    assert plan.gone.last.id == events_of(ref)[-1][1]["id"]
 
 
 def test_an_artifact_delta_of_any_shape_is_passed_over_or_told(
-    key: SessionKey, actor: Actor, say: Callable[..., str]
+    ref: SessionRef, actor: Actor, say: Callable[..., str]
 ) -> None:
     strange: list[Any] = [[1], "x", 7, None, {"a": "1"}, {"a": None}, {"a": {"b": 1}}, {"a": [1]}]
     told = {"": 3, 'q"\\ü%s😀': 2**40}
     for delta in [*strange, told, {"b": "2"}]:
-        event_id = say(key, "i1")
+        event_id = say(ref, "i1")
         event = {"id": event_id, "author": "agent", "actions": {"artifact_delta": delta}}
-        execute(key.source, "UPDATE events SET event_data = %s WHERE id = %s", [json.dumps(event), event_id])
-    found = rewind.plan(key, "i1").artifacts
+        execute(ref.source, "UPDATE events SET event_data = %s WHERE id = %s", [json.dumps(event), event_id])
+    found = rewind.plan(ref, "i1").artifacts
     assert found == [Artifact(name, None, version) for name, version in sorted(told.items())]

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from sessions_app.access.actor import Actor
 from sessions_app.domain.json_values import equal
-from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT, State
 from sessions_app.edits import edit, rewind, undo
 from sessions_app.edits.edit import Entry
@@ -32,26 +32,26 @@ pytestmark = pytest.mark.django_db
 _numbers = itertools.count()
 
 
-def take_back(key: SessionKey, event_id: str, actor: Actor) -> str:
+def take_back(ref: SessionRef, event_id: str, actor: Actor) -> str:
     """Undoes an event whatever was written since; the undo's id."""
-    plan = undo.undo(key, event_id)
-    return str(edit.edit_state(key, plan.entries, actor=actor, of={"undoes": event_id}).event["id"])
+    plan = undo.undo(ref, event_id)
+    return str(edit.edit_state(ref, plan.entries, actor=actor, of={"undoes": event_id}).event["id"])
 
 
-def state(key: SessionKey) -> State:
-    return views.session(key).state.merged()
+def state(ref: SessionRef) -> State:
+    return views.session(ref).state.merged()
 
 
 # --- Undo -------------------------------------------------------------------------------------------------------------
 
 
 def test_an_undo_brings_back_what_stood_before_in_every_scope(
-    key: SessionKey, actor: Actor, add: Callable[..., str]
+    ref: SessionRef, actor: Actor, add: Callable[..., str]
 ) -> None:
-    event_id = add(key, step="pay", new=[1], draft=None, user__tier="silver", app__limit=4, app__new=True)
-    undone = take_back(key, event_id, actor)
-    assert state(key) == START
-    event = events_of(key)[-1][1]
+    event_id = add(ref, step="pay", new=[1], draft=None, user__tier="silver", app__limit=4, app__new=True)
+    undone = take_back(ref, event_id, actor)
+    assert state(ref) == START
+    event = events_of(ref)[-1][1]
     assert event["id"] == undone
     assert event["custom_metadata"]["adkweb"] == {
         "undoes": event_id,
@@ -62,74 +62,74 @@ def test_an_undo_brings_back_what_stood_before_in_every_scope(
     }
 
 
-def test_an_undo_can_be_undone(key: SessionKey, actor: Actor, add: Callable[..., str]) -> None:
-    event_id = add(key, step="pay", new=1, user__tier=None)
-    after = state(key)
-    first = take_back(key, event_id, actor)
-    second = take_back(key, first, actor)
-    assert state(key) == after
-    take_back(key, second, actor)
-    assert state(key) == START
+def test_an_undo_can_be_undone(ref: SessionRef, actor: Actor, add: Callable[..., str]) -> None:
+    event_id = add(ref, step="pay", new=1, user__tier=None)
+    after = state(ref)
+    first = take_back(ref, event_id, actor)
+    second = take_back(ref, first, actor)
+    assert state(ref) == after
+    take_back(ref, second, actor)
+    assert state(ref) == START
 
 
-def test_an_edit_that_removed_a_key_is_undone(key: SessionKey, actor: Actor) -> None:
+def test_an_edit_that_removed_a_key_is_undone(ref: SessionRef, actor: Actor) -> None:
     entries = [Entry("draft", ABSENT, {"a": [1]}), Entry("user:tier", ABSENT, "gold")]
-    take_back(key, edit.edit_state(key, entries, actor=actor).event["id"], actor)
-    assert state(key) == START
+    take_back(ref, edit.edit_state(ref, entries, actor=actor).event["id"], actor)
+    assert state(ref) == START
 
 
 def test_undone_already_names_the_event_that_has_done_it(
-    key: SessionKey, actor: Actor, add: Callable[..., str]
+    ref: SessionRef, actor: Actor, add: Callable[..., str]
 ) -> None:
-    event_id = add(key, step="pay")
-    undone = take_back(key, event_id, actor)
+    event_id = add(ref, step="pay")
+    undone = take_back(ref, event_id, actor)
     with pytest.raises(Invalid, match=r"undone already, by event #\d+") as refused:
-        undo.undo(key, event_id)
+        undo.undo(ref, event_id)
     assert refused.value.detail["writer"].event_id == undone
 
 
 def test_where_another_event_brought_the_values_back_it_is_named_as_such(
-    key: SessionKey, add: Callable[..., str]
+    ref: SessionRef, add: Callable[..., str]
 ) -> None:
-    event_id = add(key, step="pay")
-    again = add(key, step="search")
+    event_id = add(ref, step="pay")
+    again = add(ref, step="search")
     with pytest.raises(Invalid, match=r"stand again: event #\d+ wrote them") as refused:
-        undo.undo(key, event_id)
+        undo.undo(ref, event_id)
     assert refused.value.detail["writer"].event_id == again
 
 
 def test_what_removed_a_key_again_is_named_and_only_an_undo_is_called_one(
-    key: SessionKey, actor: Actor, add: Callable[..., str]
+    ref: SessionRef, actor: Actor, add: Callable[..., str]
 ) -> None:
-    event_id = add(key, new=1)
-    undone = take_back(key, event_id, actor)
+    event_id = add(ref, new=1)
+    undone = take_back(ref, event_id, actor)
     with pytest.raises(Invalid, match=r"undone already, by event #\d+") as refused:
-        undo.undo(key, event_id)
+        undo.undo(ref, event_id)
     assert refused.value.detail["writer"].event_id == undone
     other = append_event(
-        key, {"author": "agent", "invocation_id": "i2", "actions": {"state_delta": {"fresh": 1}}}, actor=actor
+        ref, {"author": "agent", "invocation_id": "i2", "actions": {"state_delta": {"fresh": 1}}}, actor=actor
     ).event["id"]
-    rewound = rewind.rewind(key, "i2", actor=actor).event["id"]
+    rewound = rewind.rewind(ref, "i2", actor=actor).event["id"]
     with pytest.raises(Invalid, match=r"stand again: event #\d+ wrote them") as refused:
-        undo.undo(key, other)
+        undo.undo(ref, other)
     assert refused.value.detail["writer"].event_id == rewound
 
 
-def test_where_no_event_brought_the_values_back_none_is_named(key: SessionKey, add: Callable[..., str]) -> None:
-    before = json.dumps(views.session(key).state.session)
-    event_id = add(key, new=1)
-    execute(key.source, "UPDATE sessions SET state = %s", [before])
+def test_where_no_event_brought_the_values_back_none_is_named(ref: SessionRef, add: Callable[..., str]) -> None:
+    before = json.dumps(views.session(ref).state.session)
+    event_id = add(ref, new=1)
+    execute(ref.source, "UPDATE sessions SET state = %s", [before])
     with pytest.raises(Invalid) as refused:
-        undo.undo(key, event_id)
+        undo.undo(ref, event_id)
     assert refused.value.message == "The values from before this event stand again."
 
 
-def test_what_was_written_since_is_contested_and_the_rest_is_not(key: SessionKey, add: Callable[..., str]) -> None:
-    event_id = add(key, step="pay", draft=1, user__tier="silver", app__limit=4)
-    add(key, step="done", draft={"a": [1]})
-    other = create_session(key.source, APP, "ana", actor=Actor("other"))
+def test_what_was_written_since_is_contested_and_the_rest_is_not(ref: SessionRef, add: Callable[..., str]) -> None:
+    event_id = add(ref, step="pay", draft=1, user__tier="silver", app__limit=4)
+    add(ref, step="done", draft={"a": [1]})
+    other = create_session(ref.source, APP, "ana", actor=Actor("other"))
     add(other, user__tier="black")
-    plan = undo.undo(key, event_id)
+    plan = undo.undo(ref, event_id)
     assert [(s.key, s.then, s.wrote, s.now, s.contested) for s in plan.steps] == [
         ("app:limit", 3, 4, 4, False),
         ("step", "search", "pay", "done", True),
@@ -138,26 +138,26 @@ def test_what_was_written_since_is_contested_and_the_rest_is_not(key: SessionKey
 
 
 def test_a_key_that_was_removed_since_is_contested_and_can_be_brought_back(
-    key: SessionKey, actor: Actor, add: Callable[..., str]
+    ref: SessionRef, actor: Actor, add: Callable[..., str]
 ) -> None:
-    event_id = add(key, step="pay")
-    edit.edit_state(key, [Entry("step", ABSENT, "pay")], actor=actor)
-    (step,) = undo.undo(key, event_id).steps
+    event_id = add(ref, step="pay")
+    edit.edit_state(ref, [Entry("step", ABSENT, "pay")], actor=actor)
+    (step,) = undo.undo(ref, event_id).steps
     assert (step.then, step.wrote, step.now, step.contested) == ("search", "pay", ABSENT, True)
-    take_back(key, event_id, actor)
-    assert state(key) == START
+    take_back(ref, event_id, actor)
+    assert state(ref) == START
 
 
 def test_a_write_between_looking_and_sending_is_not_lost(
-    key: SessionKey, actor: Actor, add: Callable[..., str]
+    ref: SessionRef, actor: Actor, add: Callable[..., str]
 ) -> None:
-    plan = undo.undo(key, add(key, step="pay", new=1))
-    add(key, new=2)
-    before = everything(key.source)
+    plan = undo.undo(ref, add(ref, step="pay", new=1))
+    add(ref, new=2)
+    before = everything(ref.source)
     with pytest.raises(Conflict) as refused:
-        edit.edit_state(key, plan.entries, actor=actor)
+        edit.edit_state(ref, plan.entries, actor=actor)
     assert refused.value.detail["current"] == {"new": 2, "step": "pay"}
-    assert everything(key.source) == before
+    assert everything(ref.source) == before
 
 
 @pytest.mark.parametrize(
@@ -165,101 +165,101 @@ def test_a_write_between_looking_and_sending_is_not_lost(
     [({}, "changed no state"), ({"step": "search"}, "changed no value"), ({"temp:x": 1}, "changed no state")],
 )
 def test_an_event_that_changed_nothing_has_nothing_to_undo(
-    key: SessionKey, add: Callable[..., str], delta: State, message: str
+    ref: SessionRef, add: Callable[..., str], delta: State, message: str
 ) -> None:
     with pytest.raises(Invalid, match=message):
-        undo.undo(key, add(key, **delta))
+        undo.undo(ref, add(ref, **delta))
 
 
 def test_what_stood_before_and_was_never_recorded_is_left_alone_and_named(
-    key: SessionKey, actor: Actor, add: Callable[..., str]
+    ref: SessionRef, actor: Actor, add: Callable[..., str]
 ) -> None:
-    execute(key.source, "UPDATE sessions SET initial_state = NULL")
-    event_id = add(key, step="pay")
+    execute(ref.source, "UPDATE sessions SET initial_state = NULL")
+    event_id = add(ref, step="pay")
     with pytest.raises(Invalid, match=r"cannot be undone\. Earlier values unknown: step"):
-        undo.undo(key, event_id)
-    second = add(key, step="done", draft=1)
-    plan = undo.undo(key, second)
+        undo.undo(ref, event_id)
+    second = add(ref, step="done", draft=1)
+    plan = undo.undo(ref, second)
     assert ([s.key for s in plan.steps], plan.unknown) == (["step"], ["draft"])
-    take_back(key, second, actor)
-    assert state(key) == START | {"step": "pay", "draft": 1}
+    take_back(ref, second, actor)
+    assert state(ref) == START | {"step": "pay", "draft": 1}
 
 
-def test_an_event_that_is_gone_cannot_be_undone(key: SessionKey) -> None:
+def test_an_event_that_is_gone_cannot_be_undone(ref: SessionRef) -> None:
     with pytest.raises(NotFound, match="may have been deleted"):
-        undo.undo(key, "gone")
+        undo.undo(ref, "gone")
     with pytest.raises(NotFound, match="may have been deleted"):
-        undo.restore(key, "gone")
+        undo.restore(ref, "gone")
 
 
 # --- Restore ----------------------------------------------------------------------------------------------------------
 
 
-def bring_back(key: SessionKey, event_id: str, actor: Actor, **which: Any) -> None:
-    plan = undo.restore(key, event_id, **which)
-    edit.edit_state(key, plan.entries, actor=actor, of={"restores": event_id})
+def bring_back(ref: SessionRef, event_id: str, actor: Actor, **which: Any) -> None:
+    plan = undo.restore(ref, event_id, **which)
+    edit.edit_state(ref, plan.entries, actor=actor, of={"restores": event_id})
 
 
 def test_a_key_a_scope_or_everything_is_restored_to_a_moment(
-    key: SessionKey, actor: Actor, add: Callable[..., str]
+    ref: SessionRef, actor: Actor, add: Callable[..., str]
 ) -> None:
-    event_id = add(key, step="pay", user__tier="silver", mine=1)
-    at = state(key)
-    add(key, step="done", draft=None, late=1, user__tier=None, user__late=1, app__limit=9, mine=None)
-    late = state(key)
-    bring_back(key, event_id, actor, keys=["step", "late"])
-    assert state(key) == {k: v for k, v in late.items() if k != "late"} | {"step": "pay"}
-    bring_back(key, event_id, actor, scopes=["user"])
-    assert views.user_state(key.source, APP, "ana") == {"tier": "silver"}
-    assert state(key)["app:limit"] == 9
-    bring_back(key, event_id, actor)
-    assert state(key) == at
-    assert events_of(key)[-1][1]["custom_metadata"]["adkweb"]["restores"] == event_id
+    event_id = add(ref, step="pay", user__tier="silver", mine=1)
+    at = state(ref)
+    add(ref, step="done", draft=None, late=1, user__tier=None, user__late=1, app__limit=9, mine=None)
+    late = state(ref)
+    bring_back(ref, event_id, actor, keys=["step", "late"])
+    assert state(ref) == {k: v for k, v in late.items() if k != "late"} | {"step": "pay"}
+    bring_back(ref, event_id, actor, scopes=["user"])
+    assert views.user_state(ref.source, APP, "ana") == {"tier": "silver"}
+    assert state(ref)["app:limit"] == 9
+    bring_back(ref, event_id, actor)
+    assert state(ref) == at
+    assert events_of(ref)[-1][1]["custom_metadata"]["adkweb"]["restores"] == event_id
     with pytest.raises(Invalid, match="Nothing differs"):
-        undo.restore(key, event_id)
+        undo.restore(ref, event_id)
 
 
-def test_a_key_that_was_never_there_cannot_be_restored(key: SessionKey, add: Callable[..., str]) -> None:
+def test_a_key_that_was_never_there_cannot_be_restored(ref: SessionRef, add: Callable[..., str]) -> None:
     with pytest.raises(Invalid, match="no key “nope”, neither then nor now"):
-        undo.restore(key, add(key, step="pay"), keys=["step", "nope"])
+        undo.restore(ref, add(ref, step="pay"), keys=["step", "nope"])
 
 
 def test_a_restore_while_another_session_writes_is_all_or_nothing(
-    key: SessionKey, actor: Actor, add: Callable[..., str]
+    ref: SessionRef, actor: Actor, add: Callable[..., str]
 ) -> None:
-    event_id = add(key, step="pay")
-    add(key, step="done", user__tier="silver", app__limit=9)
-    plan = undo.restore(key, event_id)
-    other = create_session(key.source, APP, "ben", actor=actor)
+    event_id = add(ref, step="pay")
+    add(ref, step="done", user__tier="silver", app__limit=9)
+    plan = undo.restore(ref, event_id)
+    other = create_session(ref.source, APP, "ben", actor=actor)
     add(other, app__limit=10)
-    before = everything(key.source)
+    before = everything(ref.source)
     with pytest.raises(Conflict):
-        edit.edit_state(key, plan.entries, actor=actor)
-    assert everything(key.source) == before
-    bring_back(key, event_id, actor)
-    assert state(key) == START | {"step": "pay"}
+        edit.edit_state(ref, plan.entries, actor=actor)
+    assert everything(ref.source) == before
+    bring_back(ref, event_id, actor)
+    assert state(ref) == START | {"step": "pay"}
 
 
 def test_what_was_never_recorded_is_not_restored_and_named(
-    key: SessionKey, actor: Actor, add: Callable[..., str]
+    ref: SessionRef, actor: Actor, add: Callable[..., str]
 ) -> None:
-    execute(key.source, "UPDATE sessions SET initial_state = NULL")
-    event_id = add(key, other=1)
-    add(key, step="done", other=2)
-    plan = undo.restore(key, event_id, scopes=["session"])
+    execute(ref.source, "UPDATE sessions SET initial_state = NULL")
+    event_id = add(ref, other=1)
+    add(ref, step="done", other=2)
+    plan = undo.restore(ref, event_id, scopes=["session"])
     assert ([s.key for s in plan.steps], plan.unknown) == (["other"], ["step"])
     with pytest.raises(Invalid, match=r"Nothing differs from that moment\. Earlier values unknown: step"):
-        undo.restore(key, event_id, keys=["step"])
+        undo.restore(ref, event_id, keys=["step"])
 
 
 def test_the_number_of_questions_does_not_grow_with_the_keys(
-    key: SessionKey, actor: Actor, add: Callable[..., str], django_assert_max_num_queries: Any
+    ref: SessionRef, actor: Actor, add: Callable[..., str], django_assert_max_num_queries: Any
 ) -> None:
-    event_id = add(key, **{f"k{n}": n for n in range(300)})
-    add(key, **{f"k{n}": -n for n in range(300)})
-    moments.state_now(key)
-    with django_assert_max_num_queries(25, connection=connections[key.source]):
-        assert len(undo.restore(key, event_id).steps) == 299
+    event_id = add(ref, **{f"k{n}": n for n in range(300)})
+    add(ref, **{f"k{n}": -n for n in range(300)})
+    moments.state_now(ref)
+    with django_assert_max_num_queries(25, connection=connections[ref.source]):
+        assert len(undo.restore(ref, event_id).steps) == 299
 
 
 # --- Any history ------------------------------------------------------------------------------------------------------
@@ -271,23 +271,23 @@ _steps = st.lists(
 )
 
 
-def _write(keys: list[SessionKey], steps: list[tuple[int, State, set[str]]], actor: Actor) -> list[tuple[str, State]]:
+def _write(keys: list[SessionRef], steps: list[tuple[int, State, set[str]]], actor: Actor) -> list[tuple[str, State]]:
     """Writes a history into two sessions of one user; of the first, each event's id and the state after it."""
     told = []
     for number, delta, removed in steps:
-        key = keys[number]
+        ref = keys[number]
         event = {
             "author": "agent",
             "actions": {"state_delta": {**delta, **dict.fromkeys(removed)}},
             "custom_metadata": {"adkweb": {"removed": sorted(removed)}},
         }
-        event_id = append_event(key, event, actor=actor).event["id"]
+        event_id = append_event(ref, event, actor=actor).event["id"]
         if number == 0:
-            told.append((event_id, state(key)))
+            told.append((event_id, state(ref)))
     return told
 
 
-def _two(source: str, actor: Actor, initial: State) -> list[SessionKey]:
+def _two(source: str, actor: Actor, initial: State) -> list[SessionRef]:
     app = f"app{next(_numbers)}"
     first = create_session(source, app, "ana", actor=actor, state=initial)
     return [first, create_session(source, app, "ana", actor=actor)]
@@ -329,35 +329,35 @@ def test_an_undo_undone_is_as_if_nothing_was_undone(
 # --- A session that is not whole --------------------------------------------------------------------------------------
 
 
-def test_nothing_is_taken_back_in_a_session_that_is_being_copied(key: SessionKey, add: Callable[..., str]) -> None:
-    event_id = add(key, step="pay")
-    execute(key.source, "UPDATE sessions SET state = %s", ['{"adkweb:importing": true}'])
-    before = everything(key.source)
-    for plan in (lambda: undo.undo(key, event_id), lambda: undo.restore(key, event_id)):
+def test_nothing_is_taken_back_in_a_session_that_is_being_copied(ref: SessionRef, add: Callable[..., str]) -> None:
+    event_id = add(ref, step="pay")
+    execute(ref.source, "UPDATE sessions SET state = %s", ['{"adkweb:importing": true}'])
+    before = everything(ref.source)
+    for plan in (lambda: undo.undo(ref, event_id), lambda: undo.restore(ref, event_id)):
         with pytest.raises(Conflict, match="being copied or imported"):
             plan()
-    assert everything(key.source) == before
+    assert everything(ref.source) == before
 
 
 def test_of_several_events_that_brought_values_back_the_last_is_named(
-    key: SessionKey, actor: Actor, add: Callable[..., str]
+    ref: SessionRef, actor: Actor, add: Callable[..., str]
 ) -> None:
-    event_id = add(key, step="pay", draft=1)
-    add(key, draft={"a": [1]})
-    last = add(key, step="search")
+    event_id = add(ref, step="pay", draft=1)
+    add(ref, draft={"a": [1]})
+    last = add(ref, step="search")
     with pytest.raises(Invalid) as nothing:
-        undo.undo(key, event_id)
+        undo.undo(ref, event_id)
     assert nothing.value.detail["writer"].event_id == last
     assert "undone already" not in nothing.value.message
 
 
 def test_an_undo_of_the_same_id_in_another_session_is_none_of_this_event(
-    key: SessionKey, actor: Actor, add: Callable[..., str]
+    ref: SessionRef, actor: Actor, add: Callable[..., str]
 ) -> None:
-    other = create_session(*key[:3], session_id="other", actor=actor)
+    other = create_session(*ref[:3], session_id="other", actor=actor)
     event = {"id": "same", "author": "agent", "invocation_id": "i", "actions": {"state_delta": {"user:tier": "iron"}}}
-    append_event(key, event, actor=actor)
-    take_back(key, "same", actor)
+    append_event(ref, event, actor=actor)
+    take_back(ref, "same", actor)
     append_event(other, {**event, "actions": {"state_delta": {"user:tier": "iron"}}}, actor=actor)
     add(other, user__tier="gold")
     with pytest.raises(Invalid) as nothing:

@@ -10,7 +10,7 @@ from django.test.utils import CaptureQueriesContext
 from hypothesis import given
 
 from sessions_app.domain.json_values import equal
-from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT, UNKNOWN, Scoped
 from sessions_app.edits import undo
 from sessions_app.errors import Invalid
@@ -26,12 +26,12 @@ from tests.support.fold import ALICE, Fold, with_deletions
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-def append(key: SessionKey, delta: dict[str, Any]) -> str:
+def append(ref: SessionRef, delta: dict[str, Any]) -> str:
     event = {"author": "agent", "actions": {"state_delta": delta}}
-    return str(append_event(key, event, actor=ALICE).event["id"])
+    return str(append_event(ref, event, actor=ALICE).event["id"])
 
 
-def create(source: str, session: str, user: str = "ana", **state: Any) -> SessionKey:
+def create(source: str, session: str, user: str = "ana", **state: Any) -> SessionRef:
     named = {name.replace("__", ":"): value for name, value in state.items()}
     return create_session(source, "booking", user, session_id=session, state=named, actor=ALICE)
 
@@ -61,11 +61,11 @@ def test_however_sessions_are_deleted_what_is_told_is_true(source: str, history:
     for rebuilt in (False, True):
         if rebuilt:
             indexing.rebuild(source)
-        for key, event_id, before, after in fold.seen:
-            told_truly(moments.state_at(key, event_id).state, after)
-            told_truly(moments.state_at(key, event_id, before=True).state, before)
-        for key in fold.session:
-            now, stored = moments.state_now(key).state, fold.state(key)
+        for ref, event_id, before, after in fold.seen:
+            told_truly(moments.state_at(ref, event_id).state, after)
+            told_truly(moments.state_at(ref, event_id, before=True).state, before)
+        for ref in fold.session:
+            now, stored = moments.state_now(ref).state, fold.state(ref)
             assert all(equal(now.scope(each), stored.scope(each)) for each in ("app", "user", "session"))
 
 
@@ -73,14 +73,14 @@ def test_a_creation_is_not_forgotten_when_the_newest_event_goes(source: str) -> 
     other = create(source, "other")
     append(other, {"n": 1})
     indexing.catch_up(source)
-    key = create(source, "mine", user__tier="basic")
+    ref = create(source, "mine", user__tier="basic")
     newest = create(source, "newest", "ben")
     append(newest, {"n": 1})
     indexing.catch_up(source)
     delete_session(newest, actor=ALICE)
-    gold = append(key, {"user:tier": "gold"})
-    assert moments.state_at(key, gold, before=True).state.user == {"tier": "basic"}
-    assert [step.then for step in undo.undo(key, gold).steps] == ["basic"]
+    gold = append(ref, {"user:tier": "gold"})
+    assert moments.state_at(ref, gold, before=True).state.user == {"tier": "basic"}
+    assert [step.then for step in undo.undo(ref, gold).steps] == ["basic"]
 
 
 @pytest.mark.parametrize("looked", [True, False])
@@ -165,19 +165,19 @@ def test_state_that_stood_there_before_adopting_may_be_of_sessions_that_are_gone
     adk.create("gone", {"user:tier": "gold", "app:limit": 10})
     adk.run(adk.service.delete_session(app_name="booking", user_id="ana", session_id="gone"))
     adk.close()
-    key = create(open_source(place, ""), "new")
-    event_id = append(key, {"user:tier": "silver", "app:limit": 11})
-    before = moments.state_at(key, event_id, before=True).state
+    ref = create(open_source(place, ""), "new")
+    event_id = append(ref, {"user:tier": "silver", "app:limit": 11})
+    before = moments.state_at(ref, event_id, before=True).state
     assert (before.user, before.app) == ({"tier": UNKNOWN}, {"limit": UNKNOWN})
 
 
 def test_state_that_was_imported_without_a_session_is_not_taken_as_never_there(source: str) -> None:
-    at = SessionKey(source, "booking", "ana", "")
+    at = SessionRef(source, "booking", "ana", "")
     import_state(at, "user", {"tier": "gold"}, actor=ALICE, updated=1.0, overwrite=False)
     import_state(at, "app", {"limit": 10}, actor=ALICE, updated=1.0, overwrite=False)
-    key = create(source, "new")
-    event_id = append(key, {"user:tier": "silver", "app:limit": 11})
-    before = moments.state_at(key, event_id, before=True).state
+    ref = create(source, "new")
+    event_id = append(ref, {"user:tier": "silver", "app:limit": 11})
+    before = moments.state_at(ref, event_id, before=True).state
     assert (before.user, before.app) == ({"tier": UNKNOWN}, {"limit": UNKNOWN})
 
 
@@ -185,9 +185,9 @@ def test_state_that_was_imported_without_a_session_is_not_taken_as_never_there(s
 def test_after_a_truncate_nothing_is_taken_as_never_written(source: str) -> None:
     append(create(source, "one"), {"user:tier": "gold"})
     execute(source, "TRUNCATE sessions, events")
-    key = create(source, "two")
-    event_id = append(key, {"user:tier": "silver"})
-    assert moments.state_at(key, event_id, before=True).state.user == {"tier": UNKNOWN}
+    ref = create(source, "two")
+    event_id = append(ref, {"user:tier": "silver"})
+    assert moments.state_at(ref, event_id, before=True).state.user == {"tier": UNKNOWN}
 
 
 def test_very_many_writes_of_a_session_that_is_gone_are_passed_over(source: str) -> None:
@@ -221,4 +221,4 @@ def test_adopting_what_is_adopted_notes_nothing_again(source: str) -> None:
     before = adoption.missing(source)
     online.add(source)
     assert before == []
-    assert views.session(SessionKey(source, "booking", "ana", "one")).state.user == {"tier": "gold"}
+    assert views.session(SessionRef(source, "booking", "ana", "one")).state.user == {"tier": "gold"}

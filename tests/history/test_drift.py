@@ -10,7 +10,7 @@ import pytest
 from django.db import connections
 
 from sessions_app.access.actor import Actor
-from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT, Change
 from sessions_app.edits import repair as edits_repair
 from sessions_app.edits.repair import Choice, choose
@@ -29,15 +29,15 @@ STATE = {"first": 1, "gone": [1], "user:tier": "gold", "app:limit": 10}
 
 
 @pytest.fixture
-def key(source: str) -> SessionKey:
+def ref(source: str) -> SessionRef:
     """A session in a source of each format, after a few events."""
-    key = create_session(source, "booking", "ana", actor=MARIA, session_id="s1", state=STATE)
+    ref = create_session(source, "booking", "ana", actor=MARIA, session_id="s1", state=STATE)
     for number in range(3):
-        add(key, n=number)
-    return key
+        add(ref, n=number)
+    return ref
 
 
-def add(key: SessionKey, removed: tuple[str, ...] = (), **delta: Any) -> str:
+def add(ref: SessionRef, removed: tuple[str, ...] = (), **delta: Any) -> str:
     """Appends an event as an agent would; in keys `__` stands for the colon of a scope."""
     named = {name.replace("__", ":"): value for name, value in delta.items()}
     event = {
@@ -45,101 +45,101 @@ def add(key: SessionKey, removed: tuple[str, ...] = (), **delta: Any) -> str:
         "actions": {"state_delta": named | dict.fromkeys(removed)},
         "custom_metadata": {"adkweb": {"removed": list(removed)}} if removed else {},
     }
-    return str(append_event(key, event, actor=MARIA).event["id"])
+    return str(append_event(ref, event, actor=MARIA).event["id"])
 
 
-def store(key: SessionKey, **state: Any) -> None:
+def store(ref: SessionRef, **state: Any) -> None:
     """Another program writes the session's own state."""
     sql = "UPDATE sessions SET state = %s WHERE id = %s"
-    execute(key.source, sql, [json.dumps(state), key.session_id])
+    execute(ref.source, sql, [json.dumps(state), ref.session_id])
 
 
-def store_shared(key: SessionKey, table: str, **state: Any) -> None:
+def store_shared(ref: SessionRef, table: str, **state: Any) -> None:
     """Another program writes state that sessions share."""
-    execute(key.source, f"UPDATE {table} SET state = %s", [json.dumps(state)])
+    execute(ref.source, f"UPDATE {table} SET state = %s", [json.dumps(state)])
 
 
-def chosen(key: SessionKey, keep: bool, *names: str) -> list[Choice]:
+def chosen(ref: SessionRef, keep: bool, *names: str) -> list[Choice]:
     """A choice for these keys, or for all that differ."""
-    found = [each.change for each in (*drift.own(key).drifted, *drift.shared(key).drifted)]
+    found = [each.change for each in (*drift.own(ref).drifted, *drift.shared(ref).drifted)]
     return [Choice(c.key, keep, c.old, c.new) for c in found if not names or c.key in names]
 
 
-def repair(key: SessionKey, keep: bool, *names: str, **more: Any) -> Appended:
-    return edits_repair.repair(key, chosen(key, keep, *names), actor=MARIA, **more)
+def repair(ref: SessionRef, keep: bool, *names: str, **more: Any) -> Appended:
+    return edits_repair.repair(ref, chosen(ref, keep, *names), actor=MARIA, **more)
 
 
 # --- Told -------------------------------------------------------------------------------------------------------------
 
 
-def test_every_key_is_told_with_the_event_that_wrote_it_last(key: SessionKey) -> None:
-    last = events_of(key)[-1]
-    store(key, n=1, gone=None, extra=5)
-    found = {each.change.key: each for each in drift.own(key).drifted}
+def test_every_key_is_told_with_the_event_that_wrote_it_last(ref: SessionRef) -> None:
+    last = events_of(ref)[-1]
+    store(ref, n=1, gone=None, extra=5)
+    found = {each.change.key: each for each in drift.own(ref).drifted}
     assert {name: (each.change.old, each.change.new) for name, each in found.items()} == {
         "n": (2, 1),
         "first": (1, ABSENT),
         "gone": ([1], None),
         "extra": (ABSENT, 5),
     }
-    assert found["n"].last == drift.Written(key, last[1]["id"], last[0], 1)
+    assert found["n"].last == drift.Written(ref, last[1]["id"], last[0], 1)
     assert [name for name, each in found.items() if each.last is None] == ["extra", "first", "gone"]
-    assert drift.own(key).events == 3
+    assert drift.own(ref).events == 3
 
 
 @pytest.mark.parametrize(("stored", "lost"), [(1, True), (0, False), (None, False)])
 def test_a_value_that_stood_there_before_the_last_event_is_told_as_a_lost_update(
-    key: SessionKey, stored: Any, lost: bool
+    ref: SessionRef, stored: Any, lost: bool
 ) -> None:
-    store(key, first=1, gone=[1], n=stored)
-    (found,) = drift.own(key).drifted
+    store(ref, first=1, gone=[1], n=stored)
+    (found,) = drift.own(ref).drifted
     assert found.lost == lost
 
 
-def test_a_first_write_that_is_lost_is_told(key: SessionKey) -> None:
-    add(key, fresh=1)
-    store(key, first=1, gone=[1], n=2)
-    (found,) = drift.own(key).drifted
+def test_a_first_write_that_is_lost_is_told(ref: SessionRef) -> None:
+    add(ref, fresh=1)
+    store(ref, first=1, gone=[1], n=2)
+    (found,) = drift.own(ref).drifted
     assert (found.change, found.lost) == (Change("fresh", 1, ABSENT), True)
 
 
-def test_a_state_of_many_events_and_scopes_has_no_drift(key: SessionKey) -> None:
-    add(key, ("first",), user__tier=1, app__limit=None, temp__x=1)
-    add(key, ("user:tier",), first=None)
-    assert drift.own(key) == drift.Report([], [], drift.own(key).revision, 5)
-    assert drift.shared(key) == drift.Report()
+def test_a_state_of_many_events_and_scopes_has_no_drift(ref: SessionRef) -> None:
+    add(ref, ("first",), user__tier=1, app__limit=None, temp__x=1)
+    add(ref, ("user:tier",), first=None)
+    assert drift.own(ref) == drift.Report([], [], drift.own(ref).revision, 5)
+    assert drift.shared(ref) == drift.Report()
 
 
-def test_keys_older_than_adkweb_that_no_event_wrote_cannot_be_known(key: SessionKey) -> None:
-    execute(key.source, "UPDATE sessions SET initial_state = NULL")
-    store(key, first=7, n=1)
-    found = drift.own(key)
+def test_keys_older_than_adkweb_that_no_event_wrote_cannot_be_known(ref: SessionRef) -> None:
+    execute(ref.source, "UPDATE sessions SET initial_state = NULL")
+    store(ref, first=7, n=1)
+    found = drift.own(ref)
     assert ([each.change for each in found.drifted], found.unknown) == ([Change("n", 2, 1)], ["first"])
 
 
-def test_nothing_is_told_of_a_session_that_is_being_imported(key: SessionKey) -> None:
-    store(key, **IMPORTING)
-    assert drift.own(key).untold == "importing"
+def test_nothing_is_told_of_a_session_that_is_being_imported(ref: SessionRef) -> None:
+    store(ref, **IMPORTING)
+    assert drift.own(ref).untold == "importing"
 
 
 def test_nothing_is_told_where_events_have_no_places(
     new_database: Callable[[str], str], open_source: Callable[[str], str]
 ) -> None:
     source = open_source(new_database("postgresql"))
-    key = create_session(source, "booking", "ana", actor=MARIA, session_id="s1", state={"a": 1})
-    store(key, a=2)
+    ref = create_session(source, "booking", "ana", actor=MARIA, session_id="s1", state={"a": 1})
+    store(ref, a=2)
     database = connections.databases[source]["ADKWEB"]
     database["adopted"] = False
     try:
-        assert drift.own(key) == drift.Report(untold="places")
+        assert drift.own(ref) == drift.Report(untold="places")
     finally:
         database["adopted"] = True
 
 
-def test_a_session_that_is_not_there_is_none(key: SessionKey) -> None:
+def test_a_session_that_is_not_there_is_none(ref: SessionRef) -> None:
     for ask in (drift.own, drift.shared):
         with pytest.raises(NotFound):
-            ask(key._replace(session_id="ghost"))
+            ask(ref._replace(session_id="ghost"))
 
 
 # --- Shared keys ------------------------------------------------------------------------------------------------------
@@ -147,224 +147,224 @@ def test_a_session_that_is_not_there_is_none(key: SessionKey) -> None:
 
 @pytest.mark.parametrize(("table", "name"), [("user_states", "user:tier"), ("app_states", "app:limit")])
 def test_a_shared_key_that_is_not_what_was_last_written_is_told_with_who_wrote_it(
-    key: SessionKey, table: str, name: str
+    ref: SessionRef, table: str, name: str
 ) -> None:
-    other = create_session(key.source, "booking", "ana", actor=MARIA, session_id="s2")
+    other = create_session(ref.source, "booking", "ana", actor=MARIA, session_id="s2")
     event = add(other, **{name.replace(":", "__"): "written"})
-    store_shared(key, table, **{name.partition(":")[2]: "put there"})
-    for session in (key, other):
+    store_shared(ref, table, **{name.partition(":")[2]: "put there"})
+    for session in (ref, other):
         (found,) = drift.shared(session).drifted
         assert found.change == Change(name, "written", "put there")
         assert found.last is not None
-        assert (found.last.key, found.last.event_id) == (other, event)
+        assert (found.last.ref, found.last.event_id) == (other, event)
 
 
-def test_a_shared_key_that_was_taken_away_is_told(key: SessionKey) -> None:
-    add(key, user__tier="silver", user__other=1)
-    store_shared(key, "user_states", other=1)
-    (found,) = drift.shared(key).drifted
+def test_a_shared_key_that_was_taken_away_is_told(ref: SessionRef) -> None:
+    add(ref, user__tier="silver", user__other=1)
+    store_shared(ref, "user_states", other=1)
+    (found,) = drift.shared(ref).drifted
     assert (found.change, found.lost) == (Change("user:tier", "silver", ABSENT), False)
 
 
-def test_a_shared_key_of_which_nothing_is_left_that_wrote_it_cannot_be_known(key: SessionKey) -> None:
-    other = create_session(key.source, "booking", "ana", actor=MARIA, session_id="s2")
+def test_a_shared_key_of_which_nothing_is_left_that_wrote_it_cannot_be_known(ref: SessionRef) -> None:
+    other = create_session(ref.source, "booking", "ana", actor=MARIA, session_id="s2")
     add(other, app__new=1)
     delete_session(other, actor=MARIA)
-    store_shared(key, "user_states", tier="gold", put=1)
-    found = drift.shared(key)
+    store_shared(ref, "user_states", tier="gold", put=1)
+    found = drift.shared(ref)
     assert (found.drifted, found.unknown) == ([], ["app:new", "user:put"])
 
 
 # --- At a glance, without a replay ------------------------------------------------------------------------------------
 
 
-def glance(key: SessionKey) -> dict[str, Any]:
-    return drift.glance(moments.state_now(key))
+def glance(ref: SessionRef) -> dict[str, Any]:
+    return drift.glance(moments.state_now(ref))
 
 
-def test_a_glance_tells_a_session_s_own_keys_as_a_replay_does(key: SessionKey) -> None:
-    add(key, late=1, gone=None)
-    assert glance(key) == {}
-    store(key, n=1, extra=5, gone=2)
-    assert glance(key) == {each.change.key: each.change.old for each in drift.own(key).drifted}
-    gone = {"gone": None} if merging.possible(key.source) == merging.REPLACED else {}  # a null, or no key
-    assert glance(key) == {"extra": ABSENT, "first": 1, "late": 1, "n": 2} | gone
+def test_a_glance_tells_a_session_s_own_keys_as_a_replay_does(ref: SessionRef) -> None:
+    add(ref, late=1, gone=None)
+    assert glance(ref) == {}
+    store(ref, n=1, extra=5, gone=2)
+    assert glance(ref) == {each.change.key: each.change.old for each in drift.own(ref).drifted}
+    gone = {"gone": None} if merging.possible(ref.source) == merging.REPLACED else {}  # a null, or no key
+    assert glance(ref) == {"extra": ABSENT, "first": 1, "late": 1, "n": 2} | gone
 
 
 @pytest.mark.parametrize(("tier", "told"), [("silver", {"user:tier": "platinum"}), ("bronze", {}), ("platinum", {})])
 def test_a_glance_tells_of_a_shared_key_only_that_its_last_update_was_lost(
-    key: SessionKey, tier: str, told: dict[str, Any]
+    ref: SessionRef, tier: str, told: dict[str, Any]
 ) -> None:
     """google-adk's create_session writes shared state without an event: any other value may be one of those."""
-    add(key, user__tier="silver")
-    add(key, user__tier="platinum")
-    store_shared(key, "user_states", tier=tier)
-    assert glance(key) == told
+    add(ref, user__tier="silver")
+    add(ref, user__tier="platinum")
+    store_shared(ref, "user_states", tier=tier)
+    assert glance(ref) == told
 
 
-def test_a_glance_guesses_nothing(key: SessionKey) -> None:
-    execute(key.source, "UPDATE sessions SET initial_state = NULL")
-    add(key, null=None)
-    store(key, first=7, n=2)  # `null` is gone: ADK for Java removes a key by null
-    assert glance(key) == {}
+def test_a_glance_guesses_nothing(ref: SessionRef) -> None:
+    execute(ref.source, "UPDATE sessions SET initial_state = NULL")
+    add(ref, null=None)
+    store(ref, first=7, n=2)  # `null` is gone: ADK for Java removes a key by null
+    assert glance(ref) == {}
 
 
-def test_what_is_written_while_somebody_looks_is_no_drift(key: SessionKey, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_written_while_somebody_looks_is_no_drift(ref: SessionRef, monkeypatch: pytest.MonkeyPatch) -> None:
     read, written = views.session, []
 
     def written_just_after(*arguments: Any) -> Any:
         found = read(*arguments)
-        written.append(add(key, n=10 + len(written)))
+        written.append(add(ref, n=10 + len(written)))
         return found
 
     monkeypatch.setattr(views, "session", written_just_after)
-    assert glance(key) == {}
+    assert glance(ref) == {}
     assert len(written) == 2
 
 
 # --- Repaired ---------------------------------------------------------------------------------------------------------
 
 
-def test_what_is_stored_stays_and_becomes_an_event(key: SessionKey) -> None:
-    store(key, n=1, gone=None, extra=5)
-    store_shared(key, "user_states", tier="silver")
-    before = state_of(key)
-    done = repair(key, True, reason="it is right")
+def test_what_is_stored_stays_and_becomes_an_event(ref: SessionRef) -> None:
+    store(ref, n=1, gone=None, extra=5)
+    store_shared(ref, "user_states", tier="silver")
+    before = state_of(ref)
+    done = repair(ref, True, reason="it is right")
     assert done.event["actions"]["state_delta"] == {
         "n": 1, "gone": None, "extra": 5, "first": None, "user:tier": "silver"
     }  # fmt: skip
     note = done.event["custom_metadata"]["adkweb"]
     assert (note["actor"], note["reason"], note["removed"]) == ("maria", "it is right", ["first"])
     assert note["replaced"] == {"n": 2, "gone": [1], "first": 1, "user:tier": "gold"}
-    assert state_of(key) == before
-    assert (drift.own(key).drifted, drift.shared(key).drifted) == ([], [])
-    assert moments.state_at(key, done.event["id"]).state.session == {"n": 1, "gone": None, "extra": 5}
+    assert state_of(ref) == before
+    assert (drift.own(ref).drifted, drift.shared(ref).drifted) == ([], [])
+    assert moments.state_at(ref, done.event["id"]).state.session == {"n": 1, "gone": None, "extra": 5}
 
 
-def test_what_the_events_say_is_put_back(key: SessionKey) -> None:
-    store(key, n=1, gone=None, extra=5)
-    store_shared(key, "user_states", tier="silver")
-    done = repair(key, False)
+def test_what_the_events_say_is_put_back(ref: SessionRef) -> None:
+    store(ref, n=1, gone=None, extra=5)
+    store_shared(ref, "user_states", tier="silver")
+    done = repair(ref, False)
     note = done.event["custom_metadata"]["adkweb"]
     assert (note["removed"], note["replaced"]) == (["extra"], {"n": 1, "gone": None, "extra": 5, "user:tier": "silver"})
-    assert state_of(key)["session"] == {"first": 1, "gone": [1], "n": 2}
-    assert state_of(key)["user"] == {"tier": "gold"}
-    assert (drift.own(key).drifted, drift.shared(key).drifted) == ([], [])
+    assert state_of(ref)["session"] == {"first": 1, "gone": [1], "n": 2}
+    assert state_of(ref)["user"] == {"tier": "gold"}
+    assert (drift.own(ref).drifted, drift.shared(ref).drifted) == ([], [])
 
 
-def test_only_the_keys_that_were_chosen_are_repaired_each_its_own_way(key: SessionKey) -> None:
-    store(key, n=1, gone=None, extra=5, first=1)
-    edits_repair.repair(key, [*chosen(key, True, "n"), *chosen(key, False, "gone")], actor=MARIA)
-    assert state_of(key)["session"] == {"first": 1, "gone": [1], "n": 1, "extra": 5}
-    assert [each.change for each in drift.own(key).drifted] == [Change("extra", ABSENT, 5)]
+def test_only_the_keys_that_were_chosen_are_repaired_each_its_own_way(ref: SessionRef) -> None:
+    store(ref, n=1, gone=None, extra=5, first=1)
+    edits_repair.repair(ref, [*chosen(ref, True, "n"), *chosen(ref, False, "gone")], actor=MARIA)
+    assert state_of(ref)["session"] == {"first": 1, "gone": [1], "n": 1, "extra": 5}
+    assert [each.change for each in drift.own(ref).drifted] == [Change("extra", ABSENT, 5)]
 
 
 @pytest.mark.parametrize("keep", [True, False])
 @pytest.mark.parametrize("meanwhile", ["event", "table", "other key's event"])
 def test_a_key_that_somebody_wrote_meanwhile_is_a_conflict_and_nothing_is_written(
-    key: SessionKey, keep: bool, meanwhile: str
+    ref: SessionRef, keep: bool, meanwhile: str
 ) -> None:
-    store(key, first=1, gone=[1], n=1)
-    choices = chosen(key, keep)
+    store(ref, first=1, gone=[1], n=1)
+    choices = chosen(ref, keep)
     if meanwhile == "event":
-        add(key, n=7)
+        add(ref, n=7)
     elif meanwhile == "table":
-        store(key, first=1, gone=[1], n=7)
+        store(ref, first=1, gone=[1], n=7)
     else:
-        add(key, m=7)
-        assert edits_repair.repair(key, choices, actor=MARIA).seq is not None
+        add(ref, m=7)
+        assert edits_repair.repair(ref, choices, actor=MARIA).seq is not None
         return
-    before = everything(key.source)
+    before = everything(ref.source)
     with pytest.raises(Conflict) as refused:
-        edits_repair.repair(key, choices, actor=MARIA)
+        edits_repair.repair(ref, choices, actor=MARIA)
     assert refused.value.detail["current"] == {"n": 7}
-    assert everything(key.source) == before
+    assert everything(ref.source) == before
 
 
-def test_a_shared_key_that_somebody_wrote_meanwhile_is_a_conflict(key: SessionKey) -> None:
-    store_shared(key, "app_states", limit=1)
-    choices = chosen(key, True)
-    other = create_session(key.source, "booking", "eva", actor=MARIA, session_id="s2")
+def test_a_shared_key_that_somebody_wrote_meanwhile_is_a_conflict(ref: SessionRef) -> None:
+    store_shared(ref, "app_states", limit=1)
+    choices = chosen(ref, True)
+    other = create_session(ref.source, "booking", "eva", actor=MARIA, session_id="s2")
     add(other, app__limit=1)  # the same value: what is stored is explained by now
-    before = everything(key.source)
+    before = everything(ref.source)
     with pytest.raises(Conflict):
-        edits_repair.repair(key, choices, actor=MARIA)
-    assert everything(key.source) == before
+        edits_repair.repair(ref, choices, actor=MARIA)
+    assert everything(ref.source) == before
 
 
 @pytest.mark.parametrize("keep", [True, False])
-def test_the_same_repair_sent_again_is_stored_once(key: SessionKey, keep: bool) -> None:
-    store(key, first=1, gone=[1], n=1)
-    choices = chosen(key, keep)
-    first = edits_repair.repair(key, choices, actor=MARIA, once="form")
-    again = edits_repair.repair(key, choices, actor=MARIA, once="form")
+def test_the_same_repair_sent_again_is_stored_once(ref: SessionRef, keep: bool) -> None:
+    store(ref, first=1, gone=[1], n=1)
+    choices = chosen(ref, keep)
+    first = edits_repair.repair(ref, choices, actor=MARIA, once="form")
+    again = edits_repair.repair(ref, choices, actor=MARIA, once="form")
     assert (again.seq, again.event["id"]) == (None, first.event["id"])
-    assert len(events_of(key)) == 4
+    assert len(events_of(ref)) == 4
 
 
-def test_a_repair_beside_an_agent_that_writes_succeeds_and_loses_nothing(key: SessionKey) -> None:
-    store(key, first=1, gone=[1], n=1)
-    choices = chosen(key, True)
+def test_a_repair_beside_an_agent_that_writes_succeeds_and_loses_nothing(ref: SessionRef) -> None:
+    store(ref, first=1, gone=[1], n=1)
+    choices = chosen(ref, True)
     done = in_threads(
         [
-            lambda: edits_repair.repair(key, choices, actor=MARIA),
-            *(lambda n=n: add(key, **{f"k{n}": n}) for n in range(8)),
+            lambda: edits_repair.repair(ref, choices, actor=MARIA),
+            *(lambda n=n: add(ref, **{f"k{n}": n}) for n in range(8)),
         ]
     )
     assert [each for each in done if isinstance(each, Exception)] == []
-    assert drift.own(key).drifted == []
-    assert state_of(key)["session"]["n"] == 1
+    assert drift.own(ref).drifted == []
+    assert state_of(ref)["session"]["n"] == 1
 
 
-def test_of_two_repairs_at_once_one_is_written(key: SessionKey) -> None:
-    store(key, first=1, gone=[1], n=1)
-    both = [chosen(key, True), chosen(key, False)]
-    done = in_threads([lambda c=c: edits_repair.repair(key, c, actor=MARIA) for c in both])  # type: ignore[misc]
+def test_of_two_repairs_at_once_one_is_written(ref: SessionRef) -> None:
+    store(ref, first=1, gone=[1], n=1)
+    both = [chosen(ref, True), chosen(ref, False)]
+    done = in_threads([lambda c=c: edits_repair.repair(ref, c, actor=MARIA) for c in both])  # type: ignore[misc]
     assert sorted(type(each).__name__ for each in done) == ["Appended", "Conflict"]
-    assert drift.own(key).drifted == []
+    assert drift.own(ref).drifted == []
 
 
-def test_tens_of_thousands_of_keys_that_drifted_can_be_chosen(key: SessionKey) -> None:
+def test_tens_of_thousands_of_keys_that_drifted_can_be_chosen(ref: SessionRef) -> None:
     names = [f"k{number}" for number in range(30_000)]
-    store(key, **dict.fromkeys(names, 1))
-    assert len(choose(key, names, [])) == len(names)
+    store(ref, **dict.fromkeys(names, 1))
+    assert len(choose(ref, names, [])) == len(names)
     with pytest.raises(Invalid, match="k7: stands twice"):
-        choose(key, names, ["k7"])
-    execute(key.source, "UPDATE sessions SET initial_state = NULL")
-    assert len(drift.own(key).unknown) == len(names)
+        choose(ref, names, ["k7"])
+    execute(ref.source, "UPDATE sessions SET initial_state = NULL")
+    assert len(drift.own(ref).unknown) == len(names)
 
 
-def test_a_key_that_does_not_differ_cannot_be_repaired(key: SessionKey) -> None:
+def test_a_key_that_does_not_differ_cannot_be_repaired(ref: SessionRef) -> None:
     with pytest.raises(Conflict):
-        edits_repair.repair(key, [Choice("n", True, 1, 2)], actor=MARIA)
+        edits_repair.repair(ref, [Choice("n", True, 1, 2)], actor=MARIA)
     with pytest.raises(Invalid):
-        edits_repair.repair(key, [], actor=MARIA)
+        edits_repair.repair(ref, [], actor=MARIA)
 
 
-def test_a_key_with_a_prefix_in_a_sessions_own_state_is_told_and_no_event_can_repair_it(key: SessionKey) -> None:
-    store(key, **{"first": 1, "gone": [1], "n": 2, "user:tier": "x"})
-    (found,) = drift.own(key).drifted
+def test_a_key_with_a_prefix_in_a_sessions_own_state_is_told_and_no_event_can_repair_it(ref: SessionRef) -> None:
+    store(ref, **{"first": 1, "gone": [1], "n": 2, "user:tier": "x"})
+    (found,) = drift.own(ref).drifted
     assert (found.change, found.stray) == (Change("user:tier", ABSENT, "x"), True)
-    before = everything(key.source)
+    before = everything(ref.source)
     with pytest.raises(Conflict):
-        edits_repair.repair(key, [Choice("user:tier", False, ABSENT, "x")], actor=MARIA)
-    assert everything(key.source) == before
+        edits_repair.repair(ref, [Choice("user:tier", False, ABSENT, "x")], actor=MARIA)
+    assert everything(ref.source) == before
 
 
 def test_a_stored_value_that_is_no_json_cannot_be_kept_and_is_put_back(
     new_database: Callable[[str], str], open_source: Callable[[str], str]
 ) -> None:
     source = open_source(new_database("sqlite"))
-    key = create_session(source, "booking", "ana", actor=MARIA, session_id="s1", state={"n": 1})
+    ref = create_session(source, "booking", "ana", actor=MARIA, session_id="s1", state={"n": 1})
     execute(source, """UPDATE sessions SET state = '{"n": NaN}'""")
     with pytest.raises(Invalid, match="NaN"):
-        repair(key, True)
-    repair(key, False)
-    assert drift.own(key).drifted == []
+        repair(ref, True)
+    repair(ref, False)
+    assert drift.own(ref).drifted == []
 
 
-def test_who_may_only_read_repairs_nothing(key: SessionKey) -> None:
-    store(key, n=1)
-    choices = chosen(key, True)
+def test_who_may_only_read_repairs_nothing(ref: SessionRef) -> None:
+    store(ref, n=1)
+    choices = chosen(ref, True)
     with pytest.raises(NotAllowed):
-        edits_repair.repair(key, choices, actor=Actor("reader", "read"))
+        edits_repair.repair(ref, choices, actor=Actor("reader", "read"))

@@ -10,7 +10,7 @@ import pytest
 from django.db import connections
 
 from sessions_app.access.actor import Actor
-from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.session_ref import SessionRef
 from sessions_app.errors import Behind
 from sessions_app.history import indexing, moments
 from sessions_app.models import Projection, StateChange
@@ -53,10 +53,10 @@ def test_many_write_and_many_catch_up(source: str, tmp_path: Path) -> None:
         ]
         ended = threading.Event()
 
-        def write(key: SessionKey, number: int) -> None:
+        def write(ref: SessionRef, number: int) -> None:
             for place in range(EVENTS):
                 delta = {"n": place, "user:n": [number, place], f"app:{place % 7}": number}
-                append_event(key, {"author": "x", "actions": {"state_delta": delta}}, actor=ALICE)
+                append_event(ref, {"author": "x", "actions": {"state_delta": delta}}, actor=ALICE)
                 if place % 10 == 0:
                     create_session(source, "booking", "ana", state={"user:made": place}, actor=ALICE)
 
@@ -69,26 +69,26 @@ def test_many_write_and_many_catch_up(source: str, tmp_path: Path) -> None:
         for reader in readers:
             reader.start()
         try:
-            in_threads(*(lambda key=key, number=number: write(key, number) for number, key in enumerate(keys)))  # type: ignore[misc]
+            in_threads(*(lambda key=ref, number=number: write(key, number) for number, ref in enumerate(keys)))  # type: ignore[misc]
         finally:
             ended.set()
             for reader in readers:
                 reader.join()
         indexing.catch_up(source)
         kept = set(StateChange.objects.values_list("owner_id", "key", "place"))
-        states = {key: moments.state_now(key) for key in keys}
-        assert {key: state.state for key, state in states.items()} == {key: views.session(key).state for key in keys}
+        states = {ref: moments.state_now(ref) for ref in keys}
+        assert {ref: state.state for ref, state in states.items()} == {ref: views.session(ref).state for ref in keys}
         number = indexing.rebuild(source)
         assert number == len([row for row in kept if row[1] != "state"]) == len(keys) * EVENTS * 3 + 6 + len(keys) * 4
         assert {row[1:] for row in kept} == set(StateChange.objects.values_list("key", "place"))
-        assert {key: moments.state_now(key) for key in keys} == states
+        assert {ref: moments.state_now(ref) for ref in keys} == states
         assert Projection.objects.count() == 1
 
 
 @pytest.mark.django_db(transaction=True)
 def test_what_is_forgotten_leaves_nothing(source: str) -> None:
-    key = create_session(source, "booking", "ana", state={"user:n": 0}, actor=ALICE)
-    append_event(key, {"author": "x", "actions": {"state_delta": {"n": 1}}}, actor=ALICE)
+    ref = create_session(source, "booking", "ana", state={"user:n": 0}, actor=ALICE)
+    append_event(ref, {"author": "x", "actions": {"state_delta": {"n": 1}}}, actor=ALICE)
     indexing.catch_up(source)
     assert StateChange.objects.count() == 3  # the user's key, the session's, and that the event changed state
     indexing.forget(source)
@@ -98,15 +98,15 @@ def test_what_is_forgotten_leaves_nothing(source: str) -> None:
 
 @pytest.mark.django_db(transaction=True)
 def test_a_source_that_is_read_only_is_projected_all_the_same(source: str) -> None:
-    key = create_session(source, "booking", "ana", actor=ALICE)
-    event = append_event(key, {"author": "x", "actions": {"state_delta": {"n": 1}}}, actor=ALICE).event
+    ref = create_session(source, "booking", "ana", actor=ALICE)
+    event = append_event(ref, {"author": "x", "actions": {"state_delta": {"n": 1}}}, actor=ALICE).event
     with connections[source].cursor() as cursor:
         if cursor.db.vendor == "sqlite":
             cursor.execute("PRAGMA query_only = ON")
         else:
             cursor.execute("SET default_transaction_read_only = on")
         try:
-            assert moments.state_at(key, event["id"]).state.session == {"n": 1}
+            assert moments.state_at(ref, event["id"]).state.session == {"n": 1}
         finally:
             if cursor.db.vendor == "sqlite":
                 cursor.execute("PRAGMA query_only = OFF")

@@ -13,7 +13,7 @@ from django.db import connection, connections
 from django.test.utils import CaptureQueriesContext
 
 from sessions_app.access.actor import Actor
-from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT
 from sessions_app.edits import fork
 from sessions_app.edits.edit import Entry, edit_state
@@ -41,16 +41,16 @@ def own(tmp_path: Path) -> Iterator[None]:
         yield
 
 
-def append(key: SessionKey, **event: Any) -> str:
-    return str(append_event(key, {"author": "agent", **event}, actor=ALICE).event["id"])
+def append(ref: SessionRef, **event: Any) -> str:
+    return str(append_event(ref, {"author": "agent", **event}, actor=ALICE).event["id"])
 
 
-def edit(key: SessionKey, **values: Any) -> str:
-    return str(edit_state(key, [Entry(name, value, ABSENT) for name, value in values.items()], actor=ALICE).event["id"])
+def edit(ref: SessionRef, **values: Any) -> str:
+    return str(edit_state(ref, [Entry(name, value, ABSENT) for name, value in values.items()], actor=ALICE).event["id"])
 
 
 def edits_of(source: str) -> list[str]:
-    return [view.id for view in edits()[0].rows if view.key.source == source]
+    return [view.id for view in edits()[0].rows if view.ref.source == source]
 
 
 # --- How much it costs ------------------------------------------------------------------------------------------------
@@ -102,10 +102,10 @@ def test_twice_as_many_events_cost_twice_as_much(source: str) -> None:
 def test_either_database_of_adkwebs_own_keeps_the_same(
     source: str, own_form: str, new_database: Callable[[str], str], tmp_path: Path
 ) -> None:
-    key = create_session(source, "booking", "ana", state={"user:n": 0}, session_id="s1", actor=ALICE)
+    ref = create_session(source, "booking", "ana", state={"user:n": 0}, session_id="s1", actor=ALICE)
     for number in range(3):
-        append(key, actions={"state_delta": {"n": number, "app:é'\"": 1, "user:" + "a" * 900: 1}})
-    edit(key, m=5)
+        append(ref, actions={"state_delta": {"n": number, "app:é'\"": 1, "user:" + "a" * 900: 1}})
+    edit(ref, m=5)
     url = new_database("postgresql") if own_form == "postgresql" else f"sqlite:///{tmp_path / 'own.db'}"
     with own_database(url):
         from django.core.management import call_command
@@ -119,9 +119,9 @@ def test_either_database_of_adkwebs_own_keeps_the_same(
 
 @pytest.mark.parametrize("form", ["sqlite", "postgresql"])
 def test_memory_is_bounded_however_large_events_are(source: str) -> None:
-    key = create_session(source, "booking", "ana", session_id="s1", actor=ALICE)
+    ref = create_session(source, "booking", "ana", session_id="s1", actor=ALICE)
     for _number in range(40):
-        append(key, content={"parts": [{"text": "hi" * MEGABYTE}]})
+        append(ref, content={"parts": [{"text": "hi" * MEGABYTE}]})
     tracemalloc.start()
     try:
         indexing.catch_up(source)
@@ -133,21 +133,21 @@ def test_memory_is_bounded_however_large_events_are(source: str) -> None:
 
 @pytest.mark.parametrize("form", ["sqlite"])
 def test_a_reading_of_sqlite_is_short(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    key = create_session(source, "booking", "ana", session_id="s1", actor=ALICE)
-    fill(key, 2_000)
+    ref = create_session(source, "booking", "ana", session_id="s1", actor=ALICE)
+    fill(ref, 2_000)
     monkeypatch.setattr(gathering, "_READ_SECONDS", 0.0)
     read, more = gathering.events(source, 0, 5_000)
     assert (len(read), more) == (50, True)
     indexing.catch_up(source)
-    assert len(index.marks(key, ["state"])) == 2_000
+    assert len(index.marks(ref, ["state"])) == 2_000
 
 
 # --- How long it takes ------------------------------------------------------------------------------------------------
 
 
 def test_it_says_how_long_it_will_take(source: str) -> None:
-    key = create_session(source, "booking", "ana", session_id="s1", actor=ALICE)
-    fill(key, 8_000)
+    ref = create_session(source, "booking", "ana", session_id="s1", actor=ALICE)
+    fill(ref, 8_000)
     with pytest.raises(Behind) as first:
         indexing.catch_up(source, seconds=0)
     assert 0 < first.value.detail["share"] < 1
@@ -175,10 +175,10 @@ def test_time_left_in_words(seconds: float, words: str) -> None:
 
 
 def test_edits_come_from_what_is_read_and_the_list_says_that_more_is_to_come(source: str) -> None:
-    key = create_session(source, "booking", "ana", session_id="s1", actor=ALICE)
-    first = edit(key, a=1)
-    fill(key, 6_000)
-    last = edit(key, b=1)
+    ref = create_session(source, "booking", "ana", session_id="s1", actor=ALICE)
+    first = edit(ref, a=1)
+    fill(ref, 6_000)
+    last = edit(ref, b=1)
     page, problems = edits(seconds=0)
     assert [view.id for view in page.rows] == [first]
     (behind,) = problems
@@ -235,37 +235,37 @@ def test_places_that_are_given_again_are_no_edits_of_what_was_there(source: str)
 
 
 def test_forks_are_found_by_keys_and_nothing_is_looked_through(source: str) -> None:
-    key = create_session(source, "booking", "ana", session_id="s1", actor=ALICE)
-    into = fork.fork(key, append(key), user_id="ana", session_id="fork", actor=ALICE)
+    ref = create_session(source, "booking", "ana", session_id="s1", actor=ALICE)
+    into = fork.fork(ref, append(ref), user_id="ana", session_id="fork", actor=ALICE)
     indexing.catch_up(source)
     with CaptureQueriesContext(connections[source]) as queries:
-        assert [each.key for each in fork.forks_of(key)] == [into]
+        assert [each.ref for each in fork.forks_of(ref)] == [into]
     assert not [each["sql"] for each in queries if "forked" in each["sql"]]
     delete_session(into, actor=ALICE)
-    assert fork.forks_of(key) == []
+    assert fork.forks_of(ref) == []
 
 
 def test_a_fork_that_was_made_before_the_source_was_read(source: str) -> None:
-    key = create_session(source, "booking", "ana", session_id="s1", actor=ALICE)
-    into = fork.fork(key, append(key), user_id="ben", session_id="fork", actor=ALICE)
+    ref = create_session(source, "booking", "ana", session_id="s1", actor=ALICE)
+    into = fork.fork(ref, append(ref), user_id="ben", session_id="fork", actor=ALICE)
     indexing.rebuild(source)
-    assert [each.key for each in fork.forks_of(key)] == [into]
-    assert fork.forks_of(key._replace(user_id="ben")) == []
+    assert [each.ref for each in fork.forks_of(ref)] == [into]
+    assert fork.forks_of(ref._replace(user_id="ben")) == []
 
 
 # --- What an older adkweb kept ----------------------------------------------------------------------------------------
 
 
 def test_what_an_older_adkweb_kept_is_read_anew_once(source: str) -> None:
-    key = create_session(source, "booking", "ana", session_id="s1", actor=ALICE)
-    into = fork.fork(key, append(key, actions={"state_delta": {"n": 1}}), user_id="ana", session_id="f", actor=ALICE)
+    ref = create_session(source, "booking", "ana", session_id="s1", actor=ALICE)
+    into = fork.fork(ref, append(ref, actions={"state_delta": {"n": 1}}), user_id="ana", session_id="f", actor=ALICE)
     indexing.catch_up(source)
     number = StateChange.objects.count()
     StateChange.objects.filter(key="fork").delete()
     Projection.objects.update(version=1)
-    assert [each.key for each in fork.forks_of(key)] == [into]
+    assert [each.ref for each in fork.forks_of(ref)] == [into]
     assert StateChange.objects.count() == number
-    assert moments.state_now(key).state.session == {"n": 1}
+    assert moments.state_now(ref).state.session == {"n": 1}
     before = Projection.objects.get()
     with CaptureQueriesContext(connection) as queries:
         indexing.catch_up(source)

@@ -13,7 +13,7 @@ from pytest_django import Settings
 
 from sessions_app.access.actor import Actor
 from sessions_app.domain.json_values import equal
-from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT, UNKNOWN, State
 from sessions_app.edits import undo
 from sessions_app.edits.edit import Entry, edit_state
@@ -39,29 +39,29 @@ def source(new_database: Callable[[str], str], open_source: Callable[[str, str],
     return open_source(new_database("sqlite"), "sqlite")
 
 
-def new(source: str, state: State | None = None, *, merges: bool = True, user: str = "ana") -> SessionKey:
+def new(source: str, state: State | None = None, *, merges: bool = True, user: str = "ana") -> SessionRef:
     """A session of an app of its own."""
-    key = SessionKey(source, f"app{next(_numbers)}", user, "s1")
-    create(key, state or {}, merges=merges)
-    return key
+    ref = SessionRef(source, f"app{next(_numbers)}", user, "s1")
+    create(ref, state or {}, merges=merges)
+    return ref
 
 
-def stored(key: SessionKey) -> State:
-    return views.session(key).state.merged()
+def stored(ref: SessionRef) -> State:
+    return views.session(ref).state.merged()
 
 
-def at(key: SessionKey, event_id: str, *, before: bool = False) -> State:
-    return moments.state_at(key, event_id, before=before).state.merged()
+def at(ref: SessionRef, event_id: str, *, before: bool = False) -> State:
+    return moments.state_at(ref, event_id, before=before).state.merged()
 
 
-def drifted(key: SessionKey) -> list[drift.Drift]:
-    return [*drift.own(key).drifted, *drift.shared(key).drifted]
+def drifted(ref: SessionRef) -> list[drift.Drift]:
+    return [*drift.own(ref).drifted, *drift.shared(ref).drifted]
 
 
 def test_a_merged_file_is_recognised_and_folded_so(source: str) -> None:
-    key = new(source, {"user:prefs": {"z": 0}})
+    ref = new(source, {"user:prefs": {"z": 0}})
     ids = [
-        append(key, delta)
+        append(ref, delta)
         for delta in (
             {"cfg": {"a": 1}, "gone": 1},
             {"cfg": {"b": {"x": 1, "y": 2}}, "gone": None},
@@ -70,29 +70,29 @@ def test_a_merged_file_is_recognised_and_folded_so(source: str) -> None:
             {"n": {"b": 2}},
         )
     ]
-    assert [at(key, each).get("cfg") for each in ids[:3]] == [
+    assert [at(ref, each).get("cfg") for each in ids[:3]] == [
         {"a": 1},
         {"a": 1, "b": {"x": 1, "y": 2}},
         {"a": 1, "b": {"x": 1}},
     ]
-    assert "gone" not in at(key, ids[1])
-    assert at(key, ids[4])["n"] == stored(key)["n"] == {"a": 1, "b": 2}
-    assert [write.change.new for write in key_history.history(key, "cfg").rows] == [
+    assert "gone" not in at(ref, ids[1])
+    assert at(ref, ids[4])["n"] == stored(ref)["n"] == {"a": 1, "b": 2}
+    assert [write.change.new for write in key_history.history(ref, "cfg").rows] == [
         5,
         {"a": 1, "b": {"x": 1}},
         {"a": 1, "b": {"x": 1, "y": 2}},
         {"a": 1},
     ]
-    assert moments.state_now(key).writers["n"].event_id == ids[4]
-    assert drifted(key) == []
+    assert moments.state_now(ref).writers["n"].event_id == ids[4]
+    assert drifted(ref) == []
 
 
 def test_a_replaced_file_is_recognised_and_folded_so(source: str) -> None:
-    key = new(source, merges=False)
-    ids = [append(key, delta, merges=False) for delta in ({"cfg": {"a": 1}, "n": 1}, {"cfg": {"b": 2}}, {"n": None})]
-    assert [at(key, each)["cfg"] for each in ids] == [{"a": 1}, {"b": 2}, {"b": 2}]
-    assert at(key, ids[2])["n"] is None
-    assert drifted(key) == []
+    ref = new(source, merges=False)
+    ids = [append(ref, delta, merges=False) for delta in ({"cfg": {"a": 1}, "n": 1}, {"cfg": {"b": 2}}, {"n": None})]
+    assert [at(ref, each)["cfg"] for each in ids] == [{"a": 1}, {"b": 2}, {"b": 2}]
+    assert at(ref, ids[2])["n"] is None
+    assert drifted(ref) == []
 
 
 def test_an_upgrade_in_the_middle_is_read_as_both(source: str) -> None:
@@ -100,85 +100,85 @@ def test_an_upgrade_in_the_middle_is_read_as_both(source: str) -> None:
     before = [
         append(old, delta) for delta in ({"cfg": {"a": 1}, "x": {"a": 1}}, {"cfg": {"b": 2}, "x": {"b": 1}}, {"x": 3})
     ]
-    key = new(source, merges=False)
-    after = [append(key, delta, merges=False) for delta in ({"cfg": {"a": 1}}, {"cfg": {"b": 2}}, {"cfg": {"c": 3}})]
+    ref = new(source, merges=False)
+    after = [append(ref, delta, merges=False) for delta in ({"cfg": {"a": 1}}, {"cfg": {"b": 2}}, {"cfg": {"c": 3}})]
     assert at(old, before[1])["x"] == {"a": 1, "b": 1}, "what came before the last that merged was merged"
-    assert at(key, after[1])["cfg"] is UNKNOWN, "it may have been upgraded just before or after this"
-    assert at(key, after[2])["cfg"] == {"c": 3}
-    append(key, {"cfg": 1}, merges=False)
-    assert at(key, after[2])["cfg"] is UNKNOWN
-    assert drifted(key) == drifted(old) == []
+    assert at(ref, after[1])["cfg"] is UNKNOWN, "it may have been upgraded just before or after this"
+    assert at(ref, after[2])["cfg"] == {"c": 3}
+    append(ref, {"cfg": 1}, merges=False)
+    assert at(ref, after[2])["cfg"] is UNKNOWN
+    assert drifted(ref) == drifted(old) == []
 
 
 def test_without_evidence_what_differs_is_unknown_and_says_why(source: str) -> None:
-    key = new(source)
-    ids = [append(key, delta) for delta in ({"cfg": {"a": 1}}, {"cfg": {"b": 2}}, {"cfg": 3})]
-    assert at(key, ids[0])["cfg"] == {"a": 1}, "both readings agree"
-    moment = moments.state_at(key, ids[1])
+    ref = new(source)
+    ids = [append(ref, delta) for delta in ({"cfg": {"a": 1}}, {"cfg": {"b": 2}}, {"cfg": 3})]
+    assert at(ref, ids[0])["cfg"] == {"a": 1}, "both readings agree"
+    moment = moments.state_at(ref, ids[1])
     assert moment.state.session["cfg"] is UNKNOWN
     assert moment.either == {"cfg"}
     with pytest.raises(Invalid, match="unknown: cfg"):
-        undo.restore(key, ids[1], keys=["cfg"])
-    assert key_history.history(key, "cfg").rows[1].change.new is UNKNOWN
+        undo.restore(ref, ids[1], keys=["cfg"])
+    assert key_history.history(ref, "cfg").rows[1].change.new is UNKNOWN
 
 
 @pytest.mark.parametrize(("said", "cfg"), [("merged", {"a": 1, "b": 2}), ("replaced", {"b": 2})])
 def test_the_setting_says_which(source: str, settings: Settings, said: str, cfg: State) -> None:
     settings.SQLITE_STATE = said
-    key = new(source)
-    ids = [append(key, delta) for delta in ({"cfg": {"a": 1}}, {"cfg": {"b": 2}}, {"cfg": 3})]
-    assert at(key, ids[1])["cfg"] == cfg
-    append(key, {"kept": {"a": 1}})
-    append(key, {"kept": {"b": 1}})
-    assert [each.change.key for each in drifted(key)] == ([] if said == "merged" else ["kept"])
+    ref = new(source)
+    ids = [append(ref, delta) for delta in ({"cfg": {"a": 1}}, {"cfg": {"b": 2}}, {"cfg": 3})]
+    assert at(ref, ids[1])["cfg"] == cfg
+    append(ref, {"kept": {"a": 1}})
+    append(ref, {"kept": {"b": 1}})
+    assert [each.change.key for each in drifted(ref)] == ([] if said == "merged" else ["kept"])
 
 
 def test_an_undo_of_what_was_merged_brings_back_what_stood_before(source: str) -> None:
-    key = new(source)
-    append(key, {"cfg": {"a": 1}, "other": {"a": 1}})
-    event_id = append(key, {"cfg": {"b": 2}, "other": {"b": 1}})
-    plan = undo.undo(key, event_id)
+    ref = new(source)
+    append(ref, {"cfg": {"a": 1}, "other": {"a": 1}})
+    event_id = append(ref, {"cfg": {"b": 2}, "other": {"b": 1}})
+    plan = undo.undo(ref, event_id)
     assert [(step.key, step.then, step.contested) for step in plan.steps] == [
         ("cfg", {"a": 1}, False),
         ("other", {"a": 1}, False),
     ]
-    edit_state(key, plan.entries, actor=ALICE)
-    assert stored(key) == {"cfg": {"a": 1}, "other": {"a": 1}}
-    assert at(key, event_id)["cfg"] == {"a": 1, "b": 2}, "the edit notes what it replaced"
-    assert append(key, {"cfg": {"c": 3}})
-    assert stored(key)["cfg"] == {"a": 1, "c": 3}
-    assert drifted(key) == [], "an edit of adkweb replaces, and the agent merges on"
+    edit_state(ref, plan.entries, actor=ALICE)
+    assert stored(ref) == {"cfg": {"a": 1}, "other": {"a": 1}}
+    assert at(ref, event_id)["cfg"] == {"a": 1, "b": 2}, "the edit notes what it replaced"
+    assert append(ref, {"cfg": {"c": 3}})
+    assert stored(ref)["cfg"] == {"a": 1, "c": 3}
+    assert drifted(ref) == [], "an edit of adkweb replaces, and the agent merges on"
 
 
 def test_a_lost_update_is_told_still_where_no_reading_explains_it(source: str) -> None:
-    key = new(source)
-    append(key, {"cfg": {"a": 1}, "n": 1})
-    append(key, {"cfg": {"b": 2}, "n": 2})
-    execute(source, "UPDATE sessions SET state = json_patch(state, '{\"n\": 1}') WHERE app_name = %s", [key.app_name])
-    assert [(each.change.key, each.change.old, each.change.new) for each in drifted(key)] == [("n", 2, 1)]
+    ref = new(source)
+    append(ref, {"cfg": {"a": 1}, "n": 1})
+    append(ref, {"cfg": {"b": 2}, "n": 2})
+    execute(source, "UPDATE sessions SET state = json_patch(state, '{\"n\": 1}') WHERE app_name = %s", [ref.app_name])
+    assert [(each.change.key, each.change.old, each.change.new) for each in drifted(ref)] == [("n", 2, 1)]
 
 
 def test_no_repair_is_offered_where_nobody_knows_which_reading_is_right(source: str) -> None:
-    key = new(source)
-    append(key, {"cfg": {"a": 1}})
-    append(key, {"cfg": {"b": 2}})
-    execute(source, 'UPDATE sessions SET state = \'{"cfg": {"z": 1}}\' WHERE app_name = %s', [key.app_name])
-    report = drift.own(key)
+    ref = new(source)
+    append(ref, {"cfg": {"a": 1}})
+    append(ref, {"cfg": {"b": 2}})
+    execute(source, 'UPDATE sessions SET state = \'{"cfg": {"z": 1}}\' WHERE app_name = %s', [ref.app_name])
+    report = drift.own(ref)
     assert (report.drifted, report.either) == ([], ["cfg"])
     with pytest.raises(Invalid, match="no drift that an event could repair"):
-        choose(key, [], ["cfg"])
+        choose(ref, [], ["cfg"])
 
 
 def test_other_forms_are_never_read_as_merged(
     new_database: Callable[[str], str], open_source: Callable[[str, str], str]
 ) -> None:
     source = open_source(new_database("sqlite-database"), "sqlite-database")
-    key = create_session(source, "booking", "ana", actor=ALICE)
+    ref = create_session(source, "booking", "ana", actor=ALICE)
     deltas: tuple[State, ...] = ({"cfg": {"a": 1}}, {"cfg": {"b": None}}, {"cfg": None})
     ids = [
-        append_event(key, {"author": "a", "actions": {"state_delta": each}}, actor=ALICE).event["id"] for each in deltas
+        append_event(ref, {"author": "a", "actions": {"state_delta": each}}, actor=ALICE).event["id"] for each in deltas
     ]
-    assert [at(key, each)["cfg"] for each in ids] == [{"a": 1}, {"b": None}, None]
+    assert [at(ref, each)["cfg"] for each in ids] == [{"a": 1}, {"b": None}, None]
 
 
 # --- Any history ------------------------------------------------------------------------------------------------------
@@ -194,24 +194,24 @@ _steps = st.lists(
 
 def play(
     source: str, steps: list[tuple[str, int, State]], began: State, merged: int
-) -> list[tuple[SessionKey, str, State, State]]:
+) -> list[tuple[SessionRef, str, State, State]]:
     """Two sessions of a user written by an agent that merges for so many steps, and by edits: state around each event."""
     one = new(source, began, merges=merged > 0)
     keys = [one, one._replace(session_id="s2")]
     create(keys[1], {}, merges=merged > 0)
     seen = []
     for number, (what, which, delta) in enumerate(steps):
-        key = keys[which]
-        before = stored(key)
+        ref = keys[which]
+        before = stored(ref)
         if what == "append":
-            event_id = append(key, delta, merges=number < merged)
+            event_id = append(ref, delta, merges=number < merged)
         else:
             entries = [Entry(name, value, before.get(name, ABSENT)) for name, value in delta.items()]
             try:
-                event_id = str(edit_state(key, entries, actor=ALICE).event["id"])
+                event_id = str(edit_state(ref, entries, actor=ALICE).event["id"])
             except Invalid:  # nothing would change
                 continue
-        seen.append((key, event_id, before, stored(key)))
+        seen.append((ref, event_id, before, stored(ref)))
     return seen
 
 
@@ -227,23 +227,23 @@ def test_what_is_told_is_so_or_unknown(
 ) -> None:
     source = open_source(new_database("sqlite"), "sqlite")  # of its own: what is told goes by the evidence of the file
     seen = play(source, steps, began, merged)
-    for key, event_id, before, after in seen:
-        only_what_is_so(at(key, event_id), after)
-        only_what_is_so(at(key, event_id, before=True), before)
+    for ref, event_id, before, after in seen:
+        only_what_is_so(at(ref, event_id), after)
+        only_what_is_so(at(ref, event_id, before=True), before)
         for plan, truth in ((undo.undo, before), (undo.restore, after)):
             try:
-                steps_back = plan(key, event_id).steps
+                steps_back = plan(ref, event_id).steps
             except Invalid:
                 continue
             only_what_is_so(
                 {step.key: step.then for step in steps_back}, {s.key: truth.get(s.key, ABSENT) for s in steps_back}
             )
-    for key in {each[0] for each in seen}:
-        assert moments.state_now(key).state.merged() == stored(key)
-        assert drifted(key) == []
-        around = {event_id: (before, after) for of, event_id, before, after in seen if of == key}
+    for ref in {each[0] for each in seen}:
+        assert moments.state_now(ref).state.merged() == stored(ref)
+        assert drifted(ref) == []
+        around = {event_id: (before, after) for of, event_id, before, after in seen if of == ref}
         for name in _KEYS:
-            for write in key_history.history(key, name).rows:
+            for write in key_history.history(ref, name).rows:
                 if write.event_id in around:
                     before, after = around[write.event_id]
                     only_what_is_so({name: write.change.old}, {name: before.get(name, ABSENT)})
@@ -253,6 +253,6 @@ def test_what_is_told_is_so_or_unknown(
 
 @given(steps=_steps, began=_deltas, merged=st.integers(0, 8))
 def test_no_repair_is_offered_however_it_was_upgraded(source: str, steps: Any, began: State, merged: int) -> None:
-    for key in {each[0] for each in play(source, steps, began, merged)}:
-        assert drifted(key) == []
-        assert moments.state_now(key).state.merged() == stored(key)
+    for ref in {each[0] for each in play(source, steps, began, merged)}:
+        assert drifted(ref) == []
+        assert moments.state_now(ref).state.merged() == stored(ref)

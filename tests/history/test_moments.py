@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 
 from sessions_app.domain.json_values import equal
-from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT, UNKNOWN, Scoped
 from sessions_app.edits.edit import Entry, edit_state
 from sessions_app.errors import Behind, Invalid, NotFound
@@ -40,11 +40,11 @@ def test_state_at_every_event_equals_a_naive_fold(source: str, history: list[tup
             indexing.catch_up(source)
         else:
             getattr(fold, what)(*rest)
-    for key, event_id, before, after in fold.seen:
-        same_state(moments.state_at(key, event_id).state, after)
-        same_state(moments.state_at(key, event_id, before=True).state, before)
-    for key in fold.session:
-        same_state(moments.state_now(key).state, fold.state(key))
+    for ref, event_id, before, after in fold.seen:
+        same_state(moments.state_at(ref, event_id).state, after)
+        same_state(moments.state_at(ref, event_id, before=True).state, before)
+    for ref in fold.session:
+        same_state(moments.state_now(ref).state, fold.state(ref))
 
 
 @given(history=histories)
@@ -54,9 +54,9 @@ def test_what_is_read_piece_by_piece_is_what_is_read_at_once(source: str, histor
         indexing.catch_up(source)
         if what != "look":
             getattr(fold, what)(*rest)
-    pieces = [moments.state_at(key, event_id) for key, event_id, _before, _after in fold.seen]
+    pieces = [moments.state_at(ref, event_id) for ref, event_id, _before, _after in fold.seen]
     number = indexing.rebuild(source)
-    assert [moments.state_at(key, event_id) for key, event_id, _before, _after in fold.seen] == pieces
+    assert [moments.state_at(ref, event_id) for ref, event_id, _before, _after in fold.seen] == pieces
     assert indexing.rebuild(source) == number
 
 
@@ -66,9 +66,9 @@ def test_a_keys_history_is_every_value_that_it_had(source: str, history: list[tu
     for what, *rest in history:
         if what != "look":
             getattr(fold, what)(*rest)
-    for key, event_id, before, after in fold.seen:
+    for ref, event_id, before, after in fold.seen:
         for name in KEYS[:6]:
-            found = [w for w in key_history.history(key, name).rows if w.event_id == event_id]
+            found = [w for w in key_history.history(ref, name).rows if w.event_id == event_id]
             for write in found:
                 assert equal_or_absent(write.change.old, before.get(name))
                 assert equal_or_absent(write.change.new, after.get(name))
@@ -81,27 +81,27 @@ def equal_or_absent(a: Any, b: Any) -> bool:
 
 
 def test_a_keys_history_pages_by_place_and_ends_with_the_initial_value(source: str) -> None:
-    key = create_session(source, "booking", "ana", state={"n": 0, "user:tier": "basic"}, actor=ALICE)
-    fill(key, 120)
-    first = key_history.history(key, "n")
+    ref = create_session(source, "booking", "ana", state={"n": 0, "user:tier": "basic"}, actor=ALICE)
+    fill(ref, 120)
+    first = key_history.history(ref, "n")
     assert [write.change.new for write in first.rows] == list(range(120, 70, -1))
     assert [write.change.old for write in first.rows] == list(range(119, 69, -1))
-    second = key_history.history(key, "n", first.next)
-    third = key_history.history(key, "n", second.next)
+    second = key_history.history(ref, "n", first.next)
+    third = key_history.history(ref, "n", second.next)
     assert third.next is None
     assert [write.change.new for write in third.rows][-3:] == [2, 1, 0]
     assert (third.rows[-1].event_id, third.rows[-1].change.old) == ("", ABSENT)
     assert third.rows[-2].change.old == 0
-    (tier,) = key_history.history(key, "user:tier").rows
-    assert (tier.event_id, tier.change.new, tier.key) == ("", "basic", key)
+    (tier,) = key_history.history(ref, "user:tier").rows
+    assert (tier.event_id, tier.change.new, tier.ref) == ("", "basic", ref)
     with pytest.raises(Invalid, match="temp"):
-        key_history.history(key, "temp:x")
-    assert key_history.history(key, "never").rows == []
+        key_history.history(ref, "temp:x")
+    assert key_history.history(ref, "never").rows == []
 
 
-def append(key: SessionKey, delta: dict[str, Any], **more: Any) -> str:
+def append(ref: SessionRef, delta: dict[str, Any], **more: Any) -> str:
     event = {"author": "agent", "actions": {"state_delta": delta}, **more}
-    return str(append_event(key, event, actor=ALICE).event["id"])
+    return str(append_event(ref, event, actor=ALICE).event["id"])
 
 
 def test_other_sessions_writes_count_up_to_that_moment(source: str) -> None:
@@ -113,7 +113,7 @@ def test_other_sessions_writes_count_up_to_that_moment(source: str) -> None:
     at_first, at_second = moments.state_at(one, first), moments.state_at(one, second)
     assert (at_first.state.user, at_first.state.app) == ({"tier": "silver"}, {"limit": 1})
     assert (at_second.state.user, at_second.state.app) == ({"tier": "gold"}, {"limit": 2})
-    assert at_second.writers["user:tier"].key == two
+    assert at_second.writers["user:tier"].ref == two
     assert at_first.initial == {"app:limit"}
     assert {c.key for c in moments.compare(at_first, at_second)} == {"user:tier", "app:limit", "n"}
 
@@ -153,45 +153,45 @@ def test_a_session_adopted_late_says_what_it_cannot_know(
     form: str, new_database: Callable[[str], str], open_source: Callable[[str, str], str]
 ) -> None:
     source = open_source(new_database(form), form)
-    key = create_session(source, "booking", "ana", state={"n": 0, "kept": 1}, actor=ALICE)
-    first = append(key, {"other": 1})
-    second = append(key, {"n": 1})
+    ref = create_session(source, "booking", "ana", state={"n": 0, "kept": 1}, actor=ALICE)
+    first = append(ref, {"other": 1})
+    second = append(ref, {"n": 1})
     with database.using(source) as db, db.cursor() as cursor:
         cursor.execute("UPDATE sessions SET initial_state = NULL, initial_place = NULL")
-    found = moments.state_at(key, first)
+    found = moments.state_at(ref, first)
     assert found.unrecorded
     assert found.state.session == {"n": UNKNOWN, "kept": 1, "other": 1}
-    assert moments.state_at(key, second).state.session == {"n": 1, "kept": 1, "other": 1}
-    (write,) = key_history.history(key, "n").rows
+    assert moments.state_at(ref, second).state.session == {"n": 1, "kept": 1, "other": 1}
+    (write,) = key_history.history(ref, "n").rows
     assert write.change.old is UNKNOWN
 
 
 def test_an_edits_note_tells_the_value_before_it(source: str) -> None:
-    key = create_session(source, "booking", "ana", actor=ALICE)
+    ref = create_session(source, "booking", "ana", actor=ALICE)
     with database.using(source) as db, db.cursor() as cursor:
         cursor.execute("UPDATE sessions SET initial_place = NULL")
-    first = append(key, {"n": 1})
-    edit_state(key, [Entry("user:tier", "gold", ABSENT)], actor=ALICE)
-    assert moments.state_at(key, first).state.user == {}, "nothing stood there when it was edited"
-    (write,) = key_history.history(key, "user:tier").rows
+    first = append(ref, {"n": 1})
+    edit_state(ref, [Entry("user:tier", "gold", ABSENT)], actor=ALICE)
+    assert moments.state_at(ref, first).state.user == {}, "nothing stood there when it was edited"
+    (write,) = key_history.history(ref, "user:tier").rows
     assert (write.change.old, write.change.new, write.actor) == (ABSENT, "gold", "alice")
 
 
 def test_an_event_that_is_gone(source: str) -> None:
-    key = create_session(source, "booking", "ana", actor=ALICE)
+    ref = create_session(source, "booking", "ana", actor=ALICE)
     with pytest.raises(NotFound, match="event"):
-        moments.state_at(key, "gone")
+        moments.state_at(ref, "gone")
     with pytest.raises(NotFound):
-        moments.state_at_place(key, 7)
-    event_id = append(key, {"n": 1})
-    seq = timeline.event(key, event_id).seq
+        moments.state_at_place(ref, 7)
+    event_id = append(ref, {"n": 1})
+    seq = timeline.event(ref, event_id).seq
     assert seq is not None
-    assert moments.state_at_place(key, seq + 100).event == timeline.event(key, event_id)
+    assert moments.state_at_place(ref, seq + 100).event == timeline.event(ref, event_id)
 
 
 def test_what_takes_long_says_how_far_it_is_and_goes_on(source: str) -> None:
-    key = create_session(source, "booking", "ana", actor=ALICE)
-    fill(key, 12_000)
+    ref = create_session(source, "booking", "ana", actor=ALICE)
+    fill(ref, 12_000)
     with pytest.raises(Behind) as behind:
         indexing.catch_up(source, seconds=0)
     assert 0 < behind.value.detail["share"] < 1
@@ -203,8 +203,8 @@ def test_what_takes_long_says_how_far_it_is_and_goes_on(source: str) -> None:
         except Behind:
             rounds += 1
     assert rounds > 10, "each time it goes on from where it was"
-    assert moments.state_at(key, "e9000").state.session == {"n": 9000}
-    assert len(index.marks(key, ["state"], after=0, limit=20_000)) == 12_000
+    assert moments.state_at(ref, "e9000").state.session == {"n": 9000}
+    assert len(index.marks(ref, ["state"], after=0, limit=20_000)) == 12_000
 
 
 def test_an_event_that_becomes_visible_late_is_not_passed_over(
@@ -212,9 +212,9 @@ def test_an_event_that_becomes_visible_late_is_not_passed_over(
 ) -> None:
     url = new_database("postgresql")
     source = open_source(url, "")
-    key = create_session(source, "booking", "ana", actor=ALICE)
+    ref = create_session(source, "booking", "ana", actor=ALICE)
     other = create_session(source, "booking", "ben", actor=ALICE)
-    append(key, {"app:n": 0})
+    append(ref, {"app:n": 0})
     with psycopg.connect(url) as connection:  # takes a number, and commits later
         connection.execute(
             """INSERT INTO events (app_name, user_id, session_id, id, invocation_id, timestamp, event_data)
@@ -222,16 +222,16 @@ def test_an_event_that_becomes_visible_late_is_not_passed_over(
             other[1:],
         )
         connection.execute("UPDATE sessions SET state = '{\"k\": 1}' WHERE id = %s", [other.session_id])
-        last = append(key, {"app:n": 1})
-        assert moments.state_at(key, last).state.app == {"n": 1}
+        last = append(ref, {"app:n": 1})
+        assert moments.state_at(ref, last).state.app == {"n": 1}
     assert moments.state_at(other, "late").state.session == {"k": 1}
 
 
 def test_many_keys_are_found_by_the_index(source: str) -> None:
-    key = create_session(source, "booking", "ana", actor=ALICE)
+    ref = create_session(source, "booking", "ana", actor=ALICE)
     for start in range(0, 1000, 100):
-        event_id = append(key, {f"k{number:04}": number for number in range(start, start + 100)})
-    assert len(moments.state_at(key, event_id).state.session) == 1000
+        event_id = append(ref, {f"k{number:04}": number for number in range(start, start + 100)})
+    assert len(moments.state_at(ref, event_id).state.session) == 1000
 
 
 # --- What a review found ----------------------------------------------------------------------------------------------
@@ -260,31 +260,31 @@ def test_what_a_deleted_session_began_with_is_unknown_also_to_who_looks_later(so
 
 
 def test_a_deleted_event_makes_its_keys_unknown_and_not_what_they_were_before(source: str) -> None:
-    key = create_session(source, "a", "ana", state={"name": "?"}, actor=ALICE)
-    written = append(key, {"name": "Ana", "n": 1})
-    second, third = append(key, {"n": 2}), append(key, {"n": 3})
+    ref = create_session(source, "a", "ana", state={"name": "?"}, actor=ALICE)
+    written = append(ref, {"name": "Ana", "n": 1})
+    second, third = append(ref, {"n": 2}), append(ref, {"n": 3})
     for look_first in (True, False):
         if look_first:
-            moments.state_now(key)
+            moments.state_now(ref)
         with database.using(source) as db, db.cursor() as cursor:
             cursor.execute("DELETE FROM events WHERE id = %s", [written])
         if not look_first:
             indexing.rebuild(source)
-        assert moments.state_at(key, third).state.session == {"name": UNKNOWN, "n": 3}
-        assert moments.state_at(key, second).state.session == {"name": UNKNOWN, "n": 2}
-    history = key_history.history(key, "n").rows
+        assert moments.state_at(ref, third).state.session == {"name": UNKNOWN, "n": 3}
+        assert moments.state_at(ref, second).state.session == {"name": UNKNOWN, "n": 2}
+    history = key_history.history(ref, "n").rows
     assert next((w.change.old, w.change.new) for w in history) == (2, 3)
 
 
 def test_a_deleted_event_between_two_writes_is_a_gap_in_the_history(source: str) -> None:
-    key = create_session(source, "a", "ana", state={"n": 0}, actor=ALICE)
-    append(key, {"n": 1})
-    middle = append(key, {"n": 2})
-    append(key, {"n": 3})
-    moments.state_now(key)
+    ref = create_session(source, "a", "ana", state={"n": 0}, actor=ALICE)
+    append(ref, {"n": 1})
+    middle = append(ref, {"n": 2})
+    append(ref, {"n": 3})
+    moments.state_now(ref)
     with database.using(source) as db, db.cursor() as cursor:
         cursor.execute("DELETE FROM events WHERE id = %s", [middle])
-    rows = key_history.history(key, "n").rows
+    rows = key_history.history(ref, "n").rows
     assert [(w.change.old, w.change.new) for w in rows] == [(UNKNOWN, 3), (0, 1), (ABSENT, 0)]
 
 
@@ -306,7 +306,7 @@ def test_rowids_that_are_given_again_leave_sessions_where_they_were_made(source:
 def test_what_was_imported_is_in_no_order_with_what_others_wrote(source: str) -> None:
     here = create_session(source, "a", "ana", actor=ALICE)
     first = append(here, {"user:tier": "gold"})
-    there = SessionKey(source, "a", "ana", "imported")
+    there = SessionRef(source, "a", "ana", "imported")
     session = ImportedSession(there, 1.0, 2.0, '{"n": 1}', "{}")
     text = '{"author": "x", "actions": {"state_delta": {"n": 1, "user:tier": "silver"}}}'
     event = ImportedEvent("i1", "e-1", 2.0, text)
@@ -334,15 +334,15 @@ def test_a_page_of_history_of_which_every_event_is_gone_leads_on(source: str) ->
 
 @pytest.mark.parametrize("form", ["sqlite", "sqlite-database"])
 def test_keys_that_sqlites_own_functions_spoil(source: str) -> None:
-    key = create_session(source, "a", "ana", actor=ALICE)
-    append(key, {"plain": 0})
+    ref = create_session(source, "a", "ana", actor=ALICE)
+    append(ref, {"plain": 0})
     with database.using(source) as db, db.cursor() as cursor:
         cursor.execute(
             "UPDATE events SET event_data = %s",
             ['{"author": "x", "actions": {"state_delta": {"a\\u0000b": 1, "\\ud83d": 2, "\\ud83d\\ude00": 3}}}'],
         )
         cursor.execute("UPDATE sessions SET state = %s", ['{"a\\u0000b": 1, "\\ud83d": 2, "\\ud83d\\ude00": 3}'])
-    assert moments.state_now(key).writers.keys() == {"a\0b", "\ud83d", "😀"}
+    assert moments.state_now(ref).writers.keys() == {"a\0b", "\ud83d", "😀"}
 
 
 @pytest.mark.parametrize("form", ["sqlite"])
@@ -356,7 +356,7 @@ def test_names_of_any_length(source: str) -> None:
                 [user],
             )
     for user in ("u" * 3000, "ключ" * 400):
-        assert moments.state_at(SessionKey(source, "a", user, "s"), "e").state.session == {"n": 1}
+        assert moments.state_at(SessionRef(source, "a", user, "s"), "e").state.session == {"n": 1}
 
 
 def test_a_transaction_of_many_events_that_becomes_visible_late(
@@ -364,7 +364,7 @@ def test_a_transaction_of_many_events_that_becomes_visible_late(
 ) -> None:
     url = new_database("postgresql")
     source = open_source(url, "")
-    key = create_session(source, "booking", "ana", actor=ALICE)
+    ref = create_session(source, "booking", "ana", actor=ALICE)
     other = create_session(source, "booking", "ben", actor=ALICE)
     with psycopg.connect(url) as connection:
         connection.execute(
@@ -376,8 +376,8 @@ def test_a_transaction_of_many_events_that_becomes_visible_late(
         )
         connection.execute("UPDATE sessions SET state = '{\"k\": 1500}' WHERE id = %s", [other.session_id])
         for number in range(5):
-            last = append(key, {"n": number})
-        assert moments.state_at(key, last).state.session == {"n": 4}
+            last = append(ref, {"n": number})
+        assert moments.state_at(ref, last).state.session == {"n": 4}
     for number in (1, 60, 1500):
         assert moments.state_at(other, f"x{number}").state.session == {"k": number}
     assert len(key_history.history(other, "k", limit=2000).rows) == 1500
@@ -385,22 +385,22 @@ def test_a_transaction_of_many_events_that_becomes_visible_late(
 
 def test_a_session_under_an_id_that_was_used_before_begins_anew(source: str) -> None:
     for step in ("old", "new"):
-        key = create_session(source, "a", "ana", session_id="again", state={"step": step}, actor=ALICE)
+        ref = create_session(source, "a", "ana", session_id="again", state={"step": step}, actor=ALICE)
         if step == "old":
-            append(key, {"step": "older", "other": 1})
-            moments.state_now(key)
+            append(ref, {"step": "older", "other": 1})
+            moments.state_now(ref)
             append(create_session(source, "a", "ben", actor=ALICE), {"n": 1})
-            delete_session(key, actor=ALICE)
+            delete_session(ref, actor=ALICE)
     append(create_session(source, "a", "ben", actor=ALICE), {"n": 2})
-    first = append(key, {"n": 1})
-    assert moments.state_at(key, first, before=True).state.session == {"step": "new"}
-    assert [write.change.new for write in key_history.history(key, "step").rows] == ["new"]
-    assert key_history.history(key, "other").rows == []
+    first = append(ref, {"n": 1})
+    assert moments.state_at(ref, first, before=True).state.session == {"step": "new"}
+    assert [write.change.new for write in key_history.history(ref, "step").rows] == ["new"]
+    assert key_history.history(ref, "other").rows == []
 
 
 def test_two_imported_writes_of_a_shared_key_are_in_no_order(source: str) -> None:
     for number in (1, 2):
-        there = SessionKey(source, "a", "ana", f"imported{number}")
+        there = SessionRef(source, "a", "ana", f"imported{number}")
         session = ImportedSession(there, 1.0, 2.0, "{}", "{}")
         text = json.dumps({"author": "x", "actions": {"state_delta": {"user:tier": number}}})
         event = ImportedEvent(f"i{number}", "e-1", 2.0, text)

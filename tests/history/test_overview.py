@@ -10,7 +10,7 @@ from django.db import connections
 from django.test.utils import CaptureQueriesContext
 
 from sessions_app.access.actor import Actor
-from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT
 from sessions_app.edits.edit import Entry, edit_state
 from sessions_app.errors import NotFound
@@ -27,7 +27,7 @@ Append = Callable[..., int]
 
 
 @pytest.fixture
-def key(source: str, actor: Actor) -> SessionKey:
+def ref(source: str, actor: Actor) -> SessionRef:
     """A session without events."""
     return create_session(source, "booking", "ana", actor=actor, session_id="s1")
 
@@ -36,27 +36,27 @@ def key(source: str, actor: Actor) -> SessionKey:
 def append(actor: Actor) -> Append:
     """Appends an event as an agent would; its place."""
 
-    def add(key: SessionKey, **event: object) -> int:
-        seq = append_event(key, {"author": "agent", "invocation_id": "i1", **event}, actor=actor).seq
+    def add(ref: SessionRef, **event: object) -> int:
+        seq = append_event(ref, {"author": "agent", "invocation_id": "i1", **event}, actor=actor).seq
         assert seq is not None
         return seq
 
     return add
 
 
-def told(key: SessionKey, most: int = 300) -> list[tuple[int, int, str]]:
-    return [(bar.events, bar.writes, bar.kind) for bar in bars(key, most)]
+def told(ref: SessionRef, most: int = 300) -> list[tuple[int, int, str]]:
+    return [(bar.events, bar.writes, bar.kind) for bar in bars(ref, most)]
 
 
 # --- Bars -------------------------------------------------------------------------------------------------------------
 
 
-def test_a_session_without_events_has_no_bars(key: SessionKey) -> None:
-    assert bars(key) == []
+def test_a_session_without_events_has_no_bars(ref: SessionRef) -> None:
+    assert bars(ref) == []
 
 
-def test_few_events_have_a_bar_each_which_tells_what_they_are(key: SessionKey, append: Append, actor: Actor) -> None:
-    other = create_session(*key[:3], session_id="other", actor=actor)
+def test_few_events_have_a_bar_each_which_tells_what_they_are(ref: SessionRef, append: Append, actor: Actor) -> None:
+    other = create_session(*ref[:3], session_id="other", actor=actor)
     places = []
     for event in (
         {"content": {"parts": [{"text": "x"}]}},
@@ -65,18 +65,18 @@ def test_few_events_have_a_bar_each_which_tells_what_they_are(key: SessionKey, a
         {"actions": {"rewind_before_invocation_id": "i1", "state_delta": {"a": None}}},
         {"actions": {"state_delta": {"temp:a": 1}}},
     ):
-        places.append(append(key, **event))
+        places.append(append(ref, **event))
         append(other, **event)
-    edit_state(key, [Entry("b", 1, ABSENT)], actor=actor)
-    found = bars(key)
+    edit_state(ref, [Entry("b", 1, ABSENT)], actor=actor)
+    found = bars(ref)
     assert [(bar.first, bar.last) for bar in found[:5]] == [(place, place) for place in places]
-    assert told(key) == [(1, 0, ""), (1, 1, "state"), (1, 0, "error"), (1, 1, "rewind"), (1, 0, ""), (1, 1, "edit")]
+    assert told(ref) == [(1, 0, ""), (1, 1, "state"), (1, 0, "error"), (1, 1, "rewind"), (1, 0, ""), (1, 1, "edit")]
 
 
-def test_many_events_share_bars_and_none_is_left_out(key: SessionKey, append: Append) -> None:
-    fill(key, 700)
-    append(key, error_code="500", actions={"state_delta": {"n": 0}})
-    found = bars(key)
+def test_many_events_share_bars_and_none_is_left_out(ref: SessionRef, append: Append) -> None:
+    fill(ref, 700)
+    append(ref, error_code="500", actions={"state_delta": {"n": 0}})
+    found = bars(ref)
     assert len(found) == 300
     assert sum(bar.events for bar in found) == 701
     assert {bar.events for bar in found} == {2, 3}
@@ -85,19 +85,19 @@ def test_many_events_share_bars_and_none_is_left_out(key: SessionKey, append: Ap
     assert {(bar.kind, bar.writes == bar.events) for bar in found[:-1]} == {("state", True)}
 
 
-def test_what_a_rewind_took_back_is_gone_until_that_is_taken_back(key: SessionKey, append: Append) -> None:
+def test_what_a_rewind_took_back_is_gone_until_that_is_taken_back(ref: SessionRef, append: Append) -> None:
     def gone() -> str:
-        return "".join("x" if bar.gone else "-" for bar in bars(key))
+        return "".join("x" if bar.gone else "-" for bar in bars(ref))
 
     def rewind(to: str, invocation: str) -> None:
-        append(key, invocation_id=invocation, actions={"rewind_before_invocation_id": to})
+        append(ref, invocation_id=invocation, actions={"rewind_before_invocation_id": to})
 
     for number in range(4):
-        append(key, invocation_id=f"i{number}")
+        append(ref, invocation_id=f"i{number}")
     rewind("i2", "r1")
-    append(key, invocation_id="on")
+    append(ref, invocation_id="on")
     assert gone() == "--xx--"
-    assert [bar.gone for bar in bars(key, 2)] == [False, False]  # a bar of three has one that is not
+    assert [bar.gone for bar in bars(ref, 2)] == [False, False]  # a bar of three has one that is not
     rewind("r1", "r2")
     assert gone() == "----xx-"
     rewind("i1", "r3")
@@ -106,18 +106,18 @@ def test_what_a_rewind_took_back_is_gone_until_that_is_taken_back(key: SessionKe
     assert gone() == "-xxxxxx--"
 
 
-def test_an_event_that_is_appended_is_in_the_next_strip(key: SessionKey, append: Append) -> None:
-    append(key)
-    assert told(key) == [(1, 0, "")]
-    append(key, actions={"state_delta": {"a": 1}})
-    assert told(key) == [(1, 0, ""), (1, 1, "state")]
+def test_an_event_that_is_appended_is_in_the_next_strip(ref: SessionRef, append: Append) -> None:
+    append(ref)
+    assert told(ref) == [(1, 0, "")]
+    append(ref, actions={"state_delta": {"a": 1}})
+    assert told(ref) == [(1, 0, ""), (1, 1, "state")]
 
 
-def test_a_strip_costs_the_same_queries_for_every_session_and_reads_no_event(key: SessionKey) -> None:
-    fill(key, 20_000)
-    indexing.catch_up(key.source, 60)
-    with CaptureQueriesContext(connections[key.source]) as captured:
-        found = bars(key)
+def test_a_strip_costs_the_same_queries_for_every_session_and_reads_no_event(ref: SessionRef) -> None:
+    fill(ref, 20_000)
+    indexing.catch_up(ref.source, 60)
+    with CaptureQueriesContext(connections[ref.source]) as captured:
+        found = bars(ref)
     assert sum(bar.events for bar in found) == 20_000
     assert len(captured) <= 5
     about_state = [entry["sql"] for entry in captured if "ORDER BY" in entry["sql"] and "LIMIT" not in entry["sql"]]
@@ -129,15 +129,15 @@ def test_a_strip_costs_the_same_queries_for_every_session_and_reads_no_event(key
 
 
 @pytest.fixture
-def placed(key: SessionKey, append: Append) -> tuple[SessionKey, list[int]]:
+def placed(ref: SessionRef, append: Append) -> tuple[SessionRef, list[int]]:
     """A session of six events e0 to e5, of which e1 and e4 changed state, and their places."""
-    other = create_session(*key[:3], session_id="other", actor=Actor("x"))
+    other = create_session(*ref[:3], session_id="other", actor=Actor("x"))
     places = []
     for number in range(6):
         delta = {"n": number} if number in (1, 4) else {}
-        places.append(append(key, id=f"e{number}", actions={"state_delta": delta}))
+        places.append(append(ref, id=f"e{number}", actions={"state_delta": delta}))
         append(other, actions={"state_delta": {"n": number}})
-    return key, places
+    return ref, places
 
 
 @pytest.mark.parametrize(
@@ -145,10 +145,10 @@ def placed(key: SessionKey, append: Append) -> tuple[SessionKey, list[int]]:
     [(2, 0, "e2"), (2, 1, "e3"), (2, -1, "e1"), (2, 3, "e5"), (2, 9, "e5"), (2, -2, "e0"), (2, -9, "e0"), (5, 1, "e5")],
 )
 def test_steps_lead_from_event_to_event_and_end_at_the_ends(
-    placed: tuple[SessionKey, list[int]], start: int, steps: int, expected: str
+    placed: tuple[SessionRef, list[int]], start: int, steps: int, expected: str
 ) -> None:
-    key, places = placed
-    assert event_at(key, places[start], steps) == expected
+    ref, places = placed
+    assert event_at(ref, places[start], steps) == expected
 
 
 @pytest.mark.parametrize(
@@ -157,33 +157,33 @@ def test_steps_lead_from_event_to_event_and_end_at_the_ends(
      (5, -9, "e1"), (1, -1, "e1"), (0, -1, "e0")],
 )  # fmt: skip
 def test_steps_over_changes_pass_over_what_changed_nothing(
-    placed: tuple[SessionKey, list[int]], start: int, steps: int, expected: str
+    placed: tuple[SessionRef, list[int]], start: int, steps: int, expected: str
 ) -> None:
-    key, places = placed
-    assert event_at(key, places[start], steps, writes=True) == expected
+    ref, places = placed
+    assert event_at(ref, places[start], steps, writes=True) == expected
 
 
 def test_a_place_between_events_is_the_one_before_and_the_first_where_none_is(
-    placed: tuple[SessionKey, list[int]],
+    placed: tuple[SessionRef, list[int]],
 ) -> None:
-    key, places = placed
-    assert event_at(key, places[3] + 1) == "e3"
-    assert event_at(key, 0) == "e0"
-    assert event_at(key, 2**62) == "e5"
+    ref, places = placed
+    assert event_at(ref, places[3] + 1) == "e3"
+    assert event_at(ref, 0) == "e0"
+    assert event_at(ref, 2**62) == "e5"
 
 
-def test_a_change_far_back_is_found(key: SessionKey, append: Append) -> None:
-    first = append(key, id="first", actions={"state_delta": {"a": 1}})
+def test_a_change_far_back_is_found(ref: SessionRef, append: Append) -> None:
+    first = append(ref, id="first", actions={"state_delta": {"a": 1}})
     for number in range(3):
-        filler = create_session(*key[:3], session_id=f"filler{number}", actor=Actor("x"))
+        filler = create_session(*ref[:3], session_id=f"filler{number}", actor=Actor("x"))
         fill(filler, 3_000)
-    last = append(key, id="last")
-    assert query(key.source, "SELECT count(*) FROM events")[0][0] == 9_002
-    assert event_at(key, last, -1, writes=True) == "first"
-    assert event_at(key, last, -1) == "first"
+    last = append(ref, id="last")
+    assert query(ref.source, "SELECT count(*) FROM events")[0][0] == 9_002
+    assert event_at(ref, last, -1, writes=True) == "first"
+    assert event_at(ref, last, -1) == "first"
     assert first < last
 
 
-def test_a_session_without_events_has_no_place_to_go_to(key: SessionKey) -> None:
+def test_a_session_without_events_has_no_place_to_go_to(ref: SessionRef) -> None:
     with pytest.raises(NotFound, match="no events"):
-        event_at(key, 1)
+        event_at(ref, 1)

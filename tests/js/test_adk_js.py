@@ -21,7 +21,7 @@ import pytest
 from pytest_django import Settings
 
 from sessions_app.access.actor import Actor
-from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT
 from sessions_app.edits import edit as edits
 from sessions_app.edits import fork
@@ -93,9 +93,9 @@ def place(
 
 
 @pytest.fixture
-def key(place: str, open_source: Open) -> SessionKey:
+def ref(place: str, open_source: Open) -> SessionRef:
     """That session, in a source that adkweb adopted."""
-    return SessionKey(open_source(place), "booking", "ana", "s1")
+    return SessionRef(open_source(place), "booking", "ana", "s1")
 
 
 def is_now(seconds: float) -> bool:
@@ -120,52 +120,52 @@ def schema(place: str) -> list[Any]:
 # --- Reading ----------------------------------------------------------------------------------------------------------
 
 
-def test_everything_is_read_in_seconds(key: SessionKey) -> None:
-    (row,) = lists.sessions(key.source, "booking").rows
+def test_everything_is_read_in_seconds(key: SessionRef) -> None:
+    (row,) = lists.sessions(ref.source, "booking").rows
     assert is_now(row.create_time)
     assert is_now(row.update_time)
-    (app,) = lists.apps(key.source)
+    (app,) = lists.apps(ref.source)
     assert app.last_activity == row.update_time
-    said, answered = timeline.events(key).rows
+    said, answered = timeline.events(ref).rows
     assert [view.timestamp for view in (said, answered)] == [view.data["timestamp"] for view in (said, answered)]
     assert is_now(answered.timestamp)
     assert said.timestamp <= answered.timestamp == row.update_time
-    loaded = whole_session.load(key)
+    loaded = whole_session.load(ref)
     assert loaded is not None
     assert [json.loads(event.text) for event in loaded.events] == [said.data, answered.data]
     assert [event.text for event in loaded.events] == [
         event.text
-        for page in whole_session.stream(key)[1]
+        for page in whole_session.stream(ref)[1]
         for event in page  # type: ignore[index]
     ]
-    since = whole_session.load(key, since=answered.timestamp)
+    since = whole_session.load(ref, since=answered.timestamp)
     assert since is not None
     assert [event.id for event in since.events] == [answered.id]
-    exported = list(exporting.items(key.source, exporting.Filter()))
+    exported = list(exporting.items(ref.source, exporting.Filter()))
     assert [item.timestamp for item in exported if hasattr(item, "timestamp")] == [said.timestamp, answered.timestamp]
     assert all("at" not in getattr(item, "extra", {}) for item in exported)
 
 
-def test_states_are_what_adk_js_reads_and_every_event_has_one(place: str, key: SessionKey) -> None:
-    session = views.session(key)
+def test_states_are_what_adk_js_reads_and_every_event_has_one(place: str, key: SessionRef) -> None:
+    session = views.session(ref)
     theirs = js(place, "read")
     assert theirs is not None
     assert session.state.merged() == theirs["state"]
-    said, answered = timeline.events(key).rows
-    assert moments.state_at(key, said.id).state.session["step"] == "choose"
-    assert moments.state_at(key, answered.id).state.session["last"] == "You said: hello"
-    assert timeline.in_flight(key) is None
-    assert newest.running_now(key.source) == []
+    said, answered = timeline.events(ref).rows
+    assert moments.state_at(ref, said.id).state.session["step"] == "choose"
+    assert moments.state_at(ref, answered.id).state.session["last"] == "You said: hello"
+    assert timeline.in_flight(ref) is None
+    assert newest.running_now(ref.source) == []
 
 
-def test_pages_and_routes_show_it(key: SessionKey, maria: Browser, program: Program) -> None:
+def test_pages_and_routes_show_it(key: SessionRef, maria: Browser, program: Program) -> None:
     assert "booking" in maria.open("home").text
-    assert "You said: hello" in maria.open("session", **key._asdict()).text
-    maria.open("app", **names_of(key, 2))
-    answered = timeline.events(key).rows[-1]
-    assert "58861" not in maria.open("event", **key._asdict(), event_id=answered.id).text
-    adks = program.get(f"/apps/booking/users/ana/sessions/s1?source={key.source}").json()
-    ours = program.get(address(key)).json()
+    assert "You said: hello" in maria.open("session", **ref._asdict()).text
+    maria.open("app", **names_of(ref, 2))
+    answered = timeline.events(ref).rows[-1]
+    assert "58861" not in maria.open("event", **ref._asdict(), event_id=answered.id).text
+    adks = program.get(f"/apps/booking/users/ana/sessions/s1?source={ref.source}").json()
+    ours = program.get(address(ref)).json()
     for session in (adks, ours):
         assert session["events"][-1]["timestamp"] == answered.timestamp
     assert adks["lastUpdateTime"] == answered.timestamp
@@ -174,7 +174,7 @@ def test_pages_and_routes_show_it(key: SessionKey, maria: Browser, program: Prog
 def test_read_only_it_is_shown_and_left_as_it_is(place: str, open_source: Open, settings: Settings) -> None:
     settings.READ_ONLY = True
     before = schema(place)
-    key = SessionKey(open_source(place), "booking", "ana", "s1")
+    key = SessionRef(open_source(place), "booking", "ana", "s1")
     assert [view.description.text for view in timeline.events(key).rows] == ["hello", "You said: hello"]
     assert all(is_now(view.timestamp) for view in timeline.events(key).rows)
     assert timeline.events(key, before=timeline.events(key).rows[-1].cursor).rows[-1].description.text == "hello"
@@ -206,7 +206,7 @@ def test_tail_says_the_time_of_day(place: str, tail: Callable[..., Tailing]) -> 
 # --- Writing ----------------------------------------------------------------------------------------------------------
 
 
-def test_adk_js_sees_an_edit_with_its_time_and_goes_on(place: str, key: SessionKey, actor: Actor) -> None:
+def test_adk_js_sees_an_edit_with_its_time_and_goes_on(place: str, key: SessionRef, actor: Actor) -> None:
     before = views.session(key).revision
     edits.edit_state(
         key,
@@ -232,42 +232,42 @@ def test_adk_js_sees_an_edit_with_its_time_and_goes_on(place: str, key: SessionK
     assert drift.own(key).drifted == []
 
 
-def test_a_revision_advances_by_what_adk_js_can_see_and_is_compared(key: SessionKey, actor: Actor) -> None:
+def test_a_revision_advances_by_what_adk_js_can_see_and_is_compared(key: SessionRef, actor: Actor) -> None:
     past = {"author": "agent", "timestamp": 1_700_000_000.123456, "actions": {"state_delta": {"n": 1}}}
-    revisions = [views.session(key).revision]
+    revisions = [views.session(ref).revision]
     for number in range(3):
-        appended = append_event(key, {**past, "id": f"e{number}"}, actor=actor, revision=None, expected=revisions[-1])
+        appended = append_event(ref, {**past, "id": f"e{number}"}, actor=actor, revision=None, expected=revisions[-1])
         assert appended.revision is not None
         revisions.append(appended.revision)
     steps = [later - earlier for earlier, later in pairwise(revisions)]
     assert steps == [pytest.approx(0.001, abs=1e-5)] * 3
     with pytest.raises(StaleSession):
-        append_event(key, past, actor=actor, expected=revisions[-2])
+        append_event(ref, past, actor=actor, expected=revisions[-2])
 
 
-def test_an_event_that_is_sent_again_is_the_one_that_is_there(key: SessionKey, actor: Actor) -> None:
+def test_an_event_that_is_sent_again_is_the_one_that_is_there(key: SessionRef, actor: Actor) -> None:
     event = {"id": "e1", "author": "agent", "timestamp": time.time() + 0.0001234}
-    first = append_event(key, event, actor=actor)
+    first = append_event(ref, event, actor=actor)
     assert first.seq
-    again = append_event(key, event, actor=actor)
+    again = append_event(ref, event, actor=actor)
     assert (again.seq, again.event) == (None, first.event)
 
 
-def test_what_is_imported_twice_is_there_once(key: SessionKey, demo: str, actor: Actor) -> None:
+def test_what_is_imported_twice_is_there_once(key: SessionRef, demo: str, actor: Actor) -> None:
     upload = uploads.receive(FORMATS["jsonl"].write(exporting.items(demo, exporting.Filter())))
-    first, second = (uploads.bring(upload, key.source, actor) for _time in range(2))
+    first, second = (uploads.bring(upload, ref.source, actor) for _time in range(2))
     uploads.discard(upload)
     assert (first.skipped, second.skipped, second.new) == ([], [], 0)
     source = [item.timestamp for item in exporting.items(demo, exporting.Filter()) if isinstance(item, EventItem)]
     ours = [
         item.timestamp
-        for item in exporting.items(key.source, exporting.Filter())
-        if isinstance(item, EventItem) and item.id not in {view.id for view in timeline.events(key).rows}
+        for item in exporting.items(ref.source, exporting.Filter())
+        if isinstance(item, EventItem) and item.id not in {view.id for view in timeline.events(ref).rows}
     ]
     assert ours == pytest.approx(source, abs=0.001)
 
 
-def test_a_fork_has_the_times_of_its_origin(key: SessionKey, actor: Actor) -> None:
+def test_a_fork_has_the_times_of_its_origin(key: SessionRef, actor: Actor) -> None:
     answered = timeline.events(key).rows[-1]
     into = fork.fork(key, answered.id, user_id="ana", session_id="s2", actor=actor)
     copies = timeline.events(into).rows
@@ -279,34 +279,34 @@ def test_a_fork_has_the_times_of_its_origin(key: SessionKey, actor: Actor) -> No
 
 
 def test_the_indexes_that_it_drops_come_back_and_nothing_is_wrong_without(
-    place: str, key: SessionKey, actor: Actor
+    place: str, key: SessionRef, actor: Actor
 ) -> None:
     js(place, "say", "again", "{}")
-    missing = set(sources_adoption.missing(key.source))
+    missing = set(sources_adoption.missing(ref.source))
     assert missing
     assert missing <= sources_schema.INDEXES
-    created = create_session(key.source, "booking", "ana", state={"user:tier": "new"}, actor=actor)
+    created = create_session(ref.source, "booking", "ana", state={"user:tier": "new"}, actor=actor)
     append_event(created, {"author": "agent", "actions": {"state_delta": {"n": 1}}}, actor=actor)
-    assert timeline.events(key).rows[-1].description.text == "You said: again"
+    assert timeline.events(ref).rows[-1].description.text == "You said: again"
     assert moments.state_now(created).state.merged() == views.session(created).state.merged()
     adopting.go_on()
-    adopting.wait(key.source, lambda adoption: None)
-    assert sources_adoption.missing(key.source) == []
+    adopting.wait(ref.source, lambda adoption: None)
+    assert sources_adoption.missing(ref.source) == []
     adopting.go_on()
-    assert adopting.of(key.source) is None
+    assert adopting.of(ref.source) is None
     assert js(place, "delete") is None
     with pytest.raises(NotFound):
-        views.session(key)
+        views.session(ref)
 
 
-def test_the_server_puts_them_back(place: str, key: SessionKey) -> None:
+def test_the_server_puts_them_back(place: str, key: SessionRef) -> None:
     js(place, "read")
-    assert sources_adoption.missing(key.source)
+    assert sources_adoption.missing(ref.source)
     searcher = Searcher()
     searcher.start()
     try:
         ends = time.monotonic() + 30
-        while sources_adoption.missing(key.source):
+        while sources_adoption.missing(ref.source):
             assert time.monotonic() < ends, "the indexes stay away"
             time.sleep(0.05)
     finally:
@@ -314,19 +314,19 @@ def test_the_server_puts_them_back(place: str, key: SessionKey) -> None:
         searcher.join(30)
 
 
-def test_a_source_that_was_released_is_not_adopted_again_by_this(key: SessionKey) -> None:
-    online.release(key.source)
+def test_a_source_that_was_released_is_not_adopted_again_by_this(key: SessionRef) -> None:
+    online.release(ref.source)
     adopting.go_on()
-    assert adopting.of(key.source) is None
-    assert "sessions.initial_state" in sources_adoption.missing(key.source)
+    assert adopting.of(ref.source) is None
+    assert "sessions.initial_state" in sources_adoption.missing(ref.source)
 
 
 def test_release_takes_everything_away_and_adk_js_goes_on(place: str, open_source: Open, actor: Actor) -> None:
     before = schema(place)
-    key = SessionKey(open_source(place), "booking", "ana", "s1")
-    edits.edit_state(key, [Entry("step", "pay", "choose")], actor=actor)
+    ref = SessionRef(open_source(place), "booking", "ana", "s1")
+    edits.edit_state(ref, [Entry("step", "pay", "choose")], actor=actor)
     js(place, "say", "with adkweb", "{}")
-    online.release(key.source)
+    online.release(ref.source)
     assert schema(place) == before
     theirs = js(place, "say", "without", "{}")
     assert theirs is not None
@@ -346,7 +346,7 @@ def test_on_postgresql_it_may_write_beside_google_adk(
     js(url, "create", "{}", session="s2")
     js(url, "say", "from JavaScript", "{}", session="s2")
     alias = open_source(url)
-    for key in (SessionKey(alias, "booking", "ana", name) for name in ("s1", "s2")):
+    for key in (SessionRef(alias, "booking", "ana", name) for name in ("s1", "s2")):
         edits.edit_state(key, [Entry("step", "pay", ABSENT)], actor=actor)
         assert all(is_now(view.timestamp) for view in timeline.events(key).rows)
         assert all(is_now(view.data["timestamp"]) for view in timeline.events(key).rows)

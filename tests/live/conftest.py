@@ -15,7 +15,7 @@ from django.db import connections
 from pytest_django import DjangoDbBlocker
 
 from sessions_app.access.actor import Actor
-from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.session_ref import SessionRef
 from sessions_app.sources import adoption, database, registry
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
@@ -38,21 +38,21 @@ class Stage:
     me: str = ""
     pages: list[Page] = field(default_factory=list)
 
-    def new_session(self, form: str = "sqlite", events: int = 0, **state: Any) -> SessionKey:
+    def new_session(self, form: str = "sqlite", events: int = 0, **state: Any) -> SessionRef:
         """A session that no other test knows, of a user that no other test knows."""
         number = next(_numbers)
-        key = create_session(self.aliases[form], APP, f"u{number}", session_id=f"s{number}", state=state, actor=WRITER)
+        ref = create_session(self.aliases[form], APP, f"u{number}", session_id=f"s{number}", state=state, actor=WRITER)
         for event in range(events):
-            self.append(key, f"before {event}")
-        return key
+            self.append(ref, f"before {event}")
+        return ref
 
-    def append(self, key: SessionKey, text: str = "hello", **event: Any) -> str:
+    def append(self, ref: SessionRef, text: str = "hello", **event: Any) -> str:
         """Appends an event as a process beside adkweb does; its id."""
         content = {"role": "model", "parts": [{"text": text}]}
         said = {"author": "booking", "invocation_id": "i1", "content": content, **event}
-        return str(append_event(key, said, actor=WRITER).event["id"])
+        return str(append_event(ref, said, actor=WRITER).event["id"])
 
-    def page(self, what: SessionKey | str, who: str = "", server: Adkweb | None = None, **options: Any) -> Page:
+    def page(self, what: SessionRef | str, who: str = "", server: Adkweb | None = None, **options: Any) -> Page:
         """Somebody's page, closed when the test ends."""
         page = Page(server or self.server, who or self.me, what, **options)
         self.pages.append(page)

@@ -18,7 +18,7 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
 from sessions_app.access.sign_ins import SessionStore
-from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.session_ref import SessionRef
 from sessions_app.reads import timeline
 from sessions_app.web.session.news import BATCH
 from tests.browser.serving import Adkweb
@@ -30,14 +30,14 @@ FEED: Final = "/live/feed/"
 _EVENT: Final = re.compile(r'<li class="ev[^>]* id="event-([^"]+)"')
 
 
-def live_path(key: SessionKey) -> str:
+def live_path(ref: SessionRef) -> str:
     """The address of a session's socket."""
-    return "/live/session" + page_path(key).removeprefix("/s")
+    return "/live/session" + page_path(ref).removeprefix("/s")
 
 
-def page_path(key: SessionKey, name: str = "session") -> str:
+def page_path(ref: SessionRef, name: str = "session") -> str:
     """The address of one of its pages."""
-    return reverse(name, kwargs=key._asdict())
+    return reverse(name, kwargs=ref._asdict())
 
 
 def ids_in(html: str) -> list[str]:
@@ -45,12 +45,12 @@ def ids_in(html: str) -> list[str]:
     return _EVENT.findall(html)
 
 
-def ids_of(key: SessionKey, **chosen: str) -> list[str]:
+def ids_of(ref: SessionRef, **chosen: str) -> list[str]:
     """The events that a session holds, in append order."""
     found: list[str] = []
     after: int | str | None = 0
     while after is not None:
-        page = timeline.events_after(key, after, **chosen)
+        page = timeline.events_after(ref, after, **chosen)
         found += [event.id for event in page.rows]
         after = page.next
     return found
@@ -117,7 +117,7 @@ class Page:
         self,
         server: Adkweb,
         who: str,
-        what: SessionKey | str,
+        what: SessionRef | str,
         *,
         after: int | str | None = 0,
         origin: str | None = "",
@@ -125,8 +125,8 @@ class Page:
         **query: str,
     ) -> None:
         self.server, self.who = server, who
-        self.key = what if isinstance(what, SessionKey) else None
-        self.path = live_path(what) if isinstance(what, SessionKey) else what
+        self.ref = what if isinstance(what, SessionRef) else None
+        self.path = live_path(what) if isinstance(what, SessionRef) else what
         self.origin = server.address if origin == "" else origin
         self.headers = headers or {}
         self.place: int | str | None = after
@@ -197,8 +197,8 @@ class Page:
 
     def until_all(self, seconds: float = PATIENCE, **chosen: str) -> Page:
         """Reads until the page shows what the session holds, no more and no less, in order."""
-        assert self.key
-        wanted = ids_of(self.key, **chosen)
+        assert self.ref
+        wanted = ids_of(self.ref, **chosen)
         assert wanted, "a session without events proves nothing"
         self.until(lambda page: page.seen[-1:] == wanted[-1:] or len(page.seen) >= len(wanted), "every event", seconds)
         assert self.seen == wanted
@@ -231,9 +231,9 @@ class Page:
 
     def _load_anew(self) -> None:
         """As live.js does: the newest page of the timeline, and from there on."""
-        assert self.key
+        assert self.ref
         with browser(self.server, self.who) as client:
-            html = client.get(page_path(self.key, "events"), headers={"HX-Request": "true"}).text
+            html = client.get(page_path(self.ref, "events"), headers={"HX-Request": "true"}).text
         self.seen = ids_in(html)
         found = re.search(r'data-seq="(\d+)"', html)
         self.place = int(found[1]) if found else self.place
@@ -241,4 +241,4 @@ class Page:
 
     def __str__(self) -> str:
         seen = f"{len(self.seen)} events" + (f" up to {self.seen[-1]}" if self.seen else "")
-        return f"{self.key or self.path}: {seen}, {len(self.messages)} messages, {self.resets} resets, end {self.end}"
+        return f"{self.ref or self.path}: {seen}, {len(self.messages)} messages, {self.resets} resets, end {self.end}"

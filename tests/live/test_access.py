@@ -72,11 +72,11 @@ def mallory(stage: Stage) -> str:
 def test_an_access_that_is_taken_away_stops_delivery_at_the_next_event(
     stage: Stage, mallory: str, take_away: Take
 ) -> None:
-    key = stage.new_session(events=1, city="Rome")
-    kept, lost = stage.page(key).until_all(), stage.page(key, mallory).until_all()
+    ref = stage.new_session(events=1, city="Rome")
+    kept, lost = stage.page(ref).until_all(), stage.page(ref, mallory).until_all()
     kept.until(lambda page: page.parts.get("watching") == f"{NAME}\nmaria", "both are there")
     take_away(stage, mallory)
-    secret = stage.append(key, "the secret", actions={"state_delta": {"city": "Atlantis"}})
+    secret = stage.append(ref, "the secret", actions={"state_delta": {"city": "Atlantis"}})
     kept.until_event(secret)
     kept.until(lambda page: "Atlantis" in page.parts["state"], "the state")
     assert lost.until_end() == (4401, "signed out")
@@ -98,31 +98,31 @@ def test_the_feed_of_whoever_was_signed_out_ends_although_nothing_moves(stage: S
 
 
 def test_who_was_signed_out_is_not_shown_as_watching_any_more(stage: Stage, mallory: str) -> None:
-    key = stage.new_session(events=1)
-    kept, lost = stage.page(key), stage.page(key, mallory)
+    ref = stage.new_session(events=1)
+    kept, lost = stage.page(ref), stage.page(ref, mallory)
     kept.until(lambda page: page.parts.get("watching") == f"{NAME}\nmaria", "both are there")
     by_deleting_the_sign_in(stage, mallory)
-    stage.append(key)
+    stage.append(ref)
     assert lost.until_end() == (4401, "signed out")
     kept.until(lambda page: page.parts["watching"] == "maria", "that the other is gone", seconds=5)
 
 
 @pytest.mark.parametrize("take_away", [by_deleting_the_sign_in, by_deactivating_the_person])
 def test_home_stops_at_the_next_event_too(stage: Stage, mallory: str, take_away: Take) -> None:
-    key = stage.new_session(events=1)
+    ref = stage.new_session(events=1)
     kept, lost = stage.feed(), stage.feed(mallory)
     for page in (kept, lost):
         page.until(lambda page: "feed" in page.parts, "home")
     take_away(stage, mallory)
-    secret = stage.append(key, "the secret")
+    secret = stage.append(ref, "the secret")
     kept.until(lambda page: secret in page.parts["feed"], "the event")
     assert lost.until_end() == (4401, "signed out")
     assert secret not in str(lost.messages)
 
 
 def test_who_was_signed_out_cannot_ask_for_the_past(stage: Stage, mallory: str) -> None:
-    key = stage.new_session(events=3)
-    lost = stage.page(key, mallory).until_all()
+    ref = stage.new_session(events=3)
+    lost = stage.page(ref, mallory).until_all()
     by_deleting_the_sign_in(stage, mallory)
     before = len(lost.messages)
     lost.say({"after": 0})
@@ -131,29 +131,29 @@ def test_who_was_signed_out_cannot_ask_for_the_past(stage: Stage, mallory: str) 
 
 
 def test_another_browser_of_the_same_person_keeps_its_access(stage: Stage, mallory: str) -> None:
-    key = stage.new_session(events=1)
+    ref = stage.new_session(events=1)
     second = sign_in(stage.server, NAME)
-    kept, lost = stage.page(key, second).until_all(), stage.page(key, mallory).until_all()
+    kept, lost = stage.page(ref, second).until_all(), stage.page(ref, mallory).until_all()
     by_signing_out(stage, mallory)
-    stage.append(key)
+    stage.append(ref)
     assert lost.until_end() == (4401, "signed out")
     kept.until_all()
 
 
 def test_another_machine_is_let_in_only_when_an_admin_account_exists(stage: Stage) -> None:
     """As a proxy on this machine tells who asks."""
-    key = stage.new_session(events=1)
+    ref = stage.new_session(events=1)
     far = {"X-Forwarded-For": "203.0.113.5"}
-    refused = stage.page(key, headers=far)
+    refused = stage.page(ref, headers=far)
     assert refused.until_end()[0] == 4403
     assert "admin" in refused.end[1]  # type: ignore[index]
     assert refused.messages == []
     with Own(stage.server):
         admin = get_user_model().objects.create_superuser("admin", password="a long password")
     try:
-        stage.page(key, headers=far).until_all()
+        stage.page(ref, headers=far).until_all()
     finally:
         with Own(stage.server):
             admin.delete()
-    again = stage.page(key, headers=far)
+    again = stage.page(ref, headers=far)
     assert again.until_end()[0] == 4403

@@ -11,11 +11,11 @@ import httpx
 from pytest_django import DjangoDbBlocker
 
 from sessions_app.access import tokens
-from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.session_ref import SessionRef
 from tests.browser.serving import Adkweb
 from tests.live.pages import Own, browser, page_path, sign_in
 
-DEMO = SessionKey("demo", "booking", "ana", "seoul-trip")
+DEMO = SessionRef("demo", "booking", "ana", "seoul-trip")
 
 
 def test_a_locked_database_of_adkwebs_own_is_503_for_pages_parts_and_programs(

@@ -14,7 +14,7 @@ import redis
 from pytest_django import DjangoDbBlocker
 
 from sessions_app import errors
-from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.session_ref import SessionRef
 from sessions_app.sources import database as sources_database
 from tests.browser.serving import Adkweb
 from tests.live.conftest import Stage, close_stage, open_stage
@@ -24,11 +24,11 @@ from tests.servers import PostgreSQL, Valkey
 Pair = tuple[Adkweb, Adkweb]
 
 
-def write_through(server: Adkweb, who: str, key: SessionKey, text: str = "") -> float:
+def write_through(server: Adkweb, who: str, ref: SessionRef, text: str = "") -> float:
     """Adds an event by a page of a process; when that was done."""
     with browser(server, who) as client:
         event = f'{{"author": "user", "content": {{"parts": [{{"text": "{text}"}}]}}}}'
-        answer = post(client, page_path(key, "add-event"), event=event)
+        answer = post(client, page_path(ref, "add-event"), event=event)
         assert answer.status_code == 302, answer.text
     return time.monotonic()
 
@@ -65,12 +65,12 @@ def pair(request: pytest.FixtureRequest, stage: Stage) -> Pair:
 
 
 def test_two_processes_show_each_others_writes(stage: Stage, form: str, pair: Pair) -> None:
-    key = stage.new_session(form, city="Rome")
-    pages = [stage.page(key, server=server) for server in pair]
+    ref = stage.new_session(form, city="Rome")
+    pages = [stage.page(ref, server=server) for server in pair]
     latencies = []
     for number in range(6):
         writer, page = pair[number % 2], pages[1 - number % 2]
-        done = write_through(writer, stage.me, key, f"message {number}")
+        done = write_through(writer, stage.me, ref, f"message {number}")
         page.until(lambda page, number=number: len(page.seen) == number + 1, "the other's event")
         latencies.append(time.monotonic() - done)
     for page in pages:
@@ -85,21 +85,21 @@ def test_who_watches_is_told_between_processes_by_valkey_and_only_so(
     """Nothing but a pointer can tell it, so that this shows that pointers arrive."""
     joe = sign_in(stage.server, "joe")
     for pair, expected in ((told_pair, "joe\nmaria"), (silent_pair, "maria")):
-        key = stage.new_session(events=1)
-        here = stage.page(key, server=pair[0])
+        ref = stage.new_session(events=1)
+        here = stage.page(ref, server=pair[0])
         here.until(lambda page: page.parts.get("watching") == "maria", "only me")
-        there = stage.page(key, joe, server=pair[1]).until_all()
+        there = stage.page(ref, joe, server=pair[1]).until_all()
         here.until(lambda page, expected=expected: page.parts["watching"] == expected, "who watches")
         there.close()
-        stage.append(key)
+        stage.append(ref)
         here.until_all()
         here.until(lambda page: page.parts["watching"] == "maria", "only me again")
 
 
 def test_who_joins_in_one_process_sees_who_watches_in_another(stage: Stage, told_pair: Pair) -> None:
-    key = stage.new_session(events=1)
-    stage.page(key, server=told_pair[0]).until_all()
-    there = stage.page(key, sign_in(stage.server, "joe"), server=told_pair[1])
+    ref = stage.new_session(events=1)
+    stage.page(ref, server=told_pair[0]).until_all()
+    there = stage.page(ref, sign_in(stage.server, "joe"), server=told_pair[1])
     there.until(lambda page: page.parts.get("watching") == "joe\nmaria", "both", seconds=10)
 
 
@@ -107,18 +107,18 @@ def test_who_joins_in_one_process_sees_who_watches_in_another(stage: Stage, told
 def test_what_one_process_is_told_is_a_pointer_and_no_content(
     stage: Stage, form: str, told_pair: Pair, valkey: Valkey
 ) -> None:
-    key = stage.new_session(form)
+    ref = stage.new_session(form)
     with redis.Redis.from_url(valkey.url) as client, client.pubsub() as heard:
         heard.psubscribe("*")
         assert heard.get_message(timeout=10)
-        write_through(told_pair[0], stage.me, key, "the secret")
+        write_through(told_pair[0], stage.me, ref, "the secret")
         found: list[bytes] = []
 
         def listen() -> bool:
             message = heard.get_message(timeout=0.1)
             if message and message["type"] == "pmessage":
                 found.append(bytes(message["data"]))
-            return any(b"events" in data and key.session_id.encode() in data for data in found)
+            return any(b"events" in data and ref.session_id.encode() in data for data in found)
 
         eventually(listen, "a pointer to the session")
         assert not any(b"secret" in data for data in found)
@@ -127,15 +127,15 @@ def test_what_one_process_is_told_is_a_pointer_and_no_content(
 def test_a_message_that_is_no_pointer_harms_nobody(stage: Stage, told_pair: Pair, valkey: Valkey) -> None:
     import msgpack
 
-    key, joe = stage.new_session(events=1), sign_in(stage.server, "joe")
-    here = stage.page(key, server=told_pair[0]).until_all()
-    good = {"type": "move", "what": "events", "key": list(key), "people": [], "process": "another"}
+    ref, joe = stage.new_session(events=1), sign_in(stage.server, "joe")
+    here = stage.page(ref, server=told_pair[0]).until_all()
+    good = {"type": "move", "what": "events", "key": list(ref), "people": [], "process": "another"}
     bad = [
         msgpack.packb({}),
         *(msgpack.packb({**good, name: value}) for name in good for value in (None, 5, "x", [], [1], {"a": 1})),
         msgpack.packb({**good, "what": "watching", "people": [1, None]}),
         msgpack.packb({**good, "what": "watching", "process": [1]}),
-        msgpack.packb({**good, "key": [*key[:3], [1]]}),
+        msgpack.packb({**good, "key": [*ref[:3], [1]]}),
         *(msgpack.packb({k: v for k, v in good.items() if k != name}) for name in good),
         msgpack.packb([1, 2, 3]),
         b"",
@@ -147,17 +147,17 @@ def test_a_message_that_is_no_pointer_harms_nobody(stage: Stage, told_pair: Pair
         for channel in channels:
             for message in bad:
                 client.publish(channel, message)
-    stage.append(key)
+    stage.append(ref)
     here.until_all()
-    meet(stage, here, key, joe, told_pair[1])
+    meet(stage, here, ref, joe, told_pair[1])
     assert here.end is None
 
 
-def meet(stage: Stage, here: Page, key: SessionKey, who: str, server: Adkweb) -> None:
+def meet(stage: Stage, here: Page, ref: SessionRef, who: str, server: Adkweb) -> None:
     """Somebody looks in again and again by another process, until a page is told of it by a pointer."""
 
     def seen() -> bool:
-        visitor = stage.page(key, who, server=server)
+        visitor = stage.page(ref, who, server=server)
         here.read(1)
         visitor.close()
         return "joe" in here.parts["watching"]
@@ -171,42 +171,42 @@ def meet(stage: Stage, here: Page, key: SessionKey, who: str, server: Adkweb) ->
 def test_losing_valkey_loses_no_event_and_it_is_used_again_when_it_is_back(
     stage: Stage, form: str, told_pair: Pair, valkey: Valkey
 ) -> None:
-    key, joe = stage.new_session(form), sign_in(stage.server, "joe")
-    pages = [stage.page(key, server=server) for server in told_pair]
+    ref, joe = stage.new_session(form), sign_in(stage.server, "joe")
+    pages = [stage.page(ref, server=server) for server in told_pair]
     for page in pages:
         page.until(lambda page: "status" in page.parts, "the first message")
-    write_through(told_pair[0], stage.me, key, "before")
+    write_through(told_pair[0], stage.me, ref, "before")
     valkey.stop()
     try:
         began = time.monotonic()
         for number in range(4):
-            write_through(told_pair[number % 2], stage.me, key, f"without {number}")
+            write_through(told_pair[number % 2], stage.me, ref, f"without {number}")
         print(f"\n{form}: four writes through pages without Valkey took {time.monotonic() - began:.2f} s")
-        late = stage.page(key, server=told_pair[1])
+        late = stage.page(ref, server=told_pair[1])
         for page in (*pages, late):
             assert len(page.until_all().seen) == 5
     finally:
         valkey.start()
     for number in range(4):
-        write_through(told_pair[number % 2], stage.me, key, f"after {number}")
+        write_through(told_pair[number % 2], stage.me, ref, f"after {number}")
     for page in (*pages, late):
         assert len(page.until_all().seen) == 9
     # Pointers arrive again: nothing else tells this process who watches in the other.
-    meet(stage, pages[0], key, joe, told_pair[1])
+    meet(stage, pages[0], ref, joe, told_pair[1])
 
 
 def test_a_valkey_that_answers_nothing_delays_no_write_and_no_event(
     stage: Stage, told_pair: Pair, valkey: Valkey
 ) -> None:
-    key = stage.new_session()
-    page = stage.page(key, server=told_pair[1])
+    ref = stage.new_session()
+    page = stage.page(ref, server=told_pair[1])
     page.until(lambda page: "status" in page.parts, "the first message")
     assert valkey.process
     os.kill(valkey.process.pid, signal.SIGSTOP)
     try:
         began = time.monotonic()
         for number in range(5):
-            write_through(told_pair[0], stage.me, key, f"message {number}")
+            write_through(told_pair[0], stage.me, ref, f"message {number}")
         took = time.monotonic() - began
         page.until_all()
         print(f"\nfive writes beside a Valkey that hangs took {took:.2f} s")
@@ -219,10 +219,10 @@ def test_adkweb_starts_and_follows_without_the_valkey_it_was_told_of(
     stage: Stage, new_server: Callable[..., Adkweb]
 ) -> None:
     server = new_server(stage.places["sqlite"], beside=stage.server, ADKWEB_REDIS_URL="redis://127.0.0.1:1/0")
-    key = stage.new_session()
-    page = stage.page(key, server=server)
-    write_through(server, stage.me, key, "through it")
-    stage.append(key, "beside it")
+    ref = stage.new_session()
+    page = stage.page(ref, server=server)
+    write_through(server, stage.me, ref, "through it")
+    stage.append(ref, "beside it")
     assert len(page.until_all().seen) == 2
     server.close()
 
@@ -248,13 +248,13 @@ def fragile(
         close_stage(stage)
 
 
-def append_when_it_is_back(stage: Stage, key: SessionKey, text: str) -> str:
+def append_when_it_is_back(stage: Stage, ref: SessionRef, text: str) -> str:
     """As an agent that tries until it succeeds; the id is its own, so that it is stored once."""
     name = f"event-of-{text}"
 
     def attempt() -> str:
         try:
-            return stage.append(key, text, id=name)
+            return stage.append(ref, text, id=name)
         except errors.Error:
             return ""
 
@@ -264,12 +264,12 @@ def append_when_it_is_back(stage: Stage, key: SessionKey, text: str) -> str:
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGQUIT], ids=["shut down", "crashed"])
 def test_losing_postgresql_is_told_and_loses_no_event(fragile: tuple[Stage, PostgreSQL], how: signal.Signals) -> None:
     stage, database = fragile
-    key, beside = stage.new_session("postgresql", events=3), stage.new_session("sqlite", events=1)
-    pages = [stage.page(key) for _ in range(2)]
+    ref, beside = stage.new_session("postgresql", events=3), stage.new_session("sqlite", events=1)
+    pages = [stage.page(ref) for _ in range(2)]
     other = stage.page(beside).until_all()
     for page in pages:
         page.until_all()
-    stage.append(key, "just before")
+    stage.append(ref, "just before")
     database.stop_signals = (how,)
     database.stop()
     for page in pages:
@@ -279,7 +279,7 @@ def test_losing_postgresql_is_told_and_loses_no_event(fragile: tuple[Stage, Post
     assert not other.parts.get("away")
     database.start()
     began = time.monotonic()
-    last = append_when_it_is_back(stage, key, "after")
+    last = append_when_it_is_back(stage, ref, "after")
     for page in pages:
         page.until_event(last, seconds=30)
         page.until_all()
@@ -294,8 +294,8 @@ def test_who_opens_a_page_while_its_database_is_away_is_not_told_that_the_sessio
 ) -> None:
     """live.js never comes back from 4404."""
     stage, database = fragile
-    key = stage.new_session("postgresql", events=1)
-    page = stage.page(key).until_all()
+    ref = stage.new_session("postgresql", events=1)
+    page = stage.page(ref).until_all()
     page.close()
     database.stop()
     try:
@@ -304,7 +304,7 @@ def test_who_opens_a_page_while_its_database_is_away_is_not_told_that_the_sessio
         assert page.end is None or page.end[0] != 4404
     finally:
         database.start()
-    last = append_when_it_is_back(stage, key, "after")
+    last = append_when_it_is_back(stage, ref, "after")
     if page.end:
         page.open()
     page.until_event(last, seconds=30)
@@ -315,16 +315,16 @@ def test_adkweb_is_started_again_and_pages_go_on_where_they_were(
     stage: Stage, form: str, new_server: Callable[..., Adkweb]
 ) -> None:
     server = new_server(stage.places[form], beside=stage.server)
-    key = stage.new_session(form, events=3)
-    page: Page = stage.page(key, server=server).until_all()
+    ref = stage.new_session(form, events=3)
+    page: Page = stage.page(ref, server=server).until_all()
     server.stop()
     assert page.until_end()
-    stage.append(key, "meanwhile")
+    stage.append(ref, "meanwhile")
     server.start()
-    stage.append(key, "after")
+    stage.append(ref, "after")
     page.open()
     page.until_all()
-    assert page.seen == ids_of(key)
+    assert page.seen == ids_of(ref)
     assert page.resets == 0
     server.close()
-    assert sources_database.get(key.source)
+    assert sources_database.get(ref.source)

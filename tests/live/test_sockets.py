@@ -16,7 +16,7 @@ from django.conf import settings
 from django.db import connections
 from websockets.exceptions import InvalidStatus
 
-from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.session_ref import SessionRef
 from sessions_app.writes.sessions import delete_session
 from tests.browser.serving import Adkweb
 from tests.live.conftest import WRITER, Stage
@@ -26,10 +26,10 @@ from tests.servers import HOST
 # --- The handshake ----------------------------------------------------------------------------------------------------
 
 
-def refusal(stage: Stage, key: SessionKey, **options: Any) -> int:
+def refusal(stage: Stage, ref: SessionRef, **options: Any) -> int:
     """The status by which a handshake is refused."""
     with pytest.raises(InvalidStatus) as refused:
-        stage.page(key, **options)
+        stage.page(ref, **options)
     return refused.value.response.status_code
 
 
@@ -37,19 +37,19 @@ def test_the_printed_link_signs_a_browser_in_and_its_cookie_opens_a_socket(
     stage: Stage, new_server: Callable[..., Adkweb]
 ) -> None:
     server = new_server(stage.places["sqlite"])
-    key = stage.new_session(events=1)
+    ref = stage.new_session(events=1)
     with browser(server) as client:
         link = server.link.partition(server.address)[2]
         assert client.get(link).status_code == 302
         cookie = client.cookies[settings.SESSION_COOKIE_NAME]
-    assert stage.page(key, cookie, server).until_all().seen == ids_of(key)
+    assert stage.page(ref, cookie, server).until_all().seen == ids_of(ref)
 
 
 @pytest.mark.parametrize("cookie", ["none-at-all", "x" * 5000, "ü", 'a";drop'])
 def test_nobody_watches_without_a_sign_in_and_is_told_why(stage: Stage, cookie: str) -> None:
-    key = stage.new_session(events=1)
+    ref = stage.new_session(events=1)
     for page in (
-        stage.page(key, headers={"Cookie": f"{settings.SESSION_COOKIE_NAME}={cookie}"}, who="-"),
+        stage.page(ref, headers={"Cookie": f"{settings.SESSION_COOKIE_NAME}={cookie}"}, who="-"),
         stage.feed(headers={"Cookie": f"{settings.SESSION_COOKIE_NAME}={cookie}"}, who="-"),
     ):
         assert page.until_end() == (4401, "signed out")
@@ -83,20 +83,20 @@ def test_a_foreign_origin_is_refused_although_the_cookie_is_right(stage: Stage, 
 
 def test_a_name_of_this_machine_that_was_not_asked_for_is_refused(stage: Stage) -> None:
     """A page whose name was rebound to 127.0.0.1 has an origin that is the same as its host."""
-    key = stage.new_session(events=1)
-    answer = shake_hands(stage, key, host="evil.example:80", origin="http://evil.example:80")
+    ref = stage.new_session(events=1)
+    answer = shake_hands(stage, ref, host="evil.example:80", origin="http://evil.example:80")
     assert answer.startswith(b"HTTP/1.1 403"), answer
     own = f"localhost:{stage.server.port}"
-    assert shake_hands(stage, key, host=own, origin=f"http://{own}").startswith(b"HTTP/1.1 101")
+    assert shake_hands(stage, ref, host=own, origin=f"http://{own}").startswith(b"HTTP/1.1 101")
 
 
 def test_an_origin_that_the_operator_trusts_is_let_in(stage: Stage, new_server: Callable[..., Adkweb]) -> None:
     server = new_server(stage.places["sqlite"], ADKWEB_TRUSTED_ORIGINS="https://adkweb.example.com")
-    who, key = sign_in(server), stage.new_session(events=1)
-    stage.page(key, who, server, origin="https://adkweb.example.com").until_all()
+    who, ref = sign_in(server), stage.new_session(events=1)
+    stage.page(ref, who, server, origin="https://adkweb.example.com").until_all()
     for origin in ("https://adkweb.example.com.evil.example", "http://adkweb.example.com"):
         with pytest.raises(InvalidStatus):
-            stage.page(key, who, server, origin=origin)
+            stage.page(ref, who, server, origin=origin)
 
 
 # --- Addresses --------------------------------------------------------------------------------------------------------
@@ -116,7 +116,7 @@ def test_an_address_that_is_no_sockets_is_refused(stage: Stage, path: str) -> No
 def test_what_does_not_exist_is_gone(stage: Stage, form: str, part: int, name: str) -> None:
     names = list(stage.new_session(form, events=1))
     names[part] = name
-    page = stage.page(SessionKey(*names))
+    page = stage.page(SessionRef(*names))
     assert page.until_end() == (4404, "no such session")
     assert page.parts["gone"]
     assert page.seen == []
@@ -136,8 +136,8 @@ def test_a_place_that_is_none_is_answered_with_a_reason(stage: Stage, after: str
 
 @pytest.mark.parametrize("language", ["xx", "", "en-\x00", "../../etc"])
 def test_a_language_that_adkweb_does_not_speak_is_english(stage: Stage, language: str) -> None:
-    key = stage.new_session(events=1, city="Rome")
-    page = stage.page(key, language=language).until_all()
+    ref = stage.new_session(events=1, city="Rome")
+    page = stage.page(ref, language=language).until_all()
     page.until(lambda page: "last active" in page.parts.get("status", ""), "the status, in English")
 
 
@@ -156,7 +156,7 @@ def test_a_file_that_was_never_adopted_is_followed(stage: Stage, new_server: Cal
     session = adk.create()
     adk.append(session, "first")
     server = new_server(place, ADKWEB_READ_ONLY="true")
-    page = Page(server, sign_in(server), SessionKey("foreign", "booking", "ana", "s1"))
+    page = Page(server, sign_in(server), SessionRef("foreign", "booking", "ana", "s1"))
     stage.pages.append(page)
     page.until(lambda page: len(page.seen) == 1, "the event that is there")
     adk.append(session, "second", city="Rome")
@@ -193,22 +193,22 @@ BAD_FRAMES = {
 
 @pytest.mark.parametrize("what", BAD_FRAMES)
 def test_a_frame_that_means_nothing_closes_its_own_socket_with_a_reason(stage: Stage, what: str) -> None:
-    key = stage.new_session(events=1)
-    other, page = stage.page(key).until_all(), stage.page(key).until_all()
+    ref = stage.new_session(events=1)
+    other, page = stage.page(ref).until_all(), stage.page(ref).until_all()
     page.say("null" if what == "null" else BAD_FRAMES[what])
     code, reason = page.until_end()
     assert code == 4400
     assert reason
-    stage.append(key)
+    stage.append(ref)
     other.until_all()
 
 
 def test_a_frame_that_is_huge_closes_the_socket(stage: Stage) -> None:
-    key = stage.new_session(events=1)
-    other, page = stage.page(key).until_all(), stage.page(key).until_all()
+    ref = stage.new_session(events=1)
+    other, page = stage.page(ref).until_all(), stage.page(ref).until_all()
     page.say("x" * 5_000_000)
     assert page.until_end()[0] in (1009, 1006)  # too big; or the connection is gone while the rest is still sent
-    stage.append(key)
+    stage.append(ref)
     other.until_all()
 
 
@@ -222,11 +222,11 @@ def test_homes_socket_understands_nothing_and_says_so(stage: Stage) -> None:
 @pytest.mark.parametrize("form", ["sqlite", "postgresql"])
 @pytest.mark.parametrize("place", [10**30, 2**63 - 1, 2**63, 999_999_999, -1, -(10**30)])
 def test_a_place_from_the_future_or_from_nowhere_loads_the_timeline_anew(stage: Stage, form: str, place: int) -> None:
-    key = stage.new_session(form, events=3)
-    page = stage.page(key, after=place)
+    ref = stage.new_session(form, events=3)
+    page = stage.page(ref, after=place)
     page.until(lambda page: page.resets == 1, "a reset")
-    assert page.seen == ids_of(key)
-    stage.append(key)
+    assert page.seen == ids_of(ref)
+    stage.append(ref)
     page.until_all()
     assert page.resets == 1
 
@@ -234,12 +234,12 @@ def test_a_place_from_the_future_or_from_nowhere_loads_the_timeline_anew(stage: 
 @pytest.mark.parametrize("form", ["sqlite", "postgresql"])
 @pytest.mark.parametrize("place", [10**30, 2**63, -(10**30)])
 def test_a_client_that_stays_at_such_a_place_costs_others_nothing(stage: Stage, form: str, place: int) -> None:
-    key = stage.new_session(form, events=3)
-    watcher = stage.page(key).until_all()
-    stubborn = Stubborn(stage.server, stage.me, key, after=place)
+    ref = stage.new_session(form, events=3)
+    watcher = stage.page(ref).until_all()
+    stubborn = Stubborn(stage.server, stage.me, ref, after=place)
     stage.pages.append(stubborn)
     stubborn.until(lambda page: page.resets == 1, "a reset")
-    stage.append(key)
+    stage.append(ref)
     watcher.until_all()
     assert not watcher.parts.get("away"), "one client's place is not a fault of the source"
     assert watcher.end is None
@@ -256,9 +256,9 @@ class Stubborn(Page):
 
 
 def test_a_session_that_is_deleted_while_watched_is_told_and_others_go_on(stage: Stage, form: str) -> None:
-    key, kept = stage.new_session(form, events=2), stage.new_session(form, events=1)
-    page, second, other = stage.page(key).until_all(), stage.page(key).until_all(), stage.page(kept).until_all()
-    delete_session(key, actor=WRITER)
+    ref, kept = stage.new_session(form, events=2), stage.new_session(form, events=1)
+    page, second, other = stage.page(ref).until_all(), stage.page(ref).until_all(), stage.page(kept).until_all()
+    delete_session(ref, actor=WRITER)
     for left in (page, second):
         assert left.until_end() == (4404, "no such session")
         assert left.parts["gone"] == "This session was deleted."
@@ -268,10 +268,10 @@ def test_a_session_that_is_deleted_while_watched_is_told_and_others_go_on(stage:
 
 
 def test_a_session_that_is_deleted_is_told_in_the_readers_language(stage: Stage) -> None:
-    key = stage.new_session(events=1)
-    page = stage.page(key, language="es").until_all()
+    ref = stage.new_session(events=1)
+    page = stage.page(ref, language="es").until_all()
     page.until(lambda page: "state" in page.parts, "the state")
-    delete_session(key, actor=WRITER)
+    delete_session(ref, actor=WRITER)
     assert page.until_end()[0] == 4404
     assert page.parts["gone"] != "This session was deleted."
 
@@ -293,14 +293,14 @@ def own_server(stage: Stage, new_server: Callable[..., Adkweb]) -> Iterator[Adkw
 def test_a_client_that_never_reads_is_let_go_and_costs_others_neither_events_nor_memory(
     stage: Stage, own_server: Adkweb
 ) -> None:
-    key = stage.new_session(events=1)
-    reader = stage.page(key, sign_in(own_server, "reader"), own_server).until_all()
+    ref = stage.new_session(events=1)
+    reader = stage.page(ref, sign_in(own_server, "reader"), own_server).until_all()
     memory = psutil.Process(own_server.process.pid).memory_info  # type: ignore[union-attr]
-    with never_reading(own_server, key, sign_in(own_server, "sleeper")):
+    with never_reading(own_server, ref, sign_in(own_server, "sleeper")):
         reader.until(lambda page: page.parts.get("watching") == "reader\nsleeper", "both are there")
         before = memory().rss
         for _ in range(4):
-            write_large_events(key, EVENTS // 4)
+            write_large_events(ref, EVENTS // 4)
             reader.until_all(seconds=120)
         assert len(reader.seen) == EVENTS + 1
         grown = memory().rss - before
@@ -310,10 +310,10 @@ def test_a_client_that_never_reads_is_let_go_and_costs_others_neither_events_nor
 
 
 def test_a_server_ends_although_a_client_never_reads(stage: Stage, own_server: Adkweb) -> None:
-    key = stage.new_session(events=1)
-    with never_reading(own_server, key, sign_in(own_server)):
-        reader = stage.page(key, sign_in(own_server), own_server).until_all()
-        write_large_events(key, 1000)
+    ref = stage.new_session(events=1)
+    with never_reading(own_server, ref, sign_in(own_server)):
+        reader = stage.page(ref, sign_in(own_server), own_server).until_all()
+        write_large_events(ref, 1000)
         reader.until_all(seconds=60)
         process = own_server.process
         assert process
@@ -322,9 +322,9 @@ def test_a_server_ends_although_a_client_never_reads(stage: Stage, own_server: A
 
 
 def test_many_frames_of_one_client_do_others_no_harm(stage: Stage, form: str) -> None:
-    key, kept = stage.new_session(form, events=150), stage.new_session(form, events=1)
-    same, other = stage.page(key).until_all(), stage.page(kept).until_all()
-    flood = shaken(stage.server, key, stage.me)
+    ref, kept = stage.new_session(form, events=150), stage.new_session(form, events=1)
+    same, other = stage.page(ref).until_all(), stage.page(kept).until_all()
+    flood = shaken(stage.server, ref, stage.me)
     with flood:
         flood.setblocking(False)
         frames = masked(b'{"after": 0}') * 50
@@ -337,7 +337,7 @@ def test_many_frames_of_one_client_do_others_no_harm(stage: Stage, form: str) ->
                     break
                 except OSError:  # let go: as good
                     return
-            stage.append(key)
+            stage.append(ref)
             stage.append(kept)
             same.until_all()
             other.until_all()
@@ -347,12 +347,12 @@ def test_many_frames_of_one_client_do_others_no_harm(stage: Stage, form: str) ->
 # --- Sockets by hand --------------------------------------------------------------------------------------------------
 
 
-def shaken(server: Adkweb, key: SessionKey, who: str, **options: Any) -> socket.socket:
+def shaken(server: Adkweb, ref: SessionRef, who: str, **options: Any) -> socket.socket:
     """A connection on which the handshake was sent; nothing is read."""
     host = options.get("host", f"{HOST}:{server.port}")
     query = options.get("query", urlencode({"after": 0}).encode())
     lines = [
-        b"GET " + live_path(key).encode() + b"?" + query + b" HTTP/1.1",
+        b"GET " + live_path(ref).encode() + b"?" + query + b" HTTP/1.1",
         f"Host: {host}".encode(),
         f"Origin: {options.get('origin', f'http://{host}')}".encode(),
         f"Cookie: {settings.SESSION_COOKIE_NAME}={who}".encode(),
@@ -365,15 +365,15 @@ def shaken(server: Adkweb, key: SessionKey, who: str, **options: Any) -> socket.
     return client
 
 
-def shake_hands(stage: Stage, key: SessionKey, **options: Any) -> bytes:
+def shake_hands(stage: Stage, ref: SessionRef, **options: Any) -> bytes:
     """The first line of the answer to a handshake."""
-    with shaken(stage.server, key, stage.me, **options) as client:
+    with shaken(stage.server, ref, stage.me, **options) as client:
         return client.recv(1000).splitlines()[0]
 
 
-def never_reading(server: Adkweb, key: SessionKey, who: str) -> socket.socket:
+def never_reading(server: Adkweb, ref: SessionRef, who: str) -> socket.socket:
     """A client with a small window that reads the answer to its handshake and then nothing any more."""
-    client = shaken(server, key, who)
+    client = shaken(server, ref, who)
     client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     assert b" 101 " in client.recv(20)
     return client
@@ -384,9 +384,9 @@ def masked(text: bytes) -> bytes:
     return bytes([0x81, 0x80 | len(text)]) + bytes(4) + text
 
 
-def write_large_events(key: SessionKey, count: int) -> None:
+def write_large_events(ref: SessionRef, count: int) -> None:
     """Appends events that set twelve long values each, past adkweb's own write path: a row of several kilobytes."""
-    with connections[key.source].cursor() as cursor:
+    with connections[ref.source].cursor() as cursor:
         cursor.execute(
             """WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < %s)
             INSERT INTO events (id, app_name, user_id, session_id, invocation_id, timestamp, event_data)
@@ -394,5 +394,5 @@ def write_large_events(key: SessionKey, count: int) -> None:
             json_object('author', 'agent', 'timestamp', 1767225600.0 + n,
             'content', json_object('parts', json_array(json_object('text', %s))),
             'actions', json_object('state_delta', json(%s))) FROM numbers""",
-            [count, *key[1:], "long " * 500, "{" + ", ".join(f'"key {n}": "{"v" * 300}"' for n in range(12)) + "}"],
+            [count, *ref[1:], "long " * 500, "{" + ", ".join(f'"key {n}": "{"v" * 300}"' for n in range(12)) + "}"],
         )

@@ -15,7 +15,7 @@ import pytest
 from django.db import connections
 
 from sessions_app.access.actor import Actor
-from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.session_ref import SessionRef
 from sessions_app.errors import SourceError
 from sessions_app.reads import newest as reads_newest
 from sessions_app.reads import tail as tail_module
@@ -39,15 +39,15 @@ class Others:
     def __call__(self, function: Callable[..., Any], *values: Any, **named: Any) -> Any:
         return self._thread.submit(function, *values, **named).result()
 
-    def session(self, source: str, name: str) -> SessionKey:
-        found: SessionKey = self(create_session, source, "app", "ana", session_id=name, actor=WHO)
+    def session(self, source: str, name: str) -> SessionRef:
+        found: SessionRef = self(create_session, source, "app", "ana", session_id=name, actor=WHO)
         return found
 
-    def append(self, key: SessionKey) -> None:
-        self(append_event, key, {"author": "agent", "invocation_id": "i"}, actor=WHO)
+    def append(self, ref: SessionRef) -> None:
+        self(append_event, ref, {"author": "agent", "invocation_id": "i"}, actor=WHO)
 
-    def delete(self, key: SessionKey) -> None:
-        self(delete_session, key, actor=WHO)
+    def delete(self, ref: SessionRef) -> None:
+        self(delete_session, ref, actor=WHO)
 
     def close(self) -> None:
         self(connections.close_all)
@@ -61,9 +61,9 @@ def others(source: str) -> Iterator[Others]:
     writers.close()
 
 
-def all_moved(tail: Tail) -> list[SessionKey]:
+def all_moved(tail: Tail) -> list[SessionRef]:
     """Everything that is new by now, in the order of the looks; a session once for each look that told it."""
-    found: list[SessionKey] = []
+    found: list[SessionRef] = []
     while moved := tail.moved():
         found += moved
     return found
@@ -93,12 +93,12 @@ def transaction(place: str) -> Iterator[Callable[[], psycopg.Connection[Any]]]:
         connection.close()
 
 
-def take_number(connection: psycopg.Connection[Any], key: SessionKey) -> int:
+def take_number(connection: psycopg.Connection[Any], ref: SessionRef) -> int:
     """Stores an event without committing; its place."""
     found = connection.execute(
         """INSERT INTO events (id, app_name, user_id, session_id, invocation_id, timestamp, event_data)
         VALUES (gen_random_uuid(), %s, %s, %s, 'i', now(), %s) RETURNING seq""",
-        [*key[1:], json.dumps({"author": "agent"})],
+        [*ref[1:], json.dumps({"author": "agent"})],
     ).fetchone()
     assert found
     return int(found[0])
@@ -114,8 +114,8 @@ def test_what_is_new_is_told_once_and_what_was_there_before_never(source: str, o
     assert all_moved(tail) == []
     others.append(one)
     assert all_moved(tail) == [one]
-    for key in (one, two, two):
-        others.append(key)
+    for ref in (one, two, two):
+        others.append(ref)
     assert sorted(all_moved(tail)) == [one, two]
     assert not tail.moved()
     assert not tail.moved()
@@ -137,8 +137,8 @@ def test_more_than_one_look_can_read_is_told_by_the_next_looks(source: str, othe
 
 
 def test_a_look_at_what_did_not_move_reads_no_event(source: str, others: Others) -> None:
-    key = others.session(source, "one")
-    others.append(key)
+    ref = others.session(source, "one")
+    others.append(ref)
     tail = Tail(source)
     tail.moved()
     statements: list[str] = []
@@ -195,7 +195,7 @@ def test_a_number_taken_before_the_tail_began_is_not_missed(source: str, others:
 def test_a_number_that_was_rolled_back_is_given_up_after_a_while(
     source: str, others: Others, transaction: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    key, clock, asked = others.session(source, "one"), SimpleNamespace(now=1000.0), []
+    ref, clock, asked = others.session(source, "one"), SimpleNamespace(now=1000.0), []
 
     def appended(source: str, seq: int, also: Any = (), **rest: Any) -> Any:
         asked.append(set(also))
@@ -206,18 +206,18 @@ def test_a_number_that_was_rolled_back_is_given_up_after_a_while(
     monkeypatch.setattr(reads_newest, "appended", appended)
     tail = Tail(source)
     first, slow = transaction(), transaction()
-    gone, waits = take_number(first, key), take_number(slow, key)
+    gone, waits = take_number(first, ref), take_number(slow, ref)
     first.rollback()
-    others.append(key)
-    assert tail.moved() == {key}
+    others.append(ref)
+    assert tail.moved() == {ref}
     clock.now += PATIENCE_SECONDS - 1
     assert tail.moved() is None
     assert asked[-1] == {gone, waits}
     slow.commit()
-    assert tail.moved() == {key}
+    assert tail.moved() == {ref}
     clock.now += 2
-    others.append(key)
-    assert tail.moved() == {key}
+    others.append(ref)
+    assert tail.moved() == {ref}
     tail.moved()
     assert asked[-1] == set()
 
@@ -227,7 +227,7 @@ def test_numbers_are_given_up_where_nothing_else_happens_too(
     source: str, others: Others, transaction: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else every look would go on asking for them."""
-    key, clock, asked = others.session(source, "one"), SimpleNamespace(now=1000.0), []
+    ref, clock, asked = others.session(source, "one"), SimpleNamespace(now=1000.0), []
     real = reads_newest.appended
     monkeypatch.setattr(tail_module, "time", SimpleNamespace(monotonic=lambda: clock.now))
     monkeypatch.setattr(
@@ -235,10 +235,10 @@ def test_numbers_are_given_up_where_nothing_else_happens_too(
     )
     tail = Tail(source)
     first = transaction()
-    take_number(first, key)
+    take_number(first, ref)
     first.rollback()
-    others.append(key)
-    assert tail.moved() == {key}
+    others.append(ref)
+    assert tail.moved() == {ref}
     clock.now += PATIENCE_SECONDS + 1
     for _ in range(3):
         assert tail.moved() is None
@@ -247,22 +247,22 @@ def test_numbers_are_given_up_where_nothing_else_happens_too(
 
 @POSTGRESQL
 def test_a_leap_of_the_numbers_costs_no_memory(source: str, others: Others, place: str) -> None:
-    key = others.session(source, "one")
-    others.append(key)
+    ref = others.session(source, "one")
+    others.append(ref)
     tail = Tail(source)
     with psycopg.connect(place) as connection:
         connection.execute("SELECT setval(pg_get_serial_sequence('events', 'seq'), 300000)")
-    others.append(key)
+    others.append(ref)
     tracemalloc.start()
     try:
-        assert tail.moved() == {key}
+        assert tail.moved() == {ref}
         _now, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
     assert peak < 5_000_000
     assert len(tail._holes) <= LOOK_BACK
-    others.append(key)
-    assert tail.moved() == {key}
+    others.append(ref)
+    assert tail.moved() == {ref}
 
 
 @POSTGRESQL
@@ -270,9 +270,9 @@ def test_many_writers_at_once_are_all_told(source: str, others: Others, place: s
     """Each takes its number, then they commit in the opposite order, two at a time between looks."""
     keys = [others.session(source, f"s{number}") for number in range(20)]
     tail, writers = Tail(source), [transaction() for _ in keys]
-    for writer, key in zip(writers, keys, strict=True):
-        take_number(writer, key)
-    found: list[SessionKey] = []
+    for writer, ref in zip(writers, keys, strict=True):
+        take_number(writer, ref)
+    found: list[SessionRef] = []
     for number, writer in enumerate(reversed(writers)):
         writer.commit()
         if number % 2:
@@ -283,22 +283,22 @@ def test_many_writers_at_once_are_all_told(source: str, others: Others, place: s
 
 @POSTGRESQL
 def test_a_tail_outlives_a_connection_that_was_cut(source: str, others: Others, place: str) -> None:
-    key = others.session(source, "one")
+    ref = others.session(source, "one")
     tail = Tail(source)
-    others.append(key)
+    others.append(ref)
     with psycopg.connect(place, autocommit=True) as operator:
         operator.execute(
             """SELECT pg_terminate_backend(pid) FROM pg_stat_activity
             WHERE pid <> pg_backend_pid() AND datname = current_database()"""
         )
-    found: set[SessionKey] | None = None
+    found: set[SessionRef] | None = None
     for _ in range(50):
         try:
             found = tail.moved()
             break
         except SourceError:
             continue
-    assert found == {key}
+    assert found == {ref}
 
 
 # --- SQLite: numbers that are given again -----------------------------------------------------------------------------
@@ -364,7 +364,7 @@ def test_a_file_that_is_made_anew_is_followed_from_its_beginning(
     if first == "who looks":
         tail.moved()
     new = others.session(source, "new")
-    told: set[SessionKey] = set()
+    told: set[SessionRef] = set()
     for _ in range(3):
         told |= tail.moved() or set()
         others.append(new)

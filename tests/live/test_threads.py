@@ -18,7 +18,7 @@ from django.db import connections
 from sessions_app import broadcast
 from sessions_app.access.actor import Actor
 from sessions_app.access.sign_ins import SessionStore
-from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.session_ref import SessionRef
 from sessions_app.live import client, home_feed, room, source_follower
 from sessions_app.live.room import Seat
 from sessions_app.reads import newest
@@ -65,33 +65,33 @@ class House:
     def __init__(self, sign_in: str) -> None:
         self.sign_in = sign_in
         self._writer = ThreadPoolExecutor(1)
-        self._seats: list[tuple[source_follower.Follower, SessionKey, Seat]] = []
+        self._seats: list[tuple[source_follower.Follower, SessionRef, Seat]] = []
 
-    def watch(self, key: SessionKey, after: int = 0, **options: str) -> Reader:
+    def watch(self, ref: SessionRef, after: int = 0, **options: str) -> Reader:
         reader = Reader(self.sign_in, **options)
         seat = Seat(reader, news.Filter(), after)  # type: ignore[arg-type]
-        found = source_follower.follow(key.source, lambda found: found.enter(key, seat))
-        self._seats.append((found, key, seat))
+        found = source_follower.follow(ref.source, lambda found: found.enter(ref, seat))
+        self._seats.append((found, ref, seat))
         return reader
 
     def go(self, reader: Reader | None = None) -> None:
         """One reader leaves, or all."""
-        for found, key, seat in list(self._seats):
+        for found, ref, seat in list(self._seats):
             if reader is None or seat.watcher is reader:
-                found.leave(key, seat)
-                self._seats.remove((found, key, seat))
+                found.leave(ref, seat)
+                self._seats.remove((found, ref, seat))
 
     def elsewhere(self, function: Callable[..., Any], *values: Any, **named: Any) -> Any:
         """Does something on another connection than this thread's."""
         return self._writer.submit(function, *values, **named).result()
 
-    def session(self, source: str, name: str) -> SessionKey:
-        found: SessionKey = self.elsewhere(create_session, source, "app", "ana", session_id=name, actor=WHO)
+    def session(self, source: str, name: str) -> SessionRef:
+        found: SessionRef = self.elsewhere(create_session, source, "app", "ana", session_id=name, actor=WHO)
         return found
 
-    def append(self, key: SessionKey) -> str:
+    def append(self, ref: SessionRef) -> str:
         event = {"author": "agent", "invocation_id": "i"}
-        return str(self.elsewhere(append_event, key, event, actor=WHO).event["id"])
+        return str(self.elsewhere(append_event, ref, event, actor=WHO).event["id"])
 
     def close(self) -> None:
         self.elsewhere(connections.close_all)
@@ -146,26 +146,26 @@ SQLITE = pytest.mark.parametrize("form", ["sqlite"])
 
 
 def test_a_thread_starts_when_somebody_watches_and_ends_when_nobody_does(house: House, source: str) -> None:
-    key = house.session(source, "one")
+    ref = house.session(source, "one")
     assert threads() == []
-    reader = house.watch(key)
-    event = house.append(key)
+    reader = house.watch(ref)
+    event = house.append(ref)
     eventually(lambda: event in reader.seen, "the event")
     assert threads() == [f"adkweb-live-{source}"]
     house.go(reader)
     none_left()
-    again = house.watch(key)
+    again = house.watch(ref)
     eventually(lambda: event in again.seen, "the event, by a new thread")
 
 
 @SQLITE
 def test_one_thread_serves_all_watchers_of_all_sessions_of_a_source(house: House, source: str) -> None:
     keys = [house.session(source, f"s{number}") for number in range(5)]
-    readers = {key: [house.watch(key) for _ in range(3)] for key in keys}
-    events = {key: house.append(key) for key in keys}
-    for key, found in readers.items():
+    readers = {ref: [house.watch(ref) for _ in range(3)] for ref in keys}
+    events = {ref: house.append(ref) for ref in keys}
+    for ref, found in readers.items():
         for reader in found:
-            eventually(lambda key=key, reader=reader: reader.seen == [events[key]], "the event of its own session")
+            eventually(lambda key=ref, reader=reader: reader.seen == [events[key]], "the event of its own session")
     assert threads() == [f"adkweb-live-{source}"]
 
 
@@ -174,13 +174,13 @@ def test_who_goes_from_page_to_page_meets_the_same_thread(
     house: House, source: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(source_follower, "LINGER_SECONDS", 60.0)
-    key = house.session(source, "one")
-    first = house.watch(key)
+    ref = house.session(source, "one")
+    first = house.watch(ref)
     eventually(lambda: first.parts.get("status"), "the first message")
     before = source_follower._followers[source]
     house.go(first)
     eventually(lambda: not before._rooms, "an empty house")
-    second = house.watch(key)
+    second = house.watch(ref)
     eventually(lambda: second.parts.get("status"), "the first message")
     assert source_follower._followers[source] is before
     monkeypatch.setattr(source_follower, "LINGER_SECONDS", 0.1)
@@ -194,8 +194,8 @@ def test_where_nothing_is_written_only_the_mark_of_the_file_is_read(
     monkeypatch.setattr(room, "RUNNING_SECONDS", 3600.0)
     for part in ("state", "stats"):  # at once: on a busy machine they rest for seconds
         monkeypatch.setitem(room.INTERVALS, part, 0.0)
-    key = house.session(source, "one")
-    reader, event = house.watch(key), house.append(key)
+    ref = house.session(source, "one")
+    reader, event = house.watch(ref), house.append(ref)
     eventually(lambda: event in reader.seen and reader.parts.get("stats"), "everything")
     statements: Counter[str] = Counter()
     real = source_follower.Follower._look
@@ -213,15 +213,15 @@ def test_where_nothing_is_written_only_the_mark_of_the_file_is_read(
     statements.clear()  # what was still to be done
     eventually(lambda: statements["PRAGMA data_version"] >= 15, "more looks")
     assert set(statements) == {"PRAGMA data_version"}
-    last = house.append(key)
+    last = house.append(ref)
     eventually(lambda: last in reader.seen, "the next event all the same")
 
 
 def test_a_thread_ends_although_its_source_does_not_answer(
     house: House, source: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    key = house.session(source, "one")
-    reader = house.watch(key)
+    ref = house.session(source, "one")
+    reader = house.watch(ref)
     eventually(lambda: reader.parts.get("status"), "the first message")
 
     def fail(*_values: Any) -> Any:
@@ -244,8 +244,8 @@ def test_a_source_that_is_away_for_days_is_followed_again_when_it_is_back(
 ) -> None:
     from sessions_app.errors import SourceError
 
-    key = house.session(source, "one")
-    reader = house.watch(key)
+    ref = house.session(source, "one")
+    reader = house.watch(ref)
     eventually(lambda: reader.parts.get("status"), "the first message")
     tries, real = Counter[str](), newest.revisions
 
@@ -258,7 +258,7 @@ def test_a_source_that_is_away_for_days_is_followed_again_when_it_is_back(
     (thread,) = source_follower._followers.values()
     eventually(lambda: tries["all"] > 1_500 or not thread.is_alive(), "many tries")
     monkeypatch.setattr(newest, "revisions", real)
-    event = house.append(key)
+    event = house.append(ref)
     eventually(lambda: event in reader.seen, "the event", 5)
 
 
@@ -267,9 +267,9 @@ def test_who_watches_while_the_source_is_away_is_told_once_and_gets_everything_a
 ) -> None:
     from sessions_app.errors import SourceError
 
-    key = house.session(source, "one")
-    first = house.append(key)
-    reader = house.watch(key)
+    ref = house.session(source, "one")
+    first = house.append(ref)
+    reader = house.watch(ref)
     eventually(lambda: first in reader.seen, "the first event")
     away, tries = threading.Event(), []
     real = newest.revisions
@@ -282,14 +282,14 @@ def test_who_watches_while_the_source_is_away_is_told_once_and_gets_everything_a
 
     monkeypatch.setattr(newest, "revisions", revisions)
     away.set()
-    events = [house.append(key) for _ in range(3)]
+    events = [house.append(ref) for _ in range(3)]
     eventually(lambda: len(tries) > 5, "several tries")
-    late = house.watch(key)
+    late = house.watch(ref)
     away.clear()
     eventually(lambda: reader.seen == late.seen == [first, *events], "all events, once, in order")
     assert [m["away"] for m in reader.messages if m.get("away")] == ["the disk is on fire"]
     assert reader.parts["away"] == ""
-    assert reader.seen == ids_of(key)
+    assert reader.seen == ids_of(ref)
 
 
 @SQLITE
@@ -299,10 +299,10 @@ def test_a_fault_in_one_session_closes_its_own_sockets_and_no_others(
     bad, good = house.session(source, "bad"), house.session(source, "good")
     real = news.following
 
-    def following(key: SessionKey, *rest: Any) -> Any:
-        if key == bad:
+    def following(ref: SessionRef, *rest: Any) -> Any:
+        if ref == bad:
             raise ZeroDivisionError("a fault of adkweb's own")
-        return real(key, *rest)
+        return real(ref, *rest)
 
     other = house.watch(good)
     eventually(lambda: other.parts.get("status"), "the first message")
@@ -320,12 +320,12 @@ def test_a_fault_in_one_session_closes_its_own_sockets_and_no_others(
 
 
 def test_the_feed_runs_while_somebody_looks_at_it(house: House, source: str) -> None:
-    key = house.session(source, "one")
+    ref = house.session(source, "one")
     reader = Reader(house.sign_in)
     found = home_feed.enter(reader)  # type: ignore[arg-type]
     eventually(lambda: "feed" in reader.parts, "home")
     assert threads() == sorted(["adkweb-live-feed", f"adkweb-live-{source}"])
-    event = house.append(key)
+    event = house.append(ref)
     eventually(lambda: event in reader.parts["feed"], "the event")
     found.leave(reader)  # type: ignore[arg-type]
     none_left()
@@ -337,7 +337,7 @@ def test_home_does_not_wait_for_a_source_that_is_known_to_be_away(
 ) -> None:
     from sessions_app.errors import SourceError
 
-    key = house.session(source, "one")
+    ref = house.session(source, "one")
     away, asked = threading.Event(), Counter[str]()
 
     def waits_in_vain(real: Callable[..., Any], name: str) -> Callable[..., Any]:
@@ -363,7 +363,7 @@ def test_home_does_not_wait_for_a_source_that_is_known_to_be_away(
     eventually(lambda: asked["follower"] > 3, "more tries")
     assert asked["home"] <= 1
     away.clear()
-    event = house.append(key)
+    event = house.append(ref)
     eventually(lambda: event in reader.parts["feed"], "the event")
     found.leave(reader)  # type: ignore[arg-type]
     none_left()
@@ -393,7 +393,7 @@ def test_who_leaves_home_while_it_is_made_has_left(house: House, source: str, mo
 def test_who_opens_home_does_not_wait_for_a_slow_one_to_rest(
     house: House, source: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    key = house.session(source, "one")
+    ref = house.session(source, "one")
     real, asked = home_feed.activity, Counter[str]()
 
     def activity(*away: Any) -> Any:
@@ -407,7 +407,7 @@ def test_who_opens_home_does_not_wait_for_a_slow_one_to_rest(
     eventually(lambda: "feed" in first.parts, "home")
     home_feed.enter(second)  # type: ignore[arg-type]
     eventually(lambda: "feed" in second.parts, "home for who came later", 3)
-    event = house.append(key)
+    event = house.append(ref)
     eventually(lambda: event in first.parts["feed"], "the event", 3)
     for reader in (first, second):
         found.leave(reader)  # type: ignore[arg-type]
@@ -420,13 +420,13 @@ def test_what_is_pushed_rests_ten_times_as_long_as_it_took_and_five_seconds_at_m
 
 @SQLITE
 def test_many_come_and_go_and_nothing_stays(house: House, source: str) -> None:
-    key = house.session(source, "one")
-    event = house.append(key)
+    ref = house.session(source, "one")
+    event = house.append(ref)
     for _ in range(30):
-        reader = house.watch(key)
+        reader = house.watch(ref)
         eventually(lambda reader=reader: event in reader.seen, "the event")
         house.go(reader)
-    stays = house.watch(key)
+    stays = house.watch(ref)
     eventually(lambda: event in stays.seen, "the event")
     (found,) = source_follower._followers.values()
     eventually(lambda: [len(room.seats) for room in found._rooms.values()] == [1], "one seat")

@@ -15,7 +15,7 @@ import psycopg
 import pytest
 
 from sessions_app.access.actor import Actor
-from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT, Change
 from sessions_app.history.drift import own
 from sessions_app.sources import adoption, database, online, registry
@@ -83,9 +83,9 @@ def test_a_healthy_machine_and_stores_of_every_format_are_content_and_untouched(
     for number in range(5):
         adk.append(session, f"{number}", n=number, app__p=number, gone=None)
     alias = open_source(place)
-    key = key_of(alias)
+    ref = key_of(alias)
     event = {"author": "system", "actions": {"state_delta": {"gone": None}}}
-    append_event(key, {**event, "custom_metadata": {"adkweb": {"removed": ["gone"]}}}, actor=Actor("maria"))
+    append_event(ref, {**event, "custom_metadata": {"adkweb": {"removed": ["gone"]}}}, actor=Actor("maria"))
     assert findings(tmp_path, place, "--drift") == (0, [])
 
 
@@ -371,17 +371,17 @@ def test_a_clock_that_is_wrong_is_told(tmp_path: Path, server_store: str) -> Non
 
 
 @pytest.fixture
-def key(source: str) -> SessionKey:
+def ref(source: str) -> SessionRef:
     """A session whose state many events made, in a source of each format."""
-    key = create_session(source, "app", "ana", actor=Actor("a"), session_id="s1", state={"first": 1, "user:u": 1})
+    ref = create_session(source, "app", "ana", actor=Actor("a"), session_id="s1", state={"first": 1, "user:u": 1})
     for number in range(100):
         event = {"author": "a", "actions": {"state_delta": {"n": number, "gone": None, "app:p": number, "temp:t": 1}}}
-        append_event(key, {**event, "custom_metadata": {"adkweb": {"removed": ["gone"]}}}, actor=Actor("a"))
-    return key
+        append_event(ref, {**event, "custom_metadata": {"adkweb": {"removed": ["gone"]}}}, actor=Actor("a"))
+    return ref
 
 
-def test_a_state_that_events_make_has_no_drift(key: SessionKey) -> None:
-    assert own(key).drifted == []
+def test_a_state_that_events_make_has_no_drift(ref: SessionRef) -> None:
+    assert own(ref).drifted == []
 
 
 @pytest.mark.parametrize(
@@ -393,14 +393,14 @@ def test_a_state_that_events_make_has_no_drift(key: SessionKey) -> None:
         ({"first": True, "n": 99, "gone": None}, [Change("first", 1, True), Change("gone", ABSENT, None)]),
     ],
 )
-def test_every_key_that_differs_is_told(key: SessionKey, state: dict[str, object], changes: list[Change]) -> None:
-    execute(key.source, "UPDATE sessions SET state = %s", [json.dumps(state)])
-    assert [each.change for each in own(key).drifted] == changes
+def test_every_key_that_differs_is_told(ref: SessionRef, state: dict[str, object], changes: list[Change]) -> None:
+    execute(ref.source, "UPDATE sessions SET state = %s", [json.dumps(state)])
+    assert [each.change for each in own(ref).drifted] == changes
 
 
-def test_without_initial_state_only_what_events_wrote_is_compared(key: SessionKey) -> None:
-    execute(key.source, "UPDATE sessions SET initial_state = NULL, state = %s", ['{"n": 1, "before": 2}'])
-    assert [each.change for each in own(key).drifted] == [Change("n", 99, 1)]
+def test_without_initial_state_only_what_events_wrote_is_compared(ref: SessionRef) -> None:
+    execute(ref.source, "UPDATE sessions SET initial_state = NULL, state = %s", ['{"n": 1, "before": 2}'])
+    assert [each.change for each in own(ref).drifted] == [Change("n", 99, 1)]
 
 
 @pytest.mark.usefixtures("ready")
@@ -429,9 +429,9 @@ def test_drift_of_what_sessions_share_is_suspected_once_a_user_and_once_an_app(
     alias = open_source(place)
     for user in ("ana", "omar"):
         for name in ("s1", "s2"):
-            key = create_session(alias, "app", user, actor=Actor("a"), session_id=name)
+            ref = create_session(alias, "app", user, actor=Actor("a"), session_id=name)
             event = {"author": "a", "actions": {"state_delta": {"user:u": 1, "app:p": 1, "n": 1}}}
-            append_event(key, event, actor=Actor("a"))
+            append_event(ref, event, actor=Actor("a"))
     assert findings(tmp_path, place, "--drift") == (0, [])
     execute(alias, "UPDATE app_states SET state = %s", ['{"p": 2}'])
     execute(alias, "UPDATE user_states SET state = %s WHERE user_id = 'omar'", ['{"u": 2}'])

@@ -14,7 +14,7 @@ import pytest
 from django.db import connections
 
 from sessions_app.access.actor import Actor
-from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT, UNKNOWN
 from sessions_app.edits.edit import Entry, edit_app_state, edit_state
 from sessions_app.errors import Invalid, NotFound
@@ -41,7 +41,7 @@ INSERT_EVENT = """INSERT INTO events (id, app_name, user_id, session_id, invocat
 
 
 @pytest.fixture
-def key(source: str, actor: Actor) -> SessionKey:
+def ref(source: str, actor: Actor) -> SessionRef:
     """A session without state and events."""
     return create_session(source, APP, "ana", actor=actor, session_id="s1")
 
@@ -56,9 +56,9 @@ def demo(tmp_path: Path, open_source: Callable[[str], str]) -> str:
 def demo_everywhere(source: str, tmp_path: Path, open_source: Callable[[str], str], actor: Actor) -> str:
     """The demo's events in each format, every session's with an edit at its end."""
     recorded = open_source(str(shutil.copy(DEMO, tmp_path / "demo.db")))
-    for key in _sessions(recorded):
-        copy = create_session(source, key.app_name, key.user_id, actor=actor, session_id=key.session_id)
-        for (data,) in _stored(key):
+    for ref in _sessions(recorded):
+        copy = create_session(source, ref.app_name, ref.user_id, actor=actor, session_id=ref.session_id)
+        for (data,) in _stored(ref):
             append_event(copy, json.loads(data), actor=actor)
         edit_state(copy, [Entry("edited", 1, ABSENT)], actor=actor)
     return source
@@ -96,51 +96,51 @@ def test_a_session_that_becomes_active_between_two_pages_is_not_lost_from_the_li
     for n in range(70):
         create_session(source, APP, "ana", actor=actor, session_id=f"s{n:02}")
     first = lists.sessions(source, APP)
-    append_event(SessionKey(source, APP, "ana", "s00"), {"author": "x"}, actor=actor)
+    append_event(SessionRef(source, APP, "ana", "s00"), {"author": "x"}, actor=actor)
     second = lists.sessions(source, APP, before=first.next)
-    names = {row.key.session_id for row in [*first.rows, *second.rows]}
+    names = {row.ref.session_id for row in [*first.rows, *second.rows]}
     assert names == {f"s{n:02}" for n in range(1, 70)}  # s00 moved to the top, above the first page
-    assert lists.sessions(source, APP).rows[0].key.session_id == "s00"
+    assert lists.sessions(source, APP).rows[0].ref.session_id == "s00"
 
 
-def test_pages_of_events_lose_and_repeat_nothing_while_others_are_appended(key: SessionKey, actor: Actor) -> None:
-    _insert(key, [{"id": f"e{n:03}", "timestamp": 1_700_000_000 + n % 3} for n in range(250)])
-    first = timeline.events(key)
-    append_event(key, {"id": "new", "author": "x"}, actor=actor)
-    second = timeline.events(key, before=first.next)
-    third = timeline.events(key, before=second.next)
+def test_pages_of_events_lose_and_repeat_nothing_while_others_are_appended(ref: SessionRef, actor: Actor) -> None:
+    _insert(ref, [{"id": f"e{n:03}", "timestamp": 1_700_000_000 + n % 3} for n in range(250)])
+    first = timeline.events(ref)
+    append_event(ref, {"id": "new", "author": "x"}, actor=actor)
+    second = timeline.events(ref, before=first.next)
+    third = timeline.events(ref, before=second.next)
     assert [len(page.rows) for page in (first, second, third)] == [100, 100, 50]
     assert third.next is None
     seen = [view.id for page in (third, second, first) for view in page.rows]
     assert seen == [f"e{n:03}" for n in range(250)]
-    assert timeline.events(key).rows[-1].id == "new"
+    assert timeline.events(ref).rows[-1].id == "new"
 
 
 @pytest.mark.parametrize("count", [0, 1, 99, 100, 101, 200])
-def test_there_is_an_earlier_page_exactly_where_there_are_earlier_events(key: SessionKey, count: int) -> None:
-    _insert(key, [{"id": f"e{n}"} for n in range(count)])
-    pages = _pages(lambda before: timeline.events(key, before=before))
+def test_there_is_an_earlier_page_exactly_where_there_are_earlier_events(ref: SessionRef, count: int) -> None:
+    _insert(ref, [{"id": f"e{n}"} for n in range(count)])
+    pages = _pages(lambda before: timeline.events(ref, before=before))
     assert [len(page.rows) for page in pages] == ([100] * (count // 100) + [count % 100] * bool(count % 100) or [0])
 
 
 @pytest.mark.django_db
 def test_a_state_that_cannot_be_read_is_an_error_in_words_and_an_event_takes_no_other_with_it(
-    key: SessionKey, actor: Actor
+    ref: SessionRef, actor: Actor
 ) -> None:
-    append_event(key, {"id": "e1", "author": "a", "actions": {"state_delta": {"x": 1}}}, actor=actor)
-    append_event(key, {"id": "e2", "author": "a"}, actor=actor)
+    append_event(ref, {"id": "e1", "author": "a", "actions": {"state_delta": {"x": 1}}}, actor=actor)
+    append_event(ref, {"id": "e2", "author": "a"}, actor=actor)
     deep = '{"actions": {"state_delta": {"x": %s}}}'
     for value in ("[" * 3_000 + "]" * 3_000, "9" * 5_000):
-        execute(key.source, "UPDATE events SET event_data = %s WHERE id = 'e1'", [deep.replace("%s", value)])
-        assert [view.id for view in timeline.events(key).rows] == ["e1", "e2"]
-        execute(key.source, "UPDATE sessions SET state = %s", ['{"x": %s}'.replace("%s", value)])
+        execute(ref.source, "UPDATE events SET event_data = %s WHERE id = 'e1'", [deep.replace("%s", value)])
+        assert [view.id for view in timeline.events(ref).rows] == ["e1", "e2"]
+        execute(ref.source, "UPDATE sessions SET state = %s", ['{"x": %s}'.replace("%s", value)])
         if value[0] == "9":
-            assert views.session(key).state.session == {"x": float("inf")}
-            assert history_moments.state_at(key, "e1").key == key
+            assert views.session(ref).state.session == {"x": float("inf")}
+            assert history_moments.state_at(ref, "e1").ref == ref
             continue
         for ask in (views.session, history_moments.state_now, lambda key: history_moments.state_at(key, "e2"), own):
             with pytest.raises(Invalid, match="too deep"):
-                ask(key)
+                ask(ref)
 
 
 def test_pages_of_users_lose_and_repeat_nothing(source: str, actor: Actor) -> None:
@@ -161,7 +161,7 @@ def test_pages_of_edits_lose_and_repeat_nothing_across_sources_with_equal_moment
     aliases = [open_source(new_database(form), form) for form in ("sqlite", "sqlite-database", "postgresql")]
     expected = []
     for alias in aliases:
-        key = create_session(alias, APP, "ana", actor=actor, session_id="s1")
+        ref = create_session(alias, APP, "ana", actor=actor, session_id="s1")
         rows = []
         for n in range(60):
             # The same ids and the same moments in every source.
@@ -174,11 +174,11 @@ def test_pages_of_edits_lose_and_repeat_nothing_across_sources_with_equal_moment
             )
             expected.append((n // 20, alias, n, rows[-1]["id"]))
         rows.append({"id": "not an edit"})
-        _insert(key, rows)
+        _insert(ref, rows)
     expected.sort(reverse=True)
 
     def place(view: EventView) -> tuple[str, str]:
-        return view.id, view.key.source
+        return view.id, view.ref.source
 
     for limit in (lists.PAGE, 7, 60):
         seen = _all(lambda before: edits(before, limit=limit)[0], place)  # noqa: B023
@@ -217,11 +217,11 @@ FORGED = {
 
 
 @pytest.mark.parametrize("token", FORGED.values(), ids=FORGED.keys())
-def test_a_place_in_a_list_that_nobody_gave_out_is_refused_and_breaks_nothing(key: SessionKey, token: str) -> None:
+def test_a_place_in_a_list_that_nobody_gave_out_is_refused_and_breaks_nothing(ref: SessionRef, token: str) -> None:
     works: list[Callable[[], Any]] = [
-        lambda: timeline.events(key, before=token),
-        lambda: lists.sessions(key.source, APP, before=token),
-        lambda: lists.users(key.source, APP, after=token),
+        lambda: timeline.events(ref, before=token),
+        lambda: lists.sessions(ref.source, APP, before=token),
+        lambda: lists.users(ref.source, APP, after=token),
         lambda: edits(token),
     ]
     for work in works:
@@ -257,52 +257,52 @@ def test_the_demo_is_counted_right(demo: str) -> None:
 
 
 def test_apps_and_users_with_state_only_are_shown(source: str, actor: Actor) -> None:
-    key = create_session(source, APP, "ana", actor=actor, state={"user:a": 1, "app:b": 2}, session_id="s1")
-    delete_session(key, actor=actor)
+    ref = create_session(source, APP, "ana", actor=actor, state={"user:a": 1, "app:b": 2}, session_id="s1")
+    delete_session(ref, actor=actor)
     assert [(row.app_name, row.sessions) for row in lists.apps(source)] == [(APP, 0)]
     assert views.app(source, APP)[1] == {"b": 2}
     assert views.user_state(source, APP, "ana") == {"a": 1}
 
 
-def test_what_is_not_there_is_not_found_by_name(source: str, key: SessionKey) -> None:
+def test_what_is_not_there_is_not_found_by_name(source: str, ref: SessionRef) -> None:
     with pytest.raises(NotFound, match="nowhere"):
         views.app(source, "nowhere")
     with pytest.raises(NotFound, match="nobody"):
         views.user_state(source, APP, "nobody")
     with pytest.raises(NotFound, match="s9"):
-        views.session(key._replace(session_id="s9"))
+        views.session(ref._replace(session_id="s9"))
     with pytest.raises(NotFound, match="e9"):
-        timeline.event(key, "e9")
+        timeline.event(ref, "e9")
     with pytest.raises(NotFound, match="no source"):
         lists.apps("elsewhere")
-    assert timeline.events(key._replace(session_id="s9")).rows == []
+    assert timeline.events(ref._replace(session_id="s9")).rows == []
 
 
-def test_a_name_that_no_database_can_hold_is_not_found_or_invalid_and_no_fault_of_the_source(key: SessionKey) -> None:
+def test_a_name_that_no_database_can_hold_is_not_found_or_invalid_and_no_fault_of_the_source(ref: SessionRef) -> None:
     works: list[Callable[[], Any]] = [
-        lambda: views.session(key._replace(user_id="a\0")),
-        lambda: views.app(key.source, "a\0"),
-        lambda: views.user_state(key.source, APP, "a\0"),
-        lambda: timeline.event(key, "a\0"),
-        lambda: views.session(key._replace(session_id="x" * 10_000)),
+        lambda: views.session(ref._replace(user_id="a\0")),
+        lambda: views.app(ref.source, "a\0"),
+        lambda: views.user_state(ref.source, APP, "a\0"),
+        lambda: timeline.event(ref, "a\0"),
+        lambda: views.session(ref._replace(session_id="x" * 10_000)),
     ]
     for work in works:
         with pytest.raises((NotFound, Invalid)):
             work()
-    assert views.session(key).key == key
+    assert views.session(ref).ref == ref
 
 
 def test_sessions_of_the_same_name_do_not_mix(source: str, actor: Actor) -> None:
-    keys = [SessionKey(source, app, user, "s1") for app in ("a", "b") for user in ("ana", "omar")]
-    for key in keys:
-        create_session(*key[:3], session_id="s1", actor=actor, state={"me": [*key[1:3]], "user:u": key.user_id})
-        append_event(key, {"id": "same", "author": key.user_id, "actions": {"state_delta": {"x": 1}}}, actor=actor)
-    for key in keys:
-        view = views.session(key)
-        assert view.state.merged() == {"me": [*key[1:3]], "x": 1, "user:u": key.user_id}
-        assert [each.data["author"] for each in timeline.events(key).rows] == [key.user_id]
-        assert statistics.stats(key).events == 1
-        assert [row.key for row in lists.sessions(source, key.app_name, key.user_id).rows] == [key]
+    keys = [SessionRef(source, app, user, "s1") for app in ("a", "b") for user in ("ana", "omar")]
+    for ref in keys:
+        create_session(*ref[:3], session_id="s1", actor=actor, state={"me": [*ref[1:3]], "user:u": ref.user_id})
+        append_event(ref, {"id": "same", "author": ref.user_id, "actions": {"state_delta": {"x": 1}}}, actor=actor)
+    for ref in keys:
+        view = views.session(ref)
+        assert view.state.merged() == {"me": [*ref[1:3]], "x": 1, "user:u": ref.user_id}
+        assert [each.data["author"] for each in timeline.events(ref).rows] == [ref.user_id]
+        assert statistics.stats(ref).events == 1
+        assert [row.ref for row in lists.sessions(source, ref.app_name, ref.user_id).rows] == [ref]
 
 
 # --- Filters ----------------------------------------------------------------------------------------------------------
@@ -338,25 +338,25 @@ NAIVE: dict[str, Callable[[dict[str, Any]], bool]] = {
 def test_filters_select_in_the_demo_what_a_naive_reading_selects(demo_everywhere: str) -> None:
     assert set(NAIVE) == set(filters.FILTERS)
     found = dict.fromkeys(NAIVE, 0)
-    for key in _sessions(demo_everywhere):
-        stored = [json.loads(data) for (data,) in _stored(key)]
+    for ref in _sessions(demo_everywhere):
+        stored = [json.loads(data) for (data,) in _stored(ref)]
         for name, naive in NAIVE.items():
             expected = [event["id"] for event in stored if naive(event)]
-            assert [view.id for view in timeline.events(key, kind=name).rows] == expected
-            assert statistics.stats(key).kinds[name] == len(expected)
+            assert [view.id for view in timeline.events(ref, kind=name).rows] == expected
+            assert statistics.stats(ref).kinds[name] == len(expected)
             found[name] += len(expected)
-        row = next(r for r in lists.sessions(key.source, key.app_name).rows if r.key == key)
+        row = next(r for r in lists.sessions(ref.source, ref.app_name).rows if r.ref == ref)
         assert row.errors == sum(NAIVE["errors"](event) for event in stored[-100:])
         for author in {event["author"] for event in stored}:
             of_author = [event["id"] for event in stored if event["author"] == author]
-            assert [view.id for view in timeline.events(key, author=author).rows] == of_author
+            assert [view.id for view in timeline.events(ref, author=author).rows] == of_author
     assert all(found.values())  # the demo has something of every kind
 
 
 def test_numbers_of_the_demo_are_those_of_a_naive_count(demo_everywhere: str) -> None:
-    for key in _sessions(demo_everywhere):
-        stored = [json.loads(data) for (data,) in _stored(key)]
-        stats = statistics.stats(key)
+    for ref in _sessions(demo_everywhere):
+        stored = [json.loads(data) for (data,) in _stored(ref)]
+        stats = statistics.stats(ref)
         assert stats.events == len(stored)
         said = [event for event in stored if "adkweb" not in event.get("custom_metadata", {})]
         assert stats.invocations == len({event["invocation_id"] for event in said})
@@ -400,60 +400,60 @@ STRANGE: dict[str, Any] = {
 
 @pytest.mark.parametrize("event", STRANGE.values(), ids=STRANGE.keys())
 def test_nothing_that_is_stored_breaks_a_page_or_the_pages_of_others(
-    source: str, event: Any, key: SessionKey, actor: Actor
+    source: str, event: Any, ref: SessionRef, actor: Actor
 ) -> None:
     good = {"id": "good", "content": {"parts": [{"text": "hello"}]}, "actions": {"state_delta": {"a": 1}}}
-    _insert(key, [{"id": "strange", "data": event}, {"data": good, **good}])
-    assert [view.id for view in timeline.events(key).rows] == ["strange", "good"]
+    _insert(ref, [{"id": "strange", "data": event}, {"data": good, **good}])
+    assert [view.id for view in timeline.events(ref).rows] == ["strange", "good"]
     for name in filters.FILTERS:
-        ids = [view.id for view in timeline.events(key, kind=name).rows]
+        ids = [view.id for view in timeline.events(ref, kind=name).rows]
         assert ("good" in ids) == (name in ("messages", "state"))
-    assert statistics.stats(key).events == 2
-    assert timeline.event(key, "strange").id == "strange"
-    assert writers(key)["a"].event_id == "good"
-    assert last_writer(key, "a") is not None
+    assert statistics.stats(ref).events == 2
+    assert timeline.event(ref, "strange").id == "strange"
+    assert writers(ref)["a"].event_id == "good"
+    assert last_writer(ref, "a") is not None
     assert len(lists.sessions(source, APP).rows) == 1
     edits()
-    edit_state(key, [Entry("b", 1, ABSENT)], actor=actor)
-    assert len(timeline.events(key).rows) == 3
+    edit_state(ref, [Entry("b", 1, ABSENT)], actor=actor)
+    assert len(timeline.events(ref).rows) == 3
 
 
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity"])
 @pytest.mark.parametrize("form", ["sqlite", "sqlite-database"])
 def test_numbers_that_are_not_json_and_that_adk_stores_in_sqlite_break_nothing(
-    key: SessionKey, number: str, form: str, actor: Actor
+    ref: SessionRef, number: str, form: str, actor: Actor
 ) -> None:
     data = '{"id": "odd", "author": "x", "actions": {"state_delta": {"a": %s}}, "content": {"parts": [{"text": "t"}]}}'
-    _insert(key, [{"id": "odd", "text": data % number}, {"id": "good", "data": {"actions": {"state_delta": {"b": 1}}}}])
-    execute(key.source, "UPDATE sessions SET state = %s", [f'{{"a": {number}}}'])
-    odd, good = timeline.events(key).rows
+    _insert(ref, [{"id": "odd", "text": data % number}, {"id": "good", "data": {"actions": {"state_delta": {"b": 1}}}}])
+    execute(ref.source, "UPDATE sessions SET state = %s", [f'{{"a": {number}}}'])
+    odd, good = timeline.events(ref).rows
     assert (odd.id, good.id) == ("odd", "good")
     for name in filters.FILTERS:
-        timeline.events(key, kind=name)
-    assert statistics.stats(key).events == 2
-    assert repr(views.session(key).state.get("a")) == repr(float(number))
-    lists.sessions(key.source, APP)
-    writers(key)
+        timeline.events(ref, kind=name)
+    assert statistics.stats(ref).events == 2
+    assert repr(views.session(ref).state.get("a")) == repr(float(number))
+    lists.sessions(ref.source, APP)
+    writers(ref)
     edits()
-    edit_state(key, [Entry("c", 1, ABSENT)], actor=actor)
-    assert views.session(key).state.get("c") == 1
+    edit_state(ref, [Entry("c", 1, ABSENT)], actor=actor)
+    assert views.session(ref).state.get("c") == 1
 
 
-def test_an_unknown_filter_is_refused(key: SessionKey) -> None:
+def test_an_unknown_filter_is_refused(ref: SessionRef) -> None:
     with pytest.raises(Invalid, match="no filter “everything”"):
-        timeline.events(key, kind="everything")
+        timeline.events(ref, kind="everything")
 
 
 # --- The values before ------------------------------------------------------------------------------------------------
 
 
 def test_changes_show_the_values_before(source: str, actor: Actor) -> None:
-    key = create_session(source, APP, "ana", actor=actor, state={"a": 1, "user:u": 5}, session_id="s1")
+    ref = create_session(source, APP, "ana", actor=actor, state={"a": 1, "user:u": 5}, session_id="s1")
     for delta in ({"a": 2, "b": {"x": 1}}, {"a": None, "user:u": 6}, {"a": [3], "b": {"x": 2}, "c": "new"}):
-        append_event(key, {"author": "x", "actions": {"state_delta": delta}}, actor=actor)
-    edit_state(key, [Entry("a", ABSENT, [3]), Entry("user:u", 7, 6)], actor=actor)
-    append_event(key, {"author": "x", "actions": {"state_delta": {"a": 4}}}, actor=actor)
-    assert [{c.key: (c.old, c.new) for c in view.changes} for view in timeline.events(key).rows] == [
+        append_event(ref, {"author": "x", "actions": {"state_delta": delta}}, actor=actor)
+    edit_state(ref, [Entry("a", ABSENT, [3]), Entry("user:u", 7, 6)], actor=actor)
+    append_event(ref, {"author": "x", "actions": {"state_delta": {"a": 4}}}, actor=actor)
+    assert [{c.key: (c.old, c.new) for c in view.changes} for view in timeline.events(ref).rows] == [
         {"a": (1, 2), "b": (ABSENT, {"x": 1})},
         {"a": (2, None), "user:u": (UNKNOWN, 6)},  # another session may have written it meanwhile
         {"a": (None, [3]), "b": ({"x": 1}, {"x": 2}), "c": (ABSENT, "new")},
@@ -462,54 +462,54 @@ def test_changes_show_the_values_before(source: str, actor: Actor) -> None:
     ]
 
 
-def test_the_value_before_is_found_on_earlier_pages(key: SessionKey, actor: Actor) -> None:
-    _insert(key, [{"id": f"e{n}", "data": {"actions": {"state_delta": {"n": n}}}} for n in range(150)])
-    newest = timeline.events(key)
+def test_the_value_before_is_found_on_earlier_pages(ref: SessionRef, actor: Actor) -> None:
+    _insert(ref, [{"id": f"e{n}", "data": {"actions": {"state_delta": {"n": n}}}} for n in range(150)])
+    newest = timeline.events(ref)
     assert [(c.old, c.new) for view in newest.rows for c in view.changes] == [(n - 1, n) for n in range(50, 150)]
-    earlier = timeline.events(key, before=newest.next)
+    earlier = timeline.events(ref, before=newest.next)
     assert [(c.old, c.new) for view in earlier.rows for c in view.changes] == [
         (n - 1 if n else ABSENT, n) for n in range(50)
     ]
-    assert [(c.old, c.new) for c in timeline.event(key, "e77").changes] == [(76, 77)]
+    assert [(c.old, c.new) for c in timeline.event(ref, "e77").changes] == [(76, 77)]
 
 
-def test_the_values_before_are_right_under_every_filter(key: SessionKey, actor: Actor) -> None:
+def test_the_values_before_are_right_under_every_filter(ref: SessionRef, actor: Actor) -> None:
     """A filter hides events between, and their changes count all the same."""
     message = {"content": {"parts": [{"text": "hello"}]}}
     for n in range(6):
         event = {"author": f"agent{n % 2}", "actions": {"state_delta": {"n": n}}, **(message if n % 2 == 0 else {})}
-        append_event(key, event, actor=actor)
-    assert [(c.old, c.new) for view in timeline.events(key, kind="messages").rows for c in view.changes] == [
+        append_event(ref, event, actor=actor)
+    assert [(c.old, c.new) for view in timeline.events(ref, kind="messages").rows for c in view.changes] == [
         (ABSENT, 0),
         (1, 2),
         (3, 4),
     ]
-    assert [(c.old, c.new) for view in timeline.events(key, author="agent1").rows for c in view.changes] == [
+    assert [(c.old, c.new) for view in timeline.events(ref, author="agent1").rows for c in view.changes] == [
         (0, 1),
         (2, 3),
         (4, 5),
     ]
 
 
-def test_the_value_before_is_unknown_where_nothing_tells_it(key: SessionKey) -> None:
+def test_the_value_before_is_unknown_where_nothing_tells_it(ref: SessionRef) -> None:
     """A session from before the adoption, whose initial state nobody recorded; and one with too long a past."""
-    execute(key.source, "UPDATE sessions SET initial_state = NULL")
+    execute(ref.source, "UPDATE sessions SET initial_state = NULL")
     rows = [{"id": "first", "data": {"actions": {"state_delta": {"a": 1, "b": 1}}}}]
     rows += [{"id": f"e{n}"} for n in range(RECENT + 1)]
-    _insert(key, [*rows, {"id": "last", "data": {"actions": {"state_delta": {"a": 2, "c": 1}}}}])
-    assert [(c.key, c.old) for c in timeline.event(key, "last").changes] == [("a", UNKNOWN), ("c", UNKNOWN)]
-    assert [(c.key, c.old) for c in timeline.event(key, "first").changes] == [("a", UNKNOWN), ("b", UNKNOWN)]
+    _insert(ref, [*rows, {"id": "last", "data": {"actions": {"state_delta": {"a": 2, "c": 1}}}}])
+    assert [(c.key, c.old) for c in timeline.event(ref, "last").changes] == [("a", UNKNOWN), ("c", UNKNOWN)]
+    assert [(c.key, c.old) for c in timeline.event(ref, "first").changes] == [("a", UNKNOWN), ("b", UNKNOWN)]
 
 
 # --- Who wrote a key --------------------------------------------------------------------------------------------------
 
 
 def test_the_last_writer_of_every_key_is_known(source: str, actor: Actor) -> None:
-    key = create_session(source, APP, "ana", actor=actor, state={"initial": 1}, session_id="s1")
-    first = append_event(key, _event("agent", a=1, b=1, user__u=1), actor=actor)
-    second = append_event(key, _event("other", b=2, app__p=1), actor=actor)
-    edit = edit_state(key, [Entry("a", ABSENT, 1)], actor=actor)
-    found = writers(key)
+    ref = create_session(source, APP, "ana", actor=actor, state={"initial": 1}, session_id="s1")
+    first = append_event(ref, _event("agent", a=1, b=1, user__u=1), actor=actor)
+    second = append_event(ref, _event("other", b=2, app__p=1), actor=actor)
+    edit = edit_state(ref, [Entry("a", ABSENT, 1)], actor=actor)
+    found = writers(ref)
     assert {name: (writer.event_id, writer.author, writer.actor) for name, writer in found.items()} == {
         "a": (edit.event["id"], "system", "maria@example.com"),
         "b": (second.event["id"], "other", ""),
@@ -519,9 +519,9 @@ def test_the_last_writer_of_every_key_is_known(source: str, actor: Actor) -> Non
     assert found["b"].seq == second.seq
     assert found["b"].timestamp == pytest.approx(second.event["timestamp"], abs=1e-6)
     for name in found:
-        assert last_writer(key, name) == found[name]
-    assert last_writer(key, "initial") is None
-    assert last_writer(key, "never") is None
+        assert last_writer(ref, name) == found[name]
+    assert last_writer(ref, "initial") is None
+    assert last_writer(ref, "never") is None
 
 
 def test_the_last_writer_of_a_shared_key_may_be_in_another_session_or_another_users(source: str, actor: Actor) -> None:
@@ -547,12 +547,12 @@ LARGE = 100_000
 
 @pytest.mark.parametrize("form", ["sqlite", "postgresql"])
 def test_a_session_with_a_hundred_thousand_events_is_read_by_index_and_counted_in_bounds(
-    key: SessionKey, form: str, actor: Actor
+    ref: SessionRef, form: str, actor: Actor
 ) -> None:
-    db = connections[key.source]
+    db = connections[ref.source]
     # Another session as large, whose rows stand before this one's.
-    other = create_session(*key[:3], session_id="other", actor=actor)
-    for each in (other, key):
+    other = create_session(*ref[:3], session_id="other", actor=actor)
+    for each in (other, ref):
         fill(each, LARGE)
     statements: list[tuple[str, Any]] = []
 
@@ -562,23 +562,23 @@ def test_a_session_with_a_hundred_thousand_events_is_read_by_index_and_counted_i
 
     start = time.monotonic()
     with db.execute_wrapper(record):
-        newest = timeline.events(key)
-        middle = timeline.events(key, before=newest.next)
-        found = writers(key)
-        last = last_writer(key, "n")
-        stats = statistics.stats(key)
+        newest = timeline.events(ref)
+        middle = timeline.events(ref, before=newest.next)
+        found = writers(ref)
+        last = last_writer(ref, "n")
+        stats = statistics.stats(ref)
         timeline.around(middle.rows[50])
-        rows = lists.sessions(key.source, APP).rows
-        place = reads_newest.newest_place(key.source)
+        rows = lists.sessions(ref.source, APP).rows
+        place = reads_newest.newest_place(ref.source)
         holes = [1, 5] if db.vendor == "postgresql" else []
-        found_there = reads_newest.appended(key.source, place - 3, holes)
-        assert [seq for seq, _key in found_there] == [*holes, place - 2, place - 1, place]
+        found_there = reads_newest.appended(ref.source, place - 3, holes)
+        assert [seq for seq, _ref in found_there] == [*holes, place - 2, place - 1, place]
         assert {each.session_id for _seq, each in found_there} == {"s1", *(["other"] if holes else [])}
-        assert timeline.misses_more_than(key, place - 1000, 999)
-        assert not timeline.misses_more_than(key, place - 1000, 1000)
-        assert len(timeline.events_after(key, place - 7).rows) == 7
-        reads_newest.revisions(key.source, [key])
-    assert [view.id for view in reads_newest.newest_events(key.source, 3)] == [f"e{LARGE - n}" for n in range(3)]
+        assert timeline.misses_more_than(ref, place - 1000, 999)
+        assert not timeline.misses_more_than(ref, place - 1000, 1000)
+        assert len(timeline.events_after(ref, place - 7).rows) == 7
+        reads_newest.revisions(ref.source, [ref])
+    assert [view.id for view in reads_newest.newest_events(ref.source, 3)] == [f"e{LARGE - n}" for n in range(3)]
     spent = time.monotonic() - start
     assert [view.id for view in newest.rows] == [f"e{n}" for n in range(LARGE - 99, LARGE + 1)]
     assert middle.rows[-1].id == f"e{LARGE - 100}"
@@ -589,9 +589,9 @@ def test_a_session_with_a_hundred_thousand_events_is_read_by_index_and_counted_i
     assert len(statements) > 8
     for sql, params in statements:
         if "events" in sql:
-            _assert_bounded(key.source, sql, params)
+            _assert_bounded(ref.source, sql, params)
     if db.vendor == "postgresql":  # what catching up asks as long as a transaction may still be open
-        _assert_bounded(key.source, gathering.LATE, [[1, place], [5, place + 9], 500, 500])
+        _assert_bounded(ref.source, gathering.LATE, [[1, place], [5, place + 9], 500, 500])
     assert spent < 5  # about 0.3 s when nothing else runs; a scan of everything for each of them would not do
 
 
@@ -635,31 +635,31 @@ def _all(read: Callable[[str | None], Page[Any]], what: Callable[[Any], Any]) ->
 
 
 def _name(row: lists.SessionRow) -> tuple[str, str]:
-    return row.key.user_id, row.key.session_id
+    return row.ref.user_id, row.ref.session_id
 
 
-def _sessions(source: str) -> list[SessionKey]:
+def _sessions(source: str) -> list[SessionRef]:
     return [
-        SessionKey(source, *row) for row in query(source, "SELECT app_name, user_id, id FROM sessions ORDER BY 1, 2, 3")
+        SessionRef(source, *row) for row in query(source, "SELECT app_name, user_id, id FROM sessions ORDER BY 1, 2, 3")
     ]
 
 
-def _stored(key: SessionKey) -> list[tuple[str]]:
-    place = "seq" if connections[key.source].vendor == "postgresql" else "rowid"
+def _stored(ref: SessionRef) -> list[tuple[str]]:
+    place = "seq" if connections[ref.source].vendor == "postgresql" else "rowid"
     return query(
-        key.source,
+        ref.source,
         f"SELECT event_data FROM events WHERE app_name = %s AND user_id = %s AND session_id = %s ORDER BY {place}",
-        key[1:],
+        ref[1:],
     )
 
 
-def _insert(key: SessionKey, rows: list[dict[str, Any]]) -> None:
+def _insert(ref: SessionRef, rows: list[dict[str, Any]]) -> None:
     """Stores rows as another program would: `text` or `data` is what event_data gets, else the row itself."""
-    db = connections[key.source]
+    db = connections[ref.source]
     values = []
     for n, row in enumerate(rows):
         moment = stored_instant(row.get("timestamp", 1_700_000_000.0 + n), db)
-        values.append([row["id"], *key[1:], "i", moment, row.get("text") or json.dumps(row.get("data", row))])
+        values.append([row["id"], *ref[1:], "i", moment, row.get("text") or json.dumps(row.get("data", row))])
     with db.cursor() as cursor:
         cursor.executemany(INSERT_EVENT, values)
 
@@ -668,7 +668,7 @@ def _event(author: str, **delta: Any) -> dict[str, Any]:
     return {"author": author, "actions": {"state_delta": {k.replace("__", ":"): v for k, v in delta.items()}}}
 
 
-def _writer(key: SessionKey, name: str) -> str:
-    writer = last_writer(key, name)
+def _writer(ref: SessionRef, name: str) -> str:
+    writer = last_writer(ref, name)
     assert writer is not None
     return writer.event_id

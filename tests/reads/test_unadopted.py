@@ -18,7 +18,7 @@ from pytest_django import Settings
 from sessions_app.agent_view import conversation
 from sessions_app.domain import units
 from sessions_app.domain.json_values import equal
-from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT, UNKNOWN
 from sessions_app.edits.edit import Entry, edit_state
 from sessions_app.errors import Behind, Invalid, NotFound
@@ -89,7 +89,7 @@ def test_state_at_every_event_is_that_of_the_same_database_adopted(
     for what, *rest in history:
         if what != "look":
             getattr(fold, what)(*rest)
-    asked = [(key, event_id) for key, event_id, _before, _after in fold.seen]
+    asked = [(ref, event_id) for ref, event_id, _before, _after in fold.seen]
     adopted = [moments.state_at(*each) for each in asked]
     # Nothing says what sessions began with: where one wrote a shared key last, no event tells what is stored. Where a
     # session is gone, nothing says which of them it has written.
@@ -100,19 +100,19 @@ def test_state_at_every_event_is_that_of_the_same_database_adopted(
             told_alike(before, moments.state_at(*each), hidden=lambda name: ":" in name and (gone or name in begun))
 
 
-def append(key: SessionKey, delta: dict[str, Any], **more: Any) -> str:
+def append(ref: SessionRef, delta: dict[str, Any], **more: Any) -> str:
     event = {"author": "agent", "actions": {"state_delta": delta}, **more}
-    return str(append_event(key, event, actor=ALICE).event["id"])
+    return str(append_event(ref, event, actor=ALICE).event["id"])
 
 
 def test_a_shared_key_that_a_later_session_began_with_is_unknown(source: str, unadopted: Unadopted) -> None:
-    key = create_session(source, "booking", "ana", actor=ALICE)
-    event_id = append(key, {"user:tier": "gold", "user:city": "Rome"})
+    ref = create_session(source, "booking", "ana", actor=ALICE)
+    event_id = append(ref, {"user:tier": "gold", "user:city": "Rome"})
     create_session(source, "booking", "ana", state={"user:tier": "silver"}, actor=ALICE)
-    assert moments.state_at(key, event_id).state.user == {"tier": "gold", "city": "Rome"}
+    assert moments.state_at(ref, event_id).state.user == {"tier": "gold", "city": "Rome"}
     with unadopted():  # the event says gold and silver is stored: its write may have been lost as well
         indexing.rebuild(source)  # what was read while it was adopted is not known to who opens it now
-        assert moments.state_at(key, event_id).state.user == {"tier": UNKNOWN, "city": "Rome"}
+        assert moments.state_at(ref, event_id).state.user == {"tier": UNKNOWN, "city": "Rome"}
 
 
 def test_whatever_only_reads_works(source: str, unadopted: Unadopted) -> None:
@@ -173,13 +173,13 @@ def test_an_agent_goes_on_writing_while_it_is_read(adk: Adk, opened: str) -> Non
         delta = {"n": number, f"user__{number % 4}": number, "app__last": number}
         event = adk.append(session, **delta)
         fold["last"] = number
-        key = key_of(opened, session.id, session.user_id)
-        then = moments.state_at(key, event.id).state
+        ref = key_of(opened, session.id, session.user_id)
+        then = moments.state_at(ref, event.id).state
         assert (then.session, then.app) == ({"n": number}, fold)
         assert then.user[f"{number % 4}"] == number
         session = sessions[number % 3] = adk.get(session.id, session.user_id)
-    key = key_of(opened, "s1", "u1")
-    assert [write.change.new for write in key_history.history(key, "app:last").rows] == list(range(23, -1, -1))
+    ref = key_of(opened, "s1", "u1")
+    assert [write.change.new for write in key_history.history(ref, "app:last").rows] == list(range(23, -1, -1))
     assert not database.is_adopted(opened)
 
 
@@ -197,20 +197,20 @@ def insert(source: str, session: str, *events: tuple[str, str, dict[str, Any]], 
 
 
 def test_what_is_written_late_with_an_early_time_takes_its_place(opened: str) -> None:
-    key = key_of(opened, "s0")
+    ref = key_of(opened, "s0")
     insert(opened, "s0", ("a", "10:00", {"n": 1}), ("c", "12:00", {"m": 1}))
-    assert moments.state_at(key, "c").state.session["m"] is UNKNOWN, "another value is stored than it wrote"
+    assert moments.state_at(ref, "c").state.session["m"] is UNKNOWN, "another value is stored than it wrote"
     insert(opened, "s0", ("b", "11:00", {"n": 2}))
     execute(opened, """UPDATE sessions SET state = '{"n": 2, "m": 1}'""")
-    assert moments.state_at(key, "a").state.session["n"] == 1
-    assert moments.state_at(key, "c").state.session == {"n": 2, "m": 1}
-    assert [row.event_id for row in key_history.history(key, "n").rows] == ["b", "a"]
+    assert moments.state_at(ref, "a").state.session["n"] == 1
+    assert moments.state_at(ref, "c").state.session == {"n": 2, "m": 1}
+    assert [row.event_id for row in key_history.history(ref, "n").rows] == ["b", "a"]
 
 
 def test_of_what_has_the_same_time_nobody_knows_the_order(adk: Adk, opened: str) -> None:
     adk.create("s9")
     adk.create("other", user="ben")
-    key = key_of(opened, "s0")
+    ref = key_of(opened, "s0")
     insert(opened, "s0", ("a", "10:00", {"n": 0, "k": 0, "user:x": 0}))
     insert(opened, "s0", ("b", "11:00", {"n": 1, "only": 1}), ("c", "11:00", {"n": 2, "k": 1}))
     insert(opened, "s9", ("d", "11:00", {"n": 7, "user:x": 3}))
@@ -218,15 +218,15 @@ def test_of_what_has_the_same_time_nobody_knows_the_order(adk: Adk, opened: str)
     insert(opened, "s0", ("f", "12:00", {"n": 3, "k": 3}))
     execute(opened, """UPDATE sessions SET state = '{"n": 3, "k": 3, "only": 1}' WHERE id = 's0'""")
     execute(opened, """UPDATE sessions SET state = '{"n": 7}' WHERE id = 's9'""")
-    assert moments.state_at(key, "a").state.session["n"] == 0
-    then = moments.state_at(key, "b").state
+    assert moments.state_at(ref, "a").state.session["n"] == 0
+    then = moments.state_at(ref, "b").state
     assert (then.session["n"], then.session["k"], then.session["only"]) == (UNKNOWN, UNKNOWN, 1)
-    assert moments.state_at(key, "c").state.session["k"] == 1
+    assert moments.state_at(ref, "c").state.session["k"] == 1
     assert moments.state_at(key_of(opened, "s9"), "d").state.session["n"] == 7, "its own key, whoever else writes then"
-    later = moments.state_at(key, "f").state
+    later = moments.state_at(ref, "f").state
     assert (later.session["n"], later.session["k"]) == (3, 3)
-    assert [row.change.new for row in key_history.history(key, "n").rows] == [3, UNKNOWN, 0]
-    assert moments.state_at(key, "c", before=True).state.session["n"] == 0
+    assert [row.change.new for row in key_history.history(ref, "n").rows] == [3, UNKNOWN, 0]
+    assert moments.state_at(ref, "c", before=True).state.session["n"] == 0
 
 
 def test_it_is_adopted_while_it_is_read(adk: Adk, opened: str) -> None:
@@ -235,27 +235,27 @@ def test_it_is_adopted_while_it_is_read(adk: Adk, opened: str) -> None:
     for number in range(6):
         ids.append(adk.append(session, n=number, user__x=number).id)
         session = adk.get("s0")
-    key = key_of(opened, "s0")
-    before = [moments.state_at(key, each).state for each in ids]
-    page = overview.bars(key)[2].first
+    ref = key_of(opened, "s0")
+    before = [moments.state_at(ref, each).state for each in ids]
+    page = overview.bars(ref)[2].first
     database.adopt_open(opened)
     assert database.is_numbered(opened)
     ids.append(adk.append(session, n=6, user__x=6).id)
-    assert [moments.state_at(key, each).state for each in ids[:6]] == before
-    assert moments.state_at(key, ids[6]).state.session == {"n": 6}
-    assert [view.seq for view in timeline.events(key).rows] == list(range(1, 8))
+    assert [moments.state_at(ref, each).state for each in ids[:6]] == before
+    assert moments.state_at(ref, ids[6]).state.session == {"n": 6}
+    assert [view.seq for view in timeline.events(ref).rows] == list(range(1, 8))
     with pytest.raises(NotFound, match="load it again"):
-        overview.event_at(key, page)
+        overview.event_at(ref, page)
     online.release(opened)
     registry.opened_files.pop(opened)
     database.get(opened)
-    assert [moments.state_at(key, each).state for each in ids[:6]] == before
+    assert [moments.state_at(ref, each).state for each in ids[:6]] == before
 
 
 def test_what_is_new_is_read_and_nothing_else(
     adk: Adk, opened: str, monkeypatch: pytest.MonkeyPatch, django_assert_num_queries: Any
 ) -> None:
-    key, other = key_of(opened, "s0"), adk.create("s1")
+    ref, other = key_of(opened, "s0"), adk.create("s1")
     for number in range(3):
         adk.append(adk.get("s0"), n=number)
     indexing.catch_up(opened)
@@ -270,8 +270,8 @@ def test_what_is_new_is_read_and_nothing_else(
     adk.append(other, n=9)
     indexing.catch_up(opened)
     assert asked == [], "all sessions were looked at just now"
-    indexing.catch_up(opened, key=key)
-    indexing.catch_up(opened, key=key)
+    indexing.catch_up(opened, ref=ref)
+    indexing.catch_up(opened, ref=ref)
     assert asked == ["s0"], "but the one that is asked about is read"
     monkeypatch.setattr(by_time, "_REST", 0)
     indexing.catch_up(opened)
@@ -289,17 +289,17 @@ def test_a_first_reading_goes_on_where_it_was_interrupted(opened: str, monkeypat
     insert(opened, "s0", ("late", "09:00", {"n": -1}), ("last", "11:00", {"n": 99}))
     indexing._memories.clear()
     indexing._paces.clear()  # another page asks, later
-    key = key_of(opened, "s0")
-    values = [row.change.new for row in key_history.history(key, "n").rows]
+    ref = key_of(opened, "s0")
+    values = [row.change.new for row in key_history.history(ref, "n").rows]
     assert values == [99, *range(39, -1, -1), -1]
 
 
 def test_edits_of_before_a_release_are_listed(source: str, unadopted: Unadopted) -> None:
-    key = create_session(source, "booking", "ana", actor=ALICE)
-    edit_state(key, [Entry("n", 1, ABSENT)], actor=ALICE, reason="a test")
+    ref = create_session(source, "booking", "ana", actor=ALICE)
+    edit_state(ref, [Entry("n", 1, ABSENT)], actor=ALICE, reason="a test")
     with unadopted():
         (edit,) = edits()[0].rows
-        assert (edit.key, [change.key for change in edit.changes]) == (key, ["n"])
+        assert (edit.ref, [change.key for change in edit.changes]) == (ref, ["n"])
 
 
 def test_without_an_index_a_large_table_has_no_order(opened: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -318,11 +318,11 @@ def test_without_an_index_a_large_table_has_no_order(opened: str, monkeypatch: p
 
 def test_another_process_has_seen_that_it_was_adopted(adk: Adk, opened: str) -> None:
     event = adk.append(adk.get("s0"), n=1)
-    key = key_of(opened, "s0")
+    ref = key_of(opened, "s0")
     online.add(opened)
     Projection.objects.create(where=registry.identity(opened), version=indexing.VERSION, seq=7)
     with pytest.raises(Behind):
-        moments.state_at(key, event.id)
+        moments.state_at(ref, event.id)
     assert Projection.objects.get().seq == 7, "what it reads is not thrown away"
 
 
@@ -336,8 +336,8 @@ def _end_others(source: str) -> None:
 
 def test_a_page_reads_no_more_of_a_large_database_than_it_shows(adk: Adk, opened: str) -> None:
     keys = [key_of(opened, adk.create(f"s{number}", user=f"u{number}").id, f"u{number}") for number in range(20)]
-    for key in keys:
-        fill(key, 1_000)
+    for ref in keys:
+        fill(ref, 1_000)
     indexing.catch_up(opened, 60.0)
 
     def scans() -> int:
@@ -374,14 +374,14 @@ def test_times_with_a_zone_are_read_as_well(place: str, adk: Adk, open_source: C
         source = open_source(place, adopting=False)
         insert(source, "s0", ("a", "10:00:00.001", {"n": 1}), ("b", "10:00:00.002", {"n": 2, "user:x": 1}))
         execute(source, """UPDATE sessions SET state = '{"n": 2}'""")
-        key = key_of(source, "s0")
-        assert moments.state_at(key, "a").state.session == {"n": 1}
-        assert moments.state_at(key, "b").state.session == {"n": 2}
-        first, second = timeline.events(key).rows
+        ref = key_of(source, "s0")
+        assert moments.state_at(ref, "a").state.session == {"n": 1}
+        assert moments.state_at(ref, "b").state.session == {"n": 2}
+        first, second = timeline.events(ref).rows
         assert (first.seq, second.seq) == (units.moment_of(1767261600.001), units.moment_of(1767261600.002))
-        assert [bar.first for bar in overview.bars(key)] == [first.seq, second.seq]
-        assert overview.event_at(key, first.seq or 0, 1) == "b"
-        assert [row.event_id for row in key_history.history(key, "user:x").rows] == ["b"]
+        assert [bar.first for bar in overview.bars(ref)] == [first.seq, second.seq]
+        assert overview.event_at(ref, first.seq or 0, 1) == "b"
+        assert [row.event_id for row in key_history.history(ref, "user:x").rows] == ["b"]
     finally:
         with psycopg.connect(place, autocommit=True) as db:
             db.execute("ALTER ROLE CURRENT_USER RESET timezone")

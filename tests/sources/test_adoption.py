@@ -19,7 +19,7 @@ from google.adk.sessions.schemas import v0
 from pytest_django import Settings
 
 from sessions_app.access.actor import Actor
-from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.units import is_moment
 from sessions_app.errors import NotAllowed, SourceError
 from sessions_app.history import moments as history_moments
@@ -100,9 +100,9 @@ def test_adopting_again_does_nothing(place: str, written: Adk, open_source: Call
 def test_events_written_before_keep_their_order_and_new_ones_follow(
     place: str, written: Adk, open_source: Callable[[str], str]
 ) -> None:
-    key = key_of(open_source(place))
+    ref = key_of(open_source(place))
     written.append(written.get(), "after")
-    page = timeline.events(key).rows
+    page = timeline.events(ref).rows
     assert [view.description.text for view in page] == ["s1 0", "s1 1", "s1 2", "s1 3", "after"]
     seqs = [view.seq or 0 for view in page]
     assert seqs == sorted(set(seqs))
@@ -124,12 +124,12 @@ def test_seq_follows_the_timestamps_of_a_postgresql_table_whatever_the_order_on_
                 [f"event{number}", APP, USER, moment],
             )
         connection.execute("UPDATE events SET invocation_id = 'moved on disk' WHERE id IN ('event3', 'event0')")
-    key = key_of(open_source(place))
+    ref = key_of(open_source(place))
     expected = [f"event{number}" for _, number in sorted(zip(moments, itertools.count(), strict=False))]
-    assert [view.id for view in timeline.events(key).rows] == expected
+    assert [view.id for view in timeline.events(ref).rows] == expected
     adk.append(adk.get(), "after")
     adk.close()
-    page = timeline.events(key).rows
+    page = timeline.events(ref).rows
     assert [view.id for view in page[:-1]] == expected
     assert [view.seq for view in page] == list(range(1, 10))
 
@@ -143,8 +143,8 @@ def test_the_journal_mode_of_a_sqlite_file_is_kept(
     adk.create()
     with closing(sqlite3.connect(file)) as connection:
         connection.execute(f"PRAGMA journal_mode = {mode}")
-    key = key_of(open_source(str(file)))
-    append_event(key, {"author": "x"}, actor=actor)
+    ref = key_of(open_source(str(file)))
+    append_event(ref, {"author": "x"}, actor=actor)
     adk.append(adk.get(), "Hello")
     with closing(sqlite3.connect(file)) as connection:
         assert connection.execute("PRAGMA journal_mode").fetchone() == (mode,)
@@ -295,8 +295,8 @@ def test_release_of_a_database_that_adkweb_created_leaves_adks_tables(
     form: str, place: str, open_source: Callable[[str, str], str], actor: Actor
 ) -> None:
     alias = open_source(place, form)
-    key = create_session(alias, APP, USER, actor=actor, state={"a": 1}, session_id="s1")
-    append_event(key, {"author": "x", "actions": {"state_delta": {"a": 2}}}, actor=actor)
+    ref = create_session(alias, APP, USER, actor=actor, state={"a": 1}, session_id="s1")
+    append_event(ref, {"author": "x", "actions": {"state_delta": {"a": 2}}}, actor=actor)
     online.release(alias)
     assert not any("adkweb" in str(entry) for entry in _schema(place))
     adk = Adk(form, place)
@@ -359,10 +359,10 @@ def test_without_seq_events_come_by_timestamp_and_id_and_pages_lose_and_repeat_n
     statement = "INSERT INTO events (id, app_name, user_id, session_id, invocation_id, timestamp, event_data) VALUES "
     _insert(place, statement, rows)
     settings.READ_ONLY = True
-    key = key_of(open_source(place))
-    pages = [timeline.events(key)]
+    ref = key_of(open_source(place))
+    pages = [timeline.events(ref)]
     while pages[-1].next:
-        pages.append(timeline.events(key, before=pages[-1].next))
+        pages.append(timeline.events(ref, before=pages[-1].next))
     assert [len(page.rows) for page in pages] == [100, 100, 50]
     seen = [view.id for page in reversed(pages) for view in page.rows]
     assert seen == [name for _, name in sorted(expected)]
@@ -379,18 +379,18 @@ def _shows_everything(alias: str, actor: Actor) -> None:
     assert [row.app_name for row in lists.apps(alias)] == [APP]
     assert [row.user_id for row in lists.users(alias, APP).rows] == ["ana", "지우"]
     assert len(lists.sessions(alias, APP).rows) == 3
-    key = SessionKey(alias, APP, "지우", "s1")
-    view = views.session(key)
+    ref = SessionRef(alias, APP, "지우", "s1")
+    view = views.session(ref)
     assert (view.state.get("n"), view.initial_state) == (3, None)
-    assert statistics.stats(key).events == 4
-    page = timeline.events(key).rows
+    assert statistics.stats(ref).events == 4
+    page = timeline.events(ref).rows
     assert [each.description.text for each in page] == ["s1 0", "s1 1", "s1 2", "s1 3"]
     assert [change.old for change in page[1].changes if change.key == "n"] == [0]
-    assert writers(key)["n"].event_id == page[3].id
-    assert timeline.event(key, page[0].id).id == page[0].id
+    assert writers(ref)["n"].event_id == page[3].id
+    assert timeline.event(ref, page[0].id).id == page[0].id
     assert edits()[0].rows == []
     with pytest.raises(NotAllowed):
-        append_event(key, {"author": "x"}, actor=actor)
+        append_event(ref, {"author": "x"}, actor=actor)
 
 
 # --- What is refused --------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from django.db import connections
 from pytest_django import Settings
 
 from sessions_app.access.actor import Actor
-from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import UNKNOWN
 from sessions_app.history import moments
 from sessions_app.sources import adopting, database, online, registry
@@ -23,10 +23,10 @@ NEW = ("adkweb_sessions_place", "adkweb_sessions_unplaced")
 
 
 @pytest.fixture
-def older(source: str) -> SessionKey:
+def older(source: str) -> SessionRef:
     """A session in such a database, with an event."""
-    key = create_session(source, "booking", "ana", state={"user:tier": "gold", "n": 0}, actor=ALICE)
-    append_event(key, {"id": "e1", "author": "agent", "actions": {"state_delta": {"n": 1}}}, actor=ALICE)
+    ref = create_session(source, "booking", "ana", state={"user:tier": "gold", "n": 0}, actor=ALICE)
+    append_event(ref, {"id": "e1", "author": "agent", "actions": {"state_delta": {"n": 1}}}, actor=ALICE)
     with connections[source].cursor() as cursor:
         postgresql = cursor.db.vendor == "postgresql"
         for name in ("adkweb_keep_deleted", "adkweb_keep_truncated" if postgresql else "adkweb_follow_rowids"):
@@ -36,27 +36,27 @@ def older(source: str) -> SessionKey:
         for name in NEW:
             cursor.execute(f"DROP INDEX {name}")
         cursor.execute("ALTER TABLE sessions DROP COLUMN initial_place")
-    return key
+    return ref
 
 
-def again(open_source: Callable[[str, str], str], key: SessionKey) -> None:
-    connections.databases[key.source]["ADKWEB"].pop("creations")
-    registry.opened_files.pop(key.source)
-    database.get(key.source)
+def again(open_source: Callable[[str, str], str], ref: SessionRef) -> None:
+    connections.databases[ref.source]["ADKWEB"].pop("creations")
+    registry.opened_files.pop(ref.source)
+    database.get(ref.source)
     adopting.go_on()
-    adopting.wait(key.source, lambda adoption: None)
+    adopting.wait(ref.source, lambda adoption: None)
 
 
-def test_it_is_completed_when_it_is_opened(older: SessionKey, open_source: Callable[[str, str], str]) -> None:
+def test_it_is_completed_when_it_is_opened(older: SessionRef, open_source: Callable[[str, str], str]) -> None:
     again(open_source, older)
     assert sources_adoption.missing(older.source) == []
-    key = create_session(older.source, "booking", "ben", state={"user:tier": "new"}, actor=ALICE)
-    event = append_event(key, {"author": "agent"}, actor=ALICE).event
-    assert moments.state_at(key, event["id"]).state.user == {"tier": "new"}
+    ref = create_session(older.source, "booking", "ben", state={"user:tier": "new"}, actor=ALICE)
+    event = append_event(ref, {"author": "agent"}, actor=ALICE).event
+    assert moments.state_at(ref, event["id"]).state.user == {"tier": "new"}
 
 
 def test_read_only_it_is_left_as_it_is(
-    older: SessionKey, open_source: Callable[[str, str], str], settings: Settings
+    older: SessionRef, open_source: Callable[[str, str], str], settings: Settings
 ) -> None:
     settings.READ_ONLY = True
     again(open_source, older)
@@ -78,9 +78,9 @@ def test_where_this_user_may_not_change_it_it_serves_without(
     parts = urlsplit(url)
     source = open_source(parts._replace(netloc=f"writer:w@{parts.hostname}:{parts.port}").geturl(), "")
     assert "sessions.initial_place" in sources_adoption.missing(source)
-    key = create_session(source, "booking", "ben", state={"user:tier": "new"}, actor=ALICE)
-    event = append_event(key, {"author": "agent", "actions": {"state_delta": {"n": 1}}}, actor=ALICE).event
-    found = moments.state_at(key, event["id"])
+    ref = create_session(source, "booking", "ben", state={"user:tier": "new"}, actor=ALICE)
+    event = append_event(ref, {"author": "agent", "actions": {"state_delta": {"n": 1}}}, actor=ALICE).event
+    found = moments.state_at(ref, event["id"])
     assert (found.state.session, found.state.user) == ({"n": 1}, {"tier": UNKNOWN})
 
 

@@ -17,7 +17,7 @@ from django.db import connections
 from pytest_django import Settings
 
 from sessions_app.access.actor import Actor
-from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT
 from sessions_app.edits import edit
 from sessions_app.edits.edit import Entry
@@ -141,7 +141,7 @@ def test_what_appears_in_a_folder_is_adopted_before_anybody_asks_for_it(tmp_path
     adk.append(adk.create("first", {"step": "ask", "user:name": "Ana"}), "hello", step="pay")
     adk.close()
     assert database.open_new() == []
-    assert views.session(SessionKey("agent", APP, USER, "first")).initial_state == {"step": "ask"}
+    assert views.session(SessionRef("agent", APP, USER, "first")).initial_state == {"step": "ask"}
 
 
 def test_a_file_that_an_agent_made_anew_is_adopted_before_anybody_asks_for_it(tmp_path: Path) -> None:
@@ -422,21 +422,21 @@ def test_a_locked_file_is_not_written_and_says_so_and_is_written_when_free(
     (source,) = registry.add(str(file))
     connections.databases[source.alias]["OPTIONS"]["timeout"] = 0.2
     database.open_source(source)
-    key = SessionKey(source.alias, APP, USER, "s1")
+    ref = SessionRef(source.alias, APP, USER, "s1")
     with closing(sqlite3.connect(file, isolation_level=None)) as other:
         other.execute("BEGIN EXCLUSIVE")
         with pytest.raises(SourceError, match=r"agent.*another program holds the file locked; nothing was written"):
-            append_event(key, {"id": "late", "author": "x"}, actor=actor)
+            append_event(ref, {"id": "late", "author": "x"}, actor=actor)
         with pytest.raises(SourceError, match="another program holds the file locked"):
-            timeline.events(key)
+            timeline.events(ref)
         other.execute("ROLLBACK")
         other.execute("BEGIN IMMEDIATE")  # a writer that has not written yet: reading goes on
-        assert len(timeline.events(key).rows) == 1
+        assert len(timeline.events(ref).rows) == 1
         with pytest.raises(SourceError, match="nothing was written"):
-            edit.edit_state(key, [Entry("a", 1, ABSENT)], actor=actor)
+            edit.edit_state(ref, [Entry("a", 1, ABSENT)], actor=actor)
         other.execute("ROLLBACK")
-    append_event(key, {"id": "late", "author": "x"}, actor=actor)
-    assert [view.id for view in timeline.events(key).rows][1:] == ["late"]
+    append_event(ref, {"id": "late", "author": "x"}, actor=actor)
+    assert [view.id for view in timeline.events(ref).rows][1:] == ["late"]
 
 
 def test_a_file_that_is_locked_when_it_is_first_opened_is_tried_again(tmp_path: Path) -> None:
@@ -514,39 +514,39 @@ def test_a_server_that_goes_away_is_named_and_after_its_return_nothing_is_lost(
 ) -> None:
     source = opened(server.create_database("agents"))
     healthy = opened(str(agent(tmp_path, "healthy")))
-    key = create_session(source.alias, APP, USER, actor=actor, session_id="s1", state={"n": 0})
-    append_event(key, {"id": "before", "author": "x"}, actor=actor)
+    ref = create_session(source.alias, APP, USER, actor=actor, session_id="s1", state={"n": 0})
+    append_event(ref, {"id": "before", "author": "x"}, actor=actor)
     named = rf"postgresql://postgres@127\.0\.0\.1:{server.port}/agents: "
     server.stop()
     with pytest.raises(SourceError, match=named):
-        timeline.events(key)
+        timeline.events(ref)
     with pytest.raises(SourceError, match=named):
-        append_event(key, {"id": "never", "author": "x"}, actor=actor)
+        append_event(ref, {"id": "never", "author": "x"}, actor=actor)
     # By now it is known that nobody answers, and nobody waits for it again.
     start = time.monotonic()
     with pytest.raises(SourceError, match=named + "no server answers there"):
-        edit.edit_state(key, [Entry("n", 9, 0)], actor=actor)
+        edit.edit_state(ref, [Entry("n", 9, 0)], actor=actor)
     page, problems = edits()
     assert (page.rows, len(problems)) == ([], 1)
     assert len(lists.apps(healthy.alias)) == 1  # the other source does not notice
     assert time.monotonic() - start < 1
     server.start()
-    append_event(key, {"id": "after", "author": "x"}, actor=actor)
-    edit.edit_state(key, [Entry("n", 1, 0)], actor=actor)
-    assert views.session(key).state.get("n") == 1
-    assert [view.id for view in timeline.events(key).rows][:2] == ["before", "after"]
-    assert len(timeline.events(key).rows) == 3
+    append_event(ref, {"id": "after", "author": "x"}, actor=actor)
+    edit.edit_state(ref, [Entry("n", 1, 0)], actor=actor)
+    assert views.session(ref).state.get("n") == 1
+    assert [view.id for view in timeline.events(ref).rows][:2] == ["before", "after"]
+    assert len(timeline.events(ref).rows) == 3
     assert len(edits()[0].rows) == 1
 
 
 def test_a_server_that_restarts_costs_one_answer_at_most(server: PostgreSQL, actor: Actor) -> None:
     source = opened(server.create_database("agents"))
-    key = create_session(source.alias, APP, USER, actor=actor, session_id="s1")
+    ref = create_session(source.alias, APP, USER, actor=actor, session_id="s1")
     for number in range(3):
         server.stop()
         server.start()
-        assert _attempts(lambda: append_event(key, {"id": f"e{number}", "author": "x"}, actor=actor)) <= 2  # noqa: B023
-    assert [view.id for view in timeline.events(key).rows] == ["e0", "e1", "e2"]
+        assert _attempts(lambda: append_event(ref, {"id": f"e{number}", "author": "x"}, actor=actor)) <= 2  # noqa: B023
+    assert [view.id for view in timeline.events(ref).rows] == ["e0", "e1", "e2"]
 
 
 def test_a_server_that_is_away_at_first_is_used_as_soon_as_it_answers(server: PostgreSQL) -> None:
@@ -561,11 +561,11 @@ def test_a_server_that_is_away_at_first_is_used_as_soon_as_it_answers(server: Po
 
 def test_a_connection_that_the_server_ends_costs_one_answer_at_most(server: PostgreSQL, actor: Actor) -> None:
     source = opened(server.create_database("agents"))
-    key = create_session(source.alias, APP, USER, actor=actor, session_id="s1")
+    ref = create_session(source.alias, APP, USER, actor=actor, session_id="s1")
     with psycopg.connect(server.url(), autocommit=True) as admin:
         admin.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'agents'")
-    assert _attempts(lambda: append_event(key, {"id": "one", "author": "x"}, actor=actor)) <= 2
-    assert [view.id for view in timeline.events(key).rows] == ["one"]
+    assert _attempts(lambda: append_event(ref, {"id": "one", "author": "x"}, actor=actor)) <= 2
+    assert [view.id for view in timeline.events(ref).rows] == ["one"]
 
 
 def test_a_server_that_does_not_answer_holds_up_no_other_source(tmp_path: Path) -> None:
@@ -611,11 +611,11 @@ def _read_all(alias: str) -> None:
     """Looks at every session and event."""
     for app in lists.apps(alias):
         for row in lists.sessions(alias, app.app_name).rows:
-            views.session(row.key)
-            statistics.stats(row.key)
-            page = timeline.events(row.key)
+            views.session(row.ref)
+            statistics.stats(row.ref)
+            page = timeline.events(row.ref)
             while page.next:
-                page = timeline.events(row.key, before=page.next)
+                page = timeline.events(row.ref, before=page.next)
 
 
 def test_a_file_that_is_deleted_and_made_anew_is_opened_anew(
@@ -634,19 +634,19 @@ def test_a_file_that_is_deleted_and_made_anew_is_opened_anew(
     connections[open_source(str(other), "sqlite-database")].close()
     other.rename(path)  # the other time format, as when an agent's service was exchanged
     assert lists.apps(alias) == []
-    key = create_session(alias, "app", "user", session_id="new", actor=actor)
+    ref = create_session(alias, "app", "user", session_id="new", actor=actor)
     with connections[alias].cursor() as cursor:
         cursor.execute("SELECT typeof(update_time) FROM sessions")
         assert cursor.fetchall() == [("text",)]
-    assert views.session(key).key == key
+    assert views.session(ref).ref == ref
 
 
 def test_a_source_that_is_released_while_it_is_open_is_adopted_again(source: str, actor: Actor) -> None:
-    key = create_session(source, "app", "user", actor=actor)
+    ref = create_session(source, "app", "user", actor=actor)
     online.release(source)
     with suppress(SourceError):  # the first request finds out
-        views.session(key)
-    assert views.session(key).key == key
+        views.session(ref)
+    assert views.session(ref).ref == ref
 
 
 @pytest.mark.parametrize(

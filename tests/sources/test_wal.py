@@ -16,7 +16,7 @@ from django.core.management import CommandError, call_command
 from django.db import connections
 
 from sessions_app.access.actor import Actor
-from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.session_ref import SessionRef
 from sessions_app.errors import SourceError
 from sessions_app.reads import views
 from sessions_app.sources import adoption, database, registry
@@ -87,29 +87,29 @@ def test_googles_services_work_in_a_new_store_beside_adkweb_and_after_a_restart_
         command = [sys.executable, "-W", "ignore", "-c", _AGENT, form, place, str(number)]
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
-    key = SessionKey(open_source(place, form), "app", "u", "s")
+    ref = SessionRef(open_source(place, form), "app", "u", "s")
     assert agent(1) == "0 None None"
-    append_event(key, {"id": "edit", "actions": {"state_delta": {"n": 2, "app:n": 3}}}, actor=ALICE)
+    append_event(ref, {"id": "edit", "actions": {"state_delta": {"n": 2, "app:n": 3}}}, actor=ALICE)
     assert agent(4) == "2 2 3"
-    database.forget(key.source)
+    database.forget(ref.source)
     assert agent(5) == "3 4 4"
     assert mode_of(place) == "wal"
-    assert open_source(place) == key.source
-    assert views.session(key).state.merged() == {"n": 5, "app:n": 5}
-    assert len(events_of(key)) == 4
+    assert open_source(place) == ref.source
+    assert views.session(ref).state.merged() == {"n": 5, "app:n": 5}
+    assert len(events_of(ref)) == 4
 
 
 def test_the_owner_of_a_file_gives_it_a_log_with_what_is_in_it_kept(tmp_path: Path, open_source: Open) -> None:
     file = agents_file(tmp_path / "agent.db")
     call_command("adopt", str(file), verbosity=0)
     assert mode_of(file) == "delete"
-    key = create_session(open_source(str(file)), "app", "u", actor=ALICE)
-    append_event(key, {"id": "before"}, actor=ALICE)
+    ref = create_session(open_source(str(file)), "app", "u", actor=ALICE)
+    append_event(ref, {"id": "before"}, actor=ALICE)
     call_command("adopt", str(file), wal=True, verbosity=0)
     call_command("adopt", str(file), wal=True, verbosity=0)
     assert mode_of(file) == "wal"
-    append_event(key, {"id": "after"}, actor=ALICE)
-    assert [event["id"] for _seq, event in events_of(key)] == ["before", "after"]
+    append_event(ref, {"id": "after"}, actor=ALICE)
+    assert [event["id"] for _seq, event in events_of(ref)] == ["before", "after"]
 
 
 def test_a_file_that_is_in_use_keeps_its_journal_and_the_owner_is_told(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.db import connections
 
-from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.session_ref import SessionRef
 
 _FILL = {
     "postgresql": """INSERT INTO events (id, app_name, user_id, session_id, invocation_id, timestamp, event_data)
@@ -26,10 +26,10 @@ _STATE = {
 }
 
 
-def fill(key: SessionKey, count: int) -> None:
+def fill(ref: SessionRef, count: int) -> None:
     """Appends events e1, e2, … that set the key `n`, past adkweb's own write path."""
-    with connections[key.source].cursor() as cursor:
-        names = dict(zip(("app", "user", "session"), key[1:], strict=True))
+    with connections[ref.source].cursor() as cursor:
+        names = dict(zip(("app", "user", "session"), ref[1:], strict=True))
         real = "1767225600.0 + n"
         text = "strftime('%%Y-%%m-%%d %%H:%%M:%%S.000000', 1767225600 + n, 'unixepoch')"
         time = real if cursor.db.settings_dict["ADKWEB"]["real_times"] else text

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sessions_app.access.actor import Actor
 from sessions_app.domain.event import new_id
-from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import Scoped, apply, split
 from sessions_app.edits import rewind
 from sessions_app.sources import database
@@ -48,33 +48,33 @@ class Fold:
         self.source, self.app_name = source, f"app{next(_apps)}"
         self.app: dict[str, Any] = {}
         self.user: dict[str, dict[str, Any]] = {}
-        self.session: dict[SessionKey, dict[str, Any]] = {}
-        self.seen: list[tuple[SessionKey, str, Scoped, Scoped]] = []
-        self.began: dict[tuple[SessionKey, str], dict[str, Any]] = {}  # own state before an invocation's first event
+        self.session: dict[SessionRef, dict[str, Any]] = {}
+        self.seen: list[tuple[SessionRef, str, Scoped, Scoped]] = []
+        self.began: dict[tuple[SessionRef, str], dict[str, Any]] = {}  # own state before an invocation's first event
 
-    def key(self, user: str, name: str) -> SessionKey:
-        return SessionKey(self.source, self.app_name, user, name)
+    def ref(self, user: str, name: str) -> SessionRef:
+        return SessionRef(self.source, self.app_name, user, name)
 
-    def state(self, key: SessionKey) -> Scoped:
-        return Scoped(dict(self.app), dict(self.user.get(key.user_id, {})), dict(self.session[key]))
+    def state(self, ref: SessionRef) -> Scoped:
+        return Scoped(dict(self.app), dict(self.user.get(ref.user_id, {})), dict(self.session[ref]))
 
-    def apply(self, key: SessionKey, delta: dict[str, Any], removed: list[str] = []) -> None:  # noqa: B006  # read only
+    def apply(self, ref: SessionRef, delta: dict[str, Any], removed: list[str] = []) -> None:  # noqa: B006  # read only
         gone = split(dict.fromkeys(removed))
         scoped = split(delta)
         self.app = apply(self.app, scoped.app, gone.app)
-        self.user[key.user_id] = apply(self.user.get(key.user_id, {}), scoped.user, gone.user)
-        self.session[key] = apply(self.session.get(key, {}), scoped.session, gone.session)
+        self.user[ref.user_id] = apply(self.user.get(ref.user_id, {}), scoped.user, gone.user)
+        self.session[ref] = apply(self.session.get(ref, {}), scoped.session, gone.session)
 
     def create(self, user: str, name: str, state: dict[str, Any]) -> None:
-        key = self.key(user, name)
-        if key in self.session:
+        ref = self.ref(user, name)
+        if ref in self.session:
             return
-        create_session(*key[:3], session_id=name, state=state, actor=ALICE)
-        self.apply(key, state)
+        create_session(*ref[:3], session_id=name, state=state, actor=ALICE)
+        self.apply(ref, state)
 
     def append(self, user: str, name: str, delta: dict[str, Any], wish: list[str], invocation: str) -> None:
-        key = self.key(user, name)
-        if key not in self.session:
+        ref = self.ref(user, name)
+        if ref not in self.session:
             return
         removed = [each for each in wish if not each.startswith("temp:")]
         event = {
@@ -84,30 +84,30 @@ class Fold:
             "actions": {"state_delta": {**delta, **dict.fromkeys(removed)}},
             "custom_metadata": {"adkweb": {"removed": removed}} if removed else {},
         }
-        before = self.state(key)
-        append_event(key, event, actor=ALICE)
-        self.apply(key, delta, removed)
-        self.seen.append((key, event["id"], before, self.state(key)))
-        self.began.setdefault((key, invocation), before.session)
+        before = self.state(ref)
+        append_event(ref, event, actor=ALICE)
+        self.apply(ref, delta, removed)
+        self.seen.append((ref, event["id"], before, self.state(ref)))
+        self.began.setdefault((ref, invocation), before.session)
 
     def rewind(self, user: str, name: str, invocation: str) -> None:
-        key = self.key(user, name)
-        if (key, invocation) not in self.began:
+        ref = self.ref(user, name)
+        if (ref, invocation) not in self.began:
             return
-        before = self.state(key)
-        event = rewind.rewind(key, invocation, actor=ALICE).event
-        self.session[key] = dict(self.began[key, invocation])
-        self.seen.append((key, event["id"], before, self.state(key)))
+        before = self.state(ref)
+        event = rewind.rewind(ref, invocation, actor=ALICE).event
+        self.session[ref] = dict(self.began[ref, invocation])
+        self.seen.append((ref, event["id"], before, self.state(ref)))
 
     def delete(self, user: str, name: str, by_others: bool) -> None:
-        key = self.key(user, name)
-        if key not in self.session:
+        ref = self.ref(user, name)
+        if ref not in self.session:
             return
         if by_others:
             with database.using(self.source) as db, db.cursor() as cursor:
-                cursor.execute("DELETE FROM sessions WHERE app_name = %s AND user_id = %s AND id = %s", key[1:])
+                cursor.execute("DELETE FROM sessions WHERE app_name = %s AND user_id = %s AND id = %s", ref[1:])
         else:
-            delete_session(key, actor=ALICE)
-        del self.session[key]
-        self.seen = [each for each in self.seen if each[0] != key]
-        self.began = {each: state for each, state in self.began.items() if each[0] != key}
+            delete_session(ref, actor=ALICE)
+        del self.session[ref]
+        self.seen = [each for each in self.seen if each[0] != ref]
+        self.began = {each: state for each, state in self.began.items() if each[0] != ref}

@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 from sessions_app.domain.event import new_id
-from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import STORED, Scope, split
 from sessions_app.sources import database
 
@@ -25,19 +25,19 @@ def _new_state(merges: bool, delta: str) -> str:
     return f"json_patch(state, {delta})" if merges else _REPLACED.format(delta=delta)
 
 
-def create(key: SessionKey, state: dict[str, Any], *, merges: bool = True) -> None:
+def create(ref: SessionRef, state: dict[str, Any], *, merges: bool = True) -> None:
     """Creates a session as google-adk does."""
     scoped = split(state)
-    with database.using(key.source) as db, db.cursor() as cursor:
-        _share(cursor, key, scoped, merges)
+    with database.using(ref.source) as db, db.cursor() as cursor:
+        _share(cursor, ref, scoped, merges)
         now = time.time()
         cursor.execute(
             "INSERT INTO sessions (app_name, user_id, id, state, create_time, update_time) VALUES (%s, %s, %s, %s, %s, %s)",
-            [*key[1:], json.dumps(scoped.session), now, now],
+            [*ref[1:], json.dumps(scoped.session), now, now],
         )
 
 
-def append(key: SessionKey, delta: dict[str, Any], *, merges: bool = True) -> str:
+def append(ref: SessionRef, delta: dict[str, Any], *, merges: bool = True) -> str:
     """Appends an event as google-adk does; its id."""
     scoped, event_id, now = split(delta), new_id(), time.time()
     event = {
@@ -47,24 +47,24 @@ def append(key: SessionKey, delta: dict[str, Any], *, merges: bool = True) -> st
         "actions": {"state_delta": delta},
         "timestamp": now,
     }
-    with database.using(key.source) as db, db.cursor() as cursor:
-        _share(cursor, key, scoped, merges)
+    with database.using(ref.source) as db, db.cursor() as cursor:
+        _share(cursor, ref, scoped, merges)
         if scoped.session:
             cursor.execute(
                 f"""WITH given (delta) AS (VALUES (%s)) UPDATE sessions
                 SET state = {_new_state(merges, "(SELECT delta FROM given)")}, update_time = %s
                 WHERE app_name = %s AND user_id = %s AND id = %s""",
-                [json.dumps(scoped.session), now, *key[1:]],
+                [json.dumps(scoped.session), now, *ref[1:]],
             )
         cursor.execute(
             """INSERT INTO events (id, app_name, user_id, session_id, invocation_id, timestamp, event_data)
             VALUES (%s, %s, %s, %s, 'i', %s, %s)""",
-            [event_id, *key[1:], now, json.dumps(event)],
+            [event_id, *ref[1:], now, json.dumps(event)],
         )
     return event_id
 
 
-def _share(cursor: Any, key: SessionKey, scoped: Any, merges: bool) -> None:
+def _share(cursor: Any, ref: SessionRef, scoped: Any, merges: bool) -> None:
     for scope in STORED:
         if scope == "session" or not scoped.scope(scope):
             continue
@@ -73,5 +73,5 @@ def _share(cursor: Any, key: SessionKey, scoped: Any, merges: bool) -> None:
             f"""INSERT INTO {table} ({", ".join(names)}, state, update_time)
             VALUES ({", ".join(["%s"] * len(names))}, %s, %s) ON CONFLICT ({", ".join(names)})
             DO UPDATE SET state = {_new_state(merges, "excluded.state")}, update_time = excluded.update_time""",
-            [*key[1 : 1 + len(names)], json.dumps(scoped.scope(scope)), time.time()],
+            [*ref[1 : 1 + len(names)], json.dumps(scoped.scope(scope)), time.time()],
         )

@@ -9,7 +9,7 @@ from django.db import connections
 
 from sessions_app.domain.event import Event, delta_of, removed_by
 from sessions_app.domain.json_values import equal
-from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import Scope, State, fold, scope_of, split
 
 TABLES = ("app_states", "user_states", "sessions", "events")
@@ -40,41 +40,41 @@ def counts(source: str) -> dict[str, int]:
     return {table: query(source, f"SELECT count(*) FROM {table}")[0][0] for table in TABLES}
 
 
-def events_of(key: SessionKey) -> list[tuple[int, Event]]:
+def events_of(ref: SessionRef) -> list[tuple[int, Event]]:
     """A session's events with their seq, in append order."""
-    return [(seq, event) for seq, of, event in _events(key.source) if of == key]
+    return [(seq, event) for seq, of, event in _events(ref.source) if of == ref]
 
 
-def state_of(key: SessionKey) -> dict[Scope, State]:
+def state_of(ref: SessionRef) -> dict[Scope, State]:
     """The stored state of the three scopes that a session sees."""
     return {
-        "session": _one(key.source, "sessions", ("app_name", "user_id", "id"), key[1:]),
-        "user": _one(key.source, "user_states", ("app_name", "user_id"), key[1:3]),
-        "app": _one(key.source, "app_states", ("app_name",), key[1:2]),
+        "session": _one(ref.source, "sessions", ("app_name", "user_id", "id"), ref[1:]),
+        "user": _one(ref.source, "user_states", ("app_name", "user_id"), ref[1:3]),
+        "app": _one(ref.source, "app_states", ("app_name",), ref[1:2]),
     }
 
 
-def assert_state_is_what_events_say(source: str, initial: dict[SessionKey, State] | None = None) -> None:
+def assert_state_is_what_events_say(source: str, initial: dict[SessionRef, State] | None = None) -> None:
     """Every stored scope equals the fold, in append order, of the deltas of all sessions that share it.
 
     `initial` is the state that sessions were created with.
     """
-    given: dict[SessionKey, State] = initial or {}
-    deltas = [(key, delta_of(event), removed_by(event)) for _seq, key, event in _events(source)]
+    given: dict[SessionRef, State] = initial or {}
+    deltas = [(ref, delta_of(event), removed_by(event)) for _seq, ref, event in _events(source)]
     for names in query(source, "SELECT app_name, user_id, id FROM sessions"):
-        key = SessionKey(source, *names)
-        for scope, stored in state_of(key).items():
+        ref = SessionRef(source, *names)
+        for scope, stored in state_of(ref).items():
             length = {"session": 4, "user": 3, "app": 2}[scope]
             start: State = {}
             for other, state in given.items():
-                start |= split(state).scope(scope) if other[:length] == key[:length] else {}
+                start |= split(state).scope(scope) if other[:length] == ref[:length] else {}
             series = [
                 (split(delta).scope(scope), [bare for s, bare in map(scope_of, removed) if s == scope])
                 for other, delta, removed in deltas
-                if other[:length] == key[:length]
+                if other[:length] == ref[:length]
             ]
             folded = fold({}, [(start, ()), *series])
-            assert equal(stored, folded), f"{scope} state of {key}: {stored} is stored, the events say {folded}"
+            assert equal(stored, folded), f"{scope} state of {ref}: {stored} is stored, the events say {folded}"
 
 
 def in_threads(work: Iterable[Callable[[], T]]) -> list[T | Exception]:
@@ -101,10 +101,10 @@ def in_threads(work: Iterable[Callable[[], T]]) -> list[T | Exception]:
     return results
 
 
-def _events(source: str) -> list[tuple[int, SessionKey, Event]]:
+def _events(source: str) -> list[tuple[int, SessionRef, Event]]:
     seq = "seq" if connections[source].vendor == "postgresql" else "rowid"
     rows = query(source, f"SELECT {seq}, app_name, user_id, session_id, event_data FROM events ORDER BY {seq}")
-    return [(number, SessionKey(source, *names), json.loads(data)) for number, *names, data in rows]
+    return [(number, SessionRef(source, *names), json.loads(data)) for number, *names, data in rows]
 
 
 def _one(source: str, table: str, columns: tuple[str, ...], values: Iterable[str]) -> State:

@@ -12,7 +12,7 @@ from typing import Any
 from django.db import connections
 
 from sessions_app.access.actor import Actor
-from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.session_ref import SessionRef
 from sessions_app.transfer import FORMATS, exporting, importing
 from sessions_app.transfer.importing import Open
 from sessions_app.writes.append import append_event
@@ -78,9 +78,9 @@ def event_line(event_id: str = "e1", **other: Any) -> Line:
     return {"type": "event", "data": data, **other}
 
 
-def drifted(key: SessionKey, state: str) -> None:
+def drifted(ref: SessionRef, state: str) -> None:
     """Sets a session's own state past its events, as another program might."""
-    execute(key.source, "UPDATE sessions SET state = %s WHERE id = %s", [state, key.session_id])
+    execute(ref.source, "UPDATE sessions SET state = %s WHERE id = %s", [state, ref.session_id])
 
 
 def furnish(source: str) -> None:

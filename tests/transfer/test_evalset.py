@@ -17,7 +17,7 @@ from google.adk.events import Event, EventActions
 from google.adk.sessions import Session
 from google.genai import types
 
-from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT
 from sessions_app.edits import edit
 from sessions_app.reads import views
@@ -153,9 +153,9 @@ def test_an_exported_set_comes_in_as_sessions_that_are_exported_the_same(store: 
     assert [case.conversation for case in again.eval_cases] == [case.conversation for case in first.eval_cases]
     assert [case.session_input for case in again.eval_cases] == [case.session_input for case in first.eval_cases]
     for name in sessions:
-        seen = views.session(SessionKey(into, APP, USER, name))
+        seen = views.session(SessionRef(into, APP, USER, name))
         assert seen.state.session == STATE
-        times = [event["timestamp"] for _seq, event in events_of(SessionKey(into, APP, USER, name))]
+        times = [event["timestamp"] for _seq, event in events_of(SessionRef(into, APP, USER, name))]
         assert times == sorted(set(times))
 
 
@@ -177,8 +177,8 @@ def test_an_agent_goes_on_with_an_imported_case(
 def test_what_a_person_did_between_turns_is_no_turn(make: Make) -> None:
     source = make("sqlite")
     furnish(source)
-    key = SessionKey(source, "app", "ana", "s1")
-    edit.edit_state(key, [edit.Entry("edited", 1, ABSENT)], actor=ANA)
+    ref = SessionRef(source, "app", "ana", "s1")
+    edit.edit_state(ref, [edit.Entry("edited", 1, ABSENT)], actor=ANA)
     found = EvalSet.model_validate_json(exported(source, "evalset"))
     assert {case.eval_id for case in found.eval_cases} == {"👍", "empty", "s1", "S2"}
     assert not any(
@@ -230,10 +230,10 @@ def test_the_older_form_with_tools_apart_is_read_in_both_spellings(make: Make, a
     source = make("sqlite")
     file = EvalSet(eval_set_id="s", eval_cases=[CASE]).model_dump_json(by_alias=alias, exclude_none=True).encode()
     imported(source, file, "evalset")
-    key = SessionKey(source, "app", "u", "case1")
-    state = views.session(key).state
+    ref = SessionRef(source, "app", "u", "case1")
+    state = views.session(ref).state
     assert (state.session, state.app, state.user) == ({"n": 1}, {"plan": "x"}, {"lang": "ko"})
-    events = [Event.model_validate(event) for _seq, event in events_of(key)]
+    events = [Event.model_validate(event) for _seq, event in events_of(ref)]
     told = [
         (
             event.author,

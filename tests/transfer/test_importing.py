@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.db import connections
 
-from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT
 from sessions_app.errors import Conflict, NotAllowed
 from sessions_app.reads import timeline, views
@@ -74,11 +74,11 @@ def test_an_import_cut_off_before_any_batch_goes_on_there(
         with pytest.raises(KeyboardInterrupt):
             imported(source, file)
     written = counts(source)["events"]
-    key = SessionKey(source, "app", "u", "a")
+    ref = SessionRef(source, "app", "u", "a")
     if 0 < at < 5:
         # Who looks meanwhile sees the events so far and a state that says why there are no more.
-        assert views.session(key).state.session == IMPORTING
-        assert len(timeline.events(key).rows) == written == at * 2
+        assert views.session(ref).state.session == IMPORTING
+        assert len(timeline.events(ref).rows) == written == at * 2
         assert imported(source, file, preview=True).resumed == 1
     report = imported(source, file)
     assert report.resumed == (0 < at < 5)
@@ -91,17 +91,17 @@ def test_an_import_cut_off_before_any_batch_goes_on_there(
 
 def test_a_session_whose_last_batch_alone_is_missing_is_finished(source: str, file: bytes) -> None:
     imported(source, file)
-    drifted(SessionKey(source, "app", "u", "a"), json.dumps(IMPORTING))
+    drifted(SessionRef(source, "app", "u", "a"), json.dumps(IMPORTING))
     report = imported(source, file)
     assert (report.resumed, report.events, report.same) == (1, 0, 2)
-    assert views.session(SessionKey(source, "app", "u", "a")).state.session == {"n": [1]}
+    assert views.session(SessionRef(source, "app", "u", "a")).state.session == {"n": [1]}
 
 
 def test_a_session_that_exists_otherwise_is_skipped_and_reported(source: str, file: bytes) -> None:
     imported(source, file)
     original = everything(source)
     changes = {
-        "other events: 10": lambda key: append_event(key, {"id": "more"}, actor=ANA),
+        "other events: 10": lambda ref: append_event(ref, {"id": "more"}, actor=ANA),
         "another state": lambda key: drifted(key, "{}"),
         "other times": lambda key: execute(source, "UPDATE sessions SET update_time = create_time WHERE id = 'a'"),
         "initial state": lambda key: execute(source, "UPDATE sessions SET initial_state = '{}' WHERE id = 'a'"),
@@ -113,31 +113,31 @@ def test_a_session_that_exists_otherwise_is_skipped_and_reported(source: str, fi
             execute(source, "UPDATE events SET invocation_id = 'x' WHERE id = 'e1' AND session_id = 'a'"),
         ),
         "half-imported, and somebody": lambda key: drifted(key, json.dumps({**IMPORTING, "z": 1})),
-        "half-imported, with more": lambda key: (
-            append_event(key, {"id": "more"}, actor=ANA),
-            drifted(key, json.dumps(IMPORTING)),
+        "half-imported, with more": lambda ref: (
+            append_event(ref, {"id": "more"}, actor=ANA),
+            drifted(ref, json.dumps(IMPORTING)),
         ),
     }
-    key = SessionKey(source, "app", "u", "a")
+    ref = SessionRef(source, "app", "u", "a")
     for why, change in changes.items():
-        change(key)
+        change(ref)
         before = everything(source)
         report = imported(source, file)
-        assert [(left.key, why in left.why) for left in report.skipped] == [(key, True)], report.skipped
+        assert [(left.ref, why in left.why) for left in report.skipped] == [(ref, True)], report.skipped
         assert (report.same, report.skipped_count, everything(source)) == (2, 1, before)
-        delete_session(key, actor=ANA)
+        delete_session(ref, actor=ANA)
         assert imported(source, file).new == 1
         assert {t: len(r) for t, r in everything(source).items()} == {t: len(r) for t, r in original.items()}
 
 
-def as_google_adk_does(key: SessionKey) -> None:
+def as_google_adk_does(ref: SessionRef) -> None:
     """Appends an event past adkweb, which would refuse it."""
-    with connections[key.source].cursor() as cursor:
+    with connections[ref.source].cursor() as cursor:
         cursor.execute(
             """INSERT INTO events (app_name, user_id, session_id, id, invocation_id, timestamp, event_data)
             SELECT app_name, user_id, id, 'agent', 'i', update_time, '{"actions": {"state_delta": {"mine": 1}}}'
             FROM sessions WHERE app_name = %s AND user_id = %s AND id = %s""",
-            key[1:],
+            ref[1:],
         )
 
 
@@ -145,28 +145,28 @@ def test_a_session_that_somebody_writes_to_while_it_is_imported_is_left_to_them(
     source: str, file: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real, calls = import_session, 0
-    key = SessionKey(source, "app", "u", "a")
+    ref = SessionRef(source, "app", "u", "a")
 
     def slow(*args: Any, **options: Any) -> None:
         nonlocal calls
         calls += 1
         if calls == 3:
             with pytest.raises(Conflict):
-                append_event(key, {"id": "ours", "actions": {"state_delta": {"mine": 1}}}, actor=ANA)
-            as_google_adk_does(key)
+                append_event(ref, {"id": "ours", "actions": {"state_delta": {"mine": 1}}}, actor=ANA)
+            as_google_adk_does(ref)
         real(*args, **options)
 
     monkeypatch.setattr(importing, "import_session", slow)
     report = imported(source, file)
-    assert [(left.key, "wrote" in left.why) for left in report.skipped] == [(key, True)]
+    assert [(left.ref, "wrote" in left.why) for left in report.skipped] == [(ref, True)]
     assert report.new == 3
     assert counts(source)["events"] == 4 + 1 + 2
-    assert [left.key for left in imported(source, file).skipped] == [key]
+    assert [left.ref for left in imported(source, file).skipped] == [ref]
 
 
 def test_a_batch_that_does_not_follow_what_is_there_is_refused(source: str) -> None:
-    key = SessionKey(source, "app", "u", "s")
-    row = ImportedSession(key, 1.0, 2.0, "{}", None)
+    ref = SessionRef(source, "app", "u", "s")
+    row = ImportedSession(ref, 1.0, 2.0, "{}", None)
     event = ImportedEvent("e1", "i", 1.0, "{}")
     import_session(row, [event], actor=ANA, after=None, last=False)
     before = everything(source)
@@ -195,10 +195,10 @@ def test_state_of_apps_and_users_that_is_there_changes_only_when_asked_for(sourc
         report = imported(source, file, **options)
         told = {(d.app, d.user, c.key, c.old, c.new) for d in report.differing for c in d.changes}
         assert told == {("app", None, "app:plan", "mine", "x"), ("app", "u", "user:lang", ABSENT, "ko")}
-        state = views.session(SessionKey(source, "app", "u", "own")).state
+        state = views.session(SessionRef(source, "app", "u", "own")).state
         assert (state.app, state.user) == ({"plan": "mine", "kept": 1}, {"mine": 2})
     assert imported(source, file, state=True).differing_count == 2
-    state = views.session(SessionKey(source, "app", "u", "own")).state
+    state = views.session(SessionRef(source, "app", "u", "own")).state
     assert (state.app, state.user) == ({"plan": "x", "kept": 1}, {"mine": 2, "lang": "ko"})
     before = everything(source)
     assert imported(source, file, state=True).differing == []
@@ -222,6 +222,6 @@ def test_a_session_deleted_while_it_is_exported_is_an_error_and_no_short_session
     found = exporting.items(source, exporting.Filter())
     while not isinstance(next(found), exporting.SessionItem):
         pass
-    delete_session(SessionKey(source, "app", "u", "a"), actor=ANA)
+    delete_session(SessionRef(source, "app", "u", "a"), actor=ANA)
     with pytest.raises(Conflict, match="deleted while it was read"):
         list(found)

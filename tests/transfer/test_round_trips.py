@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sessions_app import transfer
 from sessions_app.domain.json_values import equal
-from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import State, split
 from sessions_app.errors import Conflict
 from sessions_app.reads import views
@@ -58,7 +58,7 @@ def test_an_imported_session_is_the_original_in_every_read(full: str, make: Make
     into = make(form)
     imported(into, exported(full))
     for names in (("app", "ana", "s1"), ("app", "Ána", "S2"), ("Zoo", "ana", "👍"), ("Zoo", "ana", "empty")):
-        a, b = SessionKey(full, *names), SessionKey(into, *names)
+        a, b = SessionRef(full, *names), SessionRef(into, *names)
         assert state_of(a) == state_of(b)
         assert [event for _seq, event in stored_events(a)] == [event for _seq, event in stored_events(b)]
         seen, again = views.session(a), views.session(b)
@@ -126,12 +126,12 @@ def test_what_only_sqlite_can_hold_survives_there_and_is_named_for_postgresql(ma
 
 
 def test_a_half_imported_session_is_not_exported_as_if_it_were_whole(source: str) -> None:
-    row = ImportedSession(SessionKey(source, "app", "u", "s"), 1.0, 2.0, "{}", None)
+    row = ImportedSession(SessionRef(source, "app", "u", "s"), 1.0, 2.0, "{}", None)
     import_session(row, [], actor=ANA, after=None, last=False)
     with pytest.raises(Conflict, match="half-imported"):
         exported(source)
     with pytest.raises(Conflict):
-        append_event(row.key, {"id": "e", "actions": {"state_delta": {"z": 1}}}, actor=ANA)
+        append_event(row.ref, {"id": "e", "actions": {"state_delta": {"z": 1}}}, actor=ANA)
     with pytest.raises(Conflict, match="half-imported"):
         exported(source)
 
@@ -151,15 +151,15 @@ def test_any_state_and_any_events_survive_all_formats(
         for table in ("events", "sessions", "user_states", "app_states"):
             execute(source, f"DELETE FROM {table}")
     first = stores["sqlite"]
-    key = create_session(first, "app", "u", actor=ANA, session_id="s", state=initial)
+    ref = create_session(first, "app", "u", actor=ANA, session_id="s", state=initial)
     for event in {event.get("id", str(n)): event for n, event in enumerate(events)}.values():
-        append_event(key, event, actor=ANA)
+        append_event(ref, event, actor=ANA)
     if drift:
         execute(first, "UPDATE sessions SET state = %s", [json.dumps(split(drift).session)])
     file = exported(first)
     for a, b in (("sqlite", "postgresql"), ("postgresql", "sqlite-database")):
         imported(stores[b], exported(stores[a]))
         assert exported(stores[b]) == file
-    there = SessionKey(stores["sqlite-database"], *key[1:])
-    assert equal(state_of(there), state_of(key))
-    assert equal([e for _n, e in stored_events(there)], [e for _n, e in stored_events(key)])
+    there = SessionRef(stores["sqlite-database"], *ref[1:])
+    assert equal(state_of(there), state_of(ref))
+    assert equal([e for _n, e in stored_events(there)], [e for _n, e in stored_events(ref)])

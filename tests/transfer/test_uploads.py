@@ -15,7 +15,7 @@ import pytest
 from django.conf import settings
 
 from sessions_app.access.actor import Actor
-from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.session_ref import SessionRef
 from sessions_app.errors import Invalid, NotAllowed, NotFound, SourceError
 from sessions_app.reads import lists, views
 from sessions_app.transfer import uploads
@@ -97,10 +97,10 @@ def test_a_preview_says_what_a_file_holds_and_would_do_and_writes_nothing(into: 
     assert (found.format, found.counts) == ("jsonl", Counts(states=3, sessions=4, events=7))
     assert (found.report.new, found.report.events, found.report.states_made) == (4, 7, 3)
     assert found.sessions == [
-        SessionKey(into, "Zoo", "ana", "empty"),
-        SessionKey(into, "Zoo", "ana", "👍"),
-        SessionKey(into, "app", "ana", "s1"),
-        SessionKey(into, "app", "Ána", "S2"),
+        SessionRef(into, "Zoo", "ana", "empty"),
+        SessionRef(into, "Zoo", "ana", "👍"),
+        SessionRef(into, "app", "ana", "s1"),
+        SessionRef(into, "app", "Ána", "S2"),
     ]
     assert lists.apps(into) == []
 

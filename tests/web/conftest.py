@@ -15,7 +15,7 @@ from django.urls import reverse
 from pytest_django import DjangoDbBlocker, Settings
 
 from sessions_app.access.actor import Actor
-from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.session_ref import SessionRef
 from sessions_app.sources import database, registry
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
@@ -26,9 +26,9 @@ DEMO: Final = ROOT / "examples" / "demo.db"
 NAME: Final = "maria"
 
 
-def names_of(key: SessionKey, count: int) -> dict[str, Any]:
+def names_of(ref: SessionRef, count: int) -> dict[str, Any]:
     """The names that an address takes: 2 for an app's, 3 for a user's, 4 for a session's."""
-    return dict(list(key._asdict().items())[:count])
+    return dict(list(ref._asdict().items())[:count])
 
 
 class Browser(Client):
@@ -99,7 +99,7 @@ def store(new_store: Callable[..., str], open_source: Callable[[str], str]) -> s
 
 
 @pytest.fixture
-def key(store: str, actor: Actor) -> SessionKey:
+def ref(store: str, actor: Actor) -> SessionRef:
     """A session with state in every scope."""
     state = {"step": "choose", "count": 3, "nothing": None, "user:tier": "gold", "app:limit": 10}
     return create_session(store, "booking", "ana", session_id="s1", state=state, actor=actor)
@@ -109,11 +109,11 @@ def key(store: str, actor: Actor) -> SessionKey:
 def add(actor: Actor) -> Callable[..., str]:
     """Appends an event as an agent would; its id."""
 
-    def append(key: SessionKey, *parts: dict[str, Any], **event: Any) -> str:
+    def append(ref: SessionRef, *parts: dict[str, Any], **event: Any) -> str:
         if parts:
             event["content"] = {"role": "model", "parts": list(parts)}
         event = {"author": "agent", "invocation_id": "i1", **event}
-        return str(append_event(key, event, actor=actor).event["id"])
+        return str(append_event(ref, event, actor=actor).event["id"])
 
     return append
 

@@ -9,7 +9,7 @@ import pytest
 from pytest_django import Settings
 
 from sessions_app.access.actor import Actor
-from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.session_ref import SessionRef
 from sessions_app.errors import NotAllowed
 from sessions_app.reads import newest, timeline, views
 from sessions_app.sources import adopting, database, online, schema
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture
-def key(new_database: Callable[[str], str], open_unadopted: Callable[[str], str]) -> SessionKey:
+def ref(new_database: Callable[[str], str], open_unadopted: Callable[[str], str]) -> SessionRef:
     """A session of google-adk's own in a database that adkweb never changed."""
     url = new_database("postgresql")
     adk = Adk("postgresql", url)
@@ -47,72 +47,72 @@ def adopted_by(maria: Browser, source: str) -> None:
     assert adopting.of(source) is None
 
 
-def test_what_was_never_adopted_is_shown_and_not_changed(key: SessionKey, maria: Browser) -> None:
-    before = sources_adoption.missing(key.source)
-    session = maria.open("session", **key._asdict())
+def test_what_was_never_adopted_is_shown_and_not_changed(ref: SessionRef, maria: Browser) -> None:
+    before = sources_adoption.missing(ref.source)
+    session = maria.open("session", **ref._asdict())
     assert "not adopted" in session.text
     assert "Hello" in session.text
     assert "pay" in session.text
     assert not [link for link in session.all("a") if "/edit/" in link["href"]]
-    assert sources_adoption.missing(key.source) == before
+    assert sources_adoption.missing(ref.source) == before
     assert "events.seq" in before
 
 
 def test_the_owner_is_asked_and_told_what_is_added_how_long_it_takes_and_how_it_is_undone(
-    key: SessionKey, maria: Browser
+    ref: SessionRef, maria: Browser
 ) -> None:
     home = maria.open("home")
-    assert home.one("a", href=f"/adopt/{key.source}/").text == "Adopt to edit"
-    asked = maria.open("adoption", source=key.source).text
+    assert home.one("a", href=f"/adopt/{ref.source}/").text == "Adopt to edit"
+    asked = maria.open("adoption", source=ref.source).text
     for said in ("events.seq", "initial_state", "adkweb_deleted", "about 1.0 s", "adkweb release postgresql://"):
         assert said in asked
-    assert not database.is_begun(key.source)
+    assert not database.is_begun(ref.source)
 
 
-def test_one_button_adopts_and_the_session_can_be_edited(key: SessionKey, maria: Browser, actor: Actor) -> None:
-    adopted_by(maria, key.source)
-    assert sources_adoption.missing(key.source) == []
-    assert "is adopted" in maria.open("adoption", source=key.source).text
-    assert "not adopted" not in maria.open("session", **key._asdict()).text
-    append_event(key, {"author": "x", "actions": {"state_delta": {"step": "done"}}}, actor=actor)
-    assert [view.seq for view in timeline.events(key).rows] == [1, 2]
-    assert maria.send("adoption", {}, source=key.source).status_code == 400  # nothing is left to do
+def test_one_button_adopts_and_the_session_can_be_edited(ref: SessionRef, maria: Browser, actor: Actor) -> None:
+    adopted_by(maria, ref.source)
+    assert sources_adoption.missing(ref.source) == []
+    assert "is adopted" in maria.open("adoption", source=ref.source).text
+    assert "not adopted" not in maria.open("session", **ref._asdict()).text
+    append_event(ref, {"author": "x", "actions": {"state_delta": {"step": "done"}}}, actor=actor)
+    assert [view.seq for view in timeline.events(ref).rows] == [1, 2]
+    assert maria.send("adoption", {}, source=ref.source).status_code == 400  # nothing is left to do
 
 
 @pytest.mark.parametrize(
     "write",
     [
-        lambda key, actor: append_event(key, {"author": "x"}, actor=actor),
-        lambda key, actor: create_session(key.source, APP, USER, actor=actor),
+        lambda ref, actor: append_event(ref, {"author": "x"}, actor=actor),
+        lambda ref, actor: create_session(ref.source, APP, USER, actor=actor),
         lambda key, actor: delete_session(key, actor=actor),
         lambda key, actor: import_state(key, "user", {"a": 1}, actor=actor, updated=1.0, overwrite=True),
     ],
     ids=["append", "create", "delete", "import"],
 )
 def test_nothing_is_written_before_it_is_adopted(
-    key: SessionKey, actor: Actor, write: Callable[[SessionKey, Actor], object]
+    ref: SessionRef, actor: Actor, write: Callable[[SessionRef, Actor], object]
 ) -> None:
-    revision = views.session(key).revision
+    revision = views.session(ref).revision
     with pytest.raises(NotAllowed, match=r"not adopted yet.*adkweb adopt postgresql://"):
-        write(key, actor)
-    assert views.session(key).revision == revision
+        write(ref, actor)
+    assert views.session(ref).revision == revision
 
 
 def test_what_is_in_the_way_is_said_and_the_same_button_goes_on(
-    key: SessionKey, maria: Browser, monkeypatch: pytest.MonkeyPatch
+    ref: SessionRef, maria: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
         patch.setitem(schema.STEPS["postgresql"], "adkweb_deleted", ["CREATE TABLE sessions (x int)"])
-        maria.send("adoption", {}, source=key.source)
-        adopting.wait(key.source, lambda adoption: None)
-        page = maria.open("adoption", source=key.source)
+        maria.send("adoption", {}, source=ref.source)
+        adopting.wait(ref.source, lambda adoption: None)
+        page = maria.open("adoption", source=ref.source)
         assert "already exists" in page.one("p", role="alert").text
         assert page.one("button", "primary").text == "Go on adopting"
-    adopted_by(maria, key.source)
-    assert sources_adoption.missing(key.source) == []
+    adopted_by(maria, ref.source)
+    assert sources_adoption.missing(ref.source) == []
 
 
-def test_an_adoption_that_was_interrupted_goes_on_by_itself(key: SessionKey, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_adoption_that_was_interrupted_goes_on_by_itself(ref: SessionRef, monkeypatch: pytest.MonkeyPatch) -> None:
     class Killed(Exception):
         pass
 
@@ -121,55 +121,55 @@ def test_an_adoption_that_was_interrupted_goes_on_by_itself(key: SessionKey, mon
             raise Killed
 
     with pytest.raises(Killed):
-        database.adopt_open(key.source, die)
+        database.adopt_open(ref.source, die)
     monkeypatch.setattr(database, "_LOOK_SECONDS", 0.0)
-    database._due[key.source] = 0.0
-    database.get(key.source)
-    assert (database.is_begun(key.source), database.is_adopted(key.source)) == (True, False)
+    database._due[ref.source] = 0.0
+    database.get(ref.source)
+    assert (database.is_begun(ref.source), database.is_adopted(ref.source)) == (True, False)
     adopting.go_on()
-    adopting.wait(key.source, lambda adoption: None)
-    assert sources_adoption.missing(key.source) == []
+    adopting.wait(ref.source, lambda adoption: None)
+    assert sources_adoption.missing(ref.source) == []
 
 
-def test_indexes_that_another_program_drops_come_back_by_themselves(key: SessionKey) -> None:
-    database.adopt_open(key.source)
-    with database.using(key.source) as db, db.cursor() as cursor:
+def test_indexes_that_another_program_drops_come_back_by_themselves(ref: SessionRef) -> None:
+    database.adopt_open(ref.source)
+    with database.using(ref.source) as db, db.cursor() as cursor:
         cursor.execute("DROP INDEX adkweb_events_seq")
-    assert [view.description.text for view in timeline.events(key).rows] == ["Hello"]
+    assert [view.description.text for view in timeline.events(ref).rows] == ["Hello"]
     adopting.go_on()
-    adopting.wait(key.source, lambda adoption: None)
-    assert sources_adoption.missing(key.source) == []
+    adopting.wait(ref.source, lambda adoption: None)
+    assert sources_adoption.missing(ref.source) == []
 
 
-def test_another_process_adopts_and_this_one_notices(key: SessionKey, monkeypatch: pytest.MonkeyPatch) -> None:
-    online.add(key.source)
-    assert not database.is_adopted(key.source)
-    database._due[key.source] = time.monotonic()
-    database.get(key.source)
-    assert database.is_adopted(key.source)
+def test_another_process_adopts_and_this_one_notices(ref: SessionRef, monkeypatch: pytest.MonkeyPatch) -> None:
+    online.add(ref.source)
+    assert not database.is_adopted(ref.source)
+    database._due[ref.source] = time.monotonic()
+    database.get(ref.source)
+    assert database.is_adopted(ref.source)
 
 
-def test_read_only_offers_no_adoption(key: SessionKey, maria: Browser, settings: Settings) -> None:
+def test_read_only_offers_no_adoption(ref: SessionRef, maria: Browser, settings: Settings) -> None:
     settings.READ_ONLY = True
-    assert not maria.open("home").all("a", href=f"/adopt/{key.source}/")
-    assert "not adopted" in maria.open("session", **key._asdict()).text
-    assert maria.send("adoption", {}, source=key.source).status_code == 403
+    assert not maria.open("home").all("a", href=f"/adopt/{ref.source}/")
+    assert "not adopted" in maria.open("session", **ref._asdict()).text
+    assert maria.send("adoption", {}, source=ref.source).status_code == 403
     adopting.go_on()
-    assert adopting.of(key.source) is None
+    assert adopting.of(ref.source) is None
 
 
-def test_home_names_the_newest_events_and_what_runs(key: SessionKey, maria: Browser) -> None:
+def test_home_names_the_newest_events_and_what_runs(ref: SessionRef, maria: Browser) -> None:
     feed = maria.open("home").one(id="feed")
     assert "Nothing has happened yet" not in feed.text
     assert [item.one("b").text for item in feed.all("li")] == ["booking"]
-    assert [session.key for session in newest.running_now(key.source)] in ([key], [])
+    assert [session.ref for session in newest.running_now(ref.source)] in ([ref], [])
 
 
 def test_time_travel_works_before_it_is_adopted_and_says_how_events_are_ordered(
-    key: SessionKey, maria: Browser
+    ref: SessionRef, maria: Browser
 ) -> None:
-    (event,) = timeline.events(key).rows
-    page = maria.open("session", query={"at": event.id}, **key._asdict())
+    (event,) = timeline.events(ref).rows
+    page = maria.open("session", query={"at": event.id}, **ref._asdict())
     assert "ordered by their time, then by their id" in page.text
     panel = page.one(id="moment")
     assert panel.one(class_="at").text.startswith("State at event ")
@@ -178,22 +178,22 @@ def test_time_travel_works_before_it_is_adopted_and_says_how_events_are_ordered(
     assert page.all(id="strip")
     assert page.all("button", data_key="t")
     assert not panel.all(class_="acts")
-    history = maria.open("session-history", query={"key": "step"}, **key._asdict())
+    history = maria.open("session-history", query={"key": "step"}, **ref._asdict())
     assert "pay" in history.text
     assert str(event.seq) not in history.text + page.text, "a time is no number"
-    compare = maria.open("compare", query={"a": event.id, "b": "now"}, **key._asdict())
+    compare = maria.open("compare", query={"a": event.id, "b": "now"}, **ref._asdict())
     assert str(event.seq) not in compare.text
-    assert str(event.seq) not in maria.open("event", event_id=event.id, **key._asdict()).text
-    assert str(event.seq) not in maria.open("context", query={"at": event.id}, **key._asdict()).text
+    assert str(event.seq) not in maria.open("event", event_id=event.id, **ref._asdict()).text
+    assert str(event.seq) not in maria.open("context", query={"at": event.id}, **ref._asdict()).text
 
 
 def test_without_an_order_nothing_offers_time_travel(
-    key: SessionKey, maria: Browser, monkeypatch: pytest.MonkeyPatch
+    ref: SessionRef, maria: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(database, "has_order", lambda alias: False)
-    (event,) = timeline.events(key).rows
-    page = maria.open("session", query={"at": event.id}, **key._asdict())
+    (event,) = timeline.events(ref).rows
+    page = maria.open("session", query={"at": event.id}, **ref._asdict())
     assert "without time travel" in page.text
     assert "have no order" in page.one("p", "momentfault").text
-    for page in (maria.open("session", **key._asdict()), maria.open("event", event_id=event.id, **key._asdict())):
+    for page in (maria.open("session", **ref._asdict()), maria.open("event", event_id=event.id, **ref._asdict())):
         assert not page.all(data_key="t") + page.all(id="strip")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sessions_app.domain import differences
-from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT, UNKNOWN
 from sessions_app.errors import Invalid
 from sessions_app.history import drift, key_history, moments
@@ -47,56 +47,56 @@ def test_what_is_too_large_is_a_line_with_its_size_and_can_be_downloaded_as_it_i
     text = '{"author": "agent", "content": {"parts": [{"text": "' + "é" * LARGE + '"}]}}'
     file = write(tmp_path / "store.db", [parts({"text": "Hello"}), text], state={"k": "x" * LARGE})
     source = open_source(str(file))
-    key = SessionKey(source, APP, USER, SESSION)
-    page = maria.open("session", **key._asdict())
+    ref = SessionRef(source, APP, USER, SESSION)
+    page = maria.open("session", **ref._asdict())
     assert "15.3" in page.one("li", id="event-e1").text.replace("\xa0", " ")
     assert "Hello" in page.one("li", id="event-e0").text
     (link,) = [link["href"] for link in page.all("a") if link.text == "Download"]
     assert body(maria.get(link)).decode() == '{"k": "' + "x" * LARGE + '"}'
-    event = maria.open("event", **key._asdict(), event_id="e1")
+    event = maria.open("event", **ref._asdict(), event_id="e1")
     assert "too large to be shown here" in event.one("main").text
     assert body(maria.get(event.links()["Download"])).decode() == text
     with pytest.raises(Invalid, match="too large"):
-        views.session(key)
+        views.session(ref)
 
 
 @pytest.mark.django_db
-def test_parts_and_changes_come_a_page_at_a_time(key: SessionKey, maria: Browser, add: Any) -> None:
+def test_parts_and_changes_come_a_page_at_a_time(ref: SessionRef, maria: Browser, add: Any) -> None:
     values = {f"k{number:03}": number for number in range(450)}
-    event_id = add(key, *[{"text": f"part {n}."} for n in range(450)], actions={"state_delta": values})
+    event_id = add(ref, *[{"text": f"part {n}."} for n in range(450)], actions={"state_delta": values})
     seen: list[str] = []
     asked: dict[str, str] = {"parts": "0"}
     for _page in range(3):
-        page = maria.open("event", **key._asdict(), event_id=event_id, query=asked)
+        page = maria.open("event", **ref._asdict(), event_id=event_id, query=asked)
         seen += [each.text for each in page.all("div", "text")]
         later = [link["href"] for link in page.all("a") if link.text == "Later" and "parts=" in link["href"]]
         asked = {"parts": later[0].partition("parts=")[2]} if later else {}
     assert seen == [f"part {n}." for n in range(450)]
     assert asked == {}
-    changes = maria.open("event", **key._asdict(), event_id=event_id, query={"changes": 400}).all("div", "beforeafter")
+    changes = maria.open("event", **ref._asdict(), event_id=event_id, query={"changes": 400}).all("div", "beforeafter")
     assert len(changes) == 50
 
 
-def test_a_page_of_events_ends_by_what_they_weigh_and_leads_on(key: SessionKey, add: Any) -> None:
-    ids = [add(key, {"text": "x" * 1_500_000}) for _ in range(12)]
+def test_a_page_of_events_ends_by_what_they_weigh_and_leads_on(ref: SessionRef, add: Any) -> None:
+    ids = [add(ref, {"text": "x" * 1_500_000}) for _ in range(12)]
     found: list[str] = []
     before = None
     pages = 0
     while before or not pages:
-        page = timeline.events(key, before=before)
+        page = timeline.events(ref, before=before)
         found = [view.id for view in page.rows] + found
         before, pages = page.next, pages + 1
     assert found == ids
     assert pages == 3
-    after = timeline.events_after(key, 0)
+    after = timeline.events_after(ref, 0)
     assert 0 < len(after.rows) < 12
     assert after.next
 
 
 @pytest.mark.parametrize("newest", [0, 1, 5, 12, 10**9])
-def test_so_many_of_the_newest_events_are_the_same_by_page_as_at_once(key: SessionKey, add: Any, newest: int) -> None:
-    ids = [add(key, {"text": "x" * 1_500_000}) for _ in range(8)]
-    found = whole_session.stream(key, newest=newest)
+def test_so_many_of_the_newest_events_are_the_same_by_page_as_at_once(ref: SessionRef, add: Any, newest: int) -> None:
+    ids = [add(ref, {"text": "x" * 1_500_000}) for _ in range(8)]
+    found = whole_session.stream(ref, newest=newest)
     assert found
     pages = list(found[1])
     assert [event.id for page in pages for event in page] == (ids[-newest:] if newest else [])
@@ -107,10 +107,10 @@ def test_so_many_of_the_newest_events_are_the_same_by_page_as_at_once(key: Sessi
 def storing(tmp_path: Path, open_source: Any) -> Any:
     """Opens a database of these events and states; its session."""
 
-    def opened(*events: Any, **states: Any) -> SessionKey:
+    def opened(*events: Any, **states: Any) -> SessionRef:
         # Threads that send downloads keep connections by a source's name.
         source = open_source(str(write(tmp_path / f"{tmp_path.name}.db", events, **states)))
-        return SessionKey(source, APP, USER, SESSION)
+        return SessionRef(source, APP, USER, SESSION)
 
     return opened
 
@@ -130,9 +130,9 @@ def test_a_moment_tells_what_it_can_and_no_value_that_an_event_too_large_wrote(s
 
 @pytest.mark.django_db
 def test_a_session_that_is_too_large_to_be_replayed_says_so(storing: Any, maria: Browser) -> None:
-    key = storing(delta(k=1), HUGE, state={"k": 5})
-    assert drift.own(key) == drift.Report(untold="size")
-    assert "too large to be replayed" in maria.open("drift", **key._asdict()).one("main").text
+    ref = storing(delta(k=1), HUGE, state={"k": 5})
+    assert drift.own(ref) == drift.Report(untold="size")
+    assert "too large to be replayed" in maria.open("drift", **ref._asdict()).one("main").text
 
 
 @pytest.mark.django_db
@@ -146,10 +146,10 @@ def test_of_more_keys_than_can_be_looked_at_together_the_past_is_not_told_and_th
     storing: Any, maria: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sessions_app.history.index.MOST_KEYS", 3)
-    key = storing(delta(**{f"k{n}": n for n in range(4)}), state={f"k{n}": n for n in range(4)})
-    page = maria.open("session", **key._asdict(), query={"at": "e0"})
+    ref = storing(delta(**{f"k{n}": n for n in range(4)}), state={f"k{n}": n for n in range(4)})
+    page = maria.open("session", **ref._asdict(), query={"at": "e0"})
     assert "more than 3 keys" in page.one("main").text
-    assert "k3" in maria.open("session", **key._asdict()).one("main").text
+    assert "k3" in maria.open("session", **ref._asdict()).one("main").text
 
 
 @pytest.mark.django_db
@@ -157,16 +157,16 @@ def test_nor_of_keys_that_more_events_wrote_than_are_read_together(
     storing: Any, maria: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sessions_app.history.moments.MOST_PLACES", 4)
-    key = storing(*[delta(**{f"k{n}": n}) for n in range(5)], state={f"k{n}": n for n in range(5)})
-    page = maria.open("session", **key._asdict(), query={"at": "e4"})
+    ref = storing(*[delta(**{f"k{n}": n}) for n in range(5)], state={f"k{n}": n for n in range(5)})
+    page = maria.open("session", **ref._asdict(), query={"at": "e4"})
     assert "more than 2 keys" in page.one("main").text
-    assert "k3" in maria.open("session", **key._asdict()).one("main").text
+    assert "k3" in maria.open("session", **ref._asdict()).one("main").text
 
 
 @pytest.mark.django_db
 def test_all_of_a_state_is_as_much_as_a_page_holds_and_the_rest_is_downloaded(storing: Any, maria: Browser) -> None:
-    key = storing(parts({"text": "Hello"}), state={f"k{n:04}": n for n in range(MOST_ROWS + 5)})
-    page = maria.open("session", **key._asdict(), query={"all": "1"})
+    ref = storing(parts({"text": "Hello"}), state={f"k{n:04}": n for n in range(MOST_ROWS + 5)})
+    page = maria.open("session", **ref._asdict(), query={"all": "1"})
     assert len(page.all("div", "staterow")) <= MOST_ROWS
     assert "5 more keys" in page.text
     assert body(maria.get(page.links()["Download"])).decode().count("k") == MOST_ROWS + 5
@@ -198,9 +198,9 @@ def test_two_wide_values_are_compared_side_by_side() -> None:
 def test_an_apps_page_shows_its_users_and_sessions_beside_a_state_that_is_too_large(
     storing: Any, maria: Browser
 ) -> None:
-    key = storing(parts({"text": "Hello"}), app={"k": "x" * LARGE}, user={"k": "x" * LARGE})
-    for name, names in (("app", key[:2]), ("user", key[:3])):
-        page = maria.open(name, **dict(zip(key._fields, names, strict=False)))
+    ref = storing(parts({"text": "Hello"}), app={"k": "x" * LARGE}, user={"k": "x" * LARGE})
+    for name, names in (("app", ref[:2]), ("user", ref[:3])):
+        page = maria.open(name, **dict(zip(ref._fields, names, strict=False)))
         assert "too large to be shown here" in page.one("main").text
         assert SESSION in page.one("main").text
         assert body(maria.get(page.links()["Download"])).decode() == '{"k": "' + "x" * LARGE + '"}'
@@ -211,8 +211,8 @@ def test_drift_shows_as_many_keys_as_a_page_holds(
     storing: Any, maria: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sessions_app.web.editing.drift.LENGTH", 1_000)
-    key = storing(delta(**{f"k{n}": "x" * 300 for n in range(6)}), state={f"k{n}": "y" * 300 for n in range(6)})
-    page = maria.open("drift", **key._asdict())
+    ref = storing(delta(**{f"k{n}": "x" * 300 for n in range(6)}), state={f"k{n}": "y" * 300 for n in range(6)})
+    page = maria.open("drift", **ref._asdict())
     assert len(page.all("div", "driftrow")) == 1
     assert "6 keys don't match" in page.one("main").text
     assert "5 more keys" in page.one("main").text
@@ -226,28 +226,28 @@ def test_a_file_of_more_values_than_are_read_at_once_is_refused_before_it_is_par
 
 @pytest.mark.django_db
 def test_an_event_whose_values_may_have_been_merged_or_replaced_has_a_page(storing: Any, maria: Browser) -> None:
-    key = storing(*[delta(k={f"n{n}": n}) for n in range(3)], state={"k": {"other": 1}})
-    page = maria.open("event", **key._asdict(), event_id="e0")
+    ref = storing(*[delta(k={f"n{n}": n}) for n in range(3)], state={"k": {"other": 1}})
+    page = maria.open("event", **ref._asdict(), event_id="e0")
     assert "unknown at this point" in page.one("pre", "diff").text
-    assert maria.open("session-history", **key._asdict(), query={"key": "k"}).one("main")
+    assert maria.open("session-history", **ref._asdict(), query={"key": "k"}).one("main")
 
 
 def names_of(page: Any) -> list[str]:
-    return [found.key.session_id for found in page]
+    return [found.ref.session_id for found in page]
 
 
 @pytest.mark.django_db
 def test_a_list_of_sessions_ends_by_what_their_states_weigh_and_leads_on(storing: Any) -> None:
     heavy = {"k": "x" * (LARGE // 3)}
-    key = storing(state=heavy, sessions=[heavy] * 8)
-    page = whole_session.load_page(key.source, APP)
+    ref = storing(state=heavy, sessions=[heavy] * 8)
+    page = whole_session.load_page(ref.source, APP)
     assert 0 < len(page.rows) < 9
-    again = whole_session.load_page(key.source, APP, after=page.next)
+    again = whole_session.load_page(ref.source, APP, after=page.next)
     assert names_of(again.rows)[0] not in names_of(page.rows)
-    assert names_of(whole_session.each_session(key.source, APP, USER)) == names_of(
-        whole_session.load_all(key.source, APP)
+    assert names_of(whole_session.each_session(ref.source, APP, USER)) == names_of(
+        whole_session.load_all(ref.source, APP)
     )
-    assert sorted(names_of(whole_session.load_all(key.source, APP))) == sorted(
+    assert sorted(names_of(whole_session.load_all(ref.source, APP))) == sorted(
         ["s1", *(f"other{n}" for n in range(1, 9))]
     )
 

@@ -11,7 +11,7 @@ from django.urls import reverse
 
 from sessions_app.access.actor import Actor
 from sessions_app.domain.json_values import equal
-from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT
 from sessions_app.edits.edit import Entry, edit_state
 from sessions_app.history import moments
@@ -26,9 +26,9 @@ pytestmark = pytest.mark.django_db
 Add = Callable[..., str]
 
 
-def compared(browser: Browser, key: SessionKey, a: str, b: str = "now", **more: Any) -> Element:
+def compared(browser: Browser, ref: SessionRef, a: str, b: str = "now", **more: Any) -> Element:
     query = {"a": a, "b": b, **more.pop("query", {})}
-    return browser.open("compare", query=query, **key._asdict(), **more)
+    return browser.open("compare", query=query, **ref._asdict(), **more)
 
 
 def told(page: Element) -> dict[str, str]:
@@ -50,14 +50,14 @@ def delta_of(page: Element) -> Any:
 
 
 @pytest.fixture
-def anywhere(source: str, actor: Actor) -> SessionKey:
+def anywhere(source: str, actor: Actor) -> SessionRef:
     """A session on each kind of database."""
     state = {"step": "choose", "count": 3, "nothing": None, "user:tier": "gold", "app:limit": 10}
     return create_session(source, "booking", "ana", session_id="s1", state=state, actor=actor)
 
 
 @pytest.fixture
-def two(anywhere: SessionKey, add: Add, actor: Actor) -> tuple[str, str]:
+def two(anywhere: SessionRef, add: Add, actor: Actor) -> tuple[str, str]:
     """Two events of it, between which keys of all scopes were added, changed and removed."""
     first = add(anywhere, author="user")
     add(anywhere, actions={"state_delta": {"step": "pay", "new": {"a": [1]}, "user:tier": "silver", "app:more": True}})
@@ -69,7 +69,7 @@ def two(anywhere: SessionKey, add: Add, actor: Actor) -> tuple[str, str]:
 
 
 def test_what_was_added_changed_and_removed_stands_by_scope(
-    anywhere: SessionKey, two: tuple[str, str], maria: Browser
+    anywhere: SessionRef, two: tuple[str, str], maria: Browser
 ) -> None:
     page = compared(maria, anywhere, *two)
     assert counts(page) == ["App 1 added", "User 1 changed", "Session 1 added1 changed1 removed"]
@@ -83,7 +83,7 @@ def test_what_was_added_changed_and_removed_stands_by_scope(
 
 
 def test_the_delta_makes_the_first_state_into_the_second(
-    anywhere: SessionKey, two: tuple[str, str], maria: Browser
+    anywhere: SessionRef, two: tuple[str, str], maria: Browser
 ) -> None:
     page = compared(maria, anywhere, *two)
     delta = {"app:more": True, "user:tier": "silver", "count": None, "new": {"a": [1]}, "step": "pay"}
@@ -100,7 +100,7 @@ def test_the_delta_makes_the_first_state_into_the_second(
     assert equal(state, moments.state_at(anywhere, two[1]).state.merged())
 
 
-def test_an_event_is_compared_with_now(anywhere: SessionKey, two: tuple[str, str], maria: Browser, add: Add) -> None:
+def test_an_event_is_compared_with_now(anywhere: SessionRef, two: tuple[str, str], maria: Browser, add: Add) -> None:
     add(anywhere, actions={"state_delta": {"step": "done"}})
     page = compared(maria, anywhere, two[1])
     assert told(page) == {"step": '"pay"→"done"'}
@@ -110,7 +110,7 @@ def test_an_event_is_compared_with_now(anywhere: SessionKey, two: tuple[str, str
     )
 
 
-def test_the_two_can_be_swapped_and_the_link_shared(anywhere: SessionKey, two: tuple[str, str], maria: Browser) -> None:
+def test_the_two_can_be_swapped_and_the_link_shared(anywhere: SessionRef, two: tuple[str, str], maria: Browser) -> None:
     page = compared(maria, anywhere, *two)
     swapped = maria.open(page.links()["Swap the two"])
     assert told(swapped)["step"] == '"pay"→"choose"'
@@ -120,7 +120,7 @@ def test_the_two_can_be_swapped_and_the_link_shared(anywhere: SessionKey, two: t
     assert told(maria.open(shared.removeprefix("http://testserver"))) == told(page)
 
 
-def test_events_can_be_named_by_number(anywhere: SessionKey, two: tuple[str, str], maria: Browser) -> None:
+def test_events_can_be_named_by_number(anywhere: SessionRef, two: tuple[str, str], maria: Browser) -> None:
     first, second = (timeline.event(anywhere, event_id).seq for event_id in two)
     for a, b in ((f"#{first}", f"{second}"), (f" {first} ", f"#{second}")):
         page = compared(maria, anywhere, a, b)
@@ -129,7 +129,7 @@ def test_events_can_be_named_by_number(anywhere: SessionKey, two: tuple[str, str
 
 
 def test_a_number_means_that_event_and_no_other(
-    anywhere: SessionKey, two: tuple[str, str], maria: Browser, add: Add, actor: Actor
+    anywhere: SessionRef, two: tuple[str, str], maria: Browser, add: Add, actor: Actor
 ) -> None:
     last = timeline.event(anywhere, two[1]).seq
     other = create_session(*anywhere[:2], "ben", actor=actor)
@@ -144,19 +144,19 @@ def test_a_number_means_that_event_and_no_other(
         maria.open("compare-delta", query={"a": asked}, status=404, **anywhere._asdict())
 
 
-def test_a_session_page_leads_to_the_comparison_with_now(key: SessionKey, maria: Browser) -> None:
-    links = maria.open("session", **key._asdict()).one("div", id="state").links()
+def test_a_session_page_leads_to_the_comparison_with_now(ref: SessionRef, maria: Browser) -> None:
+    links = maria.open("session", **ref._asdict()).one("div", id="state").links()
     assert maria.open(links["Compare"]).one("form", "moments").fields() == {"a": "", "b": "now", "with": ""}
 
 
-def test_the_same_is_said_to_be_the_same(anywhere: SessionKey, two: tuple[str, str], maria: Browser) -> None:
+def test_the_same_is_said_to_be_the_same(anywhere: SessionRef, two: tuple[str, str], maria: Browser) -> None:
     page = compared(maria, anywhere, "now")
     assert page.one("div", "empty").one("h2").text == "The same"
     assert page.all("section", "asdelta") == []
 
 
 def test_what_nobody_recorded_is_unknown_and_stays_out_of_the_delta(
-    anywhere: SessionKey, maria: Browser, add: Add
+    anywhere: SessionRef, maria: Browser, add: Add
 ) -> None:
     first = add(anywhere, author="user")
     add(anywhere, actions={"state_delta": {"step": "pay"}})
@@ -171,12 +171,12 @@ def test_what_nobody_recorded_is_unknown_and_stays_out_of_the_delta(
     assert "whose new value" in back.one("section", "asdelta").text
 
 
-def test_a_key_leads_to_its_history(anywhere: SessionKey, two: tuple[str, str], maria: Browser) -> None:
+def test_a_key_leads_to_its_history(anywhere: SessionRef, two: tuple[str, str], maria: Browser) -> None:
     page = compared(maria, anywhere, *two)
     assert maria.open(page.links()["user:tier"]).one("h1").text == "user:tier"
 
 
-def test_a_delta_that_is_too_long_for_the_page_is_downloaded(anywhere: SessionKey, maria: Browser, add: Add) -> None:
+def test_a_delta_that_is_too_long_for_the_page_is_downloaded(anywhere: SessionRef, maria: Browser, add: Add) -> None:
     first = add(anywhere, author="user")
     add(anywhere, actions={"state_delta": {"long": "x" * compare.COPY_LIMIT}})
     page = compared(maria, anywhere, first)
@@ -184,7 +184,7 @@ def test_a_delta_that_is_too_long_for_the_page_is_downloaded(anywhere: SessionKe
     assert maria.get(page.links()["Download"]).json() == {"long": "x" * compare.COPY_LIMIT}
 
 
-def test_of_many_keys_some_are_shown_and_the_delta_has_all(anywhere: SessionKey, maria: Browser, add: Add) -> None:
+def test_of_many_keys_some_are_shown_and_the_delta_has_all(anywhere: SessionRef, maria: Browser, add: Add) -> None:
     first = add(anywhere, author="user")
     add(anywhere, actions={"state_delta": {f"k{n}": n for n in range(compare.ROWS + 50)}})
     page = compared(maria, anywhere, first)
@@ -198,7 +198,7 @@ def test_of_many_keys_some_are_shown_and_the_delta_has_all(anywhere: SessionKey,
 
 
 def test_two_sessions_are_compared_by_the_link_of_the_other(
-    anywhere: SessionKey, two: tuple[str, str], maria: Browser, add: Add, actor: Actor
+    anywhere: SessionRef, two: tuple[str, str], maria: Browser, add: Add, actor: Actor
 ) -> None:
     other = create_session(*anywhere[:2], "ben", state={"step": "pay", "mine": 1}, actor=actor)
     event = add(other, actions={"state_delta": {"mine": 2}})
@@ -223,15 +223,15 @@ def test_two_sessions_are_compared_by_the_link_of_the_other(
 
 
 @pytest.mark.parametrize("link", ["/", "/s/", "/a/store/booking/", "http://[", "/s/a/b/c/~zz/"])
-def test_a_link_that_leads_to_no_session_comes_back_with_the_reason(key: SessionKey, maria: Browser, link: str) -> None:
-    page = compared(maria, key, "a", "b", query={"with": link}, status=400)
+def test_a_link_that_leads_to_no_session_comes_back_with_the_reason(ref: SessionRef, maria: Browser, link: str) -> None:
+    page = compared(maria, ref, "a", "b", query={"with": link}, status=400)
     assert page.one("p", "error").text == "This is not the link of a session, which begins with /s/."
     assert page.one("form", "moments").fields() == {"a": "a", "b": "b", "with": link}
-    assert maria.get(reverse("compare-delta", kwargs=key._asdict()), {"a": "now", "with": link}).status_code == 400
+    assert maria.get(reverse("compare-delta", kwargs=ref._asdict()), {"a": "now", "with": link}).status_code == 400
 
 
 def test_another_session_of_the_same_user_is_named_by_its_id(
-    anywhere: SessionKey, two: tuple[str, str], maria: Browser, actor: Actor
+    anywhere: SessionRef, two: tuple[str, str], maria: Browser, actor: Actor
 ) -> None:
     other = create_session(*anywhere[:3], session_id="s 2", state={"step": "done"}, actor=actor)
     page = compared(maria, anywhere, two[1], query={"with": " s 2 "})
@@ -242,30 +242,30 @@ def test_another_session_of_the_same_user_is_named_by_its_id(
 
 
 @pytest.mark.parametrize("name", ["nonsense", "s1/", "x" * 129, "a\0b"])
-def test_an_id_of_no_session_comes_back_with_the_reason(anywhere: SessionKey, maria: Browser, name: str) -> None:
+def test_an_id_of_no_session_comes_back_with_the_reason(anywhere: SessionRef, maria: Browser, name: str) -> None:
     page = compared(maria, anywhere, "now", query={"with": name}, status=400)
     assert page.one("p", "error").text.startswith("ana has no session “")
     assert page.one("input", id="with")["aria-invalid"] == "true"
 
 
-def test_a_session_that_is_gone_is_said_beside_its_field(key: SessionKey, maria: Browser) -> None:
-    link = reverse("session", kwargs=key._replace(session_id="gone")._asdict())
-    page = compared(maria, key, "now", query={"with": link}, status=404)
+def test_a_session_that_is_gone_is_said_beside_its_field(ref: SessionRef, maria: Browser) -> None:
+    link = reverse("session", kwargs=ref._replace(session_id="gone")._asdict())
+    page = compared(maria, ref, "now", query={"with": link}, status=404)
     assert page.one("p", "error").text == "Session gone not found."
 
 
 # --- Nothing to compare -----------------------------------------------------------------------------------------------
 
 
-def test_without_a_moment_the_page_asks_for_one(key: SessionKey, maria: Browser) -> None:
-    page = maria.open("compare", **key._asdict())
+def test_without_a_moment_the_page_asks_for_one(ref: SessionRef, maria: Browser) -> None:
+    page = maria.open("compare", **ref._asdict())
     assert page.one("div", "empty").one("h2").text == "Choose two moments"
     assert page.one("form", "moments").fields() == {"a": "", "b": "now", "with": ""}
 
 
 @pytest.mark.parametrize("name", ["gone", "-1", "0", "#", "9" * 30, "²"])
 def test_an_event_that_is_gone_is_said_beside_its_field_and_the_form_stays_filled(
-    anywhere: SessionKey, maria: Browser, name: str
+    anywhere: SessionRef, maria: Browser, name: str
 ) -> None:
     page = compared(maria, anywhere, name, status=404)
     assert page.one("p", "error")["id"] == "a-error"
@@ -275,11 +275,11 @@ def test_an_event_that_is_gone_is_said_beside_its_field_and_the_form_stays_fille
 
 
 @pytest.mark.parametrize("name", ["a\0b", "a" * 129])
-def test_what_cannot_be_an_id_is_refused_beside_its_field(anywhere: SessionKey, maria: Browser, name: str) -> None:
+def test_what_cannot_be_an_id_is_refused_beside_its_field(anywhere: SessionRef, maria: Browser, name: str) -> None:
     page = compared(maria, anywhere, "now", name, status=400)
     assert "The event's id" in page.one("p", "error").text
     assert page.one("p", "error")["id"] == "b-error"
 
 
-def test_a_session_that_does_not_exist_is_not_found(key: SessionKey, maria: Browser) -> None:
-    compared(maria, key._replace(session_id="gone"), "now", status=404)
+def test_a_session_that_does_not_exist_is_not_found(ref: SessionRef, maria: Browser) -> None:
+    compared(maria, ref._replace(session_id="gone"), "now", status=404)

@@ -13,7 +13,7 @@ from django.test import AsyncRequestFactory, Client
 from django.urls import reverse
 
 from adkweb.handler import Handler
-from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.session_ref import SessionRef
 from tests.web.conftest import Browser
 
 pytestmark = pytest.mark.django_db
@@ -31,10 +31,10 @@ def packed(person: User) -> Client:
 
 @pytest.mark.parametrize(("name", "how"), [("session", {}), ("session-edit", {}), ("events", {"HX-Request": "true"})])
 def test_pages_and_their_parts_are_compressed(
-    key: SessionKey, maria: Browser, packed: Client, add: Callable[..., str], name: str, how: dict[str, str]
+    ref: SessionRef, maria: Browser, packed: Client, add: Callable[..., str], name: str, how: dict[str, str]
 ) -> None:
-    add(key, {"text": "hello"})
-    address = reverse(name, kwargs=key._asdict())
+    add(ref, {"text": "hello"})
+    address = reverse(name, kwargs=ref._asdict())
     plain, answer = maria.get(address, headers=how), packed.get(address, headers=how)
     assert plain.get("Content-Encoding") is None
     assert answer["Content-Encoding"] == "gzip"
@@ -45,8 +45,8 @@ def test_pages_and_their_parts_are_compressed(
     assert abs(len(whole) - len(plain.content)) < 100  # times differ, and what is masked
 
 
-def test_the_length_of_a_page_tells_nothing(key: SessionKey, packed: Client) -> None:
-    address = reverse("session", kwargs=key._asdict())
+def test_the_length_of_a_page_tells_nothing(ref: SessionRef, packed: Client) -> None:
+    address = reverse("session", kwargs=ref._asdict())
     assert len({len(packed.get(address).content) for _ in range(12)}) > 3
 
 
@@ -56,8 +56,8 @@ def test_a_new_token_is_never_compressed(packed: Client) -> None:
     assert answer.get("Content-Encoding") is None
 
 
-def test_an_export_is_sent_as_it_is_read(key: SessionKey, packed: Client) -> None:
-    answer = packed.get(reverse("session-export", kwargs=key._asdict()))
+def test_an_export_is_sent_as_it_is_read(ref: SessionRef, packed: Client) -> None:
+    answer = packed.get(reverse("session-export", kwargs=ref._asdict()))
     assert answer.streaming
     assert answer.get("Content-Encoding") is None
 

@@ -11,7 +11,7 @@ from pytest_django import Settings
 
 from sessions_app.access.actor import Actor
 from sessions_app.agent_view import conversation, instructions
-from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.session_ref import SessionRef
 from sessions_app.edits.edit import Entry, edit_state
 from sessions_app.errors import Behind
 from sessions_app.history import indexing
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.django_db
 Add = Callable[..., str]
 
 
-def opened(browser: Browser, session: SessionKey, **query: str) -> Element:
+def opened(browser: Browser, session: SessionRef, **query: str) -> Element:
     return browser.open("context", **session._asdict(), query=query)
 
 
@@ -36,38 +36,38 @@ def turns(page: Element) -> list[str]:
     return [line.one(class_="body" if "turn" in line.classes else "why").text for line in lines]
 
 
-def text(browser: Browser, key: SessionKey, template: str) -> Element:
+def text(browser: Browser, ref: SessionRef, template: str) -> Element:
     """The preview of a typed template, as htmx asks for it."""
-    response = browser.send(f"{reverse('context', kwargs=key._asdict())}", {"template": template}, htmx=True)
+    response = browser.send(f"{reverse('context', kwargs=ref._asdict())}", {"template": template}, htmx=True)
     assert response.status_code == 200
     return page_of(response)
 
 
-def test_an_event_that_a_model_wrote_leads_to_what_it_was_given(key: SessionKey, maria: Browser, add: Add) -> None:
-    asked = add(key, {"text": "where to?"}, author="user")
-    said = add(key, {"text": "to Lisbon"})
+def test_an_event_that_a_model_wrote_leads_to_what_it_was_given(ref: SessionRef, maria: Browser, add: Add) -> None:
+    asked = add(ref, {"text": "where to?"}, author="user")
+    said = add(ref, {"text": "to Lisbon"})
     result = add(
-        key, author="agent", content={"role": "user", "parts": [{"function_response": {"name": "f", "response": {}}}]}
+        ref, author="agent", content={"role": "user", "parts": [{"function_response": {"name": "f", "response": {}}}]}
     )
-    page = opened(maria, key, at=said)
+    page = opened(maria, ref, at=said)
     assert "to Lisbon" in " ".join(turns(page))
     before = maria.open(page.links()["Just before this event"])
     assert "just after event 1" in before.one("div", "sub").text
     assert "where to?" in " ".join(turns(before))
     assert "to Lisbon" not in " ".join(turns(before))
     for other in (asked, result):
-        assert "Just before this event" not in opened(maria, key, at=other).links()
-    assert "Just before this event" not in opened(maria, key).links()
+        assert "Just before this event" not in opened(maria, ref, at=other).links()
+    assert "Just before this event" not in opened(maria, ref).links()
 
 
 # --- The instruction --------------------------------------------------------------------------------------------------
 
 
 def test_a_typed_template_shows_each_placeholder_with_scope_value_and_writer(
-    key: SessionKey, maria: Browser, add: Add
+    ref: SessionRef, maria: Browser, add: Add
 ) -> None:
-    by = add(key, actions={"state_delta": {"step": "pay"}})
-    found = text(maria, key, 'Hi {user:tier}, {step}. {nothing} { "json": 1 } ${step}')
+    by = add(ref, actions={"state_delta": {"step": "pay"}})
+    found = text(maria, ref, 'Hi {user:tier}, {step}. {nothing} { "json": 1 } ${step}')
     assert found.one(class_="filled").raw == 'Hi gold, pay.  { "json": 1 } ${step}'
     marked = [(mark.classes[1], mark.raw) for mark in found.all("span", "ph")]
     assert marked == [("user", "gold"), ("session", "pay"), ("session", "")]
@@ -80,8 +80,8 @@ def test_a_typed_template_shows_each_placeholder_with_scope_value_and_writer(
     assert by in named[1].one("a")["href"]
 
 
-def test_what_is_missing_is_an_error_in_its_place(key: SessionKey, maria: Browser) -> None:
-    found = text(maria, key, "a {gone} b {gone?} c {temp:x} d {artifact.a}")
+def test_what_is_missing_is_an_error_in_its_place(ref: SessionRef, maria: Browser) -> None:
+    found = text(maria, ref, "a {gone} b {gone?} c {temp:x} d {artifact.a}")
     assert found.one(class_="filled").raw == "a {gone} b  c {temp:x} d {artifact.a}"
     assert [mark.raw for mark in found.all("span", "bad") if "ph" in mark.classes] == [
         "{gone}",
@@ -92,22 +92,22 @@ def test_what_is_missing_is_an_error_in_its_place(key: SessionKey, maria: Browse
     assert "not there, and optional: nothing is written" in found.text
 
 
-def test_an_artifact_is_there_with_its_version_and_without_its_text(key: SessionKey, maria: Browser, add: Add) -> None:
-    add(key, actions={"artifact_delta": {"notes.md": 2}})
-    found = text(maria, key, "{artifact.notes.md}")
+def test_an_artifact_is_there_with_its_version_and_without_its_text(ref: SessionRef, maria: Browser, add: Add) -> None:
+    add(ref, actions={"artifact_delta": {"notes.md": 2}})
+    found = text(maria, ref, "{artifact.notes.md}")
     assert "version 2; its text is not in the session" in found.text
     assert "ADK stops" not in found.text
 
 
 def test_a_link_takes_the_template_from_the_state_at_an_event(
-    key: SessionKey, maria: Browser, add: Add, actor: Actor
+    ref: SessionRef, maria: Browser, add: Add, actor: Actor
 ) -> None:
-    first = add(key, actions={"state_delta": {"prompt": "Be at {step}."}})
-    edit_state(key, [Entry("prompt", "{count}!", "Be at {step}.")], actor=actor, reason="")
-    now = opened(maria, key, key="prompt")
+    first = add(ref, actions={"state_delta": {"prompt": "Be at {step}."}})
+    edit_state(ref, [Entry("prompt", "{count}!", "Be at {step}.")], actor=actor, reason="")
+    now = opened(maria, ref, key="prompt")
     assert now.one("textarea").raw.strip() == "{count}!"
     assert now.one(class_="filled").raw == "3!"
-    then = opened(maria, key, key="prompt", at=first)
+    then = opened(maria, ref, key="prompt", at=first)
     assert then.one(class_="filled").raw == "Be at choose."
     assert "just after event 1" in then.text
     assert then.one("option", value="prompt")["selected"] == ""
@@ -118,14 +118,14 @@ def test_a_link_takes_the_template_from_the_state_at_an_event(
     [("gone", 404, "There is no key “gone” in this state."), ("count", 400, "is not a text, and so no template")],
 )
 def test_a_key_that_holds_no_template_is_told(
-    key: SessionKey, maria: Browser, name: str, status: int, message: str
+    ref: SessionRef, maria: Browser, name: str, status: int, message: str
 ) -> None:
-    page = maria.open("context", **key._asdict(), query={"key": name}, status=status)
+    page = maria.open("context", **ref._asdict(), query={"key": name}, status=status)
     assert message in page.one(id="preview").text
 
 
-def test_without_scripts_a_button_fills_the_template_in_and_keeps_it(key: SessionKey, maria: Browser) -> None:
-    form = opened(maria, key).one("form", id="typed")
+def test_without_scripts_a_button_fills_the_template_in_and_keeps_it(ref: SessionRef, maria: Browser) -> None:
+    form = opened(maria, ref).one("form", id="typed")
     assert form.one("noscript").one("button").text == "Fill in"
     response = maria.send(form["action"], {"template": "line\r\n{step}"})
     page = page_of(response)
@@ -134,25 +134,25 @@ def test_without_scripts_a_button_fills_the_template_in_and_keeps_it(key: Sessio
 
 
 def test_a_template_that_is_too_long_is_kept_and_told(
-    key: SessionKey, maria: Browser, monkeypatch: pytest.MonkeyPatch
+    ref: SessionRef, maria: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(instructions, "LONGEST", 10)
-    response = maria.send("context", {"template": "x" * 11}, **key._asdict())
+    response = maria.send("context", {"template": "x" * 11}, **ref._asdict())
     assert response.status_code == 400
     page = page_of(response)
     assert page.one("textarea").raw.strip() == "x" * 11
     assert "A template can have 10 characters here." in page.one(id="preview").text
 
 
-def test_a_template_of_100_kb_full_of_placeholders_is_shown_in_part(key: SessionKey, maria: Browser) -> None:
-    found = text(maria, key, "{step} {step?} {}{{{" * 5_000)
+def test_a_template_of_100_kb_full_of_placeholders_is_shown_in_part(ref: SessionRef, maria: Browser) -> None:
+    found = text(maria, ref, "{step} {step?} {}{{{" * 5_000)
     assert len(found.all("span", "ph")) == agent_view.MARKS
     assert "further placeholders are filled in and not marked" in found.text
 
 
-def test_a_value_as_large_as_can_be_is_cut(key: SessionKey, maria: Browser, add: Add) -> None:
-    add(key, actions={"state_delta": {"big": "<b>" * 100_000}})
-    found = text(maria, key, "{big}{big}")
+def test_a_value_as_large_as_can_be_is_cut(ref: SessionRef, maria: Browser, add: Add) -> None:
+    add(ref, actions={"state_delta": {"big": "<b>" * 100_000}})
+    found = text(maria, ref, "{big}{big}")
     assert "… 298\u202f000 more characters" in found.one(class_="filled").raw
     assert "600\u202f000 characters" in found.raw
 
@@ -160,8 +160,8 @@ def test_a_value_as_large_as_can_be_is_cut(key: SessionKey, maria: Browser, add:
 @pytest.mark.parametrize(
     "template", ["<script>alert(1)</script>{step}", "{‮step}", "{" * 50_000, "\\{step} {a.b}", "\0{step}"]
 )
-def test_a_hostile_template_is_text(key: SessionKey, maria: Browser, template: str) -> None:
-    found = text(maria, key, template)
+def test_a_hostile_template_is_text(ref: SessionRef, maria: Browser, template: str) -> None:
+    found = text(maria, ref, template)
     assert found.one(class_="filled").raw == template.replace("script>{step}", "script>choose").replace(
         "\0{step}", "\0choose"
     )
@@ -171,15 +171,15 @@ def test_a_hostile_template_is_text(key: SessionKey, maria: Browser, template: s
 
 
 def test_the_conversation_shows_what_the_model_gets_and_why_not_the_rest(
-    key: SessionKey, maria: Browser, add: Add
+    ref: SessionRef, maria: Browser, add: Add
 ) -> None:
-    add(key, {"text": "Hello"}, author="user", invocation_id="i1")
-    add(key, {"text": "Wrong"}, invocation_id="i2")
-    by = add(key, invocation_id="i3", actions={"rewind_before_invocation_id": "i2"})
-    add(key, {"text": "Charged"}, author="billing", branch="agent.billing", invocation_id="i4")
-    add(key, {"text": "Elsewhere"}, author="fares", branch="fares", invocation_id="i4")
-    add(key, {"text": "Right"}, branch="agent.billing", invocation_id="i5")
-    page = opened(maria, key)
+    add(ref, {"text": "Hello"}, author="user", invocation_id="i1")
+    add(ref, {"text": "Wrong"}, invocation_id="i2")
+    by = add(ref, invocation_id="i3", actions={"rewind_before_invocation_id": "i2"})
+    add(ref, {"text": "Charged"}, author="billing", branch="agent.billing", invocation_id="i4")
+    add(ref, {"text": "Elsewhere"}, author="fares", branch="fares", invocation_id="i4")
+    add(ref, {"text": "Right"}, branch="agent.billing", invocation_id="i5")
+    page = opened(maria, ref)
     assert turns(page) == [
         "Hello",
         "taken back by the rewind #3",
@@ -189,7 +189,7 @@ def test_the_conversation_shows_what_the_model_gets_and_why_not_the_rest(
         "Right",
     ]
     assert by in page.all(class_="why")[0].one("a")["href"]
-    assert turns(opened(maria, key, agent="fares"))[-2:] == ["Elsewhere", "of another branch"]
+    assert turns(opened(maria, ref, agent="fares"))[-2:] == ["Elsewhere", "of another branch"]
     form = page.one("form", "reader")
     assert [option.text for option in form.one(id="branch").all("option")] == [
         "its own: agent.billing",
@@ -198,24 +198,24 @@ def test_the_conversation_shows_what_the_model_gets_and_why_not_the_rest(
         "fares",
     ]
     assert [option.text for option in form.all("option", selected="")] == ["agent"]
-    assert "of another branch" not in turns(opened(maria, key, agent="fares", branch="."))
-    assert opened(maria, key, branch="fares").one("form", "reader").fields()["branch"] == "fares"
+    assert "of another branch" not in turns(opened(maria, ref, agent="fares", branch="."))
+    assert opened(maria, ref, branch="fares").one("form", "reader").fields()["branch"] == "fares"
 
 
-def test_a_conversation_at_an_event_knows_nothing_of_what_came_later(key: SessionKey, maria: Browser, add: Add) -> None:
-    first = add(key, {"text": "One"}, invocation_id="i1")
-    add(key, {"text": "Two"}, invocation_id="i2")
-    add(key, invocation_id="i3", actions={"rewind_before_invocation_id": "i1"})
-    assert turns(opened(maria, key, at=first)) == ["One"]
+def test_a_conversation_at_an_event_knows_nothing_of_what_came_later(ref: SessionRef, maria: Browser, add: Add) -> None:
+    first = add(ref, {"text": "One"}, invocation_id="i1")
+    add(ref, {"text": "Two"}, invocation_id="i2")
+    add(ref, invocation_id="i3", actions={"rewind_before_invocation_id": "i1"})
+    assert turns(opened(maria, ref, at=first)) == ["One"]
 
 
 def test_a_long_conversation_is_paged_in_place_and_as_pages(
-    key: SessionKey, maria: Browser, add: Add, monkeypatch: pytest.MonkeyPatch
+    ref: SessionRef, maria: Browser, add: Add, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(conversation, "PAGE", 3)
     for number in range(7):
-        add(key, {"text": f"t{number}"})
-    page = opened(maria, key)
+        add(ref, {"text": f"t{number}"})
+    page = opened(maria, ref)
     assert turns(page) == ["t4", "t5", "t6"]
     link = page.one(class_="earlier").one("a")
     earlier = maria.open(link["hx-get"], htmx=True)
@@ -225,20 +225,20 @@ def test_a_long_conversation_is_paged_in_place_and_as_pages(
     assert "To the end" in whole.links()
 
 
-def test_a_session_without_events_says_so(key: SessionKey, maria: Browser) -> None:
-    assert "No events yet" in opened(maria, key).one(id="conversation").text
+def test_a_session_without_events_says_so(ref: SessionRef, maria: Browser) -> None:
+    assert "No events yet" in opened(maria, ref).one(id="conversation").text
 
 
-def test_an_event_or_session_that_is_gone_is_not_found(key: SessionKey, maria: Browser) -> None:
-    maria.open("context", **key._asdict(), query={"at": "never"}, status=404)
-    maria.open("context", **{**key._asdict(), "session_id": "never"}, status=404)
+def test_an_event_or_session_that_is_gone_is_not_found(ref: SessionRef, maria: Browser) -> None:
+    maria.open("context", **ref._asdict(), query={"at": "never"}, status=404)
+    maria.open("context", **{**ref._asdict(), "session_id": "never"}, status=404)
 
 
-def test_a_person_who_may_only_read_sees_it_all(key: SessionKey, maria: Browser, add: Add, settings: Settings) -> None:
-    add(key, {"text": "Hello"})
+def test_a_person_who_may_only_read_sees_it_all(ref: SessionRef, maria: Browser, add: Add, settings: Settings) -> None:
+    add(ref, {"text": "Hello"})
     settings.READ_ONLY = True
-    assert turns(opened(maria, key)) == ["Hello"]
-    assert text(maria, key, "{step}").one(class_="filled").raw == "choose"
+    assert turns(opened(maria, ref)) == ["Hello"]
+    assert text(maria, ref, "{step}").one(class_="filled").raw == "choose"
 
 
 @pytest.mark.parametrize("form", ["sqlite", "postgresql"])
@@ -252,30 +252,30 @@ def test_of_a_database_that_was_never_adopted_the_conversation_is_shown_and_the_
     actor: Actor,
 ) -> None:
     place = new_database(form)
-    key = create_session(open_source(place), "booking", "ana", session_id="s1", actor=actor)
-    first = add(key, {"text": "One"}, invocation_id="i1")
-    add(key, {"text": "Two"}, invocation_id="i2")
-    add(key, invocation_id="i3", actions={"rewind_before_invocation_id": "i2"})
-    online.release(key.source)
-    database.forget(key.source)
+    ref = create_session(open_source(place), "booking", "ana", session_id="s1", actor=actor)
+    first = add(ref, {"text": "One"}, invocation_id="i1")
+    add(ref, {"text": "Two"}, invocation_id="i2")
+    add(ref, invocation_id="i3", actions={"rewind_before_invocation_id": "i2"})
+    online.release(ref.source)
+    database.forget(ref.source)
     settings.READ_ONLY = True
-    key = key._replace(source=open_source(place))
-    page = opened(maria, key)
+    ref = ref._replace(source=open_source(place))
+    page = opened(maria, ref)
     assert len(turns(page)) == 3
-    then = opened(maria, key, at=first)
+    then = opened(maria, ref, at=first)
     assert turns(then) == ["One"]
     assert "have no order" not in page.text + then.text
 
 
 def test_while_a_source_is_read_the_page_says_so_and_a_typed_template_is_kept(
-    key: SessionKey, maria: Browser, monkeypatch: pytest.MonkeyPatch
+    ref: SessionRef, maria: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def behind(*_args: Any, **_more: Any) -> None:
         raise Behind(share=0.5)
 
     monkeypatch.setattr(indexing, "catch_up", behind)
-    assert maria.get(reverse("context", kwargs=key._asdict())).status_code == 503
-    response = maria.send("context", {"template": "mine"}, **key._asdict())
+    assert maria.get(reverse("context", kwargs=ref._asdict())).status_code == 503
+    response = maria.send("context", {"template": "mine"}, **ref._asdict())
     assert page_of(response).one("textarea").raw.strip() == "mine"
 
 
@@ -287,40 +287,40 @@ def grey(page: Element) -> dict[str, str]:
     return {row["id"].removeprefix("event-"): row.one(class_="gonewhy").text for row in rows}
 
 
-def test_the_timeline_greys_what_was_rewound_and_says_why(key: SessionKey, maria: Browser, add: Add) -> None:
-    add(key, {"text": "Kept"}, invocation_id="i1")
-    gone = add(key, {"text": "Gone"}, invocation_id="i2")
-    add(key, invocation_id="i3", actions={"rewind_before_invocation_id": "i2"})
+def test_the_timeline_greys_what_was_rewound_and_says_why(ref: SessionRef, maria: Browser, add: Add) -> None:
+    add(ref, {"text": "Kept"}, invocation_id="i1")
+    gone = add(ref, {"text": "Gone"}, invocation_id="i2")
+    add(ref, invocation_id="i3", actions={"rewind_before_invocation_id": "i2"})
     words = {gone: "rewound by 3. The agent is not given this event any more."}
-    assert grey(maria.open("session", **key._asdict())) == words
-    earlier = maria.open("events", **key._asdict(), htmx=True)
+    assert grey(maria.open("session", **ref._asdict())) == words
+    earlier = maria.open("events", **ref._asdict(), htmx=True)
     assert grey(earlier) == words
     assert [row["id"] for row in earlier.all("li", "ev") if "data-greys" in row] == [earlier.all("li", "ev")[-1]["id"]]
 
 
-def test_the_timeline_greys_what_was_summarised(key: SessionKey, maria: Browser, add: Add) -> None:
-    gone = add(key, {"text": "Gone"}, timestamp=1_790_000_000.0)
+def test_the_timeline_greys_what_was_summarised(ref: SessionRef, maria: Browser, add: Add) -> None:
+    gone = add(ref, {"text": "Gone"}, timestamp=1_790_000_000.0)
     content = {"role": "model", "parts": [{"text": "short"}]}
     times = {"start_timestamp": 1_790_000_000.0, "end_timestamp": 1_790_000_000.0}
-    add(key, author="user", actions={"compaction": {**times, "compacted_content": content}})
-    assert grey(maria.open("session", **key._asdict())) == {
+    add(ref, author="user", actions={"compaction": {**times, "compacted_content": content}})
+    assert grey(maria.open("session", **ref._asdict())) == {
         gone: "summarised by 2. The agent is not given this event any more."
     }
 
 
 def test_a_timeline_is_shown_without_grey_while_a_source_is_read(
-    key: SessionKey, maria: Browser, add: Add, monkeypatch: pytest.MonkeyPatch
+    ref: SessionRef, maria: Browser, add: Add, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def behind(*_args: Any, **_more: Any) -> None:
         raise Behind(share=0.5)
 
-    add(key, {"text": "Gone"}, invocation_id="i2")
-    add(key, invocation_id="i3", actions={"rewind_before_invocation_id": "i2"})
+    add(ref, {"text": "Gone"}, invocation_id="i2")
+    add(ref, invocation_id="i3", actions={"rewind_before_invocation_id": "i2"})
     monkeypatch.setattr(indexing, "catch_up", behind)
-    page = maria.open("session", **key._asdict())
+    page = maria.open("session", **ref._asdict())
     assert len(page.all("li", "ev")) == 2
     assert grey(page) == {}
 
 
-def test_the_session_leads_to_what_its_agent_sees(key: SessionKey, maria: Browser) -> None:
-    assert reverse("context", kwargs=key._asdict()) in maria.open("session", **key._asdict()).links().values()
+def test_the_session_leads_to_what_its_agent_sees(ref: SessionRef, maria: Browser) -> None:
+    assert reverse("context", kwargs=ref._asdict()) in maria.open("session", **ref._asdict()).links().values()

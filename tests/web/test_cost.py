@@ -10,7 +10,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from sessions_app.access.actor import Actor
-from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT
 from sessions_app.edits.edit import Entry, edit_state
 from sessions_app.writes.sessions import create_session
@@ -30,17 +30,17 @@ def queries(maria: Browser, source: str, address: str) -> int:
 
 @pytest.mark.parametrize("name", ["session", "events", "stats", "session-edit", "event"])
 def test_a_page_of_a_long_session_costs_as_many_queries_as_of_a_short_one(
-    key: SessionKey, maria: Browser, actor: Actor, name: str
+    ref: SessionRef, maria: Browser, actor: Actor, name: str
 ) -> None:
-    long = create_session(*key[:3], session_id="long", actor=actor)
-    fill(key, 100)
-    with connections[key.source].cursor() as cursor:
+    long = create_session(*ref[:3], session_id="long", actor=actor)
+    fill(ref, 100)
+    with connections[ref.source].cursor() as cursor:
         cursor.execute("UPDATE events SET id = 's' || id")  # fill gives every session the same ids
     fill(long, 10_000)
     counts = []
-    for session, prefix in ((key, "s"), (long, "")):
+    for session, prefix in ((ref, "s"), (long, "")):
         names = {**session._asdict(), **({"event_id": f"{prefix}e50"} if name == "event" else {})}
-        counts.append(queries(maria, key.source, reverse(name, kwargs=names)))
+        counts.append(queries(maria, ref.source, reverse(name, kwargs=names)))
     assert counts[1] <= counts[0] <= 18
 
 
@@ -72,12 +72,12 @@ def test_a_list_of_sessions_costs_the_same_for_one_and_for_many(
 
 
 def test_the_list_of_edits_costs_a_source_the_same_for_one_and_for_many(
-    key: SessionKey, maria: Browser, actor: Actor
+    ref: SessionRef, maria: Browser, actor: Actor
 ) -> None:
     counts = []
     for edits in (1, 20):
         for number in range(edits):
-            edit_state(key, [Entry(f"{edits} {number}", number, ABSENT)], actor=actor)
+            edit_state(ref, [Entry(f"{edits} {number}", number, ABSENT)], actor=actor)
         maria.open("edits")  # reads what is new
-        counts.append(queries(maria, key.source, reverse("edits")))
+        counts.append(queries(maria, ref.source, reverse("edits")))
     assert counts[0] == counts[1] <= 6  # what they weigh is asked for first

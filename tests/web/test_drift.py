@@ -12,7 +12,7 @@ from django.db import connections
 from django.urls import reverse
 from pytest_django import Settings
 
-from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.session_ref import SessionRef
 from sessions_app.errors import Behind
 from sessions_app.history import drift, indexing
 from sessions_app.sources import online, registry
@@ -28,18 +28,18 @@ pytestmark = pytest.mark.django_db
 Add = Callable[..., str]
 
 
-def store(key: SessionKey, **state: Any) -> None:
+def store(ref: SessionRef, **state: Any) -> None:
     """Another program writes to the session's row."""
-    execute(key.source, "UPDATE sessions SET state = %s", [json.dumps(state)])
+    execute(ref.source, "UPDATE sessions SET state = %s", [json.dumps(state)])
 
 
 @pytest.fixture
-def drifted(key: SessionKey, add: Add) -> SessionKey:
+def drifted(ref: SessionRef, add: Add) -> SessionRef:
     """A session of which an update was lost, a key was taken away and another put there."""
-    add(key, actions={"state_delta": {"step": "pay", "count": 4}})
-    store(key, step="choose", nothing=None, count=4, extra=True)
-    execute(key.source, "UPDATE sessions SET state = %s", ['{"step": "choose", "count": 4, "extra": true}'])
-    return key
+    add(ref, actions={"state_delta": {"step": "pay", "count": 4}})
+    store(ref, step="choose", nothing=None, count=4, extra=True)
+    execute(ref.source, "UPDATE sessions SET state = %s", ['{"step": "choose", "count": 4, "extra": true}'])
+    return ref
 
 
 def form_of(page: Element) -> Element:
@@ -51,32 +51,32 @@ def row_of(page: Element, name: str) -> Element:
     return page.one("div", "driftrow", data_key_row=name)
 
 
-def choose(maria: Browser, key: SessionKey, **choices: str) -> dict[str, str]:
+def choose(maria: Browser, ref: SessionRef, **choices: str) -> dict[str, str]:
     """The form as it is sent with these choices by key."""
-    fields = form_of(maria.open("drift", **key._asdict())).fields()
+    fields = form_of(maria.open("drift", **ref._asdict())).fields()
     for number in fields["rows"].split():
         fields[f"choice-{number}"] = choices.get(fields[f"key-{number}"], "")
     return fields
 
 
-def send(maria: Browser, key: SessionKey, fields: dict[str, str], action: str = "apply", *, htmx: bool = False) -> Any:
-    return maria.send("drift", {**fields, "action": action}, htmx=htmx, **key._asdict())
+def send(maria: Browser, ref: SessionRef, fields: dict[str, str], action: str = "apply", *, htmx: bool = False) -> Any:
+    return maria.send("drift", {**fields, "action": action}, htmx=htmx, **ref._asdict())
 
 
 # --- The session's page ---------------------------------------------------------------------------------------------
 
 
 def test_the_session_s_page_marks_each_key_that_differs_with_both_values(
-    key: SessionKey, maria: Browser, add: Add
+    ref: SessionRef, maria: Browser, add: Add
 ) -> None:
-    add(key, actions={"state_delta": {"price": 412, "late": [1]}})
-    page = maria.open("session", **key._asdict())
+    add(ref, actions={"state_delta": {"price": 412, "late": [1]}})
+    page = maria.open("session", **ref._asdict())
     assert page.all("p", "drifted") == []
     assert "hidden" in page.one(id="drifted")
     execute(
-        key.source, "UPDATE sessions SET state = %s", ['{"step": "choose", "count": 3, "nothing": null, "price": 999}']
+        ref.source, "UPDATE sessions SET state = %s", ['{"step": "choose", "count": 3, "nothing": null, "price": 999}']
     )
-    page = maria.open("session", **key._asdict())
+    page = maria.open("session", **ref._asdict())
     rows = {row["data-key-row"]: row for row in page.all("div", "staterow")}
     assert rows["price"].one("p", "drifted").text == "stored 999, events say 412Drift"
     assert rows["late"].one("p", "drifted").text == "not stored, events say [1]Drift"
@@ -88,16 +88,16 @@ def test_the_session_s_page_marks_each_key_that_differs_with_both_values(
 # --- What is told -----------------------------------------------------------------------------------------------------
 
 
-def test_a_session_without_drift_says_so(key: SessionKey, maria: Browser, add: Add) -> None:
-    add(key, actions={"state_delta": {"step": "pay"}})
-    page = maria.open("drift", **key._asdict())
+def test_a_session_without_drift_says_so(ref: SessionRef, maria: Browser, add: Add) -> None:
+    add(ref, actions={"state_delta": {"step": "pay"}})
+    page = maria.open("drift", **ref._asdict())
     assert "The stored state is what the events make of it." in page.text
     assert "1 event was replayed." in page.text
     assert page.all("div", "driftrow") == []
-    assert page.links()["Back to the session"] == reverse("session", kwargs=key._asdict())
+    assert page.links()["Back to the session"] == reverse("session", kwargs=ref._asdict())
 
 
-def test_each_key_is_told_with_both_values_and_why_that_can_be(drifted: SessionKey, maria: Browser) -> None:
+def test_each_key_is_told_with_both_values_and_why_that_can_be(drifted: SessionRef, maria: Browser) -> None:
     page = maria.open("drift", **drifted._asdict())
     seq, event = events_of(drifted)[-1]
     told = {section["data-key-row"]: section for section in page.all("div", "driftrow")}
@@ -114,40 +114,40 @@ def test_each_key_is_told_with_both_values_and_why_that_can_be(drifted: SessionK
 
 
 def test_a_null_that_is_stored_as_no_key_is_told_as_adk_of_other_languages_does_it(
-    key: SessionKey, maria: Browser, add: Add, settings: Settings
+    ref: SessionRef, maria: Browser, add: Add, settings: Settings
 ) -> None:
     settings.SQLITE_STATE = "replaced"  # or google-adk 1.21 to 2.7 would explain it
-    add(key, actions={"state_delta": {"step": "pay"}})
-    add(key, actions={"state_delta": {"step": None}})
-    store(key, count=3, nothing=None)
-    assert "ADK for Java and Kotlin removes a key then" in row_of(maria.open("drift", **key._asdict()), "step").text
+    add(ref, actions={"state_delta": {"step": "pay"}})
+    add(ref, actions={"state_delta": {"step": None}})
+    store(ref, count=3, nothing=None)
+    assert "ADK for Java and Kotlin removes a key then" in row_of(maria.open("drift", **ref._asdict()), "step").text
 
 
 def test_a_key_that_can_be_read_in_two_ways_is_named_and_cannot_be_repaired(
-    key: SessionKey, maria: Browser, add: Add
+    ref: SessionRef, maria: Browser, add: Add
 ) -> None:
-    add(key, actions={"state_delta": {"cfg": {"a": 1}}})
-    add(key, actions={"state_delta": {"cfg": {"b": 2}}})
-    store(key, step="choose", count=3, nothing=None, cfg={"z": 1})
-    page = maria.open("drift", **key._asdict())
+    add(ref, actions={"state_delta": {"cfg": {"a": 1}}})
+    add(ref, actions={"state_delta": {"cfg": {"b": 2}}})
+    store(ref, step="choose", count=3, nothing=None, cfg={"z": 1})
+    page = maria.open("drift", **ref._asdict())
     assert "what is right cannot be told" in page.text
     assert "No drift" not in page.text
     assert page.all("div", "driftrow") == []
 
 
-def test_a_shared_key_is_told_with_what_cannot_be_excluded(key: SessionKey, maria: Browser, add: Add) -> None:
-    add(key, actions={"state_delta": {"user:tier": "silver"}})
-    execute(key.source, "UPDATE user_states SET state = %s", ['{"tier": "put there"}'])
-    execute(key.source, "UPDATE app_states SET state = %s", ['{"limit": 11}'])
-    page = maria.open("drift", **key._asdict())
+def test_a_shared_key_is_told_with_what_cannot_be_excluded(ref: SessionRef, maria: Browser, add: Add) -> None:
+    add(ref, actions={"state_delta": {"user:tier": "silver"}})
+    execute(ref.source, "UPDATE user_states SET state = %s", ['{"tier": "put there"}'])
+    execute(ref.source, "UPDATE app_states SET state = %s", ['{"limit": 11}'])
+    page = maria.open("drift", **ref._asdict())
     assert "A session that was deleted, or that ADK created with this key" in row_of(page, "user:tier").text
     assert row_of(page, "user:tier").texts("h3") == ["What was written last", "What is stored"]
     assert "The session s1 was created with it" in row_of(page, "app:limit").text
 
 
-def test_what_cannot_be_known_is_said(key: SessionKey, maria: Browser) -> None:
-    execute(key.source, "UPDATE sessions SET initial_state = NULL, initial_place = NULL")
-    page = maria.open("drift", **key._asdict())
+def test_what_cannot_be_known_is_said(ref: SessionRef, maria: Browser) -> None:
+    execute(ref.source, "UPDATE sessions SET initial_state = NULL, initial_place = NULL")
+    page = maria.open("drift", **ref._asdict())
     session, shared = page.all("p", "notice")
     assert "older than adkweb in this database" in session.text
     assert session.texts("span", "delta") == ["count", "nothing", "step"]
@@ -155,46 +155,46 @@ def test_what_cannot_be_known_is_said(key: SessionKey, maria: Browser) -> None:
     assert shared.texts("span", "delta") == ["app:limit", "user:tier"]
 
 
-def test_a_session_that_is_being_imported_is_not_compared(key: SessionKey, maria: Browser) -> None:
-    store(key, **IMPORTING)
-    page = maria.open("drift", **key._asdict())
+def test_a_session_that_is_being_imported_is_not_compared(ref: SessionRef, maria: Browser) -> None:
+    store(ref, **IMPORTING)
+    page = maria.open("drift", **ref._asdict())
     assert page.one("div", "empty").one("h2").text == "This session is being imported"
 
 
-def test_a_key_that_no_event_reaches_cannot_be_chosen(key: SessionKey, maria: Browser) -> None:
-    store(key, **{"step": "choose", "count": 3, "nothing": None, "user:x": 1})
-    page = maria.open("drift", **key._asdict())
+def test_a_key_that_no_event_reaches_cannot_be_chosen(ref: SessionRef, maria: Browser) -> None:
+    store(ref, **{"step": "choose", "count": 3, "nothing": None, "user:x": 1})
+    page = maria.open("drift", **ref._asdict())
     assert "only that program can take it out" in row_of(page, "user:x").text
     assert page.all("input", type="radio") == []
     assert form_of(page).all("button") == []
 
 
-def test_who_may_not_write_sees_the_keys_and_no_choice(drifted: SessionKey, maria: Browser, read_only: None) -> None:
+def test_who_may_not_write_sees_the_keys_and_no_choice(drifted: SessionRef, maria: Browser, read_only: None) -> None:
     page = maria.open("drift", **drifted._asdict())
     assert len(page.all("div", "driftrow")) == 3
     assert page.all("input", type="radio") == []
     assert send(maria, drifted, {}).status_code == 403
 
 
-def test_a_session_that_is_not_there_is_not_found(key: SessionKey, maria: Browser) -> None:
-    maria.open("drift", status=404, **key._replace(session_id="ghost")._asdict())
+def test_a_session_that_is_not_there_is_not_found(ref: SessionRef, maria: Browser) -> None:
+    maria.open("drift", status=404, **ref._replace(session_id="ghost")._asdict())
 
 
-def test_a_hostile_key_and_value_are_text(key: SessionKey, maria: Browser) -> None:
+def test_a_hostile_key_and_value_are_text(ref: SessionRef, maria: Browser) -> None:
     name = '<script>alert("x")</script>\u202e'
-    store(key, **{"step": "choose", "count": 3, "nothing": None, name: "</textarea><b>"})
-    page = maria.open("drift", **key._asdict())
+    store(ref, **{"step": "choose", "count": 3, "nothing": None, name: "</textarea><b>"})
+    page = maria.open("drift", **ref._asdict())
     assert page.all("b", text="</textarea>") == []
-    maria_sent = choose(maria, key, **{name: "keep"})
-    assert send(maria, key, maria_sent).status_code == 302
-    assert drift.own(key).drifted == []
+    maria_sent = choose(maria, ref, **{name: "keep"})
+    assert send(maria, ref, maria_sent).status_code == 302
+    assert drift.own(ref).drifted == []
 
 
 # --- The event before it is written -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("htmx", [True, False])
-def test_the_event_is_shown_before_it_is_written(drifted: SessionKey, maria: Browser, htmx: bool) -> None:
+def test_the_event_is_shown_before_it_is_written(drifted: SessionRef, maria: Browser, htmx: bool) -> None:
     before = everything(drifted.source)
     fields = choose(maria, drifted, step="back", extra="keep") | {"reason": "because"}
     response = send(maria, drifted, fields, "preview", htmx=htmx)
@@ -215,7 +215,7 @@ def test_the_event_is_shown_before_it_is_written(drifted: SessionKey, maria: Bro
 
 
 def test_before_anything_is_chosen_there_is_only_the_button_that_shows_the_event(
-    drifted: SessionKey, maria: Browser
+    drifted: SessionRef, maria: Browser
 ) -> None:
     form = form_of(maria.open("drift", **drifted._asdict()))
     assert form.texts("button") == ["Show the event"]
@@ -229,7 +229,7 @@ def test_before_anything_is_chosen_there_is_only_the_button_that_shows_the_event
 # --- Repaired ---------------------------------------------------------------------------------------------------------
 
 
-def test_each_key_is_repaired_as_it_was_chosen(drifted: SessionKey, maria: Browser) -> None:
+def test_each_key_is_repaired_as_it_was_chosen(drifted: SessionRef, maria: Browser) -> None:
     fields = choose(maria, drifted, step="back", extra="keep", nothing="keep") | {"reason": "because"}
     response = send(maria, drifted, fields)
     assert (response.status_code, response["Location"]) == (302, reverse("drift", kwargs=drifted._asdict()))
@@ -241,13 +241,13 @@ def test_each_key_is_repaired_as_it_was_chosen(drifted: SessionKey, maria: Brows
     assert "The stored state is what the events make of it." in page.text
 
 
-def test_what_was_left_is_still_there(drifted: SessionKey, maria: Browser) -> None:
+def test_what_was_left_is_still_there(drifted: SessionRef, maria: Browser) -> None:
     send(maria, drifted, choose(maria, drifted, step="keep"))
     page = maria.open("drift", **drifted._asdict())
     assert [section["data-key-row"] for section in page.all("div", "driftrow")] == ["extra", "nothing"]
 
 
-def test_sent_twice_it_is_written_once(drifted: SessionKey, maria: Browser) -> None:
+def test_sent_twice_it_is_written_once(drifted: SessionRef, maria: Browser) -> None:
     fields = choose(maria, drifted, step="keep")
     assert [send(maria, drifted, fields).status_code for _ in range(2)] == [302, 302]
     assert len(events_of(drifted)) == 2
@@ -256,7 +256,7 @@ def test_sent_twice_it_is_written_once(drifted: SessionKey, maria: Browser) -> N
 
 
 def test_where_a_key_changed_meanwhile_nothing_is_written_and_the_other_choices_stay(
-    drifted: SessionKey, maria: Browser, add: Add
+    drifted: SessionRef, maria: Browser, add: Add
 ) -> None:
     fields = choose(maria, drifted, step="back", extra="keep") | {"reason": "because"}
     add(drifted, actions={"state_delta": {"step": "done"}})
@@ -274,7 +274,7 @@ def test_where_a_key_changed_meanwhile_nothing_is_written_and_the_other_choices_
     assert send(maria, drifted, again).status_code == 302
 
 
-def test_a_repair_of_what_is_whole_by_now_says_so(drifted: SessionKey, maria: Browser) -> None:
+def test_a_repair_of_what_is_whole_by_now_says_so(drifted: SessionRef, maria: Browser) -> None:
     fields = choose(maria, drifted, step="back")
     store(drifted, step="pay", count=4, nothing=None)
     response = send(maria, drifted, fields)
@@ -283,7 +283,7 @@ def test_a_repair_of_what_is_whole_by_now_says_so(drifted: SessionKey, maria: Br
 
 
 @pytest.mark.parametrize("broken", [{"said-0": "{"}, {"stored-0": "nonsense"}, {"said-0": "[" * 100_000}])
-def test_a_form_that_is_not_whole_writes_nothing(drifted: SessionKey, maria: Browser, broken: dict[str, str]) -> None:
+def test_a_form_that_is_not_whole_writes_nothing(drifted: SessionRef, maria: Browser, broken: dict[str, str]) -> None:
     before = everything(drifted.source)
     fields = choose(maria, drifted, extra="keep") | broken
     assert send(maria, drifted, fields).status_code == 400
@@ -291,7 +291,7 @@ def test_a_form_that_is_not_whole_writes_nothing(drifted: SessionKey, maria: Bro
 
 
 def test_while_an_invocation_runs_the_repair_warns_and_is_written_when_it_is_wanted(
-    drifted: SessionKey, maria: Browser, add: Add
+    drifted: SessionRef, maria: Browser, add: Add
 ) -> None:
     fields = choose(maria, drifted, step="keep")
     add(drifted, invocation_id="i2", author="user", timestamp=time.time(), content={"parts": [{"text": "hello"}]})
@@ -309,7 +309,7 @@ def test_while_an_invocation_runs_the_repair_warns_and_is_written_when_it_is_wan
 
 
 def test_the_sessions_own_keys_are_told_while_the_others_events_are_still_read(
-    drifted: SessionKey, maria: Browser, monkeypatch: pytest.MonkeyPatch
+    drifted: SessionRef, maria: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A source of millions of events, of which a piece takes longer than the page waits."""
 
@@ -328,21 +328,21 @@ def test_the_sessions_own_keys_are_told_while_the_others_events_are_still_read(
     assert len(page.all("input", type="radio")) == 9
 
 
-def test_the_page_of_a_long_session_comes_before_its_events_are_replayed(key: SessionKey, maria: Browser) -> None:
-    bulk.fill(key, LONG + 1)
-    with connections[key.source].cursor() as cursor:
-        cursor.execute("UPDATE sessions SET state = '{}' WHERE id = %s", [key.session_id])
-    page = maria.open("drift", **key._asdict())
+def test_the_page_of_a_long_session_comes_before_its_events_are_replayed(ref: SessionRef, maria: Browser) -> None:
+    bulk.fill(ref, LONG + 1)
+    with connections[ref.source].cursor() as cursor:
+        cursor.execute("UPDATE sessions SET state = '{}' WHERE id = %s", [ref.session_id])
+    page = maria.open("drift", **ref._asdict())
     assert "The events are being replayed" in page.text
-    assert page.one("section", id="drift")["hx-get"] == reverse("drift", kwargs=key._asdict())
+    assert page.one("section", id="drift")["hx-get"] == reverse("drift", kwargs=ref._asdict())
     assert page.links()["Show it without scripts"] == "?wait=no"
     for more in ({"htmx": True}, {"query": {"wait": "no"}}):
-        found = maria.open("drift", **more, **key._asdict())
+        found = maria.open("drift", **more, **ref._asdict())
         assert "n" in [section["data-key-row"] for section in found.all("div", "driftrow")]
 
 
 def test_of_a_file_that_was_never_adopted_its_own_keys_are_told(
-    drifted: SessionKey, maria: Browser, read_only: None
+    drifted: SessionRef, maria: Browser, read_only: None
 ) -> None:
     online.release(drifted.source)
     registry.opened_files.pop(drifted.source, None)

@@ -10,7 +10,7 @@ import pytest
 from django.urls import reverse
 
 from sessions_app.access.actor import Actor
-from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT, Scope
 from sessions_app.edits.edit import REASON_LENGTH, Entry, edit_app_state, edit_state
 from sessions_app.reads import lists
@@ -25,8 +25,8 @@ pytestmark = pytest.mark.django_db
 Sent = dict[str, str]
 
 
-def open_form(maria: Browser, key: SessionKey, *names: str, htmx: bool = False) -> Element:
-    page = maria.open("session-edit", query={"key": list(names)}, htmx=htmx, **key._asdict())
+def open_form(maria: Browser, ref: SessionRef, *names: str, htmx: bool = False) -> Element:
+    page = maria.open("session-edit", query={"key": list(names)}, htmx=htmx, **ref._asdict())
     return form_of(page)
 
 
@@ -39,26 +39,26 @@ def row_of(page: Element, number: int) -> Element:
     return page.all("div", "editrow")[number]
 
 
-def apply(maria: Browser, key: SessionKey, sent: Sent, *, htmx: bool = False) -> Any:
-    return maria.send("session-edit", {**sent, "action": "apply"}, htmx=htmx, **key._asdict())
+def apply(maria: Browser, ref: SessionRef, sent: Sent, *, htmx: bool = False) -> Any:
+    return maria.send("session-edit", {**sent, "action": "apply"}, htmx=htmx, **ref._asdict())
 
 
-def last(key: SessionKey) -> dict[str, Any]:
+def last(ref: SessionRef) -> dict[str, Any]:
     """The last stored event."""
-    return events_of(key)[-1][1]
+    return events_of(ref)[-1][1]
 
 
-def note(key: SessionKey) -> dict[str, Any]:
+def note(ref: SessionRef) -> dict[str, Any]:
     """What the last edit noted."""
-    found: dict[str, Any] = last(key)["custom_metadata"]["adkweb"]
+    found: dict[str, Any] = last(ref)["custom_metadata"]["adkweb"]
     return found
 
 
 # --- The form ---------------------------------------------------------------------------------------------------------
 
 
-def test_the_form_opens_with_the_values_of_the_keys_it_was_asked_for(key: SessionKey, maria: Browser) -> None:
-    form = open_form(maria, key, "step", "user:tier", "new")
+def test_the_form_opens_with_the_values_of_the_keys_it_was_asked_for(ref: SessionRef, maria: Browser) -> None:
+    form = open_form(maria, ref, "step", "user:tier", "new")
     fields = form.fields()
     assert [fields[f"key-{n}"] for n in range(3)] == ["step", "user:tier", "new"]
     assert [fields[f"value-{n}"] for n in range(3)] == ['"choose"', '"gold"', ""]
@@ -68,57 +68,57 @@ def test_the_form_opens_with_the_values_of_the_keys_it_was_asked_for(key: Sessio
     assert row_of(form, 2).texts("option") == ["Set value", "Set to null"]
 
 
-def test_the_form_offers_the_other_keys(key: SessionKey, maria: Browser) -> None:
-    offered = [option["value"] for option in open_form(maria, key, "step").one("datalist").all("option")]
+def test_the_form_offers_the_other_keys(ref: SessionRef, maria: Browser) -> None:
+    offered = [option["value"] for option in open_form(maria, ref, "step").one("datalist").all("option")]
     assert offered == ["app:limit", "count", "nothing", "user:tier"]
 
 
-def test_the_form_is_a_page_or_a_fragment(key: SessionKey, maria: Browser) -> None:
-    page = maria.open("session-edit", **key._asdict())
+def test_the_form_is_a_page_or_a_fragment(ref: SessionRef, maria: Browser) -> None:
+    page = maria.open("session-edit", **ref._asdict())
     assert page.one("h1").text == "Edit state"
-    assert maria.open("session-edit", htmx=True, **key._asdict()).all("html") == []
+    assert maria.open("session-edit", htmx=True, **ref._asdict()).all("html") == []
 
 
-def test_the_forms_first_button_applies_so_that_enter_does_not_take_a_key_away(key: SessionKey, maria: Browser) -> None:
-    first = open_form(maria, key, "step").all("button")[0]
+def test_the_forms_first_button_applies_so_that_enter_does_not_take_a_key_away(ref: SessionRef, maria: Browser) -> None:
+    first = open_form(maria, ref, "step").all("button")[0]
     assert (first["name"], first["value"]) == ("action", "apply")
 
 
-def test_an_empty_form_cannot_be_applied(key: SessionKey, maria: Browser) -> None:
-    assert "disabled" in open_form(maria, key).all("button", value="apply")[-1]
+def test_an_empty_form_cannot_be_applied(ref: SessionRef, maria: Browser) -> None:
+    assert "disabled" in open_form(maria, ref).all("button", value="apply")[-1]
 
 
 # --- Applying ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_value_is_set_with_who_and_why(key: SessionKey, maria: Browser) -> None:
-    sent = open_form(maria, key, "step").fields() | {"value-0": '"pay"', "reason": "  It was stuck. "}
-    response = apply(maria, key, sent)
-    assert (response.status_code, response["Location"]) == (302, reverse("session", kwargs=key._asdict()))
-    assert state_of(key)["session"]["step"] == "pay"
-    assert note(key) == {"actor": NAME, "reason": "It was stuck.", "replaced": {"step": "choose"}, "removed": []}
-    page = maria.open("session", **key._asdict())
+def test_a_value_is_set_with_who_and_why(ref: SessionRef, maria: Browser) -> None:
+    sent = open_form(maria, ref, "step").fields() | {"value-0": '"pay"', "reason": "  It was stuck. "}
+    response = apply(maria, ref, sent)
+    assert (response.status_code, response["Location"]) == (302, reverse("session", kwargs=ref._asdict()))
+    assert state_of(ref)["session"]["step"] == "pay"
+    assert note(ref) == {"actor": NAME, "reason": "It was stuck.", "replaced": {"step": "choose"}, "removed": []}
+    page = maria.open("session", **ref._asdict())
     assert page.one(role="status").text == "Saved as event #1. View Undo"
 
 
-def test_htmx_is_led_back_to_the_page(key: SessionKey, maria: Browser) -> None:
-    response = apply(maria, key, open_form(maria, key, "step").fields() | {"value-0": "1"}, htmx=True)
-    assert (response.status_code, response["HX-Redirect"]) == (200, reverse("session", kwargs=key._asdict()))
+def test_htmx_is_led_back_to_the_page(ref: SessionRef, maria: Browser) -> None:
+    response = apply(maria, ref, open_form(maria, ref, "step").fields() | {"value-0": "1"}, htmx=True)
+    assert (response.status_code, response["HX-Redirect"]) == (200, reverse("session", kwargs=ref._asdict()))
 
 
-def test_several_keys_of_every_scope_are_one_event(key: SessionKey, maria: Browser) -> None:
-    sent = open_form(maria, key, "step", "count", "user:tier", "app:limit", "fresh", "nothing").fields()
+def test_several_keys_of_every_scope_are_one_event(ref: SessionRef, maria: Browser) -> None:
+    sent = open_form(maria, ref, "step", "count", "user:tier", "app:limit", "fresh", "nothing").fields()
     sent |= {"operation-0": "remove", "operation-1": "null", "value-2": '{"a": [1, 2.5]}', "value-3": "11"}
     sent |= {"value-4": "true", "value-5": "false"}
-    assert apply(maria, key, sent).status_code == 302
-    assert len(events_of(key)) == 1
-    assert state_of(key) == {
+    assert apply(maria, ref, sent).status_code == 302
+    assert len(events_of(ref)) == 1
+    assert state_of(ref) == {
         "session": {"count": None, "nothing": False, "fresh": True},
         "user": {"tier": {"a": [1, 2.5]}},
         "app": {"limit": 11},
     }
-    assert note(key)["removed"] == ["step"]
-    assert note(key)["replaced"] == {
+    assert note(ref)["removed"] == ["step"]
+    assert note(ref)["replaced"] == {
         "step": "choose",
         "count": 3,
         "user:tier": "gold",
@@ -127,67 +127,67 @@ def test_several_keys_of_every_scope_are_one_event(key: SessionKey, maria: Brows
     }
 
 
-def test_keys_that_were_left_as_they_are_are_not_written(key: SessionKey, maria: Browser) -> None:
-    apply(maria, key, open_form(maria, key, "step", "count").fields() | {"value-1": "4"})
-    assert last(key)["actions"]["state_delta"] == {"count": 4}
+def test_keys_that_were_left_as_they_are_are_not_written(ref: SessionRef, maria: Browser) -> None:
+    apply(maria, ref, open_form(maria, ref, "step", "count").fields() | {"value-1": "4"})
+    assert last(ref)["actions"]["state_delta"] == {"count": 4}
 
 
 @pytest.mark.parametrize(
     "text", ['"a\\nb"', '{\r\n"a": 1\r\n}', "12345678901234567890", "1e-7", '"\\ud83d\\udc69"', "[]"]
 )
-def test_a_value_is_stored_as_it_was_typed(key: SessionKey, maria: Browser, text: str) -> None:
-    apply(maria, key, open_form(maria, key, "fresh").fields() | {"value-0": text})
-    assert state_of(key)["session"]["fresh"] == json.loads(text)
+def test_a_value_is_stored_as_it_was_typed(ref: SessionRef, maria: Browser, text: str) -> None:
+    apply(maria, ref, open_form(maria, ref, "fresh").fields() | {"value-0": text})
+    assert state_of(ref)["session"]["fresh"] == json.loads(text)
 
 
 @pytest.mark.parametrize("scope", ["app", "user"])
 @pytest.mark.parametrize("htmx", [True, False])
 def test_the_state_of_an_app_or_user_is_edited_in_a_session_of_adkwebs_own(
-    key: SessionKey, maria: Browser, scope: Scope, htmx: bool
+    ref: SessionRef, maria: Browser, scope: Scope, htmx: bool
 ) -> None:
-    names = names_of(key, 2 if scope == "app" else 3)
+    names = names_of(ref, 2 if scope == "app" else 3)
     name = "app:limit" if scope == "app" else "user:tier"
     form = form_of(maria.open(f"{scope}-edit", query={"key": name}, **names))
     assert form.one("input", id="new-key")["placeholder"] == f"{scope}:key"
     response = maria.send(f"{scope}-edit", {**form.fields(), "value-0": "1", "reason": "Because"}, htmx=htmx, **names)
     assert response["HX-Redirect" if htmx else "Location"] == reverse(scope, kwargs=names)
-    own = SessionKey(key.source, key.app_name, "adkweb" if scope == "app" else key.user_id, "adkweb")
+    own = SessionRef(ref.source, ref.app_name, "adkweb" if scope == "app" else ref.user_id, "adkweb")
     assert last(own)["actions"]["state_delta"] == {name: 1}
     assert note(own)["reason"] == "Because"
-    assert state_of(key)[scope] == {name.partition(":")[2]: 1}
-    assert events_of(key) == []
+    assert state_of(ref)[scope] == {name.partition(":")[2]: 1}
+    assert events_of(ref) == []
 
 
 # --- Preview ----------------------------------------------------------------------------------------------------------
 
 
-def preview(maria: Browser, key: SessionKey, sent: Sent, *, htmx: bool = False) -> Any:
-    return maria.send("session-edit", {**sent, "action": "preview"}, htmx=htmx, **key._asdict())
+def preview(maria: Browser, ref: SessionRef, sent: Sent, *, htmx: bool = False) -> Any:
+    return maria.send("session-edit", {**sent, "action": "preview"}, htmx=htmx, **ref._asdict())
 
 
 @pytest.mark.parametrize("htmx", [True, False])
 def test_the_event_is_shown_before_it_is_written_and_everything_typed_stays(
-    key: SessionKey, maria: Browser, htmx: bool
+    ref: SessionRef, maria: Browser, htmx: bool
 ) -> None:
-    sent = open_form(maria, key, "step", "count").fields()
+    sent = open_form(maria, ref, "step", "count").fields()
     sent |= {"value-0": '"pay"', "operation-1": "remove", "reason": "Why </pre><b>"}
-    response = preview(maria, key, sent, htmx=htmx)
+    response = preview(maria, ref, sent, htmx=htmx)
     page = page_of(response)
     event = json.loads(page.one("div", "preview-event").one("pre").raw)
     assert response.status_code == 200
     assert event["actions"]["state_delta"] == {"step": "pay", "count": None}
     assert event["custom_metadata"]["adkweb"]["reason"] == "Why </pre><b>"
-    assert events_of(key) == []
+    assert events_of(ref) == []
     fields = form_of(page).fields()
     assert fields == fields | {"value-0": '"pay"', "operation-1": "remove", "reason": "Why </pre><b>"}
-    apply(maria, key, fields)
-    assert last(key)["actions"] == event["actions"]
-    assert last(key)["custom_metadata"] == event["custom_metadata"]
+    apply(maria, ref, fields)
+    assert last(ref)["actions"] == event["actions"]
+    assert last(ref)["custom_metadata"] == event["custom_metadata"]
 
 
 @pytest.mark.parametrize(("text", "error"), [("{", "not valid JSON"), ('"choose"', "Nothing would change.")])
-def test_what_could_not_be_written_has_no_preview(key: SessionKey, maria: Browser, text: str, error: str) -> None:
-    response = preview(maria, key, open_form(maria, key, "step").fields() | {"value-0": text})
+def test_what_could_not_be_written_has_no_preview(ref: SessionRef, maria: Browser, text: str, error: str) -> None:
+    response = preview(maria, ref, open_form(maria, ref, "step").fields() | {"value-0": text})
     page = page_of(response)
     assert response.status_code == 400
     assert error in page.text
@@ -198,35 +198,35 @@ def test_what_could_not_be_written_has_no_preview(key: SessionKey, maria: Browse
 
 
 @pytest.mark.parametrize("htmx", [True, False])
-def test_a_key_is_added_to_the_form_and_everything_typed_stays(key: SessionKey, maria: Browser, htmx: bool) -> None:
-    sent = open_form(maria, key, "step").fields()
+def test_a_key_is_added_to_the_form_and_everything_typed_stays(ref: SessionRef, maria: Browser, htmx: bool) -> None:
+    sent = open_form(maria, ref, "step").fields()
     sent |= {"value-0": '{"half": ', "operation-0": "null", "reason": "Why", "new-key": "count", "action": "add"}
-    response = maria.send("session-edit", sent, htmx=htmx, **key._asdict())
+    response = maria.send("session-edit", sent, htmx=htmx, **ref._asdict())
     fields = form_of(page_of(response)).fields()
     assert response.status_code == 200
     assert (fields["value-0"], fields["operation-0"], fields["reason"]) == ('{"half": ', "null", "Why")
     assert (fields["key-1"], fields["value-1"], fields["new-key"]) == ("count", "3", "")
-    assert events_of(key) == []
+    assert events_of(ref) == []
 
 
-def test_enter_in_the_field_for_a_key_adds_it_and_applies_nothing(key: SessionKey, maria: Browser) -> None:
-    sent = open_form(maria, key, "step").fields() | {"value-0": "1", "new-key": "count"}
-    assert len(form_of(page_of(apply(maria, key, sent))).all("div", "editrow")) == 2
-    assert events_of(key) == []
+def test_enter_in_the_field_for_a_key_adds_it_and_applies_nothing(ref: SessionRef, maria: Browser) -> None:
+    sent = open_form(maria, ref, "step").fields() | {"value-0": "1", "new-key": "count"}
+    assert len(form_of(page_of(apply(maria, ref, sent))).all("div", "editrow")) == 2
+    assert events_of(ref) == []
 
 
-def test_a_key_that_stands_in_the_form_already_is_not_added_again(key: SessionKey, maria: Browser) -> None:
-    sent = open_form(maria, key, "step").fields() | {"new-key": "step"}
-    page = page_of(apply(maria, key, sent))
+def test_a_key_that_stands_in_the_form_already_is_not_added_again(ref: SessionRef, maria: Browser) -> None:
+    sent = open_form(maria, ref, "step").fields() | {"new-key": "step"}
+    page = page_of(apply(maria, ref, sent))
     assert "step stands in this edit already." in page.one("p", "formerror").text
     assert len(page.all("div", "editrow")) == 1
 
 
-def test_a_key_is_taken_out_of_the_form_and_the_others_stay(key: SessionKey, maria: Browser) -> None:
-    sent = open_form(maria, key, "step", "count").fields() | {"value-1": "77", "drop": "0", "reason": "Why"}
-    fields = form_of(page_of(maria.send("session-edit", sent, **key._asdict()))).fields()
+def test_a_key_is_taken_out_of_the_form_and_the_others_stay(ref: SessionRef, maria: Browser) -> None:
+    sent = open_form(maria, ref, "step", "count").fields() | {"value-1": "77", "drop": "0", "reason": "Why"}
+    fields = form_of(page_of(maria.send("session-edit", sent, **ref._asdict()))).fields()
     assert (fields["rows"], fields["key-0"], fields["value-0"], fields["reason"]) == ("0 ", "count", "77", "Why")
-    assert events_of(key) == []
+    assert events_of(ref) == []
 
 
 # --- Refusals ---------------------------------------------------------------------------------------------------------
@@ -248,11 +248,11 @@ def test_a_key_is_taken_out_of_the_form_and_the_others_stay(key: SessionKey, mar
     ],
 )
 def test_an_error_stands_at_its_key_and_the_text_stays(
-    key: SessionKey, maria: Browser, text: str, message: str
+    ref: SessionRef, maria: Browser, text: str, message: str
 ) -> None:
-    before = everything(key.source)
-    sent = open_form(maria, key, "step", "count").fields() | {"value-0": text, "value-1": "4", "reason": "Why"}
-    response = apply(maria, key, sent)
+    before = everything(ref.source)
+    sent = open_form(maria, ref, "step", "count").fields() | {"value-0": text, "value-1": "4", "reason": "Why"}
+    response = apply(maria, ref, sent)
     page = page_of(response)
     assert response.status_code == 400
     assert message in row_of(page, 0).one("p", "error").text
@@ -261,12 +261,12 @@ def test_an_error_stands_at_its_key_and_the_text_stays(
     assert row_of(page, 1).all("p", "error") == []
     fields = form_of(page).fields()
     assert (fields["value-0"], fields["value-1"], fields["reason"]) == (text, "4", "Why")
-    assert everything(key.source) == before
+    assert everything(ref.source) == before
 
 
-def test_every_wrong_value_has_its_error(key: SessionKey, maria: Browser) -> None:
-    sent = open_form(maria, key, "step", "count").fields() | {"value-0": "a", "value-1": "b"}
-    assert len(page_of(apply(maria, key, sent)).all("p", "error")) == 2
+def test_every_wrong_value_has_its_error(ref: SessionRef, maria: Browser) -> None:
+    sent = open_form(maria, ref, "step", "count").fields() | {"value-0": "a", "value-1": "b"}
+    assert len(page_of(apply(maria, ref, sent)).all("p", "error")) == 2
 
 
 @pytest.mark.parametrize(
@@ -277,108 +277,108 @@ def test_every_wrong_value_has_its_error(key: SessionKey, maria: Browser) -> Non
         ("user:", "A key needs a name."),
     ],
 )
-def test_a_key_that_cannot_be_stored_is_refused(key: SessionKey, maria: Browser, name: str, message: str) -> None:
-    response = apply(maria, key, open_form(maria, key, name).fields() | {"value-0": "1"})
+def test_a_key_that_cannot_be_stored_is_refused(ref: SessionRef, maria: Browser, name: str, message: str) -> None:
+    response = apply(maria, ref, open_form(maria, ref, name).fields() | {"value-0": "1"})
     assert response.status_code == 400
     assert message in page_of(response).one("p", "formerror").text
     assert form_of(page_of(response)).fields()["value-0"] == "1"
-    assert events_of(key) == []
+    assert events_of(ref) == []
 
 
-def test_nothing_is_written_where_nothing_would_change(key: SessionKey, maria: Browser) -> None:
-    response = apply(maria, key, open_form(maria, key, "step").fields() | {"value-0": ' "choose" '})
+def test_nothing_is_written_where_nothing_would_change(ref: SessionRef, maria: Browser) -> None:
+    response = apply(maria, ref, open_form(maria, ref, "step").fields() | {"value-0": ' "choose" '})
     assert response.status_code == 400
     assert page_of(response).one("p", "formerror").text == "Nothing would change."
-    assert events_of(key) == []
+    assert events_of(ref) == []
 
 
-def test_a_key_named_twice_is_refused(key: SessionKey, maria: Browser) -> None:
-    sent = open_form(maria, key, "step").fields() | {"rows": "0 1", "value-0": "1", "key-1": "step", "value-1": "2"}
-    response = apply(maria, key, sent)
+def test_a_key_named_twice_is_refused(ref: SessionRef, maria: Browser) -> None:
+    sent = open_form(maria, ref, "step").fields() | {"rows": "0 1", "value-0": "1", "key-1": "step", "value-1": "2"}
+    response = apply(maria, ref, sent)
     assert "stands twice in this edit" in page_of(response).one("p", "formerror").text
     assert response.status_code == 400
 
 
-def test_a_reason_that_is_too_long_is_refused_and_kept(key: SessionKey, maria: Browser) -> None:
+def test_a_reason_that_is_too_long_is_refused_and_kept(ref: SessionRef, maria: Browser) -> None:
     why = "x" * (REASON_LENGTH + 1)
-    response = apply(maria, key, open_form(maria, key, "step").fields() | {"value-0": "1", "reason": why})
+    response = apply(maria, ref, open_form(maria, ref, "step").fields() | {"value-0": "1", "reason": why})
     assert response.status_code == 400
     assert form_of(page_of(response)).fields()["reason"] == why
 
 
-def test_an_app_form_refuses_keys_of_another_scope(key: SessionKey, maria: Browser) -> None:
-    names: dict[str, Any] = {"source": key.source, "app_name": key.app_name}
+def test_an_app_form_refuses_keys_of_another_scope(ref: SessionRef, maria: Browser) -> None:
+    names: dict[str, Any] = {"source": ref.source, "app_name": ref.app_name}
     form = form_of(maria.open("app-edit", query={"key": "user:tier"}, **names))
     response = maria.send("app-edit", {**form.fields(), "value-0": "1"}, **names)
     assert response.status_code == 400
     assert "here, a key begins with app:" in page_of(response).one("p", "formerror").text
-    assert lists.sessions(key.source, key.app_name).rows[0].key == key
+    assert lists.sessions(ref.source, ref.app_name).rows[0].ref == ref
 
 
 @pytest.mark.parametrize("name", ["session", "app", "user"])
 @pytest.mark.parametrize("method", ["get", "post"])
 def test_read_only_refuses_before_anything_is_typed(
-    key: SessionKey, maria: Browser, read_only: None, name: str, method: str
+    ref: SessionRef, maria: Browser, read_only: None, name: str, method: str
 ) -> None:
-    names = names_of(key, {"app": 2, "user": 3, "session": 4}[name])
+    names = names_of(ref, {"app": 2, "user": 3, "session": 4}[name])
     response = getattr(maria, method)(reverse(f"{name}-edit", kwargs=names))
     assert response.status_code == 403
     assert "adkweb was started with --read-only" in page_of(response).one("main").text
 
 
-def test_a_session_that_was_deleted_meanwhile_is_said(key: SessionKey, maria: Browser, actor: Actor) -> None:
-    sent = open_form(maria, key, "step").fields() | {"value-0": "1"}
-    delete_session(key, actor=actor)
-    response = apply(maria, key, sent)
+def test_a_session_that_was_deleted_meanwhile_is_said(ref: SessionRef, maria: Browser, actor: Actor) -> None:
+    sent = open_form(maria, ref, "step").fields() | {"value-0": "1"}
+    delete_session(ref, actor=actor)
+    response = apply(maria, ref, sent)
     assert response.status_code == 404
     assert "Session s1 not found." in page_of(response).one("main").text
 
 
-def test_a_form_has_each_key_and_each_row_once_however_often_they_are_named(key: SessionKey, maria: Browser) -> None:
-    sent = open_form(maria, key, "step", *["count"] * 50).fields()
+def test_a_form_has_each_key_and_each_row_once_however_often_they_are_named(ref: SessionRef, maria: Browser) -> None:
+    sent = open_form(maria, ref, "step", *["count"] * 50).fields()
     assert sent["rows"].split() == ["0", "1"]
-    response = preview(maria, key, sent | {"rows": "0 " * 20_000, "value-0": "1"})
+    response = preview(maria, ref, sent | {"rows": "0 " * 20_000, "value-0": "1"})
     assert response.status_code == 200
     assert len(form_of(page_of(response)).all("div", "editrow")) == 1
 
 
 def test_a_form_of_more_keys_than_a_request_has_fields_for_is_refused(
-    key: SessionKey, maria: Browser, monkeypatch: pytest.MonkeyPatch
+    ref: SessionRef, maria: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(state_form, "MOST", 2)
-    sent = open_form(maria, key, "step", "count").fields()
-    refused = page_of(maria.send("session-edit", {**sent, "new-key": "fresh"}, **key._asdict()))
+    sent = open_form(maria, ref, "step", "count").fields()
+    refused = page_of(maria.send("session-edit", {**sent, "new-key": "fresh"}, **ref._asdict()))
     assert "A form can have 2 keys." in refused.one("p", "formerror").text
     assert form_of(refused).fields()["rows"].split() == ["0", "1"]
     for action in ("apply", "preview"):
         forged = {**sent, "rows": "0 1 2", "action": action}
-        assert maria.send("session-edit", forged, **key._asdict()).status_code == 400
-    assert maria.get(reverse("session-edit", kwargs=key._asdict()), {"key": ["a", "b", "c"]}).status_code == 400
-    assert events_of(key) == []
+        assert maria.send("session-edit", forged, **ref._asdict()).status_code == 400
+    assert maria.get(reverse("session-edit", kwargs=ref._asdict()), {"key": ["a", "b", "c"]}).status_code == 400
+    assert events_of(ref) == []
 
 
 @pytest.mark.parametrize("seen", ["{", "[" * 100_000, "'"])
-def test_a_form_that_was_tampered_with_writes_nothing(key: SessionKey, maria: Browser, seen: str) -> None:
-    response = apply(maria, key, open_form(maria, key, "step").fields() | {"value-0": "1", "seen-0": seen})
+def test_a_form_that_was_tampered_with_writes_nothing(ref: SessionRef, maria: Browser, seen: str) -> None:
+    response = apply(maria, ref, open_form(maria, ref, "step").fields() | {"value-0": "1", "seen-0": seen})
     assert response.status_code == 400
-    assert events_of(key) == []
+    assert events_of(ref) == []
 
 
 # --- Conflicts --------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
-def conflict(key: SessionKey, maria: Browser, actor: Actor) -> tuple[int, Element]:
+def conflict(ref: SessionRef, maria: Browser, actor: Actor) -> tuple[int, Element]:
     """Somebody wrote `step` after maria opened her form with `step` and `count`."""
-    sent = open_form(maria, key, "step", "count").fields()
+    sent = open_form(maria, ref, "step", "count").fields()
     sent |= {"value-0": '"mine"', "value-1": "4", "reason": "Why"}
-    edit_state(key, [Entry("step", "theirs", "choose")], actor=actor)
-    response = apply(maria, key, sent)
+    edit_state(ref, [Entry("step", "theirs", "choose")], actor=actor)
+    response = apply(maria, ref, sent)
     return response.status_code, page_of(response)
 
 
 def test_a_conflict_shows_both_values_and_who_wrote_the_other(
-    key: SessionKey, conflict: tuple[int, Element], actor: Actor
+    ref: SessionRef, conflict: tuple[int, Element], actor: Actor
 ) -> None:
     status, page = conflict
     assert status == 409
@@ -389,8 +389,8 @@ def test_a_conflict_shows_both_values_and_who_wrote_the_other(
     assert actor.name in theirs.text
     assert [radio["value"] for radio in shown.all("input", type="radio")] == ["theirs", "mine"]
     assert row_of(page, 1).all("div", "conflict") == []
-    assert state_of(key)["session"]["step"] == "theirs"
-    assert state_of(key)["session"]["count"] == 3
+    assert state_of(ref)["session"]["step"] == "theirs"
+    assert state_of(ref)["session"]["count"] == 3
 
 
 def test_a_conflict_keeps_everything_that_was_typed(conflict: tuple[int, Element]) -> None:
@@ -399,37 +399,37 @@ def test_a_conflict_keeps_everything_that_was_typed(conflict: tuple[int, Element
 
 
 def test_mine_is_written_over_the_value_that_stands_now(
-    key: SessionKey, maria: Browser, conflict: tuple[int, Element]
+    ref: SessionRef, maria: Browser, conflict: tuple[int, Element]
 ) -> None:
-    assert apply(maria, key, form_of(conflict[1]).fields() | {"choice-0": "mine"}).status_code == 302
-    assert state_of(key)["session"] == {"step": "mine", "count": 4, "nothing": None}
-    assert note(key)["replaced"] == {"step": "theirs", "count": 3}
+    assert apply(maria, ref, form_of(conflict[1]).fields() | {"choice-0": "mine"}).status_code == 302
+    assert state_of(ref)["session"] == {"step": "mine", "count": 4, "nothing": None}
+    assert note(ref)["replaced"] == {"step": "theirs", "count": 3}
 
 
 def test_theirs_stays_and_the_other_keys_are_written(
-    key: SessionKey, maria: Browser, conflict: tuple[int, Element]
+    ref: SessionRef, maria: Browser, conflict: tuple[int, Element]
 ) -> None:
-    assert apply(maria, key, form_of(conflict[1]).fields() | {"choice-0": "theirs"}).status_code == 302
-    assert state_of(key)["session"] == {"step": "theirs", "count": 4, "nothing": None}
+    assert apply(maria, ref, form_of(conflict[1]).fields() | {"choice-0": "theirs"}).status_code == 302
+    assert state_of(ref)["session"] == {"step": "theirs", "count": 4, "nothing": None}
 
 
 @pytest.mark.parametrize("htmx", [True, False])
 def test_where_every_other_value_stays_nothing_is_written_and_that_is_said(
-    key: SessionKey, maria: Browser, conflict: tuple[int, Element], htmx: bool
+    ref: SessionRef, maria: Browser, conflict: tuple[int, Element], htmx: bool
 ) -> None:
     sent = form_of(conflict[1]).fields() | {"choice-0": "theirs", "choice-1": "theirs"}
-    response = apply(maria, key, sent, htmx=htmx)
-    assert response["HX-Redirect" if htmx else "Location"] == reverse("session", kwargs=key._asdict())
-    assert len(events_of(key)) == 1
-    said = maria.open("session", **key._asdict()).one(role="status").text
+    response = apply(maria, ref, sent, htmx=htmx)
+    assert response["HX-Redirect" if htmx else "Location"] == reverse("session", kwargs=ref._asdict())
+    assert len(events_of(ref)) == 1
+    said = maria.open("session", **ref._asdict()).one(role="status").text
     assert said == "Nothing was written: the other values stand."
 
 
 def test_a_conflict_that_changes_again_is_a_conflict_again(
-    key: SessionKey, maria: Browser, conflict: tuple[int, Element], actor: Actor
+    ref: SessionRef, maria: Browser, conflict: tuple[int, Element], actor: Actor
 ) -> None:
-    edit_state(key, [Entry("step", "again", "theirs")], actor=actor)
-    response = apply(maria, key, form_of(conflict[1]).fields() | {"choice-0": "mine"})
+    edit_state(ref, [Entry("step", "again", "theirs")], actor=actor)
+    response = apply(maria, ref, form_of(conflict[1]).fields() | {"choice-0": "mine"})
     assert response.status_code == 409
     assert row_of(page_of(response), 0).one("section", "theirs").one("pre").text == '"again"'
 
@@ -443,45 +443,45 @@ def test_a_conflict_that_changes_again_is_a_conflict_again(
     ],
 )
 def test_a_conflict_names_what_each_would_do(
-    key: SessionKey, maria: Browser, actor: Actor, theirs: Any, operation: str, shown: tuple[str, str]
+    ref: SessionRef, maria: Browser, actor: Actor, theirs: Any, operation: str, shown: tuple[str, str]
 ) -> None:
-    sent = open_form(maria, key, "step").fields() | {"value-0": '"mine"', "operation-0": operation}
-    edit_state(key, [Entry("step", theirs, "choose")], actor=actor)
-    page = page_of(apply(maria, key, sent))
+    sent = open_form(maria, ref, "step").fields() | {"value-0": '"mine"', "operation-0": operation}
+    edit_state(ref, [Entry("step", theirs, "choose")], actor=actor)
+    page = page_of(apply(maria, ref, sent))
     assert tuple(pre.text for pre in row_of(page, 0).one("div", "conflict").all("pre")) == shown
-    assert apply(maria, key, form_of(page).fields() | {"choice-0": "mine"}).status_code == 302
+    assert apply(maria, ref, form_of(page).fields() | {"choice-0": "mine"}).status_code == 302
 
 
-def test_a_key_that_somebody_else_added_is_a_conflict(key: SessionKey, maria: Browser, actor: Actor) -> None:
-    sent = open_form(maria, key, "fresh").fields() | {"value-0": "1"}
-    edit_state(key, [Entry("fresh", 2, ABSENT)], actor=actor)
-    assert apply(maria, key, sent).status_code == 409
+def test_a_key_that_somebody_else_added_is_a_conflict(ref: SessionRef, maria: Browser, actor: Actor) -> None:
+    sent = open_form(maria, ref, "fresh").fields() | {"value-0": "1"}
+    edit_state(ref, [Entry("fresh", 2, ABSENT)], actor=actor)
+    assert apply(maria, ref, sent).status_code == 409
 
 
 def test_a_key_that_became_what_was_wanted_is_still_a_conflict_with_what_was_seen(
-    key: SessionKey, maria: Browser, actor: Actor
+    ref: SessionRef, maria: Browser, actor: Actor
 ) -> None:
-    sent = open_form(maria, key, "step").fields() | {"value-0": '"pay"'}
-    edit_state(key, [Entry("step", "pay", "choose")], actor=actor)
-    page = page_of(apply(maria, key, sent))
-    response = apply(maria, key, form_of(page).fields() | {"choice-0": "mine"})
+    sent = open_form(maria, ref, "step").fields() | {"value-0": '"pay"'}
+    edit_state(ref, [Entry("step", "pay", "choose")], actor=actor)
+    page = page_of(apply(maria, ref, sent))
+    response = apply(maria, ref, form_of(page).fields() | {"choice-0": "mine"})
     assert "Nothing would change." in page_of(response).one("p", "formerror").text
 
 
 def test_another_key_that_changed_is_no_conflict(
-    key: SessionKey, maria: Browser, actor: Actor, add: Callable[..., str]
+    ref: SessionRef, maria: Browser, actor: Actor, add: Callable[..., str]
 ) -> None:
-    sent = open_form(maria, key, "step").fields() | {"value-0": '"mine"'}
-    edit_state(key, [Entry("count", 9, 3)], actor=actor)
-    add(key, {"text": "the conversation goes on"})
-    assert apply(maria, key, sent).status_code == 302
-    assert state_of(key)["session"] == {"step": "mine", "count": 9, "nothing": None}
+    sent = open_form(maria, ref, "step").fields() | {"value-0": '"mine"'}
+    edit_state(ref, [Entry("count", 9, 3)], actor=actor)
+    add(ref, {"text": "the conversation goes on"})
+    assert apply(maria, ref, sent).status_code == 302
+    assert state_of(ref)["session"] == {"step": "mine", "count": 9, "nothing": None}
 
 
-def test_app_state_that_changed_is_a_conflict_that_says_who(key: SessionKey, maria: Browser, actor: Actor) -> None:
-    names: dict[str, Any] = {"source": key.source, "app_name": key.app_name}
+def test_app_state_that_changed_is_a_conflict_that_says_who(ref: SessionRef, maria: Browser, actor: Actor) -> None:
+    names: dict[str, Any] = {"source": ref.source, "app_name": ref.app_name}
     form = form_of(maria.open("app-edit", query={"key": "app:limit"}, **names))
-    edit_app_state(key.source, key.app_name, [Entry("app:limit", 11, 10)], actor=actor)
+    edit_app_state(ref.source, ref.app_name, [Entry("app:limit", 11, 10)], actor=actor)
     response = maria.send("app-edit", {**form.fields(), "value-0": "12"}, **names)
     assert response.status_code == 409
     theirs = page_of(response).one("section", "theirs")
@@ -489,37 +489,37 @@ def test_app_state_that_changed_is_a_conflict_that_says_who(key: SessionKey, mar
     assert actor.name in theirs.text
 
 
-def test_an_operation_that_the_form_does_not_have_is_refused(key: SessionKey, maria: Browser) -> None:
-    before = everything(key.source)
-    sent = open_form(maria, key, "step").fields() | {"operation-0": "weird"}
-    response = apply(maria, key, sent)
+def test_an_operation_that_the_form_does_not_have_is_refused(ref: SessionRef, maria: Browser) -> None:
+    before = everything(ref.source)
+    sent = open_form(maria, ref, "step").fields() | {"operation-0": "weird"}
+    response = apply(maria, ref, sent)
     assert response.status_code == 400
     assert "There is no operation “weird”." in row_of(page_of(response), 0).one("p", "error").text
-    assert everything(key.source) == before
+    assert everything(ref.source) == before
 
 
 @pytest.mark.parametrize(("typed", "text"), [("KE924", '"KE924"'), (" 007 ", '"007"'), ("it's “so”", '"it\'s “so”"')])
-def test_what_is_no_json_is_offered_as_text(key: SessionKey, maria: Browser, typed: str, text: str) -> None:
-    before = everything(key.source)
-    sent = open_form(maria, key, "step").fields() | {"value-0": typed}
-    refused = row_of(page_of(apply(maria, key, sent)), 0)
+def test_what_is_no_json_is_offered_as_text(ref: SessionRef, maria: Browser, typed: str, text: str) -> None:
+    before = everything(ref.source)
+    sent = open_form(maria, ref, "step").fields() | {"value-0": typed}
+    refused = row_of(page_of(apply(maria, ref, sent)), 0)
     (button,) = [each for each in refused.all("button") if each["name"] == "as-text"]
     assert button.text == f"Use as text “{typed.strip()}”"
-    form = page_of(maria.send("session-edit", {**sent, "as-text": button["value"]}, **key._asdict())).one(
+    form = page_of(maria.send("session-edit", {**sent, "as-text": button["value"]}, **ref._asdict())).one(
         "form", "editbox"
     )
     assert form.fields()["value-0"] == text
-    assert everything(key.source) == before
+    assert everything(ref.source) == before
 
 
 @pytest.mark.parametrize("typed", ["", "[1,", '"half', '{"a": }'])
-def test_what_was_begun_as_json_is_not(key: SessionKey, maria: Browser, typed: str) -> None:
-    sent = open_form(maria, key, "step").fields() | {"value-0": typed}
-    refused = row_of(page_of(apply(maria, key, sent)), 0)
+def test_what_was_begun_as_json_is_not(ref: SessionRef, maria: Browser, typed: str) -> None:
+    sent = open_form(maria, ref, "step").fields() | {"value-0": typed}
+    refused = row_of(page_of(apply(maria, ref, sent)), 0)
     assert [each for each in refused.all("button") if each["name"] == "as-text"] == []
 
 
-def test_an_edit_sent_twice_by_one_form_is_written_once(key: SessionKey, maria: Browser) -> None:
-    sent = open_form(maria, key, "step").fields() | {"value-0": '"twice"'}
-    assert [apply(maria, key, sent).status_code for _sending in range(2)] == [302, 302]
-    assert "This edit was written already." in maria.open("session", **key._asdict()).one("div", "toasts").text
+def test_an_edit_sent_twice_by_one_form_is_written_once(ref: SessionRef, maria: Browser) -> None:
+    sent = open_form(maria, ref, "step").fields() | {"value-0": '"twice"'}
+    assert [apply(maria, ref, sent).status_code for _sending in range(2)] == [302, 302]
+    assert "This edit was written already." in maria.open("session", **ref._asdict()).one("div", "toasts").text

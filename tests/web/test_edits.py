@@ -10,7 +10,7 @@ import pytest
 from django.urls import reverse
 
 from sessions_app.access.actor import Actor
-from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT
 from sessions_app.edits import rewind
 from sessions_app.edits.edit import Entry, add_event, edit_app_state, edit_state
@@ -35,8 +35,8 @@ def changes_of(page: Element) -> list[str]:
     return [cells(row)["Change"] for row in page.all("tr", data_row="")]
 
 
-def test_an_edit_tells_who_what_why_and_where(key: SessionKey, maria: Browser, actor: Actor) -> None:
-    edit = edit_state(key, [Entry("step", "pay", "choose"), Entry("count", ABSENT, 3)], actor=actor, reason="Stuck")
+def test_an_edit_tells_who_what_why_and_where(ref: SessionRef, maria: Browser, actor: Actor) -> None:
+    edit = edit_state(ref, [Entry("step", "pay", "choose"), Entry("count", ABSENT, 3)], actor=actor, reason="Stuck")
     row = maria.open("edits").one("tr", data_row="")
     found = cells(row)
     assert found.pop("When")
@@ -49,29 +49,29 @@ def test_an_edit_tells_who_what_why_and_where(key: SessionKey, maria: Browser, a
     }
     links = [link["href"] for link in row.all("a")]
     assert links == [
-        reverse("event", kwargs={**key._asdict(), "event_id": edit.event["id"]}),
-        reverse("session", kwargs=key._asdict()),
-        reverse("undo", kwargs={**key._asdict(), "event_id": edit.event["id"]}),
+        reverse("event", kwargs={**ref._asdict(), "event_id": edit.event["id"]}),
+        reverse("session", kwargs=ref._asdict()),
+        reverse("undo", kwargs={**ref._asdict(), "event_id": edit.event["id"]}),
     ]
 
 
-def test_an_event_by_hand_is_an_edit(key: SessionKey, maria: Browser, actor: Actor) -> None:
-    add_event(key, {"author": "user", "content": {"parts": [{"text": "hello"}]}}, actor=actor)
+def test_an_event_by_hand_is_an_edit(ref: SessionRef, maria: Browser, actor: Actor) -> None:
+    add_event(ref, {"author": "user", "content": {"parts": [{"text": "hello"}]}}, actor=actor)
     assert changes_of(maria.open("edits")) == ["event added by hand"]
 
 
 def test_what_takes_back_is_said_to_and_what_was_taken_back_is_not_offered_again(
-    key: SessionKey, maria: Browser, add: Callable[..., str], actor: Actor
+    ref: SessionRef, maria: Browser, add: Callable[..., str], actor: Actor
 ) -> None:
-    told = add(key, invocation_id="told", actions={"state_delta": {"step": "told"}})
-    first = edit_state(key, [Entry("step", "pay", "told"), Entry("count", 4, 3)], actor=actor).event["id"]
+    told = add(ref, invocation_id="told", actions={"state_delta": {"step": "told"}})
+    first = edit_state(ref, [Entry("step", "pay", "told"), Entry("count", 4, 3)], actor=actor).event["id"]
     of = {"undoes": first}
-    edit_state(key, [Entry("step", "told", "pay")], actor=actor, of=of)
+    edit_state(ref, [Entry("step", "told", "pay")], actor=actor, of=of)
     assert [cells(row)["Undo"] for row in maria.open("edits").all("tr", data_row="")] == ["Undo", "Undo"]
-    rest = edit_state(key, [Entry("count", 3, 4)], actor=actor, of=of).event["id"]
-    edit_state(key, [Entry("step", "done", "told")], actor=actor, of={"restores": told})
-    back = rewind.rewind(key, "told", actor=actor).event["invocation_id"]
-    rewind.rewind(key, back, actor=actor)
+    rest = edit_state(ref, [Entry("count", 3, 4)], actor=actor, of=of).event["id"]
+    edit_state(ref, [Entry("step", "done", "told")], actor=actor, of={"restores": told})
+    back = rewind.rewind(ref, "told", actor=actor).event["invocation_id"]
+    rewind.rewind(ref, back, actor=actor)
     rows = [cells(row) for row in maria.open("edits").all("tr", data_row="")]
     assert [row["Undo"] for row in rows] == ["Undo", "undone #7", "Undo", "Undo", "Undo", "undone #4"]
     assert [row["Change"].partition(" step")[0].partition(" count")[0] for row in rows[1:5]] == [
@@ -81,24 +81,24 @@ def test_what_takes_back_is_said_to_and_what_was_taken_back_is_not_offered_again
         "Undo of event #2",
     ]
     # What is undone by an edit that is undone itself stands again.
-    edit_state(key, [Entry("step", "x", "done"), Entry("count", 4, 3)], actor=actor, of={"undoes": rest})
+    edit_state(ref, [Entry("step", "x", "done"), Entry("count", 4, 3)], actor=actor, of={"undoes": rest})
     rows = [cells(row) for row in maria.open("edits").all("tr", data_row="")]
     assert [row["Undo"] for row in rows[-3:]] == ["undone #8", "Undo", "Undo"]
 
 
-def test_what_an_agent_writes_is_none(key: SessionKey, maria: Browser, add: Callable[..., str]) -> None:
-    add(key, actions={"state_delta": {"step": "pay"}})
+def test_what_an_agent_writes_is_none(ref: SessionRef, maria: Browser, add: Callable[..., str]) -> None:
+    add(ref, actions={"state_delta": {"step": "pay"}})
     assert "No edits yet" in maria.open("edits").texts("h2")
 
 
 @pytest.mark.parametrize("htmx", [True, False])
 def test_edits_of_all_sources_come_page_by_page(
-    key: SessionKey, demo: str, maria: Browser, actor: Actor, htmx: bool
+    ref: SessionRef, demo: str, maria: Browser, actor: Actor, htmx: bool
 ) -> None:
     number = lists.PAGE + 5
     for n in range(number):
         if n % 2:
-            edit_state(key, [Entry("count", n, n - 2 if n > 1 else 3)], actor=actor)
+            edit_state(ref, [Entry("count", n, n - 2 if n > 1 else 3)], actor=actor)
         else:
             edit_app_state(demo, "booking", [Entry("app:n", n, n - 2 if n else ABSENT)], actor=actor)
     page = maria.open("edits")
@@ -112,9 +112,9 @@ def test_edits_of_all_sources_come_page_by_page(
 
 
 def test_a_broken_source_is_named_and_the_others_edits_are_shown(
-    key: SessionKey, maria: Browser, actor: Actor, tmp_path: Path, open_source: Callable[[str], str]
+    ref: SessionRef, maria: Browser, actor: Actor, tmp_path: Path, open_source: Callable[[str], str]
 ) -> None:
-    edit_state(key, [Entry("step", "pay", "choose")], actor=actor)
+    edit_state(ref, [Entry("step", "pay", "choose")], actor=actor)
     broken = open_source(str(shutil.copy(DEMO, tmp_path / "broken.db")))
     (tmp_path / "broken.db").write_bytes(b"no database" * 500)
     registry.opened_files.pop(broken, None)
@@ -123,16 +123,16 @@ def test_a_broken_source_is_named_and_the_others_edits_are_shown(
     assert len(changes_of(page)) == 1
 
 
-def test_edits_of_a_session_that_was_deleted_are_gone_with_it(key: SessionKey, maria: Browser, actor: Actor) -> None:
-    edit_state(key, [Entry("step", "pay", "choose")], actor=actor)
-    delete_session(key, actor=actor)
+def test_edits_of_a_session_that_was_deleted_are_gone_with_it(ref: SessionRef, maria: Browser, actor: Actor) -> None:
+    edit_state(ref, [Entry("step", "pay", "choose")], actor=actor)
+    delete_session(ref, actor=actor)
     assert "No edits yet" in maria.open("edits").texts("h2")
 
 
 def test_while_a_source_is_read_the_list_says_so_and_asks_again(
-    key: SessionKey, maria: Browser, actor: Actor, monkeypatch: pytest.MonkeyPatch
+    ref: SessionRef, maria: Browser, actor: Actor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    edit_state(key, [Entry("step", "pay", "choose")], actor=actor)
+    edit_state(ref, [Entry("step", "pay", "choose")], actor=actor)
     edits()
 
     def behind(*_asked: object) -> None:

@@ -11,7 +11,7 @@ import pytest
 from django.urls import reverse
 
 from sessions_app.access.actor import Actor
-from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT
 from sessions_app.edits.edit import Entry, edit_state
 from sessions_app.reads import timeline
@@ -29,17 +29,17 @@ SVG = b'<svg xmlns="http://www.w3.org/2000/svg" onload="alert(1)"><script>alert(
 Add = Callable[..., str]
 
 
-def open_event(maria: Browser, key: SessionKey, event_id: str, **options: Any) -> Element:
-    return maria.open("event", event_id=event_id, **key._asdict(), **options)
+def open_event(maria: Browser, ref: SessionRef, event_id: str, **options: Any) -> Element:
+    return maria.open("event", event_id=event_id, **ref._asdict(), **options)
 
 
-def address(key: SessionKey, event_id: str, name: str = "event", **more: Any) -> str:
-    return reverse(name, kwargs={**key._asdict(), "event_id": event_id, **more})
+def address(ref: SessionRef, event_id: str, name: str = "event", **more: Any) -> str:
+    return reverse(name, kwargs={**ref._asdict(), "event_id": event_id, **more})
 
 
-def test_an_event_has_its_parts_facts_and_raw_json(key: SessionKey, maria: Browser, add: Add) -> None:
+def test_an_event_has_its_parts_facts_and_raw_json(ref: SessionRef, maria: Browser, add: Add) -> None:
     event_id = add(
-        key,
+        ref,
         {"text": "Thinking", "thought": True},
         {"text": "Hello"},
         usage_metadata={"prompt_token_count": 5, "candidates_token_count": 2, "total_token_count": 7},
@@ -47,7 +47,7 @@ def test_an_event_has_its_parts_facts_and_raw_json(key: SessionKey, maria: Brows
         finish_reason="STOP",
         branch="root.booking",
     )
-    page = open_event(maria, key, event_id)
+    page = open_event(maria, ref, event_id)
     assert [part.one("header").text for part in page.one("ol", "parts").all("li")] == ["Thought", "Text"]
     facts = {row.one("dt").text: row.one("dd").text for row in page.one("dl", "facts").all("div")}
     assert facts["Tokens"] == "5 in · 2 out · 7 in all"
@@ -57,10 +57,10 @@ def test_an_event_has_its_parts_facts_and_raw_json(key: SessionKey, maria: Brows
 
 
 def test_the_values_before_are_told_in_every_scope_and_never_guessed(
-    key: SessionKey, maria: Browser, add: Add, actor: Actor
+    ref: SessionRef, maria: Browser, add: Add, actor: Actor
 ) -> None:
     wrote = {"step": "choose", "count": 4, "user:tier": "silver", "app:limit": 11, "app:new": 1, "temp:x": 2}
-    event_id = add(key, actions={"state_delta": wrote})
+    event_id = add(ref, actions={"state_delta": wrote})
     shown = {
         "app:limit": "1011",
         "app:new": "1",
@@ -69,124 +69,124 @@ def test_the_values_before_are_told_in_every_scope_and_never_guessed(
         "user:tier": '"gold""silver"',
     }
     for page in (
-        open_event(maria, key, event_id),
-        maria.open("state-at", query={"at": event_id, "show": "event"}, htmx=True, **key._asdict()),
+        open_event(maria, ref, event_id),
+        maria.open("state-at", query={"at": event_id, "show": "event"}, htmx=True, **ref._asdict()),
     ):
         told = {each.one("span", "name")["title"]: each.one("pre").text for each in page.all("div", "beforeafter")}
         told.pop("temp:x", None)
         assert told == shown
     (step,) = [
-        each for each in maria.open("session", **key._asdict()).texts("span", "delta") if each.startswith("step")
+        each for each in maria.open("session", **ref._asdict()).texts("span", "delta") if each.startswith("step")
     ]
     assert step == 'step "choose" as before'
-    execute(key.source, "UPDATE sessions SET initial_state = NULL, initial_place = NULL")  # adopted late
-    page = open_event(maria, key, event_id)
+    execute(ref.source, "UPDATE sessions SET initial_state = NULL, initial_place = NULL")  # adopted late
+    page = open_event(maria, ref, event_id)
     told = {each.one("span", "name")["title"]: each.one("pre").text for each in page.all("div", "beforeafter")}
     assert told["user:tier"] == 'before: unknown at this point"silver"'
 
 
-def test_an_event_leads_to_its_neighbours_and_back(key: SessionKey, maria: Browser, add: Add) -> None:
-    first, middle, last = (add(key, {"text": str(n)}) for n in range(3))
-    links = open_event(maria, key, middle).one("div", "actions").links()
+def test_an_event_leads_to_its_neighbours_and_back(ref: SessionRef, maria: Browser, add: Add) -> None:
+    first, middle, last = (add(ref, {"text": str(n)}) for n in range(3))
+    links = open_event(maria, ref, middle).one("div", "actions").links()
     assert links == {
-        "Earlier k": address(key, first),
-        "Later j": address(key, last),
-        "State then t": reverse("session", kwargs=key._asdict()) + f"?at={middle}",
-        "Session": reverse("session", kwargs=key._asdict()) + f"#event-{middle}",
+        "Earlier k": address(ref, first),
+        "Later j": address(ref, last),
+        "State then t": reverse("session", kwargs=ref._asdict()) + f"?at={middle}",
+        "Session": reverse("session", kwargs=ref._asdict()) + f"#event-{middle}",
     }
-    assert list(open_event(maria, key, first).one("div", "actions").links()) == ["Later j", "State then t", "Session"]
-    assert list(open_event(maria, key, last).one("div", "actions").links()) == ["Earlier k", "State then t", "Session"]
+    assert list(open_event(maria, ref, first).one("div", "actions").links()) == ["Later j", "State then t", "Session"]
+    assert list(open_event(maria, ref, last).one("div", "actions").links()) == ["Earlier k", "State then t", "Session"]
 
 
-def test_a_call_leads_to_its_response_and_back(key: SessionKey, maria: Browser, add: Add) -> None:
-    call = add(key, *({"function_call": {"id": i, "name": i, "args": {"items": [1]}}} for i in ("a", "b", "c")))
-    add(key, {"text": "in between"})
-    response = add(key, *({"function_response": {"id": i, "name": i, "response": {"x": 1}}} for i in ("b", "a")))
-    heads = [head for part in open_event(maria, key, call).all("li", "part") for head in part.all("header")]
+def test_a_call_leads_to_its_response_and_back(ref: SessionRef, maria: Browser, add: Add) -> None:
+    call = add(ref, *({"function_call": {"id": i, "name": i, "args": {"items": [1]}}} for i in ("a", "b", "c")))
+    add(ref, {"text": "in between"})
+    response = add(ref, *({"function_response": {"id": i, "name": i, "response": {"x": 1}}} for i in ("b", "a")))
+    heads = [head for part in open_event(maria, ref, call).all("li", "part") for head in part.all("header")]
     assert [head.one("span", "meta").text for head in heads] == ["answered #3", "answered #3", "no answer found"]
-    assert heads[0].one("a")["href"] == address(key, response)
-    back = open_event(maria, key, response).all("li", "part")[0].one("header")
+    assert heads[0].one("a")["href"] == address(ref, response)
+    back = open_event(maria, ref, response).all("li", "part")[0].one("header")
     assert back.one("span", "meta").text == "called #1"
-    assert back.one("a")["href"] == address(key, call)
+    assert back.one("a")["href"] == address(ref, call)
 
 
-def test_a_response_belongs_to_the_nearest_call_before_it(key: SessionKey, maria: Browser, add: Add) -> None:
-    calls = [add(key, {"function_call": {"id": "again", "name": "f"}}) for _ in range(2)]
-    response = add(key, {"function_response": {"id": "again", "name": "f", "response": {}}})
-    add(key, {"function_call": {"id": "again", "name": "f"}})
-    assert open_event(maria, key, response).links()["called #2"] == address(key, calls[1])
+def test_a_response_belongs_to_the_nearest_call_before_it(ref: SessionRef, maria: Browser, add: Add) -> None:
+    calls = [add(ref, {"function_call": {"id": "again", "name": "f"}}) for _ in range(2)]
+    response = add(ref, {"function_response": {"id": "again", "name": "f", "response": {}}})
+    add(ref, {"function_call": {"id": "again", "name": "f"}})
+    assert open_event(maria, ref, response).links()["called #2"] == address(ref, calls[1])
 
 
-def test_calls_without_an_id_are_paired_with_nothing(key: SessionKey, maria: Browser, add: Add) -> None:
-    call = add(key, {"function_call": {"name": "f"}})
-    add(key, {"function_response": {"name": "f", "response": {}}})
-    assert "no answer found" in open_event(maria, key, call).text
+def test_calls_without_an_id_are_paired_with_nothing(ref: SessionRef, maria: Browser, add: Add) -> None:
+    call = add(ref, {"function_call": {"name": "f"}})
+    add(ref, {"function_response": {"name": "f", "response": {}}})
+    assert "no answer found" in open_event(maria, ref, call).text
 
 
-def test_a_long_running_call_waits_for_its_answer(key: SessionKey, maria: Browser, add: Add) -> None:
-    call = add(key, {"function_call": {"id": "a", "name": "f"}}, long_running_tool_ids=["a"])
-    assert "waits for an answer" in open_event(maria, key, call).text
+def test_a_long_running_call_waits_for_its_answer(ref: SessionRef, maria: Browser, add: Add) -> None:
+    call = add(ref, {"function_call": {"id": "a", "name": "f"}}, long_running_tool_ids=["a"])
+    assert "waits for an answer" in open_event(maria, ref, call).text
 
 
-def test_a_state_change_shows_before_and_after(key: SessionKey, maria: Browser, add: Add, actor: Actor) -> None:
-    event_id = add(key, actions={"state_delta": {"step": "pay"}})
-    diff = open_event(maria, key, event_id).one("pre", "diff")
+def test_a_state_change_shows_before_and_after(ref: SessionRef, maria: Browser, add: Add, actor: Actor) -> None:
+    event_id = add(ref, actions={"state_delta": {"step": "pay"}})
+    diff = open_event(maria, ref, event_id).one("pre", "diff")
     assert (diff.one("del").text, diff.one("ins").text) == ('"choose"', '"pay"')
-    removed = edit_state(key, [Entry("step", ABSENT, "pay")], actor=actor, reason="Why not").event["id"]
-    page = open_event(maria, key, removed)
+    removed = edit_state(ref, [Entry("step", ABSENT, "pay")], actor=actor, reason="Why not").event["id"]
+    page = open_event(maria, ref, removed)
     assert page.one("pre", "diff").text == '"pay"removed'
     facts = {row.one("dt").text: row.one("dd").text for row in page.one("dl", "facts").all("div")}
     assert (facts["Edited by"], facts["Reason"]) == (actor.name, "Why not")
 
 
-def test_the_raw_event_is_a_download_of_what_is_stored(key: SessionKey, maria: Browser, add: Add) -> None:
-    event_id = add(key, {"text": "</script> 👩 é"}, tomorrow={"x": [1, None]})
-    response = maria.get(address(key, event_id, "event-json"))
-    assert json.loads(response.content) == timeline.event(key, event_id).data
+def test_the_raw_event_is_a_download_of_what_is_stored(ref: SessionRef, maria: Browser, add: Add) -> None:
+    event_id = add(ref, {"text": "</script> 👩 é"}, tomorrow={"x": [1, None]})
+    response = maria.get(address(ref, event_id, "event-json"))
+    assert json.loads(response.content) == timeline.event(ref, event_id).data
     assert response["Content-Type"] == "application/json"
     assert response["Content-Disposition"] == 'attachment; filename="event.json"'
     assert response["Content-Security-Policy"] == "default-src 'none'; sandbox"
 
 
-def test_a_large_event_is_cut_on_its_page_and_whole_in_its_download(key: SessionKey, maria: Browser, add: Add) -> None:
-    event_id = add(key, {"text": "x" * 300_000}, output=[list(range(1000)), "y" * 10_000])
-    response = maria.get(address(key, event_id))
+def test_a_large_event_is_cut_on_its_page_and_whole_in_its_download(ref: SessionRef, maria: Browser, add: Add) -> None:
+    event_id = add(ref, {"text": "x" * 300_000}, output=[list(range(1000)), "y" * 10_000])
+    response = maria.get(address(ref, event_id))
     assert len(response.content) < 250_000
-    assert len(maria.get(address(key, event_id, "event-json")).content) > 300_000
+    assert len(maria.get(address(ref, event_id, "event-json")).content) > 300_000
 
 
 @pytest.mark.parametrize("name", ["event", "event-json", "event-data"])
-def test_an_event_that_does_not_exist_is_not_found(key: SessionKey, maria: Browser, name: str) -> None:
+def test_an_event_that_does_not_exist_is_not_found(ref: SessionRef, maria: Browser, name: str) -> None:
     more = {"number": 0} if name == "event-data" else {}
-    page = maria.open(address(key, "gone", name, **more), status=404)
+    page = maria.open(address(ref, "gone", name, **more), status=404)
     assert "There is no event gone in this session" in page.one("main").text
 
 
 # --- Inline data ------------------------------------------------------------------------------------------------------
 
 
-def with_data(key: SessionKey, add: Add, mime_type: str, data: bytes | str, **more: Any) -> str:
+def with_data(ref: SessionRef, add: Add, mime_type: str, data: bytes | str, **more: Any) -> str:
     text = base64.urlsafe_b64encode(data).decode() if isinstance(data, bytes) else data
-    return add(key, {"inline_data": {"mime_type": mime_type, "data": text, **more}})
+    return add(ref, {"inline_data": {"mime_type": mime_type, "data": text, **more}})
 
 
 @pytest.mark.parametrize("encode", [base64.b64encode, base64.urlsafe_b64encode])
 @pytest.mark.parametrize("padded", [True, False])
 def test_an_image_is_shown_as_what_it_is(
-    key: SessionKey, maria: Browser, add: Add, encode: Callable[[bytes], bytes], padded: bool
+    ref: SessionRef, maria: Browser, add: Add, encode: Callable[[bytes], bytes], padded: bool
 ) -> None:
     text = encode(PNG).decode()
-    event_id = with_data(key, add, "image/png", text if padded else text.rstrip("="), display_name="A plan")
-    image = open_event(maria, key, event_id).one("img")
+    event_id = with_data(ref, add, "image/png", text if padded else text.rstrip("="), display_name="A plan")
+    image = open_event(maria, ref, event_id).one("img")
     assert image["alt"] == "A plan"
     response = maria.get(image["src"])
     assert (response["Content-Type"], response.content) == ("image/png", PNG)
     assert "Content-Disposition" not in response
 
 
-def test_base64_may_be_broken_into_lines(key: SessionKey, maria: Browser, add: Add) -> None:
-    event_id = with_data(key, add, "image/png", base64.encodebytes(PNG * 3).decode())
-    assert maria.get(address(key, event_id, "event-data", number=0)).content == PNG * 3
+def test_base64_may_be_broken_into_lines(ref: SessionRef, maria: Browser, add: Add) -> None:
+    event_id = with_data(ref, add, "image/png", base64.encodebytes(PNG * 3).decode())
+    assert maria.get(address(ref, event_id, "event-data", number=0)).content == PNG * 3
 
 
 @pytest.mark.parametrize(
@@ -203,13 +203,13 @@ def test_base64_may_be_broken_into_lines(key: SessionKey, maria: Browser, add: A
     ],
 )
 def test_anything_else_is_a_download_that_no_browser_opens(
-    key: SessionKey, maria: Browser, add: Add, mime_type: str
+    ref: SessionRef, maria: Browser, add: Add, mime_type: str
 ) -> None:
-    event_id = with_data(key, add, mime_type, SVG)
-    page = open_event(maria, key, event_id)
+    event_id = with_data(ref, add, mime_type, SVG)
+    page = open_event(maria, ref, event_id)
     assert page.all("img") == []
     link = page.links()["Download"]
-    assert link == address(key, event_id, "event-data", number=0)
+    assert link == address(ref, event_id, "event-data", number=0)
     response = maria.get(link)
     assert response.content == SVG
     assert response["Content-Type"] == "application/octet-stream"
@@ -237,39 +237,39 @@ def test_anything_else_is_a_download_that_no_browser_opens(
         ("\n", 'attachment; filename="data-0"'),
     ],
 )
-def test_a_download_keeps_its_name(key: SessionKey, maria: Browser, add: Add, given: Any, sent: str) -> None:
-    event_id = with_data(key, add, "image/svg+xml", SVG, display_name=given)
-    assert maria.get(address(key, event_id, "event-data", number=0))["Content-Disposition"] == sent
+def test_a_download_keeps_its_name(ref: SessionRef, maria: Browser, add: Add, given: Any, sent: str) -> None:
+    event_id = with_data(ref, add, "image/svg+xml", SVG, display_name=given)
+    assert maria.get(address(ref, event_id, "event-data", number=0))["Content-Disposition"] == sent
 
 
 @pytest.mark.parametrize("text", ["a", "not base64!", "AAAA====AAAA", "é", "AAA$", "\x00"[:0] + "A=AA"])
-def test_broken_base64_is_said(key: SessionKey, maria: Browser, add: Add, text: str) -> None:
-    event_id = with_data(key, add, "image/png", text)
-    page = maria.open(address(key, event_id, "event-data", number=0), status=400)
+def test_broken_base64_is_said(ref: SessionRef, maria: Browser, add: Add, text: str) -> None:
+    event_id = with_data(ref, add, "image/png", text)
+    page = maria.open(address(ref, event_id, "event-data", number=0), status=400)
     assert "The data of this event is not valid base64." in page.one("main").text
-    open_event(maria, key, event_id)
+    open_event(maria, ref, event_id)
 
 
-def test_several_pieces_have_their_numbers(key: SessionKey, maria: Browser, add: Add) -> None:
+def test_several_pieces_have_their_numbers(ref: SessionRef, maria: Browser, add: Add) -> None:
     pieces = [
         {"inline_data": {"mime_type": "image/png", "data": base64.b64encode(PNG + b"%d" % n).decode()}}
         for n in range(2)
     ]
     reply = {"function_response": {"name": "draw", "response": {}, "parts": [pieces[1]]}}
-    event_id = add(key, {"text": "first"}, pieces[0], reply)
-    images = open_event(maria, key, event_id).all("img")
+    event_id = add(ref, {"text": "first"}, pieces[0], reply)
+    images = open_event(maria, ref, event_id).all("img")
     assert [maria.get(image["src"]).content for image in images] == [PNG + b"0", PNG + b"1"]
 
 
 @pytest.mark.parametrize("number", [1, 10**30])
-def test_a_piece_that_does_not_exist_is_not_found(key: SessionKey, maria: Browser, add: Add, number: int) -> None:
-    event_id = with_data(key, add, "image/png", PNG)
-    maria.open(address(key, event_id, "event-data", number=number), status=404)
+def test_a_piece_that_does_not_exist_is_not_found(ref: SessionRef, maria: Browser, add: Add, number: int) -> None:
+    event_id = with_data(ref, add, "image/png", PNG)
+    maria.open(address(ref, event_id, "event-data", number=number), status=404)
 
 
-def test_a_file_elsewhere_is_named_and_not_linked(key: SessionKey, maria: Browser, add: Add) -> None:
-    event_id = add(key, {"file_data": {"file_uri": "gs://bucket/plan.png", "mime_type": "image/png"}})
-    page = open_event(maria, key, event_id)
+def test_a_file_elsewhere_is_named_and_not_linked(ref: SessionRef, maria: Browser, add: Add) -> None:
+    event_id = add(ref, {"file_data": {"file_uri": "gs://bucket/plan.png", "mime_type": "image/png"}})
+    page = open_event(maria, ref, event_id)
     assert "gs://bucket/plan.png" in page.text
     assert "Download" not in page.one("ol", "parts").links()
-    assert "not stored in this event" in maria.open(address(key, event_id, "event-data", number=0), status=404).text
+    assert "not stored in this event" in maria.open(address(ref, event_id, "event-data", number=0), status=404).text

@@ -11,7 +11,7 @@ from django.http import StreamingHttpResponse
 from django.urls import reverse
 
 from sessions_app.access.actor import Actor
-from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.session_ref import SessionRef
 from sessions_app.transfer import FORMATS
 from sessions_app.writes.sessions import create_session
 from tests.transfer.files import exported
@@ -36,15 +36,15 @@ def links(maria: Browser, name: str, **names: Any) -> dict[str, str]:
     return {link.one("b").text: link["href"] for link in menu.all("a")}
 
 
-def test_a_session_is_downloaded_in_every_format_that_can_be_written(maria: Browser, key: SessionKey, add: Any) -> None:
-    add(key, {"text": "hello"})
-    found = links(maria, "session", **key._asdict())
+def test_a_session_is_downloaded_in_every_format_that_can_be_written(maria: Browser, ref: SessionRef, add: Any) -> None:
+    add(ref, {"text": "hello"})
+    found = links(maria, "session", **ref._asdict())
     assert list(found) == [name for name, form in FORMATS.items() if form.write]
     for form, address in found.items():
         response = maria.get(address)
         assert response.status_code == 200
         only = {"app": "booking", "user": "ana", "session": "s1"}
-        assert body(response) == exported(key.source, form, **only)
+        assert body(response) == exported(ref.source, form, **only)
         assert response["Content-Disposition"] == f'attachment; filename="booking-ana-s1{FORMATS[form].suffix}"'
         assert "private" in response["Cache-Control"]
         assert response["X-Content-Type-Options"] == "nosniff"
@@ -52,12 +52,12 @@ def test_a_session_is_downloaded_in_every_format_that_can_be_written(maria: Brow
 
 @pytest.mark.parametrize(("name", "count", "file"), [("app", 2, "booking"), ("user", 3, "booking-ana")])
 def test_an_app_and_a_user_are_downloaded_with_all_their_sessions(
-    maria: Browser, key: SessionKey, actor: Actor, name: str, count: int, file: str
+    maria: Browser, ref: SessionRef, actor: Actor, name: str, count: int, file: str
 ) -> None:
-    create_session(key.source, "booking", "ana", session_id="s2", actor=actor)
-    create_session(key.source, "booking", "omar", session_id="s3", actor=actor)
-    create_session(key.source, "other", "ana", session_id="s4", actor=actor)
-    found = links(maria, name, **names_of(key, count))
+    create_session(ref.source, "booking", "ana", session_id="s2", actor=actor)
+    create_session(ref.source, "booking", "omar", session_id="s3", actor=actor)
+    create_session(ref.source, "other", "ana", session_id="s4", actor=actor)
+    found = links(maria, name, **names_of(ref, count))
     assert list(found) == ["jsonl", "evalset"]
     response = maria.get(found["jsonl"])
     sessions = [line.get("session") for line in map(json.loads, body(response).splitlines())]
@@ -65,27 +65,27 @@ def test_an_app_and_a_user_are_downloaded_with_all_their_sessions(
     assert f'filename="{file}.jsonl"' in response["Content-Disposition"]
 
 
-def test_a_download_is_offered_when_nothing_may_be_written(maria: Browser, key: SessionKey, read_only: None) -> None:
-    assert "jsonl" in links(maria, "session", **key._asdict())
-    assert maria.get(reverse("session-export", kwargs=key._asdict())).status_code == 200
+def test_a_download_is_offered_when_nothing_may_be_written(maria: Browser, ref: SessionRef, read_only: None) -> None:
+    assert "jsonl" in links(maria, "session", **ref._asdict())
+    assert maria.get(reverse("session-export", kwargs=ref._asdict())).status_code == 200
 
 
 def test_names_of_any_text_make_a_harmless_file_name(maria: Browser, store: str, actor: Actor) -> None:
     names = ["../../etc", 'a"b\r\n;x', "é 한"]
-    key = create_session(store, names[0], names[1], session_id=names[2], actor=actor)
-    said = maria.get(reverse("session-export", kwargs=key._asdict()))["Content-Disposition"]
+    ref = create_session(store, names[0], names[1], session_id=names[2], actor=actor)
+    said = maria.get(reverse("session-export", kwargs=ref._asdict()))["Content-Disposition"]
     assert said.startswith("attachment; filename*=utf-8''_.._etc-a_b_x-")
     assert not set('/"\r\n') & set(said)
 
 
 @pytest.mark.parametrize("form", ["adk-v0", "adk-database", "nothing", ""])
-def test_a_format_that_cannot_be_written_is_not_found(maria: Browser, key: SessionKey, form: str) -> None:
-    page = maria.open("session-export", status=404, query={"format": form}, **key._asdict())
+def test_a_format_that_cannot_be_written_is_not_found(maria: Browser, ref: SessionRef, form: str) -> None:
+    page = maria.open("session-export", status=404, query={"format": form}, **ref._asdict())
     assert "There is no export" in page.one("main").text
 
 
-def test_an_app_does_not_leave_as_one_session(maria: Browser, key: SessionKey) -> None:
-    maria.open("app-export", status=404, query={"format": "adk-json"}, **names_of(key, 2))
+def test_an_app_does_not_leave_as_one_session(maria: Browser, ref: SessionRef) -> None:
+    maria.open("app-export", status=404, query={"format": "adk-json"}, **names_of(ref, 2))
 
 
 @pytest.mark.parametrize(
@@ -96,6 +96,6 @@ def test_an_app_does_not_leave_as_one_session(maria: Browser, key: SessionKey) -
         ("app-export", ["nothing"]),
     ],
 )
-def test_what_is_not_there_is_not_found(maria: Browser, key: SessionKey, name: str, names: list[str]) -> None:
-    fields = dict(zip(("source", "app_name", "user_id", "session_id"), [key.source, *names], strict=False))
+def test_what_is_not_there_is_not_found(maria: Browser, ref: SessionRef, name: str, names: list[str]) -> None:
+    fields = dict(zip(("source", "app_name", "user_id", "session_id"), [ref.source, *names], strict=False))
     assert maria.open(name, status=404, **fields).one("h1").text == "Not found"

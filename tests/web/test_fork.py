@@ -10,7 +10,7 @@ import pytest
 from django.urls import reverse
 
 from sessions_app.access.actor import Actor
-from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.session_ref import SessionRef
 from sessions_app.edits import fork
 from sessions_app.edits.edit import Entry, edit_state
 from sessions_app.writes.copies import ImportedEvent, ImportedSession, import_session
@@ -24,51 +24,51 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
-def event_id(key: SessionKey, add: Callable[..., str]) -> str:
+def event_id(ref: SessionRef, add: Callable[..., str]) -> str:
     """An event of the session, with another after it."""
-    found = add(key, actions={"state_delta": {"step": "pay", "user:tier": "silver"}})
-    add(key, actions={"state_delta": {"step": "done"}})
+    found = add(ref, actions={"state_delta": {"step": "pay", "user:tier": "silver"}})
+    add(ref, actions={"state_delta": {"step": "done"}})
     return found
 
 
-def open_form(maria: Browser, key: SessionKey, event_id: str) -> Element:
-    return maria.open("fork", event_id=event_id, **key._asdict()).one("form", "form", method="post")
+def open_form(maria: Browser, ref: SessionRef, event_id: str) -> Element:
+    return maria.open("fork", event_id=event_id, **ref._asdict()).one("form", "form", method="post")
 
 
-def send(maria: Browser, key: SessionKey, event_id: str, sent: dict[str, str]) -> Any:
-    return maria.send("fork", sent, event_id=event_id, **key._asdict())
+def send(maria: Browser, ref: SessionRef, event_id: str, sent: dict[str, str]) -> Any:
+    return maria.send("fork", sent, event_id=event_id, **ref._asdict())
 
 
-def test_a_fork_is_made_and_shown(key: SessionKey, event_id: str, maria: Browser) -> None:
-    form = open_form(maria, key, event_id)
+def test_a_fork_is_made_and_shown(ref: SessionRef, event_id: str, maria: Browser) -> None:
+    form = open_form(maria, ref, event_id)
     assert "the session state at that point (3 keys)" in form.text
-    before = (events_of(key), state_of(key))
-    response = send(maria, key, event_id, {**form.fields(), "session_id": "try", "reason": "what if"})
-    into = key._replace(session_id="try")
+    before = (events_of(ref), state_of(ref))
+    response = send(maria, ref, event_id, {**form.fields(), "session_id": "try", "reason": "what if"})
+    into = ref._replace(session_id="try")
     assert (response.status_code, response["Location"]) == (302, reverse("session", kwargs=into._asdict()))
     assert state_of(into)["session"] == {"step": "pay", "count": 3, "nothing": None}
-    assert (events_of(key), state_of(key)) == before
+    assert (events_of(ref), state_of(ref)) == before
     page = maria.open("session", **into._asdict())
     assert "Fork created from " in page.one(role="status").text
     assert page.texts("a", "line")[-1] == "Forked from s1 #1"
     line = maria.open("forks", htmx=True, **into._asdict())
     assert line.text.startswith("fork of s1 #1 · " + NAME)
     assert "“what if”" in line.text
-    assert maria.open("forks", htmx=True, **key._asdict()).text == "1 fork"
+    assert maria.open("forks", htmx=True, **ref._asdict()).text == "1 fork"
 
 
-def test_a_session_without_forks_says_nothing_on_its_page_and_a_word_on_theirs(key: SessionKey, maria: Browser) -> None:
-    assert maria.open("forks", htmx=True, **key._asdict()).text == ""
-    assert "Nobody forked this session yet" in maria.open("forks", **key._asdict()).one("main").text
+def test_a_session_without_forks_says_nothing_on_its_page_and_a_word_on_theirs(ref: SessionRef, maria: Browser) -> None:
+    assert maria.open("forks", htmx=True, **ref._asdict()).text == ""
+    assert "Nobody forked this session yet" in maria.open("forks", **ref._asdict()).one("main").text
 
 
 def test_the_tree_shows_every_fork_and_what_was_deleted(
-    key: SessionKey, event_id: str, maria: Browser, actor: Actor
+    ref: SessionRef, event_id: str, maria: Browser, actor: Actor
 ) -> None:
-    for name, of in (("one", key), ("two", key._replace(session_id="one"))):
+    for name, of in (("one", ref), ("two", ref._replace(session_id="one"))):
         fork.fork(of, event_id, user_id="ana", session_id=name, actor=actor, reason=f"because {name}")
-    delete_session(key, actor=actor)
-    page = maria.open("forks", **key._replace(session_id="two")._asdict())
+    delete_session(ref, actor=actor)
+    page = maria.open("forks", **ref._replace(session_id="two")._asdict())
     tree = page.one("ul", "forktree")
     assert list(tree.links()) == ["one", "two"]
     assert "s1 deleted" in tree.text
@@ -77,9 +77,9 @@ def test_the_tree_shows_every_fork_and_what_was_deleted(
 
 
 def test_a_chain_of_a_hundred_and_fifty_forks_is_a_page_that_says_each_ones_level(
-    key: SessionKey, event_id: str, maria: Browser, actor: Actor
+    ref: SessionRef, event_id: str, maria: Browser, actor: Actor
 ) -> None:
-    of = key
+    of = ref
     for number in range(150):
         of = fork.fork(of, event_id, user_id="ana", session_id=f"f{number}", actor=actor)
     tree = maria.open("forks", **of._asdict()).one("ul", "forktree")
@@ -93,13 +93,13 @@ def test_a_chain_of_a_hundred_and_fifty_forks_is_a_page_that_says_each_ones_leve
 
 
 def test_a_half_made_fork_says_so_on_its_pages_and_takes_no_edit(
-    key: SessionKey, event_id: str, maria: Browser, actor: Actor
+    ref: SessionRef, event_id: str, maria: Browser, actor: Actor
 ) -> None:
-    into = key._replace(session_id="half")
+    into = ref._replace(session_id="half")
     session = ImportedSession(into, 1.0, 1.0, "{}", "{}")
     event = ImportedEvent("x", "i1", 1.0, '{"actions": {"state_delta": {"step": "pay"}}}')
     import_session(session, [event], actor=actor, after=None, last=False)
-    before = everything(key.source)
+    before = everything(ref.source)
     for name in ("session", "forks", "session-edit", "add-event"):
         assert "This session is being copied or imported." in maria.open(name, **into._asdict()).one("main").text
     response = maria.send(
@@ -117,19 +117,19 @@ def test_a_half_made_fork_says_so_on_its_pages_and_takes_no_edit(
         response = maria.get(address)
         assert response.status_code == 409
         assert "being copied or imported; it can be written to" in page_of(response).text
-    assert everything(key.source) == before
+    assert everything(ref.source) == before
 
 
-def test_a_fork_without_a_name_gets_one_and_is_made_once(key: SessionKey, event_id: str, maria: Browser) -> None:
-    sent = open_form(maria, key, event_id).fields()
-    first, again = (send(maria, key, event_id, sent) for _sending in range(2))
+def test_a_fork_without_a_name_gets_one_and_is_made_once(ref: SessionRef, event_id: str, maria: Browser) -> None:
+    sent = open_form(maria, ref, event_id).fields()
+    first, again = (send(maria, ref, event_id, sent) for _sending in range(2))
     assert first["Location"] == again["Location"]
-    assert len(fork.forks_of(key)) == 1
+    assert len(fork.forks_of(ref)) == 1
 
 
-def test_a_fork_for_another_user_writes_nothing_of_theirs(key: SessionKey, event_id: str, maria: Browser) -> None:
-    send(maria, key, event_id, {**open_form(maria, key, event_id).fields(), "user_id": "ben", "session_id": "try"})
-    assert state_of(key._replace(user_id="ben", session_id="try")) == {
+def test_a_fork_for_another_user_writes_nothing_of_theirs(ref: SessionRef, event_id: str, maria: Browser) -> None:
+    send(maria, ref, event_id, {**open_form(maria, ref, event_id).fields(), "user_id": "ben", "session_id": "try"})
+    assert state_of(ref._replace(user_id="ben", session_id="try")) == {
         "session": {"step": "pay", "count": 3, "nothing": None},
         "user": {},
         "app": {"limit": 10},
@@ -147,22 +147,22 @@ def test_a_fork_for_another_user_writes_nothing_of_theirs(key: SessionKey, event
     ],
 )
 def test_a_refused_fork_makes_nothing_and_keeps_what_was_typed(
-    key: SessionKey, event_id: str, maria: Browser, field: str, value: str, status: int, message: str
+    ref: SessionRef, event_id: str, maria: Browser, field: str, value: str, status: int, message: str
 ) -> None:
-    before = everything(key.source)
-    sent = {**open_form(maria, key, event_id).fields(), "reason": "why", field: value}
-    response = send(maria, key, event_id, sent)
+    before = everything(ref.source)
+    sent = {**open_form(maria, ref, event_id).fields(), "reason": "why", field: value}
+    response = send(maria, ref, event_id, sent)
     assert response.status_code == status
     form = page_of(response).one("form", "form", method="post")
     assert message in form.text
     assert form.fields()["reason"] == sent["reason"]
-    assert everything(key.source) == before
+    assert everything(ref.source) == before
 
 
 def test_a_long_fork_shows_how_far_it_is_and_where_it_stopped_goes_on(
-    key: SessionKey, maria: Browser, actor: Actor
+    ref: SessionRef, maria: Browser, actor: Actor
 ) -> None:
-    fill(key, 2_200)
+    fill(ref, 2_200)
 
     class Stop(Exception):
         pass
@@ -171,9 +171,9 @@ def test_a_long_fork_shows_how_far_it_is_and_where_it_stopped_goes_on(
         raise Stop
 
     with pytest.raises(Stop):
-        fork.fork(key, "e2200", user_id="ana", session_id="try", actor=actor, told=told)
-    into = key._replace(session_id="try")
-    where = {"event_id": "e2200", **key._asdict()}
+        fork.fork(ref, "e2200", user_id="ana", session_id="try", actor=actor, told=told)
+    into = ref._replace(session_id="try")
+    where = {"event_id": "e2200", **ref._asdict()}
     page = maria.open("fork", query={"user": "ana", "session": "try", "reason": "what if"}, **where)
     assert page.one("progress")["value"] == "45"
     assert "1 000 / 2 200" in page.one("section", id="forking").text
@@ -183,10 +183,10 @@ def test_a_long_fork_shows_how_far_it_is_and_where_it_stopped_goes_on(
         if part.all("form"):
             break
     assert "Copying stopped" in part.text
-    response = send(maria, key, "e2200", part.one("form").fields())
+    response = send(maria, ref, "e2200", part.one("form").fields())
     assert response.status_code == 302
     until = time.monotonic() + 30
-    while not fork.progress(key, "e2200", into).done and time.monotonic() < until:
+    while not fork.progress(ref, "e2200", into).done and time.monotonic() < until:
         time.sleep(0.05)
     assert maria.open("session", **into._asdict()).texts("a", "line")[-1] == "Forked from s1 #2200"
     noted = fork.origin(into)
@@ -196,8 +196,8 @@ def test_a_long_fork_shows_how_far_it_is_and_where_it_stopped_goes_on(
     assert found["Location"] == reverse("session", kwargs=into._asdict())
 
 
-def test_copied_edits_say_so_in_the_list_of_edits(key: SessionKey, maria: Browser, actor: Actor) -> None:
-    edit = edit_state(key, [Entry("step", "pay", "choose")], actor=actor)
-    fork.fork(key, edit.event["id"], user_id="ana", session_id="try", actor=actor)
+def test_copied_edits_say_so_in_the_list_of_edits(ref: SessionRef, maria: Browser, actor: Actor) -> None:
+    edit = edit_state(ref, [Entry("step", "pay", "choose")], actor=actor)
+    fork.fork(ref, edit.event["id"], user_id="ana", session_id="try", actor=actor)
     changes = [row.all("td")[2].text for row in maria.open("edits").all("tr", data_row="")]
     assert sorted(changes) == ["forked from s1", 'step "choose" "pay"', 'step "choose" "pay" copied by a fork']

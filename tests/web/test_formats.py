@@ -8,7 +8,7 @@ import pytest
 from django.urls import reverse
 
 from sessions_app.access.actor import Actor
-from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT
 from sessions_app.edits.edit import Entry, edit_state
 from sessions_app.reads import filters
@@ -21,17 +21,17 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
-def key(source: str, actor: Actor) -> SessionKey:
+def ref(source: str, actor: Actor) -> SessionRef:
     """A session with state in every scope."""
     state = {"step": "choose", "user:tier": "gold", "app:limit": 10}
     return create_session(source, "booking", "ana", session_id="s1", state=state, actor=actor)
 
 
-def test_every_page_opens(key: SessionKey, maria: Browser, add: Callable[..., str], actor: Actor) -> None:
-    event_id = add(key, {"text": "Hello"}, actions={"state_delta": {"step": "pay", "user:tier": "silver"}})
-    edit_state(key, [Entry("fresh", {"a": 1}, ABSENT)], actor=actor, reason="Why")
-    assert key.source in maria.open("home").texts("h2")
-    names = list({**key._asdict(), "event_id": event_id}.items())
+def test_every_page_opens(ref: SessionRef, maria: Browser, add: Callable[..., str], actor: Actor) -> None:
+    event_id = add(ref, {"text": "Hello"}, actions={"state_delta": {"step": "pay", "user:tier": "silver"}})
+    edit_state(ref, [Entry("fresh", {"a": 1}, ABSENT)], actor=actor, reason="Why")
+    assert ref.source in maria.open("home").texts("h2")
+    names = list({**ref._asdict(), "event_id": event_id}.items())
     for length, pages in {
         0: ["edits", "new-session"],
         2: ["app", "users", "sessions", "app-edit"],
@@ -42,13 +42,13 @@ def test_every_page_opens(key: SessionKey, maria: Browser, add: Callable[..., st
         for page in pages:
             maria.open(page, **dict(names[:length]))
     for kind in filters.FILTERS:
-        maria.open("session", query={"kind": kind, "author": "agent"}, **key._asdict())
-    assert maria.open("session", **key._asdict()).texts("span", "seq") == ["1", "2"]
+        maria.open("session", query={"kind": kind, "author": "agent"}, **ref._asdict())
+    assert maria.open("session", **ref._asdict()).texts("span", "seq") == ["1", "2"]
 
 
-def test_a_long_session_is_read_to_its_first_event(key: SessionKey, maria: Browser, add: Callable[..., str]) -> None:
-    written = [add(key, {"text": "x"}, timestamp=1000.0 - n) for n in range(110)]
-    page = maria.open("session", **key._asdict())
+def test_a_long_session_is_read_to_its_first_event(ref: SessionRef, maria: Browser, add: Callable[..., str]) -> None:
+    written = [add(ref, {"text": "x"}, timestamp=1000.0 - n) for n in range(110)]
+    page = maria.open("session", **ref._asdict())
     found = [event["id"].removeprefix("event-") for event in page.all("li", "ev")]
     while earlier := page.links().get("Earlier events"):
         page = maria.open(earlier, htmx=True)
@@ -56,38 +56,38 @@ def test_a_long_session_is_read_to_its_first_event(key: SessionKey, maria: Brows
     assert found == written
 
 
-def test_an_edit_is_written_a_conflict_is_shown_and_decided(key: SessionKey, maria: Browser, actor: Actor) -> None:
-    page = maria.open("session-edit", query={"key": ["step", "user:tier"]}, **key._asdict())
+def test_an_edit_is_written_a_conflict_is_shown_and_decided(ref: SessionRef, maria: Browser, actor: Actor) -> None:
+    page = maria.open("session-edit", query={"key": ["step", "user:tier"]}, **ref._asdict())
     sent = page.one("form", "editbox").fields() | {"value-0": "1", "value-1": "2.50"}
-    edit_state(key, [Entry("step", "theirs", "choose")], actor=actor)
-    refused = maria.send("session-edit", sent, **key._asdict())
+    edit_state(ref, [Entry("step", "theirs", "choose")], actor=actor)
+    refused = maria.send("session-edit", sent, **ref._asdict())
     assert refused.status_code == 409
     sent = page_of(refused).one("form", "editbox").fields() | {"choice-0": "mine"}
-    assert maria.send("session-edit", sent, **key._asdict()).status_code == 302
-    assert state_of(key) == {"session": {"step": 1}, "user": {"tier": 2.5}, "app": {"limit": 10}}
+    assert maria.send("session-edit", sent, **ref._asdict()).status_code == 302
+    assert state_of(ref) == {"session": {"step": 1}, "user": {"tier": 2.5}, "app": {"limit": 10}}
 
 
 def test_a_session_is_made_and_deleted(source: str, maria: Browser) -> None:
     sent = {"source": source, "app_name": "booking", "user_id": "ana", "session_id": "new", "state": '{"user:a": 1}'}
     assert maria.send("new-session", sent).status_code == 302
     assert maria.send("new-session", sent).status_code == 409
-    key = SessionKey(source, "booking", "ana", "new")
-    assert maria.send("delete-session", {"confirm": "new"}, **key._asdict()).status_code == 302
-    maria.open("session", status=404, **key._asdict())
+    ref = SessionRef(source, "booking", "ana", "new")
+    assert maria.send("delete-session", {"confirm": "new"}, **ref._asdict()).status_code == 302
+    maria.open("session", status=404, **ref._asdict())
 
 
 @pytest.mark.parametrize(
     "name", ["app", "users", "sessions", "user", "session", "events", "stats", "session-edit", "event"]
 )
-def test_a_name_that_no_database_holds_is_no_fault_of_the_source(key: SessionKey, maria: Browser, name: str) -> None:
+def test_a_name_that_no_database_holds_is_no_fault_of_the_source(ref: SessionRef, maria: Browser, name: str) -> None:
     length = {"app": 2, "users": 2, "sessions": 2, "user": 3, "event": 5}.get(name, 4)
-    names = list({**key._asdict(), "event_id": "e1"}.items())[:length]
+    names = list({**ref._asdict(), "event_id": "e1"}.items())[:length]
     names[-1] = (names[-1][0], "nul\0nul")
     address = reverse(name, kwargs=dict(names))
     assert "~00" in address
     assert maria.get(address).status_code in (200, 400, 404)
 
 
-def test_an_author_that_no_database_holds_is_none_either(key: SessionKey, maria: Browser) -> None:
-    address = reverse("session", kwargs=key._asdict())
+def test_an_author_that_no_database_holds_is_none_either(ref: SessionRef, maria: Browser) -> None:
+    address = reverse("session", kwargs=ref._asdict())
     assert maria.get(address, {"author": "nul\0nul"}).status_code in (200, 400)

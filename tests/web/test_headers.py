@@ -14,7 +14,7 @@ from django.urls import reverse
 
 from adkweb.asgi import application
 from sessions_app.access import sign_in
-from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.session_ref import SessionRef
 from tests.web.conftest import Browser
 from tests.web.html import read
 
@@ -53,8 +53,8 @@ def test_pages_are_kept_by_nobody_else_and_framed_by_nobody(maria: Browser, addr
     assert "Cookie" in response["Vary"]
 
 
-def test_values_and_data_are_kept_by_nobody_else(key: SessionKey, maria: Browser) -> None:
-    response = maria.get(reverse("session-value", kwargs=key._asdict()), {"key": "step"})
+def test_values_and_data_are_kept_by_nobody_else(ref: SessionRef, maria: Browser) -> None:
+    response = maria.get(reverse("session-value", kwargs=ref._asdict()), {"key": "step"})
     assert response["Cache-Control"] == "private, no-cache"
 
 

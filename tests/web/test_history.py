@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sessions_app.access.actor import Actor
-from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT, UNKNOWN
 from sessions_app.edits.edit import Entry, edit_app_state, edit_state, edit_user_state
 from sessions_app.history import indexing
@@ -31,9 +31,9 @@ pytestmark = pytest.mark.django_db
 Add = Callable[..., str]
 
 
-def session_page(browser: Browser, key: SessionKey, name: str, **more: Any) -> Element:
+def session_page(browser: Browser, ref: SessionRef, name: str, **more: Any) -> Element:
     query = {"key": name, **more.pop("query", {})}
-    return browser.open("session-history", query=query, **key._asdict(), **more)
+    return browser.open("session-history", query=query, **ref._asdict(), **more)
 
 
 def rows(page: Element) -> list[Element]:
@@ -50,7 +50,7 @@ def delta(**keys: Any) -> dict[str, Any]:
 
 
 @pytest.fixture
-def anywhere(source: str, actor: Actor) -> SessionKey:
+def anywhere(source: str, actor: Actor) -> SessionRef:
     """A session on each kind of database."""
     state = {"step": "choose", "count": 3, "nothing": None, "user:tier": "gold", "app:limit": 10}
     return create_session(source, "booking", "ana", session_id="s1", state=state, actor=actor)
@@ -60,7 +60,7 @@ def anywhere(source: str, actor: Actor) -> SessionKey:
 
 
 def test_every_value_with_who_and_why_the_newest_first_and_the_initial_one_last(
-    anywhere: SessionKey, maria: Browser, add: Add, actor: Actor
+    anywhere: SessionRef, maria: Browser, add: Add, actor: Actor
 ) -> None:
     first = add(anywhere, author="billing", **delta(step="pay"))
     edit = edit_state(anywhere, [Entry("step", "paid", "pay")], actor=actor, reason="Paid by phone").event["id"]
@@ -75,7 +75,7 @@ def test_every_value_with_who_and_why_the_newest_first_and_the_initial_one_last(
 
 
 def test_a_users_key_was_written_in_any_of_their_sessions(
-    anywhere: SessionKey, maria: Browser, add: Add, actor: Actor
+    anywhere: SessionRef, maria: Browser, add: Add, actor: Actor
 ) -> None:
     other = create_session(*anywhere[:3], session_id="s2", actor=actor)
     add(other, **delta(**{"user:tier": "silver"}))
@@ -90,7 +90,7 @@ def test_a_users_key_was_written_in_any_of_their_sessions(
 
 
 def test_an_apps_key_was_written_by_any_of_its_users(
-    anywhere: SessionKey, maria: Browser, add: Add, actor: Actor
+    anywhere: SessionRef, maria: Browser, add: Add, actor: Actor
 ) -> None:
     other = create_session(*anywhere[:2], "ben", session_id="s9", actor=actor)
     add(other, **delta(**{"app:limit": 20}))
@@ -101,7 +101,7 @@ def test_an_apps_key_was_written_by_any_of_its_users(
 
 
 def test_null_removed_and_not_there_are_three_things(
-    anywhere: SessionKey, maria: Browser, add: Add, actor: Actor
+    anywhere: SessionRef, maria: Browser, add: Add, actor: Actor
 ) -> None:
     add(anywhere, **delta(step=None))
     edit_state(anywhere, [Entry("step", ABSENT, None)], actor=actor)
@@ -111,23 +111,23 @@ def test_null_removed_and_not_there_are_three_things(
     assert told(page) == ['"again"as before', 'new"again"', "nullremoved", '"choose"→null', 'new"choose"']
 
 
-def test_nan_that_an_agent_stored_is_told_from_a_text(key: SessionKey, maria: Browser, add: Add) -> None:
-    add(key, **delta(count=12345))
-    execute(key.source, "UPDATE events SET event_data = replace(event_data, '12345', 'NaN')")
-    assert told(session_page(maria, key, "count"))[0] == "3→NaN"
+def test_nan_that_an_agent_stored_is_told_from_a_text(ref: SessionRef, maria: Browser, add: Add) -> None:
+    add(ref, **delta(count=12345))
+    execute(ref.source, "UPDATE events SET event_data = replace(event_data, '12345', 'NaN')")
+    assert told(session_page(maria, ref, "count"))[0] == "3→NaN"
     assert (
-        rows(session_page(maria, key, "count"))[0].one("ins").one("span", "n")["title"]
+        rows(session_page(maria, ref, "count"))[0].one("ins").one("span", "n")["title"]
         == "not JSON; the agent wrote it"
     )
 
 
-def test_what_nobody_recorded_is_unknown_and_not_guessed(anywhere: SessionKey, maria: Browser, add: Add) -> None:
+def test_what_nobody_recorded_is_unknown_and_not_guessed(anywhere: SessionRef, maria: Browser, add: Add) -> None:
     add(anywhere, **delta(step="pay"))
     execute(anywhere.source, "UPDATE sessions SET initial_state = NULL, initial_place = NULL")
     assert told(session_page(maria, anywhere, "step")) == ['unknown→"pay"']
 
 
-def test_a_long_text_is_compared_by_words(anywhere: SessionKey, maria: Browser, add: Add) -> None:
+def test_a_long_text_is_compared_by_words(anywhere: SessionRef, maria: Browser, add: Add) -> None:
     text = "The customer wants to fly to Seoul on the first of December, and to sit at the aisle. " * 4
     add(anywhere, **delta(note=text))
     add(anywhere, **delta(note=text.replace("Seoul", "Busan", 1)))
@@ -137,7 +137,7 @@ def test_a_long_text_is_compared_by_words(anywhere: SessionKey, maria: Browser, 
     assert first.one("pre").raw.startswith("The customer wants to fly to SeoulBusan on the first")
 
 
-def test_a_nested_value_is_compared_by_places(anywhere: SessionKey, maria: Browser, add: Add) -> None:
+def test_a_nested_value_is_compared_by_places(anywhere: SessionRef, maria: Browser, add: Add) -> None:
     add(anywhere, **delta(options={"seat": "aisle", "meals": ["vegan"], "bags": 1}))
     add(anywhere, **delta(options={"seat": "window", "meals": ["none", "vegan"], "x y": {}}))
     first, second = rows(session_page(maria, anywhere, "options"))
@@ -145,7 +145,7 @@ def test_a_nested_value_is_compared_by_places(anywhere: SessionKey, maria: Brows
     assert 'seat: "aisle"' in second.one("details", "whole").all("summary")[0].text
 
 
-def test_of_many_places_some_are_shown_and_the_others_counted(anywhere: SessionKey, maria: Browser, add: Add) -> None:
+def test_of_many_places_some_are_shown_and_the_others_counted(anywhere: SessionRef, maria: Browser, add: Add) -> None:
     add(anywhere, **delta(many={str(n): n for n in range(100)}))
     add(anywhere, **delta(many={str(n): -n for n in range(100)}))
     first = rows(session_page(maria, anywhere, "many"))[0]
@@ -153,7 +153,7 @@ def test_of_many_places_some_are_shown_and_the_others_counted(anywhere: SessionK
     assert first.one("li", "cut").text == "… 59 more places …"
 
 
-def test_a_number_has_a_line_and_the_line_has_words(anywhere: SessionKey, maria: Browser, add: Add) -> None:
+def test_a_number_has_a_line_and_the_line_has_words(anywhere: SessionRef, maria: Browser, add: Add) -> None:
     for number in (5, 1, 4):
         add(anywhere, **delta(count=number))
     figure = session_page(maria, anywhere, "count").one("figure")
@@ -193,7 +193,7 @@ def test_a_line_has_a_point_for_each_number_and_a_gap_for_anything_else(
 
 
 @pytest.mark.parametrize("htmx", [True, False])
-def test_older_values_come_by_page(anywhere: SessionKey, maria: Browser, add: Add, htmx: bool) -> None:
+def test_older_values_come_by_page(anywhere: SessionRef, maria: Browser, add: Add, htmx: bool) -> None:
     for number in range(PAGE + 5):
         add(anywhere, **delta(n=number))
     page = session_page(maria, anywhere, "n")
@@ -207,8 +207,8 @@ def test_older_values_come_by_page(anywhere: SessionKey, maria: Browser, add: Ad
     assert "Older values" not in page.links()
 
 
-def test_another_key_can_be_chosen(key: SessionKey, maria: Browser) -> None:
-    page = maria.open("session-history", **key._asdict())
+def test_another_key_can_be_chosen(ref: SessionRef, maria: Browser) -> None:
+    page = maria.open("session-history", **ref._asdict())
     assert page.one("h1").text == "History of a key"
     offered = ["step", "count", "nothing", "app:limit", "user:tier"]
     assert [option["value"] for option in page.one("datalist").all("option")] == offered
@@ -217,7 +217,7 @@ def test_another_key_can_be_chosen(key: SessionKey, maria: Browser) -> None:
     assert maria.open(links["user:tier"]).one("h1").text == "user:tier"
 
 
-def test_keys_that_are_gone_are_offered_too_and_said_to_be(anywhere: SessionKey, maria: Browser, add: Add) -> None:
+def test_keys_that_are_gone_are_offered_too_and_said_to_be(anywhere: SessionRef, maria: Browser, add: Add) -> None:
     long = "k" * 600
     add(anywhere, **delta(**{"draft": 1, long: 2, "user:trial": True, "app:beta": 1}))
     gone = [Entry("draft", ABSENT, 1), Entry(long, ABSENT, 2), Entry("user:trial", ABSENT, True)]
@@ -237,13 +237,13 @@ def test_keys_that_are_gone_are_offered_too_and_said_to_be(anywhere: SessionKey,
 
 
 def test_the_key_can_be_edited_from_here_unless_adkweb_only_reads(
-    key: SessionKey, maria: Browser, settings: Any, add: Add
+    ref: SessionRef, maria: Browser, settings: Any, add: Add
 ) -> None:
-    add(key, **delta(step="pay"))
-    links = session_page(maria, key, "step").links()
-    assert links["Edit e"] == reverse("session-edit", kwargs=key._asdict()) + "?key=step"
+    add(ref, **delta(step="pay"))
+    links = session_page(maria, ref, "step").links()
+    assert links["Edit e"] == reverse("session-edit", kwargs=ref._asdict()) + "?key=step"
     settings.READ_ONLY = True
-    links = session_page(maria, key, "step").links()
+    links = session_page(maria, ref, "step").links()
     assert not {"Edit e", "Restore this value"} & links.keys()
     assert "Compare with now" in links
 
@@ -263,7 +263,7 @@ def test_nothing_in_a_value_becomes_a_part_of_the_page(old: Any, new: Any) -> No
     assert found.text
 
 
-def test_a_page_of_large_values_is_answered_soon(anywhere: SessionKey, maria: Browser, add: Add) -> None:
+def test_a_page_of_large_values_is_answered_soon(anywhere: SessionRef, maria: Browser, add: Add) -> None:
     rng = random.Random(1)
     for _number in range(12):
         lines = [f"{rng.random()} {'word ' * rng.randrange(30)}" for _line in range(4_000)]
@@ -279,20 +279,20 @@ def test_a_page_of_large_values_is_answered_soon(anywhere: SessionKey, maria: Br
 # --- Nothing to show --------------------------------------------------------------------------------------------------
 
 
-def test_a_removed_key_says_so_and_has_its_history(anywhere: SessionKey, maria: Browser, actor: Actor) -> None:
+def test_a_removed_key_says_so_and_has_its_history(anywhere: SessionRef, maria: Browser, actor: Actor) -> None:
     edit_state(anywhere, [Entry("count", ABSENT, 3)], actor=actor)
     page = session_page(maria, anywhere, "count")
     assert page.one("div", "keynow").text == "Now this key does not exist any more"
     assert told(page) == ["3removed", "new3"]
 
 
-def test_a_key_that_never_was_says_so(anywhere: SessionKey, maria: Browser) -> None:
+def test_a_key_that_never_was_says_so(anywhere: SessionRef, maria: Browser) -> None:
     page = session_page(maria, anywhere, "no such")
     assert page.one("div", "empty").one("h2").text == "There is no such key"
     assert rows(page) == []
 
 
-def test_a_key_that_no_event_wrote_says_so(anywhere: SessionKey, maria: Browser) -> None:
+def test_a_key_that_no_event_wrote_says_so(anywhere: SessionRef, maria: Browser) -> None:
     execute(anywhere.source, "UPDATE sessions SET initial_state = NULL, initial_place = NULL")
     page = session_page(maria, anywhere, "count")
     assert page.one("div", "keynow").text == "Now 3"
@@ -304,31 +304,31 @@ def test_a_key_that_no_event_wrote_says_so(anywhere: SessionKey, maria: Browser)
     [("app-history", 2, "user:tier"), ("user-history", 3, "step"), ("user-history", 3, "app:x")],
 )
 def test_a_key_of_another_scope_has_its_history_elsewhere(
-    key: SessionKey, maria: Browser, page: str, count: int, name: str
+    ref: SessionRef, maria: Browser, page: str, count: int, name: str
 ) -> None:
-    wrong = maria.open(page, query={"key": name}, status=400, **names_of(key, count))
+    wrong = maria.open(page, query={"key": name}, status=400, **names_of(ref, count))
     assert "here, a key begins with" in wrong.one("main").text
 
 
-def test_a_temporary_key_has_none(key: SessionKey, maria: Browser) -> None:
-    page = session_page(maria, key, "temp:x", status=400)
+def test_a_temporary_key_has_none(ref: SessionRef, maria: Browser) -> None:
+    page = session_page(maria, ref, "temp:x", status=400)
     assert "temp: keys live for one invocation and are never stored" in page.one("main").text
 
 
-def test_a_place_in_the_list_that_is_none_is_refused(key: SessionKey, maria: Browser) -> None:
-    page = session_page(maria, key, "step", query={"before": "nonsense"}, status=400)
+def test_a_place_in_the_list_that_is_none_is_refused(ref: SessionRef, maria: Browser) -> None:
+    page = session_page(maria, ref, "step", query={"before": "nonsense"}, status=400)
     assert "not valid" in page.one("main").text
 
 
 @pytest.mark.parametrize("page", ["session-history", "user-history", "app-history"])
-def test_what_does_not_exist_is_not_found(key: SessionKey, maria: Browser, page: str) -> None:
-    names = {name: "nobody" if name != "source" else key.source for name in key._fields}
+def test_what_does_not_exist_is_not_found(ref: SessionRef, maria: Browser, page: str) -> None:
+    names = {name: "nobody" if name != "source" else ref.source for name in ref._fields}
     count = {"session-history": 4, "user-history": 3, "app-history": 2}[page]
     maria.open(page, query={"key": "app:x"}, status=404, **dict(list(names.items())[:count]))
 
 
 def test_while_events_are_being_read_the_page_says_how_far(
-    anywhere: SessionKey, maria: Browser, monkeypatch: pytest.MonkeyPatch
+    anywhere: SessionRef, maria: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(anywhere, 12_000)
     monkeypatch.setattr(indexing, "SECONDS", 0.0)  # no time to wait
@@ -342,5 +342,5 @@ def test_while_events_are_being_read_the_page_says_how_far(
 @pytest.mark.parametrize(
     "name", ["", " ", "a\0b", "x" * 5_000, "ключ 👩‍👩‍👧‍👦", "<script>alert(1)</script>", "{{ 7|add:7 }}"]
 )
-def test_any_text_may_be_asked_for(anywhere: SessionKey, maria: Browser, name: str) -> None:
+def test_any_text_may_be_asked_for(anywhere: SessionRef, maria: Browser, name: str) -> None:
     assert "There is no such key" in session_page(maria, anywhere, name).one("div", "empty").text

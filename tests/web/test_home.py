@@ -12,7 +12,7 @@ from django.db import connections
 from django.urls import reverse
 
 from sessions_app.access.actor import Actor
-from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT
 from sessions_app.edits.edit import Entry, edit_state
 from sessions_app.sources import registry
@@ -40,13 +40,13 @@ def test_home_lists_apps_with_their_users_and_sessions(demo: str, maria: Browser
 
 
 def test_home_names_what_was_active_last(demo: str, maria: Browser, actor: Actor) -> None:
-    key = SessionKey(demo, "booking", "ana", "seoul-trip")
-    edit_state(key, [Entry("x", 1, ABSENT)], actor=actor, reason="a test")
+    ref = SessionRef(demo, "booking", "ana", "seoul-trip")
+    edit_state(ref, [Entry("x", 1, ABSENT)], actor=actor, reason="a test")
     page = maria.open("home")
     _running, recent, edits = page.one("aside").all("section")
     recent, edits = (part.all("ul", "feed")[0] for part in (recent, edits))
     assert len(recent.all("li")) == 8
-    assert recent.all("a")[0]["href"] == reverse("session", kwargs=key._asdict())
+    assert recent.all("a")[0]["href"] == reverse("session", kwargs=ref._asdict())
     assert edits.all("a")[0].text == f"{actor.name}: x"
 
 
@@ -114,7 +114,7 @@ def test_read_only_home_offers_no_new_session(demo: str, maria: Browser, read_on
     assert "read-only" in page.one("header", "topbar").text
 
 
-def test_an_app_with_state_and_no_session_is_listed(key: SessionKey, maria: Browser, actor: Actor) -> None:
-    delete_session(key, actor=actor)
-    assert rows(section(maria.open("home"), key.source)) == [["booking", "0", "0"]]
-    assert maria.open("app", source=key.source, app_name="booking").one("h1").text == "booking"
+def test_an_app_with_state_and_no_session_is_listed(ref: SessionRef, maria: Browser, actor: Actor) -> None:
+    delete_session(ref, actor=actor)
+    assert rows(section(maria.open("home"), ref.source)) == [["booking", "0", "0"]]
+    assert maria.open("app", source=ref.source, app_name="booking").one("h1").text == "booking"

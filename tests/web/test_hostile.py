@@ -11,7 +11,7 @@ from django.urls import reverse
 from hypothesis import HealthCheck, example, given, settings
 
 from sessions_app.access.actor import Actor
-from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT
 from sessions_app.edits.edit import Entry, edit_app_state, edit_state, edit_user_state
 from sessions_app.writes.append import append_event
@@ -49,9 +49,9 @@ NAMES: Final = (
 TEXTS: Final = (*NAMES, "\" onmouseover=alert(1) x='", "<!-- ", "]]>", "&lt;b&gt;&amp;", "\x01\x7f\u2028")
 
 
-def pages(key: SessionKey, event_ids: list[str]) -> Iterator[str]:
+def pages(ref: SessionRef, event_ids: list[str]) -> Iterator[str]:
     """Every page on which something of a session stands."""
-    session = key._asdict()
+    session = ref._asdict()
     app, user = dict(list(session.items())[:2]), dict(list(session.items())[:3])
     yield from (reverse("home"), reverse("edits"))
     yield from (reverse(name, kwargs=app) for name in ("app", "app-edit"))
@@ -62,13 +62,13 @@ def pages(key: SessionKey, event_ids: list[str]) -> Iterator[str]:
     yield from (reverse("event", kwargs={**session, "event_id": event_id}) for event_id in event_ids)
 
 
-def fill(key: SessionKey, actor: Actor, hostile: str) -> list[str]:
+def fill(ref: SessionRef, actor: Actor, hostile: str) -> list[str]:
     """Puts a text wherever a text may stand; the ids of the events that hold it."""
-    create_session(*key[:3], session_id=key.session_id, actor=actor, state={hostile: hostile})
+    create_session(*ref[:3], session_id=ref.session_id, actor=actor, state={hostile: hostile})
     entries = [Entry(hostile + "e", {hostile: [hostile]}, ABSENT)]
-    edit_state(key, entries, actor=Actor(hostile), reason=hostile)
-    edit_app_state(key.source, key.app_name, [Entry("app:" + hostile, hostile, ABSENT)], actor=Actor(hostile))
-    edit_user_state(*key[:3], [Entry("user:" + hostile, hostile, ABSENT)], actor=Actor(hostile), reason=hostile)
+    edit_state(ref, entries, actor=Actor(hostile), reason=hostile)
+    edit_app_state(ref.source, ref.app_name, [Entry("app:" + hostile, hostile, ABSENT)], actor=Actor(hostile))
+    edit_user_state(*ref[:3], [Entry("user:" + hostile, hostile, ABSENT)], actor=Actor(hostile), reason=hostile)
     title = {"__session_metadata__": {"displayName": hostile}}
     events: list[dict[str, Any]] = [
         {"id": hostile[:128], "author": hostile, "branch": hostile, "content": {"parts": [{"text": hostile}]}},
@@ -96,21 +96,21 @@ def fill(key: SessionKey, actor: Actor, hostile: str) -> list[str]:
         {"invocation_id": hostile[:256], "actions": {"state_delta": title}},
         {hostile: hostile},
     ]
-    return [str(append_event(key, {"author": "a", **event}, actor=actor).event["id"]) for event in events]
+    return [str(append_event(ref, {"author": "a", **event}, actor=actor).event["id"]) for event in events]
 
 
-def states(key: SessionKey, hostile: str) -> dict[str, list[str]]:
+def states(ref: SessionRef, hostile: str) -> dict[str, list[str]]:
     """The keys for the edit form."""
     return {"key": [hostile, hostile + "e", "user:" + hostile, "app:" + hostile, hostile + "new"]}
 
 
 @pytest.mark.parametrize("hostile", TEXTS)
 def test_a_hostile_text_is_a_text_on_every_page(store: str, maria: Browser, actor: Actor, hostile: str) -> None:
-    key = SessionKey(store, "app", "user", "session")
-    ids = fill(key, actor, hostile)
-    for page in pages(key, ids):
-        assert maria.get(page, states(key, hostile)).status_code == 200, page
-    shown = maria.open("session", **key._asdict())
+    ref = SessionRef(store, "app", "user", "session")
+    ids = fill(ref, actor, hostile)
+    for page in pages(ref, ids):
+        assert maria.get(page, states(ref, hostile)).status_code == 200, page
+    shown = maria.open("session", **ref._asdict())
     assert shown.one("h1").text == " ".join(hostile.split())
 
 
@@ -122,10 +122,10 @@ def test_a_hostile_name_has_its_pages(store: str, maria: Browser, actor: Actor, 
         execute(store, "INSERT INTO sessions VALUES (%s, %s, %s, '{}', 1, 1, NULL, NULL)", [hostile] * 3)
     else:
         create_session(store, hostile, hostile, session_id=hostile, actor=actor)
-    key = SessionKey(store, hostile, hostile, hostile)
-    append_event(key, {"id": hostile, "author": hostile, "invocation_id": hostile}, actor=actor)
+    ref = SessionRef(store, hostile, hostile, hostile)
+    append_event(ref, {"id": hostile, "author": hostile, "invocation_id": hostile}, actor=actor)
     page = maria.open("home")
-    names = list({**key._asdict(), "event_id": hostile}.items())
+    names = list({**ref._asdict(), "event_id": hostile}.items())
     for there, length in (("app", 2), ("user", 3), ("session", 4), ("event", 5)):  # as a person goes, by the links
         address = reverse(there, kwargs=dict(names[:length]))
         assert address in [link["href"] for link in page.all("a")], there
@@ -134,7 +134,7 @@ def test_a_hostile_name_has_its_pages(store: str, maria: Browser, actor: Actor, 
     for rest in ("users", "sessions", "app-edit"):
         maria.open(rest, source=store, app_name=hostile)
     for rest in ("session-edit", "add-event", "delete-session", "stats", "drift"):
-        maria.open(rest, **key._asdict())
+        maria.open(rest, **ref._asdict())
 
 
 UNREADABLE: Final = {
@@ -149,20 +149,20 @@ UNREADABLE: Final = {
 @pytest.mark.parametrize("where", ["delta", "content", "state", "initial_state"])
 @pytest.mark.parametrize("value", UNREADABLE)
 def test_what_another_program_stored_too_deep_or_too_large_breaks_no_page(
-    key: SessionKey, maria: Browser, where: str, value: str
+    ref: SessionRef, maria: Browser, where: str, value: str
 ) -> None:
     deep = UNREADABLE[value]
     delta = '{"deep": %s, "x": 1}' % (deep if where == "delta" else 1)
     parts = '[{"text": "first"}, {"function_call": {"args": {"a": %s}}}]' % (deep if where == "content" else 1)
     first = f'{{"author": "a", "content": {{"parts": {parts}}}, "actions": {{"state_delta": {delta}}}}}'
-    execute(key.source, INSERT, ["e1", *key[1:], "i1", 1.0, first])
+    execute(ref.source, INSERT, ["e1", *ref[1:], "i1", 1.0, first])
     second = '{"author": "a", "content": {"parts": [{"text": "second"}]}, "actions": {"state_delta": {"deep": 2}}}'
-    execute(key.source, INSERT, ["e2", *key[1:], "i1", 2.0, second])
+    execute(ref.source, INSERT, ["e2", *ref[1:], "i1", 2.0, second])
     if where in ("state", "initial_state"):
-        execute(key.source, f"UPDATE sessions SET {where} = %s", [f'{{"deep": {deep}, "x": 1}}'])
+        execute(ref.source, f"UPDATE sessions SET {where} = %s", [f'{{"deep": {deep}, "x": 1}}'])
     elif where == "delta":
         for table in ("app_states", "user_states"):
-            execute(key.source, f"UPDATE {table} SET state = %s", [f'{{"deep": {deep}}}'])
+            execute(ref.source, f"UPDATE {table} SET state = %s", [f'{{"deep": {deep}}}'])
     told = {}
     for page, query in [
         ("session", {}),
@@ -180,14 +180,14 @@ def test_what_another_program_stored_too_deep_or_too_large_breaks_no_page(
         ("stats", {}),
         ("strip", {}),
     ]:
-        told[page] = maria.get(reverse(page, kwargs=key._asdict()), query)
+        told[page] = maria.get(reverse(page, kwargs=ref._asdict()), query)
         assert told[page].status_code in (200, 302, 400), (page, query)
     for event in ("e1", "e2"):
-        assert maria.get(reverse("event", kwargs={**key._asdict(), "event_id": event})).status_code in (200, 400)
+        assert maria.get(reverse("event", kwargs={**ref._asdict(), "event_id": event})).status_code in (200, 400)
     for page, length in (("home", 0), ("app", 2), ("user", 3)):
-        assert maria.get(reverse(page, kwargs=dict(list(key._asdict().items())[:length]))).status_code in (200, 400)
+        assert maria.get(reverse(page, kwargs=dict(list(ref._asdict().items())[:length]))).status_code in (200, 400)
     if where == "content" or "can be read" in value:  # what can be shown is
-        assert "second" in maria.open("session", **key._asdict()).text
+        assert "second" in maria.open("session", **ref._asdict()).text
 
 
 @given(event=hostile_events)
@@ -208,14 +208,14 @@ def test_what_another_program_stored_too_deep_or_too_large_breaks_no_page(
 @example(event={"output": {"items": float("nan")}, "node_info": {"path": ["\ud800"]}, "error_message": ["a", {}]})
 @settings(HYPOTHESIS)
 def test_an_event_of_any_shape_has_its_line_and_its_page(
-    key: SessionKey, maria: Browser, event: dict[str, Any]
+    ref: SessionRef, maria: Browser, event: dict[str, Any]
 ) -> None:
-    execute(key.source, "DELETE FROM events")
-    execute(key.source, INSERT, ["e1", *key[1:], "i1", 1.0, json.dumps(event)])
+    execute(ref.source, "DELETE FROM events")
+    execute(ref.source, INSERT, ["e1", *ref[1:], "i1", 1.0, json.dumps(event)])
     for page in ("event", "session"):
-        names = {**key._asdict(), **({"event_id": "e1"} if page == "event" else {})}
+        names = {**ref._asdict(), **({"event_id": "e1"} if page == "event" else {})}
         maria.open(page, **names)
-    maria.open("stats", **key._asdict())
+    maria.open("stats", **ref._asdict())
 
 
 WRITTEN_BY_HAND: Final = (
@@ -225,32 +225,32 @@ KEYS: Final = ("nan", "big", "items")
 
 
 @pytest.fixture
-def broken(key: SessionKey) -> SessionKey:
+def broken(ref: SessionRef) -> SessionRef:
     """A session with what JSON cannot hold, as SQLite keeps it, in every scope and in its title."""
     for table in ("sessions", "user_states", "app_states"):
-        execute(key.source, f"UPDATE {table} SET state = %s", [WRITTEN_BY_HAND])
+        execute(ref.source, f"UPDATE {table} SET state = %s", [WRITTEN_BY_HAND])
     event = '{"author": "\\ud83d", "actions": {"state_delta": {"\\ud83d": NaN, "user:nan": NaN, "big": "\\ud83d"}}}'
-    execute(key.source, INSERT, ["e1", *key[1:], "i1", 1.0, event])
-    return key
+    execute(ref.source, INSERT, ["e1", *ref[1:], "i1", 1.0, event])
+    return ref
 
 
-def test_what_json_cannot_hold_is_shown_on_every_page(broken: SessionKey, maria: Browser) -> None:
+def test_what_json_cannot_hold_is_shown_on_every_page(broken: SessionRef, maria: Browser) -> None:
     for page in pages(broken, ["e1"]):
         wanted = [prefix + key for prefix in ("", "user:", "app:") for key in KEYS]
         assert maria.get(page, {"key": wanted}).status_code == 200, page
     assert "NaN" in maria.open("session", **broken._asdict()).one(id="state").text
 
 
-def test_half_an_emoji_in_a_title_keeps_no_list_from_opening(key: SessionKey, maria: Browser) -> None:
+def test_half_an_emoji_in_a_title_keeps_no_list_from_opening(ref: SessionRef, maria: Browser) -> None:
     state = '{"__session_metadata__": {"displayName": "Trip \\ud83d"}}'
-    execute(key.source, "UPDATE sessions SET state = %s", [state])
-    app: dict[str, Any] = {"source": key.source, "app_name": key.app_name}
-    for page in (maria.open("home"), maria.open("app", **app), maria.open("session", **key._asdict())):
+    execute(ref.source, "UPDATE sessions SET state = %s", [state])
+    app: dict[str, Any] = {"source": ref.source, "app_name": ref.app_name}
+    for page in (maria.open("home"), maria.open("app", **app), maria.open("session", **ref._asdict())):
         assert any(link.startswith("Trip") for link in (*page.links(), *page.texts("h1"))), page.text
 
 
 @pytest.mark.parametrize("name", ["nan", "big"])
-def test_a_value_that_is_not_json_can_be_edited(broken: SessionKey, maria: Browser, name: str) -> None:
+def test_a_value_that_is_not_json_can_be_edited(broken: SessionRef, maria: Browser, name: str) -> None:
     form = maria.open("session-edit", query={"key": name}, **broken._asdict()).one("form", class_="editbox")
     sent = {**form.fields(), "value-0": "1"}
     assert maria.send("session-edit", sent, **broken._asdict()).status_code == 302

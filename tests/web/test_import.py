@@ -18,7 +18,7 @@ from django.conf import settings
 from django.core.files.uploadedfile import SimpleUploadedFile
 
 from sessions_app.access.actor import Actor
-from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.session_ref import SessionRef
 from sessions_app.http.limits import Limited
 from sessions_app.models import FileImport
 from sessions_app.reads import lists, views
@@ -151,21 +151,21 @@ def test_a_file_is_recognised_by_what_is_in_it(maria: Browser, store: str, tmp_p
     assert "adk-json a session as adk web exports it: 1 session, 0 events" in page.text
 
 
-def test_state_that_is_there_is_shown_old_and_new_and_set_only_when_asked(maria: Browser, key: SessionKey) -> None:
-    append_event(key, {"author": "a", "actions": {"state_delta": {"app:plan": "free"}}}, actor=ANA)
-    address = sent(maria, key.source, file_of(STATE))
+def test_state_that_is_there_is_shown_old_and_new_and_set_only_when_asked(maria: Browser, ref: SessionRef) -> None:
+    append_event(ref, {"author": "a", "actions": {"state_delta": {"app:plan": "free"}}}, actor=ANA)
+    address = sent(maria, ref.source, file_of(STATE))
     page = maria.open(address)
     assert page.texts("span", "delta") == ["app:new 1", 'app:plan "free" "pro"']
     assert "checked" not in page.one("input", name="state")
     confirm(maria, address)
-    assert views.app(key.source, "booking")[1] == {"limit": 10, "plan": "free"}
-    confirm(maria, sent(maria, key.source, file_of(STATE)), state="1")
-    assert views.app(key.source, "booking")[1] == {"limit": 10, "plan": "pro", "new": 1}
+    assert views.app(ref.source, "booking")[1] == {"limit": 10, "plan": "free"}
+    confirm(maria, sent(maria, ref.source, file_of(STATE)), state="1")
+    assert views.app(ref.source, "booking")[1] == {"limit": 10, "plan": "pro", "new": 1}
 
 
-def test_a_session_that_is_there_otherwise_is_skipped_with_the_reason(maria: Browser, key: SessionKey) -> None:
+def test_a_session_that_is_there_otherwise_is_skipped_with_the_reason(maria: Browser, ref: SessionRef) -> None:
     line = session_line("s1", app="booking", user="ana")
-    address = sent(maria, key.source, file_of(line, session_line("s9", app="booking", user="ana")))
+    address = sent(maria, ref.source, file_of(line, session_line("s9", app="booking", user="ana")))
     page = maria.open(address)
     assert tally(page)["to be skipped"] == "1"
     (item,) = page.one("ul", "differing").all("li")
@@ -173,7 +173,7 @@ def test_a_session_that_is_there_otherwise_is_skipped_with_the_reason(maria: Bro
     assert "it is there with another state" in item.text
     page = confirm(maria, address)
     assert page.one(role="status").text.startswith("1 session was imported.")
-    assert views.session(key).state.session["step"] == "choose"
+    assert views.session(ref).state.session["step"] == "choose"
     assert "s1" not in page.one("ul", "feed").links()
 
 
@@ -357,7 +357,7 @@ def test_where_there_is_no_store_the_page_says_how_to_make_one(maria: Browser, m
 
 def test_the_pages_of_apps_lead_to_what_was_imported(maria: Browser, store: str, file: bytes) -> None:
     confirm(maria, sent(maria, store, file))
-    assert "s1" in maria.open("app", **names_of(SessionKey(store, "app", "", ""), 2)).text
+    assert "s1" in maria.open("app", **names_of(SessionRef(store, "app", "", ""), 2)).text
 
 
 # --- Too large --------------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from django.db import connections
 from django.urls import reverse
 
 from sessions_app.access.actor import Actor
-from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT
 from sessions_app.edits.edit import Entry, edit_app_state, edit_user_state
 from sessions_app.reads import lists, views
@@ -74,10 +74,10 @@ def test_users_come_page_by_page(crowd: str, maria: Browser, first: str, htmx: b
 
 @pytest.mark.parametrize("name", ["sessions", "users", "edits", "events"])
 def test_an_address_that_answers_a_page_or_a_fragment_says_so_to_caches(
-    key: SessionKey, maria: Browser, name: str
+    ref: SessionRef, maria: Browser, name: str
 ) -> None:
     wanted = {"sessions": 2, "users": 2, "edits": 0, "events": 4}[name]
-    address = reverse(name, kwargs=names_of(key, wanted))
+    address = reverse(name, kwargs=names_of(ref, wanted))
     for headers in ({}, {"HX-Request": "true"}):
         response = maria.get(address, headers=headers)
         assert "HX-Request" in response["Vary"]
@@ -87,11 +87,11 @@ def test_an_address_that_answers_a_page_or_a_fragment_says_so_to_caches(
 @pytest.mark.parametrize("cursor", ["x", "e30", "W10", "WzEsMl0", "é", "bnVsbA", "W05hTiwiYSIsImIiXQ", "=" * 9, "\0"])
 @pytest.mark.parametrize("name", ["sessions", "users", "edits", "events"])
 def test_a_place_in_a_list_that_is_none_is_refused_in_words(
-    key: SessionKey, maria: Browser, name: str, cursor: str
+    ref: SessionRef, maria: Browser, name: str, cursor: str
 ) -> None:
     wanted = {"sessions": 2, "users": 2, "edits": 0, "events": 4}[name]
     query = {"after" if name == "users" else "before": cursor}
-    kwargs = names_of(key, wanted)
+    kwargs = names_of(ref, wanted)
     page = maria.open(name, query=query, status=400, **kwargs)
     assert "This link's place in the list is not valid." in page.one("main").text
     assert maria.open(name, query=query, status=400, htmx=True, **kwargs).raw.endswith("not valid.")
@@ -119,21 +119,21 @@ def test_a_user_shows_their_state_and_sessions_alone(demo: str, maria: Browser) 
     ]
 
 
-def test_a_session_without_a_title_is_named_by_its_id(key: SessionKey, maria: Browser) -> None:
-    assert names(maria.open("user", **names_of(key, 3))) == ["s1"]
+def test_a_session_without_a_title_is_named_by_its_id(ref: SessionRef, maria: Browser) -> None:
+    assert names(maria.open("user", **names_of(ref, 3))) == ["s1"]
 
 
-def test_a_session_with_a_title_shows_both(key: SessionKey, maria: Browser) -> None:
+def test_a_session_with_a_title_shows_both(ref: SessionRef, maria: Browser) -> None:
     state = '{"__session_metadata__": {"displayName": "A trip"}}'
-    execute(key.source, "UPDATE sessions SET state = %s", [state])
-    row = maria.open("sessions", source=key.source, app_name=key.app_name).one("tr", data_row="")
+    execute(ref.source, "UPDATE sessions SET state = %s", [state])
+    row = maria.open("sessions", source=ref.source, app_name=ref.app_name).one("tr", data_row="")
     assert row.one("a", "rowlink").text == "A trip"
     assert "s1" in row.text
 
 
-def test_errors_of_a_session_are_counted(key: SessionKey, maria: Browser, add: Any) -> None:
-    add(key, error_code="429")
-    row = maria.open("sessions", source=key.source, app_name=key.app_name).one("tr", data_row="")
+def test_errors_of_a_session_are_counted(ref: SessionRef, maria: Browser, add: Any) -> None:
+    add(ref, error_code="429")
+    row = maria.open("sessions", source=ref.source, app_name=ref.app_name).one("tr", data_row="")
     assert row.one("span", "bad").text == "1"
 
 
@@ -147,8 +147,8 @@ def test_errors_of_a_session_are_counted(key: SessionKey, maria: Browser, add: A
         ("user-edit", {"app_name": "booking", "user_id": "nobody"}),
     ],
 )
-def test_what_does_not_exist_is_not_found(key: SessionKey, maria: Browser, name: str, kwargs: dict[str, Any]) -> None:
-    page = maria.open(name, status=404, source=key.source, **kwargs)
+def test_what_does_not_exist_is_not_found(ref: SessionRef, maria: Browser, name: str, kwargs: dict[str, Any]) -> None:
+    page = maria.open(name, status=404, source=ref.source, **kwargs)
     assert page.one("h1").text == "Not found"
     assert "nobody" in page.one("main").text
 
@@ -157,28 +157,28 @@ def test_a_source_that_does_not_exist_is_not_found(maria: Browser) -> None:
     assert "There is no source “gone” here." in maria.open("app", status=404, source="gone", app_name="a").text
 
 
-def test_an_app_without_sessions_says_what_to_do(key: SessionKey, maria: Browser, actor: Actor) -> None:
-    delete_session(key, actor=actor)
-    page = maria.open("app", source=key.source, app_name=key.app_name)
+def test_an_app_without_sessions_says_what_to_do(ref: SessionRef, maria: Browser, actor: Actor) -> None:
+    delete_session(ref, actor=actor)
+    page = maria.open("app", source=ref.source, app_name=ref.app_name)
     assert "No sessions yet" in page.texts("h3")
     assert "No user has a session yet." in page.text
 
 
-def test_a_form_is_not_accepted_by_a_page_that_only_shows(key: SessionKey, maria: Browser) -> None:
+def test_a_form_is_not_accepted_by_a_page_that_only_shows(ref: SessionRef, maria: Browser) -> None:
     for name, wanted in (("home", 0), ("app", 2), ("sessions", 2), ("user", 3), ("session", 4), ("stats", 4)):
-        assert maria.send(name, {}, **names_of(key, wanted)).status_code == 405
+        assert maria.send(name, {}, **names_of(ref, wanted)).status_code == 405
 
 
-def test_a_value_is_shown_whole_as_json(key: SessionKey, maria: Browser) -> None:
+def test_a_value_is_shown_whole_as_json(ref: SessionRef, maria: Browser) -> None:
     state = '{"long": "' + "x" * 50_000 + '", "nothing": null}'
-    execute(key.source, "UPDATE sessions SET state = %s", [state])
-    response = maria.get(reverse("session-value", kwargs=key._asdict()), {"key": "long"})
+    execute(ref.source, "UPDATE sessions SET state = %s", [state])
+    response = maria.get(reverse("session-value", kwargs=ref._asdict()), {"key": "long"})
     assert (response["Content-Type"], len(response.content)) == ("text/plain; charset=utf-8", 50_002)
-    assert maria.open("session-value", query={"key": "nothing"}, **key._asdict()).text == "null"
-    user = names_of(key, 3)
+    assert maria.open("session-value", query={"key": "nothing"}, **ref._asdict()).text == "null"
+    user = names_of(ref, 3)
     assert maria.open("user-value", query={"key": "user:tier"}, **user).text == '"gold"'
     assert (
-        "There is no key “none”" in maria.open("session-value", query={"key": "none"}, status=400, **key._asdict()).text
+        "There is no key “none”" in maria.open("session-value", query={"key": "none"}, status=400, **ref._asdict()).text
     )
 
 

@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from sessions_app.access.actor import Actor
-from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT
 from sessions_app.edits.edit import Entry, edit_state
 from sessions_app.history import indexing
@@ -33,10 +33,10 @@ def change(**delta: Any) -> dict[str, Any]:
     return {"actions": {"state_delta": {name.replace("__", ":"): value for name, value in delta.items()}}}
 
 
-def at(maria: Browser, key: SessionKey, event_id: str, status: int = 200, **query: str) -> Element:
+def at(maria: Browser, ref: SessionRef, event_id: str, status: int = 200, **query: str) -> Element:
     """The panel at an event."""
     query = {"at": event_id, **query}
-    return maria.open("state-at", query=query, htmx=True, status=status, **key._asdict())
+    return maria.open("state-at", query=query, htmx=True, status=status, **ref._asdict())
 
 
 def rows(panel: Element) -> dict[str, str]:
@@ -49,8 +49,8 @@ def rows(panel: Element) -> dict[str, str]:
     return found
 
 
-def session_at(maria: Browser, key: SessionKey, status: int = 200, **query: str) -> Element:
-    return maria.open("session", query=query, status=status, **key._asdict())
+def session_at(maria: Browser, ref: SessionRef, status: int = 200, **query: str) -> Element:
+    return maria.open("session", query=query, status=status, **ref._asdict())
 
 
 def ids(page: Element) -> list[str]:
@@ -61,30 +61,30 @@ def ids(page: Element) -> list[str]:
 
 
 def test_the_panel_shows_all_scopes_as_they_were_after_the_event(
-    key: SessionKey, maria: Browser, add: Add, actor: Actor
+    ref: SessionRef, maria: Browser, add: Add, actor: Actor
 ) -> None:
-    other = create_session(*key[:3], session_id="other session", actor=actor)
+    other = create_session(*ref[:3], session_id="other session", actor=actor)
     add(other, **change(user__tier="silver", app__limit=11))
-    first = add(key, **change(step="pay", count=4))
+    first = add(ref, **change(step="pay", count=4))
     add(other, **change(user__tier="bronze"))
-    edit_state(key, [Entry("user:tier", "iron", "bronze")], actor=actor)
-    second = add(key, **change(step="done"))
-    assert rows(at(maria, key, first)) == {
+    edit_state(ref, [Entry("user:tier", "iron", "bronze")], actor=actor)
+    second = add(ref, **change(step="done"))
+    assert rows(at(maria, ref, first)) == {
         "app:limit": "11 | other session #1",
         "user:tier": '"silver" | other session #1',
         "count": "4 | #2",
         "nothing": "null | at creation",
         "step": '"pay" | #2',
     }
-    assert rows(at(maria, key, second))["user:tier"] == '"iron" | #4 maria'
+    assert rows(at(maria, ref, second))["user:tier"] == '"iron" | #4 maria'
 
 
 def test_of_many_keys_those_that_the_event_wrote_and_the_first_ones_are_shown(
-    key: SessionKey, maria: Browser, add: Add
+    ref: SessionRef, maria: Browser, add: Add
 ) -> None:
-    add(key, **change(**{f"key{number:04}": number for number in range(1_000)}))
-    event_id = add(key, **change(key0999="last", zzz=1))
-    panel = at(maria, key, event_id)
+    add(ref, **change(**{f"key{number:04}": number for number in range(1_000)}))
+    event_id = add(ref, **change(key0999="last", zzz=1))
+    panel = at(maria, ref, event_id)
     names = [name for name in rows(panel) if ":" not in name]
     assert len(names) == 300
     assert names[-2:] == ["key0999", "zzz"]
@@ -93,14 +93,14 @@ def test_of_many_keys_those_that_the_event_wrote_and_the_first_ones_are_shown(
     whole = panel.links()["show all"]
     assert set(parse_qs(urlsplit(whole).query)) == {"at", "show", "all"}
     assert len(rows(maria.open(whole).one(id="moment"))) == 1_006
-    changes = add(key, **change(**{f"key{number:04}": 0 for number in range(400)}))
-    assert "100 more keys" in at(maria, key, changes, show="changes").text
+    changes = add(ref, **change(**{f"key{number:04}": 0 for number in range(400)}))
+    assert "100 more keys" in at(maria, ref, changes, show="changes").text
 
 
-def test_of_many_keys_now_those_that_were_written_last_are_shown(key: SessionKey, maria: Browser, add: Add) -> None:
-    add(key, **change(**{f"key{number:04}": number for number in range(1_000)}))
-    add(key, **change(key0999="last"))
-    page = session_at(maria, key)
+def test_of_many_keys_now_those_that_were_written_last_are_shown(ref: SessionRef, maria: Browser, add: Add) -> None:
+    add(ref, **change(**{f"key{number:04}": number for number in range(1_000)}))
+    add(ref, **change(key0999="last"))
+    page = session_at(maria, ref)
     shown = rows(page.one(id="groups"))
     assert (len([name for name in shown if ":" not in name]), "key0999" in shown, "key0998" in shown) == (
         300,
@@ -108,7 +108,7 @@ def test_of_many_keys_now_those_that_were_written_last_are_shown(key: SessionKey
         False,
     )
     assert page.one(id="key-count").text == "1005 keys"
-    pushed = maria.get(reverse("news", kwargs=key._asdict()), {"after": "0"}).json()["state"]
+    pushed = maria.get(reverse("news", kwargs=ref._asdict()), {"after": "0"}).json()["state"]
     assert pushed.count("data-key-row") == len(shown)
     assert "703 more keys" in pushed
     whole = maria.open(page.links()["show all"])
@@ -117,29 +117,29 @@ def test_of_many_keys_now_those_that_were_written_last_are_shown(key: SessionKey
 
 
 def test_a_writer_leads_to_the_state_just_after_it_in_whichever_session(
-    key: SessionKey, maria: Browser, add: Add, actor: Actor
+    ref: SessionRef, maria: Browser, add: Add, actor: Actor
 ) -> None:
-    other = create_session(*key[:3], session_id="other", actor=actor)
+    other = create_session(*ref[:3], session_id="other", actor=actor)
     theirs = add(other, **change(user__tier="silver"))
-    mine = add(key, **change(step="pay"))
-    links = at(maria, key, mine).links()
-    assert links["#2"] == reverse("session", kwargs=key._asdict()) + f"?at={mine}"
+    mine = add(ref, **change(step="pay"))
+    links = at(maria, ref, mine).links()
+    assert links["#2"] == reverse("session", kwargs=ref._asdict()) + f"?at={mine}"
     assert links["other #1"] == reverse("session", kwargs=other._asdict()) + f"?at={theirs}"
 
 
 def test_what_the_event_changed_is_marked_with_the_value_before(
-    key: SessionKey, maria: Browser, add: Add, actor: Actor
+    ref: SessionRef, maria: Browser, add: Add, actor: Actor
 ) -> None:
-    other = create_session(*key[:3], session_id="other", actor=actor)
+    other = create_session(*ref[:3], session_id="other", actor=actor)
     add(other, **change(user__tier="silver"))
-    event_id = add(key, **change(step="pay", fresh=[1], count=3, user__tier="iron"))
-    panel = at(maria, key, event_id)
+    event_id = add(ref, **change(step="pay", fresh=[1], count=3, user__tier="iron"))
+    panel = at(maria, ref, event_id)
     marked = {row["data-key-row"] for row in panel.all("div", "written")}
     assert marked == {"step", "fresh", "count", "user:tier"}
     before = [row.one("span", "value").text for row in panel.all("div", "was")]
     assert before == ['"silver"', "the same value", "no such key", '"choose"']
     assert "Changes 3" in panel.links()
-    alone = at(maria, key, event_id, show="changes")
+    alone = at(maria, ref, event_id, show="changes")
     assert rows(alone).keys() == marked
     told = {row["data-key-row"]: row.one("div", "changed-to").text for row in alone.all("div", "staterow")}
     assert told == {
@@ -151,42 +151,42 @@ def test_what_the_event_changed_is_marked_with_the_value_before(
     assert alone.texts("h3") == ["User shared by every session of ana", "Session only this session"]
 
 
-def test_a_key_that_the_event_removed_is_shown_once_more(key: SessionKey, maria: Browser, actor: Actor) -> None:
-    edited = edit_state(key, [Entry("step", ABSENT, "choose")], actor=actor, reason="stuck").event["id"]
-    assert rows(at(maria, key, edited))["step"].startswith('"choose" removed')
-    assert at(maria, key, edited).one("div", "removed").one("span", "key").text == "step"
+def test_a_key_that_the_event_removed_is_shown_once_more(ref: SessionRef, maria: Browser, actor: Actor) -> None:
+    edited = edit_state(ref, [Entry("step", ABSENT, "choose")], actor=actor, reason="stuck").event["id"]
+    assert rows(at(maria, ref, edited))["step"].startswith('"choose" removed')
+    assert at(maria, ref, edited).one("div", "removed").one("span", "key").text == "step"
 
 
-def test_an_event_that_changed_nothing_says_so(key: SessionKey, maria: Browser, add: Add) -> None:
-    event_id = add(key, {"text": "hello"})
-    assert "This event changed nothing" in at(maria, key, event_id, show="changes").texts("h3")
-    assert rows(at(maria, key, event_id))["step"] == '"choose" | at creation'
+def test_an_event_that_changed_nothing_says_so(ref: SessionRef, maria: Browser, add: Add) -> None:
+    event_id = add(ref, {"text": "hello"})
+    assert "This event changed nothing" in at(maria, ref, event_id, show="changes").texts("h3")
+    assert rows(at(maria, ref, event_id))["step"] == '"choose" | at creation'
 
 
-def test_the_event_itself_is_a_part_of_the_panel(key: SessionKey, maria: Browser, add: Add) -> None:
-    event_id = add(key, {"text": "hello from the event"}, **change(step="pay"))
-    panel = at(maria, key, event_id, show="event")
+def test_the_event_itself_is_a_part_of_the_panel(ref: SessionRef, maria: Browser, add: Add) -> None:
+    event_id = add(ref, {"text": "hello from the event"}, **change(step="pay"))
+    panel = at(maria, ref, event_id, show="event")
     assert "hello from the event" in panel.one(id="detail").text
-    assert panel.links()["Open as a page"] == reverse("event", kwargs={**key._asdict(), "event_id": event_id})
+    assert panel.links()["Open as a page"] == reverse("event", kwargs={**ref._asdict(), "event_id": event_id})
     assert panel.one("div", "then").text.startswith("State at event 1")
 
 
-def test_temp_keys_are_said_to_be_never_stored(key: SessionKey, maria: Browser, add: Add) -> None:
-    event_id = add(key, **change(step="pay"))
+def test_temp_keys_are_said_to_be_never_stored(ref: SessionRef, maria: Browser, add: Add) -> None:
+    event_id = add(ref, **change(step="pay"))
     execute(
-        key.source,
+        ref.source,
         "UPDATE events SET event_data = json_set(event_data, '$.actions.state_delta.\"temp:draft\"', 'a draft')",
     )
-    panel = at(maria, key, event_id)
+    panel = at(maria, ref, event_id)
     assert "never stored" in panel.one("h3", "temp").text
     assert rows(panel)["temp:draft"] == '"a draft" |'
 
 
-def test_what_cannot_be_known_is_said_in_its_place(key: SessionKey, maria: Browser, add: Add) -> None:
-    first = add(key, {"text": "before"})
-    add(key, **change(step="pay", user__tier="silver"))
-    execute(key.source, "UPDATE sessions SET initial_state = NULL, initial_place = NULL")  # adopted late
-    panel = at(maria, key, first)
+def test_what_cannot_be_known_is_said_in_its_place(ref: SessionRef, maria: Browser, add: Add) -> None:
+    first = add(ref, {"text": "before"})
+    add(ref, **change(step="pay", user__tier="silver"))
+    execute(ref.source, "UPDATE sessions SET initial_state = NULL, initial_place = NULL")  # adopted late
+    panel = at(maria, ref, first)
     found = rows(panel)
     folded = panel.one("details", "unknowns")
     assert folded.one("summary").text == "3 keys not known at this moment"
@@ -197,22 +197,22 @@ def test_what_cannot_be_known_is_said_in_its_place(key: SessionKey, maria: Brows
 
 
 def test_a_value_that_may_have_been_merged_or_not_is_said_to_be_so_and_counts_as_changed(
-    key: SessionKey, maria: Browser, add: Add
+    ref: SessionRef, maria: Browser, add: Add
 ) -> None:
-    add(key, **change(cfg={"a": 1}))
-    event_id = add(key, **change(cfg={"b": 2}))
-    add(key, **change(cfg=3))
-    panel = at(maria, key, event_id)
+    add(ref, **change(cfg={"a": 1}))
+    event_id = add(ref, **change(cfg={"b": 2}))
+    add(ref, **change(cfg=3))
+    panel = at(maria, ref, event_id)
     assert "may have merged it or replaced it" in rows(panel)["cfg"]
-    execute(key.source, "UPDATE sessions SET initial_state = NULL")  # of neither side anything is known then
-    assert "Changes 1" in at(maria, key, event_id).text
+    execute(ref.source, "UPDATE sessions SET initial_state = NULL")  # of neither side anything is known then
+    assert "Changes 1" in at(maria, ref, event_id).text
 
 
-def test_a_long_value_leads_to_all_of_it_as_it_was(key: SessionKey, maria: Browser, add: Add) -> None:
+def test_a_long_value_leads_to_all_of_it_as_it_was(ref: SessionRef, maria: Browser, add: Add) -> None:
     long = {f"k{number}": number for number in range(1_000)}
-    event_id = add(key, **change(step=long))
-    add(key, **change(step="short"))
-    address = at(maria, key, event_id).links()["show all"]
+    event_id = add(ref, **change(step=long))
+    add(ref, **change(step="short"))
+    address = at(maria, ref, event_id).links()["show all"]
     answer = maria.get(address)
     assert answer["Content-Type"].startswith("text/plain")
     assert '"k999": 999' in answer.content.decode()
@@ -222,31 +222,31 @@ def test_a_long_value_leads_to_all_of_it_as_it_was(key: SessionKey, maria: Brows
 # --- The page at an event ---------------------------------------------------------------------------------------------
 
 
-def test_a_link_to_an_event_is_a_whole_page_with_the_state_then(key: SessionKey, maria: Browser, add: Add) -> None:
-    event_id = add(key, **change(step="pay"))
-    add(key, **change(step="done"))
-    page = session_at(maria, key, at=event_id)
+def test_a_link_to_an_event_is_a_whole_page_with_the_state_then(ref: SessionRef, maria: Browser, add: Add) -> None:
+    event_id = add(ref, **change(step="pay"))
+    add(ref, **change(step="done"))
+    page = session_at(maria, ref, at=event_id)
     assert page.one("li", "selected")["id"] == f"event-{event_id}"
     assert rows(page.one(id="moment"))["step"] == '"pay" | #1'
     assert "hidden" in page.one(id="state")
     assert rows(page.one(id="state"))["step"] == '"done" | #2'  # which is live
-    assert page.one("a", id="travel-back")["href"] == reverse("session", kwargs=key._asdict())
+    assert page.one("a", id="travel-back")["href"] == reverse("session", kwargs=ref._asdict())
     assert page.one("a", id="show-event")["href"].endswith(f"?at={event_id}&show=event")
 
 
-def test_filters_stay_on_the_way_through_time(key: SessionKey, maria: Browser, add: Add) -> None:
-    event_id = add(key, **change(step="pay"))
-    page = session_at(maria, key, at=event_id, kind="state")
+def test_filters_stay_on_the_way_through_time(ref: SessionRef, maria: Browser, add: Add) -> None:
+    event_id = add(ref, **change(step="pay"))
+    page = session_at(maria, ref, at=event_id, kind="state")
     assert parse_qs(urlsplit(page.one("a", id="show-changes")["href"]).query)["kind"] == ["state"]
     assert "kind=state" in page.one("a", id="travel-back")["href"]
 
 
 @pytest.mark.parametrize("htmx", [True, False])
 def test_the_timeline_holds_the_event_and_goes_on_in_both_directions(
-    key: SessionKey, maria: Browser, htmx: bool
+    ref: SessionRef, maria: Browser, htmx: bool
 ) -> None:
-    fill(key, 400)
-    page = session_at(maria, key, at="e150")
+    fill(ref, 400)
+    page = session_at(maria, ref, at="e150")
     found = ids(page)
     assert found == [f"e{number}" for number in range(91, 191)]
     first = page
@@ -261,107 +261,107 @@ def test_the_timeline_holds_the_event_and_goes_on_in_both_directions(
     assert found == [f"e{number}" for number in range(1, 401)]
 
 
-def test_what_arrives_below_a_gap_has_a_list_of_its_own(key: SessionKey, maria: Browser) -> None:
-    fill(key, 300)
-    assert len(session_at(maria, key, at="e10").one(id="events").all("ol", "timeline")) == 2
-    assert len(session_at(maria, key, at="e290").one(id="events").all("ol", "timeline")) == 1
-    assert len(session_at(maria, key).one(id="events").all("ol", "timeline")) == 1
-    around = maria.open("events", query={"around": "e10"}, htmx=True, **key._asdict())
+def test_what_arrives_below_a_gap_has_a_list_of_its_own(ref: SessionRef, maria: Browser) -> None:
+    fill(ref, 300)
+    assert len(session_at(maria, ref, at="e10").one(id="events").all("ol", "timeline")) == 2
+    assert len(session_at(maria, ref, at="e290").one(id="events").all("ol", "timeline")) == 1
+    assert len(session_at(maria, ref).one(id="events").all("ol", "timeline")) == 1
+    around = maria.open("events", query={"around": "e10"}, htmx=True, **ref._asdict())
     assert len(around.all("ol", "timeline")) == 2
     assert around.one("li", "selected")["id"] == "event-e10"
 
 
-def test_an_event_is_found_however_far_back_it_is(key: SessionKey, maria: Browser) -> None:
-    fill(key, 30_000)
-    indexing.catch_up(key.source, 60)
-    page = session_at(maria, key, at="e77")
+def test_an_event_is_found_however_far_back_it_is(ref: SessionRef, maria: Browser) -> None:
+    fill(ref, 30_000)
+    indexing.catch_up(ref.source, 60)
+    page = session_at(maria, ref, at="e77")
     assert "event-e77" in {row["id"] for row in page.all("li", "selected")}
     assert rows(page.one(id="moment"))["n"] == "77 | #77"
 
 
-def test_steps_without_scripts_lead_to_the_page_of_the_next_event(key: SessionKey, maria: Browser, add: Add) -> None:
-    names = [add(key, **(change(step=number) if number in (0, 3) else {})) for number in range(4)]
-    page = session_at(maria, key, at=names[1])
+def test_steps_without_scripts_lead_to_the_page_of_the_next_event(ref: SessionRef, maria: Browser, add: Add) -> None:
+    names = [add(ref, **(change(step=number) if number in (0, 3) else {})) for number in range(4)]
+    page = session_at(maria, ref, at=names[1])
     for name, expected in (("step-back", 0), ("step-on", 2), ("change-back", 0), ("change-on", 3)):
         answer = maria.get(page.one("a", id=name)["href"])
         assert (answer.status_code, answer["Location"]) == (
             302,
-            reverse("session", kwargs=key._asdict()) + f"?at={names[expected]}",
+            reverse("session", kwargs=ref._asdict()) + f"?at={names[expected]}",
         )
 
 
 def test_the_panels_address_leads_to_the_page_where_there_are_no_scripts(
-    key: SessionKey, maria: Browser, add: Add
+    ref: SessionRef, maria: Browser, add: Add
 ) -> None:
-    event_id = add(key)
-    answer = maria.get(reverse("state-at", kwargs=key._asdict()), {"at": event_id, "show": "event"})
-    assert answer["Location"] == reverse("session", kwargs=key._asdict()) + f"?at={event_id}&show=event"
+    event_id = add(ref)
+    answer = maria.get(reverse("state-at", kwargs=ref._asdict()), {"at": event_id, "show": "event"})
+    assert answer["Location"] == reverse("session", kwargs=ref._asdict()) + f"?at={event_id}&show=event"
 
 
 # --- The strip --------------------------------------------------------------------------------------------------------
 
 
 def test_the_strip_has_a_bar_for_each_event_and_the_place_that_each_begins_at(
-    key: SessionKey, maria: Browser, add: Add
+    ref: SessionRef, maria: Browser, add: Add
 ) -> None:
-    add(key, {"text": "x"})
-    add(key, **change(step="pay"))
-    add(key, error_code="429")
-    strip = maria.open("strip", htmx=True, **key._asdict())
+    add(ref, {"text": "x"})
+    add(ref, **change(step="pay"))
+    add(ref, error_code="429")
+    strip = maria.open("strip", htmx=True, **ref._asdict())
     assert [bar["class"] for bar in strip.all("rect")] == ["", "state", "error"]
     slider = strip.one(role="slider")
     assert slider["data-places"] == "1 2 3 3"
     assert (slider["aria-valuemin"], slider["aria-valuemax"]) == ("0", "2")
 
 
-def test_the_strip_pales_what_a_rewind_took_back(key: SessionKey, maria: Browser, add: Add) -> None:
-    add(key, **change(step="pay"))
-    add(key, invocation_id="r1", actions={"rewind_before_invocation_id": "i1", "state_delta": {"step": "choose"}})
-    strip = maria.open("strip", htmx=True, **key._asdict())
+def test_the_strip_pales_what_a_rewind_took_back(ref: SessionRef, maria: Browser, add: Add) -> None:
+    add(ref, **change(step="pay"))
+    add(ref, invocation_id="r1", actions={"rewind_before_invocation_id": "i1", "state_delta": {"step": "choose"}})
+    strip = maria.open("strip", htmx=True, **ref._asdict())
     assert [bar.classes for bar in strip.all("rect")] == [["state", "gone"], ["rewind"]]
 
 
-def test_no_language_writes_a_number_into_the_picture(key: SessionKey, maria: Browser, add: Add) -> None:
-    add(key, **change(step="pay"))
-    add(key)
+def test_no_language_writes_a_number_into_the_picture(ref: SessionRef, maria: Browser, add: Add) -> None:
+    add(ref, **change(step="pay"))
+    add(ref)
     maria.cookies["django_language"] = "es"
-    strip = maria.open("strip", htmx=True, **key._asdict())
+    strip = maria.open("strip", htmx=True, **ref._asdict())
     assert strip.one(role="slider")["aria-label"]
     assert not [bar for bar in strip.all("rect") if "," in bar["y"] + bar["height"]]
 
 
-def test_a_session_without_events_has_no_strip(key: SessionKey, maria: Browser) -> None:
-    assert maria.open("strip", htmx=True, **key._asdict()).all("div") == []
+def test_a_session_without_events_has_no_strip(ref: SessionRef, maria: Browser) -> None:
+    assert maria.open("strip", htmx=True, **ref._asdict()).all("div") == []
 
 
 # --- What goes wrong --------------------------------------------------------------------------------------------------
 
 
-def test_an_event_that_is_gone_is_said_with_the_way_out(key: SessionKey, maria: Browser, add: Add) -> None:
-    add(key)
-    for page in (session_at(maria, key, 404, at="gone"), at(maria, key, "gone", 404)):
+def test_an_event_that_is_gone_is_said_with_the_way_out(ref: SessionRef, maria: Browser, add: Add) -> None:
+    add(ref)
+    for page in (session_at(maria, ref, 404, at="gone"), at(maria, ref, "gone", 404)):
         assert "This event is gone" in page.texts("h3")
-        assert page.links()["Back to now"] == reverse("session", kwargs=key._asdict())
-    assert len(ids(session_at(maria, key, 404, at="gone"))) == 1
+        assert page.links()["Back to now"] == reverse("session", kwargs=ref._asdict())
+    assert len(ids(session_at(maria, ref, 404, at="gone"))) == 1
 
 
 @pytest.mark.parametrize("query", [{"place": "x"}, {"place": "-1"}, {"place": "1", "step": "x"}, {"place": str(2**70)}])
-def test_a_place_that_is_none_is_refused(key: SessionKey, maria: Browser, add: Add, query: dict[str, str]) -> None:
-    add(key)
-    assert "place in the list is not valid" in session_at(maria, key, 400, **query).one("main").text
-    answer = maria.get(reverse("state-at", kwargs=key._asdict()), query, headers={"HX-Request": "true"})
+def test_a_place_that_is_none_is_refused(ref: SessionRef, maria: Browser, add: Add, query: dict[str, str]) -> None:
+    add(ref)
+    assert "place in the list is not valid" in session_at(maria, ref, 400, **query).one("main").text
+    answer = maria.get(reverse("state-at", kwargs=ref._asdict()), query, headers={"HX-Request": "true"})
     assert answer.status_code == 400
 
 
 def test_time_travel_works_in_a_file_that_was_never_adopted(
-    key: SessionKey, maria: Browser, add: Add, settings: Any
+    ref: SessionRef, maria: Browser, add: Add, settings: Any
 ) -> None:
-    event_id = add(key, {"text": "still here"}, actions={"state_delta": {"n": 1}})
-    add(key, actions={"state_delta": {"n": 2}})
-    online.release(key.source)
-    registry.opened_files.pop(key.source, None)
+    event_id = add(ref, {"text": "still here"}, actions={"state_delta": {"n": 1}})
+    add(ref, actions={"state_delta": {"n": 2}})
+    online.release(ref.source)
+    registry.opened_files.pop(ref.source, None)
     settings.READ_ONLY = True
-    page = session_at(maria, key, at=event_id)
+    page = session_at(maria, ref, at=event_id)
     assert page.one(class_="at").text == "State at event 1"
     assert rows(page.one(id="moment"))["n"] == "1 | #1"
     assert page.all(id="strip")
@@ -369,11 +369,11 @@ def test_time_travel_works_in_a_file_that_was_never_adopted(
 
 
 def test_while_the_source_is_being_read_each_part_says_how_far_it_is_and_asks_again(
-    key: SessionKey, maria: Browser, monkeypatch: pytest.MonkeyPatch
+    ref: SessionRef, maria: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fill(key, 12_000)
+    fill(ref, 12_000)
     monkeypatch.setattr(indexing, "SECONDS", -1.0)  # nobody waits: a batch at a time
-    panel = at(maria, key, "e50", 202)
+    panel = at(maria, ref, "e50", 202)
     waiting = panel.one("div", "behind")
     assert (waiting["hx-trigger"], waiting["hx-target"], waiting["hx-swap"]) == (
         "load delay:1s",
@@ -381,25 +381,25 @@ def test_while_the_source_is_being_read_each_part_says_how_far_it_is_and_asks_ag
         "innerHTML",
     )
     first = int(panel.one("progress")["value"])
-    page = session_at(maria, key, at="e50")  # a page of its own, whose panel waits
+    page = session_at(maria, ref, at="e50")  # a page of its own, whose panel waits
     assert 0 < first < int(page.one("div", "behind").one("progress")["value"]) < 100
     assert "event-e50" in {row["id"] for row in page.all("li", "ev")}
-    indexing.catch_up(key.source, 60)
+    indexing.catch_up(ref.source, 60)
     assert rows(maria.open(waiting["hx-get"], htmx=True))["n"] == "50 | #50"
 
 
 def test_a_page_that_waits_is_loaded_again_and_a_program_is_told_when(
-    key: SessionKey, maria: Browser, monkeypatch: pytest.MonkeyPatch
+    ref: SessionRef, maria: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fill(key, 12_000)
+    fill(ref, 12_000)
     monkeypatch.setattr(indexing, "SECONDS", -1.0)
-    address = reverse("session", kwargs=key._asdict())
+    address = reverse("session", kwargs=ref._asdict())
     answer = maria.get(address, {"place": "70", "step": "-1", "writes": "1"})
     assert (answer.status_code, answer["Refresh"], answer["Retry-After"]) == (503, "1", "1")
-    strip = maria.open("strip", htmx=True, status=202, **key._asdict())
-    assert strip.one("div", "behind")["hx-get"] == reverse("strip", kwargs=key._asdict())
-    indexing.catch_up(key.source, 60)
-    assert maria.open("strip", htmx=True, **key._asdict()).one(role="slider")
+    strip = maria.open("strip", htmx=True, status=202, **ref._asdict())
+    assert strip.one("div", "behind")["hx-get"] == reverse("strip", kwargs=ref._asdict())
+    indexing.catch_up(ref.source, 60)
+    assert maria.open("strip", htmx=True, **ref._asdict()).one(role="slider")
 
 
 # --- Cost -------------------------------------------------------------------------------------------------------------
@@ -407,22 +407,22 @@ def test_a_page_that_waits_is_loaded_again_and_a_program_is_told_when(
 
 @pytest.mark.parametrize("name", ["state-at", "strip", "session"])
 def test_a_moment_of_a_long_session_costs_as_many_queries_as_of_a_short_one(
-    key: SessionKey, maria: Browser, actor: Actor, name: str
+    ref: SessionRef, maria: Browser, actor: Actor, name: str
 ) -> None:
     counts = []
     for session, size in (("short", 150), ("long", 20_000)):
-        found = create_session(*key[:3], session_id=session, actor=actor)
-        execute(key.source, "UPDATE events SET id = 's' || id")
+        found = create_session(*ref[:3], session_id=session, actor=actor)
+        execute(ref.source, "UPDATE events SET id = 's' || id")
         fill(found, size)
         address = reverse(name, kwargs=found._asdict())
-        indexing.catch_up(key.source, 60)
+        indexing.catch_up(ref.source, 60)
         maria.get(address, {"at": "e100"}, headers={"HX-Request": "true"})
-        with CaptureQueriesContext(connections[key.source]) as captured:
+        with CaptureQueriesContext(connections[ref.source]) as captured:
             assert maria.get(address, {"at": "e100"}, headers={"HX-Request": "true"}).status_code == 200
         counts.append(len(captured))
     assert counts[1] <= counts[0] <= 40
 
 
-def test_an_error_within_a_session_leads_back_to_it(key: SessionKey, maria: Browser) -> None:
-    page = maria.open("rewind", status=404, query={"before": "never"}, **key._asdict())
-    assert page.links()["Back to the session"] == reverse("session", kwargs=key._asdict())
+def test_an_error_within_a_session_leads_back_to_it(ref: SessionRef, maria: Browser) -> None:
+    page = maria.open("rewind", status=404, query={"before": "never"}, **ref._asdict())
+    assert page.links()["Back to the session"] == reverse("session", kwargs=ref._asdict())

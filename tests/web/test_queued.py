@@ -13,7 +13,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from sessions_app.access.actor import Actor
-from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT
 from sessions_app.edits import edit
 from sessions_app.edits import queue as queued
@@ -41,49 +41,49 @@ def bo(db: None) -> Browser:
     return browser
 
 
-def say(key: SessionKey, author: str, ago: float = 0.0, **event: Any) -> None:
+def say(ref: SessionRef, author: str, ago: float = 0.0, **event: Any) -> None:
     """Appends a word of a run."""
     content = {"role": "user" if author == "user" else "model", "parts": [{"text": "…"}]}
     said = {"author": author, "invocation_id": "i1", "timestamp": time.time() - ago, "content": content, **event}
-    append_event(key, said, actor=Actor("agent"))
+    append_event(ref, said, actor=Actor("agent"))
 
 
 @pytest.fixture
-def running(key: SessionKey) -> SessionKey:
+def running(ref: SessionRef) -> SessionRef:
     """A session in which an invocation runs."""
-    say(key, "user")
-    return key
+    say(ref, "user")
+    return ref
 
 
-def end(key: SessionKey, **event: Any) -> None:
+def end(ref: SessionRef, **event: Any) -> None:
     """The invocation has ended, some time ago."""
-    say(key, "agent", ago=LONG_AGO, **event)
+    say(ref, "agent", ago=LONG_AGO, **event)
 
 
 def form_of(page: Element) -> Element:
     return page.one("form", "editbox")
 
 
-def open_form(maria: Browser, key: SessionKey, *names: str, **query: str) -> Element:
-    return form_of(maria.open("session-edit", query={"key": list(names), **query}, **key._asdict()))
+def open_form(maria: Browser, ref: SessionRef, *names: str, **query: str) -> Element:
+    return form_of(maria.open("session-edit", query={"key": list(names), **query}, **ref._asdict()))
 
 
-def send(maria: Browser, key: SessionKey, sent: dict[str, str], action: str, *, htmx: bool = False) -> Any:
-    return maria.send("session-edit", {**sent, "action": action}, htmx=htmx, **key._asdict())
+def send(maria: Browser, ref: SessionRef, sent: dict[str, str], action: str, *, htmx: bool = False) -> Any:
+    return maria.send("session-edit", {**sent, "action": action}, htmx=htmx, **ref._asdict())
 
 
-def queue(maria: Browser, key: SessionKey, **values: str) -> queued.Queued:
+def queue(maria: Browser, ref: SessionRef, **values: str) -> queued.Queued:
     """An edit that was queued by the form; keys with `_` for `:`."""
-    sent = open_form(maria, key, *(name.replace("_", ":") for name in values)).fields()
+    sent = open_form(maria, ref, *(name.replace("_", ":") for name in values)).fields()
     sent |= {f"value-{number}": text for number, text in enumerate(values.values())}
-    assert send(maria, key, {**sent, "reason": "by phone"}, "queue").status_code == 302
-    return queued.of_session(key)[0]
+    assert send(maria, ref, {**sent, "reason": "by phone"}, "queue").status_code == 302
+    return queued.of_session(ref)[0]
 
 
-def listed(browser: Browser, key: SessionKey) -> list[Element]:
+def listed(browser: Browser, ref: SessionRef) -> list[Element]:
     """The queued edits that the session's page shows beside the state."""
-    page = browser.open("session", **key._asdict())
-    fragment = browser.open("queued", htmx=True, **key._asdict())
+    page = browser.open("session", **ref._asdict())
+    fragment = browser.open("queued", htmx=True, **ref._asdict())
     shown = page.one(id="queued").all("article", "queued")
     assert [each.text for each in fragment.all("article", "queued")] == [each.text for each in shown]
     return shown
@@ -100,7 +100,7 @@ def told(browser: Browser) -> list[Element]:
 # --- The form ---------------------------------------------------------------------------------------------------------
 
 
-def test_while_an_invocation_runs_the_form_warns_and_offers_to_wait(running: SessionKey, maria: Browser) -> None:
+def test_while_an_invocation_runs_the_form_warns_and_offers_to_wait(running: SessionRef, maria: Browser) -> None:
     form = open_form(maria, running, "step")
     warning = form.one("p", "warn")
     assert WARNING in warning.text
@@ -110,24 +110,24 @@ def test_while_an_invocation_runs_the_form_warns_and_offers_to_wait(running: Ses
     assert form.all("button")[0]["value"] == "queue"  # what Enter does
 
 
-def test_while_nothing_runs_or_it_waits_for_a_person_the_form_is_as_ever(key: SessionKey, maria: Browser) -> None:
+def test_while_nothing_runs_or_it_waits_for_a_person_the_form_is_as_ever(ref: SessionRef, maria: Browser) -> None:
     def plain() -> bool:
-        form = open_form(maria, key, "step")
+        form = open_form(maria, ref, "step")
         return not form.all("p", "warn") and [b["value"] for b in form.one("footer").all("button")] == [
             "preview",
             "apply",
         ]
 
     assert plain()
-    say(key, "user", LONG_AGO)
-    say(key, "agent", LONG_AGO)
+    say(ref, "user", LONG_AGO)
+    say(ref, "agent", LONG_AGO)
     assert plain()
     call = {"parts": [{"function_call": {"id": "c", "name": "ask", "args": {}}}]}
-    say(key, "agent", LONG_AGO, invocation_id="i2", content=call, long_running_tool_ids=["c"])
+    say(ref, "agent", LONG_AGO, invocation_id="i2", content=call, long_running_tool_ids=["c"])
     assert plain()
 
 
-def test_an_apps_and_a_users_state_are_edited_at_once_whatever_runs(running: SessionKey, maria: Browser) -> None:
+def test_an_apps_and_a_users_state_are_edited_at_once_whatever_runs(running: SessionRef, maria: Browser) -> None:
     for name, count in (("app-edit", 2), ("user-edit", 3)):
         names = dict(list(running._asdict().items())[:count])
         form = form_of(maria.open(name, query={"key": name.replace("-edit", ":x")}, **names))
@@ -137,7 +137,7 @@ def test_an_apps_and_a_users_state_are_edited_at_once_whatever_runs(running: Ses
 
 @pytest.mark.parametrize("htmx", [True, False])
 def test_an_edit_that_is_queued_is_not_written_until_the_invocation_has_ended(
-    running: SessionKey, maria: Browser, htmx: bool
+    running: SessionRef, maria: Browser, htmx: bool
 ) -> None:
     before = everything(running.source)
     sent = open_form(maria, running, "step").fields() | {"value-0": '"pay"', "reason": "by phone"}
@@ -152,7 +152,7 @@ def test_an_edit_that_is_queued_is_not_written_until_the_invocation_has_ended(
     assert state_of(running)["session"]["step"] == "pay"
 
 
-def test_apply_now_writes_at_once(running: SessionKey, maria: Browser) -> None:
+def test_apply_now_writes_at_once(running: SessionRef, maria: Browser) -> None:
     sent = open_form(maria, running, "step").fields() | {"value-0": '"pay"'}
     assert send(maria, running, sent, "apply-now").status_code == 302
     assert state_of(running)["session"]["step"] == "pay"
@@ -160,7 +160,7 @@ def test_apply_now_writes_at_once(running: SessionKey, maria: Browser) -> None:
 
 
 def test_apply_now_ends_the_invocation_in_the_page_at_once_unless_it_goes_on(
-    running: SessionKey, maria: Browser
+    running: SessionRef, maria: Browser
 ) -> None:
     def shown() -> tuple[str, str]:
         page = maria.open("session", **running._asdict())
@@ -181,24 +181,24 @@ def test_apply_now_ends_the_invocation_in_the_page_at_once_unless_it_goes_on(
 
 @pytest.mark.parametrize("htmx", [True, False])
 def test_an_invocation_that_began_after_the_form_was_opened_brings_it_back_filled(
-    key: SessionKey, maria: Browser, htmx: bool
+    ref: SessionRef, maria: Browser, htmx: bool
 ) -> None:
-    sent = open_form(maria, key, "step", "fresh").fields() | {"value-0": '"pay"', "value-1": "[1", "reason": "why"}
+    sent = open_form(maria, ref, "step", "fresh").fields() | {"value-0": '"pay"', "value-1": "[1", "reason": "why"}
     sent["value-1"] = "[1]"
-    say(key, "user")
-    before = everything(key.source)
-    response = send(maria, key, sent, "apply", htmx=htmx)
+    say(ref, "user")
+    before = everything(ref.source)
+    response = send(maria, ref, sent, "apply", htmx=htmx)
     assert response.status_code == 409
     form = form_of(page_of(response))
     assert WARNING in form.one("p", "warn").text
     fields = form.fields()
     assert [fields[name] for name in ("value-0", "value-1", "reason", "once")] == ['"pay"', "[1]", "why", sent["once"]]
-    assert (everything(key.source), queued.any_waiting()) == (before, False)
-    assert send(maria, key, fields, "queue").status_code == 302
+    assert (everything(ref.source), queued.any_waiting()) == (before, False)
+    assert send(maria, ref, fields, "queue").status_code == 302
     assert queued.any_waiting()
 
 
-def test_queued_when_the_invocation_has_ended_by_now_it_is_written_at_once(running: SessionKey, maria: Browser) -> None:
+def test_queued_when_the_invocation_has_ended_by_now_it_is_written_at_once(running: SessionRef, maria: Browser) -> None:
     sent = open_form(maria, running, "step").fields() | {"value-0": '"pay"'}
     end(running)
     assert send(maria, running, sent, "queue").status_code == 302
@@ -208,7 +208,7 @@ def test_queued_when_the_invocation_has_ended_by_now_it_is_written_at_once(runni
     assert told(maria) == []
 
 
-def test_the_same_form_sent_twice_waits_once(running: SessionKey, maria: Browser) -> None:
+def test_the_same_form_sent_twice_waits_once(running: SessionRef, maria: Browser) -> None:
     sent = open_form(maria, running, "step").fields() | {"value-0": '"pay"'}
     for _ in range(2):
         assert send(maria, running, sent, "queue").status_code == 302
@@ -220,7 +220,7 @@ def test_the_same_form_sent_twice_waits_once(running: SessionKey, maria: Browser
     assert listed(maria, running) == []
 
 
-def test_a_key_that_changed_is_a_conflict_when_it_is_queued(running: SessionKey, maria: Browser) -> None:
+def test_a_key_that_changed_is_a_conflict_when_it_is_queued(running: SessionRef, maria: Browser) -> None:
     sent = open_form(maria, running, "step").fields() | {"value-0": '"pay"'}
     say(running, "agent", content={"parts": [{"function_call": {"name": "f"}}]}, actions={"state_delta": {"step": 7}})
     response = send(maria, running, sent, "queue")
@@ -234,7 +234,7 @@ def test_a_key_that_changed_is_a_conflict_when_it_is_queued(running: SessionKey,
 
 
 @pytest.mark.parametrize(("text", "status"), [("{", 400), ('"choose"', 400)])
-def test_what_is_not_valid_is_not_queued(running: SessionKey, maria: Browser, text: str, status: int) -> None:
+def test_what_is_not_valid_is_not_queued(running: SessionRef, maria: Browser, text: str, status: int) -> None:
     sent = open_form(maria, running, "step").fields() | {"value-0": text}
     response = send(maria, running, sent, "queue")
     assert (response.status_code, queued.any_waiting()) == (status, False)
@@ -242,7 +242,7 @@ def test_what_is_not_valid_is_not_queued(running: SessionKey, maria: Browser, te
 
 
 def test_a_form_comes_back_filled_when_the_database_goes_away(
-    running: SessionKey, maria: Browser, monkeypatch: pytest.MonkeyPatch
+    running: SessionRef, maria: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent = open_form(maria, running, "step").fields() | {"value-0": '"pay"'}
 
@@ -257,7 +257,7 @@ def test_a_form_comes_back_filled_when_the_database_goes_away(
 
 
 @pytest.mark.parametrize("name", ["add-event", "delete-session"])
-def test_what_else_would_end_the_invocation_says_so(running: SessionKey, maria: Browser, name: str) -> None:
+def test_what_else_would_end_the_invocation_says_so(running: SessionRef, maria: Browser, name: str) -> None:
     text = " ".join(p.text for p in maria.open(name, **running._asdict()).all("p", "warn"))
     assert "An invocation is running" in text
     assert "ends it" in text
@@ -269,7 +269,7 @@ def test_what_else_would_end_the_invocation_says_so(running: SessionKey, maria: 
 
 
 def test_a_waiting_edit_stands_in_the_session_with_who_and_why_and_what(
-    running: SessionKey, maria: Browser, bo: Browser
+    running: SessionRef, maria: Browser, bo: Browser
 ) -> None:
     queue(maria, running, step='"pay"', user_tier="null")
     for browser in (maria, bo):
@@ -283,7 +283,7 @@ def test_a_waiting_edit_stands_in_the_session_with_who_and_why_and_what(
 
 @pytest.mark.parametrize("htmx", [True, False])
 def test_anybody_can_withdraw_it_and_the_author_is_told_who_did(
-    running: SessionKey, maria: Browser, bo: Browser, htmx: bool
+    running: SessionRef, maria: Browser, bo: Browser, htmx: bool
 ) -> None:
     waiting = queue(maria, running, step='"pay"')
     (article,) = listed(bo, running)
@@ -300,7 +300,7 @@ def test_anybody_can_withdraw_it_and_the_author_is_told_who_did(
     assert queued.apply_due() == 0
 
 
-def test_what_cannot_be_withdrawn_any_more_says_what_became_of_it(running: SessionKey, maria: Browser) -> None:
+def test_what_cannot_be_withdrawn_any_more_says_what_became_of_it(running: SessionRef, maria: Browser) -> None:
     waiting = queue(maria, running, step='"pay"')
     end(running)
     queued.apply_due()
@@ -311,7 +311,7 @@ def test_what_cannot_be_withdrawn_any_more_says_what_became_of_it(running: Sessi
     assert state_of(running)["session"]["step"] == "pay"
 
 
-def test_the_list_alone_is_a_fragment(running: SessionKey, maria: Browser) -> None:
+def test_the_list_alone_is_a_fragment(running: SessionRef, maria: Browser) -> None:
     response = maria.get(reverse("queued", kwargs=running._asdict()))
     assert response["Location"] == reverse("session", kwargs=running._asdict())
 
@@ -321,7 +321,7 @@ def test_the_list_alone_is_a_fragment(running: SessionKey, maria: Browser) -> No
 
 @pytest.mark.parametrize("htmx", [True, False])
 def test_its_author_hears_on_every_page_that_it_was_applied_until_they_know(
-    running: SessionKey, maria: Browser, bo: Browser, htmx: bool
+    running: SessionRef, maria: Browser, bo: Browser, htmx: bool
 ) -> None:
     waiting = queue(maria, running, step='"pay"')
     assert told(maria) == []
@@ -342,7 +342,7 @@ def test_its_author_hears_on_every_page_that_it_was_applied_until_they_know(
 
 
 def test_after_a_conflict_the_form_opens_again_with_what_was_typed_beside_what_stands_now(
-    running: SessionKey, maria: Browser
+    running: SessionRef, maria: Browser
 ) -> None:
     queue(maria, running, step='"pay"', fresh='{"a": [1, 2]}', count="4")
     end(running, actions={"state_delta": {"step": "seats", "fresh": "theirs"}})
@@ -361,7 +361,7 @@ def test_after_a_conflict_the_form_opens_again_with_what_was_typed_beside_what_s
     assert told(maria) == []  # dealt with
 
 
-def test_a_removal_that_was_queued_opens_again_as_one(running: SessionKey, maria: Browser) -> None:
+def test_a_removal_that_was_queued_opens_again_as_one(running: SessionRef, maria: Browser) -> None:
     person = User.objects.get(username=NAME)
     queued.queue_edit(running, [Entry("count", ABSENT, 3), Entry("step", None, "choose")], person=person)
     end(running, actions={"state_delta": {"count": 5}})
@@ -370,14 +370,14 @@ def test_a_removal_that_was_queued_opens_again_as_one(running: SessionKey, maria
     assert (fields["operation-0"], fields["operation-1"], fields["value-1"]) == ("remove", "set", "null")
 
 
-def test_an_edit_opens_again_in_its_own_session_only(running: SessionKey, maria: Browser) -> None:
+def test_an_edit_opens_again_in_its_own_session_only(running: SessionRef, maria: Browser) -> None:
     waiting = queue(maria, running, step='"pay"')
     other = create_session(*running[:3], session_id="s2", actor=Actor("x"))
-    for key, value in ((other, str(waiting.id)), (running, str(uuid.uuid4())), (running, "x' --")):
-        maria.open("session-edit", query={"queued": value}, status=404, **key._asdict())
+    for ref, value in ((other, str(waiting.id)), (running, str(uuid.uuid4())), (running, "x' --")):
+        maria.open("session-edit", query={"queued": value}, status=404, **ref._asdict())
 
 
-def test_after_a_failure_what_was_typed_can_still_be_read_whole(running: SessionKey, maria: Browser) -> None:
+def test_after_a_failure_what_was_typed_can_still_be_read_whole(running: SessionRef, maria: Browser) -> None:
     queue(maria, running, step='"' + "long" * 5000 + '"')
     delete_session(running, actor=Actor("x"))
     queued.apply_due()
@@ -388,7 +388,7 @@ def test_after_a_failure_what_was_typed_can_still_be_read_whole(running: Session
     assert "long" * 5000 in text.content.decode()
 
 
-def test_what_nobody_is_left_to_be_told_anybody_dismisses(running: SessionKey, maria: Browser, bo: Browser) -> None:
+def test_what_nobody_is_left_to_be_told_anybody_dismisses(running: SessionRef, maria: Browser, bo: Browser) -> None:
     queue(maria, running, step='"pay"')
     User.objects.filter(username=NAME).delete()
     queued.apply_due()
@@ -401,7 +401,7 @@ def test_what_nobody_is_left_to_be_told_anybody_dismisses(running: SessionKey, m
 # --- Who may, and what may stand in it --------------------------------------------------------------------------------
 
 
-def test_a_guest_sees_and_does_nothing(running: SessionKey, maria: Browser, guest: Browser) -> None:
+def test_a_guest_sees_and_does_nothing(running: SessionRef, maria: Browser, guest: Browser) -> None:
     waiting = queue(maria, running, step='"pay"')
     pages = [reverse("queued", kwargs=running._asdict()), reverse("queued-outcomes")]
     pages.append(reverse("queued-json", args=[waiting.id]))
@@ -415,7 +415,7 @@ def test_a_guest_sees_and_does_nothing(running: SessionKey, maria: Browser, gues
 
 
 def test_a_read_only_adkweb_shows_what_waits_and_offers_nothing(
-    running: SessionKey, maria: Browser, read_only: None, settings: Any
+    running: SessionRef, maria: Browser, read_only: None, settings: Any
 ) -> None:
     settings.READ_ONLY = False
     waiting = queue(maria, running, step='"pay"')
@@ -431,7 +431,7 @@ def test_a_read_only_adkweb_shows_what_waits_and_offers_nothing(
 @pytest.mark.parametrize(
     "text", ["<script>alert(1)</script>", "שלום \u202e abc", "{{ 7 }} {% x %}", "' onx=\"y", "👩‍👩‍👧"]
 )
-def test_hostile_keys_values_and_reasons_are_text(running: SessionKey, maria: Browser, text: str) -> None:
+def test_hostile_keys_values_and_reasons_are_text(running: SessionRef, maria: Browser, text: str) -> None:
     person = User.objects.get(username=NAME)
     queued.queue_edit(running, [Entry(text, text, ABSENT)], person=person, reason=text)
     (article,) = listed(maria, running)
@@ -444,7 +444,7 @@ def test_hostile_keys_values_and_reasons_are_text(running: SessionKey, maria: Br
     assert form.fields()["key-0"] == text
 
 
-def test_an_edit_of_very_many_and_very_long_keys_is_shown_in_few_words(running: SessionKey, maria: Browser) -> None:
+def test_an_edit_of_very_many_and_very_long_keys_is_shown_in_few_words(running: SessionRef, maria: Browser) -> None:
     person = User.objects.get(username=NAME)
     many = [Entry(f"k{n}" + "x" * 1000, ["y" * 1000], ABSENT) for n in range(300)]
     queued.queue_edit(running, many, person=person, reason="z" * 1000)
@@ -453,7 +453,7 @@ def test_an_edit_of_very_many_and_very_long_keys_is_shown_in_few_words(running: 
     assert len(article.text) < 2000
 
 
-def test_a_page_asks_for_outcomes_by_one_query(running: SessionKey, maria: Browser) -> None:
+def test_a_page_asks_for_outcomes_by_one_query(running: SessionRef, maria: Browser) -> None:
     from django.db import connection
 
     def count() -> int:
@@ -468,7 +468,7 @@ def test_a_page_asks_for_outcomes_by_one_query(running: SessionKey, maria: Brows
     assert (queued.apply_due(), count()) == (5, 2)
 
 
-def test_the_edits_page_and_the_timeline_show_a_queued_edit_as_any_other(running: SessionKey, maria: Browser) -> None:
+def test_the_edits_page_and_the_timeline_show_a_queued_edit_as_any_other(running: SessionRef, maria: Browser) -> None:
     queue(maria, running, step='"pay"')
     end(running)
     queued.apply_due()

@@ -13,7 +13,7 @@ from pytest_django import Settings
 
 from sessions_app.access.actor import Actor
 from sessions_app.domain.kinds import KINDS
-from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT
 from sessions_app.edits.edit import Entry, edit_app_state, edit_state, edit_user_state
 from sessions_app.reads import filters, lists, timeline, views
@@ -40,24 +40,24 @@ def ids(page: Element) -> list[str]:
     return [event["id"].removeprefix("event-") for event in page.all("li", "ev")]
 
 
-def open_session(maria: Browser, key: SessionKey, **query: str) -> Element:
-    return maria.open("session", query=query, **key._asdict())
+def open_session(maria: Browser, ref: SessionRef, **query: str) -> Element:
+    return maria.open("session", query=query, **ref._asdict())
 
 
 # --- The timeline -----------------------------------------------------------------------------------------------------
 
 
-def test_the_newest_event_stands_at_the_bottom(key: SessionKey, maria: Browser) -> None:
-    fill(key, 250)
-    page = open_session(maria, key)
+def test_the_newest_event_stands_at_the_bottom(ref: SessionRef, maria: Browser) -> None:
+    fill(ref, 250)
+    page = open_session(maria, ref)
     assert ids(page) == [f"e{n}" for n in range(151, 251)]
     assert [seq.text for seq in page.all("span", "seq")][-1] == "250"
 
 
 @pytest.mark.parametrize("htmx", [True, False])
-def test_earlier_events_come_page_by_page_until_the_first(key: SessionKey, maria: Browser, htmx: bool) -> None:
-    fill(key, 250)
-    page = open_session(maria, key)
+def test_earlier_events_come_page_by_page_until_the_first(ref: SessionRef, maria: Browser, htmx: bool) -> None:
+    fill(ref, 250)
+    page = open_session(maria, ref)
     found = ids(page)
     while earlier := page.links().get("Earlier events"):
         page = maria.open(earlier, htmx=htmx)
@@ -66,54 +66,54 @@ def test_earlier_events_come_page_by_page_until_the_first(key: SessionKey, maria
     assert found == [f"e{n}" for n in range(1, 251)]
 
 
-def test_events_of_an_invocation_stand_under_it(key: SessionKey, maria: Browser, add: Callable[..., str]) -> None:
+def test_events_of_an_invocation_stand_under_it(ref: SessionRef, maria: Browser, add: Callable[..., str]) -> None:
     for number, invocation in enumerate(["a", "a", "b"]):
-        add(key, {"text": f"m{number}"}, invocation_id=invocation, timestamp=1000.0 + 2 * number)
-    page = open_session(maria, key)
+        add(ref, {"text": f"m{number}"}, invocation_id=invocation, timestamp=1000.0 + 2 * number)
+    page = open_session(maria, ref)
     heads = [head.text for head in page.all("li", "inv")]
     assert heads == ["a · 00:16:40 · 2.0 s · 2 events", "b · 00:16:44"]
     assert [event.one("span", "meta").text for event in page.all("li", "ev")] == ["00:16:40", "+2.0 s", "00:16:44"]
 
 
-def test_a_line_tells_what_changed_in_the_state(key: SessionKey, maria: Browser, add: Callable[..., str]) -> None:
-    add(key, actions={"state_delta": {"step": "pay", "fresh": [1], "app:limit": 11}})
-    deltas = open_session(maria, key).one("div", "deltas").texts("span", "delta")
+def test_a_line_tells_what_changed_in_the_state(ref: SessionRef, maria: Browser, add: Callable[..., str]) -> None:
+    add(ref, actions={"state_delta": {"step": "pay", "fresh": [1], "app:limit": 11}})
+    deltas = open_session(maria, ref).one("div", "deltas").texts("span", "delta")
     assert deltas == ['step "choose" "pay"', "fresh [1]", "app:limit 11"]
 
 
-def test_an_edit_tells_who_and_why(key: SessionKey, maria: Browser, actor: Actor) -> None:
-    edit_state(key, [Entry("step", ABSENT, "choose")], actor=actor, reason="It was stuck.")
-    page = open_session(maria, key)
+def test_an_edit_tells_who_and_why(ref: SessionRef, maria: Browser, actor: Actor) -> None:
+    edit_state(ref, [Entry("step", ABSENT, "choose")], actor=actor, reason="It was stuck.")
+    page = open_session(maria, ref)
     assert f"by {actor.name} — “It was stuck.”" in page.one("li", "inv").text
     assert page.one("div", "deltas").text == 'step "choose" removed'
 
 
-def test_a_session_without_events_says_when_there_will_be_some(key: SessionKey, maria: Browser) -> None:
-    assert "No events yet" in open_session(maria, key).texts("h2")
+def test_a_session_without_events_says_when_there_will_be_some(ref: SessionRef, maria: Browser) -> None:
+    assert "No events yet" in open_session(maria, ref).texts("h2")
 
 
 # --- Filters ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
-def mixed(key: SessionKey, add: Callable[..., str], actor: Actor) -> SessionKey:
+def mixed(ref: SessionRef, add: Callable[..., str], actor: Actor) -> SessionRef:
     """A session with one event of each filter, by two authors."""
-    add(key, {"text": "hello"}, id="messages", author="user")
-    add(key, {"function_call": {"name": "find", "id": "c"}}, id="tools")
-    add(key, id="state", actions={"state_delta": {"step": "pay"}})
-    add(key, id="errors", error_code="429")
-    edit_state(key, [Entry("step", "done", "pay")], actor=actor)
-    return key
+    add(ref, {"text": "hello"}, id="messages", author="user")
+    add(ref, {"function_call": {"name": "find", "id": "c"}}, id="tools")
+    add(ref, id="state", actions={"state_delta": {"step": "pay"}})
+    add(ref, id="errors", error_code="429")
+    edit_state(ref, [Entry("step", "done", "pay")], actor=actor)
+    return ref
 
 
-def test_there_is_a_chip_for_each_filter(mixed: SessionKey, maria: Browser) -> None:
+def test_there_is_a_chip_for_each_filter(mixed: SessionRef, maria: Browser) -> None:
     toolbar = open_session(maria, mixed).one("nav", "toolbar")
     assert toolbar.texts("a", "chip") == ["All", "Messages", "Tools", "State", "Errors", "Edits"]
     assert toolbar.one("a", aria_current="true").text == "All"
 
 
 @pytest.mark.parametrize("kind", filters.FILTERS)
-def test_a_filter_shows_its_events_alone(mixed: SessionKey, maria: Browser, kind: str) -> None:
+def test_a_filter_shows_its_events_alone(mixed: SessionRef, maria: Browser, kind: str) -> None:
     chip = open_session(maria, mixed).one("nav", "toolbar").one("span", id=f"count-{kind}")
     page = open_session(maria, mixed, kind=kind)
     found = ids(page)
@@ -123,7 +123,7 @@ def test_a_filter_shows_its_events_alone(mixed: SessionKey, maria: Browser, kind
     assert page.one("nav", "toolbar").one("a", aria_current="true").one("span", "n")["id"] == chip["id"]
 
 
-def test_an_author_is_a_filter_that_can_be_taken_away(mixed: SessionKey, maria: Browser) -> None:
+def test_an_author_is_a_filter_that_can_be_taken_away(mixed: SessionRef, maria: Browser) -> None:
     page = open_session(maria, mixed, author="user", kind="messages")
     assert ids(page) == ["messages"]
     away = page.one("a", aria_label="Show every author")
@@ -131,15 +131,15 @@ def test_an_author_is_a_filter_that_can_be_taken_away(mixed: SessionKey, maria: 
     assert away["href"] == reverse("session", kwargs=mixed._asdict()) + "?kind=messages"
 
 
-def test_an_author_without_events_says_so_and_leads_back(mixed: SessionKey, maria: Browser) -> None:
+def test_an_author_without_events_says_so_and_leads_back(mixed: SessionRef, maria: Browser) -> None:
     page = open_session(maria, mixed, author="nobody & <b>")
     assert "No such events" in page.texts("h2")
     assert page.links()["Show all events"] == reverse("session", kwargs=mixed._asdict())
 
 
-def test_a_filter_stays_on_the_way_to_earlier_events(key: SessionKey, maria: Browser) -> None:
-    fill(key, 150)
-    page = open_session(maria, key, kind="messages", author="agent")
+def test_a_filter_stays_on_the_way_to_earlier_events(ref: SessionRef, maria: Browser) -> None:
+    fill(ref, 150)
+    page = open_session(maria, ref, kind="messages", author="agent")
     earlier = maria.open(page.links()["Earlier events"])
     assert ids(earlier) == [f"e{n}" for n in range(1, 51)]
     assert earlier.one("nav", "toolbar").one("a", aria_current="true").text.startswith("Messages")
@@ -147,7 +147,7 @@ def test_a_filter_stays_on_the_way_to_earlier_events(key: SessionKey, maria: Bro
 
 @pytest.mark.parametrize("name", ["session", "events"])
 @pytest.mark.parametrize("kind", ["nonsense", "<b>", "errors'--"])
-def test_an_unknown_filter_is_refused_in_words(mixed: SessionKey, maria: Browser, name: str, kind: str) -> None:
+def test_an_unknown_filter_is_refused_in_words(mixed: SessionRef, maria: Browser, name: str, kind: str) -> None:
     page = maria.open(name, query={"kind": kind}, status=400, **mixed._asdict())
     assert page.one("main").text.startswith(f"This does not work There is no filter “{kind}”.")
     fragment = maria.get(reverse(name, kwargs=mixed._asdict()), {"kind": kind}, headers={"HX-Request": "true"})
@@ -155,7 +155,7 @@ def test_an_unknown_filter_is_refused_in_words(mixed: SessionKey, maria: Browser
 
 
 def test_the_numbers_of_a_session_come_as_a_fragment(
-    mixed: SessionKey, maria: Browser, add: Callable[..., str]
+    mixed: SessionRef, maria: Browser, add: Callable[..., str]
 ) -> None:
     add(mixed, {"text": "x"}, usage_metadata={"total_token_count": 2100})
     page = open_session(maria, mixed)
@@ -196,8 +196,8 @@ def written_by(page: Element) -> dict[str, Element]:
     return {row.one("span", "key").text: row.one("span", "by") for row in rows if row.all("span", "key")}
 
 
-def test_the_state_panel_shows_the_merged_state_by_scope(key: SessionKey, maria: Browser) -> None:
-    assert scopes(open_session(maria, key)) == {
+def test_the_state_panel_shows_the_merged_state_by_scope(ref: SessionRef, maria: Browser) -> None:
+    assert scopes(open_session(maria, ref)) == {
         "app": {"app:limit": "10"},
         "user": {"user:tier": '"gold"'},
         "session": {"count": "3", "nothing": "null", "step": '"choose"'},
@@ -205,23 +205,23 @@ def test_the_state_panel_shows_the_merged_state_by_scope(key: SessionKey, maria:
 
 
 def test_each_key_names_the_event_that_last_wrote_it(
-    key: SessionKey, maria: Browser, add: Callable[..., str], actor: Actor
+    ref: SessionRef, maria: Browser, add: Callable[..., str], actor: Actor
 ) -> None:
-    written = add(key, actions={"state_delta": {"step": "pay", "user:tier": "silver"}})
-    edit_state(key, [Entry("user:tier", "gold", "silver")], actor=actor)
-    by = written_by(open_session(maria, key))
-    assert by["step"].links()["#1"] == reverse("session", kwargs=key._asdict()) + f"?at={written}"
+    written = add(ref, actions={"state_delta": {"step": "pay", "user:tier": "silver"}})
+    edit_state(ref, [Entry("user:tier", "gold", "silver")], actor=actor)
+    by = written_by(open_session(maria, ref))
+    assert by["step"].links()["#1"] == reverse("session", kwargs=ref._asdict()) + f"?at={written}"
     assert by["user:tier"].text == "#2 maria"
     assert by["count"].text == "at creation"
     assert by["nothing"].text == "at creation"
 
 
 def test_a_value_that_is_not_the_initial_one_is_not_called_initial(
-    key: SessionKey, maria: Browser, actor: Actor
+    ref: SessionRef, maria: Browser, actor: Actor
 ) -> None:
-    edit_user_state(*key[:3], [Entry("user:step", "mine", ABSENT)], actor=actor)
-    execute(key.source, "UPDATE sessions SET state = json_set(state, '$.count', 4)")  # an old ADK, without an event
-    by = written_by(open_session(maria, key))
+    edit_user_state(*ref[:3], [Entry("user:step", "mine", ABSENT)], actor=actor)
+    execute(ref.source, "UPDATE sessions SET state = json_set(state, '$.count', 4)")  # an old ADK, without an event
+    by = written_by(open_session(maria, ref))
     assert {name: by[name].text for name in ("step", "count", "user:step")} == {
         "step": "at creation",
         "count": "",
@@ -230,51 +230,51 @@ def test_a_value_that_is_not_the_initial_one_is_not_called_initial(
 
 
 def test_nothing_is_called_initial_where_nobody_recorded_what_a_session_began_with(
-    key: SessionKey, maria: Browser, add: Callable[..., str]
+    ref: SessionRef, maria: Browser, add: Callable[..., str]
 ) -> None:
-    add(key, actions={"state_delta": {"step": "pay"}})
-    execute(key.source, "UPDATE sessions SET initial_state = NULL, initial_place = NULL")  # adopted late
-    execute(key.source, "UPDATE sessions SET state = json_set(state, '$.hand', 1)")
-    by = written_by(open_session(maria, key))
+    add(ref, actions={"state_delta": {"step": "pay"}})
+    execute(ref.source, "UPDATE sessions SET initial_state = NULL, initial_place = NULL")  # adopted late
+    execute(ref.source, "UPDATE sessions SET state = json_set(state, '$.hand', 1)")
+    by = written_by(open_session(maria, ref))
     assert {name: by[name].text for name in ("step", "count", "hand")} == {"step": "#1", "count": "", "hand": ""}
 
 
 def test_a_writer_stands_only_beside_the_value_that_it_wrote(
-    key: SessionKey, maria: Browser, add: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+    ref: SessionRef, maria: Browser, add: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    add(key, actions={"state_delta": {"step": "pay", "user:tier": "silver"}})
+    add(ref, actions={"state_delta": {"step": "pay", "user:tier": "silver"}})
     read = views.session
 
     def then_written(
-        asked: SessionKey, **options: bool
+        asked: SessionRef, **options: bool
     ) -> views.SessionView:  # an agent that writes between two questions of a page
         view = read(asked, **options)
         monkeypatch.setattr(views, "session", read)
-        add(key, actions={"state_delta": {"step": "done", "count": 3, "nothing": 1, "app:limit": 11}})
+        add(ref, actions={"state_delta": {"step": "done", "count": 3, "nothing": 1, "app:limit": 11}})
         return view
 
     monkeypatch.setattr(views, "session", then_written)
-    page = open_session(maria, key)
+    page = open_session(maria, ref)
     by = {name: cell.text for name, cell in written_by(page).items()}
     assert scopes(page)["session"]["step"] == '"pay"'
     assert by == {"step": "", "count": "#2", "nothing": "", "user:tier": "#1", "app:limit": ""}
 
 
-def test_state_that_other_sessions_wrote_is_in_the_panel(key: SessionKey, maria: Browser, actor: Actor) -> None:
-    edit_app_state(*key[:2], [Entry("app:new", 1, ABSENT)], actor=actor)
-    edit_user_state(*key[:3], [Entry("user:new", 2, ABSENT)], actor=actor)
-    found = scopes(open_session(maria, key))
+def test_state_that_other_sessions_wrote_is_in_the_panel(ref: SessionRef, maria: Browser, actor: Actor) -> None:
+    edit_app_state(*ref[:2], [Entry("app:new", 1, ABSENT)], actor=actor)
+    edit_user_state(*ref[:3], [Entry("user:new", 2, ABSENT)], actor=actor)
+    found = scopes(open_session(maria, ref))
     assert "app:new" in found["app"]
     assert "user:new" in found["user"]
 
 
-def test_each_key_has_its_edit_button(key: SessionKey, maria: Browser) -> None:
-    button = open_session(maria, key).one("a", aria_label="Edit user:tier")
-    assert button["href"] == reverse("session-edit", kwargs=key._asdict()) + "?key=user%3Atier"
+def test_each_key_has_its_edit_button(ref: SessionRef, maria: Browser) -> None:
+    button = open_session(maria, ref).one("a", aria_label="Edit user:tier")
+    assert button["href"] == reverse("session-edit", kwargs=ref._asdict()) + "?key=user%3Atier"
 
 
-def test_read_only_pages_offer_nothing_that_writes(key: SessionKey, maria: Browser, read_only: None) -> None:
-    page = open_session(maria, key)
+def test_read_only_pages_offer_nothing_that_writes(ref: SessionRef, maria: Browser, read_only: None) -> None:
+    page = open_session(maria, ref)
     addresses = " ".join(link["href"] for link in page.all("a"))
     assert not any(f"/{end}/" in addresses for end in ("edit", "add", "delete", "new"))
     assert "step" in page.one(id="state").text
@@ -293,8 +293,8 @@ def demo_sessions() -> list[tuple[str, str, str]]:
 def test_every_event_of_the_demo_has_a_line_that_reads_and_a_page(
     demo: str, maria: Browser, names: tuple[str, ...]
 ) -> None:
-    key = SessionKey(demo, *names)
-    page = open_session(maria, key)
+    ref = SessionRef(demo, *names)
+    page = open_session(maria, ref)
     assert "Earlier events" not in page.links()
     stored = query(
         demo, "SELECT id FROM events WHERE app_name = %s AND user_id = %s AND session_id = %s ORDER BY rowid", names
@@ -306,13 +306,13 @@ def test_every_event_of_the_demo_has_a_line_that_reads_and_a_page(
         assert "does not know" not in words, words
         assert line.one("span", "who").text not in ("", "–")
         assert maria.open(line.one("a", "line")["href"]).one("h1").text == f"Event {line.one('span', 'seq').text}"
-        beside = maria.open("state-at", query={"at": line.one("a", "line")["data-at"]}, htmx=True, **key._asdict())
+        beside = maria.open("state-at", query={"at": line.one("a", "line")["data-at"]}, htmx=True, **ref._asdict())
         assert beside.one("div", "then").text.startswith("State at event")
 
 
 def test_the_demo_has_events_of_many_kinds(demo: str) -> None:
     kinds = {
-        view.description.kind for row in lists.sessions(demo, "booking").rows for view in timeline.events(row.key).rows
+        view.description.kind for row in lists.sessions(demo, "booking").rows for view in timeline.events(row.ref).rows
     }
     assert len(kinds) > len(KINDS) / 2
 
@@ -383,72 +383,72 @@ KIND_WORDS: dict[str, tuple[dict[str, Any], str]] = {
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_of_event_is_told_in_words(
-    key: SessionKey, maria: Browser, add: Callable[..., str], kind: str
+    ref: SessionRef, maria: Browser, add: Callable[..., str], kind: str
 ) -> None:
     event, words = KIND_WORDS[kind]
-    event_id = add(key, **event)
-    assert timeline.event(key, event_id).description.kind == kind
-    assert lines(open_session(maria, key)) == [words]
-    maria.open("event", event_id=event_id, **key._asdict())
+    event_id = add(ref, **event)
+    assert timeline.event(ref, event_id).description.kind == kind
+    assert lines(open_session(maria, ref)) == [words]
+    maria.open("event", event_id=event_id, **ref._asdict())
 
 
-def test_a_failed_response_is_told_as_an_error(key: SessionKey, maria: Browser, add: Callable[..., str]) -> None:
-    add(key, {"function_response": {"name": "find", "response": {"error": "No seats"}}})
-    page = open_session(maria, key)
+def test_a_failed_response_is_told_as_an_error(ref: SessionRef, maria: Browser, add: Callable[..., str]) -> None:
+    add(ref, {"function_response": {"name": "find", "response": {"error": "No seats"}}})
+    page = open_session(maria, ref)
     assert lines(page) == ["find → error No seats"]
     assert "error" in page.one("li", "ev").classes
 
 
-def test_what_was_heard_is_told(key: SessionKey, maria: Browser, add: Callable[..., str]) -> None:
-    add(key, input_transcription={"text": "What they said"})
-    add(key, input_transcription={"text": ""}, output_transcription={"text": "What I said"})
-    assert lines(open_session(maria, key)) == ["Heard or said What they said", "Heard or said What I said"]
+def test_what_was_heard_is_told(ref: SessionRef, maria: Browser, add: Callable[..., str]) -> None:
+    add(ref, input_transcription={"text": "What they said"})
+    add(ref, input_transcription={"text": ""}, output_transcription={"text": "What I said"})
+    assert lines(open_session(maria, ref)) == ["Heard or said What they said", "Heard or said What I said"]
 
 
 def test_a_session_of_a_file_that_was_never_adopted_is_shown_in_append_order(
-    key: SessionKey, maria: Browser, add: Callable[..., str], settings: Settings
+    ref: SessionRef, maria: Browser, add: Callable[..., str], settings: Settings
 ) -> None:
     for number in range(3):
-        add(key, {"text": f"m{number}"}, timestamp=1000.0 - number)
-    online.release(key.source)
-    registry.opened_files.pop(key.source, None)
+        add(ref, {"text": f"m{number}"}, timestamp=1000.0 - number)
+    online.release(ref.source)
+    registry.opened_files.pop(ref.source, None)
     settings.READ_ONLY = True
-    page = open_session(maria, key)
+    page = open_session(maria, ref)
     assert lines(page) == ["m0", "m1", "m2"]
     assert page.texts("span", "seq") == ["1", "2", "3"]
     assert maria.open(page.all("a", "line")[1]["href"]).one("h1").text == "Event 2"
 
 
-def test_a_deleted_session_is_not_found_any_more(key: SessionKey, maria: Browser, actor: Actor) -> None:
-    delete_session(key, actor=actor)
-    page = maria.open("session", status=404, **key._asdict())
+def test_a_deleted_session_is_not_found_any_more(ref: SessionRef, maria: Browser, actor: Actor) -> None:
+    delete_session(ref, actor=actor)
+    page = maria.open("session", status=404, **ref._asdict())
     assert "Session s1 not found." in page.one("main").text
 
 
-def test_an_event_that_is_no_json_is_shown_as_unknown(key: SessionKey, maria: Browser, add: Callable[..., str]) -> None:
-    event_id = add(key, {"text": "x"})
-    execute(key.source, "UPDATE events SET event_data = '{half'")
-    assert "does not know" in lines(open_session(maria, key))[0]
-    maria.open("event", event_id=event_id, **key._asdict())
-    assert maria.open("stats", **key._asdict()).texts("span")[0] == "1 event"
+def test_an_event_that_is_no_json_is_shown_as_unknown(ref: SessionRef, maria: Browser, add: Callable[..., str]) -> None:
+    event_id = add(ref, {"text": "x"})
+    execute(ref.source, "UPDATE events SET event_data = '{half'")
+    assert "does not know" in lines(open_session(maria, ref))[0]
+    maria.open("event", event_id=event_id, **ref._asdict())
+    assert maria.open("stats", **ref._asdict()).texts("span")[0] == "1 event"
 
 
 def test_a_clock_that_went_backwards_is_shown_as_a_time_and_no_negative_duration(
-    key: SessionKey, maria: Browser, actor: Actor
+    ref: SessionRef, maria: Browser, actor: Actor
 ) -> None:
     for at in (1_000.0, 999.1, 1_002.0):
-        append_event(key, {"author": "a", "invocation_id": "e-1", "timestamp": at}, actor=actor)
-    rows = maria.open(reverse("session", kwargs=key._asdict())).all("li", "ev")
+        append_event(ref, {"author": "a", "invocation_id": "e-1", "timestamp": at}, actor=actor)
+    rows = maria.open(reverse("session", kwargs=ref._asdict())).all("li", "ev")
     assert [row.one("span", "meta").text for row in rows] == ["00:16:40", "00:16:39", "+2.0 s"]
 
 
 def test_a_tool_that_waits_for_its_confirmation_does_not_ask_for_it_again(
-    key: SessionKey, maria: Browser, actor: Actor
+    ref: SessionRef, maria: Browser, actor: Actor
 ) -> None:
     asks, _words = KIND_WORDS["confirmation"]
     response = {"function_response": {"name": "pay", "id": "p", "response": {"error": "confirm"}}}
     waits = {"content": {"parts": [response]}, "actions": {"requested_tool_confirmations": {"p": {"hint": "Sure?"}}}}
     for event in (asks, waits):
-        append_event(key, {"author": "a", **event}, actor=actor)
-    page = maria.open(reverse("session", kwargs=key._asdict()))
+        append_event(ref, {"author": "a", **event}, actor=actor)
+    page = maria.open(reverse("session", kwargs=ref._asdict()))
     assert lines(page) == ["Asks for a confirmation pay", "pay waits for the confirmation"]

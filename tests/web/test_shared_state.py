@@ -8,7 +8,7 @@ import pytest
 from django.urls import reverse
 
 from sessions_app.access.actor import Actor
-from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT
 from sessions_app.edits import edit
 from sessions_app.edits.edit import Entry
@@ -23,69 +23,69 @@ from tests.web.test_moment import rows
 pytestmark = pytest.mark.django_db
 
 
-def add(key: SessionKey, actor: Actor, delta: dict[str, Any]) -> str:
+def add(ref: SessionRef, actor: Actor, delta: dict[str, Any]) -> str:
     """Appends an event as an agent would; its id."""
     event = {"author": "agent", "invocation_id": "i1", "actions": {"state_delta": delta}}
-    return str(append_event(key, event, actor=actor).event["id"])
+    return str(append_event(ref, event, actor=actor).event["id"])
 
 
-def app_page(maria: Browser, key: SessionKey, **query: str) -> Element:
-    return maria.open("app", query=query, source=key.source, app_name=key.app_name)
+def app_page(maria: Browser, ref: SessionRef, **query: str) -> Element:
+    return maria.open("app", query=query, source=ref.source, app_name=ref.app_name)
 
 
-def user_page(maria: Browser, key: SessionKey, **query: str) -> Element:
-    return maria.open("user", query=query, source=key.source, app_name=key.app_name, user_id=key.user_id)
+def user_page(maria: Browser, ref: SessionRef, **query: str) -> Element:
+    return maria.open("user", query=query, source=ref.source, app_name=ref.app_name, user_id=ref.user_id)
 
 
 def test_each_key_tells_who_wrote_it_last_and_leads_to_the_state_just_after(
-    key: SessionKey, maria: Browser, actor: Actor
+    ref: SessionRef, maria: Browser, actor: Actor
 ) -> None:
-    bob = create_session(*key[:2], "bob", session_id="bobs", actor=actor, state={"user:tier": "his", "app:new": 1})
+    bob = create_session(*ref[:2], "bob", session_id="bobs", actor=actor, state={"user:tier": "his", "app:new": 1})
     theirs = add(bob, actor, {"app:limit": 11, "user:tier": "black"})
-    mine = add(key, actor, {"user:tier": "silver", "step": "pay"})
-    edit.edit_app_state(*key[:2], [Entry("app:notice", "hi", ABSENT)], actor=actor)
-    page = app_page(maria, key)
+    mine = add(ref, actor, {"user:tier": "silver", "step": "pay"})
+    edit.edit_app_state(*ref[:2], [Entry("app:notice", "hi", ABSENT)], actor=actor)
+    page = app_page(maria, ref)
     told = rows(page)
     assert told["app:limit"] == "11 | bobs #1"
     assert told["app:new"] == "1 | at creation"
     assert told["app:notice"] == '"hi" | #3 maria'
     assert set(told) == {"app:limit", "app:new", "app:notice"}
     assert page.links()["bobs #1"] == reverse("session", kwargs=bob._asdict()) + f"?at={theirs}"
-    page = user_page(maria, key)
+    page = user_page(maria, ref)
     assert rows(page) == {"user:tier": '"silver" | s1 #2'}
-    assert page.links()["s1 #2"] == reverse("session", kwargs=key._asdict()) + f"?at={mine}"
+    assert page.links()["s1 #2"] == reverse("session", kwargs=ref._asdict()) + f"?at={mine}"
 
 
-def test_a_user_sees_nothing_of_what_another_user_wrote(key: SessionKey, maria: Browser, actor: Actor) -> None:
-    bob = create_session(*key[:2], "bob", session_id="bobs", actor=actor)
+def test_a_user_sees_nothing_of_what_another_user_wrote(ref: SessionRef, maria: Browser, actor: Actor) -> None:
+    bob = create_session(*ref[:2], "bob", session_id="bobs", actor=actor)
     add(bob, actor, {"user:tier": "black", "user:secret": 1})
-    told = rows(user_page(maria, key))
+    told = rows(user_page(maria, ref))
     assert "user:secret" not in told
     assert "bobs" not in told["user:tier"]
 
 
 def test_while_the_source_is_being_read_state_shows_without_writers(
-    key: SessionKey, maria: Browser, actor: Actor, monkeypatch: pytest.MonkeyPatch
+    ref: SessionRef, maria: Browser, actor: Actor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    add(key, actor, {"user:tier": "silver"})
+    add(ref, actor, {"user:tier": "silver"})
 
     def behind(source: str, ask: object) -> None:
         raise Behind(share=0.5)
 
     monkeypatch.setattr("sessions_app.history.moments.consult", behind)
-    assert rows(user_page(maria, key)) == {"user:tier": '"silver" |'}
+    assert rows(user_page(maria, ref)) == {"user:tier": '"silver" |'}
     monkeypatch.undo()
-    assert rows(user_page(maria, key)) == {"user:tier": '"silver" | s1 #1'}
+    assert rows(user_page(maria, ref)) == {"user:tier": '"silver" | s1 #1'}
 
 
 @pytest.mark.parametrize(("scope", "opened"), [("app", app_page), ("user", user_page)])
 def test_of_very_many_keys_those_written_last_are_shown_and_all_on_demand(
-    key: SessionKey, maria: Browser, actor: Actor, scope: str, opened: Any
+    ref: SessionRef, maria: Browser, actor: Actor, scope: str, opened: Any
 ) -> None:
-    add(key, actor, {f"{scope}:k{number:04}": number for number in range(1_000)})
-    indexing.catch_up(key.source)
-    add(key, actor, {f"{scope}:k0999": "last"})
-    shown = opened(maria, key)
+    add(ref, actor, {f"{scope}:k{number:04}": number for number in range(1_000)})
+    indexing.catch_up(ref.source)
+    add(ref, actor, {f"{scope}:k0999": "last"})
+    shown = opened(maria, ref)
     names = list(rows(shown))
     assert len(names) == 300
     assert names == sorted(names)

@@ -10,7 +10,7 @@ import pytest
 from django.urls import reverse
 
 from sessions_app.access.actor import Actor
-from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT, State
 from sessions_app.edits import queue
 from sessions_app.edits.edit import Entry, edit_state
@@ -34,12 +34,12 @@ def write(add: Add) -> Callable[..., str]:
 
 
 @pytest.fixture
-def runs(add: Add) -> Callable[[SessionKey], None]:
+def runs(add: Add) -> Callable[[SessionRef], None]:
     """Makes an invocation run: a user has spoken, and the agent calls a tool."""
 
-    def begin(key: SessionKey) -> None:
-        add(key, {"text": "hello"}, author="user", invocation_id="running")
-        add(key, {"function_call": {"id": "c", "name": "look"}}, invocation_id="running")
+    def begin(ref: SessionRef) -> None:
+        add(ref, {"text": "hello"}, author="user", invocation_id="running")
+        add(ref, {"function_call": {"id": "c", "name": "look"}}, invocation_id="running")
 
     return begin
 
@@ -48,20 +48,20 @@ def form_of(page: Element) -> Element:
     return page.one("form", "editbox")
 
 
-def undo_form(maria: Browser, key: SessionKey, event_id: str) -> Element:
-    return form_of(maria.open("undo", event_id=event_id, **key._asdict()))
+def undo_form(maria: Browser, ref: SessionRef, event_id: str) -> Element:
+    return form_of(maria.open("undo", event_id=event_id, **ref._asdict()))
 
 
-def restore_form(maria: Browser, key: SessionKey, /, **query: Any) -> Element:
-    return form_of(maria.open("restore", query=query, **key._asdict()))
+def restore_form(maria: Browser, ref: SessionRef, /, **query: Any) -> Element:
+    return form_of(maria.open("restore", query=query, **ref._asdict()))
 
 
-def apply(maria: Browser, key: SessionKey, sent: State, action: str = "apply") -> Any:
-    return maria.send("session-edit", {**sent, "action": action}, **key._asdict())
+def apply(maria: Browser, ref: SessionRef, sent: State, action: str = "apply") -> Any:
+    return maria.send("session-edit", {**sent, "action": action}, **ref._asdict())
 
 
-def note(key: SessionKey) -> dict[str, Any]:
-    found: dict[str, Any] = events_of(key)[-1][1]["custom_metadata"]["adkweb"]
+def note(ref: SessionRef) -> dict[str, Any]:
+    found: dict[str, Any] = events_of(ref)[-1][1]["custom_metadata"]["adkweb"]
     return found
 
 
@@ -69,148 +69,148 @@ def note(key: SessionKey) -> dict[str, Any]:
 
 
 def test_an_undo_comes_filled_in_and_is_written_as_an_edit_of_that_event(
-    key: SessionKey, maria: Browser, write: Add
+    ref: SessionRef, maria: Browser, write: Add
 ) -> None:
-    event_id = write(key, {"step": "pay", "new": 1, "user:tier": None})
-    page = maria.open("undo", event_id=event_id, **key._asdict())
+    event_id = write(ref, {"step": "pay", "new": 1, "user:tier": None})
+    page = maria.open("undo", event_id=event_id, **ref._asdict())
     assert page.one("h1").text == "Undo event 1"
     fields = form_of(page).fields()
     assert [fields[f"key-{n}"] for n in range(3)] == ["new", "step", "user:tier"]
     assert [fields[f"operation-{n}"] for n in range(3)] == ["remove", "set", "set"]
     assert (fields["value-1"], fields["undoes"], fields["reason"]) == ('"choose"', event_id, "Undo of event #1")
-    response = apply(maria, key, fields)
-    assert (response.status_code, response["Location"]) == (302, reverse("session", kwargs=key._asdict()))
-    assert state_of(key)["session"] == {"step": "choose", "count": 3, "nothing": None}
-    assert state_of(key)["user"] == {"tier": "gold"}
-    assert {"undoes": event_id, "actor": NAME, "reason": "Undo of event #1"}.items() <= note(key).items()
-    status = maria.open("session", **key._asdict()).one(role="status")
+    response = apply(maria, ref, fields)
+    assert (response.status_code, response["Location"]) == (302, reverse("session", kwargs=ref._asdict()))
+    assert state_of(ref)["session"] == {"step": "choose", "count": 3, "nothing": None}
+    assert state_of(ref)["user"] == {"tier": "gold"}
+    assert {"undoes": event_id, "actor": NAME, "reason": "Undo of event #1"}.items() <= note(ref).items()
+    status = maria.open("session", **ref._asdict()).one(role="status")
     assert status.one("span", "words").text == "Saved as event #2. View Undo"
-    written = events_of(key)[-1][1]["id"]
+    written = events_of(ref)[-1][1]["id"]
     assert status.links() == {
-        "View": f"{reverse('session', kwargs=key._asdict())}#event-{written}",
-        "Undo": reverse("undo", kwargs={**key._asdict(), "event_id": written}),
+        "View": f"{reverse('session', kwargs=ref._asdict())}#event-{written}",
+        "Undo": reverse("undo", kwargs={**ref._asdict(), "event_id": written}),
     }
 
 
-def test_the_preview_of_an_undo_is_what_is_written(key: SessionKey, maria: Browser, write: Add) -> None:
-    event_id = write(key, {"step": "pay"})
-    sent = undo_form(maria, key, event_id).fields()
-    page = page_of(apply(maria, key, sent, "preview"))
+def test_the_preview_of_an_undo_is_what_is_written(ref: SessionRef, maria: Browser, write: Add) -> None:
+    event_id = write(ref, {"step": "pay"})
+    sent = undo_form(maria, ref, event_id).fields()
+    page = page_of(apply(maria, ref, sent, "preview"))
     shown = json.loads(page.one("div", "preview-event").one("pre").raw)
     assert shown["custom_metadata"]["adkweb"]["undoes"] == event_id
-    apply(maria, key, form_of(page).fields())
-    assert events_of(key)[-1][1]["actions"] == shown["actions"]
-    assert note(key) == shown["custom_metadata"]["adkweb"]
+    apply(maria, ref, form_of(page).fields())
+    assert events_of(ref)[-1][1]["actions"] == shown["actions"]
+    assert note(ref) == shown["custom_metadata"]["adkweb"]
 
 
 def test_what_was_written_since_is_shown_beside_both_and_one_is_chosen(
-    key: SessionKey, maria: Browser, write: Add
+    ref: SessionRef, maria: Browser, write: Add
 ) -> None:
-    event_id = write(key, {"step": "pay", "count": 4})
-    write(key, {"step": "done"})
-    form = undo_form(maria, key, event_id)
+    event_id = write(ref, {"step": "pay", "count": 4})
+    write(ref, {"step": "done"})
+    form = undo_form(maria, ref, event_id)
     (conflict,) = form.all("div", "conflict")
     assert conflict.texts("pre") == ['"pay"', '"done"', '"choose"']
     assert conflict.texts("h3") == ["The event wrote", "Now in the state", "As it was"]
     sent = form.fields()
     number = next(name[-1] for name, value in sent.items() if name.startswith("key-") and value == "step")
-    apply(maria, key, {**sent, f"choice-{number}": "theirs"})
-    assert state_of(key)["session"] == {"step": "done", "count": 3, "nothing": None}
+    apply(maria, ref, {**sent, f"choice-{number}": "theirs"})
+    assert state_of(ref)["session"] == {"step": "done", "count": 3, "nothing": None}
     # The other choice: the value from before the event, over what stands.
-    sent = undo_form(maria, key, event_id).fields()
-    apply(maria, key, {**sent, "choice-0": "mine"})
-    assert state_of(key)["session"]["step"] == "choose"
-    assert note(key)["replaced"] == {"step": "done"}
+    sent = undo_form(maria, ref, event_id).fields()
+    apply(maria, ref, {**sent, "choice-0": "mine"})
+    assert state_of(ref)["session"]["step"] == "choose"
+    assert note(ref)["replaced"] == {"step": "done"}
 
 
-def test_a_write_after_the_form_was_opened_is_not_lost(key: SessionKey, maria: Browser, write: Add) -> None:
-    sent = undo_form(maria, key, write(key, {"step": "pay", "count": 4})).fields()
-    write(key, {"count": 5})
-    before = everything(key.source)
-    response = apply(maria, key, sent)
+def test_a_write_after_the_form_was_opened_is_not_lost(ref: SessionRef, maria: Browser, write: Add) -> None:
+    sent = undo_form(maria, ref, write(ref, {"step": "pay", "count": 4})).fields()
+    write(ref, {"count": 5})
+    before = everything(ref.source)
+    response = apply(maria, ref, sent)
     assert response.status_code == 409
     form = form_of(page_of(response))
     assert (form.fields()["undoes"], form.fields()["reason"]) == (sent["undoes"], sent["reason"])
     (conflict,) = form.all("div", "conflict")
     assert conflict.texts("pre") == ["4", "5", "3"]  # what the event wrote, what stands now, what stood before
-    assert everything(key.source) == before
+    assert everything(ref.source) == before
 
 
-def test_undone_already_leads_to_the_event_that_did_it(key: SessionKey, maria: Browser, write: Add) -> None:
-    event_id = write(key, {"step": "pay"})
-    apply(maria, key, undo_form(maria, key, event_id).fields())
-    page = maria.open("undo", event_id=event_id, status=400, **key._asdict())
+def test_undone_already_leads_to_the_event_that_did_it(ref: SessionRef, maria: Browser, write: Add) -> None:
+    event_id = write(ref, {"step": "pay"})
+    apply(maria, ref, undo_form(maria, ref, event_id).fields())
+    page = maria.open("undo", event_id=event_id, status=400, **ref._asdict())
     assert "This was undone already, by event #2." in page.one(role="alert").text
     assert page.links()["Event 2"] == reverse(
-        "event", kwargs={**key._asdict(), "event_id": events_of(key)[-1][1]["id"]}
+        "event", kwargs={**ref._asdict(), "event_id": events_of(ref)[-1][1]["id"]}
     )
 
 
-def test_an_undo_sent_twice_is_written_once(key: SessionKey, maria: Browser, write: Add) -> None:
-    sent = undo_form(maria, key, write(key, {"step": "pay"})).fields()
-    assert [apply(maria, key, sent).status_code for _sending in range(2)] == [302, 302]
-    assert len(events_of(key)) == 2
+def test_an_undo_sent_twice_is_written_once(ref: SessionRef, maria: Browser, write: Add) -> None:
+    sent = undo_form(maria, ref, write(ref, {"step": "pay"})).fields()
+    assert [apply(maria, ref, sent).status_code for _sending in range(2)] == [302, 302]
+    assert len(events_of(ref)) == 2
 
 
 @pytest.mark.parametrize(("delta", "message"), [({}, "changed no state"), ({"step": "choose"}, "changed no value")])
 def test_an_event_that_changed_nothing_says_so(
-    key: SessionKey, maria: Browser, write: Add, delta: State, message: str
+    ref: SessionRef, maria: Browser, write: Add, delta: State, message: str
 ) -> None:
-    page = maria.open("undo", event_id=write(key, delta), status=400, **key._asdict())
+    page = maria.open("undo", event_id=write(ref, delta), status=400, **ref._asdict())
     assert message in page.one(role="alert").text
 
 
-def test_what_was_never_recorded_is_named(key: SessionKey, maria: Browser, write: Add) -> None:
-    execute(key.source, "UPDATE sessions SET initial_state = NULL")
-    write(key, {"new": 1})
-    form = undo_form(maria, key, write(key, {"new": 2, "step": "pay"}))
+def test_what_was_never_recorded_is_named(ref: SessionRef, maria: Browser, write: Add) -> None:
+    execute(ref.source, "UPDATE sessions SET initial_state = NULL")
+    write(ref, {"new": 1})
+    form = undo_form(maria, ref, write(ref, {"new": 2, "step": "pay"}))
     assert "(earlier value unknown): step" in form.one("p", "leftalone").text
     assert "key-1" not in form.fields()
 
 
-def test_a_rewind_is_taken_back_by_a_rewind(key: SessionKey, maria: Browser, write: Add, actor: Actor) -> None:
-    write(key, {"step": "pay"})
-    event = rewind(key, "i1", actor=actor).event
-    response = maria.get(reverse("undo", kwargs={**key._asdict(), "event_id": event["id"]}))
-    assert response["Location"] == reverse("rewind", kwargs=key._asdict()) + f"?before={event['invocation_id']}"
+def test_a_rewind_is_taken_back_by_a_rewind(ref: SessionRef, maria: Browser, write: Add, actor: Actor) -> None:
+    write(ref, {"step": "pay"})
+    event = rewind(ref, "i1", actor=actor).event
+    response = maria.get(reverse("undo", kwargs={**ref._asdict(), "event_id": event["id"]}))
+    assert response["Location"] == reverse("rewind", kwargs=ref._asdict()) + f"?before={event['invocation_id']}"
 
 
 def test_taking_a_rewind_back_says_that_it_does_and_what_no_agent_sees_then(
-    key: SessionKey, maria: Browser, write: Add, actor: Actor
+    ref: SessionRef, maria: Browser, write: Add, actor: Actor
 ) -> None:
     for number in range(1, 4):
-        write(key, {"count": number}, f"i{number}")
-    event = rewind(key, "i2", actor=actor).event
-    link = maria.open("event", event_id=event["id"], **key._asdict()).one("nav", "takeback").one("a", data_key="u")
+        write(ref, {"count": number}, f"i{number}")
+    event = rewind(ref, "i2", actor=actor).event
+    link = maria.open("event", event_id=event["id"], **ref._asdict()).one("nav", "takeback").one("a", data_key="u")
     assert link.text == "Take the rewind back…"
-    write(key, {"count": 9}, "on")
-    page = rewind_page(maria, key, event["invocation_id"])
+    write(ref, {"count": 9}, "on")
+    page = rewind_page(maria, ref, event["invocation_id"])
     assert page.one("h1").text == "Take back the rewind of event 4"
     said = page.one("form", "rewindform").text
     assert "no longer sees what was said since" in said
     assert "The agent no longer sees 1 event, event 5." in said
     assert "2 events that were rewound" in said
-    back = rewind(key, event["invocation_id"], actor=actor).event
-    write(key, {"count": 10}, "on2")
-    said = rewind_page(maria, key, back["invocation_id"]).one("form", "rewindform").text
+    back = rewind(ref, event["invocation_id"], actor=actor).event
+    write(ref, {"count": 10}, "on2")
+    said = rewind_page(maria, ref, back["invocation_id"]).one("form", "rewindform").text
     assert "3 events, event 2 – event 7. It does not see the others between these two now either." in said
     assert "1 event that was rewound" in said
 
 
 @pytest.mark.parametrize("name", ["undo", "fork", "event"])
-def test_an_event_that_is_gone_is_said(key: SessionKey, maria: Browser, name: str) -> None:
-    assert "may have been deleted" in maria.open(name, event_id="gone", status=404, **key._asdict()).one("main").text
+def test_an_event_that_is_gone_is_said(ref: SessionRef, maria: Browser, name: str) -> None:
+    assert "may have been deleted" in maria.open(name, event_id="gone", status=404, **ref._asdict()).one("main").text
 
 
 def test_an_event_that_went_away_meanwhile_is_said_and_nothing_is_written(
-    key: SessionKey, maria: Browser, write: Add
+    ref: SessionRef, maria: Browser, write: Add
 ) -> None:
-    sent = undo_form(maria, key, write(key, {"step": "pay"})).fields()
-    before = everything(key.source)
-    response = apply(maria, key, {**sent, "undoes": "gone"})
+    sent = undo_form(maria, ref, write(ref, {"step": "pay"})).fields()
+    before = everything(ref.source)
+    response = apply(maria, ref, {**sent, "undoes": "gone"})
     assert response.status_code == 404
     assert "may have been deleted" in page_of(response).one("p", "formerror").text
-    assert everything(key.source) == before
+    assert everything(ref.source) == before
 
 
 @pytest.mark.parametrize("action", ["apply", "queue", "preview"])
@@ -223,121 +223,121 @@ def test_an_event_that_went_away_meanwhile_is_said_and_nothing_is_written(
     ],
 )
 def test_what_an_edit_says_it_takes_back_is_looked_up_however_it_is_sent(
-    key: SessionKey, maria: Browser, write: Add, action: str, forged: State, status: int, message: str
+    ref: SessionRef, maria: Browser, write: Add, action: str, forged: State, status: int, message: str
 ) -> None:
-    event_id = write(key, {"step": "pay"})
-    sent = undo_form(maria, key, event_id).fields() | {k: event_id if v == "e1" else v for k, v in forged.items()}
-    before = everything(key.source)
-    response = apply(maria, key, sent, action)
+    event_id = write(ref, {"step": "pay"})
+    sent = undo_form(maria, ref, event_id).fields() | {k: event_id if v == "e1" else v for k, v in forged.items()}
+    before = everything(ref.source)
+    response = apply(maria, ref, sent, action)
     assert (response.status_code, message in page_of(response).one("p", "formerror").text) == (status, True)
-    assert everything(key.source) == before
-    assert queue.of_session(key) == []
+    assert everything(ref.source) == before
+    assert queue.of_session(ref) == []
 
 
 # --- While an invocation runs -----------------------------------------------------------------------------------------
 
 
 def test_while_an_invocation_runs_an_undo_waits_and_keeps_what_it_undoes(
-    key: SessionKey, maria: Browser, write: Add, runs: Callable[[SessionKey], None], person: Any
+    ref: SessionRef, maria: Browser, write: Add, runs: Callable[[SessionRef], None], person: Any
 ) -> None:
-    event_id = write(key, {"step": "pay"})
-    runs(key)
-    form = undo_form(maria, key, event_id)
+    event_id = write(ref, {"step": "pay"})
+    runs(ref)
+    form = undo_form(maria, ref, event_id)
     assert "An invocation is running" in form.text
-    assert apply(maria, key, form.fields()).status_code == 409
-    assert apply(maria, key, form.fields(), "queue").status_code == 302
-    (waiting,) = queue.of_session(key)
+    assert apply(maria, ref, form.fields()).status_code == 409
+    assert apply(maria, ref, form.fields(), "queue").status_code == 302
+    (waiting,) = queue.of_session(ref)
     assert (waiting.state, waiting.of) == ("waiting", {"undoes": event_id})
-    again = form_of(maria.open("session-edit", query={"queued": str(waiting.id)}, **key._asdict()))
+    again = form_of(maria.open("session-edit", query={"queued": str(waiting.id)}, **ref._asdict()))
     assert again.fields()["undoes"] == event_id
-    assert apply(maria, key, form.fields(), "apply-now").status_code == 302
-    assert note(key)["undoes"] == event_id
+    assert apply(maria, ref, form.fields(), "apply-now").status_code == 302
+    assert note(ref)["undoes"] == event_id
 
 
 def test_a_queued_undo_notes_what_it_undoes_once_it_is_applied(
-    key: SessionKey, write: Add, person: Any, settings: Any
+    ref: SessionRef, write: Add, person: Any, settings: Any
 ) -> None:
     settings.SETTLE_SECONDS = 0
-    event_id = write(key, {"step": "pay"})
+    event_id = write(ref, {"step": "pay"})
     entries = [Entry("step", "choose", "pay")]
-    queue.queue_edit(key, entries, person=person, of={"undoes": event_id})
-    assert queue.apply_due([key]) == 1
-    assert note(key)["undoes"] == event_id
+    queue.queue_edit(ref, entries, person=person, of={"undoes": event_id})
+    assert queue.apply_due([ref]) == 1
+    assert note(ref)["undoes"] == event_id
 
 
 # --- Restore ----------------------------------------------------------------------------------------------------------
 
 
-def test_keys_and_scopes_are_restored(key: SessionKey, maria: Browser, write: Add) -> None:
-    event_id = write(key, {"step": "pay"})
-    write(key, {"step": "done", "late": 1, "user:tier": "black", "app:limit": 11})
-    fields = restore_form(maria, key, to=event_id, key="step").fields()
+def test_keys_and_scopes_are_restored(ref: SessionRef, maria: Browser, write: Add) -> None:
+    event_id = write(ref, {"step": "pay"})
+    write(ref, {"step": "done", "late": 1, "user:tier": "black", "app:limit": 11})
+    fields = restore_form(maria, ref, to=event_id, key="step").fields()
     assert (fields["rows"], fields["key-0"], fields["value-0"]) == ("0 ", "step", '"pay"')
-    fields = restore_form(maria, key, to=event_id, scope=["user", "app"]).fields()
+    fields = restore_form(maria, ref, to=event_id, scope=["user", "app"]).fields()
     assert [fields["key-0"], fields["key-1"]] == ["app:limit", "user:tier"]
     assert (fields["restores"], fields["reason"]) == (event_id, "Back to event #1")
-    apply(maria, key, fields)
-    assert (state_of(key)["user"], state_of(key)["app"]) == ({"tier": "gold"}, {"limit": 10})
-    apply(maria, key, restore_form(maria, key, to=event_id).fields())
-    assert state_of(key)["session"] == {"step": "pay", "count": 3, "nothing": None}
-    assert note(key)["restores"] == event_id
-    page = maria.open("restore", query={"to": event_id}, status=400, **key._asdict())
+    apply(maria, ref, fields)
+    assert (state_of(ref)["user"], state_of(ref)["app"]) == ({"tier": "gold"}, {"limit": 10})
+    apply(maria, ref, restore_form(maria, ref, to=event_id).fields())
+    assert state_of(ref)["session"] == {"step": "pay", "count": 3, "nothing": None}
+    assert note(ref)["restores"] == event_id
+    page = maria.open("restore", query={"to": event_id}, status=400, **ref._asdict())
     assert "Nothing differs" in page.one(role="alert").text
 
 
 def test_where_the_scope_has_nothing_to_restore_the_others_are_a_click_away(
-    key: SessionKey, maria: Browser, write: Add
+    ref: SessionRef, maria: Browser, write: Add
 ) -> None:
-    event_id = write(key, {"step": "pay"})
-    write(key, {"user:tier": "black"})
-    page = maria.open("restore", query={"to": event_id, "scope": "session"}, status=400, **key._asdict())
+    event_id = write(ref, {"step": "pay"})
+    write(ref, {"user:tier": "black"})
+    page = maria.open("restore", query={"to": event_id, "scope": "session"}, status=400, **ref._asdict())
     assert "Nothing differs" in page.one(role="alert").text
     form = form_of(maria.open(page.links()["All scopes"]))
     assert form.fields()["key-0"] == "user:tier"
 
 
-def test_hundreds_of_keys_are_rows_to_choose_from(key: SessionKey, maria: Browser, write: Add) -> None:
-    event_id = write(key, {f"k{n:03}": n for n in range(400)})
-    write(key, {f"k{n:03}": -n for n in range(400)} | {"late": [1, "<b>"]})
-    form = restore_form(maria, key, to=event_id)
+def test_hundreds_of_keys_are_rows_to_choose_from(ref: SessionRef, maria: Browser, write: Add) -> None:
+    event_id = write(ref, {f"k{n:03}": n for n in range(400)})
+    write(ref, {f"k{n:03}": -n for n in range(400)} | {"late": [1, "<b>"]})
+    form = restore_form(maria, ref, to=event_id)
     assert form.all("json-editor") == []
     assert len(form.all("div", "compact")) == 400
     sent = {k: v for k, v in form.fields().items() if k not in ("take-0", "take-399")}
-    page = page_of(apply(maria, key, sent, "preview"))
+    page = page_of(apply(maria, ref, sent, "preview"))
     left = [box["name"] for box in page.all("input", type="checkbox") if "checked" not in box]
     assert left == ["take-0", "take-399"]
     sent = {name: value for name, value in form_of(page).fields().items() if name not in left}
-    assert apply(maria, key, sent).status_code == 302
-    state = state_of(key)["session"]
+    assert apply(maria, ref, sent).status_code == 302
+    state = state_of(ref)["session"]
     assert (state["k001"], state["k002"], state["k399"], state["late"]) == (-1, 2, 399, [1, "<b>"])
-    assert len(note(key)["replaced"]) == 398
+    assert len(note(ref)["replaced"]) == 398
 
 
 def test_one_of_many_that_was_written_meanwhile_asks_and_nothing_is_half_done(
-    key: SessionKey, maria: Browser, write: Add
+    ref: SessionRef, maria: Browser, write: Add
 ) -> None:
-    event_id = write(key, {f"k{n}": n for n in range(10)})
-    write(key, {f"k{n}": -n for n in range(10)})
-    sent = restore_form(maria, key, to=event_id).fields()
-    write(key, {"k5": "theirs"})
-    before = everything(key.source)
-    response = apply(maria, key, sent)
+    event_id = write(ref, {f"k{n}": n for n in range(10)})
+    write(ref, {f"k{n}": -n for n in range(10)})
+    sent = restore_form(maria, ref, to=event_id).fields()
+    write(ref, {"k5": "theirs"})
+    before = everything(ref.source)
+    response = apply(maria, ref, sent)
     assert response.status_code == 409
-    assert everything(key.source) == before
+    assert everything(ref.source) == before
     form = form_of(page_of(response))
     (conflict,) = form.all("div", "conflict")
     assert conflict.texts("pre") == ['"theirs"', "5"]
     number = conflict.all("input")[0]["name"].removeprefix("choice-")
-    apply(maria, key, {**form.fields(), f"choice-{number}": "mine"})
-    assert state_of(key)["session"]["k5"] == 5
+    apply(maria, ref, {**form.fields(), f"choice-{number}": "mine"})
+    assert state_of(ref)["session"]["k5"] == 5
 
 
-def test_nothing_ticked_is_nothing_written(key: SessionKey, maria: Browser, write: Add) -> None:
-    event_id = write(key, {f"k{n}": n for n in range(10)})
-    write(key, {f"k{n}": -n for n in range(10)})
-    fields = restore_form(maria, key, to=event_id).fields()
+def test_nothing_ticked_is_nothing_written(ref: SessionRef, maria: Browser, write: Add) -> None:
+    event_id = write(ref, {f"k{n}": n for n in range(10)})
+    write(ref, {f"k{n}": -n for n in range(10)})
+    fields = restore_form(maria, ref, to=event_id).fields()
     sent = {name: value for name, value in fields.items() if not name.startswith("take-")}
-    response = apply(maria, key, sent)
+    response = apply(maria, ref, sent)
     assert response.status_code == 400
     assert "Nothing would change" in page_of(response).one("p", "formerror").text
 
@@ -352,17 +352,17 @@ def test_nothing_ticked_is_nothing_written(key: SessionKey, maria: Browser, writ
     ],
 )
 def test_a_restore_of_what_is_not_there_says_so(
-    key: SessionKey, maria: Browser, write: Add, query: State, status: int, message: str
+    ref: SessionRef, maria: Browser, write: Add, query: State, status: int, message: str
 ) -> None:
-    asked = {"to": write(key, {"step": "pay"}), **query}
-    assert message in maria.open("restore", query=asked, status=status, **key._asdict()).one("main").text
+    asked = {"to": write(ref, {"step": "pay"}), **query}
+    assert message in maria.open("restore", query=asked, status=status, **ref._asdict()).one("main").text
 
 
 # --- Rewind -----------------------------------------------------------------------------------------------------------
 
 
-def rewind_page(maria: Browser, key: SessionKey, before: str, status: int = 200) -> Element:
-    return maria.open("rewind", query={"before": before}, status=status, **key._asdict())
+def rewind_page(maria: Browser, ref: SessionRef, before: str, status: int = 200) -> Element:
+    return maria.open("rewind", query={"before": before}, status=status, **ref._asdict())
 
 
 def send_rewind(maria: Browser, page: Element, **more: str) -> Any:
@@ -370,62 +370,62 @@ def send_rewind(maria: Browser, page: Element, **more: str) -> Any:
     return maria.post(form["action"], {**form.fields(), **more})
 
 
-def test_a_rewind_is_shown_before_it_is_sent(key: SessionKey, maria: Browser, write: Add, add: Add) -> None:
-    write(key, {"step": "pay"})
-    write(key, {"step": "done", "user:tier": "black"}, "i2")
-    add(key, invocation_id="i2", actions={"artifact_delta": {"plan.txt": 0}})
-    before = everything(key.source)
-    page = rewind_page(maria, key, "i2")
+def test_a_rewind_is_shown_before_it_is_sent(ref: SessionRef, maria: Browser, write: Add, add: Add) -> None:
+    write(ref, {"step": "pay"})
+    write(ref, {"step": "done", "user:tier": "black"}, "i2")
+    add(ref, invocation_id="i2", actions={"artifact_delta": {"plan.txt": 0}})
+    before = everything(ref.source)
+    page = rewind_page(maria, ref, "i2")
     said = page.one("form", "rewindform").text
     assert "2 events, event 2 – event 3" in said
     assert 'step "done" "pay"' in said
     assert "plan.txt v0" in said
     shown = json.loads(page.one("details", "more").one("pre").raw)
-    assert everything(key.source) == before
+    assert everything(ref.source) == before
     response = send_rewind(maria, page, reason="wrong turn")
-    assert (response.status_code, response["Location"]) == (302, reverse("session", kwargs=key._asdict()))
-    event = events_of(key)[-1][1]
+    assert (response.status_code, response["Location"]) == (302, reverse("session", kwargs=ref._asdict()))
+    event = events_of(ref)[-1][1]
     assert event["actions"] == shown["actions"] == {
         "rewind_before_invocation_id": "i2",
         "state_delta": {"step": "pay"},
     }  # fmt: skip
-    assert (note(key)["actor"], note(key)["reason"]) == (NAME, "wrong turn")
-    assert state_of(key)["user"] == {"tier": "black"}
-    assert "Saved as event #4." in maria.open("session", **key._asdict()).text
+    assert (note(ref)["actor"], note(ref)["reason"]) == (NAME, "wrong turn")
+    assert state_of(ref)["user"] == {"tier": "black"}
+    assert "Saved as event #4." in maria.open("session", **ref._asdict()).text
 
 
-def test_a_rewind_on_a_session_that_moved_is_shown_anew(key: SessionKey, maria: Browser, write: Add) -> None:
-    write(key, {"step": "pay"})
-    page = rewind_page(maria, key, "i1")
-    write(key, {"late": 1}, "i2")
-    before = everything(key.source)
+def test_a_rewind_on_a_session_that_moved_is_shown_anew(ref: SessionRef, maria: Browser, write: Add) -> None:
+    write(ref, {"step": "pay"})
+    page = rewind_page(maria, ref, "i1")
+    write(ref, {"late": 1}, "i2")
+    before = everything(ref.source)
     response = send_rewind(maria, page, reason="why")
     assert response.status_code == 409
-    assert everything(key.source) == before
+    assert everything(ref.source) == before
     again = page_of(response)
     assert "Look again at what would be written" in again.one("p", "formerror").text
     assert again.one("form", "rewindform").fields()["reason"] == "why"
     assert send_rewind(maria, again).status_code == 302
-    assert state_of(key)["session"] == {"step": "choose", "count": 3, "nothing": None}
+    assert state_of(ref)["session"] == {"step": "choose", "count": 3, "nothing": None}
 
 
-def test_a_rewind_sent_twice_is_written_once(key: SessionKey, maria: Browser, write: Add) -> None:
-    write(key, {"step": "pay"})
-    page = rewind_page(maria, key, "i1")
+def test_a_rewind_sent_twice_is_written_once(ref: SessionRef, maria: Browser, write: Add) -> None:
+    write(ref, {"step": "pay"})
+    page = rewind_page(maria, ref, "i1")
     assert [send_rewind(maria, page).status_code for _sending in range(2)] == [302, 302]
-    assert len(events_of(key)) == 2
+    assert len(events_of(ref)) == 2
 
 
 def test_while_an_invocation_runs_a_rewind_asks_first(
-    key: SessionKey, maria: Browser, write: Add, runs: Callable[[SessionKey], None]
+    ref: SessionRef, maria: Browser, write: Add, runs: Callable[[SessionRef], None]
 ) -> None:
-    write(key, {"step": "pay"})
-    page = rewind_page(maria, key, "i1")
-    runs(key)
-    before = everything(key.source)
+    write(ref, {"step": "pay"})
+    page = rewind_page(maria, ref, "i1")
+    runs(ref)
+    before = everything(ref.source)
     response = send_rewind(maria, page)
     assert response.status_code == 409
-    assert everything(key.source) == before
+    assert everything(ref.source) == before
     asking = page_of(response)
     assert "An invocation is running" in asking.text
     assert asking.texts("button", value="now") == ["Rewind now"]
@@ -433,19 +433,19 @@ def test_while_an_invocation_runs_a_rewind_asks_first(
 
 
 @pytest.mark.parametrize("before", ["nope", ""])
-def test_a_rewind_to_an_unknown_invocation_says_so(key: SessionKey, maria: Browser, write: Add, before: str) -> None:
-    write(key, {"step": "pay"})
-    assert f"no invocation “{before}”" in rewind_page(maria, key, before, 404).one("main").text
+def test_a_rewind_to_an_unknown_invocation_says_so(ref: SessionRef, maria: Browser, write: Add, before: str) -> None:
+    write(ref, {"step": "pay"})
+    assert f"no invocation “{before}”" in rewind_page(maria, ref, before, 404).one("main").text
 
 
 @pytest.mark.parametrize("revision", ["", "x"])
 def test_a_rewind_without_what_was_looked_at_is_refused(
-    key: SessionKey, maria: Browser, write: Add, revision: str
+    ref: SessionRef, maria: Browser, write: Add, revision: str
 ) -> None:
-    write(key, {"step": "pay"})
-    response = send_rewind(maria, rewind_page(maria, key, "i1"), revision=revision)
+    write(ref, {"step": "pay"})
+    response = send_rewind(maria, rewind_page(maria, ref, "i1"), revision=revision)
     assert response.status_code == 400
-    assert len(events_of(key)) == 1
+    assert len(events_of(ref)) == 1
 
 
 # --- Everywhere -------------------------------------------------------------------------------------------------------
@@ -454,40 +454,40 @@ def test_a_rewind_without_what_was_looked_at_is_refused(
 @pytest.mark.parametrize("name", ["undo", "restore", "rewind", "fork"])
 @pytest.mark.parametrize("method", ["get", "post"])
 def test_read_only_refuses_before_anything_is_asked(
-    key: SessionKey, maria: Browser, write: Add, read_only: None, name: str, method: str, settings: Any
+    ref: SessionRef, maria: Browser, write: Add, read_only: None, name: str, method: str, settings: Any
 ) -> None:
     settings.READ_ONLY = False
-    event_id = write(key, {"step": "pay"})
+    event_id = write(ref, {"step": "pay"})
     settings.READ_ONLY = True
-    names = {**key._asdict(), **({"event_id": event_id} if name in ("undo", "fork") else {})}
+    names = {**ref._asdict(), **({"event_id": event_id} if name in ("undo", "fork") else {})}
     response = getattr(maria, method)(reverse(name, kwargs=names) + f"?to={event_id}&before=i1")
     assert response.status_code == (405 if method == "post" and name in ("undo", "restore") else 403)
 
 
 def test_an_event_offers_what_can_be_done_and_says_what_it_is(
-    key: SessionKey, maria: Browser, write: Add, actor: Actor
+    ref: SessionRef, maria: Browser, write: Add, actor: Actor
 ) -> None:
-    event_id = write(key, {"step": "pay"})
-    links = maria.open("event", event_id=event_id, **key._asdict()).one("nav", "takeback").links()
+    event_id = write(ref, {"step": "pay"})
+    links = maria.open("event", event_id=event_id, **ref._asdict()).one("nav", "takeback").links()
     assert list(links) == ["Undo…", "Restore…", "Rewind…", "Fork…"]
-    apply(maria, key, undo_form(maria, key, event_id).fields())
-    edit_state(key, [Entry("x", 1, ABSENT)], actor=actor, of={"restores": event_id}, reason="as it was")
-    rewind(key, "i1", actor=actor)
-    lines = maria.open("session", **key._asdict()).texts("a", "line")
+    apply(maria, ref, undo_form(maria, ref, event_id).fields())
+    edit_state(ref, [Entry("x", 1, ABSENT)], actor=actor, of={"restores": event_id}, reason="as it was")
+    rewind(ref, "i1", actor=actor)
+    lines = maria.open("session", **ref._asdict()).texts("a", "line")
     assert lines[-3:] == [
         "Undo of an earlier event",
         "State brought back to an earlier event",
         "Rewound to before i1",
     ]
-    facts = maria.open("event", event_id=events_of(key)[1][1]["id"], **key._asdict()).one("dl", "facts")
-    assert facts.links()[event_id] == reverse("event", kwargs={**key._asdict(), "event_id": event_id})
+    facts = maria.open("event", event_id=events_of(ref)[1][1]["id"], **ref._asdict()).one("dl", "facts")
+    assert facts.links()[event_id] == reverse("event", kwargs={**ref._asdict(), "event_id": event_id})
 
 
-def test_what_others_noted_under_our_names_breaks_no_page(key: SessionKey, maria: Browser, actor: Actor) -> None:
+def test_what_others_noted_under_our_names_breaks_no_page(ref: SessionRef, maria: Browser, actor: Actor) -> None:
     for number, hostile in enumerate([1, [], {"session": 1}, None, "", "<b>", "../..", True]):
         noted = {"undoes": hostile, "restores": hostile, "forked": hostile}
         event = {"id": f"x{number}", "custom_metadata": {"adkweb": noted, "adkweb_origin": hostile}}
-        append_event(key, event, actor=actor)
-        maria.open("event", event_id=f"x{number}", **key._asdict())
-    maria.open("session", **key._asdict())
+        append_event(ref, event, actor=actor)
+        maria.open("event", event_id=f"x{number}", **ref._asdict())
+    maria.open("session", **ref._asdict())
     maria.open("edits")

@@ -21,7 +21,7 @@ from django.utils import translation
 
 from sessions_app import broadcast
 from sessions_app.access.actor import Actor
-from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.session_ref import SessionRef
 from sessions_app.errors import Conflict, NotFound, SourceError, StaleSession
 from sessions_app.reads import views
 from sessions_app.sources import database
@@ -47,34 +47,34 @@ def mode(request: pytest.FixtureRequest, source: str) -> str:
 
 
 @pytest.fixture
-def key(source: str) -> SessionKey:
+def ref(source: str) -> SessionRef:
     """A session."""
     return create_session(source, "app", "user", actor=ALICE, session_id="s", state={"n": 0})
 
 
-def append(key: SessionKey, number: int, **options: Any) -> Appended:
+def append(ref: SessionRef, number: int, **options: Any) -> Appended:
     event = {"id": f"e{number}", "actions": {"state_delta": {f"k{number}": number, f"app:k{number}": number}}}
-    return append_event(key, event, actor=ALICE, **options)
+    return append_event(ref, event, actor=ALICE, **options)
 
 
-def share(key: SessionKey, work: Callable[[], None]) -> None:
-    with database.using(key.source) as db:
+def share(ref: SessionRef, work: Callable[[], None]) -> None:
+    with database.using(ref.source) as db:
         commits.share(db, lambda _db: work())
 
 
-def led(key: SessionKey, first: Callable[[], None], others: list[Callable[[], Any]]) -> list[Any]:
+def led(ref: SessionRef, first: Callable[[], None], others: list[Callable[[], Any]]) -> list[Any]:
     """What becomes of one that leads, does its work when all others wait, and of these."""
     leads = threading.Event()
 
     def lead() -> BaseException | None:
         def work() -> None:
             leads.set()
-            while len(commits._line(key.source)._waiting) < len(others):
+            while len(commits._line(ref.source)._waiting) < len(others):
                 time.sleep(0.005)
             first()
 
         try:
-            share(key, work)
+            share(ref, work)
         except KeyboardInterrupt as error:
             return error
         return None
@@ -119,106 +119,106 @@ def commits_of(source: str, mode: str) -> int:
     return sum(log[at + 8 : at + 16] == log[16:24] and log[at + 4 : at + 8] != bytes(4) for at in frames)
 
 
-def test_writers_who_wait_share_one_commit(key: SessionKey, mode: str) -> None:
-    before = commits_of(key.source, mode)
-    with file_taken(key.source, 12):
-        results = in_threads([partial(append, key, n) for n in range(12)])
-    assert commits_of(key.source, mode) == before + 1
+def test_writers_who_wait_share_one_commit(ref: SessionRef, mode: str) -> None:
+    before = commits_of(ref.source, mode)
+    with file_taken(ref.source, 12):
+        results = in_threads([partial(append, ref, n) for n in range(12)])
+    assert commits_of(ref.source, mode) == before + 1
     appended = [result for result in results if isinstance(result, Appended)]
     assert len(appended) == 12
     revisions = [each.revision or 0 for each in sorted(appended, key=lambda each: each.seq or 0)]
     assert all(a < b for a, b in itertools.pairwise(revisions))
-    assert {event["id"]: seq for seq, event in events_of(key)} == {each.event["id"]: each.seq for each in appended}
-    assert_state_is_what_events_say(key.source, {key: {"n": 0}})
+    assert {event["id"]: seq for seq, event in events_of(ref)} == {each.event["id"]: each.seq for each in appended}
+    assert_state_is_what_events_say(ref.source, {ref: {"n": 0}})
 
 
 @pytest.mark.usefixtures("mode")
-def test_one_that_is_refused_fails_alone_in_its_own_thread_and_language(key: SessionKey) -> None:
-    append(key, 0)
-    revision = views.session(key).revision
-    missing = key._replace(session_id="missing")
+def test_one_that_is_refused_fails_alone_in_its_own_thread_and_language(ref: SessionRef) -> None:
+    append(ref, 0)
+    revision = views.session(ref).revision
+    missing = ref._replace(session_id="missing")
 
     def spanish() -> Appended:
         with translation.override("es"):
             return append(missing, 1)
 
     def taken() -> Appended:
-        return append_event(key, {"id": "e0", "actions": {"state_delta": {"app:x": 1}}}, actor=ALICE)
+        return append_event(ref, {"id": "e0", "actions": {"state_delta": {"app:x": 1}}}, actor=ALICE)
 
     bad: list[Callable[[], Any]] = [
         spanish,
         partial(append, missing, 1),
         taken,
-        partial(append, key, 2, expected=revision - 1),
-        partial(append, key, 3, expected={"n": 1, "user:none": None}),
+        partial(append, ref, 2, expected=revision - 1),
+        partial(append, ref, 3, expected={"n": 1, "user:none": None}),
     ]
-    with file_taken(key.source, 11):
-        results = in_threads([*bad, *(partial(append, key, n) for n in range(10, 16))])
+    with file_taken(ref.source, 11):
+        results = in_threads([*bad, *(partial(append, ref, n) for n in range(10, 16))])
     assert [type(result) for result in results] == [NotFound, NotFound, Conflict, StaleSession, Conflict] + [
         Appended
     ] * 6
     assert str(results[0]) == "No se encontró la sesión missing."
     assert str(results[1]) == "Session missing not found."
     assert results[4].detail["current"]["n"] == 0
-    assert {event["id"] for _seq, event in events_of(key)} == {"e0", *(f"e{n}" for n in range(10, 16))}
-    assert "x" not in state_of(key)["app"]
-    assert query(key.source, "SELECT count(*) FROM user_states WHERE user_id = 'user' AND state <> '{}'") == [(0,)]
-    assert_state_is_what_events_say(key.source, {key: {"n": 0}})
+    assert {event["id"] for _seq, event in events_of(ref)} == {"e0", *(f"e{n}" for n in range(10, 16))}
+    assert "x" not in state_of(ref)["app"]
+    assert query(ref.source, "SELECT count(*) FROM user_states WHERE user_id = 'user' AND state <> '{}'") == [(0,)]
+    assert_state_is_what_events_say(ref.source, {ref: {"n": 0}})
 
 
-def test_the_same_event_sent_by_many_at_once_is_stored_once(key: SessionKey) -> None:
-    with file_taken(key.source, 8):
+def test_the_same_event_sent_by_many_at_once_is_stored_once(ref: SessionRef) -> None:
+    with file_taken(ref.source, 8):
         event = {"id": "e", "timestamp": time.time()}
-        results = in_threads([partial(append_event, key, event, actor=ALICE) for _ in range(8)])
+        results = in_threads([partial(append_event, ref, event, actor=ALICE) for _ in range(8)])
     assert [result.event["id"] for result in results if isinstance(result, Appended)] == ["e"] * 8
-    assert len(events_of(key)) == 1
+    assert len(events_of(ref)) == 1
 
 
 def test_nobody_is_answered_or_told_of_before_the_commit_and_where_it_fails_everybody_hears_it(
-    key: SessionKey, monkeypatch: pytest.MonkeyPatch
+    ref: SessionRef, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    query(key.source, "PRAGMA journal_mode = delete")
+    query(ref.source, "PRAGMA journal_mode = delete")
     monkeypatch.setattr(commits, "PATIENCE_SECONDS", 1.0)
-    told: list[SessionKey] = []
+    told: list[SessionRef] = []
     monkeypatch.setattr(broadcast, "tell", lambda _what, key: told.append(key))
-    with closing(sqlite3.connect(path_of(key.source), isolation_level=None)) as reader:
+    with closing(sqlite3.connect(path_of(ref.source), isolation_level=None)) as reader:
         reader.execute("BEGIN")
         reader.execute("SELECT * FROM sessions").fetchall()  # with a rollback journal, no commit passes a reader
-        results = led(key, lambda: None, [partial(append, key, n) for n in range(4)])
+        results = led(ref, lambda: None, [partial(append, ref, n) for n in range(4)])
         assert [type(result) for result in results] == [SourceError] * 5
         assert all("another program holds the file locked" in str(result) for result in results)
         assert told == []
         reader.execute("COMMIT")
-    assert events_of(key) == []
-    append(key, 1)
-    assert told == [key]
+    assert events_of(ref) == []
+    append(ref, 1)
+    assert told == [ref]
 
 
 def interrupt() -> None:
     raise KeyboardInterrupt
 
 
-def test_a_thread_that_is_interrupted_while_it_leads_holds_up_nobody(key: SessionKey) -> None:
-    results = led(key, interrupt, [partial(append, key, n) for n in range(6)])
+def test_a_thread_that_is_interrupted_while_it_leads_holds_up_nobody(ref: SessionRef) -> None:
+    results = led(ref, interrupt, [partial(append, ref, n) for n in range(6)])
     assert isinstance(results[0], KeyboardInterrupt)
     assert {type(result) for result in results[1:]} == {Appended}  # led by the next
-    assert len(events_of(key)) == 6
+    assert len(events_of(ref)) == 6
 
 
 def test_where_the_leader_is_interrupted_in_the_work_of_another_nothing_is_stored_and_all_hear_it(
-    key: SessionKey,
+    ref: SessionRef,
 ) -> None:
-    work = [partial(append, key, 1), partial(share, key, interrupt), partial(append, key, 2)]
-    results = led(key, lambda: None, work)
+    work = [partial(append, ref, 1), partial(share, ref, interrupt), partial(append, ref, 2)]
+    results = led(ref, lambda: None, work)
     assert isinstance(results[0], KeyboardInterrupt)
     errors = [result for result in results[1:] if isinstance(result, SourceError)]
-    stored = sorted(event["id"] for _seq, event in events_of(key))  # in line, threads stand as they came
+    stored = sorted(event["id"] for _seq, event in events_of(ref))  # in line, threads stand as they came
     assert errors
     assert stored == sorted(result.event["id"] for result in results[1:] if isinstance(result, Appended))
-    append(key, 3)
+    append(ref, 3)
 
 
-def test_one_that_is_interrupted_while_it_waits_leaves_the_line(key: SessionKey) -> None:
+def test_one_that_is_interrupted_while_it_waits_leaves_the_line(ref: SessionRef) -> None:
     """In the main thread, which is where a signal interrupts."""
     held, go_on = threading.Event(), threading.Event()
 
@@ -228,7 +228,7 @@ def test_one_that_is_interrupted_while_it_waits_leaves_the_line(key: SessionKey)
 
     def lead() -> None:
         try:
-            with database.using(key.source) as db:
+            with database.using(ref.source) as db:
                 commits.share(db, hold)
         finally:
             connections.close_all()
@@ -240,39 +240,39 @@ def test_one_that_is_interrupted_while_it_waits_leaves_the_line(key: SessionKey)
     signal.setitimer(signal.ITIMER_REAL, 0.2)
     try:
         with pytest.raises(KeyboardInterrupt):
-            append(key, 1)
+            append(ref, 1)
     finally:
         signal.signal(signal.SIGALRM, before)
-    assert not commits._line(key.source)._waiting
+    assert not commits._line(ref.source)._waiting
     go_on.set()
     leader.join()
-    assert append(key, 2).seq == 1
+    assert append(ref, 2).seq == 1
 
 
-def test_within_a_transaction_of_the_callers_an_append_is_part_of_it(key: SessionKey) -> None:
-    waiting = threading.Thread(target=in_threads, args=([partial(append, key, 2)],))
+def test_within_a_transaction_of_the_callers_an_append_is_part_of_it(ref: SessionRef) -> None:
+    waiting = threading.Thread(target=in_threads, args=([partial(append, ref, 2)],))
 
     def undone() -> None:
-        with transaction.atomic(using=key.source):
-            append(key, 1)
+        with transaction.atomic(using=ref.source):
+            append(ref, 1)
             with pytest.raises(NotFound):
-                append(key._replace(session_id="missing"), 1)
+                append(ref._replace(session_id="missing"), 1)
             # Another thread waits for the file, which this one has, and for nothing that would keep this one from going on.
             waiting.start()
-            while not commits._line(key.source)._taken:
+            while not commits._line(ref.source)._taken:
                 time.sleep(0.005)
-            append(key, 3)
-            other = create_session(key.source, "app", "user", actor=ALICE)
+            append(ref, 3)
+            other = create_session(ref.source, "app", "user", actor=ALICE)
             delete_session(other, actor=ALICE)
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
         undone()
     waiting.join()
-    assert [event["id"] for _seq, event in events_of(key)] == ["e2"]
+    assert [event["id"] for _seq, event in events_of(ref)] == ["e2"]
 
 
-def test_a_process_that_is_forked_while_others_write_writes_itself(key: SessionKey) -> None:
+def test_a_process_that_is_forked_while_others_write_writes_itself(ref: SessionRef) -> None:
     held, go_on = threading.Event(), threading.Event()
 
     def hold(_db: Any) -> None:
@@ -280,7 +280,7 @@ def test_a_process_that_is_forked_while_others_write_writes_itself(key: SessionK
         go_on.wait()
 
     def lead() -> None:
-        with database.using(key.source) as db:
+        with database.using(ref.source) as db:
             commits.share(db, hold)
         connections.close_all()
 
@@ -297,8 +297,8 @@ def test_a_process_that_is_forked_while_others_write_writes_itself(key: SessionK
     leader.join()
 
 
-def test_what_fails_in_sqlite_itself_is_the_same_error_as_djangos(key: SessionKey) -> None:
-    with database.using(key.source) as db:
+def test_what_fails_in_sqlite_itself_is_the_same_error_as_djangos(ref: SessionRef) -> None:
+    with database.using(ref.source) as db:
         with pytest.raises(OperationalError, match="no such table: nowhere"):
             commits.share(db, lambda db: commits.Cursor(db).execute("DELETE FROM nowhere"))
         assert not db.connection.in_transaction
@@ -319,8 +319,8 @@ asyncio.run(main())
 
 
 @pytest.mark.parametrize("form", ["sqlite"])
-def test_an_agent_of_another_process_gets_its_turns_among_sixteen_busy_threads(key: SessionKey, mode: str) -> None:
-    command = [sys.executable, "-W", "ignore", "-c", _OTHER, path_of(key.source), "30"]
+def test_an_agent_of_another_process_gets_its_turns_among_sixteen_busy_threads(ref: SessionRef, mode: str) -> None:
+    command = [sys.executable, "-W", "ignore", "-c", _OTHER, path_of(ref.source), "30"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == "ready\n"
@@ -329,12 +329,12 @@ def test_an_agent_of_another_process_gets_its_turns_among_sixteen_busy_threads(k
         def write() -> int:
             done = 0
             while other.poll() is None:
-                append(key, next(numbers))
+                append(ref, next(numbers))
                 done += 1
             return done
 
         results = in_threads([write] * 16)
     assert other.returncode == 0  # none of its appends failed, which is after five seconds of waiting
     assert all(isinstance(result, int) for result in results)
-    assert len(events_of(key)) == sum(result for result in results if isinstance(result, int))
-    assert len(events_of(SessionKey(key.source, "other", "u", "s"))) == 30
+    assert len(events_of(ref)) == sum(result for result in results if isinstance(result, int))
+    assert len(events_of(SessionRef(ref.source, "other", "u", "s"))) == 30

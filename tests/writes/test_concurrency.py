@@ -13,7 +13,7 @@ from django.db import transaction
 
 from sessions_app.access.actor import Actor
 from sessions_app.domain.event import new_id
-from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT, State
 from sessions_app.edits.edit import Entry, edit_app_state, edit_state
 from sessions_app.errors import AlreadyExists, Conflict, NotFound, StaleSession
@@ -25,14 +25,14 @@ from tests.support.stored import assert_state_is_what_events_say, events_of, exe
 ALICE = Actor("alice")
 
 
-def append(key: SessionKey, delta: State, removed: tuple[str, ...] = (), **options: Any) -> Appended:
+def append(ref: SessionRef, delta: State, removed: tuple[str, ...] = (), **options: Any) -> Appended:
     event = {
         "id": new_id(),
         "author": "writer",
         "actions": {"state_delta": {**delta, **dict.fromkeys(removed)}},
         "custom_metadata": {"adkweb": {"removed": list(removed)}} if removed else {},
     }
-    return append_event(key, event, actor=ALICE, **options)
+    return append_event(ref, event, actor=ALICE, **options)
 
 
 def failures(results: list[Any]) -> list[Exception]:
@@ -42,7 +42,7 @@ def failures(results: list[Any]) -> list[Exception]:
 def test_120_threads_that_write_120_app_keys_lose_none(source: str) -> None:
     sessions = [create_session(source, "app", f"user{n % 4}", actor=ALICE) for n in range(12)]
     results = in_threads(
-        [partial(append, key, {f"app:k{n}": n}) for n, key in zip(range(120), itertools.cycle(sessions), strict=False)]
+        [partial(append, ref, {f"app:k{n}": n}) for n, ref in zip(range(120), itertools.cycle(sessions), strict=False)]
     )
     assert failures(results) == []
     assert views.app(source, "app")[1] == {f"k{n}": n for n in range(120)}
@@ -69,8 +69,8 @@ def test_a_session_created_by_many_at_once_is_created_once(source: str) -> None:
         ]
     )
     assert [type(error) for error in failures(results)] == [AlreadyExists] * 11
-    (winner,) = [n for n, result in enumerate(results) if isinstance(result, SessionKey)]
-    assert views.session(SessionKey(source, "app", "user", "s")).state.merged() == {"by": winner, "app:by": winner}
+    (winner,) = [n for n, result in enumerate(results) if isinstance(result, SessionRef)]
+    assert views.session(SessionRef(source, "app", "user", "s")).state.merged() == {"by": winner, "app:by": winner}
 
 
 def test_16_writers_of_all_scopes_in_shared_sessions_finish_and_every_event_stands_once(source: str) -> None:
@@ -78,21 +78,21 @@ def test_16_writers_of_all_scopes_in_shared_sessions_finish_and_every_event_stan
     initial = {"app:n": 0, "user:n": 0, "n": 0, "app:gone": 1}
     keys = [create_session(source, "app", f"user{n % 2}", actor=ALICE, state=initial) for n in range(6)]
 
-    def writer(number: int) -> list[tuple[SessionKey, str]]:
+    def writer(number: int) -> list[tuple[SessionRef, str]]:
         rng = random.Random(number)
         done = []
         for step in range(20):
-            key = rng.choice(keys) if step % 4 else keys[0]
+            ref = rng.choice(keys) if step % 4 else keys[0]
             names = rng.sample(
                 ["n", "user:n", "app:n", f"app:{number}", f"user:{number}", f"k{number}"], rng.randint(1, 5)
             )
             delta: State = {name: [number, step] for name in names}
             removed = tuple(name for name in names if name != "n" and rng.random() < 0.2)
             expected = {f"app:never{number}": ABSENT, "user:never": ABSENT} if step % 5 == 0 else None
-            done.append((key, append(key, delta, removed, expected=expected).event["id"]))
+            done.append((ref, append(ref, delta, removed, expected=expected).event["id"]))
         return done
 
-    def creator(number: int) -> list[tuple[SessionKey, str]]:
+    def creator(number: int) -> list[tuple[SessionRef, str]]:
         for _ in range(5):
             create_session(source, "app", f"user{number % 2}", actor=ALICE)
         return []
@@ -101,18 +101,18 @@ def test_16_writers_of_all_scopes_in_shared_sessions_finish_and_every_event_stan
     assert failures(results) == []
     sent = [item for result in results if isinstance(result, list) for item in result]
     assert len(sent) == 320
-    for key in keys:
-        stored = events_of(key)
-        assert sorted(event["id"] for _seq, event in stored) == sorted(name for k, name in sent if k == key)
+    for ref in keys:
+        stored = events_of(ref)
+        assert sorted(event["id"] for _seq, event in stored) == sorted(name for k, name in sent if k == ref)
         assert len({seq for seq, _event in stored}) == len(stored)
     assert_state_is_what_events_say(source, dict.fromkeys(keys, initial))
 
 
 def test_writers_of_one_session_see_places_and_revisions_that_only_grow(source: str) -> None:
-    key = create_session(source, "app", "user", actor=ALICE)
+    ref = create_session(source, "app", "user", actor=ALICE)
 
     def writer(number: int) -> list[Appended]:
-        return [append(key, {"last": [number, n], "user:last": n, "app:last": n}) for n in range(20)]
+        return [append(ref, {"last": [number, n], "user:last": n, "app:last": n}) for n in range(20)]
 
     results = in_threads([partial(writer, n) for n in range(8)])
     assert failures(results) == []
@@ -130,8 +130,8 @@ def test_writers_of_one_session_see_places_and_revisions_that_only_grow(source: 
     )
     revisions = [done.revision for done in by_place]
     assert revisions == sorted(set(revisions), key=float)  # type: ignore[arg-type]
-    assert [event["id"] for _seq, event in events_of(key)] == [done.event["id"] for done in by_place]
-    assert views.session(key).revision == revisions[-1]
+    assert [event["id"] for _seq, event in events_of(ref)] == [done.event["id"] for done in by_place]
+    assert views.session(ref).revision == revisions[-1]
 
 
 @pytest.mark.parametrize("name", ["k", "user:k", "app:k"])
@@ -139,24 +139,24 @@ def test_writers_of_one_session_see_places_and_revisions_that_only_grow(source: 
 def test_of_many_who_edit_a_key_with_the_same_value_in_sight_exactly_one_wins(
     source: str, name: str, seen: Any
 ) -> None:
-    key = create_session(source, "app", "user", actor=ALICE, state={} if seen is ABSENT else {name: seen})
+    ref = create_session(source, "app", "user", actor=ALICE, state={} if seen is ABSENT else {name: seen})
     results = in_threads(
-        [partial(edit_state, key, [Entry(name, n, seen)], actor=Actor(f"person{n}")) for n in range(8)]
+        [partial(edit_state, ref, [Entry(name, n, seen)], actor=Actor(f"person{n}")) for n in range(8)]
     )
     winners = [n for n, result in enumerate(results) if not isinstance(result, Exception)]
     assert len(winners) == 1
     for error in failures(results):
         assert isinstance(error, Conflict)
         assert error.detail == {"current": {name: winners[0]}}
-    ((_seq, event),) = events_of(key)
+    ((_seq, event),) = events_of(ref)
     assert event["custom_metadata"]["adkweb"]["actor"] == f"person{winners[0]}"
-    assert views.session(key).state.get(name) == winners[0]
+    assert views.session(ref).state.get(name) == winners[0]
 
 
 def test_people_in_different_sessions_who_edit_one_app_key_do_not_overwrite_each_other(source: str) -> None:
     keys = [create_session(source, "app", f"user{n}", actor=ALICE, state={"app:k": 0}) for n in range(8)]
     edits: list[Callable[[], Any]] = [
-        partial(edit_state, key, [Entry("app:k", n, 0)], actor=ALICE) for n, key in enumerate(keys, start=1)
+        partial(edit_state, ref, [Entry("app:k", n, 0)], actor=ALICE) for n, ref in enumerate(keys, start=1)
     ]
     edits += [partial(edit_app_state, source, "app", [Entry("app:k", n, 0)], actor=ALICE) for n in range(100, 104)]
     results = in_threads(edits)
@@ -165,40 +165,40 @@ def test_people_in_different_sessions_who_edit_one_app_key_do_not_overwrite_each
 
 
 def test_of_many_who_append_on_the_same_revision_exactly_one_wins(source: str) -> None:
-    key = create_session(source, "app", "user", actor=ALICE)
-    revision = views.session(key).revision
-    results = in_threads([partial(append, key, {"k": n, "app:k": n}, expected=revision) for n in range(8)])
+    ref = create_session(source, "app", "user", actor=ALICE)
+    revision = views.session(ref).revision
+    results = in_threads([partial(append, ref, {"k": n, "app:k": n}, expected=revision) for n in range(8)])
     assert [type(error) for error in failures(results)] == [StaleSession] * 7
-    assert len(events_of(key)) == 1
+    assert len(events_of(ref)) == 1
 
 
 def test_counting_by_reading_expecting_and_trying_again_loses_no_count(source: str) -> None:
-    key = create_session(source, "app", "user", actor=ALICE, state={"app:count": 0})
+    ref = create_session(source, "app", "user", actor=ALICE, state={"app:count": 0})
 
     def count(_number: int) -> None:
         for _ in range(5):
             while True:
-                seen = views.session(key).state.get("app:count")
+                seen = views.session(ref).state.get("app:count")
                 try:
-                    append(key, {"app:count": seen + 1}, expected={"app:count": seen})
+                    append(ref, {"app:count": seen + 1}, expected={"app:count": seen})
                     break
                 except Conflict:
                     continue
 
     assert failures(in_threads([partial(count, n) for n in range(6)])) == []
-    assert views.session(key).state.get("app:count") == 30
+    assert views.session(ref).state.get("app:count") == 30
 
 
 def test_a_session_deleted_among_its_writers_leaves_no_event_behind(source: str) -> None:
-    key = create_session(source, "app", "user", actor=ALICE)
-    writers: list[Callable[[], Any]] = [partial(append, key, {f"k{n}": n, f"app:k{n}": n}) for n in range(12)]
-    results = in_threads([*writers, partial(delete_session, key, actor=ALICE), *writers[:4]])
+    ref = create_session(source, "app", "user", actor=ALICE)
+    writers: list[Callable[[], Any]] = [partial(append, ref, {f"k{n}": n, f"app:k{n}": n}) for n in range(12)]
+    results = in_threads([*writers, partial(delete_session, ref, actor=ALICE), *writers[:4]])
     assert {type(error) for error in failures(results)} <= {NotFound}
     assert not isinstance(results[12], Exception)
-    assert events_of(key) == []
-    assert state_of(key)["session"] == {}
+    assert events_of(ref) == []
+    assert state_of(ref)["session"] == {}
     # What was written to the app while the session was there stays.
-    assert set(state_of(key)["app"]) == {f"k{n % 13}" for n, r in enumerate(results) if isinstance(r, Appended)}
+    assert set(state_of(ref)["app"]) == {f"k{n % 13}" for n, r in enumerate(results) if isinstance(r, Appended)}
 
 
 @pytest.mark.parametrize("form", ["postgresql"])

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from sessions_app.access.actor import Actor
-from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import State
 from sessions_app.reads import views
 from sessions_app.writes.append import append_event
@@ -45,20 +45,20 @@ def text(form: str, new_store: Callable[[str], str]) -> str:
 
 
 @pytest.fixture
-def key(text: str, open_source: Callable[[str], str]) -> SessionKey:
+def ref(text: str, open_source: Callable[[str], str]) -> SessionRef:
     """A session with state in every scope, made before anybody dies."""
     return create_session(open_source(text), "app", "user", actor=ALICE, state=INITIAL)
 
 
 @pytest.fixture
-def victim(form: str, text: str, key: SessionKey, process: subprocess.Popen[str]) -> Victim:
+def victim(form: str, text: str, ref: SessionRef, process: subprocess.Popen[str]) -> Victim:
     """Runs one job in a process that dies of it; what it told, and its end."""
     name = f"{text}?application_name=victim" if form == "postgresql" else text
 
     def run(**job: Any) -> list[dict[str, Any]]:
         assert process.stdin is not None
         assert process.stdout is not None
-        process.stdin.write(json.dumps({"source": name, "key": key[1:], **job}) + "\n")
+        process.stdin.write(json.dumps({"source": name, "key": ref[1:], **job}) + "\n")
         process.stdin.flush()
         told: list[dict[str, Any]] = []
         while "exit" not in (told[-1] if told else {}):
@@ -66,27 +66,27 @@ def victim(form: str, text: str, key: SessionKey, process: subprocess.Popen[str]
         assert [line for line in told if "error" in line] == []
         if form == "postgresql":  # the server finishes, or rolls back, what it had got
             left = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'victim'"
-            while query(key.source, left)[0][0]:
+            while query(ref.source, left)[0][0]:
                 time.sleep(0.005)
         return told
 
     return run
 
 
-def die_at_random_moments(key: SessionKey, victim: Victim, rounds: int) -> None:
+def die_at_random_moments(ref: SessionRef, victim: Victim, rounds: int) -> None:
     rng = random.Random()
     number = 1
     for _ in range(rounds):
         told = victim(operation="append", first=number, after=rng.uniform(0, 0.06))
         *acknowledged, end = told
         assert end == {"exit": -signal.SIGKILL}
-        stored = [event["id"] for _seq, event in events_of(key)]
+        stored = [event["id"] for _seq, event in events_of(ref)]
         assert stored == [f"e{n}" for n in range(1, len(stored) + 1)]
         # All that was acknowledged is there, and at most the one that was under way.
         assert acknowledged[-1]["done"] <= len(stored) <= acknowledged[-1]["done"] + 1
-        assert_consistent(key)
+        assert_consistent(ref)
         number = len(stored) + 1
-        appended = append_event(key, {"id": f"e{number}", "timestamp": time.time()}, actor=ALICE)
+        appended = append_event(ref, {"id": f"e{number}", "timestamp": time.time()}, actor=ALICE)
         assert appended.seq is not None
         number += 1
 
@@ -98,57 +98,57 @@ def every_moment() -> Iterator[tuple[int, str]]:
         yield place, "after"
 
 
-def assert_consistent(key: SessionKey) -> None:
+def assert_consistent(ref: SessionRef) -> None:
     """State is what the events say, and the revision is the last event's time."""
-    assert_state_is_what_events_say(key.source, {key: INITIAL})
-    times = [event["timestamp"] for _seq, event in events_of(key)]
-    view = views.session(key)
+    assert_state_is_what_events_say(ref.source, {ref: INITIAL})
+    times = [event["timestamp"] for _seq, event in events_of(ref)]
+    view = views.session(ref)
     assert view.revision == pytest.approx(max([*times, view.create_time]), abs=3e-6, rel=0)
 
 
-def test_a_writer_killed_at_random_moments_leaves_whole_appends_only(key: SessionKey, victim: Victim) -> None:
-    die_at_random_moments(key, victim, rounds=20)
+def test_a_writer_killed_at_random_moments_leaves_whole_appends_only(ref: SessionRef, victim: Victim) -> None:
+    die_at_random_moments(ref, victim, rounds=20)
 
 
 @pytest.mark.long
-def test_a_writer_killed_a_hundred_times_leaves_whole_appends_only(key: SessionKey, victim: Victim) -> None:
-    die_at_random_moments(key, victim, rounds=100)
+def test_a_writer_killed_a_hundred_times_leaves_whole_appends_only(ref: SessionRef, victim: Victim) -> None:
+    die_at_random_moments(ref, victim, rounds=100)
 
 
 @pytest.mark.parametrize("operation", ["append", "append on a revision", "append on values"])
 def test_an_append_killed_before_or_after_any_of_its_statements_is_whole_or_nothing(
-    key: SessionKey, victim: Victim, operation: str, form: str
+    ref: SessionRef, victim: Victim, operation: str, form: str
 ) -> None:
-    before = everything(key.source)
-    job = {"operation": operation, "first": 3, "revision": views.session(key).revision}
+    before = everything(ref.source)
+    job = {"operation": operation, "first": 3, "revision": views.session(ref).revision}
     deaths = 0
     for place, side in every_moment():
         (end,) = victim(**job, kill=[side, place])
         if end["exit"] == 0:
             break
         deaths += 1
-        stored = [event["id"] for _seq, event in events_of(key)]
+        stored = [event["id"] for _seq, event in events_of(ref)]
         if stored == []:
-            assert everything(key.source) == before
+            assert everything(ref.source) == before
         else:
             assert stored == ["e3"]
-            assert_consistent(key)
+            assert_consistent(ref)
             break  # the rest of the statements are reads
     assert deaths >= (2 if form == "postgresql" else 16)
-    assert [event["id"] for _seq, event in events_of(key)] == ["e3"]
-    assert_consistent(key)
+    assert [event["id"] for _seq, event in events_of(ref)] == ["e3"]
+    assert_consistent(ref)
     # Whether or not the last one died after its commit: what it did not hear of, it may send again.
-    (_seq, event) = events_of(key)[0]
-    assert append_event(key, event, actor=ALICE).seq is None
-    assert append_event(key, {"id": "next"}, actor=ALICE).seq is not None
-    assert_consistent(key)
+    (_seq, event) = events_of(ref)[0]
+    assert append_event(ref, event, actor=ALICE).seq is None
+    assert append_event(ref, {"id": "next"}, actor=ALICE).seq is not None
+    assert_consistent(ref)
 
 
 @pytest.mark.parametrize(("form", "mode"), [("sqlite", "wal"), ("sqlite", "delete"), ("sqlite-database", "wal")])
 def test_threads_that_share_commits_and_are_killed_lose_nothing_that_was_acknowledged(
-    key: SessionKey, victim: Victim, mode: str
+    ref: SessionRef, victim: Victim, mode: str
 ) -> None:
-    assert query(key.source, f"PRAGMA journal_mode = {mode}") == [(mode,)]
+    assert query(ref.source, f"PRAGMA journal_mode = {mode}") == [(mode,)]
     rng = random.Random()
     known: set[str] = set()
     for number in range(12):
@@ -157,35 +157,35 @@ def test_threads_that_share_commits_and_are_killed_lose_nothing_that_was_acknowl
         *acknowledged, end = told
         assert end == {"exit": -signal.SIGKILL}
         known |= {line["id"] for line in acknowledged}
-        stored = [event["id"] for _seq, event in events_of(key)]
+        stored = [event["id"] for _seq, event in events_of(ref)]
         assert len(stored) == len(set(stored))
         assert known <= set(stored)
         assert len(stored) <= len(known) + 16  # each thread had one under way
-        assert_state_is_what_events_say(key.source, {key: INITIAL})
+        assert_state_is_what_events_say(ref.source, {ref: INITIAL})
         known = {*stored, f"between{number}"}
-        assert append_event(key, {"id": f"between{number}"}, actor=ALICE).seq is not None
+        assert append_event(ref, {"id": f"between{number}"}, actor=ALICE).seq is not None
     assert len(known) > 50
 
 
-def test_a_session_is_created_whole_or_not_at_all(key: SessionKey, victim: Victim) -> None:
-    before = everything(key.source)
+def test_a_session_is_created_whole_or_not_at_all(ref: SessionRef, victim: Victim) -> None:
+    before = everything(ref.source)
     for place, side in every_moment():
         (end,) = victim(operation="create", first=1, kill=[side, place])
         if end["exit"] == 0:
             break
-        assert everything(key.source) == before
-    made = SessionKey(*key[:3], "made")
+        assert everything(ref.source) == before
+    made = SessionRef(*ref[:3], "made")
     expected = {"n": 1, "user:made": 1, "app:made": 1, "user:n": 0, "app:n": 0}
     assert views.session(made).state.merged() == expected
 
 
-def test_a_session_is_deleted_with_all_its_events_or_not_at_all(key: SessionKey, victim: Victim) -> None:
+def test_a_session_is_deleted_with_all_its_events_or_not_at_all(ref: SessionRef, victim: Victim) -> None:
     for n in range(3):
-        append_event(key, {"actions": {"state_delta": {"n": n}}}, actor=ALICE)
-    before = everything(key.source)
+        append_event(ref, {"actions": {"state_delta": {"n": n}}}, actor=ALICE)
+    before = everything(ref.source)
     for place, side in every_moment():
         (end,) = victim(operation="delete", first=1, kill=[side, place])
         if end["exit"] == 0:
             break
-        assert everything(key.source) == before
-    assert counts(key.source) == {"app_states": 1, "user_states": 1, "sessions": 0, "events": 0}
+        assert everything(ref.source) == before
+    assert counts(ref.source) == {"app_states": 1, "user_states": 1, "sessions": 0, "events": 0}

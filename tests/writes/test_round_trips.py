@@ -13,7 +13,7 @@ from django.db import connections
 from pytest_django import Settings
 
 from sessions_app.access.actor import Actor
-from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.session_ref import SessionRef
 from sessions_app.errors import StaleSession
 from sessions_app.reads import timeline, views
 from sessions_app.writes.append import append_event
@@ -24,7 +24,7 @@ WARM = 4  # executions, after which psycopg prepares a statement
 
 
 @pytest.fixture
-def key(new_database: Callable[[str], str], open_source: Callable[[str], str], actor: Actor) -> SessionKey:
+def ref(new_database: Callable[[str], str], open_source: Callable[[str], str], actor: Actor) -> SessionRef:
     """A session on PostgreSQL."""
     return create_session(open_source(new_database("postgresql")), "app", "ana", actor=actor, session_id="s1")
 
@@ -52,49 +52,49 @@ def _event(delta: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("delta", DELTAS, ids=lambda delta: "+".join(delta) or "no delta")
 def test_an_append_is_one_round_trip_of_one_prepared_statement(
-    key: SessionKey, actor: Actor, tmp_path: Path, delta: dict[str, Any]
+    ref: SessionRef, actor: Actor, tmp_path: Path, delta: dict[str, Any]
 ) -> None:
     for _ in range(WARM):
-        append_event(key, _event(delta), actor=actor)
-    with protocol(key.source, tmp_path / "trace") as messages:
+        append_event(ref, _event(delta), actor=actor)
+    with protocol(ref.source, tmp_path / "trace") as messages:
         for _ in range(10):
-            append_event(key, _event(delta), actor=actor)
+            append_event(ref, _event(delta), actor=actor)
     assert messages["F Sync"] == messages["B ReadyForQuery"] == 10  # the times that the process waited for the server
     assert messages["F Bind"] == messages["F Execute"] == messages["B DataRow"] == 10
     assert messages["F Parse"] == messages["F Query"] == 0  # nothing is parsed again, and there is no BEGIN or COMMIT
-    assert len(timeline.events(key).rows) == WARM + 10
+    assert len(timeline.events(ref).rows) == WARM + 10
 
 
 def test_an_append_that_compares_the_revision_is_one_round_trip_too(
-    key: SessionKey, actor: Actor, tmp_path: Path
+    ref: SessionRef, actor: Actor, tmp_path: Path
 ) -> None:
-    revision = views.session(key).revision
+    revision = views.session(ref).revision
     for _ in range(WARM):
-        revision = append_event(key, _event({"a": 1}), actor=actor, expected=revision).revision or 0
-    with protocol(key.source, tmp_path / "trace") as messages:
+        revision = append_event(ref, _event({"a": 1}), actor=actor, expected=revision).revision or 0
+    with protocol(ref.source, tmp_path / "trace") as messages:
         for _ in range(10):
-            revision = append_event(key, _event({"a": 1}), actor=actor, expected=revision).revision or 0
+            revision = append_event(ref, _event({"a": 1}), actor=actor, expected=revision).revision or 0
     assert messages["F Sync"] == 10
     with pytest.raises(StaleSession):
-        append_event(key, _event({"a": 1}), actor=actor, expected=revision - 1)
-    assert len(timeline.events(key).rows) == WARM + 10
+        append_event(ref, _event({"a": 1}), actor=actor, expected=revision - 1)
+    assert len(timeline.events(ref).rows) == WARM + 10
 
 
-def test_django_sends_exactly_one_statement_for_an_append(key: SessionKey, actor: Actor) -> None:
+def test_django_sends_exactly_one_statement_for_an_append(ref: SessionRef, actor: Actor) -> None:
     statements: list[str] = []
 
     def record(execute: Callable[..., Any], sql: str, params: Any, many: bool, context: Any) -> Any:
         statements.append(sql)
         return execute(sql, params, many, context)
 
-    with connections[key.source].execute_wrapper(record):
+    with connections[ref.source].execute_wrapper(record):
         for delta in DELTAS:
-            append_event(key, _event(delta), actor=actor)
+            append_event(ref, _event(delta), actor=actor)
     assert len(statements) == len(DELTAS)
     assert all(sql.startswith("WITH") and "INSERT INTO events" in sql for sql in statements)
     # A statement for each set of scopes, and no more: a new text for every append would never be prepared.
     for delta in DELTAS:
-        append_event(key, _event(delta), actor=actor)
+        append_event(ref, _event(delta), actor=actor)
     assert len(set(statements)) == len(DELTAS)
 
 
@@ -107,12 +107,12 @@ def test_an_append_works_without_prepared_statements_for_poolers_that_have_none(
 ) -> None:
     settings.PREPARED_STATEMENTS = False
     source = open_source(new_database("postgresql"))
-    key = create_session(source, "app", "ana", actor=actor, session_id="s1")
+    ref = create_session(source, "app", "ana", actor=actor, session_id="s1")
     for _ in range(WARM):
-        append_event(key, _event({"a": 1}), actor=actor)
+        append_event(ref, _event({"a": 1}), actor=actor)
     with protocol(source, tmp_path / "trace") as messages:
         for _ in range(10):
-            append_event(key, _event({"a": 1}), actor=actor)
+            append_event(ref, _event({"a": 1}), actor=actor)
     assert messages["F Sync"] == messages["F Parse"] == 10
     assert not any("_pg3_" in line for line in (tmp_path / "trace").read_text().splitlines())
 
@@ -122,11 +122,11 @@ def test_an_append_works_without_prepared_statements_for_poolers_that_have_none(
 def test_an_append_to_sqlite_is_one_transaction_that_is_alone_in_the_file_from_its_start(
     source: str, form: str, actor: Actor, delta: dict[str, Any]
 ) -> None:
-    key = create_session(source, "app", "ana", actor=actor, session_id="s1")
+    ref = create_session(source, "app", "ana", actor=actor, session_id="s1")
     statements: list[str] = []
     sqlite = connections[source].connection
     sqlite.set_trace_callback(lambda sql: statements.append(sql.split()[0]))
-    append_event(key, _event(delta), actor=actor)
+    append_event(ref, _event(delta), actor=actor)
     sqlite.set_trace_callback(None)
     assert statements[:2] == ["PRAGMA", "BEGIN"]  # how long to wait for the file, and the waiting itself
     assert statements.count("BEGIN") == 1

@@ -21,7 +21,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 from sessions_app.access.actor import Actor
 from sessions_app.domain.event import Event, new_id
 from sessions_app.domain.json_values import equal
-from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import State
 from sessions_app.errors import AlreadyExists, Conflict, Invalid, NotFound, StaleSession
 from sessions_app.reads import lists, timeline, views
@@ -46,8 +46,8 @@ class Both:
     def close(self) -> None:
         self._loop.close()
 
-    def key(self, user: str, session_id: str) -> SessionKey:
-        return SessionKey(self.source, self.app, user, session_id)
+    def ref(self, user: str, session_id: str) -> SessionRef:
+        return SessionRef(self.source, self.app, user, session_id)
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         return self._loop.run_until_complete(coroutine)
@@ -63,18 +63,18 @@ class Both:
 
         self._same_outcome(theirs, ours)
 
-    def append(self, key: SessionKey, event: Event) -> None:
-        self._same_outcome(lambda: self.append_to_adk(key, event), lambda: append_event(key, event, actor=ALICE))
+    def append(self, ref: SessionRef, event: Event) -> None:
+        self._same_outcome(lambda: self.append_to_adk(ref, event), lambda: append_event(ref, event, actor=ALICE))
 
-    def append_to_adk(self, key: SessionKey, event: Event) -> object:
-        session = self.in_adk(key) or AdkSession(app_name=self.app, user_id=key.user_id, id=key.session_id)
+    def append_to_adk(self, ref: SessionRef, event: Event) -> object:
+        session = self.in_adk(ref) or AdkSession(app_name=self.app, user_id=ref.user_id, id=ref.session_id)
         return self.run(self.adk.append_event(session, AdkEvent.model_validate(event)))
 
-    def in_adk(self, key: SessionKey) -> AdkSession | None:
-        return self.run(self.adk.get_session(app_name=self.app, user_id=key.user_id, session_id=key.session_id))
+    def in_adk(self, ref: SessionRef) -> AdkSession | None:
+        return self.run(self.adk.get_session(app_name=self.app, user_id=ref.user_id, session_id=ref.session_id))
 
-    def delete_from_adk(self, key: SessionKey) -> None:
-        self.run(self.adk.delete_session(app_name=self.app, user_id=key.user_id, session_id=key.session_id))
+    def delete_from_adk(self, ref: SessionRef) -> None:
+        self.run(self.adk.delete_session(app_name=self.app, user_id=ref.user_id, session_id=ref.session_id))
 
     def _same_outcome(self, theirs: Callable[[], object], ours: Callable[[], object]) -> None:
         same = {AlreadyExistsError: AlreadyExists, SessionNotFoundError: NotFound}
@@ -88,14 +88,14 @@ class Both:
 
     def assert_same(self, user: str, session_id: str) -> None:
         """The session is in both or in neither, with equal state and the same events in the same order."""
-        key = self.key(user, session_id)
-        theirs = self.in_adk(key)
+        ref = self.ref(user, session_id)
+        theirs = self.in_adk(ref)
         if theirs is None:
             with pytest.raises(NotFound):
-                views.session(key)
+                views.session(ref)
             return
-        assert equal(views.session(key).state.merged(), theirs.state)
-        ours = timeline.events(key).rows
+        assert equal(views.session(ref).state.merged(), theirs.state)
+        ours = timeline.events(ref).rows
         assert [view.id for view in ours] == [event.id for event in theirs.events]
         for mine, other in zip(ours, theirs.events, strict=True):
             assert equal(mine.description.delta, other.actions.state_delta)
@@ -135,24 +135,24 @@ class Machine(RuleBasedStateMachine):
             "actions": {"state_delta": delta},
         }
         self.sent.append(event)
-        self.both.append(self.both.key(user, session_id), event)
+        self.both.append(self.both.ref(user, session_id), event)
 
     @rule(user=users, session_id=ids, data=st.data())
     def append_again(self, user: str, session_id: str, data: st.DataObject) -> None:
         if self.sent:
-            self.both.append(self.both.key(user, session_id), data.draw(st.sampled_from(self.sent)))
+            self.both.append(self.both.ref(user, session_id), data.draw(st.sampled_from(self.sent)))
 
     @rule(user=users, session_id=ids, delta=states)
     def append_a_partial_event(self, user: str, session_id: str, delta: State) -> None:
         event = {"author": user, "partial": True, "actions": {"state_delta": delta}}
-        self.both.append(self.both.key(user, session_id), event)
+        self.both.append(self.both.ref(user, session_id), event)
 
     @rule(user=users, session_id=ids)
     def delete(self, user: str, session_id: str) -> None:
-        key = self.both.key(user, session_id)
-        if self.both.in_adk(key):
-            self.both.delete_from_adk(key)
-            delete_session(key, actor=ALICE)
+        ref = self.both.ref(user, session_id)
+        if self.both.in_adk(ref):
+            self.both.delete_from_adk(ref)
+            delete_session(ref, actor=ALICE)
 
     @invariant()
     def sessions_are_the_same(self) -> None:
@@ -164,7 +164,7 @@ class Machine(RuleBasedStateMachine):
         for user in (None, *USERS):
             found = self.both.run(self.both.adk.list_sessions(app_name=self.both.app, user_id=user)).sessions
             rows = lists.sessions(self.both.source, self.both.app, user).rows
-            assert {row.key[2:] for row in rows} == {(session.user_id, session.id) for session in found}
+            assert {row.ref[2:] for row in rows} == {(session.user_id, session.id) for session in found}
             times = [row.update_time for row in rows]
             assert times == sorted(times, reverse=True)
 
@@ -187,72 +187,72 @@ def test_the_same_operations_have_the_same_outcome_as_in_adks_memory(source: str
 # --- What is promised to differ ---------------------------------------------------------------------------------------
 
 
-def _another_event_under_a_stored_id(both: Both, key: SessionKey) -> None:
+def _another_event_under_a_stored_id(both: Both, ref: SessionRef) -> None:
     event: Event = {"id": "e", "author": "a", "timestamp": 1.0}
-    both.append(key, event)
-    both.append_to_adk(key, {**event, "author": "b"})
-    session = both.in_adk(key)
+    both.append(ref, event)
+    both.append_to_adk(ref, {**event, "author": "b"})
+    session = both.in_adk(ref)
     assert session is not None
     assert [e.id for e in session.events] == ["e", "e"]
     with pytest.raises(Conflict):
-        append_event(key, {**event, "author": "b"}, actor=ALICE)
+        append_event(ref, {**event, "author": "b"}, actor=ALICE)
 
 
-def _an_old_timestamp(both: Both, key: SessionKey) -> None:
-    before = views.session(key).revision
-    both.append(key, {"timestamp": 1000.0})
-    session = both.in_adk(key)
+def _an_old_timestamp(both: Both, ref: SessionRef) -> None:
+    before = views.session(ref).revision
+    both.append(ref, {"timestamp": 1000.0})
+    session = both.in_adk(ref)
     assert session is not None
     assert session.last_update_time == 1000.0
-    assert views.session(key).revision > before
+    assert views.session(ref).revision > before
 
 
-def _an_old_copy_of_the_session(both: Both, key: SessionKey) -> None:
-    old, revision = both.in_adk(key), views.session(key).revision
+def _an_old_copy_of_the_session(both: Both, ref: SessionRef) -> None:
+    old, revision = both.in_adk(ref), views.session(ref).revision
     assert old is not None
-    both.append(key, {"id": "one", "timestamp": 1.0})
+    both.append(ref, {"id": "one", "timestamp": 1.0})
     both.run(both.adk.append_event(old, AdkEvent(id="two", author="x")))
     with pytest.raises(StaleSession):
-        append_event(key, {"id": "two"}, actor=ALICE, expected=revision)
+        append_event(ref, {"id": "two"}, actor=ALICE, expected=revision)
 
 
-def _ids_over_128_characters(both: Both, key: SessionKey) -> None:
-    both.append_to_adk(key, {"id": "x" * 129})
+def _ids_over_128_characters(both: Both, ref: SessionRef) -> None:
+    both.append_to_adk(ref, {"id": "x" * 129})
     with pytest.raises(Invalid):
-        append_event(key, {"id": "x" * 129}, actor=ALICE)
+        append_event(ref, {"id": "x" * 129}, actor=ALICE)
 
 
-def _values_that_are_not_json(both: Both, key: SessionKey) -> None:
+def _values_that_are_not_json(both: Both, ref: SessionRef) -> None:
     event: Event = {"actions": {"state_delta": {"a": float("nan"), "b": "\0"}}}
-    both.append_to_adk(key, event)
+    both.append_to_adk(ref, event)
     with pytest.raises(Invalid):
-        append_event(key, event, actor=ALICE)
+        append_event(ref, event, actor=ALICE)
 
 
-def _removing_a_key(both: Both, key: SessionKey) -> None:
-    both.append(key, {"actions": {"state_delta": {"a": 1}}})
+def _removing_a_key(both: Both, ref: SessionRef) -> None:
+    both.append(ref, {"actions": {"state_delta": {"a": 1}}})
     removal: Event = {"actions": {"state_delta": {"a": None}}, "custom_metadata": {"adkweb": {"removed": ["a"]}}}
-    both.append(key, removal)
-    session = both.in_adk(key)
+    both.append(ref, removal)
+    session = both.in_adk(ref)
     assert session is not None
     assert session.state == {"a": None}
-    assert views.session(key).state.merged() == {}
+    assert views.session(ref).state.merged() == {}
 
 
-def _deleting_what_is_not_there(both: Both, key: SessionKey) -> None:
-    both.delete_from_adk(both.key("user", "nobody"))
+def _deleting_what_is_not_there(both: Both, ref: SessionRef) -> None:
+    both.delete_from_adk(both.ref("user", "nobody"))
     with pytest.raises(NotFound):
-        delete_session(both.key("user", "nobody"), actor=ALICE)
+        delete_session(both.ref("user", "nobody"), actor=ALICE)
 
 
-def _blanks_around_an_id_that_is_looked_up(both: Both, key: SessionKey) -> None:
-    padded = both.key(key.user_id, f" {key.session_id} ")
+def _blanks_around_an_id_that_is_looked_up(both: Both, ref: SessionRef) -> None:
+    padded = both.ref(ref.user_id, f" {ref.session_id} ")
     assert both.in_adk(padded) is not None
     with pytest.raises(NotFound):
         views.session(padded)
 
 
-DIFFERENCES: list[tuple[Callable[[Both, SessionKey], None], str]] = [
+DIFFERENCES: list[tuple[Callable[[Both, SessionRef], None], str]] = [
     (_another_event_under_a_stored_id, "the tables' key allows one; silently keeping either would lose an event"),
     (_an_old_timestamp, "a revision that moves backwards hides a write from everybody who compares it"),
     (_an_old_copy_of_the_session, "ADK's own database services refuse it too; only its memory does not"),
@@ -279,7 +279,7 @@ def both(source: str) -> Iterator[Both]:
     ("difference", "reason"), DIFFERENCES, ids=[shown.__name__.strip("_") for shown, _reason in DIFFERENCES]
 )
 def test_adkweb_differs_from_adks_memory_only_where_promised(
-    both: Both, difference: Callable[[Both, SessionKey], None], reason: str
+    both: Both, difference: Callable[[Both, SessionRef], None], reason: str
 ) -> None:
     both.create("user", "s", {})
-    difference(both, both.key("user", "s"))
+    difference(both, both.ref("user", "s"))

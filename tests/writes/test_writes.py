@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sessions_app.access.actor import Actor
 from sessions_app.domain.event import Event, check_event
 from sessions_app.domain.json_values import equal
-from sessions_app.domain.session_ref import SessionKey
+from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT, State, without_temp
 from sessions_app.errors import AlreadyExists, Conflict, Invalid, NotAllowed, NotFound, StaleSession
 from sessions_app.reads import timeline, views, whole_session
@@ -35,7 +35,7 @@ ALICE = Actor("alice")
 
 
 @pytest.fixture
-def key(source: str) -> SessionKey:
+def ref(source: str) -> SessionRef:
     """A session with a key in every scope."""
     return create_session(source, "app", "user", actor=ALICE, state={"a": 1, "user:b": 2, "app:c": 3})
 
@@ -48,18 +48,18 @@ def delta(changes: Mapping[str, Any], removed: list[str] | None = None, **fields
     return check_event(event)
 
 
-def append(key: SessionKey, event: Mapping[str, Any], **options: Any) -> Appended:
-    return append_event(key, event, actor=ALICE, **options)
+def append(ref: SessionRef, event: Mapping[str, Any], **options: Any) -> Appended:
+    return append_event(ref, event, actor=ALICE, **options)
 
 
 # --- State ------------------------------------------------------------------------------------------------------------
 
 
 def test_an_append_changes_every_scope_that_its_delta_names(source: str, actor: Actor) -> None:
-    key = create_session(source, "app", "user", actor=actor, state={"a": 1, "user:b": 2, "app:c": 3, "temp:d": 4})
+    ref = create_session(source, "app", "user", actor=actor, state={"a": 1, "user:b": 2, "app:c": 3, "temp:d": 4})
     delta = {"a": 10, "user:b": None, "app:c": [1], "temp:d": 5}
-    append_event(key, {"author": "x", "actions": {"state_delta": delta}}, actor=actor)
-    assert views.session(key).state.merged() == {"a": 10, "user:b": None, "app:c": [1]}
+    append_event(ref, {"author": "x", "actions": {"state_delta": delta}}, actor=actor)
+    assert views.session(ref).state.merged() == {"a": 10, "user:b": None, "app:c": [1]}
 
 
 def test_scopes_are_shared_as_far_as_their_names_say(source: str) -> None:
@@ -74,58 +74,58 @@ def test_scopes_are_shared_as_far_as_their_names_say(source: str) -> None:
     assert views.session(other_app).state.merged() == {}
 
 
-def test_a_value_replaces_its_whole_key_and_null_is_stored(key: SessionKey) -> None:
-    append(key, delta({"a": {"x": 1, "y": 2}, "user:b": {"x": 1}, "app:c": {"x": 1}}))
-    append(key, delta({"a": {"x": None}, "user:b": {}, "app:c": None}))
-    assert state_of(key) == {"session": {"a": {"x": None}}, "user": {"b": {}}, "app": {"c": None}}
+def test_a_value_replaces_its_whole_key_and_null_is_stored(ref: SessionRef) -> None:
+    append(ref, delta({"a": {"x": 1, "y": 2}, "user:b": {"x": 1}, "app:c": {"x": 1}}))
+    append(ref, delta({"a": {"x": None}, "user:b": {}, "app:c": None}))
+    assert state_of(ref) == {"session": {"a": {"x": None}}, "user": {"b": {}}, "app": {"c": None}}
 
 
-def test_a_removal_leaves_the_stored_state_of_its_scope_and_stands_as_null_in_the_event(key: SessionKey) -> None:
-    append(key, delta({"keep": 0, "user:keep": 0, "app:keep": 0}))
+def test_a_removal_leaves_the_stored_state_of_its_scope_and_stands_as_null_in_the_event(ref: SessionRef) -> None:
+    append(ref, delta({"keep": 0, "user:keep": 0, "app:keep": 0}))
     names = ["a", "user:b", "app:c"]
-    appended = append(key, delta({**dict.fromkeys(names), "set": 1}, removed=names))
-    assert state_of(key) == {"session": {"keep": 0, "set": 1}, "user": {"keep": 0}, "app": {"keep": 0}}
+    appended = append(ref, delta({**dict.fromkeys(names), "set": 1}, removed=names))
+    assert state_of(ref) == {"session": {"keep": 0, "set": 1}, "user": {"keep": 0}, "app": {"keep": 0}}
     assert appended.event["actions"]["state_delta"] == {"a": None, "user:b": None, "app:c": None, "set": 1}
-    append(key, delta(dict.fromkeys(["a", "never there"]), removed=["a", "never there"]))
-    append(key, delta({"a": None}))
-    assert state_of(key)["session"] == {"keep": 0, "set": 1, "a": None}
+    append(ref, delta(dict.fromkeys(["a", "never there"]), removed=["a", "never there"]))
+    append(ref, delta({"a": None}))
+    assert state_of(ref)["session"] == {"keep": 0, "set": 1, "a": None}
 
 
 def test_a_removal_of_one_key_does_not_touch_another_scopes_key_of_the_same_name(source: str) -> None:
-    key = create_session(source, "app", "user", actor=ALICE, state={"k": 1, "user:k": 2, "app:k": 3})
-    append(key, delta({"user:k": None}, removed=["user:k"]))
-    assert views.session(key).state.merged() == {"k": 1, "app:k": 3}
+    ref = create_session(source, "app", "user", actor=ALICE, state={"k": 1, "user:k": 2, "app:k": 3})
+    append(ref, delta({"user:k": None}, removed=["user:k"]))
+    assert views.session(ref).state.merged() == {"k": 1, "app:k": 3}
 
 
 def test_the_first_delta_of_a_scope_may_be_a_removal(source: str) -> None:
-    key = create_session(source, "app", "user", actor=ALICE)
+    ref = create_session(source, "app", "user", actor=ALICE)
     execute(source, "DELETE FROM user_states")  # SqliteSessionService makes these rows only when it needs them
     execute(source, "DELETE FROM app_states")
-    append(key, delta({"user:a": None, "app:b": None, "app:c": 1}, removed=["user:a", "app:b"]))
-    assert state_of(key) == {"session": {}, "user": {}, "app": {"c": 1}}
+    append(ref, delta({"user:a": None, "app:b": None, "app:c": 1}, removed=["user:a", "app:b"]))
+    assert state_of(ref) == {"session": {}, "user": {}, "app": {"c": 1}}
 
 
-def test_an_append_without_a_delta_leaves_all_state_as_it_is(key: SessionKey) -> None:
-    before = state_of(key)
-    append(key, {"author": "x", "content": {"parts": [{"text": "hello"}]}})
-    append(key, delta({}))
-    append(key, delta({"temp:a": 1}))
-    assert state_of(key) == before
+def test_an_append_without_a_delta_leaves_all_state_as_it_is(ref: SessionRef) -> None:
+    before = state_of(ref)
+    append(ref, {"author": "x", "content": {"parts": [{"text": "hello"}]}})
+    append(ref, delta({}))
+    append(ref, delta({"temp:a": 1}))
+    assert state_of(ref) == before
 
 
 @given(initial=states, series=st.lists(events, max_size=4))
 def test_whatever_is_appended_reads_back_equal_and_state_is_its_fold(
     source: str, initial: State, series: list[Event]
 ) -> None:
-    key = create_session(source, "folded", "user", actor=ALICE, state=initial)
-    merged = views.session(key).state.merged()  # app and user state of the examples before, too
-    appended = [append(key, event) for event in {event.get("id", n): event for n, event in enumerate(series)}.values()]
+    ref = create_session(source, "folded", "user", actor=ALICE, state=initial)
+    merged = views.session(ref).state.merged()  # app and user state of the examples before, too
+    appended = [append(ref, event) for event in {event.get("id", n): event for n, event in enumerate(series)}.values()]
     for done in appended:
         merged |= done.event["actions"]["state_delta"]
-        assert equal(timeline.event(key, done.event["id"]).data, done.event)
-    assert equal(views.session(key).state.merged(), merged)
-    assert equal(views.session(key).initial_state, without_temp(initial))
-    delete_session(key, actor=ALICE)
+        assert equal(timeline.event(ref, done.event["id"]).data, done.event)
+    assert equal(views.session(ref).state.merged(), merged)
+    assert equal(views.session(ref).initial_state, without_temp(initial))
+    delete_session(ref, actor=ALICE)
 
 
 @given(st.lists(floats, min_size=1, max_size=20))
@@ -133,160 +133,160 @@ def test_whatever_is_appended_reads_back_equal_and_state_is_its_fold(
     [1e23, 5e-324, 1.7976931348623157e308, -1.7976931348623157e308, 1e16, 1e15, 0.1 + 0.2, 2.2250738585072014e-308]
 )
 def test_every_float_reads_back_as_the_same_number(source: str, numbers: list[float]) -> None:
-    key = create_session(source, "floats", "user", actor=ALICE, state={"initial": numbers})
+    ref = create_session(source, "floats", "user", actor=ALICE, state={"initial": numbers})
     for _ in range(2):  # read, merged and written again
-        appended = append(key, delta({f"k{n}": number for n, number in enumerate(numbers)} | {"user:all": numbers}))
-    state = views.session(key).state
+        appended = append(ref, delta({f"k{n}": number for n, number in enumerate(numbers)} | {"user:all": numbers}))
+    state = views.session(ref).state
     assert state.session == {"initial": numbers} | {f"k{n}": number for n, number in enumerate(numbers)}
     assert state.user["all"] == numbers
-    assert timeline.event(key, appended.event["id"]).data["actions"]["state_delta"]["user:all"] == numbers
-    assert views.session(key).initial_state == {"initial": numbers}
-    delete_session(key, actor=ALICE)
+    assert timeline.event(ref, appended.event["id"]).data["actions"]["state_delta"]["user:all"] == numbers
+    assert views.session(ref).initial_state == {"initial": numbers}
+    delete_session(ref, actor=ALICE)
 
 
-def test_integers_beyond_64_bits_read_back_equal(key: SessionKey) -> None:
+def test_integers_beyond_64_bits_read_back_equal(ref: SessionRef) -> None:
     numbers = [2**53 + 1, 2**63, -(2**64) - 1, 10**100 + 7, -(10**4299)]
-    appended = append(key, delta({"a": numbers, "user:b": numbers[-1], "app:c": {"n": numbers[2]}}))
-    append(key, delta({"another": 1, "user:another": 1, "app:another": 1}))
-    state = views.session(key).state
+    appended = append(ref, delta({"a": numbers, "user:b": numbers[-1], "app:c": {"n": numbers[2]}}))
+    append(ref, delta({"another": 1, "user:another": 1, "app:another": 1}))
+    state = views.session(ref).state
     assert (state.get("a"), state.get("user:b"), state.get("app:c")) == (numbers, numbers[-1], {"n": numbers[2]})
-    assert timeline.event(key, appended.event["id"]).data["actions"]["state_delta"]["a"] == numbers
+    assert timeline.event(ref, appended.event["id"]).data["actions"]["state_delta"]["a"] == numbers
 
 
-def test_a_nan_that_adk_stored_does_not_stop_edits_of_other_keys(form: str, key: SessionKey) -> None:
+def test_a_nan_that_adk_stored_does_not_stop_edits_of_other_keys(form: str, ref: SessionRef) -> None:
     if form == "postgresql":
         with pytest.raises(Invalid, match="a: NaN"):  # JSONB cannot hold one, so nobody stored one
-            append(key, {"actions": {"state_delta": {"a": float("nan")}}})
+            append(ref, {"actions": {"state_delta": {"a": float("nan")}}})
         return
     for table in ("sessions", "user_states", "app_states"):
-        execute(key.source, f"""UPDATE {table} SET state = '{{"bad": NaN, "worse": [Infinity, -Infinity], "a": 1}}'""")
-    append(key, delta({"a": 2, "user:a": 2, "app:a": 2}), expected={"a": 1, "user:a": 1, "app:a": 1})
-    append(key, delta({"app:b": 1, "b": 1}))
-    stored = query(key.source, "SELECT state FROM sessions")[0][0]
+        execute(ref.source, f"""UPDATE {table} SET state = '{{"bad": NaN, "worse": [Infinity, -Infinity], "a": 1}}'""")
+    append(ref, delta({"a": 2, "user:a": 2, "app:a": 2}), expected={"a": 1, "user:a": 1, "app:a": 1})
+    append(ref, delta({"app:b": 1, "b": 1}))
+    stored = query(ref.source, "SELECT state FROM sessions")[0][0]
     assert "NaN" in stored
-    state = views.session(key).state
+    state = views.session(ref).state
     for scope in (state.session, state.user, state.app):
         assert scope["a"] == 2
         assert scope["bad"] != scope["bad"]
         assert scope["worse"] == [float("inf"), -float("inf")]
-    append(key, delta({"bad": 0}), expected={"bad": float("nan")})
-    assert views.session(key).state.session["bad"] == 0
+    append(ref, delta({"bad": 0}), expected={"bad": float("nan")})
+    assert views.session(ref).state.session["bad"] == 0
 
 
-def test_half_a_character_that_adk_stored_does_not_stop_edits_of_other_keys(form: str, key: SessionKey) -> None:
+def test_half_a_character_that_adk_stored_does_not_stop_edits_of_other_keys(form: str, ref: SessionRef) -> None:
     if form == "postgresql":
         return  # JSONB refuses it
-    execute(key.source, """UPDATE sessions SET state = '{"bad": "\\ud83d", "a": 1}'""")
-    append(key, delta({"a": 2}), expected={"a": 1})
-    assert views.session(key).state.session == {"bad": "\ud83d", "a": 2}
+    execute(ref.source, """UPDATE sessions SET state = '{"bad": "\\ud83d", "a": 1}'""")
+    append(ref, delta({"a": 2}), expected={"a": 1})
+    assert views.session(ref).state.session == {"bad": "\ud83d", "a": 2}
 
 
 # --- Events -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_partial_event_is_returned_untouched_and_nothing_is_stored(key: SessionKey) -> None:
-    before = everything(key.source)
+def test_a_partial_event_is_returned_untouched_and_nothing_is_stored(ref: SessionRef) -> None:
+    before = everything(ref.source)
     event = {"partial": True, "branch": None, "actions": {"state_delta": {"temp:a": 1, "a": float("nan")}}}
-    appended = append(key, event)
+    appended = append(ref, event)
     assert appended == Appended(event)
-    assert append(SessionKey(key.source, "no", "such", "session"), event).seq is None
-    assert everything(key.source) == before
+    assert append(SessionRef(ref.source, "no", "such", "session"), event).seq is None
+    assert everything(ref.source) == before
 
 
-def test_an_append_returns_the_stored_event_its_place_and_the_new_revision(key: SessionKey) -> None:
+def test_an_append_returns_the_stored_event_its_place_and_the_new_revision(ref: SessionRef) -> None:
     event = {"id": "e1", "author": "x", "timestamp": time.time(), "x_unknown": {"n": [None]}, "branch": None}
-    appended = append(key, {**event, "actions": {"state_delta": {"temp:a": 1, "a": 2}}})
+    appended = append(ref, {**event, "actions": {"state_delta": {"temp:a": 1, "a": 2}}})
     assert appended.event["actions"] == {"state_delta": {"a": 2}}
-    assert events_of(key) == [(appended.seq, appended.event)]
+    assert events_of(ref) == [(appended.seq, appended.event)]
     assert appended.event["x_unknown"] == {"n": [None]}
-    assert appended.revision == views.session(key).revision
-    view = timeline.event(key, "e1")
+    assert appended.revision == views.session(ref).revision
+    view = timeline.event(ref, "e1")
     assert (view.seq, view.timestamp, view.data) == (appended.seq, event["timestamp"], appended.event)
 
 
-def test_places_grow_in_append_order_whatever_the_timestamps(key: SessionKey) -> None:
-    appended = [append(key, delta({"a": n}, timestamp=1000.0 - n)) for n in range(5)]
-    assert [seq for seq, _event in events_of(key)] == sorted({done.seq for done in appended if done.seq})
-    assert [view.id for view in timeline.events(key).rows] == [done.event["id"] for done in appended]
+def test_places_grow_in_append_order_whatever_the_timestamps(ref: SessionRef) -> None:
+    appended = [append(ref, delta({"a": n}, timestamp=1000.0 - n)) for n in range(5)]
+    assert [seq for seq, _event in events_of(ref)] == sorted({done.seq for done in appended if done.seq})
+    assert [view.id for view in timeline.events(ref).rows] == [done.event["id"] for done in appended]
 
 
-def test_the_same_event_twice_is_stored_once_and_applied_once(key: SessionKey) -> None:
+def test_the_same_event_twice_is_stored_once_and_applied_once(ref: SessionRef) -> None:
     event = delta({"a": 2, "user:n": 1, "app:n": 1}, id="e1", x_numbers=[1.0, 10**30, 1e23])
-    first = append(key, event)
-    append(key, delta({"a": 3}))
-    before = everything(key.source)
-    again = append(key, {**event, "branch": None, "actions": {**event["actions"], "artifact_delta": {}}})
+    first = append(ref, event)
+    append(ref, delta({"a": 3}))
+    before = everything(ref.source)
+    again = append(ref, {**event, "branch": None, "actions": {**event["actions"], "artifact_delta": {}}})
     assert equal(again.event, first.event)
     assert (again.seq, again.revision) == (None, None)
-    assert everything(key.source) == before
+    assert everything(ref.source) == before
 
 
-def test_the_same_event_sent_again_with_what_was_expected_the_first_time_is_no_conflict(key: SessionKey) -> None:
-    revision = views.session(key).revision
+def test_the_same_event_sent_again_with_what_was_expected_the_first_time_is_no_conflict(ref: SessionRef) -> None:
+    revision = views.session(ref).revision
     event = delta({"a": 2, "app:c": None}, ["app:c"], id="e1")
-    append(key, event, expected=revision)
-    assert append(key, event, expected=revision).seq is None
+    append(ref, event, expected=revision)
+    assert append(ref, event, expected=revision).seq is None
     changes = delta({"a": 5, "user:b": 5})
-    append(key, changes, expected={"a": 2, "user:b": 2})
-    assert append(key, changes, expected={"a": 2, "user:b": 2}).seq is None
-    assert len(events_of(key)) == 2
+    append(ref, changes, expected={"a": 2, "user:b": 2})
+    assert append(ref, changes, expected={"a": 2, "user:b": 2}).seq is None
+    assert len(events_of(ref)) == 2
 
 
-def test_the_same_event_sent_by_many_at_once_is_stored_once(key: SessionKey) -> None:
-    revision = views.session(key).revision
+def test_the_same_event_sent_by_many_at_once_is_stored_once(ref: SessionRef) -> None:
+    revision = views.session(ref).revision
     event = delta({"a": 2, "user:b": 3, "app:c": 4})
     expectations: list[Any] = [None, revision, {"a": 1, "app:c": 3}, None]
-    results = in_threads([lambda e=e: append(key, event, expected=e) for e in expectations * 3])
+    results = in_threads([lambda e=e: append(ref, event, expected=e) for e in expectations * 3])
     assert [r for r in results if isinstance(r, Exception)] == []
     assert len([r for r in results if isinstance(r, Appended) and r.seq is not None]) == 1
-    assert len(events_of(key)) == 1
-    assert state_of(key) == {"session": {"a": 2}, "user": {"b": 3}, "app": {"c": 4}}
+    assert len(events_of(ref)) == 1
+    assert state_of(ref) == {"session": {"a": 2}, "user": {"b": 3}, "app": {"c": 4}}
 
 
 @pytest.mark.parametrize("expected", [None, "revision", {"a": 2}])
-def test_another_event_under_a_stored_events_id_is_a_clear_conflict(key: SessionKey, expected: Any) -> None:
-    append(key, delta({"a": 2}, id="e1"))
-    before = everything(key.source)
+def test_another_event_under_a_stored_events_id_is_a_clear_conflict(ref: SessionRef, expected: Any) -> None:
+    append(ref, delta({"a": 2}, id="e1"))
+    before = everything(ref.source)
     if expected == "revision":
-        expected = views.session(key).revision
+        expected = views.session(ref).revision
     with pytest.raises(Conflict, match="Another event of this session has the id e1"):
-        append(key, delta({"a": 3}, id="e1"), expected=expected)
-    assert everything(key.source) == before
+        append(ref, delta({"a": 3}, id="e1"), expected=expected)
+    assert everything(ref.source) == before
 
 
-def test_two_sessions_may_have_events_of_the_same_id(key: SessionKey) -> None:
-    other = create_session(key.source, "app", "user", actor=ALICE)
-    append(key, delta({"a": 1}, id="e1"))
+def test_two_sessions_may_have_events_of_the_same_id(ref: SessionRef) -> None:
+    other = create_session(ref.source, "app", "user", actor=ALICE)
+    append(ref, delta({"a": 1}, id="e1"))
     append(other, delta({"a": 2}, id="e1"))
-    assert [views.session(k).state.session["a"] for k in (key, other)] == [1, 2]
+    assert [views.session(k).state.session["a"] for k in (ref, other)] == [1, 2]
 
 
 @pytest.mark.parametrize("expected", [None, 1.0, {"a": 1}, {"app:a": ABSENT}])
 def test_a_session_that_does_not_exist_is_not_found_and_no_state_is_written(source: str, expected: Any) -> None:
     before = everything(source)
     with pytest.raises(NotFound, match=r"^Session nobody not found\.$"):
-        append(SessionKey(source, "app", "user", "nobody"), delta({"a": 1, "user:b": 1, "app:c": 1}), expected=expected)
+        append(SessionRef(source, "app", "user", "nobody"), delta({"a": 1, "user:b": 1, "app:c": 1}), expected=expected)
     assert everything(source) == before
 
 
 # --- What the caller expects ------------------------------------------------------------------------------------------
 
 
-def test_an_append_on_the_revision_that_was_read_succeeds_again_and_again(key: SessionKey) -> None:
-    revision: float | None = views.session(key).revision
+def test_an_append_on_the_revision_that_was_read_succeeds_again_and_again(ref: SessionRef) -> None:
+    revision: float | None = views.session(ref).revision
     for n in range(5):
-        revision = append(key, delta({"a": n}), expected=revision).revision
-    assert views.session(key).revision == revision
+        revision = append(ref, delta({"a": n}), expected=revision).revision
+    assert views.session(ref).revision == revision
 
 
-def test_an_append_on_an_old_revision_is_stale_and_writes_nothing(key: SessionKey) -> None:
-    revision = views.session(key).revision
-    append(key, delta({"a": 2}))
-    before = everything(key.source)
+def test_an_append_on_an_old_revision_is_stale_and_writes_nothing(ref: SessionRef) -> None:
+    revision = views.session(ref).revision
+    append(ref, delta({"a": 2}))
+    before = everything(ref.source)
     for old in (revision, 0.0, revision + 3600):
         with pytest.raises(StaleSession, match=r"^The session has been modified in storage since it was loaded\.$"):
-            append(key, delta({"a": 3, "user:b": 3, "app:c": 3}), expected=old)
-    assert everything(key.source) == before
+            append(ref, delta({"a": 3, "user:b": 3, "app:c": 3}), expected=old)
+    assert everything(ref.source) == before
 
 
 @pytest.mark.parametrize(
@@ -306,13 +306,13 @@ def test_an_append_on_an_old_revision_is_stale_and_writes_nothing(key: SessionKe
     ],
 )
 def test_a_value_that_is_another_by_now_is_a_conflict_that_tells_it_and_writes_nothing(
-    key: SessionKey, expected: dict[str, Any], current: dict[str, Any]
+    ref: SessionRef, expected: dict[str, Any], current: dict[str, Any]
 ) -> None:
-    before = everything(key.source)
+    before = everything(ref.source)
     with pytest.raises(Conflict) as caught:
-        append(key, delta({"a": 5, "user:b": 5, "app:c": 5}), expected=expected)
+        append(ref, delta({"a": 5, "user:b": 5, "app:c": 5}), expected=expected)
     assert caught.value.detail == {"current": current}
-    assert everything(key.source) == before
+    assert everything(ref.source) == before
 
 
 @pytest.mark.parametrize(
@@ -326,25 +326,25 @@ def test_a_value_that_is_another_by_now_is_a_conflict_that_tells_it_and_writes_n
         {"app:c": 3},
     ],
 )
-def test_values_that_are_still_as_expected_let_the_append_through(key: SessionKey, expected: dict[str, Any]) -> None:
-    append(key, delta({"a": 5, "user:b": 5, "app:c": 5}), expected=expected)
-    assert views.session(key).state.merged() == {"a": 5, "user:b": 5, "app:c": 5}
+def test_values_that_are_still_as_expected_let_the_append_through(ref: SessionRef, expected: dict[str, Any]) -> None:
+    append(ref, delta({"a": 5, "user:b": 5, "app:c": 5}), expected=expected)
+    assert views.session(ref).state.merged() == {"a": 5, "user:b": 5, "app:c": 5}
 
 
-def test_null_and_absent_are_different_expectations(key: SessionKey) -> None:
-    append(key, delta({"a": None, "user:b": None}, removed=["user:b"]))
-    append(key, delta({"x": 1}), expected={"a": None, "user:b": ABSENT})
+def test_null_and_absent_are_different_expectations(ref: SessionRef) -> None:
+    append(ref, delta({"a": None, "user:b": None}, removed=["user:b"]))
+    append(ref, delta({"x": 1}), expected={"a": None, "user:b": ABSENT})
     with pytest.raises(Conflict):
-        append(key, delta({"x": 2}), expected={"a": ABSENT})
+        append(ref, delta({"x": 2}), expected={"a": ABSENT})
     with pytest.raises(Conflict):
-        append(key, delta({"x": 2}), expected={"user:b": None})
+        append(ref, delta({"x": 2}), expected={"user:b": None})
 
 
-def test_expectations_of_a_user_and_an_app_without_rows_can_be_met(key: SessionKey) -> None:
-    execute(key.source, "DELETE FROM user_states")
-    execute(key.source, "DELETE FROM app_states")
-    append(key, delta({"user:x": 1, "app:x": 1}), expected={"user:x": ABSENT, "app:x": ABSENT})
-    assert state_of(key) == {"session": {"a": 1}, "user": {"x": 1}, "app": {"x": 1}}
+def test_expectations_of_a_user_and_an_app_without_rows_can_be_met(ref: SessionRef) -> None:
+    execute(ref.source, "DELETE FROM user_states")
+    execute(ref.source, "DELETE FROM app_states")
+    append(ref, delta({"user:x": 1, "app:x": 1}), expected={"user:x": ABSENT, "app:x": ABSENT})
+    assert state_of(ref) == {"session": {"a": 1}, "user": {"x": 1}, "app": {"x": 1}}
 
 
 # --- Revisions --------------------------------------------------------------------------------------------------------
@@ -354,17 +354,17 @@ def test_expectations_of_a_user_and_an_app_without_rows_can_be_met(key: SessionK
 @example([2e9, 2e9, 2e9, 1.0, 2e9, 2e9 + 1e-7])
 @example([2.0**32 - 1] * 4)
 def test_every_append_advances_the_revision_whatever_its_timestamp(source: str, timestamps: list[float]) -> None:
-    key = create_session(source, "app", "times", actor=ALICE)
-    revision = views.session(key).revision
+    ref = create_session(source, "app", "times", actor=ALICE)
+    revision = views.session(ref).revision
     for timestamp in timestamps:
-        appended = append(key, {"timestamp": timestamp}, expected=revision)
+        appended = append(ref, {"timestamp": timestamp}, expected=revision)
         assert appended.revision is not None
         assert appended.revision > revision
         assert appended.revision == pytest.approx(max(timestamp, revision), abs=1e-5, rel=1e-15)
-        revision = views.session(key).revision
+        revision = views.session(ref).revision
         assert revision == appended.revision
-        assert timeline.event(key, appended.event["id"]).timestamp == timestamp
-    delete_session(key, actor=ALICE)
+        assert timeline.event(ref, appended.event["id"]).timestamp == timestamp
+    delete_session(ref, actor=ALICE)
 
 
 # --- Creating ---------------------------------------------------------------------------------------------------------
@@ -372,28 +372,28 @@ def test_every_append_advances_the_revision_whatever_its_timestamp(source: str, 
 
 def test_initial_state_is_split_by_scope_and_kept_as_given_without_temp_keys(source: str) -> None:
     state = {"a": {"b": [1, 1e23]}, "user:b": None, "app:c": "x", "temp:d": 1, "app:user:e": 2, "": 0, "app:": 1}
-    key = create_session(source, "app", "user", actor=ALICE, state=state)
+    ref = create_session(source, "app", "user", actor=ALICE, state=state)
     del state["temp:d"]
-    assert state_of(key) == {
+    assert state_of(ref) == {
         "session": {"a": {"b": [1, 1e23]}, "": 0},
         "user": {"b": None},
         "app": {"c": "x", "user:e": 2, "": 1},
     }
-    append(key, delta({"a": 1}))
-    assert views.session(key).initial_state == state
-    assert events_of(key)[0][1]["actions"]["state_delta"] == {"a": 1}  # initial state is not an event
+    append(ref, delta({"a": 1}))
+    assert views.session(ref).initial_state == state
+    assert events_of(ref)[0][1]["actions"]["state_delta"] == {"a": 1}  # initial state is not an event
 
 
 def test_a_created_session_has_the_rows_that_adks_own_service_needs(source: str) -> None:
-    key = create_session(source, "app", "user", actor=ALICE)
+    ref = create_session(source, "app", "user", actor=ALICE)
     assert counts(source) == {"app_states": 1, "user_states": 1, "sessions": 1, "events": 0}
-    assert state_of(key) == {"session": {}, "user": {}, "app": {}}
-    assert abs(views.session(key).revision - time.time()) < 10
+    assert state_of(ref) == {"session": {}, "user": {}, "app": {}}
+    assert abs(views.session(ref).revision - time.time()) < 10
 
 
-def test_a_created_session_does_not_disturb_the_state_of_its_user_and_app(key: SessionKey) -> None:
-    create_session(key.source, "app", "user", actor=ALICE, state={"user:x": 1})
-    assert state_of(key) == {"session": {"a": 1}, "user": {"b": 2, "x": 1}, "app": {"c": 3}}
+def test_a_created_session_does_not_disturb_the_state_of_its_user_and_app(ref: SessionRef) -> None:
+    create_session(ref.source, "app", "user", actor=ALICE, state={"user:x": 1})
+    assert state_of(ref) == {"session": {"a": 1}, "user": {"b": 2, "x": 1}, "app": {"c": 3}}
 
 
 @pytest.mark.parametrize("given_id", [None, "", "  \n"])
@@ -404,14 +404,14 @@ def test_a_session_without_an_id_gets_a_fresh_one(source: str, given_id: str | N
 
 
 def test_blanks_around_a_new_sessions_id_are_stripped(source: str) -> None:
-    key = create_session(source, "a", "u", actor=ALICE, session_id=" s 1\n")
-    assert key.session_id == "s 1"
-    assert views.session(key).key == key
+    ref = create_session(source, "a", "u", actor=ALICE, session_id=" s 1\n")
+    assert ref.session_id == "s 1"
+    assert views.session(ref).ref == ref
 
 
 def test_a_second_session_of_the_same_id_is_refused_and_changes_nothing(source: str) -> None:
-    key = create_session(source, "a", "u", actor=ALICE, session_id="s", state={"x": 1, "app:x": 1})
-    append(key, delta({"x": 2}))
+    ref = create_session(source, "a", "u", actor=ALICE, session_id="s", state={"x": 1, "app:x": 1})
+    append(ref, delta({"x": 2}))
     before = everything(source)
     with pytest.raises(AlreadyExists, match=r"^The session s exists already\.$"):
         create_session(source, "a", "u", actor=ALICE, session_id=" s ", state={"x": 3, "app:x": 3, "user:x": 3})
@@ -423,49 +423,49 @@ def test_a_second_session_of_the_same_id_is_refused_and_changes_nothing(source: 
 # --- Deleting ---------------------------------------------------------------------------------------------------------
 
 
-def test_deleting_takes_the_events_along_and_leaves_user_and_app_state(key: SessionKey) -> None:
-    other = create_session(key.source, "app", "user", actor=ALICE, state={"x": 1})
-    for session in (key, other):
+def test_deleting_takes_the_events_along_and_leaves_user_and_app_state(ref: SessionRef) -> None:
+    other = create_session(ref.source, "app", "user", actor=ALICE, state={"x": 1})
+    for session in (ref, other):
         append(session, delta({"user:b": 5, "app:c": 6}))
-    delete_session(key, actor=ALICE)
-    assert counts(key.source) == {"app_states": 1, "user_states": 1, "sessions": 1, "events": 1}
+    delete_session(ref, actor=ALICE)
+    assert counts(ref.source) == {"app_states": 1, "user_states": 1, "sessions": 1, "events": 1}
     assert views.session(other).state.merged() == {"x": 1, "user:b": 5, "app:c": 6}
     for again in (
-        lambda: views.session(key),
-        lambda: append(key, delta({"app:c": 7})),
-        lambda: delete_session(key, actor=ALICE),
+        lambda: views.session(ref),
+        lambda: append(ref, delta({"app:c": 7})),
+        lambda: delete_session(ref, actor=ALICE),
     ):
         with pytest.raises(NotFound):
             again()
     assert views.session(other).state.app == {"c": 6}
 
 
-def test_a_session_made_anew_under_a_deleted_ones_id_starts_anew(key: SessionKey) -> None:
-    append(key, delta({"a": 2, "user:b": 3}, id="e1"))
-    delete_session(key, actor=ALICE)
-    again = create_session(*key[:3], session_id=key.session_id, actor=ALICE, state={"z": 1})
-    assert again == key
-    assert timeline.events(key).rows == []
-    assert views.session(key).initial_state == {"z": 1}
-    assert views.session(key).state.merged() == {"z": 1, "user:b": 3, "app:c": 3}
-    assert append(key, delta({"a": 9}, id="e1")).seq is not None
+def test_a_session_made_anew_under_a_deleted_ones_id_starts_anew(ref: SessionRef) -> None:
+    append(ref, delta({"a": 2, "user:b": 3}, id="e1"))
+    delete_session(ref, actor=ALICE)
+    again = create_session(*ref[:3], session_id=ref.session_id, actor=ALICE, state={"z": 1})
+    assert again == ref
+    assert timeline.events(ref).rows == []
+    assert views.session(ref).initial_state == {"z": 1}
+    assert views.session(ref).state.merged() == {"z": 1, "user:b": 3, "app:c": 3}
+    assert append(ref, delta({"a": 9}, id="e1")).seq is not None
 
 
 # --- Who may ----------------------------------------------------------------------------------------------------------
 
 
-def test_read_only_refuses_every_write_and_leaves_everything_as_it_is(key: SessionKey, settings: LazySettings) -> None:
-    before = everything(key.source)
+def test_read_only_refuses_every_write_and_leaves_everything_as_it_is(ref: SessionRef, settings: LazySettings) -> None:
+    before = everything(ref.source)
     settings.READ_ONLY = True
     for write in (
-        lambda: append(key, delta({"a": 2})),
-        lambda: append(key, delta({"a": 2}), expected={"a": 1}),
-        lambda: create_session(key.source, "app", "user", actor=ALICE),
-        lambda: delete_session(key, actor=ALICE),
+        lambda: append(ref, delta({"a": 2})),
+        lambda: append(ref, delta({"a": 2}), expected={"a": 1}),
+        lambda: create_session(ref.source, "app", "user", actor=ALICE),
+        lambda: delete_session(ref, actor=ALICE),
     ):
         with pytest.raises(NotAllowed, match="--read-only"):
             write()
-    assert everything(key.source) == before
+    assert everything(ref.source) == before
 
 
 # --- Bad and hostile input --------------------------------------------------------------------------------------------
@@ -476,37 +476,37 @@ LONGEST = ("x" * 128, "👩" * 128, "/" * 128, "‏ש" * 64)
 @pytest.mark.parametrize("name", [*TEXTS, *LONGEST])
 def test_names_of_any_characters_are_kept_as_they_are(source: str, name: str) -> None:
     session_id = name.strip() or "s"
-    key = create_session(source, name, name, actor=ALICE, session_id=session_id, state={"app:a": 1})
-    assert key == (source, name, name, session_id)
-    event_id = append(key, delta({name: name, f"user:{name}": 1}, id=name, invocation_id=name, author=name)).event["id"]
+    ref = create_session(source, name, name, actor=ALICE, session_id=session_id, state={"app:a": 1})
+    assert ref == (source, name, name, session_id)
+    event_id = append(ref, delta({name: name, f"user:{name}": 1}, id=name, invocation_id=name, author=name)).event["id"]
     assert event_id == name or (not name and event_id)
-    view = timeline.event(key, event_id)
+    view = timeline.event(ref, event_id)
     assert (view.id, view.invocation_id, view.data["author"]) == (event_id, name, name)
-    state = views.session(key).state
+    state = views.session(ref).state
     assert (state.session, state.user, state.app) == ({name: name}, {name: 1}, {"a": 1})
-    delete_session(key, actor=ALICE)
+    delete_session(ref, actor=ALICE)
     assert counts(source)["sessions"] == 0
 
 
 @pytest.mark.parametrize("name", ["", "k" * 10_000, "𝕬" * 10_000])
-def test_a_key_may_be_empty_or_very_long(key: SessionKey, name: str) -> None:
+def test_a_key_may_be_empty_or_very_long(ref: SessionRef, name: str) -> None:
     for full in (name, f"user:{name}", f"app:{name}"):
-        append(key, delta({full: {"n": 1}}), expected={full: ABSENT})
-        append(key, delta({full: None}), expected={full: {"n": 1}})
-        assert views.session(key).state.get(full) is None
-        append(key, delta({full: None}, removed=[full]), expected={full: None})
-        assert views.session(key).state.get(full) is ABSENT
-    assert views.session(key).state.merged() == {"a": 1, "user:b": 2, "app:c": 3}
+        append(ref, delta({full: {"n": 1}}), expected={full: ABSENT})
+        append(ref, delta({full: None}), expected={full: {"n": 1}})
+        assert views.session(ref).state.get(full) is None
+        append(ref, delta({full: None}, removed=[full]), expected={full: None})
+        assert views.session(ref).state.get(full) is ABSENT
+    assert views.session(ref).state.merged() == {"a": 1, "user:b": 2, "app:c": 3}
 
 
-def test_an_event_of_five_megabytes_is_stored_and_read(key: SessionKey) -> None:
+def test_an_event_of_five_megabytes_is_stored_and_read(ref: SessionRef) -> None:
     text = "0123456789 שלום 👩‍👩‍👧‍👦\n" + "five megabytes " * 350_000
-    append(key, {"id": "big", "content": {"parts": [{"text": text}]}})
-    assert timeline.event(key, "big").description.text == text
+    append(ref, {"id": "big", "content": {"parts": [{"text": text}]}})
+    assert timeline.event(ref, "big").description.text == text
     delta = {"a": text, "app:c": text}
-    append(key, {"id": "larger", "actions": {"state_delta": delta}})  # than what is shown
-    assert views.session(key).state.merged() == {"a": text, "user:b": 2, "app:c": text}
-    stored = whole_session.load(key, newest=1)
+    append(ref, {"id": "larger", "actions": {"state_delta": delta}})  # than what is shown
+    assert views.session(ref).state.merged() == {"a": text, "user:b": 2, "app:c": text}
+    stored = whole_session.load(ref, newest=1)
     assert stored
     assert json.loads(stored.events[0].text)["actions"]["state_delta"] == delta
 
@@ -533,14 +533,14 @@ BAD_EVENTS: list[tuple[dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("event", "sentence"), BAD_EVENTS)
 def test_a_bad_event_is_refused_with_its_place_and_nothing_is_half_written(
-    key: SessionKey, event: dict[str, Any], sentence: str
+    ref: SessionRef, event: dict[str, Any], sentence: str
 ) -> None:
-    before = everything(key.source)
+    before = everything(ref.source)
     for expected in (None, {"a": 1}):
         with pytest.raises(Invalid) as caught:
-            append(key, {"author": "x", **event}, expected=expected)
+            append(ref, {"author": "x", **event}, expected=expected)
         assert sentence in caught.value.message
-    assert everything(key.source) == before
+    assert everything(ref.source) == before
 
 
 BAD_NAMES = ["x" * 129, "👩" * 129, "a\0", "\ud800"]
@@ -566,38 +566,38 @@ def test_a_session_with_bad_initial_state_is_refused_and_nothing_is_half_written
 
 @pytest.mark.parametrize("name", BAD_NAMES)
 @pytest.mark.parametrize("place", [1, 2, 3])
-def test_a_session_under_a_name_that_cannot_exist_is_not_found(key: SessionKey, place: int, name: str) -> None:
-    before = everything(key.source)
-    wrong = SessionKey(*(name if n == place else part for n, part in enumerate(key)))
+def test_a_session_under_a_name_that_cannot_exist_is_not_found(ref: SessionRef, place: int, name: str) -> None:
+    before = everything(ref.source)
+    wrong = SessionRef(*(name if n == place else part for n, part in enumerate(ref)))
     for expected in (None, 1.0, {"a": 1}):
         with pytest.raises(NotFound):
             append(wrong, delta({"a": 1, "app:c": 2}), expected=expected)
     with pytest.raises(NotFound):
         delete_session(wrong, actor=ALICE)
-    assert everything(key.source) == before
+    assert everything(ref.source) == before
 
 
 # PostgreSQL itself refuses to store these, or merges without reading them here.
 @pytest.mark.parametrize("form", ["sqlite", "sqlite-database"])
 @pytest.mark.parametrize("value", ["9" * 5_000, "[" * 100_000 + "]" * 100_000, "x"], ids=["long", "deep", "no JSON"])
 @pytest.mark.parametrize(("table", "name"), [("sessions", "a"), ("user_states", "user:b"), ("app_states", "app:c")])
-def test_state_that_cannot_be_read_is_not_written_over(key: SessionKey, value: str, table: str, name: str) -> None:
-    execute(key.source, f"""UPDATE {table} SET state = '{{"x": {value}}}'""")
-    before = everything(key.source)
+def test_state_that_cannot_be_read_is_not_written_over(ref: SessionRef, value: str, table: str, name: str) -> None:
+    execute(ref.source, f"""UPDATE {table} SET state = '{{"x": {value}}}'""")
+    before = everything(ref.source)
     with pytest.raises(Invalid, match="nothing was written"):
-        append(key, delta({name: 2}))
-    assert everything(key.source) == before
+        append(ref, delta({name: 2}))
+    assert everything(ref.source) == before
 
 
 @pytest.mark.parametrize("form", ["sqlite", "sqlite-database"])
-def test_a_session_whose_state_cannot_be_read_can_be_deleted(key: SessionKey) -> None:
-    execute(key.source, "UPDATE sessions SET state = 'x'")
-    delete_session(key, actor=ALICE)
-    assert counts(key.source)["sessions"] == 0
+def test_a_session_whose_state_cannot_be_read_can_be_deleted(ref: SessionRef) -> None:
+    execute(ref.source, "UPDATE sessions SET state = 'x'")
+    delete_session(ref, actor=ALICE)
+    assert counts(ref.source)["sessions"] == 0
 
 
-def test_state_is_what_the_events_say_after_all_of_this(key: SessionKey) -> None:
+def test_state_is_what_the_events_say_after_all_of_this(ref: SessionRef) -> None:
     for n in range(5):
-        append(key, delta({"a": n, f"user:{n}": n, "app:c": n}))
-        append(key, delta({f"user:{n}": None, "a": None}, removed=[f"user:{n}"]))
-    assert_state_is_what_events_say(key.source, {key: {"a": 1, "user:b": 2, "app:c": 3}})
+        append(ref, delta({"a": n, f"user:{n}": n, "app:c": n}))
+        append(ref, delta({f"user:{n}": None, "a": None}, removed=[f"user:{n}"]))
+    assert_state_is_what_events_say(ref.source, {ref: {"a": 1, "user:b": 2, "app:c": 3}})

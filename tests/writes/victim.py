@@ -93,19 +93,19 @@ def _write_together(job: dict[str, Any], operation: Callable[[int], Any], ready:
 
 def _operations(alias: str, job: dict[str, Any]) -> Callable[[int], Any]:
     from sessions_app.access.actor import Actor
-    from sessions_app.domain.session_ref import SessionKey
+    from sessions_app.domain.session_ref import SessionRef
     from sessions_app.domain.state import ABSENT
     from sessions_app.writes.append import append_event
     from sessions_app.writes.sessions import create_session, delete_session
 
-    actor, key = Actor("victim"), SessionKey(alias, *job["key"])
+    actor, ref = Actor("victim"), SessionRef(alias, *job["key"])
 
     def append(number: int, expected: Any = None) -> Any:
         delta = {"n": number, "user:n": number, "app:n": number, f"k{number % 7}": number, f"app:k{number % 7}": None}
         event = {"id": f"e{number}", "timestamp": time.time(), "actions": {"state_delta": delta}}
         if number % 3 == 0:
             event["custom_metadata"] = {"adkweb": {"removed": [f"app:k{number % 7}"]}}
-        return append_event(key, event, actor=actor, expected=expected)
+        return append_event(ref, event, actor=actor, expected=expected)
 
     def create(_number: int) -> Any:
         state = {"n": 1, "user:made": 1, "app:made": 1}
@@ -116,7 +116,7 @@ def _operations(alias: str, job: dict[str, Any]) -> Callable[[int], Any]:
         "append on a revision": lambda n: append(n, job["revision"]),
         "append on values": lambda n: append(n, {"n": 0, "user:n": 0, "app:n": 0, "app:none": ABSENT}),
         "create": create,
-        "delete": lambda n: delete_session(key, actor=actor),
+        "delete": lambda n: delete_session(ref, actor=actor),
     }
     return named[job["operation"]]
 

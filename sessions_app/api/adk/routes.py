@@ -20,7 +20,7 @@ from django.views.decorators.csrf import csrf_exempt
 from ninja.errors import AuthenticationError
 
 from ...access.actor import Right
-from ...domain.session_ref import SessionKey
+from ...domain.session_ref import SessionRef
 from ...domain.state import TEMP
 from ...errors import AlreadyExists, Conflict, Error, Invalid, NotFound, SourceError
 from ...http.problems import problem, status_of
@@ -169,12 +169,12 @@ def _created(
 ) -> HttpResponseBase:
     actor = actor_of(request)
     try:
-        key = create_session(alias, app_name, user_id, actor=actor, state=state, session_id=session_id)
+        ref = create_session(alias, app_name, user_id, actor=actor, state=state, session_id=session_id)
     except AlreadyExists as error:
         raise Refused(409, f"Session already exists: {session_id}") from error
     for event in events:
-        append_event(key, event, actor=actor)
-    return _session(key)
+        append_event(ref, event, actor=actor)
+    return _session(ref)
 
 
 def _get(
@@ -188,13 +188,13 @@ def _update(
 ) -> HttpResponseBase:
     """One event, of the user; temp keys stand in this answer and nowhere else."""
     delta = update_of(request).state_delta
-    key = _key(request, app_name, user_id, session_id, source, "append")
+    ref = _key(request, app_name, user_id, session_id, source, "append")
     event = {"invocation_id": f"p-{uuid.uuid4()}", "author": "user", "actions": {"state_delta": delta}}
     try:
-        append_event(key, event, actor=actor_of(request))
+        append_event(ref, event, actor=actor_of(request))
     except NotFound as error:
         raise Refused(404, _GONE) from error
-    return _session(key, {name: value for name, value in delta.items() if name.startswith(TEMP)})
+    return _session(ref, {name: value for name, value in delta.items() if name.startswith(TEMP)})
 
 
 def _delete(
@@ -203,9 +203,9 @@ def _delete(
     """Deletes a session; that there is none is as good."""
     alias = _source(request, app_name, source, "admin")
     if alias is not None:
-        key = _resolved(SessionKey(alias, app_name, user_id, session_id))
+        ref = _resolved(SessionRef(alias, app_name, user_id, session_id))
         with suppress(NotFound):
-            delete_session(key, actor=actor_of(request))
+            delete_session(ref, actor=actor_of(request))
     return _answer(None)
 
 
@@ -221,21 +221,21 @@ def _source(request: HttpRequest, app_name: str, source: str | None, right: Righ
 
 def _key(
     request: HttpRequest, app_name: str, user_id: str, session_id: str, source: str | None, right: Right
-) -> SessionKey:
+) -> SessionRef:
     alias = _source(request, app_name, source, right)
     if alias is None:
         raise Refused(404, _GONE)
-    return _resolved(SessionKey(alias, app_name, user_id, session_id))
+    return _resolved(SessionRef(alias, app_name, user_id, session_id))
 
 
-def _resolved(key: SessionKey) -> SessionKey:
+def _resolved(ref: SessionRef) -> SessionRef:
     """The session under this id, or else under the id without blanks around it: a new session's id loses them."""
-    stripped = key.session_id.strip()
-    return key if stripped == key.session_id or whole_session.place(key) else key._replace(session_id=stripped)
+    stripped = ref.session_id.strip()
+    return ref if stripped == ref.session_id or whole_session.place(ref) else ref._replace(session_id=stripped)
 
 
-def _session(key: SessionKey, temp: dict[str, Any] | None = None) -> HttpResponseBase:
-    found = whole_session.stream(key)
+def _session(ref: SessionRef, temp: dict[str, Any] | None = None) -> HttpResponseBase:
+    found = whole_session.stream(ref)
     if found is None:
         raise Refused(404, _GONE)
     session, pages = found

@@ -89,7 +89,7 @@ def sessions(found: Iterable[whole_session.StoredSession]) -> Iterator[bytes]:
     """A list of sessions, without events, in pieces; those of evaluations are left out."""
     between = b"["
     for each in found:
-        if not each.key.session_id.startswith(EVALUATIONS):
+        if not each.ref.session_id.startswith(EVALUATIONS):
             yield between + _head(each, {})[:-1] + b',"events":[],"lastUpdateTime":' + _dumps(each.revision) + b"}"
             between = b","
     yield b"[]" if between == b"[" else b"]"
@@ -123,9 +123,9 @@ def _stripped(value: Any) -> Any:
 
 
 def _head(stored: whole_session.StoredSession, temp: dict[str, Any]) -> bytes:
-    key = stored.key
+    ref = stored.ref
     state = stored.state.merged() | temp
-    head = {"id": key.session_id, "appName": key.app_name, "userId": key.user_id, "state": state}
+    head = {"id": ref.session_id, "appName": ref.app_name, "userId": ref.user_id, "state": state}
     text = _dumps(head)
     return _dumps(redacted(head)) if _may_hold_secrets(text.decode()) else text
 

@@ -14,7 +14,7 @@ from django.urls import reverse
 
 from ...domain.adk_fields import check_fields
 from ...domain.json_values import looks_encrypted
-from ...domain.session_ref import SessionKey
+from ...domain.session_ref import SessionRef
 from ...domain.state import Change, Scope
 from ...errors import Behind, Error, Invalid, NotFound, SourceError
 from ...history.drift import own, shared
@@ -276,21 +276,21 @@ def _drift(source: Source, every_session: bool) -> Iterator[Finding]:
         if every_session:
             ((events,),) = _query(connections[source.alias], "SELECT count(*) FROM events")
             bar.total(events)
-        for key in keys:
+        for ref in keys:
             looked += 1
             try:
-                report = own(key)
+                report = own(ref)
                 bar.moved(report.events)
                 changes = [each.change for each in report.drifted]
             except NotFound:  # deleted meanwhile
                 continue
             except Invalid as error:
-                found.append(f"{'/'.join(key[1:])}: {error.message}")
+                found.append(f"{'/'.join(ref[1:])}: {error.message}")
                 continue
             if report.untold == "size":
                 looked -= 1
             elif changes:
-                found.append(_named(key, 4, changes))
+                found.append(_named(ref, 4, changes))
     which = f"{looked:,} sessions" if every_session else f"the newest {looked:,} sessions"
     if found:
         yield Finding(
@@ -313,14 +313,14 @@ def _shared_drift(source: Source, ready: bool) -> Iterator[Finding]:
         of_all = "SELECT count(*) FROM (SELECT DISTINCT app_name, user_id FROM sessions) AS owners"
         ((users,),) = _query(connections[source.alias], of_all)
         bar.total(users)
-        for key in _of_each_user(source.alias):
+        for ref in _of_each_user(source.alias):
             bar.moved(1)
             with suppress(NotFound):  # deleted meanwhile
-                if changes := _shared(key, "user"):
-                    found.append(_named(key, 3, changes))
-                if key.app_name not in apps and (changes := _shared(key, "app")):
-                    found.append(_named(key, 2, changes))
-                apps.add(key.app_name)
+                if changes := _shared(ref, "user"):
+                    found.append(_named(ref, 3, changes))
+                if ref.app_name not in apps and (changes := _shared(ref, "app")):
+                    found.append(_named(ref, 2, changes))
+                apps.add(ref.app_name)
     if found:
         yield Finding(
             NOTE,
@@ -332,45 +332,45 @@ def _shared_drift(source: Source, ready: bool) -> Iterator[Finding]:
         yield Finding(OK, "no drift of user: and app: keys is suspected")
 
 
-def _shared(key: SessionKey, scope: Scope) -> list[Change]:
+def _shared(ref: SessionRef, scope: Scope) -> list[Change]:
     while True:
         try:
-            return [each.change for each in shared(key, [scope]).drifted]
+            return [each.change for each in shared(ref, [scope]).drifted]
         except Behind:  # the source's events are still being read: this goes on with it
             continue
 
 
-def _named(key: SessionKey, names: int, changes: list[Change]) -> str:
+def _named(ref: SessionRef, names: int, changes: list[Change]) -> str:
     """Whose state it is, by so many of the session's names; some of its keys, and the page that repairs them."""
     keys = ", ".join(
         f"{change.key}: {short(change.new, 40)}, by its events {short(change.old, 40)}" for change in changes[:_NAMED]
     )
     more = f", and {len(changes) - _NAMED} keys more" if len(changes) > _NAMED else ""
-    return f"{'/'.join(key[1:names])} ({keys}{more}): {reverse('drift', kwargs=key._asdict())}"
+    return f"{'/'.join(ref[1:names])} ({keys}{more}): {reverse('drift', kwargs=ref._asdict())}"
 
 
-def _of_each_user(alias: str) -> Iterator[SessionKey]:
+def _of_each_user(alias: str) -> Iterator[SessionRef]:
     """One session of each user."""
     last = None
-    for key in _all(alias):
-        if key[:3] != last:
-            yield key
-        last = key[:3]
+    for ref in _all(alias):
+        if ref[:3] != last:
+            yield ref
+        last = ref[:3]
 
 
-def _newest(alias: str) -> list[SessionKey]:
+def _newest(alias: str) -> list[SessionRef]:
     order = "ORDER BY update_time DESC LIMIT %s"
     rows = _query(connections[alias], f"SELECT app_name, user_id, id FROM sessions {order}", [_SESSIONS])
-    return [SessionKey(alias, *row) for row in rows]
+    return [SessionRef(alias, *row) for row in rows]
 
 
-def _all(alias: str) -> Iterator[SessionKey]:
+def _all(alias: str) -> Iterator[SessionRef]:
     after: list[str] = []
     while True:
         beyond = "WHERE (app_name, user_id, id) > (%s, %s, %s)" if after else ""
         sql = f"SELECT app_name, user_id, id FROM sessions {beyond} ORDER BY app_name, user_id, id LIMIT {_PAGE}"
         rows = _query(connections[alias], sql, after)
-        yield from (SessionKey(alias, *row) for row in rows)
+        yield from (SessionRef(alias, *row) for row in rows)
         if len(rows) < _PAGE:
             return
         after = list(rows[-1])

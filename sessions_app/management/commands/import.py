@@ -94,7 +94,7 @@ class Command(BaseCommand):
         console.print(plain(name), soft_wrap=True)
         console.print(table)
         for left in report.skipped:
-            console.print(plain(f"skipped {'/'.join(left.key[1:])}: {left.why}"), soft_wrap=True)
+            console.print(plain(f"skipped {'/'.join(left.ref[1:])}: {left.why}"), soft_wrap=True)
         for differing in report.differing:
             whose = "/".join(filter(None, (differing.app, differing.user)))
             verb = f"{would}set" if options["state"] else "kept; --state sets it"

@@ -194,7 +194,7 @@ class _Line:
 
     def _where(self, view: EventView, text: Text) -> None:
         """As much of the name as was not named; what is as in the line before steps back."""
-        parts = [view.key[place] for place in self._parts]
+        parts = [view.ref[place] for place in self._parts]
         for number, part in enumerate(parts):
             same = self._before[: number + 1] == parts[: number + 1]
             text.append("  " if number == 0 else "/", "dim").append(words(part, 60), "dim" if same else "cyan")

@@ -14,7 +14,7 @@ from django.views.decorators.http import require_http_methods
 
 from ...domain.event import Event, delta_of, new_id, removed_by
 from ...domain.json_values import dumps
-from ...domain.session_ref import SessionKey
+from ...domain.session_ref import SessionRef
 from ...domain.state import ABSENT, UNKNOWN, Change
 from ...edits import queue
 from ...edits.repair import Choice, repair, repair_event
@@ -47,62 +47,62 @@ class Row:
 @require_http_methods(["GET", "POST"])
 def session(request: HttpRequest, **names: str) -> HttpResponse:
     """The keys that differ; sent with a choice for some of them, the event that repairs these."""
-    key = SessionKey(**names)
+    ref = SessionRef(**names)
     if request.method == "GET":
-        return _waiting(request, key) if _is_long(request, key) else _page(request, key)
+        return _waiting(request, ref) if _is_long(request, ref) else _page(request, ref)
     actor(request).check_may_write()
     reason = request.POST.get("reason", "")
     try:
         choices = _choices(request.POST)
         if not choices and request.htmx:  # type: ignore[attr-defined]
-            return _preview(request, key)  # a choice was taken back
+            return _preview(request, ref)  # a choice was taken back
         if not choices:
             raise Invalid(_("Nothing is chosen: every key is left as it is."))
         event = repair_event(choices, actor(request), reason)
         if request.POST.get("action", "preview") == "preview":
-            return _preview(request, key, event)
-        if request.POST.get("action") != "apply-now" and queue.held(key):
-            return _preview(request, key, event, status=409)  # which says what runs, and lets the person choose
-        appended = repair(key, choices, actor=actor(request), reason=reason, once=request.POST.get("once", ""))
+            return _preview(request, ref, event)
+        if request.POST.get("action") != "apply-now" and queue.held(ref):
+            return _preview(request, ref, event, status=409)  # which says what runs, and lets the person choose
+        appended = repair(ref, choices, actor=actor(request), reason=reason, once=request.POST.get("once", ""))
     except Error as error:
-        return _preview(request, key, error=error)
+        return _preview(request, ref, error=error)
     if appended.seq is None:
         messages.info(request, _("This edit was written already."))
     else:
-        tell_saved(request, key, appended.event["id"], appended.seq)
+        tell_saved(request, ref, appended.event["id"], appended.seq)
     return redirect(reverse("drift", kwargs=names))
 
 
-def _is_long(request: HttpRequest, key: SessionKey) -> bool:
+def _is_long(request: HttpRequest, ref: SessionRef) -> bool:
     """Whether the page comes before what it shows; not for htmx, nor where scripts are off (?wait=no)."""
-    views.session(key, partly=True)
+    views.session(ref, partly=True)
     whole = request.htmx or "wait" in request.GET  # type: ignore[attr-defined]
-    return not whole and database.is_numbered(key.source) and timeline.misses_more_than(key, 0, LONG)
+    return not whole and database.is_numbered(ref.source) and timeline.misses_more_than(ref, 0, LONG)
 
 
-def _waiting(request: HttpRequest, key: SessionKey) -> HttpResponse:
+def _waiting(request: HttpRequest, ref: SessionRef) -> HttpResponse:
     """The page at once; what takes longer is asked for by it."""
-    return page(request, "drift/page.html", {"key": key, "view": views.session(key, partly=True), "waiting": True})
+    return page(request, "drift/page.html", {"ref": ref, "view": views.session(ref, partly=True), "waiting": True})
 
 
 def _preview(
-    request: HttpRequest, key: SessionKey, event: Event | None = None, error: Error | None = None, status: int = 200
+    request: HttpRequest, ref: SessionRef, event: Event | None = None, error: Error | None = None, status: int = 200
 ) -> HttpResponse:
     """The form with what it would write, or why it would not; for htmx its end alone, with the button that writes."""
     status = status_of(error) if error else status
-    context: dict[str, Any] = {"error": error.message if error else "", "held": queue.held(key)}
+    context: dict[str, Any] = {"error": error.message if error else "", "held": queue.held(ref)}
     if event:
         context |= {"event": dumps(event, indent=2), "changes": _changes(event)}
     if request.htmx:  # type: ignore[attr-defined]
         return page(request, "drift/_event.html", context, status)
-    return _page(request, key, context, status)
+    return _page(request, ref, context, status)
 
 
-def _page(request: HttpRequest, key: SessionKey, more: dict[str, Any] | None = None, status: int = 200) -> HttpResponse:
-    view, own = views.session(key), history_drift.own(key)
+def _page(request: HttpRequest, ref: SessionRef, more: dict[str, Any] | None = None, status: int = 200) -> HttpResponse:
+    view, own = views.session(ref), history_drift.own(ref)
     shared, told = history_drift.Report(), {"share": None, "fault": ""}
     try:
-        shared = shared if own.untold else history_drift.shared(key)
+        shared = shared if own.untold else history_drift.shared(ref)
     except Behind as behind:  # the session's own keys are told meanwhile
         told |= behind.detail
     except Invalid as error:  # too large
@@ -110,7 +110,7 @@ def _page(request: HttpRequest, key: SessionKey, more: dict[str, Any] | None = N
     drifted = [*own.drifted, *shared.drifted]
     rows = _rows(drifted, request.POST)
     context = {
-        "key": key,
+        "ref": ref,
         "view": view,
         "own": own,
         "shared": shared,
@@ -123,7 +123,7 @@ def _page(request: HttpRequest, key: SessionKey, more: dict[str, Any] | None = N
         "fixable": any(not row.drift.stray for row in rows),
         "once": request.POST.get("once") or new_id(),
         "reason": request.POST.get("reason", ""),
-        "held": queue.held(key) if rows else None,
+        "held": queue.held(ref) if rows else None,
         **(more or {}),
     }
     template = "drift/_content.html" if request.htmx else "drift/page.html"  # type: ignore[attr-defined]
@@ -155,7 +155,7 @@ def _row(found: history_drift.Drift, sent: QueryDict) -> Row:
         "",
     )
     last = found.last
-    event = reverse("event", kwargs={**last.key._asdict(), "event_id": last.event_id}) if last and last.event_id else ""
+    event = reverse("event", kwargs={**last.ref._asdict(), "event_id": last.event_id}) if last and last.event_id else ""
     return Row(found, event, said, stored, choice)
 
 

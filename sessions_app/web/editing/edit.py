@@ -18,7 +18,7 @@ from django_htmx.http import HttpResponseClientRedirect
 from ...domain.event import new_id
 from ...domain.invocations import Running
 from ...domain.json_values import KEY_LENGTH, dumps
-from ...domain.session_ref import SessionKey
+from ...domain.session_ref import SessionRef
 from ...domain.state import ABSENT, STORED, UNKNOWN, Scope, same
 from ...edits import edit, queue
 from ...edits.undo import Plan
@@ -42,7 +42,7 @@ _FULL: Final = 6  # keys that are put back with an editor each; more of them are
 @require_http_methods(["GET", "POST"])
 def session(request: HttpRequest, **names: str) -> HttpResponse:
     """Edits state of any scope in a session."""
-    return _edit(request, of_session(views.session(SessionKey(**names))))
+    return _edit(request, of_session(views.session(SessionRef(**names))))
 
 
 @require_http_methods(["GET", "POST"])
@@ -61,15 +61,15 @@ def user(request: HttpRequest, source: str, app_name: str, user_id: str) -> Http
 def session_value(request: HttpRequest, **names: str) -> HttpResponseBase:
     """One value whole, as JSON text."""
     if "scope" in request.GET:
-        return _stored(request, SessionKey(**names))
-    return _value(request, of_session(views.session(SessionKey(**names))))
+        return _stored(request, SessionRef(**names))
+    return _value(request, of_session(views.session(SessionRef(**names))))
 
 
 @require_GET
 def app_value(request: HttpRequest, source: str, app_name: str) -> HttpResponseBase:
     """One value whole, as JSON text."""
     if "scope" in request.GET:
-        return _stored(request, SessionKey(source, app_name, "", ""), "app")
+        return _stored(request, SessionRef(source, app_name, "", ""), "app")
     return _value(request, of_app(source, app_name))
 
 
@@ -77,18 +77,18 @@ def app_value(request: HttpRequest, source: str, app_name: str) -> HttpResponseB
 def user_value(request: HttpRequest, source: str, app_name: str, user_id: str) -> HttpResponseBase:
     """One value whole, as JSON text."""
     if "scope" in request.GET:
-        return _stored(request, SessionKey(source, app_name, user_id, ""), "user")
+        return _stored(request, SessionRef(source, app_name, user_id, ""), "user")
     return _value(request, of_user(source, app_name, user_id))
 
 
 def taking_back(request: HttpRequest, plan: Plan, of: str, reason: str) -> HttpResponse:
     """The form, filled with what undoes an event or restores a moment."""
-    target = of_session(views.session(plan.event.key))
+    target = of_session(views.session(plan.event.ref))
     compact = len(plan.steps) > _FULL
     rows = [state_form.step_row(step, compact=compact) for step in plan.steps[: state_form.MOST]]
     for row in rows:
         if row.conflict:
-            row.writer = last_writer(target.key, row.key)
+            row.writer = last_writer(target.ref, row.key)
     more = len(plan.steps) - len(rows)
     return _form(request, target, rows, reason=reason, of={of: plan.event.id}, unknown=plan.unknown, more=more)
 
@@ -113,11 +113,11 @@ def _edit(request: HttpRequest, target: Target) -> HttpResponse:
 
 def _form_again(request: HttpRequest, target: Target, found: queue.Queued) -> HttpResponse:
     """The form as it was when this edit was queued, beside the values that stand now."""
-    if found.key != target.key:
+    if found.ref != target.ref:
         raise NotFound(_("There is no such edit."))
     rows = [state_form.asked_row(entry) for entry in found.entries]
     for row, entry in zip(rows, found.entries, strict=True):
-        _mark_conflict(row, entry.seen, target.state.get(row.key, ABSENT), target.key)
+        _mark_conflict(row, entry.seen, target.state.get(row.key, ABSENT), target.ref)
     error = Conflict().message if any(row.conflict for row in rows) else ""
     return _form(request, target, rows, error, reason=found.reason, of=found.of)
 
@@ -154,7 +154,7 @@ def _submit(request: HttpRequest, target: Target, rows: list[state_form.FormRow]
     except Conflict as conflict:
         if (current := conflict.detail.get("current")) is not None:
             for row, entry in zip((row for row in rows if row.taken), entries, strict=True):
-                _mark_conflict(row, entry.seen, current.get(row.key, ABSENT), target.key)
+                _mark_conflict(row, entry.seen, current.get(row.key, ABSENT), target.ref)
         return _form(request, target, rows, error=conflict.message, status=409)
     except Invalid as error:
         return _form(request, target, rows, error=error.message, status=400)
@@ -177,31 +177,31 @@ def _checked_of(request: HttpRequest, target: Target) -> dict[str, str]:
     if len(of) > 1:
         raise Invalid(_("An edit undoes an event or restores a moment, not both."))
     for event_id in of.values():
-        timeline.event(target.key, event_id)
+        timeline.event(target.ref, event_id)
     return of
 
 
 def _apply(request: HttpRequest, target: Target, entries: list[edit.Entry]) -> None:
     who, why, once = actor(request), request.POST.get("reason", ""), request.POST.get("once", "")
     if of := _checked_of(request, target):
-        appended = edit.edit_state(target.key, entries, actor=who, reason=why, once=once, of=of)
+        appended = edit.edit_state(target.ref, entries, actor=who, reason=why, once=once, of=of)
     else:
         appended = target.apply(entries, who, why, once)
     if appended.seq is None:
         messages.info(request, _("This edit was written already."))
     else:
-        tell_saved(request, target.key, appended.event["id"], appended.seq)
+        tell_saved(request, target.ref, appended.event["id"], appended.seq)
 
 
-def tell_saved(request: HttpRequest, key: SessionKey, event_id: str, seq: int | None) -> None:
+def tell_saved(request: HttpRequest, ref: SessionRef, event_id: str, seq: int | None) -> None:
     """Tells, on the next page, which event was written, with the ways to it and back."""
-    names = {**key._asdict(), "event_id": event_id}
+    names = {**ref._asdict(), "event_id": event_id}
     messages.success(
         request,
         format_html(
             '{} <a href="{}#event-{}">{}</a> <a href="{}">{}</a>',
             _("Saved as event #%(seq)s.") % {"seq": seq},
-            reverse("session", kwargs=key._asdict()),
+            reverse("session", kwargs=ref._asdict()),
             event_id,
             _("View"),
             reverse("undo", kwargs=names),
@@ -214,14 +214,14 @@ def _queue(request: HttpRequest, target: Target, entries: list[edit.Entry]) -> N
     """Queues the edit, and applies it at once where nothing runs any more."""
     person: Any = request.user
     reason, once, of = request.POST.get("reason", ""), request.POST.get("once", ""), _checked_of(request, target)
-    waiting = queue.queue_edit(target.key, entries, person=person, reason=reason, once=once, of=of)
-    queue.apply_due([target.key])
+    waiting = queue.queue_edit(target.ref, entries, person=person, reason=reason, once=once, of=of)
+    queue.apply_due([target.ref])
     found = queue.get(waiting.id)
     if found.state == queue.WAITING:
         messages.info(request, _("The edit waits until the invocation has ended."), extra_tags=about(found.id))
     elif found.state == queue.APPLIED:
         queue.dismiss(found.id, person)
-        tell_saved(request, target.key, found.event_id, found.seq)
+        tell_saved(request, target.ref, found.event_id, found.seq)
     elif waiting.state != queue.WAITING:
         messages.info(request, _("This edit was queued before, and does not wait any more."))
 
@@ -229,15 +229,15 @@ def _queue(request: HttpRequest, target: Target, entries: list[edit.Entry]) -> N
 def _held(target: Target) -> Running | None:
     """The invocation that applying now would end; an app's or user's edit goes into a session where none runs."""
     with suppress(Error):  # the form comes back filled, whatever happened
-        return queue.held(target.key) if target.kind == "session" else None
+        return queue.held(target.ref) if target.kind == "session" else None
     return None
 
 
-def _mark_conflict(row: state_form.FormRow, seen: Any, current: Any, key: SessionKey) -> None:
+def _mark_conflict(row: state_form.FormRow, seen: Any, current: Any, ref: SessionRef) -> None:
     """Shows both values in the row; sending it again is then about the value that stands now."""
     row.conflict = not same(current, seen)
     if row.conflict:
-        row.current, row.writer = current, last_writer(key, row.key)
+        row.current, row.writer = current, last_writer(ref, row.key)
         row.seen = "" if current is ABSENT else state_form.kept(current)
 
 
@@ -279,7 +279,7 @@ def _form(
         "queued": request.POST.get("queued") or request.GET.get("queued", ""),
         "held": _held(target),
         "half": is_half(target.state),
-        "key": target.key,
+        "ref": target.ref,
         "conflict": any(row.conflict for row in rows),
         "compact": sum(row.compact for row in rows),
         "changed": not of and (bool(request.POST.get("reason")) or any(row.changed for row in rows)),
@@ -295,7 +295,7 @@ def _taking_back(target: Target, of: dict[str, str]) -> dict[str, Any]:
     """What the form says of the event that it undoes, or to which it restores."""
     found = None
     with suppress(Error):  # it may be gone; sending the form says so
-        found = next((timeline.event(target.key, event_id) for event_id in of.values()), None)
+        found = next((timeline.event(target.ref, event_id) for event_id in of.values()), None)
     return {"of": of, "undoes": "undoes" in of, "past": found}
 
 
@@ -312,12 +312,12 @@ def _done(request: HttpRequest, where: str) -> HttpResponse:
     return HttpResponseClientRedirect(where) if request.htmx else redirect(where)  # type: ignore[attr-defined]
 
 
-def _stored(request: HttpRequest, key: SessionKey, only: Scope | None = None) -> HttpResponseBase:
+def _stored(request: HttpRequest, ref: SessionRef, only: Scope | None = None) -> HttpResponseBase:
     """A scope's state as it is stored, for a file: also one that is too large to be read."""
     scope = next((each for each in STORED if each == request.GET["scope"] and only in (None, each)), None)
     if scope is None:
         raise NotFound(_("There is no such state here."))
-    pieces = (piece.encode("utf-8", "replace") for piece in texts.state_text(key, scope))
+    pieces = (piece.encode("utf-8", "replace") for piece in texts.state_text(ref, scope))
     name = f'attachment; filename="{scope}-state.json"'
     return streamed(pieces, "application/json", {"Content-Disposition": name})
 

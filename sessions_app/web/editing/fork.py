@@ -12,7 +12,7 @@ from django.views.decorators.http import require_GET, require_http_methods
 from django_htmx.http import HttpResponseClientRedirect
 
 from ...domain.event import new_id
-from ...domain.session_ref import SessionKey
+from ...domain.session_ref import SessionRef
 from ...edits import fork as forks
 from ...errors import AlreadyExists, Error
 from ...history import moments
@@ -29,7 +29,7 @@ _STILL: Final = 20  # looks at a fork that does not move, until it counts as sto
 @require_http_methods(["GET", "POST"])
 def fork(request: HttpRequest, event_id: str, **names: str) -> HttpResponse:
     """Copies a session up to an event into a new one; with ?session= and ?user=, how far that is."""
-    event = timeline.event(SessionKey(**names), event_id)
+    event = timeline.event(SessionRef(**names), event_id)
     actor(request).check_may_write()
     if request.method == "GET":
         if "session" in request.GET:
@@ -37,42 +37,42 @@ def fork(request: HttpRequest, event_id: str, **names: str) -> HttpResponse:
         return _page(request, event)
     user_id, session_id = request.POST.get("user_id", ""), request.POST.get("session_id", "")
     try:
-        into = forks.name(event.key, user_id, session_id, request.POST.get("once", ""))
+        into = forks.name(event.ref, user_id, session_id, request.POST.get("once", ""))
         if not _is_there(event, into):
             reason = request.POST.get("reason", "")
             forks.begin(
-                event.key, event_id, user_id=user_id, session_id=into.session_id, actor=actor(request), reason=reason
+                event.ref, event_id, user_id=user_id, session_id=into.session_id, actor=actor(request), reason=reason
             )
     except AlreadyExists as error:
         return _page(request, event, {"session_id": error.message}, 409)
     except Error as error:
         return _page(request, event, {error.detail.get("field", "form"): error.message}, status_of(error))
-    if forks.progress(event.key, event_id, into).done:
-        return _done(request, event.key, into)
+    if forks.progress(event.ref, event_id, into).done:
+        return _done(request, event.ref, into)
     return redirect(_watch(event, into, request.POST.get("reason", "")))
 
 
 @require_GET
 def tree(request: HttpRequest, **names: str) -> HttpResponse:
     """The forks around a session; for its page, which asks by htmx, in a line, and nothing where there are none."""
-    key = SessionKey(**names)
+    ref = SessionRef(**names)
     template = "undo/_forks.html" if request.htmx else "undo/forks.html"  # type: ignore[attr-defined]
-    view = None if request.htmx else views.session(key, partly=True)  # type: ignore[attr-defined]
-    context = {"key": key, "view": view, "nodes": forks.listed(forks.tree(key)), "of": forks.origin(key)}
+    view = None if request.htmx else views.session(ref, partly=True)  # type: ignore[attr-defined]
+    context = {"ref": ref, "view": view, "nodes": forks.listed(forks.tree(ref)), "of": forks.origin(ref)}
     half = view is not None and is_half(view.state.session)
-    return page(request, template, {**context, "half": half, "forks": forks.forks_of(key)})
+    return page(request, template, {**context, "half": half, "forks": forks.forks_of(ref)})
 
 
 def _page(
     request: HttpRequest, event: EventView, errors: dict[str, str] | None = None, status: int = 200
 ) -> HttpResponse:
-    then = moments.state_at(event.key, event.id).state
+    then = moments.state_at(event.ref, event.id).state
     context: dict[str, Any] = {
-        "key": event.key,
-        "view": views.session(event.key),
+        "ref": event.ref,
+        "view": views.session(event.ref),
         "event": event,
         "own": len(then.session),
-        "user_id": request.POST.get("user_id", event.key.user_id),
+        "user_id": request.POST.get("user_id", event.ref.user_id),
         "session_id": request.POST.get("session_id", ""),
         "reason": request.POST.get("reason", ""),
         "once": request.POST.get("once") or new_id(),
@@ -82,13 +82,13 @@ def _page(
 
 
 def _progress(request: HttpRequest, event: EventView) -> HttpResponse:
-    into = event.key._replace(user_id=request.GET.get("user", ""), session_id=request.GET["session"])
-    found = forks.progress(event.key, event.id, into)
+    into = event.ref._replace(user_id=request.GET.get("user", ""), session_id=request.GET["session"])
+    found = forks.progress(event.ref, event.id, into)
     if found.done:
-        return _done(request, event.key, into)
+        return _done(request, event.ref, into)
     still = _number(request.GET.get("still")) + 1 if _number(request.GET.get("was")) == found.copied else 0
     context = {
-        "key": event.key,
+        "ref": event.ref,
         "event": event,
         "into": into,
         "progress": found,
@@ -100,14 +100,14 @@ def _progress(request: HttpRequest, event: EventView) -> HttpResponse:
     return page(request, template, context)
 
 
-def _done(request: HttpRequest, origin: SessionKey, into: SessionKey) -> HttpResponse:
+def _done(request: HttpRequest, origin: SessionRef, into: SessionRef) -> HttpResponse:
     messages.success(request, _("Fork created from %(id)s.") % {"id": origin.session_id})
     where = reverse("session", kwargs=into._asdict())
     return HttpResponseClientRedirect(where) if request.htmx else redirect(where)  # type: ignore[attr-defined]
 
 
-def _watch(event: EventView, into: SessionKey, reason: str, **more: int) -> str:
-    address = reverse("fork", kwargs={**event.key._asdict(), "event_id": event.id})
+def _watch(event: EventView, into: SessionRef, reason: str, **more: int) -> str:
+    address = reverse("fork", kwargs={**event.ref._asdict(), "event_id": event.id})
     # The reason stands in the note that ends the fork: whoever lets it go on needs it.
     query: dict[str, str | int] = {"user": into.user_id, "session": into.session_id, **more}
     if reason:
@@ -115,10 +115,10 @@ def _watch(event: EventView, into: SessionKey, reason: str, **more: int) -> str:
     return f"{address}?{urlencode(query)}"
 
 
-def _is_there(event: EventView, into: SessionKey) -> bool:
+def _is_there(event: EventView, into: SessionRef) -> bool:
     """Whether this very fork was made already: a form that was sent twice."""
     found = forks.origin(into)
-    return found is not None and (found.origin, found.event_id) == (event.key, event.id)
+    return found is not None and (found.origin, found.event_id) == (event.ref, event.id)
 
 
 def _number(text: str | None) -> int:

@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_POST
 
 from ...domain.json_values import dumps
-from ...domain.session_ref import SessionKey
+from ...domain.session_ref import SessionRef
 from ...domain.state import ABSENT
 from ...edits import queue
 from ...errors import Conflict
@@ -20,10 +20,10 @@ from ..html.render import data, page
 @require_GET
 def of_session(request: HttpRequest, **names: str) -> HttpResponse:
     """A session's queued edits, for the page that shows them."""
-    key = SessionKey(**names)
+    ref = SessionRef(**names)
     if not request.htmx:  # type: ignore[attr-defined]
         return redirect(reverse("session", kwargs=names))
-    return page(request, "queued/_list.html", {"key": key, "queued": queue.of_session(key)})
+    return page(request, "queued/_list.html", {"ref": ref, "queued": queue.of_session(ref)})
 
 
 @require_GET
@@ -62,5 +62,5 @@ def _back(request: HttpRequest, queued_id: UUID, message: str = "") -> HttpRespo
         return HttpResponse(status=204, headers={"HX-Trigger": "adkweb:queued"})
     if message:
         messages.info(request, message)
-    key = queue.get(queued_id).key
-    return redirect(reverse("session", kwargs=key._asdict()) if key else reverse("home"))
+    ref = queue.get(queued_id).ref
+    return redirect(reverse("session", kwargs=ref._asdict()) if ref else reverse("home"))

@@ -12,7 +12,7 @@ from django.views.decorators.http import require_http_methods
 
 from ...domain.event import new_id
 from ...domain.json_values import dumps
-from ...domain.session_ref import SessionKey
+from ...domain.session_ref import SessionRef
 from ...edits import queue
 from ...edits import rewind as core
 from ...errors import Error, Invalid, StaleSession
@@ -23,25 +23,25 @@ from ..html.targets import actor
 from .edit import tell_saved
 
 
-def address(key: SessionKey, invocation_id: str) -> str:
+def address(ref: SessionRef, invocation_id: str) -> str:
     """The page that rewinds to before an invocation."""
     query = urlencode({"before": invocation_id.encode("utf-8", "replace")})
-    return f"{reverse('rewind', kwargs=key._asdict())}?{query}"
+    return f"{reverse('rewind', kwargs=ref._asdict())}?{query}"
 
 
 @require_http_methods(["GET", "POST"])
 def rewind(request: HttpRequest, **names: str) -> HttpResponse:
     """Rewinds to before the invocation ?before=; what was looked at is what is written, or the page comes again."""
-    key = SessionKey(**names)
+    ref = SessionRef(**names)
     actor(request).check_may_write()
     before = request.GET.get("before", "")
     if request.method == "GET":
-        return _page(request, key, before)
-    if request.POST.get("action") != "now" and queue.held(key):
-        return _page(request, key, before, status=409)  # which says what runs, and lets the person choose
+        return _page(request, ref, before)
+    if request.POST.get("action") != "now" and queue.held(ref):
+        return _page(request, ref, before, status=409)  # which says what runs, and lets the person choose
     try:
         appended = core.rewind(
-            key,
+            ref,
             before,
             actor=actor(request),
             reason=request.POST.get("reason", ""),
@@ -50,24 +50,24 @@ def rewind(request: HttpRequest, **names: str) -> HttpResponse:
         )
     except StaleSession as error:
         message = _("Somebody wrote to this session after you opened this page. Look again at what would be written.")
-        return _page(request, key, before, message, status_of(error))
+        return _page(request, ref, before, message, status_of(error))
     except Invalid as error:
-        return _page(request, key, before, error.message, status_of(error))
+        return _page(request, ref, before, error.message, status_of(error))
     if appended.seq is None:
         messages.info(request, _("This rewind was written already."))
     else:
-        tell_saved(request, key, appended.event["id"], appended.seq)
+        tell_saved(request, ref, appended.event["id"], appended.seq)
     return redirect(reverse("session", kwargs=names))
 
 
-def _page(request: HttpRequest, key: SessionKey, before: str, error: str = "", status: int = 200) -> HttpResponse:
-    plan = core.plan(key, before)
+def _page(request: HttpRequest, ref: SessionRef, before: str, error: str = "", status: int = 200) -> HttpResponse:
+    plan = core.plan(ref, before)
     context: dict[str, Any] = {
-        "key": key,
-        "view": views.session(key),
+        "ref": ref,
+        "view": views.session(ref),
         "plan": plan,
         "revision": repr(plan.revision),
-        "held": queue.held(key),
+        "held": queue.held(ref),
         "once": request.POST.get("once") or new_id(),
         "reason": request.POST.get("reason", ""),
         "error": error,

@@ -5,7 +5,7 @@ from django.shortcuts import redirect
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
-from ...domain.session_ref import SessionKey
+from ...domain.session_ref import SessionRef
 from ...domain.state import STORED
 from ...edits import undo as core
 from ...errors import Invalid
@@ -20,11 +20,11 @@ from . import edit, rewind
 def undo(request: HttpRequest, event_id: str, **names: str) -> HttpResponse:
     """What undoes an event, to be looked through and sent; a rewind is taken back by a rewind to before it."""
     actor(request).check_may_write()
-    event = timeline.event(SessionKey(**names), event_id)
+    event = timeline.event(SessionRef(**names), event_id)
     if event.description.actions.get("rewind_before_invocation_id") and event.invocation_id:
-        return redirect(rewind.address(event.key, event.invocation_id))
+        return redirect(rewind.address(event.ref, event.invocation_id))
     try:
-        plan = core.undo(event.key, event_id)
+        plan = core.undo(event.ref, event_id)
     except Invalid as nothing:
         return _nothing(request, event, _("Undo event %(number)s"), nothing)
     return edit.taking_back(request, plan, "undoes", _("Undo of event %(number)s") % {"number": _number(event)})
@@ -34,12 +34,12 @@ def undo(request: HttpRequest, event_id: str, **names: str) -> HttpResponse:
 def restore(request: HttpRequest, **names: str) -> HttpResponse:
     """What brings keys (?key=…), scopes (?scope=…) or everything back to just after an event (?to=), to be sent."""
     actor(request).check_may_write()
-    event = timeline.event(SessionKey(**names), request.GET.get("to", ""))
+    event = timeline.event(SessionRef(**names), request.GET.get("to", ""))
     scopes = [scope for scope in STORED if scope in request.GET.getlist("scope")]
     if unknown := set(request.GET.getlist("scope")) - {*STORED, ""}:
         raise Invalid(_("There is no scope “%(name)s”.") % {"name": min(unknown)})
     try:
-        plan = core.restore(event.key, event.id, keys=request.GET.getlist("key"), scopes=scopes or STORED)
+        plan = core.restore(event.ref, event.id, keys=request.GET.getlist("key"), scopes=scopes or STORED)
     except Invalid as nothing:
         return _nothing(request, event, _("Restore the state at event %(number)s"), nothing)
     return edit.taking_back(request, plan, "restores", _("Back to event %(number)s") % {"number": _number(event)})
@@ -47,7 +47,7 @@ def restore(request: HttpRequest, **names: str) -> HttpResponse:
 
 def _nothing(request: HttpRequest, event: EventView, title: str, error: Invalid) -> HttpResponse:
     context = {
-        "key": event.key,
+        "ref": event.ref,
         "event": event,
         "title": title % {"number": event.id if event.seq is None else event.seq},
         "message": error.message,

@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 
 from ...domain.json_values import KEY_LENGTH
 from ...domain.kinds import Part
-from ...domain.session_ref import OWN_NAME, SessionKey, own_session
+from ...domain.session_ref import OWN_NAME, SessionRef, own_session
 from ...domain.units import number_of
 from ...reads import lists
 from ...reads.event_views import EventView
@@ -51,28 +51,28 @@ ICONS: Final = {
 
 
 @register.simple_tag
-def session_url(key: SessionKey, name: str = "session") -> str:
+def session_url(ref: SessionRef, name: str = "session") -> str:
     """A page of a session."""
-    return reverse(name, kwargs=key._asdict())
+    return reverse(name, kwargs=ref._asdict())
 
 
 @register.simple_tag
-def live_url(key: SessionKey) -> str:
+def live_url(ref: SessionRef) -> str:
     """The websocket of a session."""
-    return "/live/session/" + reverse("session", kwargs=key._asdict()).partition("/s/")[2]
+    return "/live/session/" + reverse("session", kwargs=ref._asdict()).partition("/s/")[2]
 
 
 @register.simple_tag
 def event_url(view: EventView, name: str = "event") -> str:
     """A page of an event."""
-    return reverse(name, kwargs={**view.key._asdict(), "event_id": view.id})
+    return reverse(name, kwargs={**view.ref._asdict(), "event_id": view.id})
 
 
 @register.simple_tag
 def sibling_link(view: EventView, event_id: Any) -> SafeString:
     """A link to another event of the same session, by what an event noted as its id."""
     name = plain(event_id)[:KEY_LENGTH]
-    url = reverse("event", kwargs={**view.key._asdict(), "event_id": name}) if name else ""
+    url = reverse("event", kwargs={**view.ref._asdict(), "event_id": name}) if name else ""
     return format_html('<a class="mono bidi" href="{}">{}</a>', url, name) if url else format_html("{}", name)
 
 
@@ -82,7 +82,7 @@ def media_url(view: EventView, part: Part) -> str:
     if not isinstance(part.value.get("data"), str):
         return ""
     number = view.description.number_of(part)
-    return reverse("event-data", kwargs={**view.key._asdict(), "event_id": view.id, "number": number})
+    return reverse("event-data", kwargs={**view.ref._asdict(), "event_id": view.id, "number": number})
 
 
 @register.simple_tag
@@ -106,38 +106,38 @@ def crumbs(source: str, app_name: str = "", user_id: str | None = None) -> SafeS
 
 
 @register.simple_tag
-def session_crumbs(key: SessionKey, title: str | None = None, *, here: bool = False) -> SafeString:
+def session_crumbs(ref: SessionRef, title: str | None = None, *, here: bool = False) -> SafeString:
     """The way to a session, and with `here` no further: source, app, user, session; its title is looked up if not given."""
-    of_app = key == own_session(key.source, key.app_name)
-    links = _links(key.source, key.app_name, None if of_app else key.user_id)
-    name = session_name(key, lists.title(key) if title is None else title)
-    return _trail(links, name) if here else _trail([*links, (session_url(key), name)])
+    of_app = ref == own_session(ref.source, ref.app_name)
+    links = _links(ref.source, ref.app_name, None if of_app else ref.user_id)
+    name = session_name(ref, lists.title(ref) if title is None else title)
+    return _trail(links, name) if here else _trail([*links, (session_url(ref), name)])
 
 
 @register.simple_tag
-def session_name(key: SessionKey, title: str = "") -> str:
+def session_name(ref: SessionRef, title: str = "") -> str:
     """A session's title or else its id; one in which adkweb edits state is called after whose state that is."""
-    if key == own_session(key.source, key.app_name):
+    if ref == own_session(ref.source, ref.app_name):
         return _("Changes of this app")
-    return _("Changes of this user") if key.session_id == OWN_NAME else title or key.session_id
+    return _("Changes of this user") if ref.session_id == OWN_NAME else title or ref.session_id
 
 
 @register.simple_tag
-def where(key: SessionKey) -> str:
+def where(ref: SessionRef) -> str:
     """App, user and session in one line; of a session in which adkweb edits state, whose state that is."""
-    names = [key.app_name] if key == own_session(key.source, key.app_name) else [key.app_name, key.user_id]
-    return " / ".join(names if key.session_id == OWN_NAME else [*names, key.session_id])
+    names = [ref.app_name] if ref == own_session(ref.source, ref.app_name) else [ref.app_name, ref.user_id]
+    return " / ".join(names if ref.session_id == OWN_NAME else [*names, ref.session_id])
 
 
 @register.simple_tag
-def where_link(key: SessionKey) -> SafeString:
+def where_link(ref: SessionRef) -> SafeString:
     """A link to what `where` names: a session, a user or an app."""
-    url = session_url(key)
-    if key == own_session(key.source, key.app_name):
-        url = reverse("app", args=[key.source, key.app_name])
-    elif key.session_id == OWN_NAME:
-        url = reverse("user", args=[key.source, key.app_name, key.user_id])
-    return format_html('<a class="bidi" href="{}">{}</a>', url, soft(where(key)))
+    url = session_url(ref)
+    if ref == own_session(ref.source, ref.app_name):
+        url = reverse("app", args=[ref.source, ref.app_name])
+    elif ref.session_id == OWN_NAME:
+        url = reverse("user", args=[ref.source, ref.app_name, ref.user_id])
+    return format_html('<a class="bidi" href="{}">{}</a>', url, soft(where(ref)))
 
 
 def _links(source: str, app_name: str, user_id: str | None) -> list[tuple[str, str]]:
@@ -163,7 +163,7 @@ def _trail(links: list[tuple[str, str]], here: str | None = None) -> SafeString:
 def written_by(context: dict[str, Any], row: Row, target: Target) -> SafeString:
     """The end of a key's row: the button that edits it, and the event that last wrote it."""
     if context["read_only"] or len(row.key) > KEY_LENGTH:
-        return wrote(row, target.key, target.kind)
+        return wrote(row, target.ref, target.kind)
     address = f"{target.edit}?{query(key=row.key)}"
     edit = format_html(
         '<a class="iconbtn small act" href="{}" hx-get="{}" hx-target="#edit" aria-label="{}">{}</a>',
@@ -172,34 +172,34 @@ def written_by(context: dict[str, Any], row: Row, target: Target) -> SafeString:
         _("Edit %(key)s") % {"key": row.key[:100]},
         icon("edit"),
     )
-    return wrote(row, target.key, target.kind, edit)
+    return wrote(row, target.ref, target.kind, edit)
 
 
 @register.simple_tag
-def wrote(row: Row, key: SessionKey, kind: str = "session", edit: str = "") -> SafeString:
+def wrote(row: Row, ref: SessionRef, kind: str = "session", edit: str = "") -> SafeString:
     """The end of a key's row: what can be done with it, the way to everything that it ever was among that, and who wrote
     it last, seen from a session: its number leads to the state just after that, in whichever session.
     """
-    acts = format_html('<span class="rowacts">{}{}</span>', edit, _history(row.key, key, kind))
+    acts = format_html('<span class="rowacts">{}{}</span>', edit, _history(row.key, ref, kind))
     if row.writer is None:
         return acts + format_html('<span class="wrote">{}</span>', _("at creation")) if row.initial else acts
     number = f"#{row.writer.seq}" if number_of(row.writer.seq) is not None else _("event")
-    there = address_at(row.writer.key, row.writer.event_id)
+    there = address_at(row.writer.ref, row.writer.event_id)
     who = row.writer.actor.partition("@")[0]
-    if row.writer.key == key:
+    if row.writer.ref == ref:
         by = format_html('<a href="{}" data-at="{}">{}</a>', there, row.writer.event_id, number)
     else:
-        other = session_name(row.writer.key)
-        edited = row.writer.key.session_id == OWN_NAME
+        other = session_name(row.writer.ref)
+        edited = row.writer.ref.session_id == OWN_NAME
         name = "" if edited else format_html('<span class="bidi">{}</span> ', words(other, 40))
         by = format_html('<a href="{}" title="{}">{}{}</a>', there, other, name, number)
     return acts + format_html('<span class="wrote">{}{}</span>', by, who and format_html(" <span>{}</span>", who))
 
 
-def _history(name: str, key: SessionKey, kind: str) -> SafeString:
+def _history(name: str, ref: SessionRef, kind: str) -> SafeString:
     if len(name) > KEY_LENGTH:
         return SafeString()  # no address is so long
-    names = dict(list(key._asdict().items())[: {"app": 2, "user": 3}.get(kind)])
+    names = dict(list(ref._asdict().items())[: {"app": 2, "user": 3}.get(kind)])
     url = reverse(f"{kind}-history", kwargs=names)
     return format_html(
         '<a class="iconbtn small act" href="{}?{}" aria-label="{}" data-row-key="h">{}</a>',
@@ -211,7 +211,7 @@ def _history(name: str, key: SessionKey, kind: str) -> SafeString:
 
 
 @register.simple_tag
-def at_url(session: SessionKey, event_id: str, name: str = "session", **more: str) -> str:
+def at_url(session: SessionRef, event_id: str, name: str = "session", **more: str) -> str:
     """A page of a session at an event."""
     return address_at(session, event_id, name, **more)
 

@@ -9,7 +9,7 @@ from django.urls import reverse
 from django.utils.http import urlencode
 
 from ...access import actor as access_actor
-from ...domain.session_ref import SessionKey, own_session
+from ...domain.session_ref import SessionRef, own_session
 from ...domain.state import ABSENT, PREFIXES, STORED, UNKNOWN, Change, Scope, State, full_key, same, scope_of, split
 from ...edits import edit as edits
 from ...edits.edit import Entry
@@ -65,7 +65,7 @@ class Target:
     """A state that is shown and edited. `state` has full keys; `key` names the session that an edit goes into."""
 
     kind: Scope
-    key: SessionKey
+    ref: SessionRef
     state: State
     page: str
     edit: str
@@ -80,12 +80,12 @@ def actor(request: HttpRequest) -> access_actor.Actor:
     return access_actor.actor_of(request.user)  # type: ignore[arg-type]
 
 
-def address_at(key: SessionKey, event_id: str, name: str = "session", /, **more: str) -> str:
+def address_at(ref: SessionRef, event_id: str, name: str = "session", /, **more: str) -> str:
     """The address of a session's page at an event; of `more` what is empty is left out."""
     asked = {"at": event_id, **{name: value for name, value in more.items() if value}}
     # Half of a surrogate pair, which no address can hold, becomes a question mark.
     query = urlencode({name: value.encode("utf-8", "replace") for name, value in asked.items()})
-    return f"{reverse(name, kwargs=key._asdict())}?{query}"
+    return f"{reverse(name, kwargs=ref._asdict())}?{query}"
 
 
 def who_wrote(view: views.SessionView) -> tuple[Mapping[str, Writer], Collection[str], State]:
@@ -94,13 +94,13 @@ def who_wrote(view: views.SessionView) -> tuple[Mapping[str, Writer], Collection
     session's newest events tell of its own keys.
     """
     try:
-        now = moments.state_now(view.key)
+        now = moments.state_now(view.ref)
         # It may be newer than the view: what it tells holds for the values that stand in both.
         shown = {name for name in {*now.writers, *now.initial} if same(now.state.get(name), view.state.get(name))}
         drifted = {} if is_half(view.state.session) else drift.glance(now)
         return {name: now.writers[name] for name in shown & now.writers.keys()}, now.initial & shown, drifted
     except (Behind, Invalid):
-        found = reads_writers.writers(view.key)
+        found = reads_writers.writers(view.ref)
         writers = {name: writer for name, writer in found.items() if scope_of(name)[0] == "session"}
         began = split(view.initial_state or {}).session
         unwritten = view.state.session.keys() - found.keys()
@@ -118,7 +118,7 @@ def of_session(
     """A session's merged state, all three scopes; with who wrote it where the caller asked `who_wrote`. One that is not
     `whole` shows ROWS keys of a scope, those that were written last, and those that drifted.
     """
-    key = view.key
+    ref = view.ref
     writers, drifted = writers or {}, drifted or {}
     groups = []
     for scope in STORED:
@@ -136,15 +136,15 @@ def of_session(
             for name in shown
         ]
         groups.append(Group(scope, rows, len(values.keys() - set(shown)), view.sizes.get(scope, 0)))
-    names = key._asdict()
+    names = ref._asdict()
     return Target(
         "session",
-        key,
+        ref,
         view.state.merged(),
         reverse("session", kwargs=names),
         reverse("session-edit", kwargs=names),
         reverse("session-value", kwargs=names),
-        lambda entries, who, why, once: edits.edit_state(key, entries, actor=who, reason=why, once=once),
+        lambda entries, who, why, once: edits.edit_state(ref, entries, actor=who, reason=why, once=once),
         groups,
         len(drifted),
     )
@@ -201,7 +201,7 @@ def with_writers(target: Target, *, whole: bool) -> Target:
     those that were written last.
     """
     try:
-        writers, initial = moments.authors(target.key, target.kind, split(target.state).scope(target.kind))
+        writers, initial = moments.authors(target.ref, target.kind, split(target.state).scope(target.kind))
     except (Behind, Invalid):
         writers, initial = {}, frozenset()
     shown = sorted(_newest(target.state, writers, whole=whole))
@@ -209,11 +209,11 @@ def with_writers(target: Target, *, whole: bool) -> Target:
     return replace(target, groups=[Group(target.kind, rows, len(target.state) - len(rows), target.groups[0].size)])
 
 
-def _one_scope(scope: Scope, key: SessionKey, state: State, names: dict[str, str], apply: Any, size: int) -> Target:
+def _one_scope(scope: Scope, ref: SessionRef, state: State, names: dict[str, str], apply: Any, size: int) -> Target:
     full = {PREFIXES[scope] + bare: value for bare, value in sorted(state.items())}
     return Target(
         scope,
-        key,
+        ref,
         full,
         reverse(scope, kwargs=names),
         reverse(f"{scope}-edit", kwargs=names),

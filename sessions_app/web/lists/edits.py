@@ -7,7 +7,7 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_GET
 
-from ...domain.session_ref import SessionKey
+from ...domain.session_ref import SessionRef
 from ...errors import Behind
 from ...history import edit_log
 from ...reads import lists
@@ -46,22 +46,22 @@ def edits(request: HttpRequest) -> HttpResponse:
 
 def _rows(found: Sequence[EventView]) -> list[Row]:
     """The edits, the newest first: what was undone by one that was undone itself stands again."""
-    numbers = lists.numbers([(view.key, _past(view)) for view in found if _past(view)])
-    undone: dict[tuple[SessionKey, str], tuple[EventView, set[str]]] = {}  # by what, and which of its keys
-    rewound: dict[tuple[SessionKey, str], EventView] = {}
+    numbers = lists.numbers([(view.ref, _past(view)) for view in found if _past(view)])
+    undone: dict[tuple[SessionRef, str], tuple[EventView, set[str]]] = {}  # by what, and which of its keys
+    rewound: dict[tuple[SessionRef, str], EventView] = {}
     rows = []
     for view in found:
         keys = {change.key for change in view.changes}
         if before := str(view.description.actions.get("rewind_before_invocation_id") or ""):
-            by = rewound.get((view.key, view.invocation_id))
+            by = rewound.get((view.ref, view.invocation_id))
         else:
-            last, gone = undone.get((view.key, view.id), (None, set()))
+            last, gone = undone.get((view.ref, view.id), (None, set()))
             by = last if keys <= gone else None
-        rows.append(Row(view, numbers.get((view.key, _past(view))), by))
+        rows.append(Row(view, numbers.get((view.ref, _past(view))), by))
         if by is None and before:
-            rewound[view.key, before] = view
+            rewound[view.ref, before] = view
         elif by is None:
-            undone.setdefault((view.key, str(view.description.edit.get("undoes"))), (view, set()))[1].update(keys)
+            undone.setdefault((view.ref, str(view.description.edit.get("undoes"))), (view, set()))[1].update(keys)
     return rows
 
 

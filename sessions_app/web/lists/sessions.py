@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_http_methods
 
 from ...domain.json_values import loads
-from ...domain.session_ref import SessionKey
+from ...domain.session_ref import SessionRef
 from ...edits import queue
 from ...errors import AlreadyExists, Error, Invalid
 from ...http.problems import status_of
@@ -43,36 +43,36 @@ def new(request: HttpRequest) -> HttpResponse:
     if request.method == "GET":
         return page(request, "sessions/new.html", context)
     try:
-        key = _create(request, context)
+        ref = _create(request, context)
     except AlreadyExists as error:
-        taken = SessionKey(context["source"], context["app_name"], context["user_id"], context["session_id"].strip())
+        taken = SessionRef(context["source"], context["app_name"], context["user_id"], context["session_id"].strip())
         context |= {"errors": {"session_id": error.message}, "taken": taken}
         return page(request, "sessions/new.html", context, 409)
     except Error as error:
         context["errors"] = {error.detail.get("field", "form"): error.message}
         return page(request, "sessions/new.html", context, status_of(error))
     messages.success(request, _("The session was created."))
-    return redirect(reverse("session", kwargs=key._asdict()))
+    return redirect(reverse("session", kwargs=ref._asdict()))
 
 
 @require_http_methods(["GET", "POST"])
 def delete(request: HttpRequest, **names: str) -> HttpResponse:
     """Deletes a session once its id was typed."""
-    key = SessionKey(**names)
+    ref = SessionRef(**names)
     actor(request).check_may_write()
-    view = views.session(key, partly=True)
+    view = views.session(ref, partly=True)
     # An id that nobody could type is confirmed by a word.
-    wanted = key.session_id if _typed(key.session_id) else "delete"
-    context = {"view": view, "key": key, "wanted": wanted, "held": queue.held(key)}
+    wanted = ref.session_id if _typed(ref.session_id) else "delete"
+    context = {"view": view, "ref": ref, "wanted": wanted, "held": queue.held(ref)}
     if request.method == "GET":
         return page(request, "sessions/delete.html", context)
     if _typed(request.POST.get("confirm", "")) != _typed(wanted):
         context["error"] = _("This is not the session's id; nothing was deleted.")
         return page(request, "sessions/delete.html", context, 400)
-    delete_session(key, actor=actor(request))
-    messages.success(request, _("The session %(id)s was deleted.") % {"id": key.session_id})
+    delete_session(ref, actor=actor(request))
+    messages.success(request, _("The session %(id)s was deleted.") % {"id": ref.session_id})
     # Not the user's own page: without a session and without state there is no such user any more.
-    return redirect("user-sessions", source=key.source, app_name=key.app_name, user_id=key.user_id)
+    return redirect("user-sessions", source=ref.source, app_name=ref.app_name, user_id=ref.user_id)
 
 
 def _typed(name: str) -> str:
@@ -80,7 +80,7 @@ def _typed(name: str) -> str:
     return unicodedata.normalize("NFC", "".join(name.split()))
 
 
-def _create(request: HttpRequest, given: dict[str, Any]) -> SessionKey:
+def _create(request: HttpRequest, given: dict[str, Any]) -> SessionRef:
     for name in ("app_name", "user_id"):
         if not given[name].strip():
             raise Invalid(_("This is needed."), field=name)

@@ -13,7 +13,7 @@ from ...agent_view.conversation import conversation
 from ...agent_view.preview import Shown, preview
 from ...domain.edit_note import SYSTEM
 from ...domain.json_values import as_object
-from ...domain.session_ref import SessionKey
+from ...domain.session_ref import SessionRef
 from ...domain.state import ABSENT, UNKNOWN, scope_of
 from ...edits.rewind import USER
 from ...errors import Behind, Error, Invalid, NotFound
@@ -75,30 +75,30 @@ def context(request: HttpRequest, **names: str) -> HttpResponse:
 
     For htmx: the preview of the template that is sent, or the turns ?before= a place.
     """
-    key = SessionKey(**names)
+    ref = SessionRef(**names)
     event_id = request.GET.get("at", "")
     if request.htmx and request.method == "POST":  # type: ignore[attr-defined]
-        return page(request, "context/_preview.html", {"key": key, **_instruction(request, key, event_id)})
-    view = views.session(key, partly=True)
-    event = timeline.event(key, event_id) if event_id else None
-    told: dict[str, Any] = {"key": key, "at": event, "address": _address(key, {"at": event_id} if event_id else {})}
+        return page(request, "context/_preview.html", {"ref": ref, **_instruction(request, ref, event_id)})
+    view = views.session(ref, partly=True)
+    event = timeline.event(ref, event_id) if event_id else None
+    told: dict[str, Any] = {"ref": ref, "at": event, "address": _address(ref, {"at": event_id} if event_id else {})}
     try:
-        told |= _conversation(request, key, event)
+        told |= _conversation(request, ref, event)
     except Behind as error:
         if request.method == "GET":
             raise
         told["behind"] = error.message  # what was sent comes back with it
     if request.htmx and "before" in request.GET:  # type: ignore[attr-defined]
         return page(request, "context/_turns.html", told)
-    told |= {"view": view, "given": _given(event), **_instruction(request, key, event_id)}
+    told |= {"view": view, "given": _given(event), **_instruction(request, ref, event_id)}
     return page(request, "context/context.html", told, told.get("status", 200))
 
 
-def _conversation(request: HttpRequest, key: SessionKey, event: EventView | None) -> dict[str, Any]:
+def _conversation(request: HttpRequest, ref: SessionRef, event: EventView | None) -> dict[str, Any]:
     before = request.GET.get("before") or None
     branch = request.GET.get("branch", "")
     own = "" if branch == _NO_BRANCH else branch or None
-    found = conversation(key, event, request.GET.get("agent", ""), own, before)
+    found = conversation(ref, event, request.GET.get("agent", ""), own, before)
     asked = {"at": event.id if event else "", "key": request.GET.get("key", "")}
     chosen = {name: value for name, value in asked.items() if value}
     reading = {"agent": found.reader.agent, **({"branch": branch} if branch else {})}
@@ -109,8 +109,8 @@ def _conversation(request: HttpRequest, key: SessionKey, event: EventView | None
         "reading": reading,
         "branch": branch,
         "no_branch": _NO_BRANCH,
-        "address": _address(key, {**chosen, **reading}),
-        "now": _address(key, {"key": asked["key"], **reading}),
+        "address": _address(ref, {**chosen, **reading}),
+        "now": _address(ref, {"key": asked["key"], **reading}),
         "later": before is not None,
     }
 
@@ -122,20 +122,20 @@ def _given(event: EventView | None) -> str:
     if as_object(event.data.get("content")).get("role") != "model":
         return ""
     earlier, _later = timeline.around(event, 1)
-    return _address(event.key, {"at": earlier[0].id, "agent": event.description.author}) if earlier else ""
+    return _address(event.ref, {"at": earlier[0].id, "agent": event.description.author}) if earlier else ""
 
 
-def _address(key: SessionKey, asked: dict[str, str]) -> str:
-    return f"{reverse('context', kwargs=key._asdict())}?{query(**asked)}"
+def _address(ref: SessionRef, asked: dict[str, str]) -> str:
+    return f"{reverse('context', kwargs=ref._asdict())}?{query(**asked)}"
 
 
-def _instruction(request: HttpRequest, key: SessionKey, event_id: str) -> dict[str, Any]:
+def _instruction(request: HttpRequest, ref: SessionRef, event_id: str) -> dict[str, Any]:
     """The template and what becomes of it; a source without places, or a template that cannot be had, is told there."""
     name = request.GET.get("key", "")
     sent = request.POST.get("template")
     told: dict[str, Any] = {"template": (sent or "").replace("\r\n", "\n"), "from_key": name}
     try:
-        moment = moments.state_at(key, event_id) if event_id else moments.state_now(key)
+        moment = moments.state_at(ref, event_id) if event_id else moments.state_now(ref)
     except (Invalid, Behind) as error:
         if isinstance(error, Behind) and request.method == "GET":
             raise

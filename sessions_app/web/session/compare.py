@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
 from ...domain.json_values import beginning, check_name, dumps
-from ...domain.session_ref import SessionKey
+from ...domain.session_ref import SessionRef
 from ...domain.state import ABSENT, STORED, UNKNOWN, Change, Scope
 from ...domain.units import number_of
 from ...errors import Behind, Error, Invalid, NotFound
@@ -52,7 +52,7 @@ class Group:
 class Side:
     """One of the two moments: what was asked for, and what was found."""
 
-    key: SessionKey
+    ref: SessionRef
     asked: str
     moment: Moment | None = None
     error: str = ""
@@ -68,10 +68,10 @@ class Side:
 @require_GET
 def compare(request: HttpRequest, **names: str) -> HttpResponse:
     """What differs from one moment to another; a moment that cannot be had is told beside its field."""
-    key = SessionKey(**names)
-    views.session(key, partly=True)  # raises NotFound
-    a, b, fault = _asked(request, key)
-    context: dict[str, Any] = {"key": key, "a": a, "b": b, "with": request.GET.get("with", ""), "fault": fault}
+    ref = SessionRef(**names)
+    views.session(ref, partly=True)  # raises NotFound
+    a, b, fault = _asked(request, ref)
+    context: dict[str, Any] = {"ref": ref, "a": a, "b": b, "with": request.GET.get("with", ""), "fault": fault}
     if fault:
         return page(request, "compare/compare.html", context, 400)
     status = max(_find(side) for side in (a, b))
@@ -88,7 +88,7 @@ def compare(request: HttpRequest, **names: str) -> HttpResponse:
             "delta": delta if len(delta) <= COPY_LIMIT else "",
             "unknown": sum(change.new is UNKNOWN for change in changes),
             "removed": [change.key for change in changes if change.new is ABSENT],
-            "unrecorded": sorted({moment.key.session_id for moment in (a.moment, b.moment) if moment.unrecorded}),
+            "unrecorded": sorted({moment.ref.session_id for moment in (a.moment, b.moment) if moment.unrecorded}),
         }
     return page(request, "compare/compare.html", context, status)
 
@@ -96,10 +96,10 @@ def compare(request: HttpRequest, **names: str) -> HttpResponse:
 @require_GET
 def delta(request: HttpRequest, **names: str) -> HttpResponse:
     """The delta that makes the first moment's state into the second's, as a file. Raises what the page tells."""
-    a, b, fault = _asked(request, SessionKey(**names))
+    a, b, fault = _asked(request, SessionRef(**names))
     if fault:
         raise Invalid(fault)
-    changes = moments.compare(_moment(a.key, a.asked), _moment(b.key, b.asked))
+    changes = moments.compare(_moment(a.ref, a.asked), _moment(b.ref, b.asked))
     response = data(dumps(_delta(changes), indent=2), "application/json")
     response.headers["Content-Disposition"] = (
         content_disposition_header(as_attachment=True, filename="state-delta.json") or "attachment"
@@ -107,32 +107,32 @@ def delta(request: HttpRequest, **names: str) -> HttpResponse:
     return response
 
 
-def _asked(request: HttpRequest, key: SessionKey) -> tuple[Side, Side, str]:
+def _asked(request: HttpRequest, ref: SessionRef) -> tuple[Side, Side, str]:
     """Both sides as the link names them, and what is wrong with what names the second one's session."""
     other, name = request.GET.get("with", "").strip(), request.GET.get("b", "").strip()
-    a = Side(key, request.GET.get("a", "").strip())
+    a = Side(ref, request.GET.get("a", "").strip())
     try:
-        found, event_id = _other(key, other) if other else (key, NOW)
+        found, event_id = _other(ref, other) if other else (ref, NOW)
     except Error as error:
-        return a, Side(key, name or NOW), error.message
+        return a, Side(ref, name or NOW), error.message
     return a, Side(found, name or event_id), ""
 
 
-def _other(key: SessionKey, asked: str) -> tuple[SessionKey, str]:
+def _other(ref: SessionRef, asked: str) -> tuple[SessionRef, str]:
     """The session that a link names, or an id among the sessions of the same user; and the link's event, or now."""
     try:
         names = resolve(urlsplit(asked).path).kwargs
-        return SessionKey(*(names[field] for field in SessionKey._fields)), names.get("event_id", NOW)
+        return SessionRef(*(names[field] for field in SessionRef._fields)), names.get("event_id", NOW)
     except (Http404, KeyError, ValueError) as error:
         if asked.startswith("/") or "://" in asked:
             raise Invalid(_("This is not the link of a session, which begins with /s/.")) from error
     try:
         check_name(asked, _("A session's id"), NAME_LENGTH)
-        return views.session(key._replace(session_id=asked), partly=True).key, NOW
+        return views.session(ref._replace(session_id=asked), partly=True).ref, NOW
     except (NotFound, Invalid) as error:
         raise Invalid(
             _("%(user)s has no session “%(id)s” in this app. Give its id, or the link of another session.")
-            % {"user": key.user_id, "id": asked}
+            % {"user": ref.user_id, "id": asked}
         ) from error
 
 
@@ -141,7 +141,7 @@ def _find(side: Side) -> int:
     if not side.asked:
         return 200
     try:
-        side.moment = _moment(side.key, side.asked)
+        side.moment = _moment(side.ref, side.asked)
     except Behind:
         raise
     except Error as error:
@@ -150,18 +150,18 @@ def _find(side: Side) -> int:
     return 200
 
 
-def _moment(key: SessionKey, asked: str) -> Moment:
+def _moment(ref: SessionRef, asked: str) -> Moment:
     """The moment of an event's id, of its number, or now."""
     if asked == NOW:
-        return moments.state_now(key)
+        return moments.state_now(ref)
     check_name(asked, _("The event's id"), NAME_LENGTH)
     number = asked.removeprefix("#")
     try:
-        return moments.state_at(key, asked)
+        return moments.state_at(ref, asked)
     except NotFound:
         if not (number.isdecimal() and number.isascii() and len(number) < 19):
             raise
-    found = moments.state_at_place(key, int(number))
+    found = moments.state_at_place(ref, int(number))
     if found.seq != int(number):  # a number that a person types means that event, and no other
         said = _("There is no event #%(number)s in this session.") % {"number": number}
         raise NotFound(
@@ -173,10 +173,10 @@ def _moment(key: SessionKey, asked: str) -> Moment:
 
 def _link(name: str, a: Side, b: Side) -> str:
     asked = {"a": a.name, "b": b.name}
-    if a.key != b.key:
-        asked["with"] = reverse("session", kwargs=b.key._asdict())
+    if a.ref != b.ref:
+        asked["with"] = reverse("session", kwargs=b.ref._asdict())
     known = {name: value.encode("utf-8", "replace") for name, value in asked.items()}  # no address holds half a pair
-    return f"{reverse(name, kwargs=a.key._asdict())}?{urlencode(known)}"
+    return f"{reverse(name, kwargs=a.ref._asdict())}?{urlencode(known)}"
 
 
 def _groups(changes: list[Change]) -> list[Group]:

@@ -18,7 +18,7 @@ from django.views.decorators.http import require_GET, require_http_methods
 from ...domain.event import new_id
 from ...domain.json_values import beginning, dumps, loads
 from ...domain.kinds import Part
-from ...domain.session_ref import SessionKey
+from ...domain.session_ref import SessionRef
 from ...domain.state import STORED, UNKNOWN, Change
 from ...edits import edit, queue
 from ...errors import Behind, Error, Invalid, NotFound
@@ -43,26 +43,26 @@ TEMPLATE: Final = {"author": "user", "content": {"role": "user", "parts": [{"tex
 @require_GET
 def event(request: HttpRequest, event_id: str, **names: str) -> HttpResponse:
     """The event with its parts, its neighbours and its paired calls."""
-    view = timeline.event(SessionKey(**names), event_id)
+    view = timeline.event(SessionRef(**names), event_id)
     begins = {name: max(0, place(request.GET.get(name) or "0")) for name in ("parts", "changes")}
-    return page(request, "event/event.html", {"key": view.key, **about(view, **begins)})
+    return page(request, "event/event.html", {"ref": view.ref, **about(view, **begins)})
 
 
 @require_GET
 def raw(request: HttpRequest, event_id: str, **names: str) -> HttpResponseBase:
     """The event as it is stored; one that is too large to be read as its very text."""
-    key = SessionKey(**names)
-    view = timeline.event(key, event_id)
+    ref = SessionRef(**names)
+    view = timeline.event(ref, event_id)
     if not view.size:
         return _download(dumps(view.data, indent=2), "application/json", "event.json")
-    pieces = (piece.encode("utf-8", "replace") for piece in texts.event_text(key, event_id))
+    pieces = (piece.encode("utf-8", "replace") for piece in texts.event_text(ref, event_id))
     return streamed(pieces, "application/json", {"Content-Disposition": 'attachment; filename="event.json"'})
 
 
 @require_GET
 def media(request: HttpRequest, event_id: str, number: int, **names: str) -> HttpResponse:
     """One piece of inline data: shown where it is an image that carries no script, offered for download otherwise."""
-    view = timeline.event(SessionKey(**names), event_id)
+    view = timeline.event(SessionRef(**names), event_id)
     pieces = view.description.media
     if number >= len(pieces):
         raise NotFound(_("This event has no such data."))
@@ -76,14 +76,14 @@ def media(request: HttpRequest, event_id: str, number: int, **names: str) -> Htt
 @require_http_methods(["GET", "POST"])
 def add(request: HttpRequest, **names: str) -> HttpResponse:
     """Appends an event that a person wrote by hand."""
-    key = SessionKey(**names)
+    ref = SessionRef(**names)
     who = actor(request)
     who.check_may_write()
-    once, view = request.POST.get("once") or new_id(), reads_views.session(key, partly=True)
+    once, view = request.POST.get("once") or new_id(), reads_views.session(ref, partly=True)
     context: dict[str, Any] = {
-        "key": key,
+        "ref": ref,
         "view": view,
-        "held": queue.held(key),
+        "held": queue.held(ref),
         "half": is_half(view.state.session),
         "text": dumps(TEMPLATE, indent=2),
         "once": once,
@@ -94,7 +94,7 @@ def add(request: HttpRequest, **names: str) -> HttpResponse:
     try:
         event = _object(loads(text))
         appended = edit.add_event(
-            key, {"id": edit.id_of(once, event), **event}, actor=who, reason=request.POST.get("reason", "")
+            ref, {"id": edit.id_of(once, event), **event}, actor=who, reason=request.POST.get("reason", "")
         )
     except Error as error:
         context |= {"text": text, "reason": request.POST.get("reason", ""), "error": error.message}
@@ -112,7 +112,7 @@ def about(view: EventView, parts: int = 0, changes: int = 0) -> dict[str, Any]:
     raw = "" if view.size else beginning(view.data, RAW_LIMIT)
     return {
         "event": view,
-        "ordered": database.has_order(view.key.source),
+        "ordered": database.has_order(view.ref.source),
         "parts": shown,
         "parts_page": _Shown("parts", parts, len(view.description.parts)),
         "changes": _changes(view, view.changes[changes : changes + PARTS]),
@@ -168,7 +168,7 @@ def _changes(view: EventView, shown: list[Change]) -> list[Change]:
     if view.seq is None or not any(map(untold, shown)):
         return shown
     try:
-        before, made = moments.state_at(view.key, view.id, before=True).state, moments.made(view)
+        before, made = moments.state_at(view.ref, view.id, before=True).state, moments.made(view)
     except (Behind, Invalid, NotFound):
         return shown
     return [replace(each, old=before.get(each.key), new=made[each.key]) if untold(each) else each for each in shown]

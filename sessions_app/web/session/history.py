@@ -13,7 +13,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
-from ...domain.session_ref import SessionKey
+from ...domain.session_ref import SessionRef
 from ...domain.state import ABSENT, STORED, scope_of
 from ...errors import Behind, Invalid
 from ...history import key_history, moments
@@ -53,7 +53,7 @@ class Line:
 @require_GET
 def session(request: HttpRequest, **names: str) -> HttpResponse:
     """A key of any scope, as a session sees it."""
-    return _history(request, of_session(views.session(SessionKey(**names)), {}))
+    return _history(request, of_session(views.session(SessionRef(**names)), {}))
 
 
 @require_GET
@@ -92,7 +92,7 @@ def line(values: Iterable[Any]) -> Line | None:
 def _history(request: HttpRequest, target: Target) -> HttpResponse:
     address = reverse(f"{target.kind}-history", kwargs=_names(target))
     name, before = request.GET.get("key", ""), request.GET.get("before")
-    context: dict[str, Any] = {"target": target, "key": target.key, "address": address, "name": name}
+    context: dict[str, Any] = {"target": target, "ref": target.ref, "address": address, "name": name}
     context |= {"keys": list(target.state)[:KEYS], "asked": "key" in request.GET}
     if not context["asked"]:
         context["gone"] = _gone(target)
@@ -100,7 +100,7 @@ def _history(request: HttpRequest, target: Target) -> HttpResponse:
     scope = scope_of(name)[0]
     if target.kind not in ("session", scope):
         raise Invalid(_("%(key)s: here, a key begins with %(scope)s:") % {"key": name, "scope": target.kind})
-    found = key_history.history(target.key, name, before)
+    found = key_history.history(target.ref, name, before)
     shown, now = difference.Differences(), target.state.get(name, ABSENT)
     context |= {
         "scope": scope,
@@ -117,19 +117,19 @@ def _history(request: HttpRequest, target: Target) -> HttpResponse:
 def _gone(target: Target) -> list[str]:
     """The keys that were written once and are gone, as far as that is known now: nobody waits for it."""
     try:
-        return moments.gone(target.key, target.state, STORED if target.kind == "session" else [target.kind])[:KEYS]
+        return moments.gone(target.ref, target.state, STORED if target.kind == "session" else [target.kind])[:KEYS]
     except (Behind, Invalid):
         return []
 
 
 def _names(target: Target) -> dict[str, str]:
-    names = target.key._asdict()
+    names = target.ref._asdict()
     return dict(list(names.items())[: {"app": 2, "user": 3}.get(target.kind, 4)])
 
 
 def _row(write: KeyWrite, target: Target, shown: difference.Differences) -> Row:
     return Row(
-        write, shown.html(write.change.old, write.change.new), target.kind != "session" or write.key != target.key
+        write, shown.html(write.change.old, write.change.new), target.kind != "session" or write.ref != target.ref
     )
 
 

@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
 from ...domain.json_values import dumps
-from ...domain.session_ref import SessionKey
+from ...domain.session_ref import SessionRef
 from ...domain.state import ABSENT, STORED, TEMP, UNKNOWN, Change, Scope, full_key, same, scope_of
 from ...errors import Behind, Error, Invalid, NotFound
 from ...history import moments, overview
@@ -34,19 +34,19 @@ def state_at(request: HttpRequest, **names: str) -> HttpResponse:
     """The panel at ?at=<event id>, or ?place=<seq>, &step=<n> events further (&writes=1: n events that changed state); with
     &key= the whole value of one key then, as JSON text.
     """
-    key = SessionKey(**names)
-    event_id = chosen(request, key)
+    ref = SessionRef(**names)
+    event_id = chosen(request, ref)
     if event_id is None:
         raise Invalid(_("This link names no event."))
     if "key" in request.GET:
-        return _value(moments.state_at(key, event_id), request.GET["key"])
+        return _value(moments.state_at(ref, event_id), request.GET["key"])
     if not request.htmx:  # type: ignore[attr-defined]
-        return redirect(address_at(key, event_id, show=request.GET.get("show", "")))
-    context = panel(request, key, event_id)
-    return page(request, "moment/_panel.html", {"key": key, **context}, context["status"])
+        return redirect(address_at(ref, event_id, show=request.GET.get("show", "")))
+    context = panel(request, ref, event_id)
+    return page(request, "moment/_panel.html", {"ref": ref, **context}, context["status"])
 
 
-def chosen(request: HttpRequest, key: SessionKey) -> str | None:
+def chosen(request: HttpRequest, ref: SessionRef) -> str | None:
     """The id of the event that a link names; None where it names none. Raises Invalid, NotFound, Behind."""
     place = request.GET.get("place")
     if place is None:
@@ -57,25 +57,25 @@ def chosen(request: HttpRequest, key: SessionKey) -> str | None:
         raise Invalid(_("This link's place in the list is not valid.")) from error
     if not 0 <= seq < 2**63 or abs(steps) > _MOST_STEPS:
         raise Invalid(_("This link's place in the list is not valid."))
-    return overview.event_at(key, seq, steps, writes="writes" in request.GET)
+    return overview.event_at(ref, seq, steps, writes="writes" in request.GET)
 
 
-def panel(request: HttpRequest, key: SessionKey, event_id: str) -> dict[str, Any]:
+def panel(request: HttpRequest, ref: SessionRef, event_id: str) -> dict[str, Any]:
     """What moment/_panel.html shows. An event that is gone, and a state that cannot be told, are told there."""
     shown = request.GET.get("show", "")
     context: dict[str, Any] = {
         "at": event_id,
         "show": shown if shown in SHOWN else SHOWN[0],
         "status": 200,
-        "ordered": database.has_order(key.source),
-        "where": address_at(key, event_id, "state-at", show=shown),
+        "ordered": database.has_order(ref.source),
+        "where": address_at(ref, event_id, "state-at", show=shown),
     }
     try:
-        context["event"] = event = timeline.event(key, event_id)
+        context["event"] = event = timeline.event(ref, event_id)
         if context["show"] == "event":
             context |= about(event)
         else:
-            context |= _state(key, event, only_changes=context["show"] == "changes", whole="all" in request.GET)
+            context |= _state(ref, event, only_changes=context["show"] == "changes", whole="all" in request.GET)
     except Behind as behind:
         context |= {"behind": True, **behind.detail, "status": 202}
     except NotFound as gone:
@@ -85,9 +85,9 @@ def panel(request: HttpRequest, key: SessionKey, event_id: str) -> dict[str, Any
     return context
 
 
-def _state(key: SessionKey, event: EventView, *, only_changes: bool, whole: bool) -> dict[str, Any]:
-    after = moments.state_at(key, event.id)
-    changed = {change.key: change for change in _changes(key, event)}
+def _state(ref: SessionRef, event: EventView, *, only_changes: bool, whole: bool) -> dict[str, Any]:
+    after = moments.state_at(ref, event.id)
+    changed = {change.key: change for change in _changes(ref, event)}
     groups = [_group(after, scope, changed, only_changes, whole) for scope in STORED]
     unknown = [] if only_changes else [row for group in groups for row in group.rows if row.unknown]
     groups = [replace(group, rows=[row for row in group.rows if row not in unknown]) for group in groups]
@@ -116,12 +116,12 @@ def _value(then: Moment, name: str) -> HttpResponse:
     return data(dumps(value, indent=2), "text/plain; charset=utf-8")
 
 
-def _changes(key: SessionKey, event: EventView) -> list[Change]:
+def _changes(ref: SessionRef, event: EventView) -> list[Change]:
     """What the event wrote, with the values before it."""
     written = moments.made(event)
     if not written:
         return []
-    before = moments.state_at(key, event.id, before=True).state
+    before = moments.state_at(ref, event.id, before=True).state
     return [Change(name, before.get(name), value) for name, value in written.items()]
 
 

@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
 from ...domain.invocations import Running
-from ...domain.session_ref import SessionKey
+from ...domain.session_ref import SessionRef
 from ...errors import Invalid
 from ...reads import statistics, timeline, views
 from ...reads.paging import write_cursor
@@ -40,24 +40,24 @@ class News:
     more: bool = False
 
 
-def following(key: SessionKey, seq: int, chosen: Filter, last: Invocation | None = None) -> News:
+def following(ref: SessionRef, seq: int, chosen: Filter, last: Invocation | None = None) -> News:
     """The events after a place, as rows; at most BATCH, and whether there are `more`.
 
     `last` is the invocation that the timeline ends with; it is looked up where the caller does not know it.
     """
     # What a filter hides is passed, too; asked for first, so that what is appended meanwhile is left for the next time.
-    newest = timeline.newest_seq(key) if chosen.kind or chosen.author else 0
-    page = timeline.events_after(key, seq, kind=chosen.kind, author=chosen.author, limit=BATCH)
+    newest = timeline.newest_seq(ref) if chosen.kind or chosen.author else 0
+    page = timeline.events_after(ref, seq, kind=chosen.kind, author=chosen.author, limit=BATCH)
     events = page.rows
     if not events:
         return News("", max(seq, newest), last)
     if last is None:
-        before = timeline.events(key, before=write_cursor(seq + 1), kind=chosen.kind, author=chosen.author).rows
+        before = timeline.events(ref, before=write_cursor(seq + 1), kind=chosen.kind, author=chosen.author).rows
         last = invocations(before)[-1] if before else None
     groups = invocations(events, last)
     more = page.next is not None
     reached = events[-1].seq or 0
-    html = fragment("session/_lines.html", key=key, invocations=groups)
+    html = fragment("session/_lines.html", ref=ref, invocations=groups)
     return News(html, reached if more else max(newest, reached), groups[-1], more)
 
 
@@ -71,48 +71,48 @@ def status(running: Running | None, revision: float) -> str:
     return fragment("session/_status.html", revision=revision, running=running)
 
 
-def stats(key: SessionKey) -> str:
+def stats(ref: SessionRef) -> str:
     """The session's numbers."""
-    return fragment("session/_stats.html", key=key, stats=statistics.stats(key))
+    return fragment("session/_stats.html", ref=ref, stats=statistics.stats(ref))
 
 
 def fragment(template: str, **context: Any) -> str:
     """A fragment as a page shows it, in the language that is active."""
     target = context.get("target")
-    read_only = not database.may_write(target.key.source) if target else settings.READ_ONLY
+    read_only = not database.may_write(target.ref.source) if target else settings.READ_ONLY
     return render_to_string(template, {"read_only": read_only, **context})
 
 
 @require_GET
 def news(request: HttpRequest, **names: str) -> HttpResponse:
     """What a websocket would push, for a page that has none; `reset` where the timeline is to be loaded anew."""
-    key = SessionKey(**names)
+    ref = SessionRef(**names)
     chosen = Filter(request.GET.get("kind", ""), request.GET.get("author", ""))
     seq = place(request.GET.get("after", ""))
-    view = views.session(key, partly=True)
-    answer: dict[str, Any] = {"status": status(timeline.in_flight(key), view.revision), "revision": str(view.revision)}
+    view = views.session(ref, partly=True)
+    answer: dict[str, Any] = {"status": status(timeline.in_flight(ref), view.revision), "revision": str(view.revision)}
     if request.GET.get("revision") == answer["revision"]:
         return _answer(answer)
-    answer |= {"state": state(view), "stats": stats(key)}
-    if must_reset(key, seq):
+    answer |= {"state": state(view), "stats": stats(ref)}
+    if must_reset(ref, seq):
         return _answer({**answer, "reset": True})
-    found = following(key, seq, chosen)
+    found = following(ref, seq, chosen)
     return _answer({**answer, "events": found.html, "seq": found.seq, "more": found.more})
 
 
-def check(key: SessionKey, chosen: Filter) -> None:
+def check(ref: SessionRef, chosen: Filter) -> None:
     """Raises NotFound, Invalid or SourceError where nothing could be followed."""
-    views.session(key, partly=True)
-    timeline.events_after(key, 0, kind=chosen.kind, author=chosen.author, limit=1)
+    views.session(ref, partly=True)
+    timeline.events_after(ref, 0, kind=chosen.kind, author=chosen.author, limit=1)
 
 
-def must_reset(key: SessionKey, seq: int) -> bool:
+def must_reset(ref: SessionRef, seq: int) -> bool:
     """Whether a page that stands at a place must load its timeline anew: it has missed too much, or comes from a past that
     is no more, since a database was made anew or a session of this name created again; or nothing here is numbered.
     """
-    if not database.is_numbered(key.source):
+    if not database.is_numbered(ref.source):
         return True
-    return not 0 <= seq <= timeline.newest_seq(key) or timeline.misses_more_than(key, seq, CATCH_UP)
+    return not 0 <= seq <= timeline.newest_seq(ref) or timeline.misses_more_than(ref, seq, CATCH_UP)
 
 
 def place(text: str) -> int:

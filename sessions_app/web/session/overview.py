@@ -8,7 +8,7 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.views.decorators.http import require_GET
 
-from ...domain.session_ref import SessionKey
+from ...domain.session_ref import SessionRef
 from ...history.overview import Bar, bars
 from ..html.render import page
 
@@ -32,12 +32,12 @@ class Drawn:
 @require_GET
 def strip(request: HttpRequest, **names: str) -> HttpResponse:
     """The bars, for a page that has the session already."""
-    key = SessionKey(**names)
+    ref = SessionRef(**names)
     if not request.htmx:  # type: ignore[attr-defined]
         return redirect(reverse("session", kwargs=names))
-    found = bars(key)
+    found = bars(ref)
     context: dict[str, Any] = {
-        "key": key,
+        "ref": ref,
         "bars": _drawn(found),
         "width": PITCH * len(found),
         "height": HEIGHT,

@@ -6,7 +6,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_GET
 
-from ...domain.session_ref import SessionKey
+from ...domain.session_ref import SessionRef
 from ...edits import queue
 from ...reads import statistics, timeline, views
 from ...reads.event_views import EventView
@@ -26,27 +26,27 @@ _AFTER: Final = 40
 @require_GET
 def session(request: HttpRequest, **names: str) -> HttpResponse:
     """The newest events and the merged state by scope; with ?at=<event id>, the events around it and the state then."""
-    key = SessionKey(**names)
-    view = views.session(key, partly=True)
-    event_id = chosen(request, key)
+    ref = SessionRef(**names)
+    view = views.session(ref, partly=True)
+    event_id = chosen(request, ref)
     if event_id and "place" in request.GET:
-        return redirect(address_at(key, event_id, **_filters(request), show=request.GET.get("show", "")))
-    then = panel(request, key, event_id) if event_id else {}
+        return redirect(address_at(ref, event_id, **_filters(request), show=request.GET.get("show", "")))
+    then = panel(request, ref, event_id) if event_id else {}
     whole = "all" in request.GET and not event_id
     writers = () if "behind" in then else who_wrote(view)  # not waited for twice
     context = {
         **then,
         "view": view,
-        "key": key,
+        "ref": ref,
         "revision": view.revision,
         "half": is_half(view.state.session),
         "all": whole,
-        "running": timeline.in_flight(key),
-        "queued": queue.of_session(key),
-        "numbered": database.is_numbered(key.source),
-        "ordered": database.has_order(key.source),
+        "running": timeline.in_flight(ref),
+        "queued": queue.of_session(ref),
+        "numbered": database.is_numbered(ref.source),
+        "ordered": database.has_order(ref.source),
         "target": of_session(view, *writers, whole=whole),
-        **_timeline(request, key, then.get("event")),
+        **_timeline(request, ref, then.get("event")),
     }
     return page(request, "session/session.html", context, 404 if "gone" in then else 200)
 
@@ -54,47 +54,47 @@ def session(request: HttpRequest, **names: str) -> HttpResponse:
 @require_GET
 def events(request: HttpRequest, **names: str) -> HttpResponse:
     """Events ?before= or ?after= a place, or ?around= an event, for the timeline; a page of its own without scripts."""
-    key = SessionKey(**names)
+    ref = SessionRef(**names)
     if not request.htmx:  # type: ignore[attr-defined]
         return session(request, **names)
     around = request.GET.get("around")
-    context = _timeline(request, key, timeline.event(key, around) if around else None)
-    return page(request, "session/_events.html", {"key": key, "at": around, **context})
+    context = _timeline(request, ref, timeline.event(ref, around) if around else None)
+    return page(request, "session/_events.html", {"ref": ref, "at": around, **context})
 
 
 @require_GET
 def stats(request: HttpRequest, **names: str) -> HttpResponse:
     """The session's numbers, which take longer than the page may."""
-    key = SessionKey(**names)
-    return page(request, "session/_stats.html", {"key": key, "stats": statistics.stats(key), **_filters(request)})
+    ref = SessionRef(**names)
+    return page(request, "session/_stats.html", {"ref": ref, "stats": statistics.stats(ref), **_filters(request)})
 
 
-def _timeline(request: HttpRequest, key: SessionKey, about: EventView | None = None) -> dict[str, Any]:
+def _timeline(request: HttpRequest, ref: SessionRef, about: EventView | None = None) -> dict[str, Any]:
     """A page of the timeline. Where it does not reach to the newest event, `later` leads on, and what arrives meanwhile
     goes into a list of its own below (`tail`), unless the page that asks has that already.
     """
     filters = _filters(request)
     seq = timeline.newest_seq(
-        key
+        ref
     )  # first: what is appended meanwhile comes twice to a page that follows, and not never
     before, after = request.GET.get("before"), request.GET.get("after")
     later = None
     if about and about.seq is not None:
-        found = timeline.events(key, before=write_cursor(about.seq + 1), limit=_BEFORE, **filters)
-        following, later = _after(key, about.seq, _AFTER, filters)
+        found = timeline.events(ref, before=write_cursor(about.seq + 1), limit=_BEFORE, **filters)
+        following, later = _after(ref, about.seq, _AFTER, filters)
         rows, earlier = found.rows + following, found.next
     elif after:
-        rows, later = _after(key, after, timeline.EVENTS, filters)
+        rows, later = _after(ref, after, timeline.EVENTS, filters)
         earlier = rows[0].cursor if rows and not request.htmx else None  # type: ignore[attr-defined]
     else:
-        found = timeline.events(key, before=before, **filters)
+        found = timeline.events(ref, before=before, **filters)
         rows, earlier = found.rows, found.next
         if before and rows and rows[-1].seq is not None and not request.htmx:  # type: ignore[attr-defined]
             later = rows[-1].cursor
     return {
         **filters,
         "seq": seq,
-        "invocations": invocations(rows, gone=no_longer_given(key, rows)),
+        "invocations": invocations(rows, gone=no_longer_given(ref, rows)),
         "earlier": earlier,
         "later": later,
         "tail": bool(later) and not (after and request.htmx),  # type: ignore[attr-defined]
@@ -103,10 +103,10 @@ def _timeline(request: HttpRequest, key: SessionKey, about: EventView | None = N
 
 
 def _after(
-    key: SessionKey, place: int | str, limit: int, filters: dict[str, Any]
+    ref: SessionRef, place: int | str, limit: int, filters: dict[str, Any]
 ) -> tuple[list[EventView], str | None]:
     """The events after a place, or a cursor, and the cursor that leads on."""
-    page = timeline.events_after(key, place, limit=limit, **filters)
+    page = timeline.events_after(ref, place, limit=limit, **filters)
     return page.rows, page.next
 
 

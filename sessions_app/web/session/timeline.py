@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from ...agent_view.conversation import LeftOut, left_out
 from ...domain.edit_note import ended_by
-from ...domain.session_ref import SessionKey
+from ...domain.session_ref import SessionRef
 from ...errors import Error
 from ...reads.event_views import EventView
 
@@ -72,9 +72,9 @@ def invocations(
     return found
 
 
-def no_longer_given(key: SessionKey, events: Sequence[EventView]) -> dict[str, LeftOut]:
+def no_longer_given(ref: SessionRef, events: Sequence[EventView]) -> dict[str, LeftOut]:
     """By id, why no agent is given an event any more; nothing where that cannot be told now: no timeline waits for it."""
     try:
-        return left_out(key, events)
+        return left_out(ref, events)
     except Error:
         return {}
