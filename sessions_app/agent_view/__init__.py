@@ -1,1 +1,1 @@
-"""Shows a session as the model of its agent is given it."""
+"""Shows a session as its agent's model is given it."""

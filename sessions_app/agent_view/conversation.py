@@ -1,7 +1,7 @@
-"""What an agent sees of a session: which events its model is given, why not the others, and its instruction filled in.
+"""Shows which events of a session the model of an agent is given, and why it is not given the others.
 
-Rewinds and summaries that lie far from the events that are looked at come from the index of history/, so that a page
-of a long session costs what a short session costs. A call and its response are put beside each other if they are at most
+Rewinds and summaries that lie far from the events on a page come from the index of history/. A page of a long session
+therefore costs as much as a page of a short one. A call and its response are put beside each other if they are at most
 REACH events apart.
 """
 
@@ -22,32 +22,21 @@ from ..models import Event
 from ..reads.event_views import EventView, after_cursor, before_cursor, events_of, ordered, view_of, views
 from ..reads.weights import Valid
 from ..sources import database
-from .contents import (
-    Kind,
-    Range,
-    Reader,
-    Reason,
-    contents,
-    covering,
-    in_order,
-    is_for_branch,
-    range_of,
-    retained,
-    task,
-    timestamp_of,
-)
+from .contents import contents, in_order, task
+from .exclusion import Kind, Reader, Reason, is_for_branch
+from .summaries import Range, covering, range_of, retained, timestamp_of
 from .turns import Turn
 
 PAGE: Final = 100  # events of a conversation shown at once
 REACH: Final = 1_000  # events before and after those that are read with them
 _RECENT: Final = 200  # events that tell which agents speak
 _CHUNK: Final = 500  # events fetched by one statement
-_TIMELINE_SECONDS: Final = 0.2  # that a timeline waits for what greys it
+_TIMELINE_SECONDS: Final = 0.2  # how long a timeline waits to know which events to grey
 
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """Why an event is not given to the model, and the event that did it, where it was one: its id and seq."""
+    """Why an event is not given to the model; `by` and `seq` are the id and seq of the event that caused it, if one did."""
 
     kind: Kind
     by: str = ""
@@ -56,7 +45,7 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One content of the request, with its parts, from `events`; or an event that is left out, with the reason."""
+    """One content of the request with its parts, made from `events`; or an event that is left out, with the reason."""
 
     event: EventView
     turn: Turn | None = None
@@ -69,7 +58,7 @@ class Line:
 class Conversation:
     """A page of what an agent's model is given, in its order; `earlier` is the cursor of the page before.
 
-    `agents` and `branches` are those of the newest events. `task`: what an agent with a scope of its own is told first.
+    `agents` and `branches` are those of the newest events. `task` is what an agent in an isolation scope is told first.
     """
 
     reader: Reader
@@ -84,9 +73,9 @@ class Conversation:
 
 
 def left_out(ref: SessionRef, views: Sequence[EventView]) -> dict[str, LeftOut]:
-    """By id, which of these events no agent is given any more, as a rewind took them back or a summary stands for them.
+    """Returns, by id, the events that no agent is given any more: a rewind took them back, or a summary covers them.
 
-    Raises Behind, soon, where the source is not read yet. Where events have no order: nothing.
+    Returns nothing where events have no order. Raises Behind, soon, where the source is not read yet.
     """
     seqs = [view.seq for view in views if view.seq is not None]
     if not seqs or not database.has_order(ref.source):
@@ -94,66 +83,66 @@ def left_out(ref: SessionRef, views: Sequence[EventView]) -> dict[str, LeftOut]:
     indexing.catch_up(ref.source, _TIMELINE_SECONDS, ref)
     stretches = _rewinds(ref, min(seqs))
     summaries = _summaries(ref, stretches, [timestamp_of(view.data) for view in views])
-    found: dict[str, tuple[Kind, int]] = {}
+    causes: dict[str, tuple[Kind, int]] = {}
     for view, seq in zip(views, seqs, strict=True):
         by = _taken_by(stretches, seq)
         if by is not None:
-            found[view.id] = ("rewind" if by == seq else "rewound", by)
+            causes[view.id] = ("rewind" if by == seq else "rewound", by)
         elif not view.description.actions.get("compaction"):
             mine = [each.range for each in summaries if each.is_for(view.data)]
             by = covering(retained(mine), timestamp_of(view.data))
             if by is not None:
-                found[view.id] = ("compacted", by)
-    ids = _ids(ref, {by for _kind, by in found.values()})
-    return {name: LeftOut(kind, ids.get(by, ""), by) for name, (kind, by) in found.items() if kind != "rewind"}
+                causes[view.id] = ("compacted", by)
+    ids = _ids(ref, {by for _kind, by in causes.values()})
+    return {name: LeftOut(kind, ids.get(by, ""), by) for name, (kind, by) in causes.items() if kind != "rewind"}
 
 
 @dataclass(frozen=True, slots=True)
 class _Summary:
-    range: Range  # its place is a seq
+    range: Range  # by seq
     branch: str
-    scope: str | None
+    isolation_scope: str | None
 
     def is_for(self, event: Any) -> bool:
-        """Whether the agent that made an event is given this summary."""
-        return event.get("isolation_scope") == self.scope and is_for_branch(event.get("branch"), self.branch)
+        """Checks that the agent that made an event is given this summary."""
+        return event.get("isolation_scope") == self.isolation_scope and is_for_branch(event.get("branch"), self.branch)
 
 
 def _rewinds(ref: SessionRef, after: int, upto: int | None = None) -> list[tuple[int, int]]:
-    return taken_back((mark.seq, mark.since) for mark in _marks(ref, "rewind", after - 1, upto))
+    return taken_back((rewind.seq, rewind.since) for rewind in _highlights(ref, "rewind", after - 1, upto))
 
 
 def _taken_by(stretches: Iterable[tuple[int, int]], seq: int) -> int | None:
     return next((last for first, last in stretches if first <= seq <= last), None)
 
 
-def _marks(ref: SessionRef, kind: str, after: int, upto: int | None) -> list[index.Mark]:
-    found: list[index.Mark] = []
+def _highlights(ref: SessionRef, kind: str, after: int, upto: int | None) -> list[index.Mark]:
+    highlights: list[index.Mark] = []
     while more := index.marks(ref, [kind], after, upto):
-        found += more
+        highlights += more
         after = more[-1].seq
-    return found
+    return highlights
 
 
 def _summaries(
     ref: SessionRef, stretches: list[tuple[int, int]], moments: Sequence[float], upto: int | None = None
 ) -> list[_Summary]:
-    """The summaries that are not taken back and cover any time between the first and the last of these moments."""
-    seqs = [mark.seq for mark in _marks(ref, "compaction", 0, upto) if _taken_by(stretches, mark.seq) is None]
-    found = []
+    """Returns the summaries that are not taken back and cover some time between the first and the last of these moments."""
+    seqs = [each.seq for each in _highlights(ref, "compaction", 0, upto) if _taken_by(stretches, each.seq) is None]
+    summaries = []
     with database.using(ref.source):
         for start in range(0, len(seqs), _CHUNK):
             event = Valid("event_data")
             rows = events_of(ref).filter(seq__in=seqs[start : start + _CHUNK])
-            for seq, compaction, branch, scope in rows.annotate(
+            for seq, compaction, branch, isolation_scope in rows.annotate(
                 compaction=KeyTransform("compaction", KeyTransform("actions", event)),
                 of_branch=KeyTextTransform("branch", event),
                 of_scope=KeyTextTransform("isolation_scope", event),
             ).values_list("seq", "compaction", "of_branch", "of_scope"):
                 span = range_of({"actions": {"compaction": compaction}})
                 if span and span[0] <= max(moments) and min(moments) <= span[1]:
-                    found.append(_Summary((seq, *span), branch or "", scope))
-    return found
+                    summaries.append(_Summary((seq, *span), branch or "", isolation_scope))
+    return summaries
 
 
 def _ids(ref: SessionRef, seqs: Collection[int]) -> dict[int, str]:
@@ -172,11 +161,11 @@ def _ids(ref: SessionRef, seqs: Collection[int]) -> dict[int, str]:
 def conversation(
     ref: SessionRef, at: EventView | None = None, agent: str = "", branch: str | None = None, before: str | None = None
 ) -> Conversation:
-    """What the model of an agent is given of the events up to one, that included, or of all: the newest, or those before a
-    cursor.
+    """Returns a page of what the model of an agent is given: the newest, or the one before a cursor.
 
-    Without an agent: the one that spoke last. It reads with the branch, scope and node path of its last event; `branch`
-    takes the place of the first. Raises Behind, Invalid.
+    With `at`, only the events up to this one count, and it is among them. Without an agent, the one that spoke last
+    reads. It reads with the branch, isolation scope and node path of its last event; `branch` replaces the first of these.
+    Raises Behind, Invalid.
     """
     has_order = database.has_order(ref.source)
     if has_order:
@@ -194,11 +183,11 @@ def conversation(
     early = [view for view in more if (view.seq or 0) < (window[0].seq or 0)]
     late = [view for view in more if (view.seq or 0) > (window[-1].seq or 0)]
     every = [*early, *window, *late]
-    known = None if rewound is None else _by_place(every, rewound)
-    found = contents([view.data for view in every], reader, known, ends=not rest)
+    known = None if rewound is None else _by_index(every, rewound)
+    result = contents([view.data for view in every], reader, known, ends=not rest)
     first, last = len(early) + start if start else -1, len(early) + end
-    ids = _ids(ref, {-reason.by for reason in found.left_out.values() if reason.by is not None and reason.by < 0})
-    lines = [_line(every, place, item, ids) for place, item in in_order(found) if first <= place < last]
+    ids = _ids(ref, {-reason.by for reason in result.left_out.values() if reason.by is not None and reason.by < 0})
+    lines = [_line(every, index, item, ids) for index, item in in_order(result) if first <= index < last]
     return Conversation(
         reader,
         lines,
@@ -210,13 +199,13 @@ def conversation(
 
 
 def events_upto(ref: SessionRef, at: EventView | None) -> QuerySet[Event]:
-    """A session's events up to one of them, in no order; all of them where there is none."""
-    found = events_of(ref)
-    return found if at is None else found.filter(before_cursor(ref.source, at.cursor) | Q(id=at.id))
+    """Returns a session's events up to one of them, or all of them, in no order."""
+    rows = events_of(ref)
+    return rows if at is None else rows.filter(before_cursor(ref.source, at.cursor) | Q(id=at.id))
 
 
 def _reader(recent: Sequence[EventView], agent: str, branch: str | None) -> Reader:
-    """As the agent read last, so far as the newest events tell; `recent` are the newest first."""
+    """Returns how the agent read last, as far as the newest events tell; `recent` has the newest first."""
     agent = agent or next(iter(_agents(recent)), "")
     last = next((view.data for view in recent if view.description.author == agent and agent), {})
     if branch is None:
@@ -233,11 +222,11 @@ def _agents(recent: Sequence[EventView]) -> list[str]:
 def _window(
     ref: SessionRef, upto: QuerySet[Event], before: str | None
 ) -> tuple[list[EventView], tuple[int, int], tuple[bool, bool]]:
-    """The events of a page with REACH before and after, where in them the page is, and whether others stand before and
-    after them.
+    """Returns the events of a page with REACH before and after, the page's bounds in them, and whether there are events
+    before and after those.
     """
-    found = upto.filter(before_cursor(ref.source, before)) if before else upto
-    window, earlier = views(ordered(found, ref.source), ref.source, PAGE + REACH, ref=ref)
+    rows = upto.filter(before_cursor(ref.source, before)) if before else upto
+    window, earlier = views(ordered(rows, ref.source), ref.source, PAGE + REACH, ref=ref)
     window.reverse()
     page = (max(0, len(window) - PAGE), len(window))
     more = False
@@ -251,8 +240,8 @@ def _window(
 def _from_afar(
     ref: SessionRef, window: Sequence[EventView], at: EventView | None
 ) -> tuple[list[EventView], dict[int, int]]:
-    """What acts on a window from outside: the events with summaries that cover some of it; and by seq of those that were
-    taken back, within or without, the seq of the rewind.
+    """Returns what acts on a window from outside: events with summaries that cover some of it, and by seq of each event
+    of the window that was taken back, the seq of its rewind.
     """
     upto = None if at is None else at.seq
     stretches = _rewinds(ref, 0, upto)
@@ -268,22 +257,22 @@ def _from_afar(
     return more, {view.seq or 0: by for view in window if (by := _taken_by(stretches, view.seq or 0)) is not None}
 
 
-def _by_place(views: Sequence[EventView], rewound: dict[int, int]) -> dict[int, int]:
-    """By place among these events, that of the rewind; one that is not among them is its seq, negative."""
-    places = {view.seq: place for place, view in enumerate(views)}
-    return {places[seq]: places.get(by, -by) for seq, by in rewound.items()}
+def _by_index(views: Sequence[EventView], rewound: dict[int, int]) -> dict[int, int]:
+    """Returns the rewinds by index among these events instead of by seq; a rewind that is not there is its seq, negative."""
+    indexes = {view.seq: number for number, view in enumerate(views)}
+    return {indexes[seq]: indexes.get(by, -by) for seq, by in rewound.items()}
 
 
-def _line(views: Sequence[EventView], place: int, item: Turn | Reason, ids: dict[int, str]) -> Line:
+def _line(views: Sequence[EventView], index: int, item: Turn | Reason, ids: dict[int, str]) -> Line:
     if isinstance(item, Turn):
-        event = views[item.place]
+        event = views[item.index]
         told = {
             "content": {"parts": list(item.parts)},
             "long_running_tool_ids": event.data.get("long_running_tool_ids"),
         }
         return Line(event, item, describe(told).parts, [views[each] for each in item.events])
     if item.by is None:
-        return Line(views[place], left_out=LeftOut(item.kind))
+        return Line(views[index], left_out=LeftOut(item.kind))
     if item.by < 0:
-        return Line(views[place], left_out=LeftOut(item.kind, ids.get(-item.by, ""), -item.by))
-    return Line(views[place], left_out=LeftOut(item.kind, views[item.by].id, views[item.by].seq))
+        return Line(views[index], left_out=LeftOut(item.kind, ids.get(-item.by, ""), -item.by))
+    return Line(views[index], left_out=LeftOut(item.kind, views[item.by].id, views[item.by].seq))

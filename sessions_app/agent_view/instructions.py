@@ -1,8 +1,8 @@
-"""`{key}` in an instruction, filled in from state as ADK's `inject_session_state` does it, piece by piece (pure).
+"""Fills in the `{key}` of an instruction from state, as ADK's `inject_session_state` does it (pure).
 
-ADK's own rules, kept to the letter: braces and blanks around a name do not count, a trailing `?` makes it optional, null is
-the empty text, any other value is what Python writes of it. A name that is no identifier, alone or after `app:`, `user:`,
-`temp:`, stays as it was written.
+The rules are ADK's, to the letter. Braces and blanks around a name do not count. A trailing `?` makes a name optional.
+Null becomes the empty string, any other value what Python's `str` makes of it. A name that is not an identifier, alone or
+after `app:`, `user:` or `temp:`, stays as it was written.
 """
 
 import re
@@ -18,7 +18,7 @@ from ..errors import Invalid
 Kind = Literal["text", "key", "artifact"]
 
 LONGEST: Final = 500_000  # characters of a template
-MOST: Final = 5_000_000  # characters of what it becomes: a value may be large, and stand there a thousand times
+MOST: Final = 5_000_000  # characters of a filled-in template: a large value may stand in it a thousand times
 
 _PLACEHOLDER: Final = re.compile(r"(?<![$\{\\]){+[^{}]*}+")
 _ARTIFACT: Final = "artifact."
@@ -28,8 +28,8 @@ _ARTIFACT: Final = "artifact."
 class Piece:
     """A stretch of a template: `written` as it stands there, `shown` as the model gets it.
 
-    `name` is that of a key (with prefix) or an artifact. `shown` is None where ADK raises an error: the name is needed and
-    not there, or, of an artifact, nobody here knows what is in it. `value` is a key's, ABSENT for none.
+    `name` is a key (with its prefix) or an artifact. `shown` is None where ADK raises an error because the name is not
+    there, and where the content of an artifact is not known here. `value` is the key's, or ABSENT.
     """
 
     kind: Kind
@@ -43,33 +43,33 @@ class Piece:
 def pieces(
     template: str, state: Mapping[str, Any], artifact: Callable[[str], str | None] = lambda name: None
 ) -> list[Piece]:
-    """A template's pieces in order; `state` has full keys, `artifact` answers the text of one, or None.
+    """Fills in a template and returns its pieces in order; `state` has full keys, `artifact` returns the text of one.
 
-    Raises Invalid for a template longer than LONGEST, and where it becomes longer than MOST.
+    Raises Invalid for a template longer than LONGEST, and for one that becomes longer than MOST.
     """
     if len(template) > LONGEST:
         raise Invalid(_("A template can have %(number)s characters here.") % {"number": LONGEST})
-    found = []
+    result = []
     known: dict[str, Piece] = {}
     length = end = 0
     for match in _PLACEHOLDER.finditer(template):
         if match.start() > end:
-            found.append(_text(template[end : match.start()]))
+            result.append(_text(template[end : match.start()]))
         if match[0] not in known:
             known[match[0]] = _placeholder(match[0], state, artifact)
-        found.append(known[match[0]])
-        length += len(found[-1].shown or "")
+        result.append(known[match[0]])
+        length += len(result[-1].shown or "")
         if length > MOST:
             raise Invalid(_("Filled in, this template has more than %(number)s characters.") % {"number": MOST})
         end = match.end()
     if end < len(template):
-        found.append(_text(template[end:]))
-    return found
+        result.append(_text(template[end:]))
+    return result
 
 
-def rendered(found: list[Piece]) -> str | None:
-    """The instruction as the model gets it; None where ADK raises an error instead."""
-    shown = [piece.shown for piece in found]
+def rendered(filled: list[Piece]) -> str | None:
+    """Returns the instruction as the model gets it; None where ADK raises an error instead."""
+    shown = [piece.shown for piece in filled]
     return None if None in shown else "".join(each for each in shown if each is not None)
 
 

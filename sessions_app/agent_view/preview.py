@@ -22,10 +22,10 @@ Fault = Literal["", "missing", "unrecorded", "temp", "unsaved", "unread"]
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A piece of a template as the model gets it, or what keeps it from that.
+    """A piece of a template as the model gets it, or the fault that keeps it from the model.
 
-    `fault`: the key is `missing`, its value was `unrecorded` then, it is a `temp` key, which is never stored; the artifact
-    was `unsaved` by any event, or is there in `version`, but `unread`, as its text is not in the session.
+    A key is `missing`, or its value was `unrecorded` at that time, or it is a `temp` key, which is never stored. An
+    artifact is `unsaved` if no event saved it, and `unread` if one did: its text is not in the session.
     """
 
     piece: Piece
@@ -39,14 +39,12 @@ class Shown:
 
 
 def preview(moment: Moment, template: str) -> list[Shown]:
-    """A template's pieces as they were, or are, filled in at a moment; raises Invalid for one that is too long, or becomes
-    it.
-    """
+    """Fills in a template from the state at a moment. Raises Invalid if the template, or what it becomes, is too long."""
     state = moment.state.merged()
-    found = pieces(template, state)
-    names = {piece.name for piece in found if piece.kind == "artifact"}
+    filled = pieces(template, state)
+    names = {piece.name for piece in filled if piece.kind == "artifact"}
     saved = _saved(moment, names) if names else {}
-    return [_shown(moment, piece, saved) for piece in found]
+    return [_shown(moment, piece, saved) for piece in filled]
 
 
 def _shown(moment: Moment, piece: Piece, saved: dict[str, tuple[Writer, int | None]]) -> Shown:
@@ -65,19 +63,17 @@ def _shown(moment: Moment, piece: Piece, saved: dict[str, tuple[Writer, int | No
 
 
 def _saved(moment: Moment, names: Collection[str]) -> dict[str, tuple[Writer, int | None]]:
-    """For each of these artifacts the event that saved it last, as far as the session's newest events tell, and the
-    version.
-    """
-    ref, found = moment.ref, dict[str, tuple[Writer, int | None]]()
+    """Returns, by artifact, the event that saved it last and the version, as far as the session's newest events tell."""
+    ref, saved = moment.ref, dict[str, tuple[Writer, int | None]]()
     with database.using(ref.source):
         event = Small("event_data")
         rows = ordered(events_upto(ref, moment.event), ref.source).annotate(
-            saved=KeyTransform("artifact_delta", KeyTransform("actions", event)),
+            artifacts=KeyTransform("artifact_delta", KeyTransform("actions", event)),
             by=KeyTextTransform("author", event),
         )
-        for row in rows.values("id", "timestamp", "saved", "by", "seq")[:_SAVED]:
-            for name, version in as_object(row["saved"]).items():
+        for row in rows.values("id", "timestamp", "artifacts", "by", "seq")[:_SAVED]:
+            for name, version in as_object(row["artifacts"]).items():
                 if name in names:
                     by = Writer(row["id"], row.get("seq"), str(row["by"] or ""), "", row["timestamp"], ref)
-                    found.setdefault(name, (by, version if isinstance(version, int) else None))
-    return found
+                    saved.setdefault(name, (by, version if isinstance(version, int) else None))
+    return saved

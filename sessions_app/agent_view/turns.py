@@ -1,6 +1,6 @@
-"""One content of a model's request, and how ADK puts tool calls and their responses beside each other (pure).
+"""Puts tool calls and their responses beside each other, as ADK does it for a model's request (pure).
 
-The parts are JSON as ADK stores them; nothing here raises for what a database holds.
+The parts are JSON as ADK stores them. Nothing here raises for what a database holds.
 """
 
 from bisect import bisect_left
@@ -14,13 +14,13 @@ from ..domain.content import Raw, object_of, objects, parts_of
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One content of the request: `parts` as ADK stores them. `quoted`: another agent's, told as context.
+    """One content of the request; `quoted` says that it is another agent's, told as context.
 
-    `place` is that of the event it stands for, `events` those of all that are in it, `home` the one beside which it
-    stands: of a response its call, of a summary the last event before its end, -1 for none.
+    `index` is that of the event that it stands for, `events` has the indexes of all events in it. `home` is the index of
+    the event beside which it stands: its call for a response, the last event before its end for a summary, -1 for none.
     """
 
-    place: int
+    index: int
     author: str
     role: str
     parts: tuple[Raw, ...]
@@ -44,17 +44,17 @@ class Turn:
         return [] if self.quoted else objects(self.parts, "function_response")
 
 
-def turn_of(event: Raw, place: int) -> Turn:
-    """An event's own content."""
+def turn_of(event: Raw, index: int) -> Turn:
+    """Makes a turn of an event's own content."""
     content, actions = object_of(event, "content"), object_of(event, "actions")
     waiting = event.get("long_running_tool_ids")
     return Turn(
-        place,
+        index,
         str(event.get("author") or ""),
         str(content.get("role") or ""),
         tuple(parts_of(content)),
-        (place,),
-        place,
+        (index,),
+        index,
         str(event.get("invocation_id") or ""),
         written=isinstance(event.get("content"), dict),
         asks=bool(actions.get("requested_tool_confirmations") or actions.get("requested_auth_configs")),
@@ -66,7 +66,7 @@ def turn_of(event: Raw, place: int) -> Turn:
 
 
 def without_lone_responses(turns: list[Turn]) -> list[Turn]:
-    """Without responses to calls that nobody made before."""
+    """Leaves out responses to calls that nobody made before."""
     result = []
     ids: set[Any] = set()
     names: set[Any] = set()
@@ -88,7 +88,7 @@ def without_lone_responses(turns: list[Turn]) -> list[Turn]:
 
 
 def beside_the_latest(turns: list[Turn]) -> list[Turn]:
-    """Where the last turn answers an earlier call, without what lies between; answers to several calls go to each."""
+    """Leaves out what lies between a call and its response in the last turn; each of several calls gets its response."""
     if len(turns) < 2 or not turns[-1].responses:
         return turns
     last = turns[-1]
@@ -103,87 +103,87 @@ def beside_the_latest(turns: list[Turn]) -> list[Turn]:
     newest = max(parts_for)
     parts_for[newest] += [part for part in last.parts if _response(part) is None]
     result = []
-    for place, turn in enumerate(turns[: newest + 1]):
+    for index, turn in enumerate(turns[: newest + 1]):
         if not turn.responses:
             result.append(turn)
-        elif kept := tuple(part for part in turn.parts if not _is_answer(turns, place, part, parts_for)):
+        elif kept := tuple(part for part in turn.parts if not _is_answer(turns, index, part, parts_for)):
             kept_turn = replace(turn, parts=kept)
             if kept_turn.responses or kept_turn.calls:
                 result.append(kept_turn)
-        if place in parts_for:
-            answers = [*_answers(turns, place), replace(last, parts=tuple(parts_for[place]))]
+        if index in parts_for:
+            answers = [*_answers(turns, index), replace(last, parts=tuple(parts_for[index]))]
             result.append(replace(_merged(answers), home=turn.home))
     return result
 
 
-def _is_answer(turns: list[Turn], place: int, part: Raw, calls: Collection[int | None]) -> bool:
+def _is_answer(turns: list[Turn], index: int, part: Raw, calls: Collection[int | None]) -> bool:
     response = _response(part)
-    return response is not None and _owner(turns, place, response) in calls
+    return response is not None and _owner(turns, index, response) in calls
 
 
 def _answers(turns: list[Turn], call: int) -> list[Turn]:
-    """What was answered to a call before the last turn, reduced to that."""
-    found = []
-    for place in range(call + 1, len(turns) - 1):
-        turn = turns[place]
+    """Returns the responses to a call before the last turn, without what else their turns hold."""
+    answers = []
+    for index in range(call + 1, len(turns) - 1):
+        turn = turns[index]
         if turn.responses:
             parts = tuple(
                 part
                 for part in turn.parts
-                if (not turn.calls if (response := _response(part)) is None else _owner(turns, place, response) == call)
+                if (not turn.calls if (response := _response(part)) is None else _owner(turns, index, response) == call)
             )
             if any(_response(part) is not None for part in parts):
-                found.append(replace(turn, parts=parts))
-    return found
+                answers.append(replace(turn, parts=parts))
+    return answers
 
 
 def _owner(turns: list[Turn], end: int, response: Raw) -> int | None:
-    """The last turn before a place that made the call of a response."""
+    """Returns the index of the last turn before `end` that made the call of a response."""
     wanted, name = response.get("id"), response.get("name")
-    for place in range(end - 1, -1, -1):
-        for call in turns[place].calls:
+    for index in range(end - 1, -1, -1):
+        for call in turns[index].calls:
             if (call.get("id") == wanted) if wanted else (not call.get("id") and name and call.get("name") == name):
-                return place
+                return index
     return None
 
 
 def paired(turns: list[Turn]) -> list[Turn]:
-    """With each call's last response right behind it, and without what the model said to those before."""
+    """Puts each call's last response right behind it, and leaves out what the model said to the responses before it."""
     calls: dict[Any, list[int]] = {}
-    for place, turn in enumerate(turns):
+    for index, turn in enumerate(turns):
         for call in () if turn.responses else turn.calls:
-            calls.setdefault(call.get("id"), []).append(place)
-    answers: dict[tuple[Any, int], list[int]] = {}
-    for place, turn in enumerate(turns):
+            calls.setdefault(call.get("id"), []).append(index)
+    responses_to: dict[tuple[Any, int], list[int]] = {}
+    for index, turn in enumerate(turns):
         for response in turn.responses:
-            if places := calls.get(response.get("id")):
-                owner = places[max(bisect_left(places, place) - 1, 0)]
-                answers.setdefault((response.get("id"), owner), []).append(place)
+            if indexes := calls.get(response.get("id")):
+                owner = indexes[max(bisect_left(indexes, index) - 1, 0)]
+                responses_to.setdefault((response.get("id"), owner), []).append(index)
     if not any(turn.responses for turn in turns):
         return turns
-    stale = {place for places in answers.values() for place in _stale(turns, places)}
+    stale = {index for indexes in responses_to.values() for index in _stale(turns, indexes)}
     result = []
-    for place, turn in enumerate(turns):
-        if place in stale or turn.responses:
+    for index, turn in enumerate(turns):
+        if index in stale or turn.responses:
             continue
         result.append(turn)
-        found = {places[-1] for call in turn.calls if (places := answers.get((call.get("id"), place)))}
-        if found:
-            result.append(replace(_merged([turns[each] for each in sorted(found)]), home=turn.home))
+        answers = {indexes[-1] for call in turn.calls if (indexes := responses_to.get((call.get("id"), index)))}
+        if answers:
+            result.append(replace(_merged([turns[each] for each in sorted(answers)]), home=turn.home))
     return result
 
 
-def _stale(turns: list[Turn], places: list[int]) -> set[int]:
-    """What the model said between two responses to the same call, in one invocation, if it did nothing else there."""
-    found: set[int] = set()
-    for place, following in pairwise(places):
-        turn, other = turns[place], turns[following]
+def _stale(turns: list[Turn], indexes: list[int]) -> set[int]:
+    """Returns what the model said between two responses to one call, in one invocation, if it did nothing else there."""
+    stale: set[int] = set()
+    for index, following in pairwise(indexes):
+        turn, other = turns[index], turns[following]
         if (turn.invocation_id, turn.author) != (other.invocation_id, other.author) or turn.asks:
             continue
-        between = range(place + 1, following)
+        between = range(index + 1, following)
         if all(_is_reply(turns[each], turn.invocation_id) for each in between):
-            found.update(between)
-    return found
+            stale.update(between)
+    return stale
 
 
 def _is_reply(turn: Turn, invocation_id: str) -> bool:
@@ -192,7 +192,7 @@ def _is_reply(turn: Turn, invocation_id: str) -> bool:
 
 
 def without_lone_calls(turns: list[Turn]) -> list[Turn]:
-    """Without calls that nobody answered, but for those that wait for an answer."""
+    """Leaves out calls that nobody answered, except those that wait for an answer."""
     answered = {response["id"] for turn in turns for response in turn.responses if response.get("id")}
     kept_ids = answered.union(*(turn.waiting for turn in turns))
     result = []
@@ -205,26 +205,26 @@ def without_lone_calls(turns: list[Turn]) -> list[Turn]:
 
 
 def _merged(turns: Sequence[Turn]) -> Turn:
-    """Several turns with responses as one: of each call the last response."""
+    """Makes one turn of several that have responses; the last response to each call stays."""
     parts: list[Raw] = []
-    places: dict[Any, int] = {}
+    indexes: dict[Any, int] = {}
     for number, turn in enumerate(turns):
         for part in turn.parts:
             response = _response(part)
-            if response is not None and number and response.get("id") in places:
-                parts[places[response.get("id")]] = part
+            if response is not None and number and response.get("id") in indexes:
+                parts[indexes[response.get("id")]] = part
                 continue
             if response is not None:
-                places[response.get("id")] = len(parts)
+                indexes[response.get("id")] = len(parts)
             parts.append(part)
     return replace(turns[0], parts=tuple(parts), events=tuple(dict.fromkeys(e for turn in turns for e in turn.events)))
 
 
 def _call(part: Raw) -> Raw | None:
-    found = part.get("function_call")
-    return found if isinstance(found, dict) else None
+    value = part.get("function_call")
+    return value if isinstance(value, dict) else None
 
 
 def _response(part: Raw) -> Raw | None:
-    found = part.get("function_response")
-    return found if isinstance(found, dict) else None
+    value = part.get("function_response")
+    return value if isinstance(value, dict) else None

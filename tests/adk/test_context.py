@@ -26,8 +26,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sessions_app.access.actor import Actor
-from sessions_app.agent_view.contents import Contents, Reader, contents, task
+from sessions_app.agent_view.contents import Contents, contents, task
 from sessions_app.agent_view.conversation import conversation
+from sessions_app.agent_view.exclusion import Reader
 from sessions_app.agent_view.instructions import rendered
 from sessions_app.agent_view.preview import preview
 from sessions_app.agent_view.turns import Turn
@@ -178,7 +179,7 @@ def adks(events: list[Event], reader: Reader) -> tuple[set[str], list[types.Cont
     kept = [
         event
         for event in live
-        if _should_include_event_in_context(branch, event, reader.scope, node_path=reader.path or None)
+        if _should_include_event_in_context(branch, event, reader.isolation_scope, node_path=reader.path or None)
         and not _is_tool_sub_branch_event(branch, event, reader.agent, call_ids)
     ]
     left = _process_compaction_events(kept, reader.agent)
@@ -188,7 +189,7 @@ def adks(events: list[Event], reader: Reader) -> tuple[set[str], list[types.Cont
         events,
         reader.agent,
         preserve_function_call_ids=True,
-        isolation_scope=reader.scope,
+        isolation_scope=reader.isolation_scope,
         node_path=reader.path or None,
     )
     return {event.id for event in left if event in kept} | set(summaries), made
@@ -332,7 +333,7 @@ def test_a_stored_conversation_is_google_adks(
     for place in sorted({len(loaded) - 1, len(loaded) // 2}) if loaded else ():
         view = timeline.event(ref, loaded[place].id)
         found = conversation(ref, view, agent)
-        branch, scope, path = found.reader.branch or None, found.reader.scope, found.reader.path or None
+        branch, scope, path = found.reader.branch or None, found.reader.isolation_scope, found.reader.path or None
         made = _get_contents(
             branch,
             loaded[: place + 1],

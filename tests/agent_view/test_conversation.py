@@ -12,8 +12,9 @@ from django.test.utils import CaptureQueriesContext
 
 from sessions_app.access.actor import Actor
 from sessions_app.agent_view import conversation as agent_view_conversation
-from sessions_app.agent_view.contents import Reader, contents
+from sessions_app.agent_view.contents import contents
 from sessions_app.agent_view.conversation import conversation, left_out
+from sessions_app.agent_view.exclusion import Reader
 from sessions_app.agent_view.instructions import LONGEST
 from sessions_app.agent_view.preview import preview
 from sessions_app.domain.session_ref import SessionRef
@@ -214,7 +215,7 @@ def test_pages_of_a_long_conversation_are_all_of_it(ref: SessionRef, add: Add, m
         found = [*page.lines, *found]
         if not (before := page.earlier):
             break
-    assert [line.event.id for line in found if line.turn] == [views[turn.place].id for turn in whole.turns]
+    assert [line.event.id for line in found if line.turn] == [views[turn.index].id for turn in whole.turns]
     expected = {views[place].id: reason.kind for place, reason in whole.left_out.items()}
     assert {line.event.id: line.left_out.kind for line in found if line.left_out} == expected
     assert {line.left_out.by for line in found if line.left_out and line.left_out.kind == "rewound"} == {back}

@@ -1,0 +1,153 @@
+"""Puts summaries in place of the events that they cover, as ADK's compaction does it (pure)."""
+
+import math
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ..domain.content import Raw, object_of
+from .exclusion import Reader, Reason
+from .turns import Turn, turn_of
+
+Range = tuple[int, float, float]  # a summary: the index or seq of its event, and from when to when it covers
+
+
+def range_of(event: Raw) -> tuple[float, float] | None:
+    """Returns from when to when an event's summary covers, in seconds; None for an event without one."""
+    compaction = object_of(object_of(event, "actions"), "compaction")
+    start, end = compaction.get("start_timestamp"), compaction.get("end_timestamp")
+    if not isinstance(compaction.get("compacted_content"), dict) or not (_is_number(start) and _is_number(end)):
+        return None
+    return float(start), float(end)  # type: ignore[arg-type]
+
+
+def retained(ranges: Iterable[Range]) -> list[Range]:
+    """Returns the summaries that no other contains; of equal ones, the last."""
+    result: list[Range] = []
+    end = -math.inf
+    for each in sorted(ranges, key=lambda each: (each[1], -each[2], -each[0])):
+        if each[2] > end or not result:
+            result.append(each)
+            end = each[2]
+    return sorted(result)
+
+
+def covering(ranges: Iterable[Range], timestamp: float) -> int | None:
+    """Returns the index (or seq) of the first summary that covers a moment."""
+    return next((number for number, start, end in ranges if start <= timestamp <= end), None)
+
+
+def timestamp_of(event: Raw) -> float:
+    """Returns when an event was made, in seconds; 0 where that is not a number."""
+    value = event.get("timestamp")
+    return float(value) if _is_number(value) else 0.0  # type: ignore[arg-type]
+
+
+def summarised(
+    events: Sequence[Raw], included: list[int], reader: Reader, left_out: dict[int, Reason]
+) -> tuple[list[Turn], Sequence[int]]:
+    """Returns the turns of the included events, with summaries in place of what they cover, and the order of all events.
+
+    Adds to `left_out` what a summary covers. The order is that of time where there are summaries. A call that a summary
+    covers comes back if a response to it is still there.
+    """
+    summaries = [index for index in included if object_of(events[index], "actions").get("compaction")]
+    if not summaries:
+        return [turn_of(events[index], index) for index in included], range(len(events))
+    ranges = [(index, *span) for index in summaries if (span := range_of(events[index]))]
+    kept = retained(ranges)
+    items: list[tuple[float, int, Turn]] = []
+    for index in summaries:
+        span = range_of(events[index])
+        if not span:
+            left_out[index] = Reason("empty")
+        elif not any(each[0] == index for each in kept):
+            by = next((n for n, start, end in kept if start <= span[0] and span[1] <= end), None)
+            left_out[index] = Reason("contained", by)
+        else:
+            items.append((span[1], index, _summary(events[index], index, reader)))
+    for index in included:
+        if index in summaries:
+            continue
+        moment = timestamp_of(events[index])
+        if (by := covering(kept, moment)) is not None:
+            left_out[index] = Reason("compacted", by)
+        else:
+            items.append((moment, index, turn_of(events[index], index)))
+    turns, order = _by_time(items, events)
+    return _recovered(turns, included, events, left_out), order
+
+
+def _by_time(items: list[tuple[float, int, Turn]], events: Sequence[Raw]) -> tuple[list[Turn], list[int]]:
+    """Sorts turns by time; each summary is at home beside the last event before its end."""
+    times = sorted((timestamp_of(event), index) for index, event in enumerate(events))
+    order = [index for _moment, index in times]
+    turns = []
+    for moment, index, turn in sorted(items, key=lambda item: item[:2]):
+        last = bisect_right(times, (moment, index)) - 1
+        turns.append(replace(turn, home=order[last] if last >= 0 else -1) if turn.summary else turn)
+    return turns, order
+
+
+def _summary(event: Raw, index: int, reader: Reader) -> Turn:
+    content = object_of(object_of(object_of(event, "actions"), "compaction"), "compacted_content")
+    named = str(event.get("invocation_id") or "")
+    turn = turn_of({"content": content, "author": reader.agent or "model", "invocation_id": named}, index)
+    return replace(turn, summary=True)
+
+
+class _Pairs:
+    """Pairs responses with the calls before them, among all included events; a pair's name is (index of the call, id)."""
+
+    def __init__(self, turns: list[Turn], events: Sequence[Raw], present: set[int]) -> None:
+        latest: dict[str, Turn] = {}
+        self.call_of: dict[tuple[int, str], Turn] = {}  # by the response's index and id
+        self.response_to: dict[tuple[int, str], Turn] = {}  # the newest
+        self.answered: set[tuple[int, str]] = set()  # calls with a response that is still there
+        for turn in turns:
+            latest.update((str(call["id"]), turn) for call in turn.calls if call.get("id"))
+            for name in _ids(turn.responses):
+                if name in latest:
+                    self.call_of[turn.index, name] = latest[name]
+                    pair = (latest[name].index, name)
+                    if turn.index in present:
+                        self.answered.add(pair)
+                    known = self.response_to.get(pair)
+                    if not known or timestamp_of(events[turn.index]) >= timestamp_of(events[known.index]):
+                        self.response_to[pair] = turn
+
+
+def _recovered(
+    turns: list[Turn], included: list[int], events: Sequence[Raw], left_out: dict[int, Reason]
+) -> list[Turn]:
+    """Brings back the calls that a summary covers and whose responses are still there, with their other responses."""
+    present = {turn.index for turn in turns if not turn.summary}
+    pairs = _Pairs([turn_of(events[index], index) for index in included], events, present)
+    result: list[Turn] = []
+    calls: set[int] = set()  # brought back
+    others: set[int] = set()
+    for turn in turns:
+        for name in _ids(turn.responses):
+            call = None if turn.summary else pairs.call_of.get((turn.index, name))
+            if call is None or call.index in present or call.index in calls:
+                continue
+            calls.add(call.index)
+            result.append(replace(call, home=turn.home))
+            for pair in [(call.index, each) for each in _ids(call.calls)]:
+                other = None if pair in pairs.answered else pairs.response_to.get(pair)
+                if other and other.index not in others:
+                    others.add(other.index)
+                    result.append(replace(other, home=turn.home))
+        result.append(turn)
+    for index in calls | others:
+        left_out.pop(index, None)
+    return result
+
+
+def _ids(calls: Iterable[Raw]) -> list[str]:
+    return [str(call["id"]) for call in calls if call.get("id")]
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 2**53
