@@ -113,7 +113,7 @@ class Tables:
         """Where a session stands, and an event in it."""
 
         def work() -> Standing | None:
-            found = whole_session.place(self._ref(names), event_id)
+            found = whole_session.read_head(self._ref(names), event_id)
             return None if found is None else Standing(found.created, found.revision, found.newest, found.seq)
 
         return await self._do(names, work) if possible(*names) else None

@@ -129,7 +129,7 @@ def told(appended: Appended, ref: SessionRef) -> HttpResponse:
     """
     if appended.seq is not None:
         return answer(_told(appended, appended.seq), 201, appended.revision)
-    stands = whole_session.place(ref, appended.event["id"])
+    stands = whole_session.read_head(ref, appended.event["id"])
     return answer(_told(appended, stands.seq if stands else None), 200)
 
 

@@ -153,7 +153,7 @@ def standing(
 ) -> HttpResponse:
     """Its revision, its newest event, and the place of the event that is asked about."""
     ref = SessionRef(source_of(request, app_name, source), app_name, user_id, session_id)
-    found = whole_session.place(ref, event)
+    found = whole_session.read_head(ref, event)
     if found is None:
         raise NotFound(_("Session %(id)s not found.") % {"id": session_id})
     told = {"created": found.created, "revision": found.revision, "newest": found.newest, "seq": found.seq}

@@ -364,7 +364,7 @@ def tree(ref: SessionRef) -> Node:
         top = fork.origin
         seen.add(top)
         fork = origin(top)
-    root = Node(top, None, whole_session.place(top) is not None)
+    root = Node(top, None, whole_session.read_head(top) is not None)
     nodes, level = {top: root}, [top]
     while level and len(nodes) < _SHOWN:
         found = [each for each in _forks(level) if each.ref not in nodes]

@@ -67,34 +67,34 @@ def state_sql(vendor: str) -> str:
 
 def said_of_state(text: str | None) -> dict[str, Any]:
     """An event with nothing but author, delta and note."""
-    found = loads(text)
-    if not isinstance(found, list):
-        return as_object(found)
-    delta, author, note = found
+    said = loads(text)
+    if not isinstance(said, list):
+        return as_object(said)
+    delta, author, note = said
     return {"author": author, "actions": {"state_delta": delta}, "custom_metadata": {"adkweb": note}}
 
 
 def state_rows(
     ref: SessionRef, before: str | None = None, limit: int = RECENT, after: int = 0
 ) -> tuple[list[dict[str, Any]], bool]:
-    """The newest of a session's events (before a cursor, after a place), reduced to what they say of state; newest first.
+    """The newest of a session's events (before a cursor, after a seq), reduced to what they say of state; newest first.
     And whether these are all that were asked for: they end before the one with which they weigh more than LARGE.
     """
-    found = events_of(ref)
+    events = events_of(ref)
     if after:
-        found = found.filter(seq__gt=after)
+        events = events.filter(seq__gt=after)
     if before:
-        found = found.filter(before_cursor(ref.source, before))
+        events = events.filter(before_cursor(ref.source, before))
     vendor = connections[ref.source].vendor
-    asked = (
-        ordered(found, ref.source)
+    stored = (
+        ordered(events, ref.source)
         .annotate(size=Size("event_data"), said=RawSQL(state_sql(vendor), [], TextField()))
         .values_list("id", "timestamp", "size", "said", "seq")[:limit]
         .iterator(chunk_size=1 if vendor == "sqlite" else RECENT)
     )
     rows: list[dict[str, Any]] = []
     left = LARGE
-    for event_id, timestamp, size, text, seq in asked:
+    for event_id, timestamp, size, text, seq in stored:
         left -= weight(text) + (size or 0) // LOOKED_THROUGH
         if text is None or large(text) or left < 0:
             return rows, False
@@ -138,21 +138,21 @@ def _values_before(ref: SessionRef, page: Sequence[EventView], names: set[str]) 
     """
     for limit in (NEAR + len(page), RECENT + len(page)):
         rows, whole = state_rows(ref, before=page[-1].cursor, limit=limit)
-        found, unknown = _told_by(rows, page, names)
+        values, unknown = _told_by(rows, page, names)
         if not unknown or len(rows) < limit:
             break
     if unknown and whole and len(rows) < limit and (initial := initial_state(connections[ref.source], ref)) is not None:
         for name, ids in unknown.items():
             for event_id in ids:
-                found[event_id][name] = initial.get(name, ABSENT)
-    return found
+                values[event_id][name] = initial.get(name, ABSENT)
+    return values
 
 
 def _told_by(
     rows: Sequence[dict[str, Any]], page: Sequence[EventView], names: set[str]
 ) -> tuple[dict[str, State], dict[str, list[str]]]:
     """What rows, the newest first, tell of the values before each event of a page; and for which events nothing."""
-    found: dict[str, State] = {view.id: {} for view in page}
+    values: dict[str, State] = {view.id: {} for view in page}
     wanted = {view.id: names & view.description.delta.keys() for view in page}
     unknown: dict[str, list[str]] = {
         name: [page[-1].id] for name in wanted[page[-1].id]
@@ -163,7 +163,7 @@ def _told_by(
         for name in unknown.keys() & delta.keys():
             value = ABSENT if delta[name] is None and name in removed else delta[name]
             for event_id in unknown.pop(name):
-                found[event_id][name] = value
+                values[event_id][name] = value
         for name in wanted.get(row["id"], ()):
             unknown.setdefault(name, []).append(row["id"])
-    return found, unknown
+    return values, unknown

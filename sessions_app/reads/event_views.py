@@ -55,15 +55,15 @@ class EventView:
 
 def events_of(ref: SessionRef) -> QuerySet[Event]:
     """The events of a session, in no order."""
-    found = Event.objects.using(ref.source).filter(
+    events = Event.objects.using(ref.source).filter(
         app_name=ref.app_name, user_id=ref.user_id, session_id=ref.session_id
     )
-    return measured(found)
+    return measured(events)
 
 
-def measured(found: QuerySet[Event]) -> QuerySet[Event]:
+def measured(events: QuerySet[Event]) -> QuerySet[Event]:
     """Events with their JSON as `text`; of those that are too large only their length: “#31000000”."""
-    return found.defer("event_data").annotate(text=Measured("event_data"))
+    return events.defer("event_data").annotate(text=Measured("event_data"))
 
 
 def any_of(wanted: Mapping[tuple[str, str, str], Collection[int]]) -> Q:
@@ -76,9 +76,9 @@ def newest_views(source: str, limit: int, most: int) -> list[EventView]:
     """The newest events of any session, the newest first, and no more than weigh `most`; without numbers, of the ACTIVE
     sessions that were written last.
     """
-    found = measured(Event.objects.using(source))
+    events = measured(Event.objects.using(source))
     if database.is_numbered(source):
-        return views(found.order_by(RawSQL(PLACE[connections[source].vendor], []).desc()), source, limit, most)[0]
+        return views(events.order_by(RawSQL(PLACE[connections[source].vendor], []).desc()), source, limit, most)[0]
     last = Session.objects.using(source).order_by("-update_time").values_list("app_name", "user_id", "id")[:ACTIVE]
     newest: list[EventView] = []
     for names in last:
@@ -87,19 +87,19 @@ def newest_views(source: str, limit: int, most: int) -> list[EventView]:
     return sorted(newest, key=lambda view: (view.seq or 0, view.id), reverse=True)[:limit]
 
 
-def ordered(found: QuerySet[Event], source: str, *, newest: bool = True) -> QuerySet[Event]:
+def ordered(events: QuerySet[Event], source: str, *, newest: bool = True) -> QuerySet[Event]:
     """In append order, the newest first or last."""
     names = ["seq"] if database.is_numbered(source) else ["timestamp", "id"]
-    return found.order_by(*(f"-{name}" if newest else name for name in names))
+    return events.order_by(*(f"-{name}" if newest else name for name in names))
 
 
 def before_cursor(source: str, cursor: str) -> Q:
-    """The events before a place; raises Invalid for a text that names none."""
+    """The events before a cursor; raises Invalid for a text that is none."""
     return _beside(source, cursor, "lt")
 
 
 def after_cursor(source: str, cursor: str) -> Q:
-    """The events after a place; raises Invalid for a text that names none."""
+    """The events after a cursor; raises Invalid for a text that is none."""
     return _beside(source, cursor, "gt")
 
 
@@ -112,14 +112,14 @@ def _beside(source: str, cursor: str, side: str) -> Q:
 
 
 def views(
-    found: QuerySet[Event], source: str, limit: int, most: int = LARGE, ref: SessionRef | None = None
+    events: QuerySet[Event], source: str, limit: int, most: int = LARGE, ref: SessionRef | None = None
 ) -> tuple[list[EventView], bool]:
     """The first of some events, and whether there are others: at most `limit`, and no more than weigh `most` together.
 
     A page is bounded by what it shows: a hundred events may be as large as a database lets them be. One comes in any case.
     """
     rows: list[EventView] = []
-    for row in lazily(found, source, limit + 1, most):
+    for row in lazily(events, source, limit + 1, most):
         if len(rows) == limit or (rows and most <= 0):
             return rows, True
         most -= weight(row.text)  # type: ignore[attr-defined]
@@ -129,14 +129,14 @@ def views(
     return rows, False
 
 
-def lazily(found: QuerySet[Event], source: str, limit: int, most: int = LARGE) -> Iterator[Event]:
+def lazily(events: QuerySet[Event], source: str, limit: int, most: int = LARGE) -> Iterator[Event]:
     """Rows one by one on SQLite; on PostgreSQL in as many questions as what stands on its disk lets expect."""
     if connections[source].vendor == "sqlite":
-        yield from found[:limit].iterator(chunk_size=1)
+        yield from events[:limit].iterator(chunk_size=1)
         return
-    sizes = found.annotate(size=Size("event_data")).values_list("size", flat=True)[:limit]
+    sizes = events.annotate(size=Size("event_data")).values_list("size", flat=True)[:limit]
     for begin, end in batches([unpacked(source, size) for size in sizes], most):
-        yield from found[begin:end]
+        yield from events[begin:end]
 
 
 def batches(sizes: Sequence[int], most: int) -> Iterator[tuple[int, int]]:
@@ -187,16 +187,16 @@ def loads(text: str | None) -> Any:
         return None
 
 
-def filtered(found: QuerySet[Event], ref: SessionRef, kind: str, author: str) -> QuerySet[Event]:
+def filtered(events: QuerySet[Event], ref: SessionRef, kind: str, author: str) -> QuerySet[Event]:
     """Those of one of FILTERS, and of an author; raises Invalid for a filter that is none."""
     vendor = connections[ref.source].vendor
     if kind:
         if kind not in FILTERS:
             raise Invalid(_("There is no filter “%(name)s”.") % {"name": kind})
-        found = found.filter(RawSQL(FILTERS[kind][vendor], [], BooleanField()))
+        events = events.filter(RawSQL(FILTERS[kind][vendor], [], BooleanField()))
     if author:
-        found = found.filter(RawSQL(BY_AUTHOR[vendor], [author], BooleanField()))
-    return found
+        events = events.filter(RawSQL(BY_AUTHOR[vendor], [author], BooleanField()))
+    return events
 
 
 def edit_view(source: str, row: Event) -> EventView:

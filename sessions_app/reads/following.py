@@ -69,7 +69,7 @@ class Following:
         self.source = source
         self._only = only
         self._shown: set[Name] = set()  # by `newest`, and perhaps new all the same
-        self._place: _SQLite | _PostgreSQL = (
+        self._position: _SQLite | _PostgreSQL = (
             _SQLite(source, whole) if source.vendor == "sqlite" else _PostgreSQL(source)
         )
 
@@ -83,7 +83,7 @@ class Following:
 
     def more(self) -> Iterator[EventView]:
         """What is new since the last time, in append order."""
-        for names in self._place.moved():
+        for names in self._position.moved():
             yield from self._views([n for n in names if n not in self._shown and self._only.matches(n.ref)])
 
     def _views(self, names: list[Name]) -> Iterator[EventView]:
@@ -95,17 +95,17 @@ class Following:
         by_session: dict[SessionRef, list[str]] = {}
         for name in names:
             by_session.setdefault(name.ref, []).append(name.id)
-        found: dict[Name, EventView] = {}
+        by_name: dict[Name, EventView] = {}
         left, half = LARGE, len(names) // 2
         for ref, ids in by_session.items():
-            some, more = self._of_session(ref, ids, left)
+            by_id, more = self._of_session(ref, ids, left)
             if half and (more or left <= 0):
                 yield from self._page(names[:half])
                 yield from self._page(names[half:])
                 return
-            found |= some
-            left -= sum(view.weight for view in some.values())
-        yield from (found[name] for name in names if name in found)  # others were deleted meanwhile
+            by_name |= by_id
+            left -= sum(view.weight for view in by_id.values())
+        yield from (by_name[name] for name in names if name in by_name)  # others were deleted meanwhile
 
     def _of_session(self, ref: SessionRef, ids: list[str], most: int) -> tuple[dict[Name, EventView], bool]:
         with database.using(ref.source):
@@ -136,14 +136,14 @@ class _SQLite:
         self._version = version
 
     def _new(self) -> Iterator[list[Name]]:
-        place = self._place()
-        while names := _names(self._source, "WHERE rowid > %s ORDER BY rowid LIMIT %s", [place, PAGE]):
+        after = self._position()
+        while names := _names(self._source, "WHERE rowid > %s ORDER BY rowid LIMIT %s", [after, PAGE]):
             yield names
             self._remember(names)
-            place = self._place()
+            after = self._position()
         self._file = self._identity()
 
-    def _place(self) -> int:
+    def _position(self) -> int:
         """Behind which rowid the new events stand."""
         if not self._recent:
             return 0
@@ -153,23 +153,23 @@ class _SQLite:
             cursor.execute(
                 f"SELECT max(rowid) FROM events WHERE (app_name, user_id, session_id, id) IN (VALUES {listed})", names
             )
-            place = cursor.fetchone()[0]
-        if place is not None:
-            return int(place)
+            rowid = cursor.fetchone()[0]
+        if rowid is not None:
+            return int(rowid)
         if self._identity() != self._file:  # another database stands here now: all of it is new
             self._recent, self._file = {}, self._identity()
             return 0
-        return reads_newest.newest_place(self._source.alias)
+        return reads_newest.newest_seq(self._source.alias)
 
     def _remember(self, names: Iterable[Name]) -> None:
         self._recent = dict.fromkeys([*self._recent, *names][-_REMEMBERED:])
 
     def _identity(self) -> tuple[int, int]:
         try:
-            found = os.stat(connections[self._source.alias].settings_dict["ADKWEB"]["path"])
+            status = os.stat(connections[self._source.alias].settings_dict["ADKWEB"]["path"])
         except OSError:
             return 0, 0
-        return found.st_dev, found.st_ino
+        return status.st_dev, status.st_ino
 
 
 class _PostgreSQL:
@@ -193,8 +193,8 @@ class _PostgreSQL:
                 snapshot = _snapshot(cursor)
                 self._newest = min(self._newest, self._greatest(cursor))
                 before = len(self._seen)
-                found = self._list(cursor, snapshot)
-            yield found
+                new = self._list(cursor, snapshot)
+            yield new
             more = database.is_adopted(alias) and len(self._seen) - before >= _MOST - _LOOK_BACK
         begun, _ended = _bounds(snapshot)
         self._snapshot = snapshot
@@ -214,11 +214,11 @@ class _PostgreSQL:
             moved = cursor.fetchall()
             rows = [row for key in moved for row in _rows(cursor, "timestamp", one, [*key, *written, None])]
             rows.sort(key=lambda row: (row[5], row[3]))
-        found = {
+        written_by = {
             Name(SessionRef(self._source.alias, *row[:3]), row[3]): begun + (row[4] - begun) % 2**32 for row in rows
         }
-        new = [name for name in found if name not in self._seen]
-        self._seen |= found
+        new = [name for name in written_by if name not in self._seen]
+        self._seen |= written_by
         return new
 
     def _greatest(self, cursor: CursorWrapper) -> int:

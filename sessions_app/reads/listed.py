@@ -29,15 +29,15 @@ def newest_first(source: str) -> str:
 def sessions_since(ref: SessionRef, scope: str) -> Iterator[SessionRef]:
     """The sessions that may have written a scope last: those at least as new as its row."""
     stored: QuerySet[Any] = App.objects.using(ref.source).filter(app_name=ref.app_name)
-    found = Session.objects.using(ref.source).filter(app_name=ref.app_name)
+    sessions = Session.objects.using(ref.source).filter(app_name=ref.app_name)
     if scope == "user":
         stored = User.objects.using(ref.source).filter(app_name=ref.app_name, user_id=ref.user_id)
-        found = found.filter(user_id=ref.user_id)
+        sessions = sessions.filter(user_id=ref.user_id)
     written = stored.values_list("update_time", flat=True).first()
     if written is None:
         return
     for user_id, name in (
-        found.filter(update_time__gte=written).order_by("update_time").values_list("user_id", "id")[:20]
+        sessions.filter(update_time__gte=written).order_by("update_time").values_list("user_id", "id")[:20]
     ):
         yield SessionRef(ref.source, ref.app_name, user_id, name)
 
@@ -66,14 +66,14 @@ def is_listed(source: str) -> RawSQL:
     return RawSQL(listed(source), [], BooleanField())
 
 
-def in_lists(found: QuerySet[Session], source: str) -> QuerySet[Session]:
+def in_lists(sessions: QuerySet[Session], source: str) -> QuerySet[Session]:
     """Those that are listed."""
-    return found.filter(is_listed(source))
+    return sessions.filter(is_listed(source))
 
 
-def of_known_users(found: QuerySet[Session], source: str) -> QuerySet[Session]:
+def of_known_users(sessions: QuerySet[Session], source: str) -> QuerySet[Session]:
     """Without those of the user whom only adkweb's edits of app state have."""
-    return found.filter(~Q(user_id=OWN_NAME) | Q(is_listed(source)))
+    return sessions.filter(~Q(user_id=OWN_NAME) | Q(is_listed(source)))
 
 
 def count_events(source: str) -> str:

@@ -81,22 +81,22 @@ def has_sessions(source: str) -> bool:
 def has_app(source: str, app_name: str) -> bool:
     """Whether a source has sessions or state of an app."""
     with database.using(source):
-        found = Session.objects.using(source).filter(app_name=app_name).exists()
-        return found or App.objects.using(source).filter(app_name=app_name).exists()
+        any_session = Session.objects.using(source).filter(app_name=app_name).exists()
+        return any_session or App.objects.using(source).filter(app_name=app_name).exists()
 
 
 def users(source: str, app_name: str, after: str | None = None) -> Page[UserRow]:
     """The users of an app, by id; also one who has no session, but whose state was edited."""
     with database.using(source):
-        found = sessions_of(source, app_name)
-        known = of_known_users(found, source)
+        sessions = sessions_of(source, app_name)
+        listed = of_known_users(sessions, source)
         if after:
-            known = known.filter(user_id__gt=read_cursor(after, str)[0])
-        names = list(known.order_by("user_id").values_list("user_id", flat=True).distinct()[: PAGE + 1])
+            listed = listed.filter(user_id__gt=read_cursor(after, str)[0])
+        names = list(listed.order_by("user_id").values_list("user_id", flat=True).distinct()[: PAGE + 1])
         rows = [
-            UserRow(name, _count(in_lists(mine, source)), mine.aggregate(t=Max("update_time"))["t"])
+            UserRow(name, _count(in_lists(own, source)), own.aggregate(t=Max("update_time"))["t"])
             for name in names[:PAGE]
-            for mine in [found.filter(user_id=name)]
+            for own in [sessions.filter(user_id=name)]
         ]
         return Page(rows, write_cursor(names[PAGE - 1]) if len(names) > PAGE else None)
 
@@ -115,19 +115,19 @@ def sessions(
 ) -> Page[SessionRow]:
     """Sessions of an app or of one user, the most recently active first; `hidden`: also those of `own_session`."""
     with database.using(source):
-        found = sessions_of(source, app_name)
+        query = sessions_of(source, app_name)
         if user_id is not None:
-            found = found.filter(user_id=user_id)
+            query = query.filter(user_id=user_id)
         if not hidden:
-            found = in_lists(found, source)
+            query = in_lists(query, source)
         if before:
             moment, user, name = read_cursor(before, float, str, str)
             same = Q(update_time=moment)
-            found = found.filter(
+            query = query.filter(
                 Q(update_time__lt=moment) | same & Q(user_id__lt=user) | same & Q(user_id=user, id__lt=name),
                 update_time__lte=moment,
             )
-        rows = _session_rows(found.order_by("-update_time", "-user_id", "-id"), source, limit + 1)
+        rows = _session_rows(query.order_by("-update_time", "-user_id", "-id"), source, limit + 1)
         last = rows[limit - 1] if len(rows) > limit else None
         return Page(
             rows[:limit], write_cursor(last.update_time, last.ref.user_id, last.ref.session_id) if last else None
@@ -137,14 +137,14 @@ def sessions(
 def left_out(ref: SessionRef) -> SessionRow | None:
     """The session of `own_session` that lists leave out; None where there is none."""
     with database.using(ref.source):
-        found = sessions_of(ref.source, ref.app_name).filter(user_id=ref.user_id, id=ref.session_id)
-        rows = _session_rows(found.exclude(is_listed(ref.source)), ref.source, 1)
+        query = sessions_of(ref.source, ref.app_name).filter(user_id=ref.user_id, id=ref.session_id)
+        rows = _session_rows(query.exclude(is_listed(ref.source)), ref.source, 1)
         return rows[0] if rows else None
 
 
 def numbers(events: Collection[tuple[SessionRef, str]]) -> dict[tuple[SessionRef, str], int]:
-    """The places of events, by session and id, of those that are there and have one; one question to each source."""
-    found = {}
+    """Returns the seqs of events by session and id, of those that exist and have one. Asks each source once."""
+    seqs = {}
     for alias in {ref.source for ref, _id in events}:
         wanted = [(ref, name) for ref, name in events if ref.source == alias]
         apps, users, sessions = (set(names) for names in zip(*(ref[1:] for ref, _id in wanted), strict=True))
@@ -155,8 +155,8 @@ def numbers(events: Collection[tuple[SessionRef, str]]) -> dict[tuple[SessionRef
                 app_name__in=apps, user_id__in=users, session_id__in=sessions, id__in={name for _ref, name in wanted}
             )
             for *names, name, seq in rows.values_list("app_name", "user_id", "session_id", "id", "seq"):
-                found[SessionRef(alias, *names), name] = seq
-    return found
+                seqs[SessionRef(alias, *names), name] = seq
+    return seqs
 
 
 def title(ref: SessionRef) -> str:
@@ -183,30 +183,30 @@ def titles_of(source: str, keys: Collection[SessionRef]) -> dict[SessionRef, str
 _TITLE: Final = Substr(KeyTextTransform("displayName", KeyTransform("__session_metadata__", Small("state"))), 1, 200)
 
 
-def _session_rows(found: QuerySet[Session], source: str, limit: int) -> list[SessionRow]:
-    found = found.annotate(
+def _session_rows(sessions: QuerySet[Session], source: str, limit: int) -> list[SessionRow]:
+    sessions = sessions.annotate(
         title=_TITLE,
         event_count=RawSQL(count_events(source), [ROW_COUNT_LIMIT + 1], IntegerField()),
         error_count=RawSQL(count_errors(source), [], IntegerField()),
     )
     names = ("app_name", "user_id", "id", "title", "create_time", "update_time", "event_count", "error_count")
     return [
-        SessionRow(SessionRef(source, *row[:3]), row[3] or "", *row[4:]) for row in found.values_list(*names)[:limit]
+        SessionRow(SessionRef(source, *row[:3]), row[3] or "", *row[4:]) for row in sessions.values_list(*names)[:limit]
     ]
 
 
 def app_row_of(source: str, app_name: str) -> AppRow:
     """Returns one app as lists show it: how many sessions and users, and when it last changed."""
-    found = sessions_of(source, app_name)
-    some = of_known_users(found, source).order_by().values("user_id")[: COUNT_LIMIT + 1]
+    sessions = sessions_of(source, app_name)
+    user_rows = of_known_users(sessions, source).order_by().values("user_id")[: COUNT_LIMIT + 1]
     return AppRow(
         source,
         app_name,
-        _count(in_lists(found, source)),
-        len({row["user_id"] for row in some}),
-        found.aggregate(t=Max("update_time"))["t"],
+        _count(in_lists(sessions, source)),
+        len({row["user_id"] for row in user_rows}),
+        sessions.aggregate(t=Max("update_time"))["t"],
     )
 
 
-def _count(found: QuerySet[Any]) -> int:
-    return found.order_by().values("app_name")[: COUNT_LIMIT + 1].count()
+def _count(rows: QuerySet[Any]) -> int:
+    return rows.order_by().values("app_name")[: COUNT_LIMIT + 1].count()

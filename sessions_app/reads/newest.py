@@ -66,19 +66,18 @@ def revisions(source: str, keys: Collection[SessionRef]) -> dict[SessionRef, Rev
 
 
 def appended(source: str, seq: int, also: Collection[int] = (), limit: int = APPENDED) -> list[tuple[int, SessionRef]]:
-    """Which events, of any session, have a greater place or one of those in `also` (PostgreSQL only): their places and
-    sessions, in order.
+    """Returns seq and session of each event with a greater seq, or one of `also` (PostgreSQL only), in order.
 
-    A source that was not adopted has no places on PostgreSQL: then nothing.
+    A PostgreSQL source that was not adopted has no seqs: then nothing.
     """
     with database.using(source) as db:
         if not database.is_numbered(source):
             return []
         column = _PLACE[db.vendor]
-        some = f"OR {column} = ANY(%s)" if also else ""
+        also_these = f"OR {column} = ANY(%s)" if also else ""
         with db.cursor() as cursor:
             cursor.execute(
-                f"""SELECT {column}, app_name, user_id, session_id FROM events WHERE {column} > %s {some}
+                f"""SELECT {column}, app_name, user_id, session_id FROM events WHERE {column} > %s {also_these}
                 ORDER BY {column} LIMIT %s""",
                 [seq, *([list(also)] if also else []), limit],
             )
@@ -92,8 +91,8 @@ def data_version(source: str) -> int:
         return int(cursor.fetchone()[0])
 
 
-def newest_place(source: str) -> int:
-    """The greatest place of an event in any session of a source; 0 where there is none."""
+def newest_seq(source: str) -> int:
+    """Returns the greatest seq of an event in any session of a source; 0 where there is none."""
     with database.using(source) as db:
         if not database.is_numbered(source):
             return 0
@@ -116,6 +115,6 @@ def running_now(source: str) -> list[RunningSession]:
             by_session.setdefault(view.ref, []).append(view.data)
         now = time.time()
         flights = {ref: running(events[::-1], now, settings.SILENCE_SECONDS) for ref, events in by_session.items()}
-        found = {ref: flight for ref, flight in flights.items() if flight and not flight.waiting}
-        titles = titles_of(source, found.keys())
-        return [RunningSession(ref, titles.get(ref, ""), flight) for ref, flight in found.items()]
+        busy = {ref: flight for ref, flight in flights.items() if flight and not flight.waiting}
+        titles = titles_of(source, busy.keys())
+        return [RunningSession(ref, titles.get(ref, ""), flight) for ref, flight in busy.items()]

@@ -12,7 +12,7 @@ PATIENCE_SECONDS: Final = 60.0  # for a number that was taken; after that its tr
 
 
 class Tail:
-    """A place in a source's append order that moves on with it; for one thread.
+    """A seq in a source's append order that moves on with it; for one thread.
 
     On PostgreSQL a number taken is not a number committed, and a later one can become visible first: numbers that were
     passed over are asked for until they appear or their time is up. On SQLite the rowid has no such holes, but a deleted
@@ -23,7 +23,7 @@ class Tail:
         self._source = source
         self._sqlite = database.get(source).vendor == "sqlite"
         self._version: Any = None
-        self._seq = newest.newest_place(source)
+        self._seq = newest.newest_seq(source)
         self._holes: dict[int, float] = {}  # number → until when it is waited for
         if not self._sqlite:
             start = max(0, self._seq - LOOK_BACK)
@@ -38,22 +38,22 @@ class Tail:
             self._version = version
         now = time.monotonic()
         self._holes = {seq: until for seq, until in self._holes.items() if until > now}
-        found = newest.appended(self._source, self._seq, self._holes)
-        if not found:
+        rows = newest.appended(self._source, self._seq, self._holes)
+        if not rows:
             if self._sqlite:
-                self._seq = min(self._seq, newest.newest_place(self._source))
+                self._seq = min(self._seq, newest.newest_seq(self._source))
             return set() if self._sqlite else None
-        if len(found) >= newest.APPENDED:
+        if len(rows) >= newest.APPENDED:
             self._version = None  # there are more
-        numbers = {seq for seq, _ref in found}
+        numbers = {seq for seq, _ref in rows}
         self._holes = {seq: until for seq, until in self._holes.items() if seq not in numbers}
         start, self._seq = self._seq, max(self._seq, max(numbers))
         if not self._sqlite:
             self._note_holes(start, numbers)
-        return {ref for _seq, ref in found}
+        return {ref for _seq, ref in rows}
 
-    def _note_holes(self, start: int, found: set[int]) -> None:
+    def _note_holes(self, start: int, visible: set[int]) -> None:
         until = time.monotonic() + PATIENCE_SECONDS
         numbers = range(max(start, self._seq - LOOK_BACK) + 1, self._seq + 1)
-        holes = {**self._holes, **{seq: until for seq in numbers if seq not in found}}
+        holes = {**self._holes, **{seq: until for seq in numbers if seq not in visible}}
         self._holes = dict(list(holes.items())[-LOOK_BACK:])

@@ -29,15 +29,15 @@ def event_text(ref: SessionRef, event_id: str) -> Iterator[str]:
 
 def _pieces(source: str, sql: str, column: str, names: Sequence[str]) -> Iterator[str]:
     """A text by pieces of _PIECE characters. SQLite and PostgreSQL look through all of it for each, so these are large."""
-    place = 1
+    first = 1
     while True:
         with database.using(source) as db, db.cursor() as cursor:
             text = column if db.vendor == "sqlite" else f"{column}::text"
-            cursor.execute(sql.replace("%s", f"substr({text}, {place:d}, {_PIECE:d})", 1), names)
+            cursor.execute(sql.replace("%s", f"substr({text}, {first:d}, {_PIECE:d})", 1), names)
             row = cursor.fetchone()
         if row is None:
             raise NotFound(_("This is not here any more."))
         if not row[0]:
             return
         yield row[0]
-        place += _PIECE
+        first += _PIECE

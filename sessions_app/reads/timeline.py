@@ -31,10 +31,10 @@ def events(
     `kind` is one of FILTERS.
     """
     with database.using(ref.source):
-        found = filtered(events_of(ref), ref, kind, author)
+        query = filtered(events_of(ref), ref, kind, author)
         if before:
-            found = found.filter(before_cursor(ref.source, before))
-        rows, more = views(ordered(found, ref.source), ref.source, limit, ref=ref)
+            query = query.filter(before_cursor(ref.source, before))
+        rows, more = views(ordered(query, ref.source), ref.source, limit, ref=ref)
         page = rows[::-1]
         add_changes(ref, page)
         return Page(page, page[0].cursor if more else None)
@@ -54,24 +54,24 @@ def event(ref: SessionRef, event_id: str) -> EventView:
 def events_after(
     ref: SessionRef, seq: int | str, *, kind: str = "", author: str = "", limit: int = EVENTS
 ) -> Page[EventView]:
-    """The events after a place, or a cursor, at most `limit`, in append order: what somebody who was there has missed."""
+    """The events after a seq, or a cursor, at most `limit`, in append order: what somebody who was there has missed."""
     with database.using(ref.source):
         after = Q(seq__gt=seq) if isinstance(seq, int) else after_cursor(ref.source, seq)
-        found = filtered(events_of(ref).filter(after), ref, kind, author)
-        page, more = views(ordered(found, ref.source, newest=False), ref.source, limit, ref=ref)
+        query = filtered(events_of(ref).filter(after), ref, kind, author)
+        page, more = views(ordered(query, ref.source, newest=False), ref.source, limit, ref=ref)
         if page:
             add_changes(ref, page)
         return Page(page, page[-1].cursor if more else None)
 
 
 def newest_seq(ref: SessionRef) -> int:
-    """The place of a session's newest event; 0 where there is none."""
+    """Returns the seq of a session's newest event; 0 where there is none."""
     with database.using(ref.source):
         return events_of(ref).order_by("-seq").values_list("seq", flat=True).first() or 0
 
 
 def misses_more_than(ref: SessionRef, seq: int, number: int) -> bool:
-    """Whether more than `number` events follow a place."""
+    """Tells whether more than `number` events follow a seq."""
     with database.using(ref.source):
         return bool(events_of(ref).filter(seq__gt=seq).order_by("seq").values_list("seq")[number : number + 1])
 
@@ -86,9 +86,9 @@ def in_flight(ref: SessionRef) -> Running | None:
 def around(view: EventView, reach: int = 200) -> tuple[list[EventView], list[EventView]]:
     """The events before and after one, nearest first, at most `reach` each: for its neighbours and its paired calls."""
     with database.using(view.ref.source):
-        found = events_of(view.ref)
-        earlier = ordered(found.filter(before_cursor(view.ref.source, view.cursor)), view.ref.source)
-        later = ordered(found.filter(after_cursor(view.ref.source, view.cursor)), view.ref.source, newest=False)
+        query = events_of(view.ref)
+        earlier = ordered(query.filter(before_cursor(view.ref.source, view.cursor)), view.ref.source)
+        later = ordered(query.filter(after_cursor(view.ref.source, view.cursor)), view.ref.source, newest=False)
         return (
             views(earlier, view.ref.source, reach, GLANCE, view.ref)[0],
             views(later, view.ref.source, reach, GLANCE, view.ref)[0],

@@ -48,8 +48,8 @@ def user_state(source: str, app_name: str, user_id: str, *, partly: bool = False
     that is too large to be read.
     """
     with database.using(source):
-        found = User.objects.using(source).filter(app_name=app_name, user_id=user_id)
-        text = found.values_list(_STATE, flat=True).first()
+        rows = User.objects.using(source).filter(app_name=app_name, user_id=user_id)
+        text = rows.values_list(_STATE, flat=True).first()
         if text is None and not Session.objects.using(source).filter(app_name=app_name, user_id=user_id).exists():
             raise NotFound(_("There is no user “%(name)s” in this app.") % {"name": user_id})
         return {} if partly else _read_state(text)

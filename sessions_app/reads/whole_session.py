@@ -46,7 +46,7 @@ class StoredEvent(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StoredSession:
-    """A session at one moment; `seq` is the place of its newest event, loaded or not: 0 for none, None for not asked."""
+    """A session at one moment; `seq` is that of its newest event, loaded or not: 0 for none, None for not asked."""
 
     ref: SessionRef
     state: Scoped
@@ -57,8 +57,8 @@ class StoredSession:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where a session stands: its newest event's id, and the place of the event that was asked about; None for none."""
+class Head:
+    """A session's row, the id of its newest event, and the seq of the event that was asked about; None for none."""
 
     created: float
     revision: float
@@ -77,21 +77,21 @@ def load(
 ) -> StoredSession | None:
     """A session with its events in append order, or None where there is no such session.
 
-    Of the events only the `newest` so many, those with a timestamp of `since` or later, those after the place `after`.
+    Of the events only the `newest` so many, those with a timestamp of `since` or later, those after the seq `after`.
     Raises Invalid for a state that weighs more than `most`, and `TooLong` for events of more than `longest` characters.
     """
     with database.using(ref.source) as db:
-        place, order = _order(ref.source, db.vendor)
+        seq, order = _order(ref.source, db.vendor)
         only = f"AND timestamp >= {_AT}" if since is not None else ""
-        only += f" AND {place} > %(after)s" if after is not None else ""
+        only += f" AND {seq} > %(after)s" if after is not None else ""
         limit = "LIMIT %(newest)s" if newest is not None else ""
         statement = f"""SELECT 0, s.state{_TEXT[db.vendor]}, a.state{_TEXT[db.vendor]}, u.state{_TEXT[db.vendor]},
-                s.create_time, s.update_time, (SELECT {place} FROM events WHERE {_EVENTS} ORDER BY {order} LIMIT 1)
+                s.create_time, s.update_time, (SELECT {seq} FROM events WHERE {_EVENTS} ORDER BY {order} LIMIT 1)
             FROM sessions AS s LEFT JOIN app_states AS a ON a.app_name = s.app_name
             LEFT JOIN user_states AS u ON u.app_name = s.app_name AND u.user_id = s.user_id
             WHERE s.app_name = %(app)s AND s.user_id = %(user)s AND s.id = %(session)s
             UNION ALL SELECT * FROM (
-                SELECT 1, event_data{_TEXT[db.vendor]}, id, invocation_id, timestamp, timestamp, {place}
+                SELECT 1, event_data{_TEXT[db.vendor]}, id, invocation_id, timestamp, timestamp, {seq}
                 FROM events WHERE {_EVENTS} {only} ORDER BY {order} {limit}) AS loaded"""
         parameters = {
             **_names(ref),
@@ -104,8 +104,8 @@ def load(
                 cursor.execute(statement, parameters)
                 rows = cursor.fetchall()
         else:
-            with closing(each_row(ref.source, statement, parameters)) as found:
-                rows = list(_no_longer(found, longest))
+            with closing(each_row(ref.source, statement, parameters)) as stored_rows:
+                rows = list(_no_longer(stored_rows, longest))
     head = next((row for row in rows if row[0] == 0), None)
     if head is None:
         return None
@@ -139,42 +139,44 @@ def stream(
     """
     database.get(ref.source)
     numbered = database.is_numbered(ref.source)
-    if not numbered or (newest is not None and newest <= _FEW):  # without places to page by, or most likely one page
+    if not numbered or (newest is not None and newest <= _FEW):  # without seqs to page by, or most likely one page
         with suppress(TooLong):
-            found = load(ref, newest=newest, since=since, after=after, most=STATE, longest=LARGE if numbered else None)
-            return None if found is None else (found, iter([found.events]))
-    found = load(ref, newest=0, most=STATE)
-    if found is None:
+            session = load(
+                ref, newest=newest, since=since, after=after, most=STATE, longest=LARGE if numbered else None
+            )
+            return None if session is None else (session, iter([session.events]))
+    session = load(ref, newest=0, most=STATE)
+    if session is None:
         return None
     first = max(after or 0, _before_newest(ref, newest, since) if newest is not None else 0)
-    return found, _pages(ref, found.seq or 0, since, first)
+    return session, _pages(ref, session.seq or 0, since, first)
 
 
 def _before_newest(ref: SessionRef, newest: int, since: float | None) -> int:
-    """The place that so many of the newest events follow; 0 where there are no more than these."""
+    """Returns the seq that so many of the newest events follow; 0 where there are no more than these."""
     with database.using(ref.source) as db, db.cursor() as cursor:
-        seq, order = _order(ref.source, db.vendor)
+        column, order = _order(ref.source, db.vendor)
         only = f"AND timestamp >= {_AT}" if since is not None else ""
         cursor.execute(
-            f"SELECT {seq} FROM events WHERE {_EVENTS} {only} ORDER BY {order} LIMIT 1 OFFSET {newest:d}",
+            f"SELECT {column} FROM events WHERE {_EVENTS} {only} ORDER BY {order} LIMIT 1 OFFSET {newest:d}",
             {**_names(ref), **({} if since is None else {"since": stored_instant(since, db)})},
         )
-        place: int = (cursor.fetchone() or (0,))[0]
-        return place
+        seq: int = (cursor.fetchone() or (0,))[0]
+        return seq
 
 
 def _pages(ref: SessionRef, last: int, since: float | None, after: int) -> Iterator[list[StoredEvent]]:
     while after < last:
         with database.using(ref.source) as db:
-            seq, _order_by = _order(ref.source, db.vendor)
+            column, _newest_first = _order(ref.source, db.vendor)
             only = "AND timestamp >= %s" if since is not None else ""
             moment = [stored_instant(since, db)] if since is not None else []
-            statement = f"""SELECT event_data{_TEXT[db.vendor]}, id, invocation_id, timestamp, {seq} FROM events
-                WHERE app_name = %s AND user_id = %s AND session_id = %s {only} AND {seq} > %s AND {seq} <= %s
-                ORDER BY {seq} LIMIT {PAGE}"""
+            statement = f"""SELECT event_data{_TEXT[db.vendor]}, id, invocation_id, timestamp, {column} FROM events
+                WHERE app_name = %s AND user_id = %s AND session_id = %s {only} AND {column} > %s AND {column} <= %s
+                ORDER BY {column} LIMIT {PAGE}"""
             rows, left = [], LARGE
-            with closing(each_row(ref.source, statement, [*ref[1:], *moment, after, last])) as found:
-                for row in found:
+            with closing(each_row(ref.source, statement, [*ref[1:], *moment, after, last])) as stored_rows:
+                for row in stored_rows:
                     rows.append(row)
                     if len(row[0] or "") > left:  # then nobody need count what is in it
                         break
@@ -182,7 +184,7 @@ def _pages(ref: SessionRef, last: int, since: float | None, after: int) -> Itera
                     if left < 0:
                         break
         if not rows:
-            if since is None or place(ref) is None:
+            if since is None or read_head(ref) is None:
                 raise NotFound(_("The session was deleted while it was read."))
             return
         after, page = rows[-1][-1], [_event(row) for row in rows]
@@ -213,10 +215,10 @@ def each_session(
     after: str | None = ""
     while after is not None:
         page = load_page(source, app_name, user_id, after or None, hidden=hidden, most=most)
-        for found in page.rows:
-            if (names := (found.ref.user_id, found.ref.session_id)) not in seen:
+        for session in page.rows:
+            if (names := (session.ref.user_id, session.ref.session_id)) not in seen:
                 seen.add(names)
-                yield found
+                yield session
         after = page.next
 
 
@@ -247,8 +249,8 @@ def load_page(
             WHERE app_name = %(app)s {of_user} {shown} {beyond} ORDER BY update_time, user_id, id LIMIT {limit + 1:d}"""
         rows: list[tuple[Any, ...]] = []
         left = LARGE
-        with closing(each_row(source, statement, names)) as found:
-            for row in found:
+        with closing(each_row(source, statement, names)) as stored_rows:
+            for row in stored_rows:
                 left -= weight(row[2])
                 if rows and (left < 0 or len(rows) == limit):
                     more = True
@@ -280,22 +282,22 @@ def load_page(
 
 def _user_states(source: str, app_name: str, users: list[str]) -> tuple[dict[str, str | None], bool]:
     """The states of users, and whether of all: of the first one at least, of the others what weighs no more than LARGE."""
-    found: dict[str, str | None] = dict.fromkeys(users[:1])
+    states: dict[str, str | None] = dict.fromkeys(users[:1])
     left = LARGE
     for some in filter(None, (users[:1], users[1:])):
         statement = f"""SELECT user_id, state{_TEXT[connections[source].vendor]} FROM user_states
             WHERE app_name = %s AND user_id IN ({", ".join(["%s"] * len(some))})"""
         with closing(each_row(source, statement, [app_name, *some])) as rows:
             for user, state in rows:
-                found[user] = state
+                states[user] = state
                 left -= weight(state)
                 if left < 0:
-                    return found, len(found) == len(users)
-    return found, True
+                    return states, len(states) == len(users)
+    return states, True
 
 
-def place(ref: SessionRef, event_id: str = "") -> Place | None:
-    """Where a session stands, and an event in it; None where there is no such session."""
+def read_head(ref: SessionRef, event_id: str = "") -> Head | None:
+    """Returns the head of a session, and the seq of an event in it; None where there is no such session."""
     with database.using(ref.source) as db, db.cursor() as cursor:
         seq, order = _order(ref.source, db.vendor)
         cursor.execute(
@@ -305,7 +307,7 @@ def place(ref: SessionRef, event_id: str = "") -> Place | None:
             {**_names(ref), "event": event_id},
         )
         row = cursor.fetchone()
-    return Place(read_instant(row[0]), read_instant(row[1]), row[2], row[3]) if row else None
+    return Head(read_instant(row[0]), read_instant(row[1]), row[2], row[3]) if row else None
 
 
 _TEXT = {"postgresql": "::text", "sqlite": ""}
@@ -314,7 +316,7 @@ _EVENTS = "app_name = %(app)s AND user_id = %(user)s AND session_id = %(session)
 
 
 def _order(source: str, vendor: str) -> tuple[str, str]:
-    """An event's place, and the newest first, as SQL; without adkweb's column, which only reads do, time and id order."""
+    """Returns an event's seq and the order from the newest on, as SQL; without adkweb's column by time and id."""
     if vendor == "sqlite":
         return "rowid", "rowid DESC"
     return ("seq", "seq DESC") if database.is_adopted(source) else ("NULL::bigint", "timestamp DESC, id DESC")

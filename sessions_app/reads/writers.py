@@ -11,23 +11,23 @@ from .listed import sessions_since
 
 
 def writers(ref: SessionRef, after: int = 0) -> dict[str, Writer]:
-    """The last writer of every full key that the newest RECENT events of this session wrote, or those after a place."""
+    """The last writer of every full key that the newest RECENT events of this session wrote, or those after a seq."""
     with database.using(ref.source):
-        found: dict[str, Writer] = {}
+        writers: dict[str, Writer] = {}
         for row in state_rows(ref, after=after)[0]:
-            found = dict.fromkeys(row["delta"], writer(ref, row)) | found
-        return found
+            writers = dict.fromkeys(row["delta"], writer(ref, row)) | writers
+        return writers
 
 
 def last_writer(ref: SessionRef, full_key: str) -> Writer | None:
     """Who last wrote a key of any scope, looked for in the sessions that were active since the scope changed."""
     scope, _bare = scope_of(full_key)
     with database.using(ref.source):
-        keys = [ref] if scope == "session" else list(sessions_since(ref, scope))
-        found = [
+        sessions = [ref] if scope == "session" else list(sessions_since(ref, scope))
+        writers = [
             writer(candidate, row)
-            for candidate in keys
+            for candidate in sessions
             for row in state_rows(candidate, limit=100)[0]
             if full_key in as_object(row["delta"])
         ]
-        return max(found, key=lambda writer: writer.timestamp, default=None)
+        return max(writers, key=lambda writer: writer.timestamp, default=None)

@@ -232,7 +232,7 @@ def test_a_thread_ends_although_its_source_does_not_answer(
     monkeypatch.setattr(newest, "revisions", fail)
     monkeypatch.setattr(newest, "appended", fail)
     monkeypatch.setattr(newest, "data_version", fail)
-    monkeypatch.setattr(newest, "newest_place", fail)
+    monkeypatch.setattr(newest, "newest_seq", fail)
     eventually(lambda: reader.parts.get("away") == "the disk is on fire", "that the source is away")
     house.go(reader)
     eventually(lambda: not threads(), "the end of the thread", 5)

@@ -569,14 +569,14 @@ def test_a_session_with_a_hundred_thousand_events_is_read_by_index_and_counted_i
         stats = statistics.stats(ref)
         timeline.around(middle.rows[50])
         rows = lists.sessions(ref.source, APP).rows
-        place = reads_newest.newest_place(ref.source)
+        seq = reads_newest.newest_seq(ref.source)
         holes = [1, 5] if db.vendor == "postgresql" else []
-        found_there = reads_newest.appended(ref.source, place - 3, holes)
-        assert [seq for seq, _ref in found_there] == [*holes, place - 2, place - 1, place]
+        found_there = reads_newest.appended(ref.source, seq - 3, holes)
+        assert [each for each, _ref in found_there] == [*holes, seq - 2, seq - 1, seq]
         assert {each.session_id for _seq, each in found_there} == {"s1", *(["other"] if holes else [])}
-        assert timeline.misses_more_than(ref, place - 1000, 999)
-        assert not timeline.misses_more_than(ref, place - 1000, 1000)
-        assert len(timeline.events_after(ref, place - 7).rows) == 7
+        assert timeline.misses_more_than(ref, seq - 1000, 999)
+        assert not timeline.misses_more_than(ref, seq - 1000, 1000)
+        assert len(timeline.events_after(ref, seq - 7).rows) == 7
         reads_newest.revisions(ref.source, [ref])
     assert [view.id for view in reads_newest.newest_events(ref.source, 3)] == [f"e{LARGE - n}" for n in range(3)]
     spent = time.monotonic() - start
@@ -591,7 +591,7 @@ def test_a_session_with_a_hundred_thousand_events_is_read_by_index_and_counted_i
         if "events" in sql:
             _assert_bounded(ref.source, sql, params)
     if db.vendor == "postgresql":  # what catching up asks as long as a transaction may still be open
-        _assert_bounded(ref.source, gathering.LATE, [[1, place], [5, place + 9], 500, 500])
+        _assert_bounded(ref.source, gathering.LATE, [[1, seq], [5, seq + 9], 500, 500])
     assert spent < 5  # about 0.3 s when nothing else runs; a scan of everything for each of them would not do
 
 

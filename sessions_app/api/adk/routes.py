@@ -231,7 +231,7 @@ def _key(
 def _resolved(ref: SessionRef) -> SessionRef:
     """The session under this id, or else under the id without blanks around it: a new session's id loses them."""
     stripped = ref.session_id.strip()
-    return ref if stripped == ref.session_id or whole_session.place(ref) else ref._replace(session_id=stripped)
+    return ref if stripped == ref.session_id or whole_session.read_head(ref) else ref._replace(session_id=stripped)
 
 
 def _session(ref: SessionRef, temp: dict[str, Any] | None = None) -> HttpResponseBase:
