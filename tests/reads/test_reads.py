@@ -249,11 +249,11 @@ def test_the_demo_is_counted_right(demo: str) -> None:
         events = query(
             demo,
             "SELECT count(*) FROM events WHERE app_name = %s AND user_id = %s AND session_id = %s",
-            row.key[1:],
+            row.ref[1:],
         )
         assert row.events == events[0][0]
-        title = views.session(row.key).state.session.get("__session_metadata__", {}).get("displayName", "")
-        assert row.title == title == views.session(row.key).title
+        title = views.session(row.ref).state.session.get("__session_metadata__", {}).get("displayName", "")
+        assert row.title == title == views.session(row.ref).title
 
 
 def test_apps_and_users_with_state_only_are_shown(source: str, actor: Actor) -> None:
