@@ -15,7 +15,6 @@ from google.adk.events import Event
 from google.adk.sessions import Session
 
 from ..access.actor import Actor
-from ..domain.edit_note import check_no_note
 from ..domain.session_ref import SessionRef
 from ..domain.state import State
 from ..errors import AlreadyExists, Conflict, Invalid, NotFound, SourceError, StaleSession
@@ -122,7 +121,6 @@ class Tables:
         """Appends an event through the write path."""
 
         def work() -> Written | None:
-            check_no_note(event)
             appended = append_event(self._ref(names), event, actor=self._actor, expected=revision)
             if appended.seq is None or appended.revision is None:
                 return None

@@ -7,11 +7,10 @@ from ninja import Router
 from ninja.params.functions import Query
 
 from ..domain.adk_fields import check_fields
-from ..domain.edit_note import check_no_note
 from ..domain.event import check_event
 from ..domain.session_ref import SessionRef
 from ..domain.units import number_of
-from ..errors import Conflict, Invalid, NotFound, StaleSession
+from ..errors import Invalid, StaleSession
 from ..history.edit_log import edits
 from ..reads import timeline, views, whole_session
 from ..reads.event_views import EventView
@@ -87,26 +86,14 @@ def append(
     `custom_metadata.adkweb_origin`, is refused.
     """
     ref = SessionRef(source_of(request, app_name, source, "append"), app_name, user_id, session_id)
-    given = object_of(request)
-    event = check_event(given)
-    check_fields(event, newer=True)
+    event = object_of(request)
+    check_fields(check_event(event), newer=True)
     if event.get("partial"):
         raise Invalid("partial: a partial event is never stored")
-    check_no_note(event)
-    who, revision = actor_of(request), expected_revision(request)
     try:
-        appended = append_event(ref, event, actor=who, expected=revision)
+        appended = append_event(ref, event, actor=actor_of(request), expected=expected_revision(request))
     except StaleSession as error:
         raise Precondition from error
-    except Conflict as conflict:
-        if given.get("timestamp") is not None:
-            raise
-        # Sent again by a client that leaves the time to the server.
-        try:
-            event["timestamp"] = timeline.event(ref, event["id"]).timestamp
-        except NotFound:
-            raise conflict from None
-        appended = append_event(ref, event, actor=who, expected=revision)
     return told(appended, ref)
 
 

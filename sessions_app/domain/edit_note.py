@@ -1,6 +1,6 @@
 """Reads and checks what adkweb notes in an event's `custom_metadata`: who edited, why, and what was replaced (pure)."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from django.utils.translation import gettext as _
@@ -11,6 +11,7 @@ from .json_values import as_object
 SYSTEM: Final = "system"  # the author of every edit
 EDIT_PREFIX: Final = "edit-"  # of every state edit's invocation id
 ORIGIN: Final = "adkweb_origin"  # in custom_metadata: of which event a fork's event is the copy
+NOTES: Final = ("adkweb", ORIGIN)  # all that adkweb writes into custom_metadata
 
 
 def edit_of(event: Mapping[str, Any]) -> dict[str, Any]:
@@ -29,12 +30,12 @@ def is_edit(event: Mapping[str, Any]) -> bool:
     return "adkweb" in as_object(event.get("custom_metadata"))
 
 
-def check_no_note(event: Mapping[str, Any], *names: str) -> None:
-    """Raises Invalid for an event from outside that has a note of adkweb's, by default any: it could claim to be anybody's
-    edit, or a fork's copy of another event.
+def check_no_note(event: Mapping[str, Any], names: Iterable[str] = NOTES) -> None:
+    """Raises Invalid for an event that has a note of adkweb's: it could claim to be anybody's edit, or a fork's copy of
+    another event.
     """
     metadata = as_object(event.get("custom_metadata"))
-    for name in names or ("adkweb", ORIGIN):
+    for name in names:
         if name in metadata:
             raise Invalid(
                 _("custom_metadata.%(name)s: is adkweb's own note, which nobody else writes") % {"name": name}

@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _
 
 from ..access.actor import Actor
 from ..domain.adk_fields import check_fields
-from ..domain.edit_note import EDIT_PREFIX, ORIGIN, SYSTEM, check_no_note, edit_of
+from ..domain.edit_note import EDIT_PREFIX, SYSTEM, edit_of
 from ..domain.event import Event, check_event, delta_of, new_id
 from ..domain.json_values import check, equal
 from ..domain.session_ref import SessionRef, own_session
@@ -141,7 +141,6 @@ def add_event(ref: SessionRef, event: Mapping[str, Any], *, actor: Actor, reason
     if camel := [name for name in checked if name != name.lower()]:
         raise Invalid(_("%(names)s: fields are written in snake_case here") % {"names": ", ".join(camel)})
     check_fields(checked)
-    check_no_note(checked, ORIGIN)
     checked["author"] = checked["author"] or SYSTEM
     checked["invocation_id"] = checked["invocation_id"] or EDIT_PREFIX + str(uuid.uuid4())
     for attempt in range(_TRIES):
@@ -172,7 +171,7 @@ def append_once(
         noted = {**edit_of(event), "ended": running.invocation_id}
         event = {**event, "custom_metadata": {**event["custom_metadata"], "adkweb": noted}}
     try:
-        return append_event(ref, event, actor=actor, expected=expected, revision=revision)
+        return append_event(ref, event, actor=actor, origin="person", expected=expected, revision=revision)
     except Conflict:
         before = stored(ref, event)
         if before is None:

@@ -141,7 +141,8 @@ def rewind(
     try:
         found = plan(ref, invocation_id)
         event = event_of(found, actor, reason, event_id)
-        return append_event(ref, event, actor=actor, expected=found.revision if revision is None else revision)
+        expected = found.revision if revision is None else revision
+        return append_event(ref, event, actor=actor, origin="person", expected=expected)
     except Error:
         # Sent twice at the same moment, it is the other one that was written.
         if once and (before := _written(ref, event_id, invocation_id)):

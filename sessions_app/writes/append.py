@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from django.db import IntegrityError, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
@@ -20,6 +20,7 @@ from django.utils.translation import gettext as _
 
 from .. import broadcast
 from ..access.actor import Actor
+from ..domain.edit_note import NOTES, ORIGIN, check_no_note
 from ..domain.event import Event, check_event, delta_of, is_partial, removed_by, same
 from ..domain.json_values import dumps
 from ..domain.session_ref import SessionRef
@@ -46,6 +47,10 @@ log = logging.getLogger("adkweb.writes")
 _STEP: Final = 1e-6  # seconds; the smallest step by which a revision advances, which is the databases' own
 _STEP_OF_JS: Final = 1e-3  # that adk-js sees
 
+Origin = Literal["agent", "person"]  # copies of sessions come through copies.py
+# An edit has adkweb's note; the note of a fork's copy comes with no append at all.
+_REFUSED_NOTES: Final[dict[Origin, tuple[str, ...]]] = {"agent": NOTES, "person": (ORIGIN,)}
+
 
 @dataclass(frozen=True, slots=True)
 class Appended:
@@ -64,22 +69,28 @@ def append_event(
     event: Mapping[str, Any],
     *,
     actor: Actor,
+    origin: Origin = "agent",
     expected: float | Mapping[str, Any] | None = None,
     revision: float | None = None,
 ) -> Appended:
     """Stores an event and applies its state delta, all or nothing.
 
+    An agent's event that carries adkweb's own notes is refused, whichever door it comes through. Pass `origin="person"`
+    for an edit, which has such a note.
+
     `expected` is what the caller believes and wants compared under the lock: the session's revision, or full keys with
     the values that they must still have (ABSENT for a key that must not exist); beside such values, `revision`.
 
     A partial event is returned untouched and not stored; the same event again changes nothing and returns the stored
-    one. Raises Invalid, NotFound, NotAllowed, StaleSession (revision), Conflict (values, with the current ones in
-    `detail`; another event under this id; the session is being copied or imported), SourceError.
+    one, and so does one that left its time to the server. Raises Invalid, NotFound, NotAllowed, StaleSession (revision),
+    Conflict (values, with the current ones in `detail`; another event under this id; the session is being copied or
+    imported), SourceError.
     """
     if is_partial(event):
         return Appended(dict(event))
     actor.check_may("append", ref.app_name)
     stored = check_event(event)
+    check_no_note(stored, _REFUSED_NOTES[origin])
     check_names(ref)
     with database.writing(ref.source) as db:
         if keeps_milliseconds(db):
@@ -90,6 +101,8 @@ def append_event(
         except (IntegrityError, Conflict, StaleSession) as refused:
             # A caller that never heard the answer sends the event again, with what it expected the first time.
             before = _stored_event(db, ref, stored["id"])
+            if before is not None and event.get("timestamp") is None:
+                stored["timestamp"] = before["timestamp"]
             if before is not None and same(before, stored):
                 return Appended(before)
             if before is not None or isinstance(refused, IntegrityError):

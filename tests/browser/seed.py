@@ -85,7 +85,7 @@ def main(folder: Path) -> None:
     who = Actor("seed")
 
     def append(ref: SessionRef, **event: Any) -> None:
-        append_event(ref, {"author": "booking", "invocation_id": "e-1", **event}, actor=who)
+        append_event(ref, {"author": "booking", "invocation_id": "e-1", **event}, actor=who, origin="person")
 
     for name in SESSIONS:
         ref = create_session("demo", APP, USER, session_id=name, state=STATE, actor=who)

@@ -32,7 +32,15 @@ from sessions_app.writes.half_made import IMPORTING
 from sessions_app.writes.sessions import create_session, delete_session
 from tests.support.booking import APP, START
 from tests.support.bulk import fill
-from tests.support.stored import assert_state_is_what_events_say, events_of, everything, execute, query, state_of
+from tests.support.stored import (
+    assert_state_is_what_events_say,
+    events_of,
+    everything,
+    execute,
+    overwrite_event,
+    query,
+    state_of,
+)
 from tests.transfer.files import exported, imported
 
 pytestmark = pytest.mark.django_db
@@ -200,7 +208,8 @@ def test_a_copy_of_a_note_from_before_does_not_stand_in_a_forks_way(
     delete_session(one, actor=actor)
     two = fork(ref, add(ref, step="done"), actor, "two")
     copied = {**note, "custom_metadata": {**note["custom_metadata"], "adkweb_origin": {"session": "one"}}}
-    append_event(two, copied, actor=actor)
+    append_event(two, {"id": note["id"], "author": "agent"}, actor=actor)
+    overwrite_event(two, copied)
     last = add(two, step="more")
     again = fork(two, last, actor, "one")
     assert [event["id"] for _seq, event in events_of(again)].count(note["id"]) == 1
@@ -278,7 +287,7 @@ def test_a_forks_events_say_what_is_stored_for_any_history(
             "actions": {"state_delta": {**delta, **dict.fromkeys(removed)}},
             "custom_metadata": {"adkweb": {"removed": sorted(removed)}},
         }
-        ids.append(append_event(ref, event, actor=actor).event["id"])
+        ids.append(append_event(ref, event, actor=actor, origin="person").event["id"])
         states.append(own(ref))
     place = at % len(ids)
     shared = (state_of(ref)["user"], state_of(ref)["app"])
@@ -595,7 +604,7 @@ def test_what_others_wrote_there_is_no_fork_and_breaks_nothing(
         [1, "s1", [], {"session": "s1"}, {"session": "s1" * 5_000, "user": 1, "event": "e"}]
     ):
         event = {"id": f"x{number}", "custom_metadata": {"adkweb": {"forked": noted}}}
-        append_event(ref, event, actor=actor)
+        append_event(ref, event, actor=actor, origin="person")
     assert forks.forks_of(ref) == []
     assert forks.origin(ref) is None
 

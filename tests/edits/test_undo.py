@@ -281,7 +281,7 @@ def _write(keys: list[SessionRef], steps: list[tuple[int, State, set[str]]], act
             "actions": {"state_delta": {**delta, **dict.fromkeys(removed)}},
             "custom_metadata": {"adkweb": {"removed": sorted(removed)}},
         }
-        event_id = append_event(ref, event, actor=actor).event["id"]
+        event_id = append_event(ref, event, actor=actor, origin="person").event["id"]
         if number == 0:
             told.append((event_id, state(ref)))
     return told

@@ -45,7 +45,7 @@ def add(ref: SessionRef, removed: tuple[str, ...] = (), **delta: Any) -> str:
         "actions": {"state_delta": named | dict.fromkeys(removed)},
         "custom_metadata": {"adkweb": {"removed": list(removed)}} if removed else {},
     }
-    return str(append_event(ref, event, actor=MARIA).event["id"])
+    return str(append_event(ref, event, actor=MARIA, origin="person").event["id"])
 
 
 def store(ref: SessionRef, **state: Any) -> None:

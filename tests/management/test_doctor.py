@@ -85,7 +85,9 @@ def test_a_healthy_machine_and_stores_of_every_format_are_content_and_untouched(
     alias = open_source(place)
     ref = key_of(alias)
     event = {"author": "system", "actions": {"state_delta": {"gone": None}}}
-    append_event(ref, {**event, "custom_metadata": {"adkweb": {"removed": ["gone"]}}}, actor=Actor("maria"))
+    append_event(
+        ref, {**event, "custom_metadata": {"adkweb": {"removed": ["gone"]}}}, actor=Actor("maria"), origin="person"
+    )
     assert findings(tmp_path, place, "--drift") == (0, [])
 
 
@@ -376,7 +378,9 @@ def ref(source: str) -> SessionRef:
     ref = create_session(source, "app", "ana", actor=Actor("a"), session_id="s1", state={"first": 1, "user:u": 1})
     for number in range(100):
         event = {"author": "a", "actions": {"state_delta": {"n": number, "gone": None, "app:p": number, "temp:t": 1}}}
-        append_event(ref, {**event, "custom_metadata": {"adkweb": {"removed": ["gone"]}}}, actor=Actor("a"))
+        append_event(
+            ref, {**event, "custom_metadata": {"adkweb": {"removed": ["gone"]}}}, actor=Actor("a"), origin="person"
+        )
     return ref
 
 

@@ -59,7 +59,7 @@ def demo_everywhere(source: str, tmp_path: Path, open_source: Callable[[str], st
     for ref in _sessions(recorded):
         copy = create_session(source, ref.app_name, ref.user_id, actor=actor, session_id=ref.session_id)
         for (data,) in _stored(ref):
-            append_event(copy, json.loads(data), actor=actor)
+            append_event(copy, json.loads(data), actor=actor, origin="person")
         edit_state(copy, [Entry("edited", 1, ABSENT)], actor=actor)
     return source
 

@@ -85,7 +85,7 @@ class Fold:
             "custom_metadata": {"adkweb": {"removed": removed}} if removed else {},
         }
         before = self.state(ref)
-        append_event(ref, event, actor=ALICE)
+        append_event(ref, event, actor=ALICE, origin="person")
         self.apply(ref, delta, removed)
         self.seen.append((ref, event["id"], before, self.state(ref)))
         self.began.setdefault((ref, invocation), before.session)

@@ -30,6 +30,12 @@ def execute(source: str, sql: str, parameters: Iterable[Any] = ()) -> None:
         cursor.execute(sql, list(parameters))
 
 
+def overwrite_event(ref: SessionRef, event: Event) -> None:
+    """Stores an event's data over what is stored under its id, as another program would."""
+    data = [json.dumps(event), ref.session_id, event["id"]]
+    execute(ref.source, "UPDATE events SET event_data = %s WHERE session_id = %s AND id = %s", data)
+
+
 def everything(source: str) -> dict[str, list[tuple[Any, ...]]]:
     """Every row of every table, for saying that nothing changed."""
     return {table: sorted(query(source, f"SELECT * FROM {table}"), key=repr) for table in TABLES}

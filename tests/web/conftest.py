@@ -113,7 +113,7 @@ def add(actor: Actor) -> Callable[..., str]:
         if parts:
             event["content"] = {"role": "model", "parts": list(parts)}
         event = {"author": "agent", "invocation_id": "i1", **event}
-        return str(append_event(ref, event, actor=actor).event["id"])
+        return str(append_event(ref, event, actor=actor, origin="person").event["id"])
 
     return append
 

@@ -16,7 +16,7 @@ from sessions_app.edits import queue
 from sessions_app.edits.edit import Entry, edit_state
 from sessions_app.edits.rewind import rewind
 from sessions_app.writes.append import append_event
-from tests.support.stored import events_of, everything, execute, state_of
+from tests.support.stored import events_of, everything, execute, overwrite_event, state_of
 from tests.web.conftest import NAME, Browser
 from tests.web.html import Element, page_of
 
@@ -487,7 +487,8 @@ def test_what_others_noted_under_our_names_breaks_no_page(ref: SessionRef, maria
     for number, hostile in enumerate([1, [], {"session": 1}, None, "", "<b>", "../..", True]):
         noted = {"undoes": hostile, "restores": hostile, "forked": hostile}
         event = {"id": f"x{number}", "custom_metadata": {"adkweb": noted, "adkweb_origin": hostile}}
-        append_event(ref, event, actor=actor)
+        append_event(ref, {"id": event["id"]}, actor=actor)
+        overwrite_event(ref, event)
         maria.open("event", event_id=f"x{number}", **ref._asdict())
     maria.open("session", **ref._asdict())
     maria.open("edits")

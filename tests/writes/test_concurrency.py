@@ -32,7 +32,7 @@ def append(ref: SessionRef, delta: State, removed: tuple[str, ...] = (), **optio
         "actions": {"state_delta": {**delta, **dict.fromkeys(removed)}},
         "custom_metadata": {"adkweb": {"removed": list(removed)}} if removed else {},
     }
-    return append_event(ref, event, actor=ALICE, **options)
+    return append_event(ref, event, actor=ALICE, origin="person", **options)
 
 
 def failures(results: list[Any]) -> list[Exception]:

@@ -64,7 +64,9 @@ class Both:
         self._same_outcome(theirs, ours)
 
     def append(self, ref: SessionRef, event: Event) -> None:
-        self._same_outcome(lambda: self.append_to_adk(ref, event), lambda: append_event(ref, event, actor=ALICE))
+        self._same_outcome(
+            lambda: self.append_to_adk(ref, event), lambda: append_event(ref, event, actor=ALICE, origin="person")
+        )
 
     def append_to_adk(self, ref: SessionRef, event: Event) -> object:
         session = self.in_adk(ref) or AdkSession(app_name=self.app, user_id=ref.user_id, id=ref.session_id)

@@ -49,7 +49,7 @@ def delta(changes: Mapping[str, Any], removed: list[str] | None = None, **fields
 
 
 def append(ref: SessionRef, event: Mapping[str, Any], **options: Any) -> Appended:
-    return append_event(ref, event, actor=ALICE, **options)
+    return append_event(ref, event, actor=ALICE, origin="person", **options)
 
 
 # --- State ------------------------------------------------------------------------------------------------------------

@@ -105,7 +105,7 @@ def _operations(alias: str, job: dict[str, Any]) -> Callable[[int], Any]:
         event = {"id": f"e{number}", "timestamp": time.time(), "actions": {"state_delta": delta}}
         if number % 3 == 0:
             event["custom_metadata"] = {"adkweb": {"removed": [f"app:k{number % 7}"]}}
-        return append_event(ref, event, actor=actor, expected=expected)
+        return append_event(ref, event, actor=actor, origin="person", expected=expected)
 
     def create(_number: int) -> Any:
         state = {"n": 1, "user:made": 1, "app:made": 1}

@@ -9,7 +9,7 @@ from django.http import HttpRequest
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, create_model
 from pydantic.alias_generators import to_camel
 
-from ...domain.edit_note import ORIGIN
+from ...domain.edit_note import NOTES
 from ...domain.event import check_event
 from ...domain.json_values import check_containers
 from ...domain.kinds import AUTH_CALL, CONFIRMATION_CALL, INPUT_CALL
@@ -137,7 +137,7 @@ def _check_events(events: list[Any]) -> None:
             refused = "event actions"
         elif any(name in _OWN_CALLS for name in _names_of(event)):
             refused = "ADK protocol function calls"
-        elif noted := {"adkweb", ORIGIN} & (event.custom_metadata or {}).keys():
+        elif noted := {*NOTES} & (event.custom_metadata or {}).keys():
             refused = f"custom_metadata.{min(noted)}, which is adkweb's own note"
         if refused:
             raise Refused(400, f"Session initialization event {number} cannot include {refused}.")
