@@ -212,35 +212,52 @@ class ApiToken(models.Model):
     revoked = models.DateTimeField(null=True)
 
 
-class FileImport(models.Model):
-    """A file that somebody sent to be imported, and how far that is (transfer/imports.py). Moments are seconds.
+class Job(models.Model):
+    """Work that outlives a request (jobs/): who wants it, how far it is, and what came of it. Moments are seconds.
 
-    `file` is its name in the folder of uploads, `name` what its sender calls it; `where` as in QueuedEdit. `found` is JSON
-    text: what is in it, once it was looked through.
+    `where` is what the source's alias stands for (sources.identity): the alias itself may go to another database. The names
+    of the session are empty where the work is about none. `task` and `result` are JSON text, as values that ADK stored
+    although they are not JSON (NaN) fit into no JSON column. Of the jobs that wait, each lane has one.
     """
 
     id = models.UUIDField(primary_key=True)
-    file = models.CharField(max_length=32)
-    name = models.CharField(max_length=255)
+    kind = models.CharField(max_length=20)
     where = models.TextField()
+    app_name = models.CharField(max_length=128, default="")
+    user_id = models.CharField(max_length=128, default="")
+    session_id = models.CharField(max_length=128, default="")
+    task = models.TextField()
+    result = models.TextField(default="")
     actor = models.CharField(max_length=150)
+    right = models.CharField(max_length=10, default="admin")
+    apps = models.CharField(max_length=200, default="*")
+    language = models.CharField(max_length=20, default="")
     created = models.FloatField()
-    stage = models.CharField(max_length=10)
-    share = models.FloatField(default=0.0)
-    beat = models.FloatField()  # the last sign of life
+    lane = models.TextField(default="")
+    state = models.CharField(max_length=10, default="waiting")
     message = models.TextField(default="")
-    found = models.TextField(default="")
+    finished = models.FloatField(null=True)
+    step = models.CharField(max_length=20, default="")
+    done = models.BigIntegerField(default=0)
+    total = models.BigIntegerField(default=0)
+    beat = models.FloatField()  # the last sign of life
+    claim = models.CharField(max_length=32, default="")
+    claimed_until = models.FloatField(null=True)  # past: a process died, or lost the database, while working on it
+    crashes = models.IntegerField(default=0)  # of processes, since somebody wanted it
 
     class Meta:
         constraints: ClassVar = [
             models.UniqueConstraint(
-                fields=["where"], condition=models.Q(stage="importing"), name="one_import_at_a_time"
+                fields=["lane"], condition=models.Q(state="waiting") & ~models.Q(lane=""), name="one_job_of_a_lane"
             )
+        ]
+        indexes: ClassVar = [
+            models.Index(fields=["kind", "created"], condition=models.Q(state="waiting"), name="jobs_waiting"),
         ]
 
 
 class Projection(models.Model):
-    """How far history/indexing.py has read a source's events; `where` as in QueuedEdit, the lists are JSON text.
+    """How far history/indexing.py has read a source's events; `where` as in Job, the lists are JSON text.
 
     `marks` are places with the event that stood there, by which is noticed that a place was given again; `holes` are places
     that were passed over, with the moment until when their events are waited for; `created` the newest places of sessions;

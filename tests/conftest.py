@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.core.management import call_command
 from django.utils import translation
 from hypothesis import HealthCheck, settings
 from pytest_django import DjangoDbBlocker
@@ -24,6 +25,7 @@ from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
 from tests.servers import PostgreSQL
 from tests.support.booking import APP, START
+from tests.support.own import migrated, own_database
 
 # What tests write stands in memory, where there is enough: a commit waits for no disk, and nobody needs it afterwards.
 with suppress(OSError):
@@ -65,6 +67,30 @@ def postgresql_server() -> Iterator[PostgreSQL]:
     """A PostgreSQL of this test process."""
     with PostgreSQL() as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def blank(tmp_path_factory: pytest.TempPathFactory, django_db_blocker: DjangoDbBlocker) -> Path:
+    """A file with adkweb's own tables, and nobody in them."""
+    with django_db_blocker.unblock():
+        return migrated(tmp_path_factory.mktemp("own") / "adkweb.db")
+
+
+@pytest.fixture
+def own(
+    request: pytest.FixtureRequest, tmp_path: Path, blank: Path, django_db_blocker: DjangoDbBlocker
+) -> Iterator[str]:
+    """adkweb's own database: a file, or what the test asks for."""
+    with django_db_blocker.unblock():
+        if getattr(request, "param", "sqlite") == "postgresql":
+            url = request.getfixturevalue("new_database")("postgresql")
+            with own_database(url):
+                call_command("migrate", verbosity=0, interactive=False)
+                yield url
+        else:
+            url = f"sqlite:///{shutil.copy(blank, tmp_path / 'adkweb-own.db')}"
+            with own_database(url):
+                yield url
 
 
 @pytest.fixture

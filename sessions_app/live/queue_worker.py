@@ -1,4 +1,4 @@
-"""Applies queued edits as soon as their agents are idle; one thread in each process, which rests while none waits."""
+"""Applies queued edits as soon as their agents are idle, and takes over jobs whose process died; one thread a process."""
 
 import logging
 import threading
@@ -9,7 +9,10 @@ from django.db import DatabaseError, connections
 from .. import broadcast
 from ..broadcast import Move
 from ..edits import queue
+from ..jobs import runner
+from ..transfer import imports
 
+KINDS: Final = (imports.KIND,)  # of jobs that are taken over; their modules make them known
 log = logging.getLogger("adkweb.live")
 
 BUSY_SECONDS: Final = 0.5  # between looks while an edit waits
@@ -41,6 +44,7 @@ class Worker(threading.Thread):
             self._moved.clear()
             waiting = False
             try:
+                runner.take_over()
                 queue.apply_due()
                 waiting = queue.any_waiting()
             except DatabaseError as error:  # adkweb's own; the edits are kept there

@@ -114,9 +114,9 @@ def import_(request: HttpRequest, import_id: uuid.UUID) -> HttpResponse:
             return redirect("import", import_id=import_id)
         except Conflict as error:
             context, status = {"error": error.message, "state": "state" in request.POST}, STATUS[Conflict]
-    found = core.get(import_id)
+    job = core.get(import_id)
     template = "transfer/_import.html" if request.htmx else "transfer/import.html"  # type: ignore[attr-defined]
-    return page(request, template, context | {"job": found, "words": _words_of(found)}, status)
+    return page(request, template, context | {"job": job, "words": _words_of(job)}, status)
 
 
 def _take(request: HttpRequest, source: str) -> uuid.UUID:
@@ -133,19 +133,19 @@ def _take(request: HttpRequest, source: str) -> uuid.UUID:
 
 
 def _discard(request: HttpRequest, import_id: uuid.UUID) -> None:
-    found = core.get(import_id)
+    before = core.get(import_id)
     core.discard(import_id)
-    if found.stage in ("importing", "stopped"):
+    if before.stage in ("importing", "stopped"):
         messages.info(
             request, _("The import was stopped. What it has written stays; the same file, sent again, goes on.")
         )
 
 
-def _words_of(found: core.Import) -> str:
+def _words_of(job: core.Import) -> str:
     """What the file's format is, in the reader's language."""
-    if found.found is None:
+    if job.preview is None:
         return ""
-    name = found.found.format
+    name = job.preview.format
     words = {
         "jsonl": _("adkweb's own format"),
         "adk-json": _("a session as adk web exports it"),

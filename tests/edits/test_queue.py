@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from django.contrib.auth import get_user_model
 from django.contrib.auth.models import User
 from django.db import connections
 from django.utils import translation
-from pytest_django import DjangoDbBlocker, Settings
+from pytest_django import Settings
 
 from sessions_app.access.actor import Actor
 from sessions_app.domain.json_values import equal
@@ -30,7 +29,6 @@ from sessions_app.sources import database, registry
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session, delete_session
 from tests.support import processes
-from tests.support.own import migrated, own_database
 from tests.support.stored import assert_state_is_what_events_say, events_of, everything, execute, in_threads, state_of
 
 START: dict[str, Any] = {"step": "search", "draft": {"a": [1]}, "user:tier": "gold", "app:version": 3}
@@ -38,31 +36,7 @@ AGENT = Actor("agent")
 LONG_AGO = 60.0
 
 
-@pytest.fixture(scope="session")
-def blank(tmp_path_factory: pytest.TempPathFactory, django_db_blocker: DjangoDbBlocker) -> Path:
-    """A file with adkweb's own tables, and nobody in them."""
-    with django_db_blocker.unblock():
-        return migrated(tmp_path_factory.mktemp("own") / "adkweb.db")
-
-
-@pytest.fixture(autouse=True)
-def own(
-    request: pytest.FixtureRequest, tmp_path: Path, blank: Path, django_db_blocker: DjangoDbBlocker
-) -> Iterator[str]:
-    """adkweb's own database: a file, or what the test asks for."""
-    with django_db_blocker.unblock():
-        if getattr(request, "param", "sqlite") == "postgresql":
-            from django.core.management import call_command
-
-            url = request.getfixturevalue("new_database")("postgresql")
-            with own_database(url):
-                call_command("migrate", verbosity=0, interactive=False)
-                yield url
-        else:
-            url = f"sqlite:///{shutil.copy(blank, tmp_path / 'adkweb-own.db')}"
-            with own_database(url):
-                yield url
-
+pytestmark = pytest.mark.usefixtures("own")
 
 in_a_file = pytest.mark.parametrize("form", ["sqlite", "sqlite-database"])
 on_both_of_adkwebs_own = pytest.mark.parametrize("own", ["sqlite", "postgresql"], indirect=True)

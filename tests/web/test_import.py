@@ -20,7 +20,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from sessions_app.access.actor import Actor
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.http.limits import Limited
-from sessions_app.models import FileImport
+from sessions_app.models import Job
 from sessions_app.reads import lists, views
 from sessions_app.sources import database as sources_database
 from sessions_app.sources import registry
@@ -195,12 +195,19 @@ def test_an_import_that_stopped_goes_on(maria: Browser, store: str) -> None:
 
 def row_of(address: str) -> Any:
     """The row of an import, to set it as another process left it."""
-    return FileImport.objects.filter(pk=re.findall(r"[0-9a-f-]{36}", address)[0])
+    return Job.objects.filter(pk=re.findall(r"[0-9a-f-]{36}", address)[0])
+
+
+def hold(address: str, step: str, seconds: float = 60.0, **fields: Any) -> None:
+    """Lets another process have an import, for so long; or lets it have died, so long ago."""
+    where = row_of(address).get().where
+    lane = f"import {where}" if step == "importing" else ""
+    row_of(address).update(state="waiting", step=step, lane=lane, claimed_until=time.time() + seconds, **fields)
 
 
 def test_progress_is_shown_and_asked_for_again_until_it_is_done(maria: Browser, store: str, file: bytes) -> None:
     address = sent(maria, store, file)
-    row_of(address).update(stage="importing", share=0.427, beat=time.time())
+    hold(address, "importing", done=427, total=1000)
     page = maria.open(address)
     section = page.one("section", id="import")
     assert (section["hx-get"], section["hx-trigger"]) == (address, "load delay:700ms")
@@ -208,13 +215,13 @@ def test_progress_is_shown_and_asked_for_again_until_it_is_done(maria: Browser, 
     assert maria.open("imports").one("ul", "feed").one("span", "meta").text.startswith("42 % · ")
     fragment = maria.open(address, htmx=True)
     assert fragment.all("h1") == []
-    row_of(address).update(stage="ready")
+    row_of(address).update(state="ready")
     assert "hx-get" not in maria.open(address, htmx=True).one("section", id="import")
 
 
 def test_an_import_whose_process_died_is_shown_as_stopped_and_goes_on(maria: Browser, store: str, file: bytes) -> None:
     address = sent(maria, store, file)
-    row_of(address).update(stage="importing", beat=time.time() - 3600)
+    hold(address, "importing", -3600)
     page = maria.open(address)
     assert "The import stopped before its end." in page.one(role="alert").text
     assert page.one("button", "primary").text == "Go on"
@@ -225,7 +232,7 @@ def test_an_import_whose_process_died_is_shown_as_stopped_and_goes_on(maria: Bro
 
 def test_a_check_whose_process_died_begins_again(maria: Browser, store: str, file: bytes) -> None:
     address = sent(maria, store, file)
-    row_of(address).update(stage="checking", found="", beat=time.time() - 3600)
+    hold(address, "checking", -3600, result="")
     assert "not looked through to its end" in maria.open(address).one(role="alert").text
     maria.send(address, {})
     assert settled(address).stage == "ready"
@@ -234,11 +241,11 @@ def test_a_check_whose_process_died_begins_again(maria: Browser, store: str, fil
 
 def test_into_one_source_goes_one_import_at_a_time(maria: Browser, store: str, file: bytes) -> None:
     first, second = sent(maria, store, file), sent(maria, store, file)
-    row_of(first).update(stage="importing", beat=time.time())
+    hold(first, "importing")
     response = maria.send(second, {"state": "1"})
     assert response.status_code == 409
     assert "Another import into this source is under way" in page_of(response).one(role="alert").text
-    row_of(first).update(stage="done")
+    row_of(first).update(state="done")
     maria.send(second, {})
     assert settled(second).stage == "done"
 
@@ -247,7 +254,7 @@ def test_a_second_click_imports_once(maria: Browser, store: str, file: bytes) ->
     address = sent(maria, store, file)
     for _click in range(3):
         assert maria.send(address, {})["Location"] == address
-    assert settled(address).found.report.new == 4  # type: ignore[union-attr]
+    assert settled(address).preview.report.new == 4  # type: ignore[union-attr]
     assert exported(store) == file
 
 

@@ -1,0 +1,112 @@
+"""Who works on a job: exactly one process, for as long as it gives signs of life.
+
+    claim = take(job, 60.0)                   # None where another process has it
+    claim.beat(Progress(1, 10, "copying"))    # raises Lost where the job was cancelled, or taken by another process
+    claim.end(Outcome("done"))
+
+A job is `waiting` until it ends, whether somebody has it or not. A claim ends by itself when its process dies.
+"""
+
+import time
+import uuid
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from django.db import DatabaseError, connections
+from django.db.models import F
+
+from ..models import Job
+
+WAITING, DONE, REFUSED, STOPPED = "waiting", "done", "refused", "stopped"
+_TRIES: Final = 5
+_RETRY_SECONDS: Final = 0.5
+
+
+class Lost(RuntimeError):
+    """The job was cancelled, or another process has taken it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a job is: so much done, of so much, and in which step."""
+
+    done: int = 0
+    total: int = 0
+    step: str = ""
+
+    @property
+    def percent(self) -> int:
+        """How much is done."""
+        return 100 * self.done // max(1, self.total)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a job: its state, a message for people, and fields of its row. One that goes on `waiting` is let go."""
+
+    state: str = WAITING
+    message: str = ""
+    fields: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """That this process has a job. `seconds` is how long it may be silent."""
+
+    job: Job
+    token: str
+    seconds: float
+
+    def beat(self, progress: Progress) -> None:
+        """Notes that the job is alive, and how far it is. Raises Lost, DatabaseError."""
+        now = time.time()
+        fields = {"done": progress.done, "total": progress.total, "step": progress.step}
+        if not self._rows().update(beat=now, claimed_until=now + self.seconds, **fields):
+            raise Lost
+
+    def end(self, outcome: Outcome) -> bool:
+        """Notes what came of the job; False where the claim was lost. Raises DatabaseError."""
+        now = time.time()
+        # Before `fields`: a job that goes on waiting may say that nobody knows what its claim did.
+        told: dict[str, Any] = {"claim": "", "claimed_until": None, "beat": now}
+        if outcome.state != WAITING:
+            told |= {"state": outcome.state, "message": outcome.message, "finished": now}
+        return bool(self._rows().update(**told | outcome.fields))
+
+    def end_surely(self, outcome: Outcome) -> bool:
+        """As `end`, with patience for adkweb's own database: otherwise nobody would know what was done."""
+        for _try in range(_TRIES - 1):
+            try:
+                return self.end(outcome)
+            except DatabaseError:
+                connections["default"].close_if_unusable_or_obsolete()
+                time.sleep(_RETRY_SECONDS)
+        return self.end(outcome)
+
+    def _rows(self) -> Any:
+        return Job.objects.filter(pk=self.job.pk, state=WAITING, claim=self.token)
+
+
+def is_held(job: Job) -> bool:
+    """Whether a process has a job just now."""
+    return job.claimed_until is not None and job.claimed_until >= time.time()
+
+
+def take(job: Job, seconds: float, **fields: Any) -> Claim | None:
+    """Claims a job as it was read, and sets `fields` of its row; None where another process has it, or had it meanwhile.
+
+    Raises IntegrityError where another job is in the lane.
+    """
+    if is_held(job):
+        return None
+    now = time.time()
+    token = uuid.uuid4().hex
+    # Whoever claimed the job since it was read has changed what is compared here.
+    rows = Job.objects.filter(pk=job.pk, state=job.state, claim=job.claim, claimed_until=job.claimed_until)
+    told = {"state": WAITING, "claim": token, "claimed_until": now + seconds, "beat": now, **fields}
+    return Claim(job, token, seconds) if rows.update(**told) else None
+
+
+def take_over(job: Job, seconds: float) -> Claim | None:
+    """Claims a job whose process died; None where another process was faster."""
+    return take(job, seconds, crashes=F("crashes") + 1)

@@ -1,0 +1,169 @@
+"""Runs jobs in threads, and takes over those whose process died.
+
+KIND = register(Kind("import", _run, _can_run))
+start(job, KIND)      # claims the job and runs it in a thread
+take_over()           # now and then, in every process
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from django.conf import settings
+from django.db import DatabaseError, connections, transaction
+from django.db.models import Q
+from django.utils import translation
+from django.utils.translation import gettext as _
+
+from ..access.actor import Actor
+from ..errors import Error, Invalid, NotAllowed, NotFound
+from ..models import Job
+from . import claims
+from .claims import REFUSED, STOPPED, WAITING, Claim, Lost, Outcome, Progress
+
+log = logging.getLogger("adkweb.jobs")
+
+SILENT_SECONDS: Final = 60.0  # a source may keep a thread waiting for its lock
+PATIENCE_SECONDS: Final = 0.7  # most jobs are small: their page is the next one at once
+MOST_CRASHES: Final = 3  # of a job's processes, until it waits for a person
+_BEAT_SECONDS: Final = 0.5
+
+Beat = Callable[[Progress], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of work. `run` does it, tells its progress, and may begin where a process before it stopped.
+
+    `can_run` says whether this process can (its source is open here). `ended` hears what came of the job, in its row.
+    """
+
+    name: str
+    run: Callable[[Job, Beat], Outcome]
+    can_run: Callable[[Job], bool]
+    ended: Callable[[Job], None] = lambda job: None
+
+
+_kinds: dict[str, Kind] = {}
+
+
+def register(kind: Kind) -> Kind:
+    """Makes a kind of work known."""
+    _kinds[kind.name] = kind
+    return kind
+
+
+def actor_of(job: Job) -> Actor:
+    """Returns who wanted a job, with the rights of that moment."""
+    return Actor(job.actor, job.right, job.apps)  # type: ignore[arg-type]
+
+
+def fields_of(actor: Actor) -> dict[str, Any]:
+    """Returns the fields of a new job's row that say who wants it, and in which language."""
+    return {
+        "actor": actor.name,
+        "right": actor.right,
+        "apps": actor.apps,
+        "language": translation.get_language() or "",
+    }
+
+
+def start(job: Job, **fields: Any) -> bool:
+    """Claims a job that nobody has and runs it in a thread; False where another process has it.
+
+    Sets `fields` of its row. Raises IntegrityError where another job is in its lane.
+    """
+    with transaction.atomic():
+        claim = claims.take(job, SILENT_SECONDS, message="", finished=None, crashes=0, done=0, total=0, **fields)
+    if claim is not None:
+        _start(claim)
+    return claim is not None
+
+
+def take_over() -> int:
+    """Goes on with the jobs whose processes died, where this process can; returns how many."""
+    if settings.READ_ONLY:
+        return 0
+    taken = 0
+    now = time.time()
+    dead = Q(claimed_until__lt=now) | Q(claimed_until=None, beat__lt=now - SILENT_SECONDS)
+    for job in Job.objects.filter(dead, state=WAITING, kind__in=_kinds):
+        if not _kinds[job.kind].can_run(job) or (claim := claims.take_over(job, SILENT_SECONDS)) is None:
+            continue
+        if job.crashes + 1 >= MOST_CRASHES:
+            with translation.override(job.language or None):
+                claim.end(Outcome(STOPPED, _("adkweb ended several times while it was at this.")))
+            continue
+        log.warning("goes on with the %s %s, whose process died", job.kind, job.pk)
+        _start(claim, patience=0.0)
+        taken += 1
+    return taken
+
+
+def cancel(job: Job) -> None:
+    """Forgets a job; a thread that works on it ends at its next sign of life, and what it wrote by then stays."""
+    job.delete()
+
+
+# --- At work ----------------------------------------------------------------------------------------------------------
+
+
+class _Pulse:
+    """Notes progress now and then."""
+
+    def __init__(self, claim: Claim) -> None:
+        self._claim, self._due = claim, 0.0
+
+    def __call__(self, progress: Progress) -> None:
+        if (now := time.monotonic()) < self._due:
+            return
+        self._due = now + _BEAT_SECONDS
+        try:
+            self._claim.beat(progress)
+        except DatabaseError as error:  # of adkweb's own: no reason to stop
+            log.warning("the progress of a job cannot be noted: %s", error)
+            connections["default"].close_if_unusable_or_obsolete()
+
+
+def _start(claim: Claim, patience: float = PATIENCE_SECONDS) -> None:
+    thread = threading.Thread(target=_run, args=[claim], name=f"adkweb-{claim.job.kind}", daemon=True)
+
+    def start() -> None:
+        thread.start()
+        thread.join(patience)
+
+    transaction.on_commit(start)  # not before the row is there for every connection
+
+
+def _run(claim: Claim) -> None:
+    try:
+        job = Job.objects.get(pk=claim.job.pk)
+        with translation.override(job.language or None):
+            outcome = _outcome(job, _Pulse(claim))
+        if outcome and claim.end_surely(outcome):
+            _kinds[job.kind].ended(Job.objects.get(pk=job.pk))
+    except Job.DoesNotExist:  # cancelled
+        pass
+    except Exception:  # adkweb's own database
+        log.exception("a job stopped")
+    finally:
+        connections.close_all()
+
+
+def _outcome(job: Job, beat: Beat) -> Outcome | None:
+    """Runs a job; None where it was cancelled, or another process has it."""
+    try:
+        return _kinds[job.kind].run(job, beat)
+    except Lost:
+        return None
+    except (Invalid, NotAllowed, NotFound) as error:
+        where = error.detail.get("place")
+        return Outcome(REFUSED, f"{where}: {error.message}" if where else error.message)
+    except Error as error:
+        return Outcome(STOPPED, error.message)
+    except Exception:
+        log.exception("the %s %s stopped", job.kind, job.pk)
+        return Outcome(STOPPED, _("adkweb made a mistake; the log says more."))

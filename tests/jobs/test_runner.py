@@ -1,0 +1,298 @@
+"""Jobs: one process has each, says how far it is, and where it dies another one goes on."""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from django.db import DatabaseError, IntegrityError
+from django.utils import translation
+from pytest_django import Settings
+
+from sessions_app.access.actor import Actor
+from sessions_app.errors import Conflict, Invalid, NotFound, SourceError
+from sessions_app.jobs import claims, runner
+from sessions_app.jobs.claims import Claim, Lost, Outcome, Progress
+from sessions_app.jobs.runner import Beat, Kind
+from sessions_app.models import Job
+from tests.support.stored import in_threads
+
+pytestmark = pytest.mark.usefixtures("own")
+on_both_of_adkwebs_own = pytest.mark.parametrize("own", ["sqlite", "postgresql"], indirect=True)
+
+Run = Callable[[Job, Beat], Outcome]
+ACTOR = Actor("maria", "append", "book*")
+
+
+@pytest.fixture
+def kind(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Kind]]:
+    """Makes a kind of work known for one test."""
+    monkeypatch.setattr(runner, "_kinds", {})
+    monkeypatch.setattr(runner, "_BEAT_SECONDS", 0.0)
+
+    def register(run: Run, can_run: Callable[[Job], bool] = lambda job: True, **options: Any) -> Kind:
+        return runner.register(Kind("test", run, can_run, **options))
+
+    yield register
+    settle()
+
+
+def settle() -> None:
+    """Waits until no job is under way in this process."""
+    for thread in threading.enumerate():
+        if thread.name == "adkweb-test":
+            thread.join(30)
+
+
+def add(lane: str = "", **fields: Any) -> Job:
+    now = time.time()
+    who = runner.fields_of(ACTOR)
+    job = {"id": uuid.uuid4(), "kind": "test", "where": "x", "task": "{}", "created": now, "beat": now, "lane": lane}
+    return Job.objects.create(**{**job, **who, **fields})
+
+
+def now(job: Job) -> Job:
+    """A job as it is by now."""
+    return Job.objects.get(pk=job.pk)
+
+
+def taken(job: Job) -> Claim:
+    """A claim on a job that nobody has."""
+    claim = claims.take(job, 60.0)
+    assert claim is not None
+    return claim
+
+
+def die(job: Job) -> None:
+    """As if the process that has a job had died longer ago than a claim lasts."""
+    Job.objects.filter(pk=job.pk).update(claimed_until=1.0)
+
+
+def done(job: Job, beat: Beat) -> Outcome:
+    beat(Progress(3, 4, "copying"))
+    return Outcome("done", fields={"result": "all"})
+
+
+# --- Claims -----------------------------------------------------------------------------------------------------------
+
+
+@on_both_of_adkwebs_own
+def test_of_many_threads_one_takes_a_job() -> None:
+    for _round in range(5):
+        job = add()
+        results = in_threads([lambda job=job: claims.take(job, 60.0)] * 8)
+        (claim,) = [result for result in results if result is not None]
+        assert isinstance(claim, Claim)
+        assert now(job).claim == claim.token
+        assert claims.take(now(job), 60.0) is None
+
+
+@on_both_of_adkwebs_own
+def test_a_job_whose_process_died_is_taken_over_by_one_of_many() -> None:
+    job = add()
+    taken(job)
+    die(job)
+    dead = now(job)
+    results = in_threads([lambda: claims.take_over(dead, 60.0)] * 8)
+    assert len([result for result in results if result is not None]) == 1
+    assert now(job).crashes == 1
+
+
+def test_a_sign_of_life_makes_a_claim_last_and_says_how_far_the_job_is() -> None:
+    job = add()
+    claim = taken(job)
+    die(job)
+    claim.beat(Progress(3, 4, "copying"))
+    row = now(job)
+    assert claims.is_held(row)
+    assert (row.done, row.total, row.step) == (3, 4, "copying")
+    assert Progress(row.done, row.total).percent == 75
+    assert claims.take_over(row, 60.0) is None
+
+
+def test_a_process_that_slept_longer_than_its_claim_has_lost_the_job() -> None:
+    job = add()
+    sleeper = taken(job)
+    die(job)
+    other = claims.take_over(now(job), 60.0)
+    assert other is not None
+    with pytest.raises(Lost):
+        sleeper.beat(Progress())
+    assert not sleeper.end(Outcome("refused"))
+    assert now(job).state == "waiting"
+    assert other.end(Outcome("done", "well"))
+    assert (now(job).state, now(job).message, claims.is_held(now(job))) == ("done", "well", False)
+    assert not other.end(Outcome("refused"))
+
+
+def test_a_job_that_is_let_go_waits_for_the_next() -> None:
+    job = add()
+    assert taken(job).end(Outcome())
+    assert (now(job).state, now(job).finished, now(job).claimed_until) == ("waiting", None, None)
+    assert claims.take(now(job), 60.0) is not None
+
+
+def test_of_one_lane_one_job_waits_at_a_time() -> None:
+    first, second = add("import x"), add("import x", state="ready")
+    assert claims.take(add("import y"), 60.0) is not None
+    with pytest.raises(IntegrityError):
+        runner.start(second)
+    taken(first).end(Outcome("done"))
+    assert claims.take(second, 60.0) is not None
+
+
+# --- Running ----------------------------------------------------------------------------------------------------------
+
+
+@on_both_of_adkwebs_own
+def test_a_job_is_run_in_a_thread_and_says_what_came_of_it(kind: Callable[..., Kind]) -> None:
+    heard = []
+    kind(done, ended=lambda job: heard.append(job.state))
+    job = add()
+    assert runner.start(job)
+    settle()
+    row = now(job)
+    assert (row.state, row.result, row.done, row.total, row.step) == ("done", "all", 3, 4, "copying")
+    assert row.finished is not None
+    assert heard == ["done"]
+
+
+def test_a_job_that_is_under_way_is_not_started_twice(kind: Callable[..., Kind]) -> None:
+    runs, go = [], threading.Event()
+
+    def run(job: Job, beat: Beat) -> Outcome:
+        runs.append(job.pk)
+        go.wait(30)
+        return Outcome("done")
+
+    kind(run)
+    job = add()
+    assert runner.start(job)
+    assert not runner.start(now(job))
+    assert not runner.start(job)
+    go.set()
+    settle()
+    assert runs == [job.pk]
+
+
+@pytest.mark.parametrize(
+    ("error", "state", "message"),
+    [
+        (Invalid("a comma is missing", place="line 3"), "refused", "line 3: a comma is missing"),
+        (NotFound("gone"), "refused", "gone"),
+        (SourceError("away"), "stopped", "away"),
+        (Conflict("somebody writes"), "stopped", "somebody writes"),
+        (RuntimeError("a bug"), "stopped", "adkweb made a mistake; the log says more."),
+    ],
+)
+def test_what_went_wrong_is_kept_with_the_job(
+    kind: Callable[..., Kind], error: Exception, state: str, message: str
+) -> None:
+    def run(job: Job, beat: Beat) -> Outcome:
+        raise error
+
+    kind(run)
+    job = add()
+    runner.start(job)
+    settle()
+    assert (now(job).state, now(job).message) == (state, message)
+
+
+def test_a_job_runs_with_the_rights_and_the_language_of_who_wanted_it(kind: Callable[..., Kind]) -> None:
+    seen = []
+
+    def run(job: Job, beat: Beat) -> Outcome:
+        seen.append((runner.actor_of(job), translation.get_language()))
+        return Outcome("done")
+
+    kind(run)
+    with translation.override("ko"):
+        job = add()
+    runner.start(job)
+    settle()
+    assert seen == [(ACTOR, "ko")]
+
+
+def test_a_job_that_is_cancelled_ends_at_its_next_sign_of_life(kind: Callable[..., Kind]) -> None:
+    ended, begun, go = [], threading.Event(), threading.Event()
+
+    def run(job: Job, beat: Beat) -> Outcome:
+        begun.set()
+        go.wait(30)
+        beat(Progress(1, 2))
+        ended.append("not reached")
+        return Outcome("done")
+
+    kind(run, ended=lambda job: ended.append(job.state))
+    job = add()
+    runner.start(job)
+    begun.wait(30)
+    runner.cancel(now(job))
+    go.set()
+    settle()
+    assert (ended, Job.objects.count()) == ([], 0)
+
+
+def test_a_job_goes_on_while_its_progress_cannot_be_noted(
+    kind: Callable[..., Kind], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any) -> None:
+        raise DatabaseError("locked")
+
+    ends = [fail, fail, Claim.end]
+    monkeypatch.setattr(claims, "_RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(Claim, "beat", fail)
+    monkeypatch.setattr(Claim, "end", lambda *arguments: ends.pop(0)(*arguments))
+    kind(done)
+    job = add()
+    runner.start(job)
+    settle()
+    assert (now(job).state, ends) == ("done", [])
+
+
+# --- Taken over -------------------------------------------------------------------------------------------------------
+
+
+@on_both_of_adkwebs_own
+def test_a_job_whose_process_died_goes_on_in_another(kind: Callable[..., Kind]) -> None:
+    kind(done)
+    held, dead, never_begun = add(), add(), add(beat=1.0)
+    for job in (held, dead):
+        taken(job)
+    die(dead)
+    waiting = add()
+    assert runner.take_over() == 2
+    settle()
+    assert [now(job).state for job in (held, dead, never_begun, waiting)] == ["waiting", "done", "done", "waiting"]
+    assert runner.take_over() == 0
+
+
+def test_a_job_that_this_process_cannot_do_is_left_to_others(kind: Callable[..., Kind]) -> None:
+    kind(done, lambda job: False)
+    job, other = add(), add(kind="of a later version")
+    die(job)
+    die(other)
+    assert runner.take_over() == 0
+    assert [now(each).claimed_until for each in (job, other)] == [1.0, 1.0]
+
+
+def test_read_only_takes_nothing_over(kind: Callable[..., Kind], settings: Settings) -> None:
+    settings.READ_ONLY = True
+    kind(done)
+    die(add())
+    assert runner.take_over() == 0
+
+
+def test_a_job_that_ends_its_process_again_and_again_waits_for_a_person(kind: Callable[..., Kind]) -> None:
+    kind(done)
+    job = add(crashes=runner.MOST_CRASHES - 1)
+    die(job)
+    assert runner.take_over() == 0
+    assert (now(job).state, now(job).message) == ("stopped", "adkweb ended several times while it was at this.")
+    assert runner.start(now(job))
+    settle()
+    assert (now(job).state, now(job).crashes, now(job).message) == ("done", 0, "")
