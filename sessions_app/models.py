@@ -14,7 +14,8 @@ from django.db.models.expressions import Col
 from django.db.models.fields.json import KeyTransform
 
 from .domain.json_values import Stored
-from .domain.units import FIRST_MOMENT, FIRST_PLACE, LAST_PLACE, event_in_seconds, in_seconds, moment_of, seconds_of
+from .domain.positions import FIRST_TIME_SEQ, LAST_TIME_SEQ, SEQ_OF_1970, Position, Seq, seq_at, time_of
+from .domain.units import event_in_seconds, in_seconds
 
 
 def keeps_milliseconds(connection: BaseDatabaseWrapper) -> bool:
@@ -72,8 +73,8 @@ def by_time(connection: BaseDatabaseWrapper) -> bool:
 
 
 # The place of an event by its time, as Seq makes it of what the column has.
-MOMENT: Final = f"""least(greatest((extract(epoch FROM timestamp) * 1000000)::bigint + {FIRST_MOMENT}, {FIRST_PLACE}),
-    {LAST_PLACE})"""
+MOMENT: Final = f"""least(greatest((extract(epoch FROM timestamp) * 1000000)::bigint + {SEQ_OF_1970}, {FIRST_TIME_SEQ}),
+    {LAST_TIME_SEQ})"""
 
 
 class _SeqCol(Col):
@@ -89,19 +90,21 @@ class _SeqCol(Col):
         return f"{compiler.quote_name_unless_alias(self.alias)}.rowid", []
 
 
-class Seq(models.BigIntegerField):  # type: ignore[type-arg]
+class SeqField(models.BigIntegerField):  # type: ignore[type-arg]
     """The place of an event in append order: growing within a session, not gapless. Two events of one place are met only
     where it stands for their time.
     """
 
-    def from_db_value(self, value: Any, expression: Any, connection: BaseDatabaseWrapper) -> int | None:
+    _pyi_private_get_type: Seq  # for mypy
+
+    def from_db_value(self, value: Any, expression: Any, connection: BaseDatabaseWrapper) -> Seq | None:
         """The number, or the one that stands for a time."""
-        return moment_of(read_instant(value)) if isinstance(value, datetime) else value
+        return seq_at(read_instant(value)) if isinstance(value, datetime) else value
 
     def get_db_prep_value(self, value: Any, connection: BaseDatabaseWrapper, prepared: bool = False) -> Any:
         """The number, or the time that it stands for."""
         if isinstance(value, int) and by_time(connection):
-            return stored_instant(seconds_of(value), connection)
+            return stored_instant(time_of(Seq(value)), connection)
         return super().get_db_prep_value(value, connection, prepared)
 
     def get_col(self, alias: str, output_field: models.Field | None = None) -> Col:  # type: ignore[type-arg]
@@ -167,7 +170,7 @@ class Event(models.Model):
     invocation_id = models.CharField(max_length=256)
     timestamp = Instant()
     event_data = EventData(null=True, decoder=Stored)
-    seq = Seq()
+    seq = SeqField()
     session = models.ForeignObject(
         Session,
         on_delete=models.DO_NOTHING,
@@ -266,7 +269,7 @@ class Projection(models.Model):
     """
 
     where = models.TextField(unique=True)
-    seq = models.BigIntegerField(default=0)
+    seq: "models.BigIntegerField[int, Seq]" = models.BigIntegerField(default=0)
     marks = models.TextField(default="[]")
     holes = models.TextField(default="[]")
     created = models.TextField(default="[]")
@@ -301,8 +304,8 @@ class StateChange(models.Model):
     pk = models.CompositePrimaryKey("owner_id", "key", "place")
     owner_id = models.BigIntegerField()
     key = models.TextField()
-    place = models.BigIntegerField()
-    since = models.BigIntegerField(null=True)
+    place: "models.BigIntegerField[int, Position]" = models.BigIntegerField()
+    since: "models.BigIntegerField[int | None, Seq | None]" = models.BigIntegerField(null=True)
 
 
 class QueuedEdit(models.Model):
@@ -328,7 +331,7 @@ class QueuedEdit(models.Model):
     state = models.CharField(max_length=10, default="waiting")
     message = models.TextField(default="")  # why it failed, or who withdrew it
     finished = models.FloatField(null=True)
-    seq = models.BigIntegerField(null=True)
+    seq: "models.BigIntegerField[int | None, Seq | None]" = models.BigIntegerField(null=True)
     told = models.BooleanField(default=False)  # its author knows what became of it
     claimed_until = models.FloatField(null=True)  # past: a process died, or lost the database, while applying it
 

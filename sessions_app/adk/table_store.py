@@ -15,6 +15,7 @@ from google.adk.events import Event
 from google.adk.sessions import Session
 
 from ..access.actor import Actor
+from ..domain.positions import Seq
 from ..domain.session_ref import SessionRef
 from ..domain.state import State
 from ..errors import AlreadyExists, Conflict, Invalid, NotFound, SourceError, StaleSession
@@ -75,8 +76,10 @@ class Tables:
     ) -> Session | None:
         """Loads a session."""
 
+        following = None if after is None else Seq(after)
+
         def work() -> Session | None:
-            found = whole_session.load(self._ref(names), newest=newest, since=since, after=after)
+            found = whole_session.load(self._ref(names), newest=newest, since=since, after=following)
             return None if found is None else _session(found)
 
         return await self._do(names, work) if possible(*names) else None

@@ -15,6 +15,7 @@ from django.db.models.fields.json import KeyTextTransform, KeyTransform
 from ..domain.edit_note import SYSTEM
 from ..domain.json_values import as_object
 from ..domain.kinds import Part, describe
+from ..domain.positions import NO_SEQ, Seq
 from ..domain.rewinds import taken_back
 from ..domain.session_ref import SessionRef
 from ..history import index, indexing
@@ -40,7 +41,7 @@ class LeftOut:
 
     kind: Kind
     by: str = ""
-    seq: int | None = None
+    seq: Seq | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,16 +84,16 @@ def left_out(ref: SessionRef, views: Sequence[EventView]) -> dict[str, LeftOut]:
     indexing.catch_up(ref.source, _TIMELINE_SECONDS, ref)
     stretches = _rewinds(ref, min(seqs))
     summaries = _summaries(ref, stretches, [timestamp_of(view.data) for view in views])
-    causes: dict[str, tuple[Kind, int]] = {}
+    causes: dict[str, tuple[Kind, Seq]] = {}
     for view, seq in zip(views, seqs, strict=True):
         by = _taken_by(stretches, seq)
         if by is not None:
             causes[view.id] = ("rewind" if by == seq else "rewound", by)
         elif not view.description.actions.get("compaction"):
             mine = [each.range for each in summaries if each.is_for(view.data)]
-            by = covering(retained(mine), timestamp_of(view.data))
-            if by is not None:
-                causes[view.id] = ("compacted", by)
+            covered = covering(retained(mine), timestamp_of(view.data))
+            if covered is not None:
+                causes[view.id] = ("compacted", Seq(covered))
     ids = _ids(ref, {by for _kind, by in causes.values()})
     return {name: LeftOut(kind, ids.get(by, ""), by) for name, (kind, by) in causes.items() if kind != "rewind"}
 
@@ -108,15 +109,15 @@ class _Summary:
         return event.get("isolation_scope") == self.isolation_scope and is_for_branch(event.get("branch"), self.branch)
 
 
-def _rewinds(ref: SessionRef, after: int, upto: int | None = None) -> list[tuple[int, int]]:
-    return taken_back((rewind.seq, rewind.since) for rewind in _highlights(ref, "rewind", after - 1, upto))
+def _rewinds(ref: SessionRef, after: Seq, upto: Seq | None = None) -> list[tuple[Seq, Seq]]:
+    return taken_back((rewind.seq, rewind.since) for rewind in _highlights(ref, "rewind", Seq(after - 1), upto))
 
 
-def _taken_by(stretches: Iterable[tuple[int, int]], seq: int) -> int | None:
+def _taken_by(stretches: Iterable[tuple[Seq, Seq]], seq: Seq) -> Seq | None:
     return next((last for first, last in stretches if first <= seq <= last), None)
 
 
-def _highlights(ref: SessionRef, kind: str, after: int, upto: int | None) -> list[index.Mark]:
+def _highlights(ref: SessionRef, kind: str, after: Seq, upto: Seq | None) -> list[index.Mark]:
     highlights: list[index.Mark] = []
     while more := index.marks(ref, [kind], after, upto):
         highlights += more
@@ -125,10 +126,10 @@ def _highlights(ref: SessionRef, kind: str, after: int, upto: int | None) -> lis
 
 
 def _summaries(
-    ref: SessionRef, stretches: list[tuple[int, int]], moments: Sequence[float], upto: int | None = None
+    ref: SessionRef, stretches: list[tuple[Seq, Seq]], moments: Sequence[float], upto: Seq | None = None
 ) -> list[_Summary]:
     """Returns the summaries that are not taken back and cover some time between the first and the last of these moments."""
-    seqs = [each.seq for each in _highlights(ref, "compaction", 0, upto) if _taken_by(stretches, each.seq) is None]
+    seqs = [each.seq for each in _highlights(ref, "compaction", NO_SEQ, upto) if _taken_by(stretches, each.seq) is None]
     summaries = []
     with database.using(ref.source):
         for start in range(0, len(seqs), _CHUNK):
@@ -145,7 +146,7 @@ def _summaries(
     return summaries
 
 
-def _ids(ref: SessionRef, seqs: Collection[int]) -> dict[int, str]:
+def _ids(ref: SessionRef, seqs: Collection[Seq]) -> dict[Seq, str]:
     wanted = sorted(seqs)
     with database.using(ref.source):
         return {
@@ -186,7 +187,7 @@ def conversation(
     known = None if rewound is None else _by_index(every, rewound)
     result = contents([view.data for view in every], reader, known, ends=not rest)
     first, last = len(early) + start if start else -1, len(early) + end
-    ids = _ids(ref, {-reason.by for reason in result.left_out.values() if reason.by is not None and reason.by < 0})
+    ids = _ids(ref, {Seq(-reason.by) for reason in result.left_out.values() if reason.by is not None and reason.by < 0})
     lines = [_line(every, index, item, ids) for index, item in in_order(result) if first <= index < last]
     return Conversation(
         reader,
@@ -239,12 +240,12 @@ def _window(
 
 def _from_afar(
     ref: SessionRef, window: Sequence[EventView], at: EventView | None
-) -> tuple[list[EventView], dict[int, int]]:
+) -> tuple[list[EventView], dict[Seq, Seq]]:
     """Returns what acts on a window from outside: events with summaries that cover some of it, and by seq of each event
     of the window that was taken back, the seq of its rewind.
     """
     upto = None if at is None else at.seq
-    stretches = _rewinds(ref, 0, upto)
+    stretches = _rewinds(ref, NO_SEQ, upto)
     moments = [timestamp_of(view.data) for view in window]
     first, last = window[0].seq or 0, window[-1].seq or 0
     seqs = [each.range[0] for each in _summaries(ref, stretches, moments, upto)]
@@ -254,16 +255,16 @@ def _from_afar(
         for start in range(0, len(outside), _CHUNK):
             rows = events_of(ref).filter(seq__in=outside[start : start + _CHUNK])
             more += [view_of(ref, row) for row in ordered(rows, ref.source, newest=False)]
-    return more, {view.seq or 0: by for view in window if (by := _taken_by(stretches, view.seq or 0)) is not None}
+    return more, {seq: by for view in window if (by := _taken_by(stretches, seq := view.seq or NO_SEQ)) is not None}
 
 
-def _by_index(views: Sequence[EventView], rewound: dict[int, int]) -> dict[int, int]:
+def _by_index(views: Sequence[EventView], rewound: dict[Seq, Seq]) -> dict[int, int]:
     """Returns the rewinds by index among these events instead of by seq; a rewind that is not there is its seq, negative."""
     indexes = {view.seq: number for number, view in enumerate(views)}
     return {indexes[seq]: indexes.get(by, -by) for seq, by in rewound.items()}
 
 
-def _line(views: Sequence[EventView], index: int, item: Turn | Reason, ids: dict[int, str]) -> Line:
+def _line(views: Sequence[EventView], index: int, item: Turn | Reason, ids: dict[Seq, str]) -> Line:
     if isinstance(item, Turn):
         event = views[item.index]
         told = {
@@ -274,5 +275,6 @@ def _line(views: Sequence[EventView], index: int, item: Turn | Reason, ids: dict
     if item.by is None:
         return Line(views[index], left_out=LeftOut(item.kind))
     if item.by < 0:
-        return Line(views[index], left_out=LeftOut(item.kind, ids.get(-item.by, ""), -item.by))
+        seq = Seq(-item.by)
+        return Line(views[index], left_out=LeftOut(item.kind, ids.get(seq, ""), seq))
     return Line(views[index], left_out=LeftOut(item.kind, views[item.by].id, views[item.by].seq))

@@ -9,8 +9,8 @@ from ninja.params.functions import Query
 from ..agent_view import conversation as conversations
 from ..agent_view import instructions
 from ..agent_view.preview import Shown, preview
+from ..domain.positions import number_of
 from ..domain.session_ref import SessionRef
-from ..domain.units import number_of
 from ..reads import timeline, views
 from . import schemas
 from .authorize import source_of

@@ -8,8 +8,8 @@ from ninja.params.functions import Query
 
 from ..domain.adk_fields import check_fields
 from ..domain.event import check_event
+from ..domain.positions import Seq, number_of
 from ..domain.session_ref import SessionRef
-from ..domain.units import number_of
 from ..errors import Invalid, StaleSession
 from ..history.edit_log import edits
 from ..reads import timeline, views, whole_session
@@ -52,7 +52,7 @@ def listed(
     if before is not None:
         raise Invalid("before, after: one of them")
     check_places(ref.source)
-    page = timeline.events_after(ref, after, kind=kind, author=author, limit=limit)
+    page = timeline.events_after(ref, Seq(after), kind=kind, author=author, limit=limit)
     following = str(page.rows[-1].seq) if page.next else None
     return answer({"items": [_event(view) for view in page.rows], "next": following}, revision=revision)
 
@@ -120,7 +120,7 @@ def told(appended: Appended, ref: SessionRef) -> HttpResponse:
     return answer(_told(appended, stands.seq if stands else None), 200)
 
 
-def _told(appended: Appended, seq: int | None) -> dict[str, Any]:
+def _told(appended: Appended, seq: Seq | None) -> dict[str, Any]:
     return {"seq": seq, "revision": appended.revision, "event": appended.event}
 
 

@@ -7,9 +7,9 @@ from django.utils.translation import gettext as _
 from ninja import Router
 from ninja.params.functions import Query
 
+from ..domain.positions import number_of
 from ..domain.session_ref import SessionRef, own_session
 from ..domain.state import STORED, UNKNOWN, Change, Scope, State, full_key
-from ..domain.units import number_of
 from ..errors import Invalid
 from ..history import drift, key_history, moments
 from ..history.key_history import KeyWrite

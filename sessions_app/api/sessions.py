@@ -10,6 +10,7 @@ from django.utils.translation import gettext as _
 from ninja import Router
 from ninja.params.functions import Query
 
+from ..domain.positions import Seq
 from ..domain.session_ref import SessionRef
 from ..errors import NotFound, StaleSession
 from ..http.names import Name
@@ -138,7 +139,7 @@ def get(
     ref = SessionRef(source_of(request, app_name, source), app_name, user_id, session_id)
     if after is not None:
         check_places(ref.source)
-    found = whole_session.stream(ref, newest=newest, since=since, after=after)
+    found = whole_session.stream(ref, newest=newest, since=since, after=None if after is None else Seq(after))
     if found is None:
         raise NotFound(_("Session %(id)s not found.") % {"id": session_id})
     session, pages = found

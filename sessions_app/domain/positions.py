@@ -1,24 +1,64 @@
-"""Numbers everything that writes state, in order (pure)."""
+"""Numbers events, and everything that writes state, in order (pure).
 
-from typing import Final
+A `Seq` is an event's number in its source: 413. A database whose events have no numbers orders them by time: there, a seq
+stands for a time in microseconds, and is greater than any number. A `Position` orders all that writes state: events, and
+sessions that are created with an initial state between two of them.
+"""
 
-from .units import is_moment
+from typing import Final, NewType
 
-# Places in the projection, where a session that is created stands between two events: `seq` times this, and the event last.
-BETWEEN: Final = 2**20
-MOMENTS: Final = 2**61  # from here on, places of events that have no numbers
+Seq = NewType("Seq", int)
+Position = NewType("Position", int)
+
+NO_SEQ: Final = Seq(0)  # before that of any event
+
+# Seqs that stand for times. JavaScript counts up to 2**53.
+SEQ_OF_1970: Final = Seq(2**50)
+FIRST_TIME_SEQ: Final = Seq(2**41)
+LAST_TIME_SEQ: Final = Seq(2**53 - 1)
+
+BETWEEN: Final = 2**20  # positions for each seq: sessions that are created have the first ones, the event the last
+POSITIONS_OF_TIMES: Final = 2**61  # from here on, positions of events that have no numbers
 
 
-def place_of(seq: int) -> int:
-    """The place of the event with this seq; without creations between them, times are their own places, after all others."""
-    return seq + MOMENTS if is_moment(seq) else seq * BETWEEN + BETWEEN - 1
+def stands_for_time(seq: int) -> bool:
+    """Tells whether a seq stands for a time, and is no event's number."""
+    return seq >= FIRST_TIME_SEQ
 
 
-def seq_of(place: int) -> int:
-    """The seq that a place belongs to."""
-    return place - MOMENTS if place >= MOMENTS else place // BETWEEN
+def number_of(seq: int | None) -> int | None:
+    """Returns an event's number, for people and programs; None for a seq that stands for a time."""
+    return None if seq is None or stands_for_time(seq) else seq
 
 
-def is_creation(place: int) -> bool:
-    """Whether a session's initial state stands there, and no event."""
-    return place != place_of(seq_of(place))
+def seq_at(seconds: float) -> Seq:
+    """Returns the seq that stands for a time."""
+    return Seq(min(max(SEQ_OF_1970 + round(seconds * 1_000_000), FIRST_TIME_SEQ), LAST_TIME_SEQ))
+
+
+def time_of(seq: Seq) -> float:
+    """Returns the time that a seq stands for; an event's number gives one that is before all times."""
+    return (min(max(seq, FIRST_TIME_SEQ), LAST_TIME_SEQ) - SEQ_OF_1970) / 1_000_000
+
+
+def position_of(seq: Seq) -> Position:
+    """Returns the position of the event with this seq: 2_097_151 for event 1.
+
+    No session is created between events that have no numbers: their times are their positions, after all others.
+    """
+    return Position(seq + POSITIONS_OF_TIMES if stands_for_time(seq) else seq * BETWEEN + BETWEEN - 1)
+
+
+def first_position(seq: int) -> Position:
+    """Returns the first of the positions that belong to a number, those of the sessions created before its event."""
+    return Position(seq * BETWEEN)
+
+
+def seq_of(position: Position) -> Seq:
+    """Returns the seq that a position belongs to."""
+    return Seq(position - POSITIONS_OF_TIMES if position >= POSITIONS_OF_TIMES else position // BETWEEN)
+
+
+def is_creation(position: Position) -> bool:
+    """Tells whether a position is that of a session's initial state, and of no event."""
+    return position != position_of(seq_of(position))

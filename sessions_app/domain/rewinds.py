@@ -1,19 +1,22 @@
 """Finds the events that a rewind took back (pure)."""
 
 from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
 from .content import Raw, object_of
+
+Number = TypeVar("Number", bound=int)  # a Seq, or an index in a list
 
 # --- Rewinds and summaries --------------------------------------------------------------------------------------------
 
 
-def taken_back(rewinds: Iterable[tuple[int, int | None]]) -> list[tuple[int, int]]:
+def taken_back(rewinds: Iterable[tuple[Number, Number | None]]) -> list[tuple[Number, Number]]:
     """The stretches that rewinds leave out, the newest first: the places of the first event and of the rewind.
 
     A rewind is its place and that of the first event of its invocation, None where there is none: then only it is left
     out. One that another took back has no effect.
     """
-    found: list[tuple[int, int]] = []
+    found: list[tuple[Number, Number]] = []
     for place, since in sorted(rewinds, key=lambda each: each[0], reverse=True):
         if not found or place < found[-1][0]:
             found.append((since if since is not None and since < place else place, place))

@@ -22,33 +22,6 @@ def in_seconds(number: float) -> float:
     return number / 1000 if are_milliseconds(number) else float(number)
 
 
-# Places in a database whose events have no numbers: their times in microseconds, and so much more than any number is.
-# JavaScript counts up to 2**53.
-FIRST_MOMENT: Final = 2**50
-FIRST_PLACE: Final = 2**41
-LAST_PLACE: Final = 2**53 - 1
-
-
-def is_moment(place: int) -> bool:
-    """Whether a place among events stands for a time."""
-    return place >= FIRST_PLACE
-
-
-def number_of(place: int | None) -> int | None:
-    """The number of an event, for people and programs; None where its place stands for a time."""
-    return None if place is None or is_moment(place) else place
-
-
-def moment_of(seconds: float) -> int:
-    """The place of an event by its time."""
-    return min(max(FIRST_MOMENT + round(seconds * 1_000_000), FIRST_PLACE), LAST_PLACE)
-
-
-def seconds_of(place: int) -> float:
-    """The time that a place stands for; of a place among numbered events, one that is before or after all times."""
-    return (min(max(place, FIRST_PLACE), LAST_PLACE) - FIRST_MOMENT) / 1_000_000
-
-
 def whole_milliseconds(seconds: float) -> float:
     """A time as a database that keeps milliseconds has it, in seconds: 1795312861.668 for 1795312861.6681232."""
     return round(seconds * 1000) / 1000

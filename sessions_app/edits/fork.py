@@ -32,6 +32,7 @@ from ..access.actor import Actor
 from ..domain.edit_note import EDIT_PREFIX, ORIGIN, SYSTEM, edit_of
 from ..domain.event import ID_LENGTH, Event, check_event, delta_of
 from ..domain.json_values import as_object, check_name
+from ..domain.positions import NO_SEQ, Seq
 from ..domain.session_ref import SessionRef
 from ..domain.state import UNKNOWN, State, scope_of
 from ..errors import AlreadyExists, Conflict, Error, Invalid, NotFound
@@ -62,7 +63,7 @@ class Fork:
     ref: SessionRef
     origin: SessionRef
     event_id: str
-    seq: int | None
+    seq: Seq | None
     created: float
     actor: str
     reason: str
@@ -218,7 +219,7 @@ class _Work:
         with database.using(self.into.source):
             copied = list(events_of(self.into).order_by("-seq").values_list("id", flat=True)[:1])
             number = events_of(self.into).count()
-            at = events_of(self.ref).filter(id__in=copied).values_list("seq", flat=True).first() or 0
+            at = events_of(self.ref).filter(id__in=copied).values_list("seq", flat=True).first() or NO_SEQ
             if number and (not at or _to_copy(self.ref, at, self._left_out).count() != number):
                 raise taken
         return number, copied[0] if copied else ""
@@ -254,7 +255,7 @@ def _notes(ref: SessionRef, into: SessionRef) -> list[str]:
     return found
 
 
-def _to_copy(ref: SessionRef, upto: int | None, left_out: list[str]) -> QuerySet[EventRow]:
+def _to_copy(ref: SessionRef, upto: Seq | None, left_out: list[str]) -> QuerySet[EventRow]:
     return events_of(ref).filter(seq__lte=upto).exclude(id__in=left_out)
 
 
@@ -412,7 +413,7 @@ def _fork(ref: SessionRef, event: Event) -> Fork | None:
         ref,
         ref._replace(user_id=user, session_id=session),
         at,
-        seq if isinstance(seq, int) else None,
+        Seq(seq) if isinstance(seq, int) else None,
         float(event["timestamp"]),
         str(noted.get("actor", "")),
         str(noted.get("reason", "")),

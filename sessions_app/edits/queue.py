@@ -26,6 +26,7 @@ from ..domain.edit_note import EDIT_PREFIX, edit_of, ended_by
 from ..domain.event import ID_LENGTH, Event
 from ..domain.invocations import Running
 from ..domain.json_values import check_name
+from ..domain.positions import Seq
 from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT, Change, same
 from ..errors import Conflict, Error, NotAllowed, NotFound, SourceError, StaleSession
@@ -68,7 +69,7 @@ class Queued:
     message: str
     finished: float | None
     event_id: str
-    seq: int | None
+    seq: Seq | None
     changed: list[str]
 
     @property
@@ -308,7 +309,7 @@ def _event(row: QueuedEdit) -> tuple[Event, dict[str, Any]]:
     return event, seen
 
 
-def _applied(seq: int | None) -> dict[str, Any]:
+def _applied(seq: Seq | None) -> dict[str, Any]:
     return {"state": APPLIED, "seq": seq}
 
 

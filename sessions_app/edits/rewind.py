@@ -14,6 +14,7 @@ from django.utils.translation import gettext as _
 
 from ..access.actor import Actor
 from ..domain.event import Event, check_event
+from ..domain.positions import NO_SEQ, Seq
 from ..domain.rewinds import taken_back
 from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT, UNKNOWN, Change, diff
@@ -88,7 +89,7 @@ def plan(ref: SessionRef, invocation_id: str) -> Plan:
     unknown = {name for name, value in then.items() if value is UNKNOWN}
     own = {name: value for name, value in session.state.session.items() if name not in unknown}
     past = {name: value for name, value in then.items() if value is not UNKNOWN}
-    gone, back = _seen(ref, first.seq or 0)
+    gone, back = _seen(ref, first.seq or NO_SEQ)
     return Plan(
         ref,
         invocation_id,
@@ -166,7 +167,7 @@ _END: Final = 2**62
 _Span = tuple[int, int]  # the first place and the last
 
 
-def _seen(ref: SessionRef, first: int) -> tuple[Gone, int]:
+def _seen(ref: SessionRef, first: Seq) -> tuple[Gone, int]:
     """What the agent sees now and would not see once a rewind goes back to before a place; and how many events it would see
     again.
     """
@@ -183,9 +184,9 @@ def _seen(ref: SessionRef, first: int) -> tuple[Gone, int]:
     return Gone(events, found[0], found[1], between == events), back
 
 
-def _spans(rewinds: list[tuple[int, int | None]], end: int) -> list[_Span]:
+def _spans(rewinds: list[tuple[Seq, Seq | None]], end: int) -> list[_Span]:
     """The places, up to one, that no rewind takes back."""
-    found = []
+    found: list[_Span] = []
     for first, last in taken_back(each for each in rewinds if each[0] <= end):
         found.append((last + 1, end))
         end = first - 1
@@ -214,15 +215,17 @@ _COUNTED: Final = {
 }
 
 
-def _counted(ref: SessionRef, lots: list[list[_Span]]) -> list[tuple[int, int, int]]:
+def _counted(ref: SessionRef, lots: list[list[_Span]]) -> list[tuple[int, Seq, Seq]]:
     """Of each lot of spans how many events are in it, and the places of the first and the last; one query, however many
     spans.
     """
     spans = [{"lot": lot, "a": a, "b": b} for lot, found in enumerate(lots) for a, b in found]
     with database.using(ref.source) as db, db.cursor() as cursor:
         cursor.execute(_COUNTED[db.vendor], [json.dumps(spans), *ref[1:]])
-        counted = {lot: (int(number), first or 0, last or 0) for lot, number, first, last in cursor.fetchall()}
-    return [counted.get(lot, (0, 0, 0)) for lot in range(len(lots))]
+        counted = {
+            lot: (int(number), first or NO_SEQ, last or NO_SEQ) for lot, number, first, last in cursor.fetchall()
+        }
+    return [counted.get(lot, (0, NO_SEQ, NO_SEQ)) for lot in range(len(lots))]
 
 
 # --- Artifacts --------------------------------------------------------------------------------------------------------

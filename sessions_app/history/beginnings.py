@@ -2,13 +2,13 @@
 
 from typing import Final
 
-from ..domain.positions import place_of
+from ..domain.positions import Position, position_of
 from ..domain.session_ref import SessionRef
 from ..domain.state import Scope
 from ..reads.event_views import events_of, ordered
 from ..sources import database
 
-FOREVER: Final = 2**62  # after every place
+FOREVER: Final = Position(2**62)  # after every position
 
 
 def all_recorded(ref: SessionRef, scope: Scope) -> bool:
@@ -25,7 +25,7 @@ def all_recorded(ref: SessionRef, scope: Scope) -> bool:
         return cursor.fetchone() is None
 
 
-def begun(ref: SessionRef) -> int:
+def begun(ref: SessionRef) -> Position:
     """The place at which a session was created, or of its first event where that is not recorded."""
     with database.using(ref.source) as db, db.cursor() as cursor:
         if database.keeps_creations(ref.source):
@@ -34,6 +34,6 @@ def begun(ref: SessionRef) -> int:
             )
             found = cursor.fetchone()
             if found and found[0] and found[0] > 0:
-                return int(found[0])
+                return Position(found[0])
         first = ordered(events_of(ref), ref.source, newest=False).values_list("seq", flat=True).first()
-    return FOREVER if first is None else place_of(first)
+    return FOREVER if first is None else position_of(first)

@@ -14,6 +14,7 @@ from django.utils.translation import gettext as _
 
 from ..domain import json_values
 from ..domain.json_values import as_object
+from ..domain.positions import NO_SEQ, Seq
 from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT, UNKNOWN, Change, Scope, State, diff, full_key, same, scope_of, split
 from ..errors import NotFound
@@ -28,7 +29,7 @@ Why = Literal["", "places", "importing", "size"]
 _LOOKED_AT: Final = 200  # keys that sessions share whose writes are looked at, those that are stored otherwise first
 GLANCE: Final = 50  # keys that a page marks
 _PLACE: Final = {"postgresql": "seq", "sqlite": "rowid"}
-_FOREVER: Final = 2**62  # a place that no event reaches
+_FOREVER: Final = Seq(2**62)  # that no event reaches
 _SHARED: Final[tuple[Scope, ...]] = ("user", "app")
 
 
@@ -38,7 +39,7 @@ class Written:
 
     ref: SessionRef
     event_id: str
-    seq: int
+    seq: Seq
     before: Any
 
 
@@ -199,7 +200,7 @@ class _Fold:
         self._values: dict[str, merging.Values] = {name: (value,) for name, value in (self._initial or {}).items()}
         self._deltas: dict[str, Any] = {}  # of each key the last, where its reading is in doubt
 
-    def add(self, seq: int, event: written.Written, names: Iterable[str]) -> None:
+    def add(self, seq: Seq, event: written.Written, names: Iterable[str]) -> None:
         """Applies what an event wrote to these keys."""
         delta, removed, ways = event.delta, event.removed, self._reading.ways(seq)
         if event.edit:
@@ -230,7 +231,7 @@ class _Head:
     revision: float
     stored: State
     initial: State | None
-    last: int
+    last: Seq
 
 
 def _head(db: BaseDatabaseWrapper, ref: SessionRef) -> _Head | None:
@@ -251,4 +252,4 @@ def _head(db: BaseDatabaseWrapper, ref: SessionRef) -> _Head | None:
     if any(map(large, row[1:3])):
         return None
     state, initial = (None if text is None else as_object(json_values.stored(text)) for text in row[1:3])
-    return _Head(read_instant(row[0]), state or {}, initial, row[3] or 0)
+    return _Head(read_instant(row[0]), state or {}, initial, row[3] or NO_SEQ)

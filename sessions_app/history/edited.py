@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Final
 
 from ..domain.edit_note import is_edit
-from ..domain.positions import place_of, seq_of
+from ..domain.positions import Position, position_of, seq_of
 from ..reads.event_views import EventView, edit_view
 from ..reads.weights import LARGE
 from ..sources import database
@@ -13,9 +13,9 @@ from .keeping import EditPlace
 from .located import events_at
 
 PAGE: Final = 50  # places asked for at once, at least
-_LAST: Final = 2**63 - 1
+_LAST: Final = Position(2**63 - 1)
 # Where an edit stands in the list of all: moment, source, its place.
-EditAt = tuple[int, str, int]
+EditAt = tuple[int, str, Position]
 
 
 def edits_of(
@@ -23,7 +23,7 @@ def edits_of(
 ) -> tuple[list[tuple[EditAt, EventView]], EditAt | None]:
     """Returns the edits of one source as far as it is read; and where these end, if they weigh too much to go on."""
     standing, left = indexing.standing(source), LARGE
-    at = below and EditPlace(below[0], below[2] if source == below[1] else 0 if source > below[1] else _LAST)
+    at = below and EditPlace(below[0], below[2] if source == below[1] else Position(0) if source > below[1] else _LAST)
     edits: list[tuple[EditAt, EventView]] = []
     while standing and len(edits) < limit:
         places = keeping.edits(standing.projection, at, max(limit, PAGE), sees)
@@ -31,7 +31,7 @@ def edits_of(
         gone = {*by_place}
         with database.using(source):
             for row in events_at(source, [seq_of(place) for place in by_place]):
-                at = by_place[place_of(row.at)]  # type: ignore[attr-defined]
+                at = by_place[position_of(row.at)]  # type: ignore[attr-defined]
                 gone.discard(at.place)
                 view = edit_view(source, row)
                 if (view.size or is_edit(view.data)) and (sees is None or sees(row.app_name)):

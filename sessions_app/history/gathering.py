@@ -16,7 +16,7 @@ from django.db import connections
 from ..domain.edit_note import edit_of, is_edit
 from ..domain.json_values import as_object
 from ..domain.kinds import describe
-from ..domain.positions import BETWEEN, place_of, seq_of
+from ..domain.positions import Position, Seq, first_position, position_of, seq_of
 from ..domain.session_ref import SessionRef
 from ..domain.state import TEMP, scope_of
 from ..models import MOMENT, by_time, read_instant
@@ -27,9 +27,9 @@ BYTES: Final = 4 * 2**20  # of events that are read at once; one that is larger 
 RECENT: Final = 500  # sessions whose creation is remembered to be read
 _READ_SECONDS: Final = 0.03  # that a reading of SQLite takes, about
 _LOOK_BACK: Final = 1_000  # places before the newest that may still be committing
-_NOWHERE: Final = 2**63 - 1  # a place that nothing has
+_NOWHERE: Final = Position(2**63 - 1)  # a place that nothing has
 _LAST_MOMENT: Final = 2**33  # as paging.read_cursor has it
-Hole = tuple[int, int, float]  # first and last place of a stretch, and until when it is looked at
+Hole = tuple[Seq, Seq, float]  # first and last place of a stretch, and until when it is looked at
 _COLUMNS: Final = "app_name, user_id, session_id, id, timestamp, event_data FROM events"
 _SELECT: Final = {vendor: f"SELECT {seq}, {_COLUMNS}" for vendor, seq in SEQ.items()}
 # Hole by hole: joined, PostgreSQL reads every event there is and asks of each whether it is in a hole.
@@ -38,7 +38,7 @@ LATE: Final = f"""SELECT late.* FROM unnest(%s::bigint[], %s::bigint[]) AS holes
     ORDER BY 1 LIMIT %s"""
 
 
-def events(source: str, seq: int, limit: int) -> tuple[list[Row], bool]:
+def events(source: str, seq: Seq, limit: int) -> tuple[list[Row], bool]:
     """What is to be kept of the events after a seq, in order; and whether there may be more of them."""
     vendor = connections[source].vendor
     return _read(source, f"{_SELECT[vendor]} WHERE {SEQ[vendor]} > %s ORDER BY {SEQ[vendor]} LIMIT %s", [seq], limit)
@@ -59,20 +59,20 @@ def without_numbers(
     return _kept(source, found), more, (*found[-1][1:4], found[-1][5].isoformat(), found[-1][4]) if found else ()
 
 
-def newest(source: str) -> int:
+def newest(source: str) -> Seq:
     """The greatest seq."""
     with connections[source].cursor() as cursor:
         cursor.execute(f"SELECT max({SEQ[cursor.db.vendor]}) FROM events")
-        return int(cursor.fetchone()[0] or 0)
+        return Seq(cursor.fetchone()[0] or 0)
 
 
-def is_there(source: str, place: int, names: Sequence[str]) -> bool:
+def is_there(source: str, seq: Seq, names: Sequence[str]) -> bool:
     """Whether the event with this seq is that of these names: app, user, session, id."""
     with connections[source].cursor() as cursor:
         cursor.execute(
             f"""SELECT 1 FROM events WHERE {SEQ[cursor.db.vendor]} = %s
             AND app_name = %s AND user_id = %s AND session_id = %s AND id = %s""",
-            [place, *names],
+            [seq, *names],
         )
         return cursor.fetchone() is not None
 
@@ -101,7 +101,7 @@ def _some(source: str, statement: str, parameters: Sequence[Any], limit: int) ->
 def _kept(source: str, found: Iterable[tuple[Any, ...]]) -> list[Row]:
     kept, rewinds = [], {}
     for number, app, user, session, event_id, moment, text in found:
-        row, before = _row(place_of(number), SessionRef(source, app, user, session), event_id, moment, _loads(text))
+        row, before = _row(position_of(number), SessionRef(source, app, user, session), event_id, moment, _loads(text))
         kept.append(row)
         if before:
             rewinds[number] = row.ref, before
@@ -123,7 +123,7 @@ def _loads(text: Any) -> dict[str, Any]:
     return event if isinstance(event, dict) else {}
 
 
-def _row(place: int, ref: SessionRef, event_id: str, moment: Any, event: dict[str, Any]) -> tuple[Row, str]:
+def _row(place: Position, ref: SessionRef, event_id: str, moment: Any, event: dict[str, Any]) -> tuple[Row, str]:
     """What is to be kept of an event; and the invocation before which it takes back."""
     actions = as_object(event.get("actions"))
     delta = actions.get("state_delta")
@@ -174,7 +174,7 @@ def _origin(ref: SessionRef, forked: Any) -> SessionRef | None:
     return ref._replace(user_id=user, session_id=session)
 
 
-def _first_of(rewinds: Iterable[tuple[SessionRef, str]]) -> dict[Any, int]:
+def _first_of(rewinds: Iterable[tuple[SessionRef, str]]) -> dict[Any, Seq]:
     """The seq of the first event of each of these invocations."""
     asked: dict[SessionRef, set[str]] = {}
     for ref, invocation_id in rewinds:
@@ -196,13 +196,13 @@ def _first_of(rewinds: Iterable[tuple[SessionRef, str]]) -> dict[Any, int]:
 # --- Sessions that were created, or deleted ---------------------------------------------------------------------------
 
 
-def creations(source: str, seq: int, upto: int | None, known: list[int]) -> tuple[list[Row], list[int]]:
+def creations(source: str, seq: Seq, upto: Seq | None, known: list[Position]) -> tuple[list[Row], list[Position]]:
     """The sessions that adkweb created since, with the `user:` and `app:` keys that they began with; and the newest places
     of such sessions, among which one may still be missing (PostgreSQL).
     """
-    known = [place for place in known if place < (seq + 2) * BETWEEN]
-    after = known[0] if len(known) >= RECENT else max(0, seq - _LOOK_BACK) * BETWEEN
-    below = "" if upto is None else f"AND initial_place < {(upto + 1) * BETWEEN}"
+    known = [place for place in known if place < first_position(seq + 2)]
+    after = known[0] if len(known) >= RECENT else first_position(max(0, seq - _LOOK_BACK))
+    below = "" if upto is None else f"AND initial_place < {first_position(upto + 1)}"
     with connections[source].cursor() as cursor:
         cursor.execute(f"SELECT initial_place FROM sessions WHERE initial_place > %s {below}", [after])
         places = sorted({*known, *(row[0] for row in cursor.fetchall())})
@@ -229,7 +229,7 @@ _VISIBLE: Final = {  # the number from which on rows may still become visible
 _LEAST: Final = {"postgresql": "least", "sqlite": "min"}
 
 
-def deleted(source: str, number: int, after: int | None) -> tuple[list[Row], int]:
+def deleted(source: str, number: int, after: Seq | None) -> tuple[list[Row], int]:
     """Where sessions that are gone had written `user:` and `app:` keys, as far as that was noted from a number on, or of
     places after a seq; and the number to go on from.
     """
@@ -239,7 +239,7 @@ def deleted(source: str, number: int, after: int | None) -> tuple[list[Row], int
             f"""SELECT DISTINCT following, place, app_name, user_id, key
             FROM (SELECT {_VISIBLE[vendor]} AS following) AS seen LEFT JOIN adkweb_deleted_writes
                 ON number >= {_LEAST[vendor]}(%s, following) OR place >= %s""",
-            [number, _NOWHERE if after is None else (after + 1) * BETWEEN],
+            [number, _NOWHERE if after is None else first_position(after + 1)],
         )
         found = cursor.fetchall()
     rows = [

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple, TypeVar
 from django.db import connection
 from django.utils.translation import gettext as _
 
-from ..domain.positions import place_of, seq_of
+from ..domain.positions import NO_SEQ, Position, Seq, position_of, seq_of
 from ..domain.session_ref import SessionRef
 from ..domain.state import Scope, scope_of
 from ..errors import Behind, Invalid
@@ -25,16 +25,16 @@ class Mark(NamedTuple):
     """An event that a timeline marks; `since` is of a rewind: the seq of the first event that it takes back, if known."""
 
     kind: str
-    seq: int
-    since: int | None
+    seq: Seq
+    since: Seq | None
 
 
 class Places(NamedTuple):
     """Where a key was written: last up to a moment, first after it, and last of all; None for nowhere."""
 
-    last: int | None
-    next: int | None
-    newest: int
+    last: Position | None
+    next: Position | None
+    newest: Position
 
 
 T = TypeVar("T")
@@ -63,7 +63,7 @@ def too_many(keys: int) -> Invalid:
     return Invalid(_("This state has had more than %(n)s keys: its past cannot be told here.") % {"n": keys})
 
 
-def places(ref: SessionRef, scope: Scope, upto: int) -> dict[str, Places]:
+def places(ref: SessionRef, scope: Scope, upto: Position) -> dict[str, Places]:
     """Every key of a scope that was ever written, as the projection keeps keys: where, seen from a place. Raises Invalid
     where these are more than MOST_KEYS.
     """
@@ -78,7 +78,7 @@ def places(ref: SessionRef, scope: Scope, upto: int) -> dict[str, Places]:
     return found
 
 
-def writes_of(ref: SessionRef, full_key: str, before: int | None, limit: int) -> list[int]:
+def writes_of(ref: SessionRef, full_key: str, before: Position | None, limit: int) -> list[Position]:
     """The places at which a key was written, the newest first, or those before a place."""
     scope, bare = scope_of(full_key)
     owner = _owner(ref, scope)
@@ -91,25 +91,25 @@ def writes_of(ref: SessionRef, full_key: str, before: int | None, limit: int) ->
 
 
 def marks(
-    ref: SessionRef, kinds: Collection[str], after: int = 0, upto: int | None = None, limit: int = 10_000
+    ref: SessionRef, kinds: Collection[str], after: Seq = NO_SEQ, upto: Seq | None = None, limit: int = 10_000
 ) -> list[Mark]:
     """A session's events of these KINDS_OF_MARK after a seq, in order."""
     owner = _owner(ref, MARKS)
     if owner is None:
         return []
-    found = StateChange.objects.filter(owner_id=owner, key__in=kinds, place__gt=place_of(after))
+    found = StateChange.objects.filter(owner_id=owner, key__in=kinds, place__gt=position_of(after))
     if upto is not None:
-        found = found.filter(place__lte=place_of(upto))
+        found = found.filter(place__lte=position_of(upto))
     rows = found.order_by("place", "key").values_list("key", "place", "since")[:limit]
     return [Mark(kind, seq_of(place), since) for kind, place, since in rows]
 
 
-def mark_counts(ref: SessionRef, kinds: Sequence[str], stretches: Sequence[tuple[int, int]]) -> list[tuple[int, ...]]:
+def mark_counts(ref: SessionRef, kinds: Sequence[str], stretches: Sequence[tuple[Seq, Seq]]) -> list[tuple[int, ...]]:
     """How many of a session's events of each of these KINDS_OF_MARK stand from a seq to a seq, stretch by stretch."""
     owner = _owner(ref, MARKS)
     if owner is None or not stretches:
         return [(0,) * len(kinds)] * len(stretches)
-    values = ", ".join(f"({n}, {place_of(first)}, {place_of(last)})" for n, (first, last) in enumerate(stretches))
+    values = ", ".join(f"({n}, {position_of(first)}, {position_of(last)})" for n, (first, last) in enumerate(stretches))
     count = """(SELECT count(*) FROM sessions_app_statechange
         WHERE owner_id = %s AND key = %s AND place BETWEEN stretch_first AND stretch_last)"""
     with connection.cursor() as cursor:
@@ -122,7 +122,7 @@ def mark_counts(ref: SessionRef, kinds: Sequence[str], stretches: Sequence[tuple
         return found
 
 
-def forks(origins: Collection[SessionRef], limit: int) -> list[int]:
+def forks(origins: Collection[SessionRef], limit: int) -> list[Seq]:
     """The seqs of events that say that their session is a fork of one of these, of one source."""
     owners = [_owner(ref, MARKS) for ref in origins]
     found = StateChange.objects.filter(owner_id__in=[each for each in owners if each], key="fork")

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 from django.db import transaction
 from django.utils.translation import gettext as _
 
-from ..domain.positions import BETWEEN, seq_of
+from ..domain.positions import Position, Seq, first_position, seq_of
 from ..domain.session_ref import SessionRef
 from ..domain.state import STORED
 from ..errors import Behind, Invalid
@@ -73,7 +73,7 @@ class _Pace:
         self._seq = self._total = self._began_seq = 0
         self._moved = self._began = -math.inf
 
-    def moved(self, seq: int, total: int) -> None:
+    def moved(self, seq: Seq, total: int) -> None:
         now = time.monotonic()
         if now - self._moved > _PACE_SECONDS or seq < self._began_seq:
             self._began, self._began_seq = now, seq
@@ -126,7 +126,7 @@ def forget(source: str) -> None:
 def _forget(where: str) -> None:
     with transaction.atomic():
         for found in Projection.objects.filter(where=where):
-            drop_after(found.pk, 0)
+            drop_after(found.pk, Position(0))
             found.delete()
 
 
@@ -176,7 +176,7 @@ def _read_by_time(source: str, ref: SessionRef | None) -> Iterator[tuple[Standin
         marks, read, more = by_time.write(batch.reached), batch.reached.read, batch.more
         if _store_by_time(at, batch, marks, owners):
             _memories[source].note(batch)
-            yield Standing(at.pk, read, marks), max(total, read + 1) if more else read
+            yield Standing(at.pk, Seq(read), marks), max(total, read + 1) if more else read
         else:
             more = True
         size = _paused(size, began, more)
@@ -229,12 +229,12 @@ class _Batch(NamedTuple):
     """What was read at once, up to which seq, what is to be noted of it, and whether there may be more."""
 
     rows: list[Row]
-    top: int
+    top: Seq
     noted: dict[str, Any]
     more: bool
 
 
-def _gathered(source: str, at: Projection, seq: int, size: int) -> _Batch:
+def _gathered(source: str, at: Projection, seq: Seq, size: int) -> _Batch:
     """The next batch, after a seq."""
     holes: list[Hole] = [tuple(hole) for hole in json.loads(at.holes) if hole[2] > time.time()]
     late, later = gathering.late(source, holes, size) if holes else ([], False)
@@ -243,7 +243,7 @@ def _gathered(source: str, at: Projection, seq: int, size: int) -> _Batch:
     top = seq_of(read[-1].place) if read else seq
     rows, created, deleted = [*late, *read], json.loads(at.created), at.deleted
     if seq < at.seq:  # what follows is dropped, and read again
-        created = [place for place in created if place < (seq + 1) * BETWEEN]
+        created = [place for place in created if place < first_position(seq + 1)]
     if database.keeps_creations(source):
         made, created = gathering.creations(source, seq, top if more else None, created)
         gone, deleted = gathering.deleted(source, at.deleted, seq if seq < at.seq else None)
@@ -256,30 +256,30 @@ def _gathered(source: str, at: Projection, seq: int, size: int) -> _Batch:
     return _Batch(rows, top, noted, more)
 
 
-def _holes(holes: list[Hole], seq: int, rows: Sequence[Row]) -> list[Hole]:
+def _holes(holes: list[Hole], seq: Seq, rows: Sequence[Row]) -> list[Hole]:
     """The places up to the newest row at which an event may still become visible, the newest of them."""
     until = time.time() + _PATIENCE_SECONDS
     places = [seq, *(found for row in rows if (found := seq_of(row.place)) > seq)]
-    passed = [(a + 1, b - 1, until) for a, b in pairwise(places) if b > a + 1]
+    passed = [(Seq(a + 1), Seq(b - 1), until) for a, b in pairwise(places) if b > a + 1]
     there = {seq_of(row.place) for row in rows}
     left: list[Hole] = []
     for first, last, moment in holes:
-        ends = [first - 1, *sorted(found for found in there if first <= found <= last), last + 1]
-        left += [(a + 1, b - 1, moment) for a, b in pairwise(ends) if b > a + 1]
+        ends: list[int] = [first - 1, *sorted(found for found in there if first <= found <= last), last + 1]
+        left += [(Seq(a + 1), Seq(b - 1), moment) for a, b in pairwise(ends) if b > a + 1]
     return [*left, *passed][-_HOLES:]
 
 
-def _checked(source: str, at: Projection) -> int:
+def _checked(source: str, at: Projection) -> Seq:
     """How far the source is read: less than was noted where an event that was read is gone, as its place may be another's
     by now (SQLite gives it again; a file was made anew).
     """
     marks = json.loads(at.marks)
     while marks and not gathering.is_there(source, marks[-1][0], marks[-1][1:]):
         marks.pop()
-    return marks[-1][0] if marks else 0
+    return Seq(marks[-1][0] if marks else 0)
 
 
-def _store(at: Projection, seq: int, batch: _Batch, owners: Owners) -> bool:
+def _store(at: Projection, seq: Seq, batch: _Batch, owners: Owners) -> bool:
     """Keeps what was read after `seq`, and how far that is; False, and nothing, where another was faster."""
     rows, noted = batch.rows, batch.noted
     marks = [mark for mark in json.loads(at.marks) if mark[0] <= seq]
@@ -294,7 +294,7 @@ def _store(at: Projection, seq: int, batch: _Batch, owners: Owners) -> bool:
         if locked is None or (locked.seq, locked.marks) != (at.seq, at.marks):
             return False
         if seq < at.seq:
-            drop_after(at.pk, (seq + 1) * BETWEEN)
+            drop_after(at.pk, first_position(seq + 1))
         insert(owners, rows)
         Projection.objects.filter(pk=at.pk).update(**noted)
     return True

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from django.db import connection, transaction
 
-from ..domain.positions import MOMENTS, place_of
+from ..domain.positions import POSITIONS_OF_TIMES, Position, Seq, position_of
 from ..domain.session_ref import SessionRef
 from ..domain.state import Scope, scope_of
 from ..models import Projection, StateChange, StateOwner
@@ -37,12 +37,12 @@ class Row(NamedTuple):
     the session of which the event makes this one a fork.
     """
 
-    place: int
+    place: Position
     ref: SessionRef
     event_id: str
     keys: Sequence[str]
     kinds: Sequence[str]
-    since: int | None = None
+    since: Seq | None = None
     moment: int | None = None
     origin: SessionRef | None = None
 
@@ -51,7 +51,7 @@ class Standing(NamedTuple):
     """How far a source is read; `marks` as the projection has them."""
 
     projection: int
-    seq: int
+    seq: Seq
     marks: str
 
 
@@ -59,7 +59,7 @@ class EditPlace(NamedTuple):
     """When an edit was made, in microseconds, and at which place it stands."""
 
     moment: int
-    place: int
+    place: Position
 
 
 def stored_key(key: str) -> str:
@@ -165,7 +165,7 @@ _INSERT: Final = {
 
 def insert(owners: Owners, rows: Sequence[Row]) -> None:
     """Keeps what these rows say, in the order of the index."""
-    writes: list[tuple[Owner, str, int, int | None]] = []
+    writes: list[tuple[Owner, str, Position, Seq | None]] = []
     stored: dict[str, tuple[Scope, str]] = {}  # events write the same keys again and again
     for place, ref, _id, keys, kinds, since, moment, origin in rows:
         for name in keys:
@@ -182,10 +182,12 @@ def insert(owners: Owners, rows: Sequence[Row]) -> None:
             writes.append(((origin, MARKS), "fork", place, None))
     if not writes:
         return
-    here = [(row.place, (row.ref, MARKS)) for row in rows if row.kinds and row.place >= MOMENTS]
+    here = [(row.place, (row.ref, MARKS)) for row in rows if row.kinds and row.place >= POSITIONS_OF_TIMES]
     all_sessions = (rows[0].ref, _SESSIONS)
     numbers = owners.numbers({*(write[0] for write in writes), *([all_sessions] if here else ())})
-    kept = [(numbers[owner], key, place, since) for owner, key, place, since in writes]
+    kept: list[tuple[int, str, int, int | None]] = [
+        (numbers[owner], key, place, since) for owner, key, place, since in writes
+    ]
     kept += [(numbers[all_sessions], str(place), numbers[owner], None) for place, owner in here]
     kept.sort(key=itemgetter(0, 1, 2))
     with connection.cursor() as cursor:
@@ -195,7 +197,7 @@ def insert(owners: Owners, rows: Sequence[Row]) -> None:
             cursor.execute(_INSERT["postgresql"], [list(column) for column in zip(*kept, strict=True)])
 
 
-def drop_after(projection: int, place: int) -> None:
+def drop_after(projection: int, place: Position) -> None:
     """Forgets what stands at a place and after it."""
     owners = StateOwner.objects.filter(projection_id=projection).values("pk")
     StateChange.objects.filter(owner_id__in=owners, place__gte=place).delete()
@@ -207,11 +209,11 @@ def owner_of(where: str, names: Names) -> int | None:
     return StateOwner.objects.filter(projection__where=where, **fields).values_list("pk", flat=True).first()
 
 
-def sessions_at(where: str, seqs: Collection[int]) -> dict[tuple[str, str, str], list[int]]:
+def sessions_at(where: str, seqs: Collection[Seq]) -> dict[tuple[str, str, str], list[Seq]]:
     """Where events have no numbers: by app, user and id, the sessions with an event at one of these seqs, and which."""
     owner = owner_of(where, ("", "", "", _SESSIONS))
-    kept = {str(place_of(seq)): seq for seq in seqs}
-    found: dict[tuple[str, str, str], list[int]] = {}
+    kept = {str(position_of(seq)): seq for seq in seqs}
+    found: dict[tuple[str, str, str], list[Seq]] = {}
     if owner is None:
         return found
     rows = list(StateChange.objects.filter(owner_id=owner, key__in=kept).values_list("key", "place"))
@@ -231,7 +233,7 @@ def edits(
     """The newest edits, or those below one, the newest first; of all apps, or of those that somebody sees."""
     kept = _owners_of_edits(projection)
     owners = [owner for app, owner in kept.items() if (app is None if sees is None else app is not None and sees(app))]
-    moment, place = below or (10**_DIGITS - 1, 0)
+    moment, place = below or (10**_DIGITS - 1, Position(0))
     found: list[EditPlace] = []
     with connection.cursor() as cursor:
         for owner in owners:

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
-from ..domain.positions import seq_of
+from ..domain.positions import NO_SEQ, Position, Seq, seq_of
 from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT, STORED, UNKNOWN, Change, Scope, scope_of
 from ..errors import Invalid
@@ -24,7 +24,7 @@ class KeyWrite:
 
     ref: SessionRef
     event_id: str
-    seq: int
+    seq: Seq
     timestamp: float
     author: str
     actor: str
@@ -52,7 +52,7 @@ def history(ref: SessionRef, name: str, before: str | None = None, limit: int = 
 
 def _page(ref: SessionRef, name: str, scope: Scope, before: str | None, limit: int, most: int) -> Page[KeyWrite]:
     """The next writes, no more than `limit`, among the next `most` places; perhaps none, and still a next page."""
-    below = read_cursor(before, int)[0] if before else None
+    below = Position(read_cursor(before, int)[0]) if before else None
     found = consult(ref.source, lambda: writes_of(ref, name, below, most + 1), ref)
     own = {place: each.within(ref, scope) for place, each in written_at(ref.source, found).items()}
     written = {place: each.by(name) for place, each in own.items() if each}
@@ -78,11 +78,11 @@ def _page(ref: SessionRef, name: str, scope: Scope, before: str | None, limit: i
         return Page(rows, write_cursor(found[seen - 1]))
     if scope == "session" and first is not UNKNOWN and first is not ABSENT:
         created = views.session(ref, partly=True).create_time
-        rows.append(KeyWrite(ref, "", 0, created, "", "", "", Change(name, ABSENT, first)))
+        rows.append(KeyWrite(ref, "", NO_SEQ, created, "", "", "", Change(name, ABSENT, first)))
     return Page(rows)
 
 
-def _merged(ref: SessionRef, name: str, newest: int, oldest: int, *, is_newest: bool) -> dict[int, Any]:
+def _merged(ref: SessionRef, name: str, newest: Position, oldest: Position, *, is_newest: bool) -> dict[Position, Any]:
     """A full key's value after each of its writes between two places, where its source may have merged them."""
     chain, start = chain_of(ref, name, newest, oldest), _first(ref, scope_of(name)[0], name)
     shared = scope_of(name)[0] != "session"
@@ -113,10 +113,10 @@ def _read(ref: SessionRef, scope: Scope, bare: str) -> Any:
 
 
 def _before(
-    written: Mapping[int, Written],
-    values: Mapping[int, Any],
-    place: int,
-    older: int | None,
+    written: Mapping[Position, Written],
+    values: Mapping[Position, Any],
+    place: Position,
+    older: Position | None,
     first: Any,
     name: str,
     scope: Scope,
@@ -141,12 +141,12 @@ def _first(ref: SessionRef, scope: Scope, name: str) -> Any:
     return ABSENT if beginnings.all_recorded(ref, scope) else UNKNOWN
 
 
-def _key_write(this: Written, place: int, change: Change) -> KeyWrite:
+def _key_write(this: Written, place: Position, change: Change) -> KeyWrite:
     who = this.writer
     return KeyWrite(
         this.ref,
         who.event_id if who else "",
-        seq_of(place) if who else 0,
+        seq_of(place) if who else NO_SEQ,
         this.timestamp,
         who.author if who else "",
         who.actor if who else "",

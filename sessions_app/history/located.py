@@ -7,6 +7,7 @@ from django.db import connections
 from django.db.models import BigIntegerField, F
 from django.db.models.expressions import RawSQL
 
+from ..domain.positions import Seq
 from ..models import Event
 from ..reads.event_views import PLACE, any_of, batches, measured, unpacked
 from ..reads.weights import LARGE, Size
@@ -14,7 +15,7 @@ from ..sources import database, registry
 from .keeping import sessions_at
 
 
-def events_at(source: str, seqs: Sequence[int]) -> Iterator[Event]:
+def events_at(source: str, seqs: Sequence[Seq]) -> Iterator[Event]:
     """The events of any session that have these seqs, in this order; as `at`, each has its own.
 
     Read in as many questions as their sizes let expect, so that whoever stops early has not read all.
@@ -27,7 +28,7 @@ def events_at(source: str, seqs: Sequence[int]) -> Iterator[Event]:
         found = found.annotate(at=RawSQL(column, [], BigIntegerField())).filter(at__in=seqs)
     else:
         found = found.annotate(at=F("seq")).filter(any_of(sessions_at(registry.identity(source), seqs)))
-    sizes: dict[int, int] = {}
+    sizes: dict[Seq, int] = {}
     for at, size in found.annotate(size=Size("event_data")).values_list("at", "size"):
         sizes[at] = sizes.get(at, 0) + (size or 0)
     there = [seq for seq in seqs if seq in sizes]

@@ -21,7 +21,7 @@ from ..domain.edit_note import edit_of
 from ..domain.event import Event, delta_of, removed_by
 from ..domain.json_values import as_object
 from ..domain.json_values import stored as read
-from ..domain.positions import seq_of
+from ..domain.positions import Position, Seq, seq_of
 from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT, UNKNOWN, State, scope_of, split
 from ..domain.state import same as _same
@@ -31,7 +31,8 @@ from ..sources import database, registry
 
 Values = tuple[Any, ...]  # those that a key may have
 
-_NEVER: Final = 2**62
+_NEVER: Final = Seq(2**62)
+_BEFORE_ALL: Final = Seq(-1)
 _MOST: Final = 12  # values that a key may have; of more, nothing is told
 _NEWEST: Final = 300  # events of which the sessions are looked at for evidence
 _SAMPLES: Final = 40  # sessions looked at besides, from the first event to the newest
@@ -40,7 +41,7 @@ _LENGTH: Final = 100_000  # bytes of an event that is looked at
 _SECONDS: Final = 0.3  # that a search for evidence may take
 _FAST: Final = 0.05  # seconds; a search that took longer is not repeated at once
 _PAUSE: Final = 20  # times what the search took
-_seen: dict[str, tuple[int, float, float, "_Evidence"]] = {}  # by file: newest event, when, seconds, what
+_seen: dict[str, tuple[Seq, float, float, "_Evidence"]] = {}  # by file: newest event, when, seconds, what
 
 
 class Ways(NamedTuple):
@@ -53,10 +54,10 @@ class Ways(NamedTuple):
 class Reading(NamedTuple):
     """Events up to a seq merged, those from a seq on replaced; between the two, either is possible."""
 
-    merged_until: int
-    replaced_from: int
+    merged_until: Seq
+    replaced_from: Seq
 
-    def ways(self, seq: int) -> Ways:
+    def ways(self, seq: Seq) -> Ways:
         """How the event with this seq may have been applied."""
         if seq <= self.merged_until:
             return Ways(True, False)
@@ -64,15 +65,15 @@ class Reading(NamedTuple):
 
 
 MERGED: Final = Reading(_NEVER, _NEVER)
-REPLACED: Final = Reading(-1, -1)
-EITHER: Final = Reading(-1, _NEVER)
+REPLACED: Final = Reading(_BEFORE_ALL, _BEFORE_ALL)
+EITHER: Final = Reading(_BEFORE_ALL, _NEVER)
 
 
 class _Evidence(NamedTuple):
     """The newest event that surely merged, and the oldest that surely replaced; None for none."""
 
-    merged: int | None = None
-    replaced: int | None = None
+    merged: Seq | None = None
+    replaced: Seq | None = None
 
     def with_(self, other: "_Evidence") -> "_Evidence":
         merged = [each for each in (self.merged, other.merged) if each is not None]
@@ -111,7 +112,7 @@ class Write(NamedTuple):
     that stood there, UNKNOWN where it notes nothing.
     """
 
-    place: int
+    place: Position
     value: Any
     settles: bool
     before: Any = UNKNOWN
@@ -160,11 +161,11 @@ def after(before: Values, delta: Any, ways: Ways) -> Values:
     return tuple(different) if len(different) <= _MOST else (*different[:_MOST], UNKNOWN)
 
 
-def fold(writes: Sequence[Write], start: Any, reading: Reading, *, shared: bool) -> dict[int, Values]:
+def fold(writes: Sequence[Write], start: Any, reading: Reading, *, shared: bool) -> dict[Position, Values]:
     """The values that a key may have after each of these writes, the oldest first, by place; `shared` for `user:` and
     `app:` keys.
     """
-    found: dict[int, Values] = {}
+    found: dict[Position, Values] = {}
     before: Values = (start,)
     for write in writes:
         if write.settles:
@@ -207,7 +208,7 @@ def _of_source(db: BaseDatabaseWrapper, source: str) -> _Evidence:
     with db.cursor() as cursor:
         cursor.execute("SELECT (SELECT min(rowid) FROM events), (SELECT max(rowid) FROM events)")
         first, newest = cursor.fetchone()
-        known, at, took, evidence = _seen.get(where, (-1, 0.0, 0.0, _Evidence()))
+        known, at, took, evidence = _seen.get(where, (_BEFORE_ALL, 0.0, 0.0, _Evidence()))
         if newest is None or newest == known or (took > _FAST and now - at < _PAUSE * took):
             return evidence if newest is not None else _Evidence()
         cursor.execute(
@@ -253,9 +254,9 @@ def _of_session(db: BaseDatabaseWrapper, source: str, names: Sequence[str]) -> _
     return _told(stored, began, ((seq, None if text is None else _object(text)) for seq, text in reversed(rows)))
 
 
-def _told(stored: State, began: State, events: Iterable[tuple[int, Event | None]]) -> _Evidence:
+def _told(stored: State, began: State, events: Iterable[tuple[Seq, Event | None]]) -> _Evidence:
     both: dict[str, tuple[Any, Any]] = {}  # of each key, merged and replaced
-    last: dict[str, int] = {}
+    last: dict[str, Seq] = {}
     for seq, event in events:
         if event is None:  # what it wrote is not known
             both, last, began = {}, {}, {}

@@ -13,7 +13,7 @@ from typing import Any, Final
 from django.utils.translation import gettext as _
 
 from ..domain.edit_note import edit_of
-from ..domain.positions import place_of
+from ..domain.positions import NO_SEQ, Position, Seq, position_of
 from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT, STORED, UNKNOWN, Change, Scope, Scoped, State, full_key, same, scope_of, split
 from ..errors import NotFound
@@ -41,7 +41,7 @@ class Moment:
 
     ref: SessionRef
     event: EventView | None
-    seq: int
+    seq: Seq
     state: Scoped
     writers: dict[str, Writer] = field(default_factory=dict)
     initial: frozenset[str] = frozenset()
@@ -56,7 +56,9 @@ class Moment:
 def state_at(ref: SessionRef, event_id: str, *, before: bool = False) -> Moment:
     """The state just after an event, or just before it. Raises NotFound for one that is gone."""
     event = timeline.event(ref, event_id)
-    return _state_upto(ref, event, place_of(event.seq) - before if event.seq is not None else beginnings.FOREVER)
+    return _state_upto(
+        ref, event, Position(position_of(event.seq) - before) if event.seq is not None else beginnings.FOREVER
+    )
 
 
 def made(event: EventView) -> State:
@@ -74,7 +76,7 @@ def made(event: EventView) -> State:
     return values
 
 
-def state_at_place(ref: SessionRef, seq: int) -> Moment:
+def state_at_place(ref: SessionRef, seq: Seq) -> Moment:
     """The state just after the session's event at a place, or the nearest before it; raises NotFound for none."""
     with database.using(ref.source):
         event_id = ordered(events_of(ref).filter(seq__lte=seq), ref.source).values_list("id", flat=True).first()
@@ -87,11 +89,11 @@ def state_now(ref: SessionRef) -> Moment:
     """The state as it is stored, with who wrote it, as far as that is known."""
     database.get(ref.source)
     if not database.has_order(ref.source):
-        return Moment(ref, None, 0, views.session(ref).state, unrecorded=True)
+        return Moment(ref, None, NO_SEQ, views.session(ref).state, unrecorded=True)
     return _state_upto(ref, None, beginnings.FOREVER)
 
 
-def _state_upto(ref: SessionRef, event: EventView | None, upto: int) -> Moment:
+def _state_upto(ref: SessionRef, event: EventView | None, upto: Position) -> Moment:
     now = views.session(ref)  # before the projection: a key that is written meanwhile is then known to be
     wanted = consult(ref.source, lambda: {scope: places(ref, scope, upto) for scope in STORED}, ref)
     asked = {place for each in wanted.values() for found in each.values() for place in found[:2] if place is not None}
@@ -115,7 +117,7 @@ def _state_upto(ref: SessionRef, event: EventView | None, upto: int) -> Moment:
         writers |= wrote
         initial |= began
         otherwise |= {} if event else told.otherwise()
-    seq = event.seq or 0 if event else timeline.newest_seq(ref)
+    seq = event.seq or NO_SEQ if event else timeline.newest_seq(ref)
     return Moment(ref, event, seq, state, writers, initial, now.initial_state is None, frozenset(either), otherwise)
 
 
@@ -135,7 +137,7 @@ def written(ref: SessionRef, event: EventView, names: Collection[str]) -> State:
     if not names:
         return {}
     now = views.session(ref)
-    upto = place_of(event.seq) if event.seq is not None else beginnings.FOREVER
+    upto = position_of(event.seq) if event.seq is not None else beginnings.FOREVER
     found = consult(ref.source, lambda: places(ref, "session", upto), ref)
     asked = {each.last for bare, each in found.items() if each.last is not None}
     told = _Scope(ref, "session", now.state.session, now.initial_state, found, written_at(ref.source, asked))
@@ -169,7 +171,7 @@ class _Scope:
         now: State,
         initial: State | None,
         found: Mapping[str, Places],
-        written: Mapping[int, Written],
+        written: Mapping[Position, Written],
     ) -> None:
         self._ref, self._scope, self._now = ref, scope, now
         self._written = {place: own for place, each in written.items() if (own := each.within(ref, scope))}
@@ -196,11 +198,11 @@ class _Scope:
         last = self.last(bare)
         return UNKNOWN if last is None else merging.certain(self._values(bare, last, self._reading))
 
-    def _at(self, place: int | None, bare: str) -> Written | None:
+    def _at(self, place: Position | None, bare: str) -> Written | None:
         written = self._written.get(place) if place is not None else None
         return written.by(full_key(self._scope, bare)) if written else None
 
-    def is_tied(self, bare: str, place: int, event_id: str) -> bool:
+    def is_tied(self, bare: str, place: Position, event_id: str) -> bool:
         """Whether another event than this one wrote a key at its place, before it or after it."""
         found, last = self._places.get(bare), self.last(bare)
         return bool(last and last.writer and found and found.last == place and last.writer.event_id != event_id)
@@ -287,9 +289,9 @@ class _Scope:
         if reading == merging.REPLACED or last.settles(name):
             return (last.value(name),)
         if bare not in self._chains:
-            self._chains[bare] = chain_of(self._ref, name, self._places[bare].last or 0)
+            self._chains[bare] = chain_of(self._ref, name, self._places[bare].last or Position(0))
         folded = merging.fold(self._chains[bare], self._start(bare), reading, shared=self._scope != "session")
-        return folded.get(self._places[bare].last or 0, (UNKNOWN,))
+        return folded.get(self._places[bare].last or Position(0), (UNKNOWN,))
 
     @cached_property
     def _chains(self) -> dict[str, list[merging.Write]]:
@@ -316,14 +318,14 @@ class _Scope:
         return ABSENT if before is UNKNOWN and self._all_recorded else before
 
     @cached_property
-    def _begun(self) -> int:
+    def _begun(self) -> Position:
         return beginnings.begun(self._ref)
 
     @cached_property
     def _all_recorded(self) -> bool:
         return self._scope != "session" and beginnings.all_recorded(self._ref, self._scope)
 
-    def _earlier(self, place: int) -> bool:
+    def _earlier(self, place: Position) -> bool:
         """Whether a session's write is of another session, which had the same id and was deleted."""
         return self._scope == "session" and place not in self._written and place < self._begun
 
@@ -346,13 +348,15 @@ class _Scope:
 _CHAIN: Final = 1_000  # writes of one key that are folded; before more of them, its value is UNKNOWN
 
 
-def chain_of(ref: SessionRef, name: str, place: int, down_to: int = beginnings.FOREVER) -> list[merging.Write]:
+def chain_of(
+    ref: SessionRef, name: str, place: Position, down_to: Position = beginnings.FOREVER
+) -> list[merging.Write]:
     """The writes of a full key from a place back to one, at `down_to` or before, that settles its value; with none, from its
     first write.
     """
-    scope, begun = scope_of(name)[0], 0
+    scope, begun = scope_of(name)[0], Position(0)
     chain: list[merging.Write] = []
-    below, most = place + 1, PAGE
+    below, most = Position(place + 1), PAGE
     while len(chain) < _CHAIN:
         found = writes_of(ref, name, below, most)
         written = {at: own for at, each in written_at(ref.source, found).items() if (own := each.within(ref, scope))}
@@ -369,7 +373,7 @@ def chain_of(ref: SessionRef, name: str, place: int, down_to: int = beginnings.F
         if len(found) < most:
             return chain[::-1]
         below, most = found[-1], CHUNK
-    return [merging.Write(0, UNKNOWN, True), *chain[::-1]]
+    return [merging.Write(Position(0), UNKNOWN, True), *chain[::-1]]
 
 
 # --- Comparing --------------------------------------------------------------------------------------------------------

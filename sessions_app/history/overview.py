@@ -10,9 +10,9 @@ from typing import Final
 
 from django.utils.translation import gettext as _
 
+from ..domain.positions import Seq, stands_for_time
 from ..domain.rewinds import taken_back
 from ..domain.session_ref import SessionRef
-from ..domain.units import is_moment
 from ..errors import NotFound
 from ..models import MOMENT, by_time
 from ..reads.event_views import events_of, ordered
@@ -33,8 +33,8 @@ class Bar:
     state, and the KIND that says most of what is in them, empty for none; `gone` where a rewind took all of them back.
     """
 
-    first: int
-    last: int
+    first: Seq
+    last: Seq
     events: int
     writes: int
     kind: str
@@ -59,11 +59,11 @@ def bars(ref: SessionRef, most: int = BARS) -> list[Bar]:
     ]
 
 
-def _taken_back(ref: SessionRef) -> list[tuple[int, int]]:
+def _taken_back(ref: SessionRef) -> list[tuple[Seq, Seq]]:
     """From which place to which events are that a rewind took back."""
     rewinds = index.marks(ref, ["rewind"])
     stretches = taken_back((mark.seq, mark.since) for mark in rewinds)
-    return [(first, last - 1) for first, last in stretches if first < last]
+    return [(first, Seq(last - 1)) for first, last in stretches if first < last]
 
 
 def _telling(counts: Sequence[int]) -> str:
@@ -71,7 +71,7 @@ def _telling(counts: Sequence[int]) -> str:
     return found[-1] if found else ""
 
 
-def event_at(ref: SessionRef, place: int, steps: int = 0, *, writes: bool = False) -> str:
+def event_at(ref: SessionRef, place: Seq, steps: int = 0, *, writes: bool = False) -> str:
     """The id of the event so many steps after a place, or before it; without steps, of the one there or nearest before.
 
     With `writes`, each step goes to an event that changed state. Beyond the ends it is the first event or the last; where
@@ -83,10 +83,10 @@ def event_at(ref: SessionRef, place: int, steps: int = 0, *, writes: bool = Fals
         found = _writes_after(ref, place, steps) if steps > 0 else _writes_before(ref, place, -steps)
         return event_at(ref, found or place)
     with database.using(ref.source):
-        if 0 < place < _END and is_moment(place) == database.is_numbered(ref.source):
+        if 0 < place < _END and stands_for_time(place) == database.is_numbered(ref.source):
             raise NotFound(_("This database was adopted, or released, since this page was loaded: load it again."))
 
-        def ask(steps: int, *, newest: bool, **where: int) -> str | None:
+        def ask(steps: int, *, newest: bool, **where: Seq) -> str | None:
             found = ordered(events_of(ref).filter(**where), ref.source, newest=newest).values_list("id", flat=True)
             return next(iter(found[steps : steps + 1]), None)
 
@@ -100,17 +100,17 @@ def event_at(ref: SessionRef, place: int, steps: int = 0, *, writes: bool = Fals
     return event_id
 
 
-def _writes_after(ref: SessionRef, place: int, steps: int) -> int | None:
+def _writes_after(ref: SessionRef, place: Seq, steps: int) -> Seq | None:
     found = index.marks(ref, ["state"], after=place, limit=steps)
     return found[-1].seq if found else None
 
 
-def _writes_before(ref: SessionRef, place: int, steps: int) -> int | None:
+def _writes_before(ref: SessionRef, place: Seq, steps: int) -> Seq | None:
     """The place of the write so many before another, or of the first one; looked for further and further back."""
     reach, upto, found = _REACH, place - 1, None
     while upto >= 0:
         after = max(-1, upto - reach)
-        marks = index.marks(ref, ["state"], after=after, upto=upto, limit=reach)
+        marks = index.marks(ref, ["state"], after=Seq(after), upto=Seq(upto), limit=reach)
         if len(marks) >= steps:
             return marks[-steps].seq
         if marks:

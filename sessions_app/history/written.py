@@ -10,10 +10,9 @@ from django.db import connections
 from ..domain.edit_note import edit_of
 from ..domain.event import delta_of, removed_by
 from ..domain.json_values import as_object
-from ..domain.positions import is_creation, place_of, seq_of
+from ..domain.positions import Position, Seq, is_creation, position_of, seq_of, time_of
 from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT, UNKNOWN, Scope, State
-from ..domain.units import seconds_of
 from ..models import MOMENT, read_instant, stored_instant
 from ..reads.deltas import Writer, said_of_state, state_sql
 from ..reads.weights import LARGE, LOOKED_THROUGH, SIZE_OF, large, measured_sql, weight
@@ -56,7 +55,7 @@ class Written(NamedTuple):
         """Whether the full key's value after this is the same however deltas are applied."""
         return self.unread or bool(self.edit) or self.writer is None or not merging.is_doubtful(self.value(name))
 
-    def write(self, place: int, name: str) -> merging.Write:
+    def write(self, place: Position, name: str) -> merging.Write:
         """The write of the full key at its place."""
         return merging.Write(place, self.value(name), self.settles(name), self.before(name))
 
@@ -87,12 +86,12 @@ _IMPORTED: Final = """(SELECT initial_place FROM sessions WHERE sessions.app_nam
     AND sessions.user_id = events.user_id AND sessions.id = events.session_id AND initial_place < 0)"""
 
 
-def written_at(source: str, asked: Iterable[int]) -> dict[int, Written]:
+def written_at(source: str, asked: Iterable[Position]) -> dict[Position, Written]:
     """What was written at these places; nothing for an event or a session that is gone. What all of it weighs is bounded:
     of what is too large, or beyond _HEAVIEST from the newest on, it is known that it is there, and no value.
     """
     wanted = sorted(asked, reverse=True)
-    found: dict[int, Written] = {}
+    found: dict[Position, Written] = {}
     budget = _Budget(_HEAVIEST)
     with database.using(source):
         for start in range(0, len(wanted), CHUNK):
@@ -102,15 +101,15 @@ def written_at(source: str, asked: Iterable[int]) -> dict[int, Written]:
     return found
 
 
-def written_by(ref: SessionRef, last: int) -> Iterator[tuple[int, Written]]:
+def written_by(ref: SessionRef, last: Seq) -> Iterator[tuple[Seq, Written]]:
     """What a session's events wrote, by seq and in append order, up to a seq; bounded as `written_at` is, by _REPLAYED. The
     source is open.
     """
     column = {"postgresql": "seq", "sqlite": "rowid"}[connections[ref.source].vendor]
     of_session = f"app_name = %s AND user_id = %s AND session_id = %s AND {column} > %s AND {column} <= %s"
-    after, budget, more = -1, _Budget(_REPLAYED), True
+    after, budget, more = Seq(-1), _Budget(_REPLAYED), True
     while more:
-        some: list[tuple[int, Written]] = []
+        some: list[tuple[Seq, Written]] = []
         until = budget.left - _PAGE
         values = [*ref[1:], after, last, CHUNK]
         with closing(
@@ -140,26 +139,26 @@ class _Budget:
         return self.left >= 0
 
 
-def _events_at(source: str, seqs: list[int], budget: _Budget) -> dict[int, Written]:
-    found: dict[int, Written] = {}
+def _events_at(source: str, seqs: list[Seq], budget: _Budget) -> dict[Position, Written]:
+    found: dict[Position, Written] = {}
     numbered, column = database.is_numbered(source), _SEQ[connections[source].vendor]
-    while missing := [seq for seq in seqs if place_of(seq) not in found]:
+    while missing := [seq for seq in seqs if position_of(seq) not in found]:
         spent = budget.left < 0
         rows, values = f"events WHERE {column} IN ({', '.join(['%s'] * len(missing))}) ORDER BY {column} DESC", missing
         if not numbered:
             rows, values = _by_time(source, missing)
         for seq, written in _read(source, rows, values, budget):
-            other = found.get(place_of(seq))
-            found[place_of(seq)] = other._replace(beside=(*other.beside, written)) if other else written
+            other = found.get(position_of(seq))
+            found[position_of(seq)] = other._replace(beside=(*other.beside, written)) if other else written
         if spent or budget.left >= 0:  # others are gone
             break
     return found
 
 
-def _by_time(source: str, seqs: Sequence[int]) -> tuple[str, list[Any]]:
+def _by_time(source: str, seqs: Sequence[Seq]) -> tuple[str, list[Any]]:
     """The events at these places, where these stand for times: a table, and its values."""
     at = [
-        (*names, stored_instant(seconds_of(seq), connections[source]))
+        (*names, stored_instant(time_of(seq), connections[source]))
         for names, some in sessions_at(registry.identity(source), seqs).items()
         for seq in some
     ]
@@ -170,7 +169,7 @@ def _by_time(source: str, seqs: Sequence[int]) -> tuple[str, list[Any]]:
     return table, [list(column) for column in zip(*at, strict=True)] if at else [[]] * 4
 
 
-def _read(source: str, rows: str, values: Sequence[Any], budget: _Budget) -> Generator[tuple[int, Written], None, None]:
+def _read(source: str, rows: str, values: Sequence[Any], budget: _Budget) -> Generator[tuple[Seq, Written], None, None]:
     """What events wrote, to the one with which the budget is spent; with one that is spent, that they are there."""
     vendor = connections[source].vendor
     spent = budget.left < 0
@@ -205,7 +204,7 @@ def _read(source: str, rows: str, values: Sequence[Any], budget: _Budget) -> Gen
             )
 
 
-def _creations_at(source: str, wanted: list[int], budget: _Budget) -> dict[int, Written]:
+def _creations_at(source: str, wanted: list[Position], budget: _Budget) -> dict[Position, Written]:
     if not wanted or not database.keeps_creations(source):  # released, after these were read
         return {}
     state = "NULL" if budget.left < 0 else measured_sql("initial_state", connections[source].vendor)

@@ -12,6 +12,7 @@ from django.utils.translation import gettext as _
 
 from ..access import sign_in
 from ..domain.invocations import Running
+from ..domain.positions import Seq
 from ..domain.session_ref import SessionRef
 from ..reads import newest, timeline, views
 from ..web.session import news
@@ -30,7 +31,7 @@ class Seat:
 
     watcher: Watcher
     chosen: news.Filter
-    seq: int
+    seq: Seq
     fresh: bool = True  # has just said where it is
     behind: bool = True
     lost: bool = False  # was told to load the timeline anew, and has not said where it is since
@@ -51,7 +52,7 @@ class Room:
         self._stale: set[str] = set()
         self._earliest: dict[str, float] = {}
         self._parts: dict[str, dict[str, str]] = defaultdict(dict)  # by language
-        self._last: dict[tuple[news.Filter, int], Invocation] = {}  # by place, what a timeline ends with
+        self._last: dict[tuple[news.Filter, Seq], Invocation] = {}  # by place, what a timeline ends with
         self._present: dict[str, tuple[float, tuple[str, ...]]] = {}  # by process: until when, and who watches there
 
     def follow(self, revision: newest.Revision | None, *, moved: bool) -> None:
@@ -130,7 +131,7 @@ class Room:
         """It was deleted, and another of its name created: nothing that was known of it holds."""
         self._last = {}
         for seat in self.seats:
-            seat.seq, seat.fresh = -1, True  # a place that nothing follows: they load the timeline anew
+            seat.seq, seat.fresh = Seq(-1), True  # a place that nothing follows: they load the timeline anew
 
     def _welcome(self, seat: Seat) -> None:
         """Somebody who has just said where they are: too far away, and they load the timeline anew."""

@@ -21,6 +21,7 @@ from django.urls import path, re_path
 
 from .. import broadcast
 from ..access import sign_in as access_sign_in
+from ..domain.positions import Seq
 from ..domain.session_ref import SessionRef
 from ..errors import Error, Invalid, SourceError
 from ..web.session import news
@@ -190,7 +191,7 @@ async def _person(scope: Any) -> tuple[str, str]:
     return sign_in, await database_sync_to_async(look_up, thread_sensitive=False)()
 
 
-def _place(said: Any) -> int:
+def _place(said: Any) -> Seq:
     try:
         return news.place(str(said))
     except Invalid as error:

@@ -15,6 +15,7 @@ from django.db import DatabaseError, connections
 
 from .. import broadcast
 from ..broadcast import PROCESS, Move
+from ..domain.positions import Seq
 from ..domain.session_ref import SessionRef
 from ..errors import Error, NotFound
 from ..reads import newest
@@ -80,7 +81,7 @@ class Follower(threading.Thread):
 
         self.do(leave)
 
-    def move(self, ref: SessionRef, seat: Seat, seq: int) -> None:
+    def move(self, ref: SessionRef, seat: Seat, seq: Seq) -> None:
         """A watcher says anew where it is."""
 
         def move() -> None:

@@ -38,7 +38,7 @@ class Migration(migrations.Migration):
                 ('invocation_id', models.CharField(max_length=256)),
                 ('timestamp', sessions_app.models.Instant()),
                 ('event_data', models.JSONField(null=True)),
-                ('seq', sessions_app.models.Seq()),
+                ('seq', sessions_app.models.SeqField()),
             ],
             options={
                 'db_table': 'events',

@@ -14,6 +14,7 @@ from ..domain import json_values
 from ..domain.edit_note import edit_of
 from ..domain.event import delta_of, removed_by
 from ..domain.json_values import as_object
+from ..domain.positions import Seq
 from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT, UNKNOWN, Change, State, scope_of
 from ..sources import database
@@ -30,7 +31,7 @@ class Writer:
     """The event that last wrote a key."""
 
     event_id: str
-    seq: int | None
+    seq: Seq | None
     author: str
     actor: str  # of an edit, else empty
     timestamp: float

@@ -18,6 +18,7 @@ from ..domain.edit_note import edit_of
 from ..domain.event import removed_by
 from ..domain.json_values import as_object
 from ..domain.kinds import Description, describe
+from ..domain.positions import Seq
 from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT, Change
 from ..domain.units import event_in_seconds
@@ -39,7 +40,7 @@ class EventView:
 
     ref: SessionRef
     id: str
-    seq: int | None
+    seq: Seq | None
     invocation_id: str
     timestamp: float
     data: dict[str, Any]
@@ -66,7 +67,7 @@ def measured(events: QuerySet[Event]) -> QuerySet[Event]:
     return events.defer("event_data").annotate(text=Measured("event_data"))
 
 
-def any_of(wanted: Mapping[tuple[str, str, str], Collection[int]]) -> Q:
+def any_of(wanted: Mapping[tuple[str, str, str], Collection[Seq]]) -> Q:
     """The events with these seqs of each of these sessions."""
     each = (Q(app_name=app, user_id=user, session_id=name, seq__in=seqs) for (app, user, name), seqs in wanted.items())
     return Q(*each, _connector=Q.OR) if wanted else Q(pk__in=[])

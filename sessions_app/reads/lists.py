@@ -10,6 +10,7 @@ from django.db.models.expressions import RawSQL
 from django.db.models.fields.json import KeyTextTransform, KeyTransform
 from django.db.models.functions import Substr
 
+from ..domain.positions import Seq
 from ..domain.session_ref import SessionRef
 from ..errors import SourceError
 from ..models import App, Event, Session
@@ -142,7 +143,7 @@ def left_out(ref: SessionRef) -> SessionRow | None:
         return rows[0] if rows else None
 
 
-def numbers(events: Collection[tuple[SessionRef, str]]) -> dict[tuple[SessionRef, str], int]:
+def numbers(events: Collection[tuple[SessionRef, str]]) -> dict[tuple[SessionRef, str], Seq]:
     """Returns the seqs of events by session and id, of those that exist and have one. Asks each source once."""
     seqs = {}
     for alias in {ref.source for ref, _id in events}:

@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 from django.conf import settings
 
 from ..domain.invocations import Running, running
+from ..domain.positions import NO_SEQ, Seq
 from ..domain.session_ref import SessionRef
 from ..sources import database
 from .event_views import EventView, newest_views
@@ -65,7 +66,7 @@ def revisions(source: str, keys: Collection[SessionRef]) -> dict[SessionRef, Rev
         return {SessionRef(source, *row[:3]): Revision(*row[3:]) for row in cursor.fetchall()}
 
 
-def appended(source: str, seq: int, also: Collection[int] = (), limit: int = APPENDED) -> list[tuple[int, SessionRef]]:
+def appended(source: str, seq: Seq, also: Collection[Seq] = (), limit: int = APPENDED) -> list[tuple[Seq, SessionRef]]:
     """Returns seq and session of each event with a greater seq, or one of `also` (PostgreSQL only), in order.
 
     A PostgreSQL source that was not adopted has no seqs: then nothing.
@@ -91,14 +92,14 @@ def data_version(source: str) -> int:
         return int(cursor.fetchone()[0])
 
 
-def newest_seq(source: str) -> int:
+def newest_seq(source: str) -> Seq:
     """Returns the greatest seq of an event in any session of a source; 0 where there is none."""
     with database.using(source) as db:
         if not database.is_numbered(source):
-            return 0
+            return NO_SEQ
         with db.cursor() as cursor:
             cursor.execute(f"SELECT max({_PLACE[db.vendor]}) FROM events")
-            return cursor.fetchone()[0] or 0
+            return cursor.fetchone()[0] or NO_SEQ
 
 
 def newest_events(source: str, limit: int) -> list[EventView]:

@@ -3,6 +3,7 @@
 import time
 from typing import Any, Final
 
+from ..domain.positions import Seq
 from ..domain.session_ref import SessionRef
 from ..sources import database
 from . import newest
@@ -24,9 +25,9 @@ class Tail:
         self._sqlite = database.get(source).vendor == "sqlite"
         self._version: Any = None
         self._seq = newest.newest_seq(source)
-        self._holes: dict[int, float] = {}  # number → until when it is waited for
+        self._holes: dict[Seq, float] = {}  # number → until when it is waited for
         if not self._sqlite:
-            start = max(0, self._seq - LOOK_BACK)
+            start = Seq(max(0, self._seq - LOOK_BACK))
             self._note_holes(start, {seq for seq, _ref in newest.appended(source, start)})
 
     def moved(self) -> set[SessionRef] | None:
@@ -52,8 +53,8 @@ class Tail:
             self._note_holes(start, numbers)
         return {ref for _seq, ref in rows}
 
-    def _note_holes(self, start: int, visible: set[int]) -> None:
+    def _note_holes(self, start: Seq, visible: set[Seq]) -> None:
         until = time.monotonic() + PATIENCE_SECONDS
-        numbers = range(max(start, self._seq - LOOK_BACK) + 1, self._seq + 1)
+        numbers = map(Seq, range(max(start, self._seq - LOOK_BACK) + 1, self._seq + 1))
         holes = {**self._holes, **{seq: until for seq in numbers if seq not in visible}}
         self._holes = dict(list(holes.items())[-LOOK_BACK:])

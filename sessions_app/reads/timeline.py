@@ -8,6 +8,7 @@ from django.db.models import Q
 from django.utils.translation import gettext as _
 
 from ..domain.invocations import Running, running
+from ..domain.positions import NO_SEQ, Seq
 from ..domain.session_ref import SessionRef
 from ..errors import NotFound
 from ..sources import database
@@ -52,7 +53,7 @@ def event(ref: SessionRef, event_id: str) -> EventView:
 
 
 def events_after(
-    ref: SessionRef, seq: int | str, *, kind: str = "", author: str = "", limit: int = EVENTS
+    ref: SessionRef, seq: Seq | str, *, kind: str = "", author: str = "", limit: int = EVENTS
 ) -> Page[EventView]:
     """The events after a seq, or a cursor, at most `limit`, in append order: what somebody who was there has missed."""
     with database.using(ref.source):
@@ -64,13 +65,13 @@ def events_after(
         return Page(page, page[-1].cursor if more else None)
 
 
-def newest_seq(ref: SessionRef) -> int:
+def newest_seq(ref: SessionRef) -> Seq:
     """Returns the seq of a session's newest event; 0 where there is none."""
     with database.using(ref.source):
-        return events_of(ref).order_by("-seq").values_list("seq", flat=True).first() or 0
+        return events_of(ref).order_by("-seq").values_list("seq", flat=True).first() or NO_SEQ
 
 
-def misses_more_than(ref: SessionRef, seq: int, number: int) -> bool:
+def misses_more_than(ref: SessionRef, seq: Seq, number: int) -> bool:
     """Tells whether more than `number` events follow a seq."""
     with database.using(ref.source):
         return bool(events_of(ref).filter(seq__gt=seq).order_by("seq").values_list("seq")[number : number + 1])

@@ -14,6 +14,7 @@ from django.db import connections
 from django.utils.translation import gettext as _
 
 from ..domain.json_values import as_object, stored
+from ..domain.positions import NO_SEQ, Seq
 from ..domain.session_ref import SessionRef
 from ..domain.state import Scoped
 from ..domain.units import text_in_seconds
@@ -41,7 +42,7 @@ class StoredEvent(NamedTuple):
     id: str
     invocation_id: str
     timestamp: float
-    seq: int | None = None
+    seq: Seq | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ class StoredSession:
     state: Scoped
     created: float
     revision: float
-    seq: int | None
+    seq: Seq | None
     events: list[StoredEvent] = field(default_factory=list)
 
 
@@ -63,7 +64,7 @@ class Head:
     created: float
     revision: float
     newest: str | None
-    seq: int | None
+    seq: Seq | None
 
 
 def load(
@@ -71,7 +72,7 @@ def load(
     *,
     newest: int | None = None,
     since: float | None = None,
-    after: int | None = None,
+    after: Seq | None = None,
     most: int | None = None,
     longest: int | None = None,
 ) -> StoredSession | None:
@@ -116,7 +117,7 @@ def load(
         Scoped(session=_state(head[1], most), app=_state(head[2], most), user=_state(head[3], most)),
         read_instant(head[4]),
         read_instant(head[5]),
-        head[6] or 0,
+        head[6] or NO_SEQ,
         [_event(row[1:5] + row[6:]) for row in events],
     )
 
@@ -130,7 +131,7 @@ def _no_longer(rows: Iterator[tuple[Any, ...]], longest: int) -> Iterator[tuple[
 
 
 def stream(
-    ref: SessionRef, *, newest: int | None = None, since: float | None = None, after: int | None = None
+    ref: SessionRef, *, newest: int | None = None, since: float | None = None, after: Seq | None = None
 ) -> tuple[StoredSession, Iterator[list[StoredEvent]]] | None:
     """As `load`, its events by page: memory is that of a page, and nothing is held open while a slow reader takes them.
 
@@ -148,11 +149,11 @@ def stream(
     session = load(ref, newest=0, most=STATE)
     if session is None:
         return None
-    first = max(after or 0, _before_newest(ref, newest, since) if newest is not None else 0)
-    return session, _pages(ref, session.seq or 0, since, first)
+    first = max(after or NO_SEQ, _before_newest(ref, newest, since) if newest is not None else NO_SEQ)
+    return session, _pages(ref, session.seq or NO_SEQ, since, first)
 
 
-def _before_newest(ref: SessionRef, newest: int, since: float | None) -> int:
+def _before_newest(ref: SessionRef, newest: int, since: float | None) -> Seq:
     """Returns the seq that so many of the newest events follow; 0 where there are no more than these."""
     with database.using(ref.source) as db, db.cursor() as cursor:
         column, order = _order(ref.source, db.vendor)
@@ -161,11 +162,11 @@ def _before_newest(ref: SessionRef, newest: int, since: float | None) -> int:
             f"SELECT {column} FROM events WHERE {_EVENTS} {only} ORDER BY {order} LIMIT 1 OFFSET {newest:d}",
             {**_names(ref), **({} if since is None else {"since": stored_instant(since, db)})},
         )
-        seq: int = (cursor.fetchone() or (0,))[0]
+        seq: Seq = (cursor.fetchone() or (NO_SEQ,))[0]
         return seq
 
 
-def _pages(ref: SessionRef, last: int, since: float | None, after: int) -> Iterator[list[StoredEvent]]:
+def _pages(ref: SessionRef, last: Seq, since: float | None, after: Seq) -> Iterator[list[StoredEvent]]:
     while after < last:
         with database.using(ref.source) as db:
             column, _newest_first = _order(ref.source, db.vendor)

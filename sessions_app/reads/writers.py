@@ -1,6 +1,7 @@
 """Finds who wrote each key last."""
 
 from ..domain.json_values import as_object
+from ..domain.positions import NO_SEQ, Seq
 from ..domain.session_ref import SessionRef
 from ..domain.state import scope_of
 from ..sources import database
@@ -10,7 +11,7 @@ from .listed import sessions_since
 # --- Who wrote a key --------------------------------------------------------------------------------------------------
 
 
-def writers(ref: SessionRef, after: int = 0) -> dict[str, Writer]:
+def writers(ref: SessionRef, after: Seq = NO_SEQ) -> dict[str, Writer]:
     """The last writer of every full key that the newest RECENT events of this session wrote, or those after a seq."""
     with database.using(ref.source):
         writers: dict[str, Writer] = {}

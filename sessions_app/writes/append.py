@@ -23,6 +23,7 @@ from ..access.actor import Actor
 from ..domain.edit_note import NOTES, ORIGIN, check_no_note
 from ..domain.event import Event, check_event, delta_of, is_partial, removed_by, same
 from ..domain.json_values import dumps
+from ..domain.positions import Seq
 from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT, PREFIXES, Scope, State, apply, scope_of, split
 from ..domain.units import event_in_seconds, whole_milliseconds
@@ -60,7 +61,7 @@ class Appended:
     """
 
     event: Event
-    seq: int | None = None
+    seq: Seq | None = None
     revision: float | None = None
 
 
@@ -219,7 +220,7 @@ class _Append:
                 self.text,
             ],
         )
-        return Appended(self.event, seq=cursor.lastrowid, revision=read_instant(at))
+        return Appended(self.event, seq=Seq(cursor.lastrowid or 0), revision=read_instant(at))
 
 
 # --- PostgreSQL -------------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from hypothesis import settings as hypothesis
 from pytest_django import Settings
 
 from sessions_app.agent_view import conversation
-from sessions_app.domain import units
+from sessions_app.domain import positions
 from sessions_app.domain.json_values import equal
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT, UNKNOWN
@@ -378,7 +378,7 @@ def test_times_with_a_zone_are_read_as_well(place: str, adk: Adk, open_source: C
         assert moments.state_at(ref, "a").state.session == {"n": 1}
         assert moments.state_at(ref, "b").state.session == {"n": 2}
         first, second = timeline.events(ref).rows
-        assert (first.seq, second.seq) == (units.moment_of(1767261600.001), units.moment_of(1767261600.002))
+        assert (first.seq, second.seq) == (positions.seq_at(1767261600.001), positions.seq_at(1767261600.002))
         assert [bar.first for bar in overview.bars(ref)] == [first.seq, second.seq]
         assert overview.event_at(ref, first.seq or 0, 1) == "b"
         assert [row.event_id for row in key_history.history(ref, "user:x").rows] == ["b"]

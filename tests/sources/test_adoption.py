@@ -19,8 +19,8 @@ from google.adk.sessions.schemas import v0
 from pytest_django import Settings
 
 from sessions_app.access.actor import Actor
+from sessions_app.domain.positions import stands_for_time
 from sessions_app.domain.session_ref import SessionRef
-from sessions_app.domain.units import is_moment
 from sessions_app.errors import NotAllowed, SourceError
 from sessions_app.history import moments as history_moments
 from sessions_app.history.edit_log import edits
@@ -370,7 +370,7 @@ def test_without_seq_events_come_by_timestamp_and_id_and_pages_lose_and_repeat_n
     earlier, later = timeline.around(middle)
     assert [view.id for view in [*reversed(earlier), middle, *later]] == seen
     places = [view.seq or 0 for page in reversed(pages) for view in page.rows]
-    assert all(map(is_moment, places)), "no number is made up for them"
+    assert all(map(stands_for_time, places)), "no number is made up for them"
     assert places == sorted(places)
 
 

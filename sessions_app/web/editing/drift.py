@@ -14,6 +14,7 @@ from django.views.decorators.http import require_http_methods
 
 from ...domain.event import Event, delta_of, new_id, removed_by
 from ...domain.json_values import dumps
+from ...domain.positions import NO_SEQ
 from ...domain.session_ref import SessionRef
 from ...domain.state import ABSENT, UNKNOWN, Change
 from ...edits import queue
@@ -77,7 +78,7 @@ def _is_long(request: HttpRequest, ref: SessionRef) -> bool:
     """Whether the page comes before what it shows; not for htmx, nor where scripts are off (?wait=no)."""
     views.session(ref, partly=True)
     whole = request.htmx or "wait" in request.GET  # type: ignore[attr-defined]
-    return not whole and database.is_numbered(ref.source) and timeline.misses_more_than(ref, 0, LONG)
+    return not whole and database.is_numbered(ref.source) and timeline.misses_more_than(ref, NO_SEQ, LONG)
 
 
 def _waiting(request: HttpRequest, ref: SessionRef) -> HttpResponse:

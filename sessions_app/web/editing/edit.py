@@ -18,6 +18,7 @@ from django_htmx.http import HttpResponseClientRedirect
 from ...domain.event import new_id
 from ...domain.invocations import Running
 from ...domain.json_values import KEY_LENGTH, dumps
+from ...domain.positions import Seq
 from ...domain.session_ref import SessionRef
 from ...domain.state import ABSENT, STORED, UNKNOWN, Scope, same
 from ...edits import edit, queue
@@ -193,7 +194,7 @@ def _apply(request: HttpRequest, target: Target, entries: list[edit.Entry]) -> N
         tell_saved(request, target.ref, appended.event["id"], appended.seq)
 
 
-def tell_saved(request: HttpRequest, ref: SessionRef, event_id: str, seq: int | None) -> None:
+def tell_saved(request: HttpRequest, ref: SessionRef, event_id: str, seq: Seq | None) -> None:
     """Tells, on the next page, which event was written, with the ways to it and back."""
     names = {**ref._asdict(), "event_id": event_id}
     messages.success(

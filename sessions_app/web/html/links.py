@@ -11,8 +11,8 @@ from django.utils.translation import gettext as _
 
 from ...domain.json_values import KEY_LENGTH
 from ...domain.kinds import Part
+from ...domain.positions import number_of
 from ...domain.session_ref import OWN_NAME, SessionRef, own_session
-from ...domain.units import number_of
 from ...reads import lists
 from ...reads.event_views import EventView
 from .tags import plain, register, soft, words

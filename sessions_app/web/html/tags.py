@@ -11,8 +11,8 @@ from django.utils.translation import gettext as _
 
 from ...domain.json_values import KEY_LENGTH, beginning, dumps, kind
 from ...domain.kinds import Part, describe
+from ...domain.positions import number_of
 from ...domain.state import ABSENT, UNKNOWN, scope_of
-from ...domain.units import number_of
 from ...reads.lists import COUNT_LIMIT, ROW_COUNT_LIMIT
 from .json_tree import Tree, brief, name
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 
-from ...domain.units import number_of, seconds_of
+from ...domain.positions import Seq, number_of, time_of
 from .tags import register
 
 
@@ -39,15 +39,15 @@ def clock(seconds: float) -> SafeString:
 
 
 @register.filter
-def named(place: int | None) -> str | SafeString:
+def named(place: Seq | None) -> str | SafeString:
     """An event's number; where events have none, its time of day."""
     if place is None or number_of(place) is not None:
         return "" if place is None else str(place)
-    return clock(seconds_of(place))
+    return clock(time_of(place))
 
 
 @register.filter
-def hashed(place: int | None) -> str | SafeString:
+def hashed(place: Seq | None) -> str | SafeString:
     """As `named`, a number as “#5”."""
     return f"#{place}" if number_of(place) is not None else named(place)
 

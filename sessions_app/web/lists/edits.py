@@ -7,6 +7,7 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_GET
 
+from ...domain.positions import Seq
 from ...domain.session_ref import SessionRef
 from ...errors import Behind
 from ...history import edit_log
@@ -23,7 +24,7 @@ class Row:
     """
 
     edit: EventView
-    of: int | None
+    of: Seq | None
     undone: EventView | None
 
 

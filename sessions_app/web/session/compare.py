@@ -12,9 +12,9 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
 from ...domain.json_values import beginning, check_name, dumps
+from ...domain.positions import Seq, number_of
 from ...domain.session_ref import SessionRef
 from ...domain.state import ABSENT, STORED, UNKNOWN, Change, Scope
-from ...domain.units import number_of
 from ...errors import Behind, Error, Invalid, NotFound
 from ...history import moments
 from ...history.moments import Moment
@@ -161,7 +161,7 @@ def _moment(ref: SessionRef, asked: str) -> Moment:
     except NotFound:
         if not (number.isdecimal() and number.isascii() and len(number) < 19):
             raise
-    found = moments.state_at_place(ref, int(number))
+    found = moments.state_at_place(ref, Seq(int(number)))
     if found.seq != int(number):  # a number that a person types means that event, and no other
         said = _("There is no event #%(number)s in this session.") % {"number": number}
         raise NotFound(

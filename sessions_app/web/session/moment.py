@@ -11,6 +11,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
 from ...domain.json_values import dumps
+from ...domain.positions import Seq
 from ...domain.session_ref import SessionRef
 from ...domain.state import ABSENT, STORED, TEMP, UNKNOWN, Change, Scope, full_key, same, scope_of
 from ...errors import Behind, Error, Invalid, NotFound
@@ -57,7 +58,7 @@ def chosen(request: HttpRequest, ref: SessionRef) -> str | None:
         raise Invalid(_("This link's place in the list is not valid.")) from error
     if not 0 <= seq < 2**63 or abs(steps) > _MOST_STEPS:
         raise Invalid(_("This link's place in the list is not valid."))
-    return overview.event_at(ref, seq, steps, writes="writes" in request.GET)
+    return overview.event_at(ref, Seq(seq), steps, writes="writes" in request.GET)
 
 
 def panel(request: HttpRequest, ref: SessionRef, event_id: str) -> dict[str, Any]:

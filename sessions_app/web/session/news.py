@@ -10,6 +10,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
 from ...domain.invocations import Running
+from ...domain.positions import NO_SEQ, Seq
 from ...domain.session_ref import SessionRef
 from ...errors import Invalid
 from ...reads import statistics, timeline, views
@@ -35,18 +36,18 @@ class News:
     """Rows that follow a timeline, the place of the last event looked at, and the invocation that the rows end with."""
 
     html: str
-    seq: int
+    seq: Seq
     last: Invocation | None
     more: bool = False
 
 
-def following(ref: SessionRef, seq: int, chosen: Filter, last: Invocation | None = None) -> News:
+def following(ref: SessionRef, seq: Seq, chosen: Filter, last: Invocation | None = None) -> News:
     """The events after a place, as rows; at most BATCH, and whether there are `more`.
 
     `last` is the invocation that the timeline ends with; it is looked up where the caller does not know it.
     """
     # What a filter hides is passed, too; asked for first, so that what is appended meanwhile is left for the next time.
-    newest = timeline.newest_seq(ref) if chosen.kind or chosen.author else 0
+    newest = timeline.newest_seq(ref) if chosen.kind or chosen.author else NO_SEQ
     page = timeline.events_after(ref, seq, kind=chosen.kind, author=chosen.author, limit=BATCH)
     events = page.rows
     if not events:
@@ -56,7 +57,7 @@ def following(ref: SessionRef, seq: int, chosen: Filter, last: Invocation | None
         last = invocations(before)[-1] if before else None
     groups = invocations(events, last)
     more = page.next is not None
-    reached = events[-1].seq or 0
+    reached = events[-1].seq or NO_SEQ
     html = fragment("session/_lines.html", ref=ref, invocations=groups)
     return News(html, reached if more else max(newest, reached), groups[-1], more)
 
@@ -103,10 +104,10 @@ def news(request: HttpRequest, **names: str) -> HttpResponse:
 def check(ref: SessionRef, chosen: Filter) -> None:
     """Raises NotFound, Invalid or SourceError where nothing could be followed."""
     views.session(ref, partly=True)
-    timeline.events_after(ref, 0, kind=chosen.kind, author=chosen.author, limit=1)
+    timeline.events_after(ref, NO_SEQ, kind=chosen.kind, author=chosen.author, limit=1)
 
 
-def must_reset(ref: SessionRef, seq: int) -> bool:
+def must_reset(ref: SessionRef, seq: Seq) -> bool:
     """Whether a page that stands at a place must load its timeline anew: it has missed too much, or comes from a past that
     is no more, since a database was made anew or a session of this name created again; or nothing here is numbered.
     """
@@ -115,10 +116,10 @@ def must_reset(ref: SessionRef, seq: int) -> bool:
     return not 0 <= seq <= timeline.newest_seq(ref) or timeline.misses_more_than(ref, seq, CATCH_UP)
 
 
-def place(text: str) -> int:
+def place(text: str) -> Seq:
     """A place in append order as a page sends it; raises Invalid."""
     try:
-        return int(text[:20])
+        return Seq(int(text[:20]))
     except ValueError as error:
         raise Invalid(_("This link's place in the list is not valid.")) from error
 

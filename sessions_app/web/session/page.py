@@ -6,6 +6,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_GET
 
+from ...domain.positions import Seq
 from ...domain.session_ref import SessionRef
 from ...edits import queue
 from ...reads import statistics, timeline, views
@@ -103,7 +104,7 @@ def _timeline(request: HttpRequest, ref: SessionRef, about: EventView | None = N
 
 
 def _after(
-    ref: SessionRef, place: int | str, limit: int, filters: dict[str, Any]
+    ref: SessionRef, place: Seq | str, limit: int, filters: dict[str, Any]
 ) -> tuple[list[EventView], str | None]:
     """The events after a place, or a cursor, and the cursor that leads on."""
     page = timeline.events_after(ref, place, limit=limit, **filters)
