@@ -146,7 +146,7 @@ def adkweb(place: str, names: list[str], rate: float, seconds: float) -> Written
             }
             before = time.time()
             try:
-                append_event(SessionRef(source.alias, APP, USER, name), event, actor=Actor("benchmark"))
+                append_event(SessionRef(source.alias, APP, USER, name), event, actor=Actor("benchmark", "admin"))
             except Error:
                 written.failed.append(str(event["id"]))
             else:

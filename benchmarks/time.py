@@ -234,7 +234,7 @@ class Bench:
         from sessions_app.writes.append import append_event
 
         event = {"author": "agent", "actions": {"state_delta": {"n": self.random.random(), "app:limit": 1}}}
-        event_id = append_event(self.ref, event, actor=Actor("benchmark")).event["id"]
+        event_id = append_event(self.ref, event, actor=Actor("benchmark", "admin")).event["id"]
         return timed(lambda: moments.state_at(self.ref, event_id))
 
     def over_http(self) -> None:

@@ -183,7 +183,7 @@ def source(form: str, new_store: Callable[[str], str], open_source: Callable[[st
 @pytest.fixture
 def actor() -> Actor:
     """Somebody who may edit."""
-    return Actor("maria@example.com")
+    return Actor("maria@example.com", "admin")
 
 
 @pytest.fixture

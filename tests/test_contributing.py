@@ -105,10 +105,10 @@ TRIAL: Final = textwrap.dedent(
         call_command("import", "told.json", "--into", "agent.db")
     (source,) = registry.add("agent.db")
     database.open_source(source, adopting=True)
-    ref = create_session(source.alias, "booking", "ana", actor=Actor("maria"), session_id="s1")
+    ref = create_session(source.alias, "booking", "ana", actor=Actor("maria", "admin"), session_id="s1")
     for part in ({"text": "Loud"}, {"text": "Silent", "thought": True}):
         event = {"author": "agent", "invocation_id": "i1", "content": {"role": "model", "parts": [part]}}
-        append_event(ref, event, actor=Actor("agent"))
+        append_event(ref, event, actor=Actor("agent", "admin"))
 
     person = Client(SERVER_NAME="localhost")
     person.force_login(get_user_model().objects.create_user("maria"))

@@ -63,7 +63,7 @@ def test_the_edit_that_the_docs_show_is_the_edit_that_is_written() -> None:
     check_event(shown)
     assert shown["actions"].keys() <= ACTION_FIELDS
     reason = shown["custom_metadata"]["adkweb"]["reason"]
-    written, _seen = state_event([Entry("user:tier", "gold", "silver")], Actor("maria"), reason)
+    written, _seen = state_event([Entry("user:tier", "gold", "silver")], Actor("maria", "admin"), reason)
     for name in ("author", "custom_metadata"):
         assert written[name] == shown[name]
     assert written["actions"]["state_delta"] == shown["actions"]["state_delta"]

@@ -23,7 +23,7 @@ class Actor:
     """Who asks: the name goes into every edit. What they may do, in apps whose names match a pattern (`booking*`)."""
 
     name: str
-    right: Right = "admin"
+    right: Right
     apps: str = "*"
 
     def may_see(self, app_name: str) -> bool:
@@ -52,9 +52,14 @@ class Actor:
             raise NotAllowed(_("adkweb was started with --read-only: it shows everything and writes nothing."))
 
 
-SYSTEM: Final = Actor("adkweb")  # the machine itself
+SYSTEM: Final = Actor("adkweb", "admin")  # the machine itself
+
+
+def of_person(name: str) -> Actor:
+    """Returns the actor that a signed-in person is: people may do everything, in every app."""
+    return Actor(name, "admin")
 
 
 def actor_of(person: AbstractBaseUser) -> Actor:
     """The actor that a signed-in person is."""
-    return Actor(person.get_username())
+    return of_person(person.get_username())

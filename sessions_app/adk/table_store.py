@@ -52,7 +52,7 @@ class Tables:
 
     def __init__(self, alias: str) -> None:
         self._alias = alias
-        self._actor = Actor("agent")
+        self._actor = Actor("agent", "admin")
         self._thread = threading.local()
         # A quarter of the connections stays for the pages of an adkweb in the same process.
         self._crew = Crew(max(1, settings.POOL_SIZE * 3 // 4), connections.close_all, f"adkweb-{alias}")

@@ -21,7 +21,7 @@ from django.utils import translation
 from django.utils.translation import gettext as _
 
 from .. import broadcast
-from ..access.actor import Actor, actor_of
+from ..access.actor import actor_of, of_person
 from ..domain.edit_note import EDIT_PREFIX, edit_of, ended_by
 from ..domain.event import ID_LENGTH, Event
 from ..domain.invocations import Running
@@ -261,7 +261,7 @@ def _outcome(row: QueuedEdit, ref: SessionRef) -> dict[str, Any]:
         if not _is_idle(ref):
             return {"claimed_until": None}
         claimed_until = _IN_DOUBT
-        appended = edits.append_once(ref, event, Actor(row.actor), seen, revision)
+        appended = edits.append_once(ref, event, of_person(row.actor), seen, revision)
         written = edits.stored(ref, event) if appended.seq is None else None
         return _applied(written.seq if written else appended.seq)
     except StaleSession:
@@ -303,7 +303,7 @@ def _check_author(person: Any) -> None:
 
 def _event(row: QueuedEdit) -> tuple[Event, dict[str, Any]]:
     """The event that the edit becomes, with the id that was fixed for it, and the values that the person saw."""
-    event, seen = edits.state_event(_entries(row), Actor(row.actor), row.reason, of=_of(row))
+    event, seen = edits.state_event(_entries(row), of_person(row.actor), row.reason, of=_of(row))
     event |= {"id": row.event_id, "invocation_id": EDIT_PREFIX + row.event_id}
     edit_of(event)["queued"] = row.created
     return event, seen

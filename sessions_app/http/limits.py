@@ -164,7 +164,7 @@ class _Body:
         name = sign_in.signed_in([key]).get(key)
         if name is None:
             raise Refused(403, _("You are signed out; nothing was written. Sign in in another tab, then reload."))
-        return access_actor.Actor(name)
+        return access_actor.of_person(name)
 
 
 async def _refuse(send: Send, path: str, refused: Refused) -> None:

@@ -106,7 +106,7 @@ def test_an_append_whose_answer_is_lost_receives_what_came_after_it(
         async with through(on_stale="rebase") as service:
             session = await service.create_session(**NAME)
             entry = Entry("a", 1, ABSENT)
-            await asyncio.to_thread(edit.edit_state, key_of(source), [entry], actor=Actor("maria"))
+            await asyncio.to_thread(edit.edit_state, key_of(source), [entry], actor=Actor("maria", "admin"))
             # Refused as stale, sent again without a condition, stored, and the answer lost.
             proxy.faults = [("POST", "refuse"), ("POST", "drop"), ("GET", 503), ("POST", "drop")]
             await service.append_event(session, event("mine"))
@@ -346,7 +346,9 @@ def test_an_address_with_options_is_what_adks_command_line_gives(
     async def run() -> None:
         async with HttpSessionService(uri=uri, agents_dir="agents") as service:
             session = await service.create_session(**NAME)
-            await asyncio.to_thread(edit.edit_state, key_of(source), [Entry("a", 1, ABSENT)], actor=Actor("maria"))
+            await asyncio.to_thread(
+                edit.edit_state, key_of(source), [Entry("a", 1, ABSENT)], actor=Actor("maria", "admin")
+            )
             await service.append_event(session, event("x"))
             assert session.state == {"a": 1}
 
@@ -406,7 +408,7 @@ def test_where_several_sources_could_be_meant_it_says_so(
 ) -> None:
     other = open_source(new_database("sqlite"))
     for alias in (source, other):
-        create_session(alias, APP, USER, session_id="s1", actor=Actor("maria"))
+        create_session(alias, APP, USER, session_id="s1", actor=Actor("maria", "admin"))
 
     anywhere = HttpSessionService(serving.url, token=new_token())
 
@@ -531,7 +533,7 @@ def test_a_list_of_many_pages_has_every_session_with_its_state_once(
 ) -> None:
     for number in range(1_203):
         state = {"n": number, f"user:{number % 3}": number, "app:last": number}
-        create_session(source, APP, f"u{number % 3}", session_id=f"{number}", state=state, actor=Actor("m"))
+        create_session(source, APP, f"u{number % 3}", session_id=f"{number}", state=state, actor=Actor("m", "admin"))
 
     async def run() -> None:
         async with through() as service:
@@ -549,13 +551,13 @@ def test_a_list_of_many_pages_has_every_session_with_its_state_once(
 def test_a_session_that_is_updated_while_it_is_listed_is_in_the_list_once(
     through: Callable[..., HttpSessionService], source: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    keys = [create_session(source, APP, USER, session_id=f"{n:03}", actor=Actor("m")) for n in range(600)]
+    keys = [create_session(source, APP, USER, session_id=f"{n:03}", actor=Actor("m", "admin")) for n in range(600)]
     ask = http_store.Remote._ask
 
     def updated_between(self: Any, *request: Any, **query: Any) -> Any:
         if query.get("after"):
             for ref in (keys[0], keys[599]):
-                edit.edit_state(ref, [Entry("new", 1, ABSENT)], actor=Actor("maria"))
+                edit.edit_state(ref, [Entry("new", 1, ABSENT)], actor=Actor("maria", "admin"))
         return ask(self, *request, **query)
 
     monkeypatch.setattr(http_store.Remote, "_ask", updated_between)
@@ -579,7 +581,9 @@ def test_stale_sessions_and_large_events_are_told_as_adk_tells_them(
     async def run() -> None:
         async with over_http(source) as service:
             session = await service.create_session(**NAME)
-            await asyncio.to_thread(edit.edit_state, key_of(source), [Entry("a", 1, ABSENT)], actor=Actor("maria"))
+            await asyncio.to_thread(
+                edit.edit_state, key_of(source), [Entry("a", 1, ABSENT)], actor=Actor("maria", "admin")
+            )
             await refused(service.append_event(session, event("x")), StaleSessionError, "Please reload the session")
             big = event("x" * 100, data="y" * 3_000_000)
             fresh = await service.get_session(**NAME)

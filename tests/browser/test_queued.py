@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, Page, expect
 from tests.browser.agent import BOOK, FLIGHT, Agent
 from tests.browser.conftest import Visit, Watch, serve
 from tests.browser.places import path, type_json
-from tests.browser.watching import LATE, World, key, sign_in, watch_session, watching
+from tests.browser.watching import LATE, World, ref, sign_in, watch_session, watching
 from tests.servers import PostgreSQL
 
 
@@ -123,6 +123,6 @@ def test_an_edit_begun_while_the_agent_was_idle_is_not_written_into_a_run_and_ca
     waits.get_by_role("button", name="Withdraw").click()
     expect(waits).to_have_count(0)
     agent.wait()
-    page.goto(path("s", *key(source, session)))
+    page.goto(path("s", *ref(source, session)))
     expect(page.locator(".ev")).to_have_count(len(agent.stored[session]))
     expect(page.locator('[data-key-row="note"]')).to_contain_text('"old"')

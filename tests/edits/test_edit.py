@@ -104,7 +104,7 @@ class Counted(str):
 def test_an_edit_of_many_keys_compares_each_a_few_times() -> None:
     Counted.compared = 0
     names = [Counted(f"k{number}") for number in range(5_000)]
-    edits.state_event([Entry(name, 1, ABSENT) for name in names], Actor("alice"), "")
+    edits.state_event([Entry(name, 1, ABSENT) for name in names], Actor("alice", "admin"), "")
     assert Counted.compared < 20 * len(names)
 
 
@@ -171,7 +171,7 @@ def test_of_two_people_who_saw_the_same_value_one_wins_and_one_is_told(source: s
     def edit(name: str) -> None:
         barrier.wait(10)
         try:
-            edits.edit_state(ref, [Entry("user:n", name, 0)], actor=Actor(name))
+            edits.edit_state(ref, [Entry("user:n", name, 0)], actor=Actor(name, "admin"))
             outcomes.append(name)
         except Conflict:
             outcomes.append("")
@@ -345,7 +345,9 @@ def test_two_first_edits_of_app_state_at_once_both_succeed(ref: SessionRef) -> N
     def edit(number: int) -> None:
         barrier.wait(10)
         try:
-            edits.edit_app_state(ref.source, APP, [Entry(f"app:n{number}", number, ABSENT)], actor=Actor(f"p{number}"))
+            edits.edit_app_state(
+                ref.source, APP, [Entry(f"app:n{number}", number, ABSENT)], actor=Actor(f"p{number}", "admin")
+            )
         except Exception as error:
             failed.append(error)
         finally:

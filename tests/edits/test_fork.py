@@ -32,6 +32,7 @@ from sessions_app.writes.half_made import IMPORTING
 from sessions_app.writes.sessions import create_session, delete_session
 from tests.support.booking import APP, START
 from tests.support.bulk import fill
+from tests.support.people import BOB, CHARLIE
 from tests.support.stored import (
     assert_state_is_what_events_say,
     events_of,
@@ -329,7 +330,7 @@ def test_only_who_may_do_everything_in_an_app_forks(
 ) -> None:
     event_id = add(ref, step="pay")
     before = everything(ref.source)
-    for refused in (Actor("reader", "read"), Actor("writer", "append"), Actor("other app's", "admin", "weather*")):
+    for refused in (BOB, Actor("writer", "append"), CHARLIE):
         with pytest.raises(NotAllowed):
             fork(ref, event_id, refused)
     with pytest.raises(Invalid, match="reason is longer"):

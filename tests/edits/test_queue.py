@@ -32,7 +32,7 @@ from tests.support import processes
 from tests.support.stored import assert_state_is_what_events_say, events_of, everything, execute, in_threads, state_of
 
 START: dict[str, Any] = {"step": "search", "draft": {"a": [1]}, "user:tier": "gold", "app:version": 3}
-AGENT = Actor("agent")
+AGENT = Actor("agent", "admin")
 LONG_AGO = 60.0
 
 
@@ -338,7 +338,7 @@ def test_a_form_that_is_sent_many_times_at_once_is_queued_once(ref: SessionRef, 
 def test_an_edit_that_was_applied_now_by_the_same_form_is_not_written_again(ref: SessionRef, maria: User) -> None:
     run(ref)
     waiting = queue.queue_edit(ref, PAY, person=maria, once="form1")
-    edit.edit_state(ref, PAY, actor=Actor("maria"), once="form1")
+    edit.edit_state(ref, PAY, actor=Actor("maria", "admin"), once="form1")
     run(ref)
     assert queue.apply_due() == 1
     assert (now(waiting).state, len(edits_in(ref))) == ("applied", 1)

@@ -20,11 +20,12 @@ from sessions_app.reads import views
 from sessions_app.writes.append import Appended, append_event
 from sessions_app.writes.half_made import IMPORTING
 from sessions_app.writes.sessions import create_session, delete_session
+from tests.support.people import BOB
 from tests.support.stored import events_of, everything, execute, in_threads, state_of
 
 pytestmark = pytest.mark.django_db
 
-MARIA = Actor("maria")
+MARIA = Actor("maria", "admin")
 STATE = {"first": 1, "gone": [1], "user:tier": "gold", "app:limit": 10}
 
 
@@ -367,4 +368,4 @@ def test_who_may_only_read_repairs_nothing(ref: SessionRef) -> None:
     store(ref, n=1)
     choices = chosen(ref, True)
     with pytest.raises(NotAllowed):
-        edits_repair.repair(ref, choices, actor=Actor("reader", "read"))
+        edits_repair.repair(ref, choices, actor=BOB)

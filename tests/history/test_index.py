@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from django.db import connections
 
-from sessions_app.access.actor import Actor
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.errors import Behind
 from sessions_app.history import indexing, moments
@@ -18,8 +17,8 @@ from sessions_app.reads import views
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
 from tests.support.own import migrated, own_database
+from tests.support.people import ALICE
 
-ALICE = Actor("alice")
 WRITERS, EVENTS = 3, 40
 
 

@@ -12,7 +12,6 @@ import pytest
 from django.db import connection, connections
 from django.test.utils import CaptureQueriesContext
 
-from sessions_app.access.actor import Actor
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT
 from sessions_app.edits import fork
@@ -26,11 +25,11 @@ from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session, delete_session
 from tests.support.bulk import fill
 from tests.support.own import migrated, own_database
+from tests.support.people import ALICE
 from tests.support.stored import execute, query
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-ALICE = Actor("alice")
 MEGABYTE = 2**20
 
 

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pytest_django import Settings
 
-from sessions_app.access.actor import Actor
 from sessions_app.domain.json_values import equal
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT, UNKNOWN, State
@@ -25,11 +24,11 @@ from sessions_app.sources import database
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
 from tests.support.merged import append, create
+from tests.support.people import ALICE
 from tests.support.stored import execute
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-ALICE = Actor("alice")
 _numbers = itertools.count()
 
 

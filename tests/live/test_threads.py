@@ -29,7 +29,7 @@ from sessions_app.writes.sessions import create_session
 from tests.live.pages import eventually, ids_in, ids_of
 from tests.support.own import migrated, own_database
 
-WHO = Actor("test")
+WHO = Actor("test", "admin")
 
 
 class Reader:

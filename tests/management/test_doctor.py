@@ -86,7 +86,10 @@ def test_a_healthy_machine_and_stores_of_every_format_are_content_and_untouched(
     ref = key_of(alias)
     event = {"author": "system", "actions": {"state_delta": {"gone": None}}}
     append_event(
-        ref, {**event, "custom_metadata": {"adkweb": {"removed": ["gone"]}}}, actor=Actor("maria"), origin="person"
+        ref,
+        {**event, "custom_metadata": {"adkweb": {"removed": ["gone"]}}},
+        actor=Actor("maria", "admin"),
+        origin="person",
     )
     assert findings(tmp_path, place, "--drift") == (0, [])
 
@@ -299,7 +302,7 @@ def test_a_row_of_state_that_adk_needs_is_missed(
             in line
         )
         event = {"author": "system", "actions": {"state_delta": {"user:x": 1}}}
-        append_event(key_of(alias), event, actor=Actor("maria"))  # as it is told
+        append_event(key_of(alias), event, actor=Actor("maria", "admin"))  # as it is told
         assert findings(tmp_path, place) == (0, [])
 
 
@@ -375,11 +378,16 @@ def test_a_clock_that_is_wrong_is_told(tmp_path: Path, server_store: str) -> Non
 @pytest.fixture
 def ref(source: str) -> SessionRef:
     """A session whose state many events made, in a source of each format."""
-    ref = create_session(source, "app", "ana", actor=Actor("a"), session_id="s1", state={"first": 1, "user:u": 1})
+    ref = create_session(
+        source, "app", "ana", actor=Actor("a", "admin"), session_id="s1", state={"first": 1, "user:u": 1}
+    )
     for number in range(100):
         event = {"author": "a", "actions": {"state_delta": {"n": number, "gone": None, "app:p": number, "temp:t": 1}}}
         append_event(
-            ref, {**event, "custom_metadata": {"adkweb": {"removed": ["gone"]}}}, actor=Actor("a"), origin="person"
+            ref,
+            {**event, "custom_metadata": {"adkweb": {"removed": ["gone"]}}},
+            actor=Actor("a", "admin"),
+            origin="person",
         )
     return ref
 
@@ -414,7 +422,7 @@ def test_all_sessions_are_folded_only_when_asked_for(
     place = new_database("sqlite")
     alias = open_source(place)
     for number in range(102):
-        create_session(alias, "app", "ana", actor=Actor("a"), session_id=f"s{number:03}", state={"x": 1})
+        create_session(alias, "app", "ana", actor=Actor("a", "admin"), session_id=f"s{number:03}", state={"x": 1})
     execute(alias, "UPDATE sessions SET state = '{}' WHERE id = 's000'")
     assert findings(tmp_path, place) == (0, [])
     code, (line,) = findings(tmp_path, place, "--drift")
@@ -433,9 +441,9 @@ def test_drift_of_what_sessions_share_is_suspected_once_a_user_and_once_an_app(
     alias = open_source(place)
     for user in ("ana", "omar"):
         for name in ("s1", "s2"):
-            ref = create_session(alias, "app", user, actor=Actor("a"), session_id=name)
+            ref = create_session(alias, "app", user, actor=Actor("a", "admin"), session_id=name)
             event = {"author": "a", "actions": {"state_delta": {"user:u": 1, "app:p": 1, "n": 1}}}
-            append_event(ref, event, actor=Actor("a"))
+            append_event(ref, event, actor=Actor("a", "admin"))
     assert findings(tmp_path, place, "--drift") == (0, [])
     execute(alias, "UPDATE app_states SET state = %s", ['{"p": 2}'])
     execute(alias, "UPDATE user_states SET state = %s WHERE user_id = 'omar'", ['{"u": 2}'])

@@ -8,7 +8,6 @@ import pytest
 from django.db import connections
 from pytest_django import Settings
 
-from sessions_app.access.actor import Actor
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import UNKNOWN
 from sessions_app.history import moments
@@ -16,9 +15,9 @@ from sessions_app.sources import adopting, database, online, registry
 from sessions_app.sources import adoption as sources_adoption
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
+from tests.support.people import ALICE
 
 pytestmark = pytest.mark.django_db(transaction=True)
-ALICE = Actor("alice")
 NEW = ("adkweb_sessions_place", "adkweb_sessions_unplaced")
 
 

@@ -15,16 +15,15 @@ from django.conf import LazySettings
 from django.core.management import CommandError, call_command
 from django.db import connections
 
-from sessions_app.access.actor import Actor
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.errors import SourceError
 from sessions_app.reads import views
 from sessions_app.sources import adoption, database, registry
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
+from tests.support.people import ALICE
 from tests.support.stored import events_of, query
 
-ALICE = Actor("alice")
 Open = Callable[..., str]
 
 

@@ -7,7 +7,6 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from sessions_app.access.actor import Actor
 from sessions_app.domain.event import new_id
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import Scoped, apply, split
@@ -16,8 +15,8 @@ from sessions_app.sources import database
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session, delete_session
 from tests.strategies import json_values
+from tests.support.people import ALICE
 
-ALICE = Actor("alice")
 USERS, SESSIONS = ("ana", "ben"), ("s1", "s2", "s3")
 INVOCATIONS = ("i1", "i2", "i3")
 KEYS = ("n", "m", "user:tier", "user:x", "app:total", "app:", "temp:t", "a" * 700, "ключ 👩‍👩‍👧‍👦", "\1odd")

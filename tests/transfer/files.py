@@ -19,7 +19,7 @@ from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
 from tests.support.stored import execute
 
-ANA = Actor("ana")
+ANA = Actor("ana", "admin")
 Line = dict[str, Any]
 
 
@@ -104,7 +104,7 @@ def furnish(source: str) -> None:
             "custom_metadata": {"adkweb": {"removed": ["a"]}},
             "x_unknown": {"z": [1.0, 1, -0.0, 5e-324, True, None], "a": {}},
         }
-        append_event(one, event, actor=ANA)
+        append_event(one, event, actor=ANA, origin="person")
     two = create_session(source, "app", "Ána", actor=ANA, session_id="S2", state={})
     append_event(two, {"id": "e1", "timestamp": 5, "author": "user"}, actor=ANA)
     drifted(two, '{"drifted": true}')

@@ -35,7 +35,7 @@ from tests.web.html import Element, page_of
 # The work is done by threads, which see only what is committed.
 pytestmark = pytest.mark.django_db(transaction=True)
 
-ANA = Actor("ana")
+ANA = Actor("ana", "admin")
 FOLDER = Path(settings.DATA_DIR) / "uploads"
 STATE = {"type": "app", "app": "booking", "state": {"plan": "pro", "new": 1}, "updated": 1.0}
 

@@ -45,7 +45,7 @@ def say(ref: SessionRef, author: str, ago: float = 0.0, **event: Any) -> None:
     """Appends a word of a run."""
     content = {"role": "user" if author == "user" else "model", "parts": [{"text": "…"}]}
     said = {"author": author, "invocation_id": "i1", "timestamp": time.time() - ago, "content": content, **event}
-    append_event(ref, said, actor=Actor("agent"))
+    append_event(ref, said, actor=Actor("agent", "admin"))
 
 
 @pytest.fixture
@@ -372,14 +372,14 @@ def test_a_removal_that_was_queued_opens_again_as_one(running: SessionRef, maria
 
 def test_an_edit_opens_again_in_its_own_session_only(running: SessionRef, maria: Browser) -> None:
     waiting = queue(maria, running, step='"pay"')
-    other = create_session(*running[:3], session_id="s2", actor=Actor("x"))
+    other = create_session(*running[:3], session_id="s2", actor=Actor("x", "admin"))
     for ref, value in ((other, str(waiting.id)), (running, str(uuid.uuid4())), (running, "x' --")):
         maria.open("session-edit", query={"queued": value}, status=404, **ref._asdict())
 
 
 def test_after_a_failure_what_was_typed_can_still_be_read_whole(running: SessionRef, maria: Browser) -> None:
     queue(maria, running, step='"' + "long" * 5000 + '"')
-    delete_session(running, actor=Actor("x"))
+    delete_session(running, actor=Actor("x", "admin"))
     queued.apply_due()
     (notice,) = told(maria)
     assert "Queued edit not applied: The session was deleted." in notice.text

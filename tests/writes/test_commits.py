@@ -20,7 +20,6 @@ from django.db import OperationalError, connections, transaction
 from django.utils import translation
 
 from sessions_app import broadcast
-from sessions_app.access.actor import Actor
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.errors import Conflict, NotFound, SourceError, StaleSession
 from sessions_app.reads import views
@@ -28,9 +27,8 @@ from sessions_app.sources import database
 from sessions_app.writes import commits
 from sessions_app.writes.append import Appended, append_event
 from sessions_app.writes.sessions import create_session, delete_session
+from tests.support.people import ALICE
 from tests.support.stored import assert_state_is_what_events_say, events_of, in_threads, query, state_of
-
-ALICE = Actor("alice")
 
 
 @pytest.fixture(params=["sqlite", "sqlite-database"])

@@ -20,9 +20,8 @@ from sessions_app.errors import AlreadyExists, Conflict, NotFound, StaleSession
 from sessions_app.reads import views
 from sessions_app.writes.append import Appended, append_event
 from sessions_app.writes.sessions import create_session, delete_session
+from tests.support.people import ALICE
 from tests.support.stored import assert_state_is_what_events_say, events_of, execute, in_threads, query, state_of
-
-ALICE = Actor("alice")
 
 
 def append(ref: SessionRef, delta: State, removed: tuple[str, ...] = (), **options: Any) -> Appended:
@@ -141,7 +140,7 @@ def test_of_many_who_edit_a_key_with_the_same_value_in_sight_exactly_one_wins(
 ) -> None:
     ref = create_session(source, "app", "user", actor=ALICE, state={} if seen is ABSENT else {name: seen})
     results = in_threads(
-        [partial(edit_state, ref, [Entry(name, n, seen)], actor=Actor(f"person{n}")) for n in range(8)]
+        [partial(edit_state, ref, [Entry(name, n, seen)], actor=Actor(f"person{n}", "admin")) for n in range(8)]
     )
     winners = [n for n, result in enumerate(results) if not isinstance(result, Exception)]
     assert len(winners) == 1

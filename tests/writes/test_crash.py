@@ -13,15 +13,14 @@ from typing import Any
 
 import pytest
 
-from sessions_app.access.actor import Actor
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import State
 from sessions_app.reads import views
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
+from tests.support.people import ALICE
 from tests.support.stored import assert_state_is_what_events_say, counts, events_of, everything, query
 
-ALICE = Actor("alice")
 INITIAL: State = {"n": 0, "user:n": 0, "app:n": 0}
 ROOT = Path(__file__).parents[2]
 

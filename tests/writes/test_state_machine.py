@@ -18,7 +18,6 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
-from sessions_app.access.actor import Actor
 from sessions_app.domain.event import Event, new_id
 from sessions_app.domain.json_values import equal
 from sessions_app.domain.session_ref import SessionRef
@@ -28,8 +27,8 @@ from sessions_app.reads import lists, timeline, views
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session, delete_session
 from tests.strategies import states, text
+from tests.support.people import ALICE
 
-ALICE = Actor("alice")
 T = TypeVar("T")
 _apps = itertools.count()
 

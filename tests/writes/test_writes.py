@@ -20,6 +20,7 @@ from sessions_app.reads import timeline, views, whole_session
 from sessions_app.writes.append import Appended, append_event
 from sessions_app.writes.sessions import create_session, delete_session
 from tests.strategies import TEXTS, events, floats, nested, states
+from tests.support.people import ALICE
 from tests.support.stored import (
     assert_state_is_what_events_say,
     counts,
@@ -30,8 +31,6 @@ from tests.support.stored import (
     query,
     state_of,
 )
-
-ALICE = Actor("alice")
 
 
 @pytest.fixture
