@@ -108,7 +108,7 @@ def test_a_page_speaks_the_browsers_language(client: Client, language: str, word
 def test_the_json_editor_is_given_all_its_words() -> None:
     words = (ROOT / "frontend" / "json-check.js").read_text("utf-8").partition("WORDS = {")[2].partition("\n};")[0]
     needed = set(re.findall(r'^  "?([\w-]+)"?:', words, re.MULTILINE)) - {"true", "false", "null"}  # JSON's own words
-    given = (ROOT / "templates" / "edit" / "_editor_words.html").read_text("utf-8")
+    given = (ROOT / "templates" / "html" / "_editor_words.html").read_text("utf-8")
     assert set(re.findall(r'data-word-([\w-]+)="\{% translate ', given)) == needed
 
 

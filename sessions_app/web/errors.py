@@ -50,7 +50,7 @@ def answer(request: HttpRequest, message: str, status: int) -> HttpResponse:
         return problem(status, message)
     if request.headers.get("HX-Request"):
         return data(message, _TEXT, status)
-    return page(request, "error.html", {"message": message, "status": status, "up": _up(request)}, status)
+    return page(request, "errors/error.html", {"message": message, "status": status, "up": _up(request)}, status)
 
 
 def _up(request: HttpRequest) -> str:
@@ -64,11 +64,11 @@ def _behind(request: HttpRequest, error: Behind) -> HttpResponse:
     """How far the reading is that the answer waits for; the page, or the part of one, asks again every second."""
     context = {**error.detail, "where": request.get_full_path()}
     if request.headers.get("HX-Request"):
-        return page(request, "moment/_behind.html", context, 202)
+        return page(request, "errors/_behind.html", context, 202)
     if for_programs(request.path):
         response = answer(request, error.message, status_of(error))
     else:
-        response = page(request, "moment/behind.html", context, status_of(error))
+        response = page(request, "errors/behind.html", context, status_of(error))
         response["Refresh"] = "1"
     response["Retry-After"] = "1"
     return response

@@ -45,10 +45,10 @@ def sign_in(request: HttpRequest) -> HttpResponse:
         return _signed_in(request, form.get_user(), "password", next_page)
     context = {"form": form, "spent": bool(token), "has_accounts": access_sign_in.admin_exists(), "next": next_page}
     if form.pause:
-        response = page(request, "signin/sign_in.html", context, 429)
+        response = page(request, "account/signin/sign_in.html", context, 429)
         response["Retry-After"] = str(form.pause)
         return response
-    return page(request, "signin/sign_in.html", context, status=403 if token or form.is_bound else 200)
+    return page(request, "account/signin/sign_in.html", context, status=403 if token or form.is_bound else 200)
 
 
 class Form(AuthenticationForm):

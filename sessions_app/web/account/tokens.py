@@ -30,7 +30,7 @@ def tokens(request: HttpRequest) -> HttpResponse:
         except Error as error:
             context["errors"] = {error.detail.get("field", "form"): error.message}
             status = STATUS[type(error)]
-    response = page(request, "tokens/tokens.html", context | {"tokens": core.listed()}, status)
+    response = page(request, "account/tokens/tokens.html", context | {"tokens": core.listed()}, status)
     response["Cache-Control"] = "private, no-store"
     return response
 
@@ -42,7 +42,7 @@ def revoke(request: HttpRequest, name: str) -> HttpResponse:
     if found is None:
         raise NotFound(_("There is no token “%(name)s”.") % {"name": name})
     if request.method == "GET" and not found.revoked:
-        return page(request, "tokens/revoke.html", {"token": found})
+        return page(request, "account/tokens/revoke.html", {"token": found})
     if request.method == "POST":
         core.revoke(name, by=actor(request).name)
         messages.success(request, _("The token “%(name)s” is revoked.") % {"name": name})

@@ -83,7 +83,9 @@ def _is_long(request: HttpRequest, ref: SessionRef) -> bool:
 
 def _waiting(request: HttpRequest, ref: SessionRef) -> HttpResponse:
     """The page at once; what takes longer is asked for by it."""
-    return page(request, "drift/page.html", {"ref": ref, "view": views.session(ref, partly=True), "waiting": True})
+    return page(
+        request, "editing/drift/drift.html", {"ref": ref, "view": views.session(ref, partly=True), "waiting": True}
+    )
 
 
 def _preview(
@@ -95,7 +97,7 @@ def _preview(
     if event:
         context |= {"event": dumps(event, indent=2), "changes": _changes(event)}
     if request.htmx:  # type: ignore[attr-defined]
-        return page(request, "drift/_event.html", context, status)
+        return page(request, "editing/drift/_event.html", context, status)
     return _page(request, ref, context, status)
 
 
@@ -127,7 +129,7 @@ def _page(request: HttpRequest, ref: SessionRef, more: dict[str, Any] | None = N
         "held": queue.held(ref) if rows else None,
         **(more or {}),
     }
-    template = "drift/_content.html" if request.htmx else "drift/page.html"  # type: ignore[attr-defined]
+    template = "editing/drift/_content.html" if request.htmx else "editing/drift/drift.html"  # type: ignore[attr-defined]
     return page(request, template, context, status)
 
 

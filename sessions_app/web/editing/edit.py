@@ -265,7 +265,7 @@ def _form(
     unknown: Sequence[str] = (),
     more: int = 0,
 ) -> HttpResponse:
-    template = "edit/_form.html" if request.htmx else "edit/page.html"  # type: ignore[attr-defined]
+    template = "editing/edit/_form.html" if request.htmx else "editing/edit/edit.html"  # type: ignore[attr-defined]
     told = _taking_back(target, of or _of(request))
     for row in rows:
         if row.conflict and told["undoes"] and told["past"]:

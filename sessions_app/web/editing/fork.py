@@ -56,7 +56,7 @@ def fork(request: HttpRequest, event_id: str, **names: str) -> HttpResponse:
 def tree(request: HttpRequest, **names: str) -> HttpResponse:
     """The forks around a session; for its page, which asks by htmx, in a line, and nothing where there are none."""
     ref = SessionRef(**names)
-    template = "undo/_forks.html" if request.htmx else "undo/forks.html"  # type: ignore[attr-defined]
+    template = "editing/fork/_forks.html" if request.htmx else "editing/fork/forks.html"  # type: ignore[attr-defined]
     view = None if request.htmx else views.session(ref, partly=True)  # type: ignore[attr-defined]
     context = {"ref": ref, "view": view, "nodes": forks.listed(forks.tree(ref)), "of": forks.origin(ref)}
     half = view is not None and is_half(view.state.session)
@@ -78,7 +78,7 @@ def _page(
         "once": request.POST.get("once") or new_id(),
         "errors": errors or {},
     }
-    return page(request, "undo/fork.html", context, status)
+    return page(request, "editing/fork/fork.html", context, status)
 
 
 def _progress(request: HttpRequest, event: EventView) -> HttpResponse:
@@ -96,7 +96,7 @@ def _progress(request: HttpRequest, event: EventView) -> HttpResponse:
         "reason": request.GET.get("reason", ""),
         "where": _watch(event, into, request.GET.get("reason", ""), was=found.copied, still=still),
     }
-    template = "undo/_forking.html" if request.htmx else "undo/forking.html"  # type: ignore[attr-defined]
+    template = "editing/fork/_forking.html" if request.htmx else "editing/fork/forking.html"  # type: ignore[attr-defined]
     return page(request, template, context)
 
 

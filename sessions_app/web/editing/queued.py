@@ -23,13 +23,13 @@ def of_session(request: HttpRequest, **names: str) -> HttpResponse:
     ref = SessionRef(**names)
     if not request.htmx:  # type: ignore[attr-defined]
         return redirect(reverse("session", kwargs=names))
-    return page(request, "queued/_list.html", {"ref": ref, "queued": queue.of_session(ref)})
+    return page(request, "editing/queued/_list.html", {"ref": ref, "queued": queue.of_session(ref)})
 
 
 @require_GET
 def outcomes(request: HttpRequest) -> HttpResponse:
     """What became of this person's queued edits, for every page."""
-    return page(request, "queued/_outcomes.html")
+    return page(request, "editing/queued/_outcomes.html")
 
 
 @require_GET

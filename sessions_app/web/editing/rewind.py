@@ -76,7 +76,7 @@ def _page(request: HttpRequest, ref: SessionRef, before: str, error: str = "", s
         context["raw"] = dumps(core.event_of(plan, actor(request), context["reason"], context["once"]), indent=2)
     except Error as refused:  # of what the session holds; sending it says so, too
         context["error"] = error or refused.message
-    return page(request, "undo/rewind.html", context, status)
+    return page(request, "editing/rewind/rewind.html", context, status)
 
 
 def _revision(request: HttpRequest) -> float:

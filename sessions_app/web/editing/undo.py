@@ -53,7 +53,7 @@ def _nothing(request: HttpRequest, event: EventView, title: str, error: Invalid)
         "message": error.message,
         "writer": error.detail.get("writer"),
     }
-    return page(request, "undo/nothing.html", context, 400)
+    return page(request, "editing/undo/nothing.html", context, 400)
 
 
 def _number(event: EventView) -> str:

@@ -23,12 +23,12 @@ def app(request: HttpRequest, source: str, app_name: str) -> HttpResponse:
         "sessions": lists.sessions(source, app_name),
         "changes": lists.left_out(own_session(source, app_name)),
     }
-    return page(request, "app/app.html", context)
+    return page(request, "lists/app/app.html", context)
 
 
 @require_GET
 def users(request: HttpRequest, source: str, app_name: str) -> HttpResponse:
     """The users of an app, by page; rows alone for htmx."""
     found = lists.users(source, app_name, request.GET.get("after"))
-    template = "user/_rows.html" if request.htmx else "user/list.html"  # type: ignore[attr-defined]
+    template = "lists/app/_user_rows.html" if request.htmx else "lists/app/users.html"  # type: ignore[attr-defined]
     return page(request, template, {"source": source, "app_name": app_name, "users": found})

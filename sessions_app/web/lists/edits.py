@@ -33,7 +33,7 @@ def edits(request: HttpRequest) -> HttpResponse:
     """The edits of all sources by page, the newest first; rows alone for htmx, but for the list that waits for a reading."""
     found, problems = edit_log.edits(request.GET.get("before"))
     htmx: Any = request.htmx  # type: ignore[attr-defined]
-    whole = "edits/_list.html" if htmx.target == "edits" else "edits/edits.html"
+    whole = "lists/edits/_list.html" if htmx.target == "edits" else "lists/edits/edits.html"
     behind = [error for error in problems if isinstance(error, Behind)]
     context = {
         "edits": found,
@@ -42,7 +42,7 @@ def edits(request: HttpRequest) -> HttpResponse:
         "problems": [error for error in problems if error not in behind],
         "where": request.get_full_path(),
     }
-    return page(request, "edits/_rows.html" if htmx and htmx.target != "edits" else whole, context)
+    return page(request, "lists/edits/_rows.html" if htmx and htmx.target != "edits" else whole, context)
 
 
 def _rows(found: Sequence[EventView]) -> list[Row]:

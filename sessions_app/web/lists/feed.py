@@ -53,7 +53,7 @@ def activity(away: Collection[str] = ()) -> Activity:
 
 def parts(found: Activity) -> dict[str, str]:
     """Home's two fragments that change by themselves, by name; and what differs once its list of sources would."""
-    fragments = {name: fragment(f"home/_{name}.html", activity=found) for name in ("running", "feed")}
+    fragments = {name: fragment(f"lists/feed/_{name}.html", activity=found) for name in ("running", "feed")}
     return {**fragments, "stores": found.stores}
 
 

@@ -51,4 +51,4 @@ def home(request: HttpRequest) -> HttpResponse:
         "folders": registry.folders(),
         "refused": registry.refused(),
     }
-    return page(request, "home/home.html", context)
+    return page(request, "lists/home/home.html", context)

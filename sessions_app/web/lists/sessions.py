@@ -26,7 +26,7 @@ from ..html.targets import actor
 def sessions(request: HttpRequest, source: str, app_name: str, user_id: str | None = None) -> HttpResponse:
     """Sessions of an app or a user, the last active first; rows alone for htmx."""
     found = lists.sessions(source, app_name, user_id, request.GET.get("before"))
-    template = "sessions/_rows.html" if request.htmx else "sessions/list.html"  # type: ignore[attr-defined]
+    template = "lists/sessions/_rows.html" if request.htmx else "lists/sessions/list.html"  # type: ignore[attr-defined]
     return page(request, template, {"source": source, "app_name": app_name, "user_id": user_id, "sessions": found})
 
 
@@ -41,16 +41,16 @@ def new(request: HttpRequest) -> HttpResponse:
         "state": given.get("state", "{}"),
     }
     if request.method == "GET":
-        return page(request, "sessions/new.html", context)
+        return page(request, "lists/sessions/new.html", context)
     try:
         ref = _create(request, context)
     except AlreadyExists as error:
         taken = SessionRef(context["source"], context["app_name"], context["user_id"], context["session_id"].strip())
         context |= {"errors": {"session_id": error.message}, "taken": taken}
-        return page(request, "sessions/new.html", context, 409)
+        return page(request, "lists/sessions/new.html", context, 409)
     except Error as error:
         context["errors"] = {error.detail.get("field", "form"): error.message}
-        return page(request, "sessions/new.html", context, status_of(error))
+        return page(request, "lists/sessions/new.html", context, status_of(error))
     messages.success(request, _("The session was created."))
     return redirect(reverse("session", kwargs=ref._asdict()))
 
@@ -65,10 +65,10 @@ def delete(request: HttpRequest, **names: str) -> HttpResponse:
     wanted = ref.session_id if _typed(ref.session_id) else "delete"
     context = {"view": view, "ref": ref, "wanted": wanted, "held": queue.held(ref)}
     if request.method == "GET":
-        return page(request, "sessions/delete.html", context)
+        return page(request, "lists/sessions/delete.html", context)
     if _typed(request.POST.get("confirm", "")) != _typed(wanted):
         context["error"] = _("This is not the session's id; nothing was deleted.")
-        return page(request, "sessions/delete.html", context, 400)
+        return page(request, "lists/sessions/delete.html", context, 400)
     delete_session(ref, actor=actor(request))
     messages.success(request, _("The session %(id)s was deleted.") % {"id": ref.session_id})
     # Not the user's own page: without a session and without state there is no such user any more.

@@ -22,4 +22,4 @@ def user(request: HttpRequest, source: str, app_name: str, user_id: str) -> Http
         "sessions": lists.sessions(source, app_name, user_id),
         "changes": lists.left_out(own_session(source, app_name, user_id)),
     }
-    return page(request, "user/user.html", context)
+    return page(request, "lists/user/user.html", context)

@@ -78,7 +78,7 @@ def context(request: HttpRequest, **names: str) -> HttpResponse:
     ref = SessionRef(**names)
     event_id = request.GET.get("at", "")
     if request.htmx and request.method == "POST":  # type: ignore[attr-defined]
-        return page(request, "context/_preview.html", {"ref": ref, **_instruction(request, ref, event_id)})
+        return page(request, "session/agent_view/_preview.html", {"ref": ref, **_instruction(request, ref, event_id)})
     view = views.session(ref, partly=True)
     event = timeline.event(ref, event_id) if event_id else None
     told: dict[str, Any] = {"ref": ref, "at": event, "address": _address(ref, {"at": event_id} if event_id else {})}
@@ -89,9 +89,9 @@ def context(request: HttpRequest, **names: str) -> HttpResponse:
             raise
         told["behind"] = error.message  # what was sent comes back with it
     if request.htmx and "before" in request.GET:  # type: ignore[attr-defined]
-        return page(request, "context/_turns.html", told)
+        return page(request, "session/agent_view/_turns.html", told)
     told |= {"view": view, "given": _given(event), **_instruction(request, ref, event_id)}
-    return page(request, "context/context.html", told, told.get("status", 200))
+    return page(request, "session/agent_view/agent_view.html", told, told.get("status", 200))
 
 
 def _conversation(request: HttpRequest, ref: SessionRef, event: EventView | None) -> dict[str, Any]:

@@ -73,7 +73,7 @@ def compare(request: HttpRequest, **names: str) -> HttpResponse:
     a, b, fault = _asked(request, ref)
     context: dict[str, Any] = {"ref": ref, "a": a, "b": b, "with": request.GET.get("with", ""), "fault": fault}
     if fault:
-        return page(request, "compare/compare.html", context, 400)
+        return page(request, "session/compare/compare.html", context, 400)
     status = max(_find(side) for side in (a, b))
     if a.moment and b.moment:
         changes = moments.compare(a.moment, b.moment)
@@ -90,7 +90,7 @@ def compare(request: HttpRequest, **names: str) -> HttpResponse:
             "removed": [change.key for change in changes if change.new is ABSENT],
             "unrecorded": sorted({moment.ref.session_id for moment in (a.moment, b.moment) if moment.unrecorded}),
         }
-    return page(request, "compare/compare.html", context, status)
+    return page(request, "session/compare/compare.html", context, status)
 
 
 @require_GET

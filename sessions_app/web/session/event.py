@@ -45,7 +45,7 @@ def event(request: HttpRequest, event_id: str, **names: str) -> HttpResponse:
     """The event with its parts, its neighbours and its paired calls."""
     view = timeline.event(SessionRef(**names), event_id)
     begins = {name: max(0, place(request.GET.get(name) or "0")) for name in ("parts", "changes")}
-    return page(request, "event/event.html", {"ref": view.ref, **about(view, **begins)})
+    return page(request, "session/event/event.html", {"ref": view.ref, **about(view, **begins)})
 
 
 @require_GET
@@ -89,7 +89,7 @@ def add(request: HttpRequest, **names: str) -> HttpResponse:
         "once": once,
     }
     if request.method == "GET":
-        return page(request, "event/add.html", context)
+        return page(request, "session/event/add.html", context)
     text = request.POST.get("event", "").replace("\r\n", "\n")
     try:
         event = _object(loads(text))
@@ -98,7 +98,7 @@ def add(request: HttpRequest, **names: str) -> HttpResponse:
         )
     except Error as error:
         context |= {"text": text, "reason": request.POST.get("reason", ""), "error": error.message}
-        return page(request, "event/add.html", context, status_of(error))
+        return page(request, "session/event/add.html", context, status_of(error))
     messages.success(request, _("The event was added."))
     return redirect(reverse("session", kwargs=names) + f"#event-{quote(appended.event['id'])}")
 

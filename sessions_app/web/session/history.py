@@ -96,7 +96,7 @@ def _history(request: HttpRequest, target: Target) -> HttpResponse:
     context |= {"keys": list(target.state)[:KEYS], "asked": "key" in request.GET}
     if not context["asked"]:
         context["gone"] = _gone(target)
-        return page(request, "history/history.html", context)
+        return page(request, "session/history/history.html", context)
     scope = scope_of(name)[0]
     if target.kind not in ("session", scope):
         raise Invalid(_("%(key)s: here, a key begins with %(scope)s:") % {"key": name, "scope": target.kind})
@@ -111,7 +111,7 @@ def _history(request: HttpRequest, target: Target) -> HttpResponse:
         "line": line(reversed(_values(found.rows))),
     }
     more = before and request.htmx  # type: ignore[attr-defined]
-    return page(request, "history/_rows.html" if more else "history/history.html", context)
+    return page(request, "session/history/_rows.html" if more else "session/history/history.html", context)
 
 
 def _gone(target: Target) -> list[str]:

@@ -44,7 +44,7 @@ def state_at(request: HttpRequest, **names: str) -> HttpResponse:
     if not request.htmx:  # type: ignore[attr-defined]
         return redirect(address_at(ref, event_id, show=request.GET.get("show", "")))
     context = panel(request, ref, event_id)
-    return page(request, "moment/_panel.html", {"ref": ref, **context}, context["status"])
+    return page(request, "session/moment/_panel.html", {"ref": ref, **context}, context["status"])
 
 
 def chosen(request: HttpRequest, ref: SessionRef) -> str | None:
@@ -62,7 +62,7 @@ def chosen(request: HttpRequest, ref: SessionRef) -> str | None:
 
 
 def panel(request: HttpRequest, ref: SessionRef, event_id: str) -> dict[str, Any]:
-    """What moment/_panel.html shows. An event that is gone, and a state that cannot be told, are told there."""
+    """What session/moment/_panel.html shows. An event that is gone, and a state that cannot be told, are told there."""
     shown = request.GET.get("show", "")
     context: dict[str, Any] = {
         "at": event_id,

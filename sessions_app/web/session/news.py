@@ -58,23 +58,23 @@ def following(ref: SessionRef, seq: Seq, chosen: Filter, last: Invocation | None
     groups = invocations(events, last)
     more = page.next is not None
     reached = events[-1].seq or NO_SEQ
-    html = fragment("session/_lines.html", ref=ref, invocations=groups)
+    html = fragment("session/timeline/_lines.html", ref=ref, invocations=groups)
     return News(html, reached if more else max(newest, reached), groups[-1], more)
 
 
 def state(view: views.SessionView) -> str:
     """The state panel's groups."""
-    return fragment("state/_groups.html", target=of_session(view, *who_wrote(view), whole=False))
+    return fragment("html/state/_groups.html", target=of_session(view, *who_wrote(view), whole=False))
 
 
 def status(running: Running | None, revision: float) -> str:
     """Whether an invocation runs or waits, and when the session was last active."""
-    return fragment("session/_status.html", revision=revision, running=running)
+    return fragment("session/news/_status.html", revision=revision, running=running)
 
 
 def stats(ref: SessionRef) -> str:
     """The session's numbers."""
-    return fragment("session/_stats.html", ref=ref, stats=statistics.stats(ref))
+    return fragment("session/page/_stats.html", ref=ref, stats=statistics.stats(ref))
 
 
 def fragment(template: str, **context: Any) -> str:

@@ -46,7 +46,7 @@ def strip(request: HttpRequest, **names: str) -> HttpResponse:
         "places": [bar.first for bar in found] + [bar.last for bar in found[-1:]],
         "last": len(found) - 1,
     }
-    return page(request, "session/_strip.html", context)
+    return page(request, "session/overview/_strip.html", context)
 
 
 def _drawn(found: list[Bar]) -> list[Drawn]:

@@ -49,7 +49,7 @@ def session(request: HttpRequest, **names: str) -> HttpResponse:
         "target": of_session(view, *writers, whole=whole),
         **_timeline(request, ref, then.get("event")),
     }
-    return page(request, "session/session.html", context, 404 if "gone" in then else 200)
+    return page(request, "session/page/page.html", context, 404 if "gone" in then else 200)
 
 
 @require_GET
@@ -60,14 +60,14 @@ def events(request: HttpRequest, **names: str) -> HttpResponse:
         return session(request, **names)
     around = request.GET.get("around")
     context = _timeline(request, ref, timeline.event(ref, around) if around else None)
-    return page(request, "session/_events.html", {"ref": ref, "at": around, **context})
+    return page(request, "session/timeline/_events.html", {"ref": ref, "at": around, **context})
 
 
 @require_GET
 def stats(request: HttpRequest, **names: str) -> HttpResponse:
     """The session's numbers, which take longer than the page may."""
     ref = SessionRef(**names)
-    return page(request, "session/_stats.html", {"ref": ref, "stats": statistics.stats(ref), **_filters(request)})
+    return page(request, "session/page/_stats.html", {"ref": ref, "stats": statistics.stats(ref), **_filters(request)})
 
 
 def _timeline(request: HttpRequest, ref: SessionRef, about: EventView | None = None) -> dict[str, Any]:
