@@ -1,4 +1,4 @@
-"""Tokens, by which programs sign in: shown once, stored as a hash, of one scope and for the apps that match a pattern."""
+"""Tokens, by which programs sign in: shown once, stored as a hash, with one right and for the apps that match a pattern."""
 
 import hashlib
 import logging
@@ -57,7 +57,7 @@ def create(name: str, right: str, apps: str, *, by: str) -> tuple[Token, str]:
     if not (name + apps).isprintable():
         raise Invalid(_("A name has no line breaks or other characters that cannot be seen."), field="name")
     if right not in RIGHTS:
-        raise Invalid(_("The scope is one of: %(names)s.") % {"names": ", ".join(RIGHTS)}, field="right")
+        raise Invalid(_("The right is one of: %(names)s.") % {"names": ", ".join(RIGHTS)}, field="right")
     text = PREFIX + secrets.token_urlsafe(32)
     try:
         with transaction.atomic():

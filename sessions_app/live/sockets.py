@@ -193,7 +193,7 @@ async def _person(scope: Any) -> tuple[str, str]:
 
 def _place(said: Any) -> Seq:
     try:
-        return news.place(str(said))
+        return news.number_in(str(said))
     except Invalid as error:
         raise Refused(BAD_REQUEST, "after: a place in append order") from error
 

@@ -1,5 +1,5 @@
 // In a form with a <json-editor>: what sends it is disabled while a value is not valid, and [data-why-not] says why.
-// An editor with data-word-use-text offers to take what was typed as text: by a button, or by Enter where it is no JSON.
+// An editor with data-word-use-string offers to take what was typed as a string: by a button, or by Enter where it is no JSON.
 // In the edit form also: [data-operation] other than "set" needs no editor; [data-close-form] closes the form in place;
 // [data-take-all] ticks every [data-take], or none.
 (() => {
@@ -33,17 +33,17 @@
   /** The button that makes a JSON string of what was typed, in the words of the editor. */
   function offerText(textarea) {
     const editor = textarea.parentElement;
-    const { wordUseText } = editor.dataset;
+    const { wordUseString } = editor.dataset;
     const text = textarea.value.trim();
-    let button = editor.querySelector(".astext");
-    if (!wordUseText || !editor.view || !BARE.test(text)) return button?.remove();
+    let button = editor.querySelector(".asstring");
+    if (!wordUseString || !editor.view || !BARE.test(text)) return button?.remove();
     if (!button) {
       button = document.createElement("button");
-      Object.assign(button, { type: "button", className: "btn small astext" });
+      Object.assign(button, { type: "button", className: "btn small asstring" });
       editor.append(button);
     }
     const short = text.length > SHOWN ? `${text.slice(0, SHOWN - 1)}…` : text;
-    button.textContent = wordUseText.replace("{text}", short.replace(/\s+/g, " "));
+    button.textContent = wordUseString.replace("{text}", short.replace(/\s+/g, " "));
     if (textarea.validationMessage) {
       const key = document.createElement("kbd");
       key.textContent = "⏎";
@@ -51,7 +51,7 @@
     }
   }
 
-  function useText(editor) {
+  function useString(editor) {
     editor.value = JSON.stringify(editor.value.trim());
     editor.focus();
     editor.view.dispatch({ selection: { anchor: editor.view.state.doc.length } });
@@ -64,11 +64,11 @@
       if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
       const editor = event.target.closest?.(".cm-content")?.closest("json-editor");
       const textarea = editor?.querySelector("textarea");
-      if (!editor?.querySelector(".astext") || !textarea.validationMessage || textarea.value.trim().includes("\n"))
+      if (!editor?.querySelector(".asstring") || !textarea.validationMessage || textarea.value.trim().includes("\n"))
         return;
       event.preventDefault();
       event.stopPropagation();
-      useText(editor);
+      useString(editor);
     },
     true,
   );
@@ -121,8 +121,8 @@
   });
   document.addEventListener("click", (event) => {
     const target = event.target instanceof Element ? event.target : null;
-    const asText = target?.closest(".astext");
-    if (asText) useText(asText.closest("json-editor"));
+    const asString = target?.closest(".asstring");
+    if (asString) useString(asString.closest("json-editor"));
     const close = target?.closest("[data-close-form]");
     const slot = close?.closest("#edit");
     if (slot) {

@@ -1,7 +1,7 @@
 // [data-live] (a websocket's address): what is pushed there is put into the page. It says in [data-live-words] how the
 // connection is (its data-word-…), in [data-live-people] who else watches, and [data-live-pause] stops and goes on.
 // Rows go to the end of the last .timeline, the state to #groups, #status and #stats, home's to #running and #feed; home's
-// list of sources (#stores) is asked for when they are others. A source that is away, and a session that is gone, are told
+// list of sources (#sources) is asked for when they are others. A source that is away, and a session that is gone, are told
 // in [data-live-notice]. A socket says where it was (data-after), and is sent what it missed. Where none can be opened,
 // data-news is asked every few seconds for the same.
 (() => {
@@ -19,7 +19,7 @@
   const ENDS = { 4400: "error", 4401: "out", 4403: "error", 4404: "gone" }; // sessions_app/live/client.py
 
   let socket = null;
-  let place = box.dataset.after;
+  let seq = box.dataset.after;
   let revision = "";
   let failures = 0;
   let paused = false;
@@ -212,7 +212,7 @@
   function apply(message) {
     if (message.reset) loadAnew();
     if (message.events) addRows(message.events);
-    if (message.seq !== undefined) place = message.seq;
+    if (message.seq !== undefined) seq = message.seq;
     if (message.revision) revision = message.revision;
     if (message.state !== undefined && $("#groups")) showState(message.state);
     if (message.status !== undefined) {
@@ -223,14 +223,14 @@
     if (message.watching) showPeople(message.watching);
     if (message.queued) htmx.trigger(document.body, "adkweb:queued");
     for (const name of ["running", "feed"]) if (message[name] && $(`#${name}`)) showFeed($(`#${name}`), message[name]);
-    if (message.stores && $("#stores") && $("#stores").dataset.stores !== message.stores) showStores();
+    if (message.sources && $("#sources") && $("#sources").dataset.sources !== message.sources) showSources();
     if (message.away !== undefined) notice(message.away, "warn");
     if (message.gone) end("gone", message.gone);
   }
 
   /** A source has appeared, is away or back, or has its first session: home's list of them is asked for. */
-  function showStores() {
-    htmx.ajax("GET", location.pathname, { target: "#stores", select: "#stores", swap: "outerHTML" });
+  function showSources() {
+    htmx.ajax("GET", location.pathname, { target: "#sources", select: "#sources", swap: "outerHTML" });
   }
 
   /** What was missed is too much to be added: the timeline's newest page takes its place; the row that has the focus keeps it. */
@@ -246,8 +246,8 @@
     if ($("#events .timeline") === before) return void setTimeout(loadAnew, 2 * FIRST_WAIT);
     if (row && document.activeElement === document.body)
       document.getElementById(row)?.querySelector("a.line").focus({ preventScroll: true });
-    place = $("#events [data-seq]")?.dataset.seq ?? place;
-    if (socket?.readyState === WebSocket.OPEN) socket.send(JSON.stringify({ after: Number(place) }));
+    seq = $("#events .timeline[data-seq]")?.dataset.seq ?? seq;
+    if (socket?.readyState === WebSocket.OPEN) socket.send(JSON.stringify({ after: Number(seq) }));
   }
 
   // --- The connection ----------------------------------------------------------------------------------------------
@@ -261,7 +261,7 @@
     if (socket || paused || over) return;
     const address = new URL(box.dataset.live, location.href);
     address.protocol = address.protocol.replace("http", "ws");
-    address.search = query({ after: place ?? "0", language: document.documentElement.lang });
+    address.search = query({ after: seq ?? "0", language: document.documentElement.lang });
     if (!box.dataset.state || failures === 0) say("connecting");
     let mine;
     try {
@@ -333,7 +333,7 @@
   async function poll() {
     if (document.hidden) return;
     try {
-      const answer = await fetch(`${box.dataset.news}?${query({ after: place ?? "0", revision })}`, {
+      const answer = await fetch(`${box.dataset.news}?${query({ after: seq ?? "0", revision })}`, {
         headers: { "HX-Request": "true" },
       });
       if (!polling) return;

@@ -2,7 +2,7 @@
 // to date. An a[data-at] goes to an event; [data-travel-step] so many events on (data-travel-writes: that changed state);
 // [data-travel-show] shows another part of it; [data-travel-here] goes to the row that is focused or selected;
 // [data-travel-back] gives #state back. There is one cursor: in the past, the row with the focus is the one whose state is
-// shown. What edits ([hx-target="#edit"]) asks there by #past first, because an edit is about now. #strip holds the slider #travel, its data-places say which place each bar begins at.
+// shown. What edits ([hx-target="#edit"]) asks there by #past first, because an edit is about now. #strip holds the slider #travel, its data-seqs say which seq each bar begins at.
 // Everything is asked for here one at a time: what was wished last is asked for when the answer before it is there.
 (() => {
   const panel = document.querySelector("#moment");
@@ -18,7 +18,7 @@
 
   let shown = null; // { at, seq } of the event whose state is shown
   let show = "merged";
-  let wish = null; // what to ask for next: { at } or { place }, maybe with { step, writes }; or { step } alone
+  let wish = null; // what to ask for next: { at } or { seq }, maybe with { step, writes }; or { step } alone
   let asking = false;
   let dropped = false; // nobody wants the answer any more
   let dragging = null; // the strip's rectangle
@@ -44,7 +44,7 @@
   }
 
   function step(number, writes) {
-    if (!shown && !wish && !asking) return travel({ place: Number.MAX_SAFE_INTEGER }); // from now to the newest event
+    if (!shown && !wish && !asking) return travel({ seq: Number.MAX_SAFE_INTEGER }); // from now to the newest event
     const { step: before = 0, writes: kind, ...from } = wish ?? {};
     const carried = Boolean(kind) === writes ? before : 0;
     return travel({ ...from, step: carried + number, ...(writes && { writes: 1 }) });
@@ -64,10 +64,10 @@
   async function askForMoment() {
     const { ...asked } = wish;
     wish = null;
-    if (asked.at === undefined && asked.place === undefined) {
-      if (shown?.seq) asked.place = shown.seq;
+    if (asked.at === undefined && asked.seq === undefined) {
+      if (shown?.seq) asked.seq = shown.seq;
       else if (shown) return;
-      else asked.place = Number.MAX_SAFE_INTEGER;
+      else asked.seq = Number.MAX_SAFE_INTEGER;
     }
     const html = await get(stateAddress, { ...asked, show });
     if (html !== null && !dropped) put(html);
@@ -220,7 +220,7 @@
     htmx.swap(events, html, { swapStyle: "innerHTML" });
     const lists = events.querySelectorAll(".timeline");
     const upto = Number(lists[0]?.dataset.seq ?? 0);
-    lists[lists.length - 1]?.append(...rows.filter((row) => Number(row.dataset.place) > upto));
+    lists[lists.length - 1]?.append(...rows.filter((row) => Number(row.dataset.seq) > upto));
     mark(false);
     if (focused && shown) rowOf(shown.at)?.querySelector("a.line").focus({ preventScroll: true });
     // timeline.js has its say about rows that are new before this.
@@ -252,8 +252,8 @@
   });
 
   new MutationObserver((records) => {
-    const end = slider() ? placesOf(slider()).at(-1) : 0;
-    const later = (node) => node.matches?.(".ev") && Number(node.dataset.place) > end;
+    const end = slider() ? seqsOf(slider()).at(-1) : 0;
+    const later = (node) => node.matches?.(".ev") && Number(node.dataset.seq) > end;
     if (!strip || !records.some(({ addedNodes }) => [...addedNodes].some(later))) return;
     stale = true;
     next();
@@ -263,14 +263,14 @@
   // --- The strip ---------------------------------------------------------------------------------------------------
 
   const slider = () => document.querySelector("#travel");
-  const placesOf = (track) => track.dataset.places.split(" ").map(Number);
+  const seqsOf = (track) => track.dataset.seqs.split(" ").map(Number);
 
-  /** Which bar a place belongs to. */
-  function barOf(places, seq) {
-    let [low, high] = [0, places.length - 2];
+  /** Which bar a seq belongs to. */
+  function barOf(seqs, seq) {
+    let [low, high] = [0, seqs.length - 2];
     while (low < high) {
       const middle = (low + high + 1) >> 1;
-      if (places[middle] <= seq) low = middle;
+      if (seqs[middle] <= seq) low = middle;
       else high = middle - 1;
     }
     return low;
@@ -280,12 +280,12 @@
   function point() {
     const track = slider();
     if (!track) return;
-    const places = placesOf(track);
+    const seqs = seqsOf(track);
     const words = panel.querySelector("[data-travel-words]")?.textContent;
-    const bar = shown ? barOf(places, shown.seq) : places.length - 2;
+    const bar = shown ? barOf(seqs, shown.seq) : seqs.length - 2;
     track.setAttribute("aria-valuenow", String(bar));
     track.setAttribute("aria-valuetext", shown && words ? words : panel.dataset.wordNow);
-    if (!dragging) putCursor(track, shown?.seq ? (bar + 0.5) / (places.length - 1) : null);
+    if (!dragging) putCursor(track, shown?.seq ? (bar + 0.5) / (seqs.length - 1) : null);
   }
 
   function putCursor(track, share) {
@@ -297,29 +297,29 @@
   let pointer = null;
   let framed = false;
 
-  /** The place at a share of the strip's width. */
-  function placeAt(track, share) {
-    const places = placesOf(track);
-    const bars = places.length - 1;
+  /** The seq at a share of the strip's width. */
+  function seqAt(track, share) {
+    const seqs = seqsOf(track);
+    const bars = seqs.length - 1;
     const at = share * bars;
     const bar = Math.min(bars - 1, Math.floor(at));
-    const inside = places[bar] + Math.floor((at - bar) * (places[bar + 1] - places[bar]));
-    return share > EDGE ? places[bars] : Math.min(inside, Math.max(places[bar], places[bar + 1] - 1));
+    const inside = seqs[bar] + Math.floor((at - bar) * (seqs[bar + 1] - seqs[bar]));
+    return share > EDGE ? seqs[bars] : Math.min(inside, Math.max(seqs[bar], seqs[bar + 1] - 1));
   }
 
-  /** A place's number; or the time that it stands for, where events have no numbers (domain/units.py). */
-  function words(place) {
-    if (place < 2 ** 41) return `#${place}`;
+  /** A seq as a number; or the time that it stands for, where events have no numbers (domain/units.py). */
+  function words(seq) {
+    if (seq < 2 ** 41) return `#${seq}`;
     const clock = new Intl.DateTimeFormat(document.documentElement.lang, { timeStyle: "medium", hourCycle: "h23" });
-    return clock.format((place - 2 ** 50) / 1000);
+    return clock.format((seq - 2 ** 50) / 1000);
   }
 
-  /** Says which place is under the pointer; null for none. */
+  /** Says which seq is under the pointer; null for none. */
   function showTip(track, share) {
     const tip = track.querySelector(".tip");
     tip.hidden = share === null;
     if (share === null) return;
-    tip.textContent = words(placeAt(track, share));
+    tip.textContent = words(seqAt(track, share));
     tip.style.insetInlineStart = `clamp(20px, ${share * 100}%, 100% - 20px)`;
   }
 
@@ -332,10 +332,10 @@
     showTip(track, share);
     if (!dragging) return;
     putCursor(track, share);
-    const place = placeAt(track, share);
-    if (place === dragging.place) return;
-    dragging.place = place;
-    travel({ place });
+    const seq = seqAt(track, share);
+    if (seq === dragging.seq) return;
+    dragging.seq = seq;
+    travel({ seq });
   }
 
   strip?.addEventListener("pointerdown", (event) => {
@@ -345,7 +345,7 @@
     track.focus({ preventScroll: true });
     track.setPointerCapture(event.pointerId);
     const { left, width } = track.getBoundingClientRect();
-    dragging = { left, width, place: null };
+    dragging = { left, width, seq: null };
     pointer = event.clientX;
     frame();
   });
@@ -376,19 +376,19 @@
   strip?.addEventListener("keydown", (event) => {
     const track = event.target.closest("#travel");
     if (!track || event.ctrlKey || event.metaKey || event.altKey) return;
-    const places = placesOf(track);
+    const seqs = seqsOf(track);
     const bar = Number(track.getAttribute("aria-valuenow"));
-    const far = Math.max(1, Math.round(places.length / 10));
-    const clamped = (number) => places[Math.min(places.length - 1, Math.max(0, number))];
+    const far = Math.max(1, Math.round(seqs.length / 10));
+    const clamped = (number) => seqs[Math.min(seqs.length - 1, Math.max(0, number))];
     const doings = {
       ArrowLeft: () => step(-1, event.shiftKey),
       ArrowDown: () => step(-1, event.shiftKey),
       ArrowRight: () => step(1, event.shiftKey),
       ArrowUp: () => step(1, event.shiftKey),
-      PageDown: () => travel({ place: clamped(bar - far) }),
-      PageUp: () => travel({ place: clamped(bar + far) }),
-      Home: () => travel({ place: places[0] }),
-      End: () => travel({ place: places.at(-1) }),
+      PageDown: () => travel({ seq: clamped(bar - far) }),
+      PageUp: () => travel({ seq: clamped(bar + far) }),
+      Home: () => travel({ seq: seqs[0] }),
+      End: () => travel({ seq: seqs.at(-1) }),
     };
     if (!doings[event.key]) return;
     event.preventDefault();

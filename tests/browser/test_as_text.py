@@ -21,11 +21,11 @@ def test_what_is_typed_without_quotes_is_taken_as_text_by_enter(page: Page) -> N
     apply = page.get_by_role("button", name="Apply")
     expect(apply).to_be_disabled()
     expect(page.locator(".json-type.bad")).to_contain_text("not a JSON value")
-    expect(page.get_by_role("button", name="Use as text")).to_have_text('Use as text “KE924 "now"” ⏎')
+    expect(page.get_by_role("button", name="Use as string")).to_have_text('Use as string “KE924 "now"” ⏎')
     page.keyboard.press("Enter")
     expect(page.locator("json-editor .cm-content")).to_be_focused()
     assert value(page) == '"KE924 \\"now\\""'
-    expect(page.get_by_role("button", name="Use as text")).to_have_count(0)
+    expect(page.get_by_role("button", name="Use as string")).to_have_count(0)
     apply.click()
     expect(page.locator('[data-key-row="step"]')).to_contain_text("KE924")
 
@@ -38,11 +38,11 @@ def test_a_number_may_be_meant_as_text(page: Page) -> None:
     expect(page.get_by_role("button", name="Apply")).to_be_enabled()
     page.keyboard.press("Enter")  # it is JSON: a new line
     assert value(page) == "7\n"
-    page.get_by_role("button", name="Use as text").click()
+    page.get_by_role("button", name="Use as string").click()
     assert value(page) == '"7"'
     for json in ("[1,", '"half', '{"a": 1}'):
         type_json(page, json)
-        expect(page.get_by_role("button", name="Use as text")).to_have_count(0)
+        expect(page.get_by_role("button", name="Use as string")).to_have_count(0)
 
 
 def test_of_several_keys_it_is_said_which_one_cannot_be_sent(page: Page) -> None:
@@ -60,7 +60,7 @@ def test_without_scripts_the_form_comes_back_offering_it(visit: Visit, watch: Wa
     page.goto(path("s", *REF, end="edit/?key=step"))
     page.locator("textarea").fill("LH 1181")
     page.get_by_role("button", name="Apply").click()
-    page.get_by_role("button", name="Use as text “LH 1181”").click()
+    page.get_by_role("button", name="Use as string “LH 1181”").click()
     assert value(page) == '"LH 1181"'
     page.get_by_role("button", name="Apply").click()
     expect(page.locator('[data-key-row="step"]')).to_contain_text('"LH 1181"')

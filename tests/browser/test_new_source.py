@@ -48,4 +48,4 @@ def test_home_shows_a_new_agent_without_being_loaded_again(on_folder: Adkweb, vi
         (event,) = agent.do("first", append=1)
         expect(page.locator(f"#feed [data-feed='{event}']")).to_be_visible()
     expect(page.locator("body")).to_have_attribute("data-loaded", "once")
-    expect(page.locator("#stores")).to_have_count(1)
+    expect(page.locator("#sources")).to_have_count(1)

@@ -124,7 +124,7 @@ def test_dragging_along_the_strip_asks_for_one_state_at_a_time_and_ends_at_the_l
     page.add_init_script(SLOW)
     strip = go(page)
     drag(page, strip, [0.9, 0.2, 0.7, 0.05, 0.5])
-    places = strip.get_attribute("data-places")
+    places = strip.get_attribute("data-seqs")
     assert places
     bars = [int(place) for place in places.split()]
     expect(moment(page)).to_have_attribute("data-state", re.compile("state/$"))

@@ -69,19 +69,19 @@ def test_an_open_home_hears_of_a_source_that_appears_and_of_its_first_session(
     me = sign_in(server)
     page = Page(server, me, FEED, after=None)
     try:
-        page.until(lambda page: page.parts.get("stores"), "home")
-        seen = [page.parts["stores"]]
+        page.until(lambda page: page.parts.get("sources"), "home")
+        seen = [page.parts["sources"]]
         _file, adk = new_agent(folder, "booking")
-        page.until(lambda page: page.parts["stores"] not in seen, "a source")
-        seen.append(page.parts["stores"])
+        page.until(lambda page: page.parts["sources"] not in seen, "a source")
+        seen.append(page.parts["sources"])
         adk.create("s1", {"step": "ask"})
-        page.until(lambda page: page.parts["stores"] not in seen, "its first session")
-        seen.append(page.parts["stores"])
+        page.until(lambda page: page.parts["sources"] not in seen, "its first session")
+        seen.append(page.parts["sources"])
         with browser(server, me) as client:
-            assert f'data-stores="{seen[-1]}"' in client.get("/").text
+            assert f'data-sources="{seen[-1]}"' in client.get("/").text
         adk.append(adk.get("s1"), "hello")
         page.until(lambda page: "hello" in page.parts.get("feed", ""), "the event")
-        assert page.parts["stores"] == seen[-1]  # nothing to ask for
+        assert page.parts["sources"] == seen[-1]  # nothing to ask for
         adk.close()
     finally:
         page.close()
@@ -93,13 +93,13 @@ def test_read_only_opens_what_appears_and_leaves_it_as_it_is(tmp_path: Path, new
     server = new_server(str(folder), ADKWEB_READ_ONLY="true")
     page = Page(server, sign_in(server), FEED, after=None)
     try:
-        page.until(lambda page: page.parts.get("stores"), "home")
-        before = page.parts["stores"]
+        page.until(lambda page: page.parts.get("sources"), "home")
+        before = page.parts["sources"]
         file, adk = new_agent(folder, "booking")
         adk.append(adk.create("s1", {"step": "ask"}), "hello")
         adk.close()
         as_it_was = file.read_bytes()
-        page.until(lambda page: page.parts["stores"] != before, "the source")
+        page.until(lambda page: page.parts["sources"] != before, "the source")
         eventually(lambda: "INFO adkweb.live: opened" in server.log, "opened")
         assert file.read_bytes() == as_it_was
         assert initial_states(file) is None

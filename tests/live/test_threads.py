@@ -355,9 +355,9 @@ def test_home_does_not_wait_for_a_source_that_is_known_to_be_away(
     reader = Reader(house.sign_in)
     found = home_feed.enter(reader)  # type: ignore[arg-type]
     eventually(lambda: "feed" in reader.parts, "home")
-    before = reader.parts["stores"]
+    before = reader.parts["sources"]
     away.set()
-    eventually(lambda: reader.parts["stores"] != before, "home without it")
+    eventually(lambda: reader.parts["sources"] != before, "home without it")
     eventually(lambda: asked["follower"] > 2, "tries")
     found.wake()
     eventually(lambda: asked["follower"] > 3, "more tries")

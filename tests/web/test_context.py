@@ -115,7 +115,10 @@ def test_a_link_takes_the_template_from_the_state_at_an_event(
 
 @pytest.mark.parametrize(
     ("name", "status", "message"),
-    [("gone", 404, "There is no key “gone” in this state."), ("count", 400, "is not a text, and so no template")],
+    [
+        ("gone", 404, "There is no key “gone” in this state."),
+        ("count", 400, "is not a string, so it cannot be a template"),
+    ],
 )
 def test_a_key_that_holds_no_template_is_told(
     ref: SessionRef, maria: Browser, name: str, status: int, message: str

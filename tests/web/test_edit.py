@@ -503,9 +503,9 @@ def test_what_is_no_json_is_offered_as_text(ref: SessionRef, maria: Browser, typ
     before = everything(ref.source)
     sent = open_form(maria, ref, "step").fields() | {"value-0": typed}
     refused = row_of(page_of(apply(maria, ref, sent)), 0)
-    (button,) = [each for each in refused.all("button") if each["name"] == "as-text"]
-    assert button.text == f"Use as text “{typed.strip()}”"
-    form = page_of(maria.send("session-edit", {**sent, "as-text": button["value"]}, **ref._asdict())).one(
+    (button,) = [each for each in refused.all("button") if each["name"] == "as-string"]
+    assert button.text == f"Use as string “{typed.strip()}”"
+    form = page_of(maria.send("session-edit", {**sent, "as-string": button["value"]}, **ref._asdict())).one(
         "form", "editbox"
     )
     assert form.fields()["value-0"] == text
@@ -516,7 +516,7 @@ def test_what_is_no_json_is_offered_as_text(ref: SessionRef, maria: Browser, typ
 def test_what_was_begun_as_json_is_not(ref: SessionRef, maria: Browser, typed: str) -> None:
     sent = open_form(maria, ref, "step").fields() | {"value-0": typed}
     refused = row_of(page_of(apply(maria, ref, sent)), 0)
-    assert [each for each in refused.all("button") if each["name"] == "as-text"] == []
+    assert [each for each in refused.all("button") if each["name"] == "as-string"] == []
 
 
 def test_an_edit_sent_twice_by_one_form_is_written_once(ref: SessionRef, maria: Browser) -> None:

@@ -206,7 +206,7 @@ def test_edits_of_a_users_and_an_apps_state_are_a_link_below_that_state_and_no_s
     own = maria.open(link["href"])
     assert [crumb.text for crumb in own.one("nav", "crumbs").all("li")] == [store, "booking", "Changes of this app"]
     home = maria.open(reverse("home"))
-    assert "adkweb" not in home.one("div", id="stores").text + home.one("aside").text
+    assert "adkweb" not in home.one("div", id="sources").text + home.one("aside").text
     rows = maria.open(reverse("edits")).all("td", **{"data-label": "Where"})
     assert [row.text for row in rows] == ["booking", "booking / ana", "booking / ana"]
 

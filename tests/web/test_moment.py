@@ -310,7 +310,7 @@ def test_the_strip_has_a_bar_for_each_event_and_the_place_that_each_begins_at(
     strip = maria.open("strip", htmx=True, **ref._asdict())
     assert [bar["class"] for bar in strip.all("rect")] == ["", "state", "error"]
     slider = strip.one(role="slider")
-    assert slider["data-places"] == "1 2 3 3"
+    assert slider["data-seqs"] == "1 2 3 3"
     assert (slider["aria-valuemin"], slider["aria-valuemax"]) == ("0", "2")
 
 
@@ -345,12 +345,29 @@ def test_an_event_that_is_gone_is_said_with_the_way_out(ref: SessionRef, maria: 
     assert len(ids(session_at(maria, ref, 404, at="gone"))) == 1
 
 
-@pytest.mark.parametrize("query", [{"place": "x"}, {"place": "-1"}, {"place": "1", "step": "x"}, {"place": str(2**70)}])
+@pytest.mark.parametrize("query", [{"seq": "x"}, {"seq": "-1"}, {"seq": "1", "step": "x"}, {"seq": str(2**70)}])
 def test_a_place_that_is_none_is_refused(ref: SessionRef, maria: Browser, add: Add, query: dict[str, str]) -> None:
     add(ref)
-    assert "place in the list is not valid" in session_at(maria, ref, 400, **query).one("main").text
+    assert "number in this link is not valid" in session_at(maria, ref, 400, **query).one("main").text
     answer = maria.get(reverse("state-at", kwargs=ref._asdict()), query, headers={"HX-Request": "true"})
     assert answer.status_code == 400
+
+
+@pytest.mark.parametrize("query", [{"place": "2", "step": "-1"}, {"place": "1", "show": "changes"}])
+def test_a_link_with_the_earlier_name_of_a_number_leads_to_its_event(
+    ref: SessionRef, maria: Browser, add: Add, query: dict[str, str]
+) -> None:
+    event_id = add(ref, {"text": "one"})
+    add(ref, {"text": "two"})
+    for name in ("session", "state-at"):
+        answer = maria.get(reverse(name, kwargs=ref._asdict()), query, follow=True)
+        assert (answer.status_code, answer.redirect_chain[0][1]) == (200, 302)
+        assert parse_qs(urlsplit(answer.redirect_chain[-1][0]).query)["at"] == [event_id]
+    panel = maria.get(reverse("state-at", kwargs=ref._asdict()), query, headers={"HX-Request": "true"})
+    assert "place" not in parse_qs(urlsplit(panel["Location"]).query)
+    assert parse_qs(urlsplit(panel["Location"]).query) == {
+        "seq" if name == "place" else name: [value] for name, value in query.items()
+    }
 
 
 def test_time_travel_works_in_a_file_that_was_never_adopted(
@@ -394,7 +411,7 @@ def test_a_page_that_waits_is_loaded_again_and_a_program_is_told_when(
     fill(ref, 12_000)
     monkeypatch.setattr(indexing, "SECONDS", -1.0)
     address = reverse("session", kwargs=ref._asdict())
-    answer = maria.get(address, {"place": "70", "step": "-1", "writes": "1"})
+    answer = maria.get(address, {"seq": "70", "step": "-1", "writes": "1"})
     assert (answer.status_code, answer["Refresh"], answer["Retry-After"]) == (503, "1", "1")
     strip = maria.open("strip", htmx=True, status=202, **ref._asdict())
     assert strip.one("div", "behind")["hx-get"] == reverse("strip", kwargs=ref._asdict())

@@ -21,14 +21,14 @@ def rows(maria: Browser) -> list[str]:
 
 def make(maria: Browser, **fields: str) -> str:
     """A new token's text."""
-    response = maria.send("tokens", {"name": "agent", "scope": "append", "apps": "", **fields})
+    response = maria.send("tokens", {"name": "agent", "right": "append", "apps": "", **fields})
     assert response.status_code == 200, response.content.decode()
     return page_of(response).one("code", id="token-text").text
 
 
 def test_a_token_is_made_and_signs_its_program_in(maria: Browser) -> None:
     form = maria.open("tokens").one("form", class_="form")
-    assert form.fields()["scope"] == "append"
+    assert form.fields()["right"] == "append"
     response = maria.send("tokens", {**form.fields(), "name": "booking agent", "apps": "booking*"})
     page = page_of(response)
     text = page.one("code", id="token-text").text
@@ -45,17 +45,17 @@ def test_a_tokens_text_is_shown_once_and_kept_nowhere(maria: Browser) -> None:
     response = maria.get("/tokens/")
     assert text not in response.content.decode()
     assert response["Cache-Control"] == "private, no-store"
-    assert "no-store" in maria.send("tokens", {"name": "b", "scope": "read"})["Cache-Control"]
+    assert "no-store" in maria.send("tokens", {"name": "b", "right": "read"})["Cache-Control"]
 
 
 def test_a_token_that_only_reads_is_no_session_service(maria: Browser) -> None:
-    page = page_of(maria.send("tokens", {"name": "script", "scope": "read"}))
+    page = page_of(maria.send("tokens", {"name": "script", "right": "read"}))
     assert ["curl" in text for text in page.texts("pre", "code")] == [True]
 
 
 def test_every_token_is_listed_with_who_made_it(maria: Browser) -> None:
-    make(maria, name="b", scope="admin", apps="booking")
-    used = make(maria, name="a", scope="read")
+    make(maria, name="b", right="admin", apps="booking")
+    used = make(maria, name="a", right="read")
     tokens.actor_of(used)
     first, second = rows(maria)
     assert first.startswith("a read * ")
@@ -63,6 +63,11 @@ def test_every_token_is_listed_with_who_made_it(maria: Browser) -> None:
     assert NAME in second
     assert "never" in second
     assert "never" not in first
+
+
+def test_a_form_without_a_right_makes_no_token(maria: Browser) -> None:
+    assert maria.send("tokens", {"name": "agent", "scope": "read"}).status_code == 400
+    assert tokens.listed() == []
 
 
 def test_without_tokens_the_page_says_what_one_is_for(maria: Browser) -> None:
@@ -110,22 +115,22 @@ def test_a_revoked_token_is_not_asked_about_again(maria: Browser) -> None:
         ({"name": "  "}, 400, "A token needs a name"),
         ({"name": "x" * 101}, 400, "100"),
         ({"name": "a", "apps": "x" * 201}, 400, "200"),
-        ({"name": "a", "scope": "all"}, 400, "read, append, admin"),
+        ({"name": "a", "right": "all"}, 400, "read, append, admin"),
     ],
-    ids=["taken", "blank", "long name", "long pattern", "scope"],
+    ids=["taken", "blank", "long name", "long pattern", "right"],
 )
 def test_a_refused_form_comes_back_as_it_was_sent(
     maria: Browser, fields: dict[str, str], status: int, message: str
 ) -> None:
     make(maria, name="taken")
-    sent = {"name": "a", "scope": "admin", "apps": "book*", **fields}
+    sent = {"name": "a", "right": "admin", "apps": "book*", **fields}
     response = maria.send("tokens", sent)
     page = page_of(response)
     assert response.status_code == status
     assert any(message in text for text in page.texts(role="alert"))
     back = page.one("form", class_="form").fields()
     assert (back["name"], back["apps"]) == (sent["name"], sent["apps"])
-    assert back.get("scope") == (sent["scope"] if sent["scope"] == "admin" else None)
+    assert back.get("right") == (sent["right"] if sent["right"] == "admin" else None)
     assert page.all("code", id="token-text") == []
     assert [token.name for token in tokens.listed()] == ["taken"]
 

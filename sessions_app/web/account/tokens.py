@@ -18,13 +18,14 @@ from ..html.targets import actor
 @require_http_methods(["GET", "POST"])
 def tokens(request: HttpRequest) -> HttpResponse:
     """Every token, and a form that makes one; the page that answers it shows the new one's text, and no other ever does."""
-    given = {name: request.POST.get(name, default) for name, default in _FORM.items()}
+    sent = request.method == "POST"  # with no field left to a default: a token must not get more than was chosen
+    given = {name: request.POST.get(name, "") for name in _FORM} if sent else _FORM
     context: dict[str, Any] = {"given": given, "address": request.build_absolute_uri("/").rstrip("/"), "max": core}
     status = 200
-    if request.method == "POST":
+    if sent:
         try:
             context["made"], context["text"] = core.create(
-                given["name"], given["scope"], given["apps"], by=actor(request).name
+                given["name"], given["right"], given["apps"], by=actor(request).name
             )
             context["given"] = _FORM
         except Error as error:
@@ -49,4 +50,4 @@ def revoke(request: HttpRequest, name: str) -> HttpResponse:
     return redirect("tokens")
 
 
-_FORM = {"name": "", "scope": "append", "apps": ""}
+_FORM = {"name": "", "right": "append", "apps": ""}

@@ -105,7 +105,7 @@ def _edit(request: HttpRequest, target: Target) -> HttpResponse:
         return _form(request, target, [state_form.new_row(key, target.state) for key in names])
     rows = state_form.posted_rows(request.POST)
     new_key = request.POST.get("new-key", "")
-    if new_key or request.POST.get("action") == "add" or {"drop", "as-text"} & request.POST.keys():
+    if new_key or request.POST.get("action") == "add" or {"drop", "as-string"} & request.POST.keys():
         return _form(request, target, *_with_new_row(rows, target, new_key))
     if request.POST.get("action") == "preview":
         return _preview(request, target, rows)

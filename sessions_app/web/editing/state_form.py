@@ -54,7 +54,7 @@ class FormRow:
         return self.operation != "set" or self.text != self.seen_pretty
 
     @property
-    def may_be_text(self) -> bool:
+    def may_be_string(self) -> bool:
         """Whether what was typed is no JSON, and may be meant as a string."""
         return self.operation == "set" and self.text.strip()[:1] not in ("", *'[]{}"')
 
@@ -142,7 +142,7 @@ def posted_rows(data: Mapping[str, str]) -> list[FormRow]:
             FormRow(
                 data.get(f"key-{number}", ""),
                 data.get(f"operation-{number}", "set"),
-                dumps(text.strip()) if data.get("as-text") == number else text,
+                dumps(text.strip()) if data.get("as-string") == number else text,
                 data.get(f"seen-{number}", ""),
                 compact=number in compact,
                 taken=number not in compact or f"take-{number}" in data,

@@ -24,7 +24,7 @@ class Activity:
 
     running: list[reads_newest.RunningSession]
     events: list[EventView]
-    stores: str  # differs as soon as a source appears, is away or back, or gets its first session
+    sources: str  # differs as soon as a source appears, is away or back, or gets its first session
     away: bool  # whether a source did not answer
 
 
@@ -33,28 +33,28 @@ def activity(away: Collection[str] = ()) -> Activity:
     `away`, as each would be waited for.
     """
     running, events = [], []
-    stores: list[tuple[str, bool | None]] = []
+    states: list[tuple[str, bool | None]] = []
     for source in registry.listed():
         if source.alias in away:
-            stores.append((source.alias, None))
+            states.append((source.alias, None))
             continue
         try:
             running += reads_newest.running_now(source.alias)
             newest = reads_newest.newest_events(source.alias, EVENTS)
             events += newest
-            stores.append((source.alias, bool(newest) or lists.has_sessions(source.alias)))
+            states.append((source.alias, bool(newest) or lists.has_sessions(source.alias)))
         except SourceError:
-            stores.append((source.alias, None))
+            states.append((source.alias, None))
     running.sort(key=lambda session: session.flight.last, reverse=True)
     events.sort(key=lambda event: event.timestamp, reverse=True)
-    digest = hashlib.sha256(repr(stores).encode()).hexdigest()[:16]
-    return Activity(running, events[:EVENTS], digest, any(there is None for _alias, there in stores))
+    digest = hashlib.sha256(repr(states).encode()).hexdigest()[:16]
+    return Activity(running, events[:EVENTS], digest, any(there is None for _alias, there in states))
 
 
-def parts(found: Activity) -> dict[str, str]:
+def parts(activity: Activity) -> dict[str, str]:
     """Home's two fragments that change by themselves, by name; and what differs once its list of sources would."""
-    fragments = {name: fragment(f"lists/feed/_{name}.html", activity=found) for name in ("running", "feed")}
-    return {**fragments, "stores": found.stores}
+    fragments = {name: fragment(f"lists/feed/_{name}.html", activity=activity) for name in ("running", "feed")}
+    return {**fragments, "sources": activity.sources}
 
 
 @require_GET

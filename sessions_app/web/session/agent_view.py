@@ -150,7 +150,7 @@ def _instruction(request: HttpRequest, ref: SessionRef, event_id: str) -> dict[s
 
 
 def _offered(moment: Moment) -> list[str]:
-    """The keys that hold texts, those with a placeholder first."""
+    """Returns the keys that hold strings, those with a placeholder first."""
     texts = {name: value for name, value in moment.state.merged().items() if isinstance(value, str)}
     return sorted(texts, key=lambda name: ("{" not in texts[name], name))[:_OFFERED]
 
@@ -163,7 +163,7 @@ def _taken(moment: Moment, name: str) -> str:
     if value is UNKNOWN:
         raise Invalid(_("The value of “%(key)s” at this event was not recorded.") % {"key": name})
     if not isinstance(value, str):
-        raise Invalid(_("The value of “%(key)s” is not a text, and so no template.") % {"key": name})
+        raise Invalid(_("The value of “%(key)s” is not a string, so it cannot be a template.") % {"key": name})
     return value
 
 

@@ -32,7 +32,7 @@ from ...sources import database
 from ...writes.half_made import is_half
 from ..html.render import data, page
 from ..html.targets import actor
-from .news import place
+from .news import number_in
 
 RAW_LIMIT: Final = 100_000  # characters of raw JSON on the page
 PARTS: Final = 200  # parts, and changes, on the page
@@ -44,7 +44,7 @@ TEMPLATE: Final = {"author": "user", "content": {"role": "user", "parts": [{"tex
 def event(request: HttpRequest, event_id: str, **names: str) -> HttpResponse:
     """The event with its parts, its neighbours and its paired calls."""
     view = timeline.event(SessionRef(**names), event_id)
-    begins = {name: max(0, place(request.GET.get(name) or "0")) for name in ("parts", "changes")}
+    begins = {name: max(0, number_in(request.GET.get(name) or "0")) for name in ("parts", "changes")}
     return page(request, "session/event/event.html", {"ref": view.ref, **about(view, **begins)})
 
 

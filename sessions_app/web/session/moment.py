@@ -25,6 +25,7 @@ from ..html.difference import Differences
 from ..html.render import data, page
 from ..html.targets import MOST_ROWS, ROWS, Group, Row, address_at
 from .event import about
+from .news import number_in
 
 SHOWN: Final = ("merged", "changes", "event")
 _MOST_STEPS: Final = 1_000_000
@@ -32,10 +33,12 @@ _MOST_STEPS: Final = 1_000_000
 
 @require_GET
 def state_at(request: HttpRequest, **names: str) -> HttpResponse:
-    """The panel at ?at=<event id>, or ?place=<seq>, &step=<n> events further (&writes=1: n events that changed state); with
+    """The panel at ?at=<event id>, or ?seq=<number>, &step=<n> events further (&writes=1: n events that changed state); with
     &key= the whole value of one key then, as JSON text.
     """
     ref = SessionRef(**names)
+    if old := renamed(request):
+        return old
     event_id = chosen(request, ref)
     if event_id is None:
         raise Invalid(_("This link names no event."))
@@ -47,17 +50,22 @@ def state_at(request: HttpRequest, **names: str) -> HttpResponse:
     return page(request, "session/moment/_panel.html", {"ref": ref, **context}, context["status"])
 
 
+def renamed(request: HttpRequest) -> HttpResponse | None:
+    """Redirects a stored link with ?place=, an earlier name of ?seq=; None for any other."""
+    if "place" not in request.GET:
+        return None
+    query = request.GET.copy()
+    query.setlist("seq", query.pop("place"))
+    return redirect(f"{request.path}?{query.urlencode()}")
+
+
 def chosen(request: HttpRequest, ref: SessionRef) -> str | None:
     """The id of the event that a link names; None where it names none. Raises Invalid, NotFound, Behind."""
-    place = request.GET.get("place")
-    if place is None:
+    if "seq" not in request.GET:
         return request.GET.get("at") or None
-    try:
-        seq, steps = int(place[:20]), int(request.GET.get("step", "0")[:20])
-    except ValueError as error:
-        raise Invalid(_("This link's place in the list is not valid.")) from error
+    seq, steps = number_in(request.GET["seq"]), number_in(request.GET.get("step", "0"))
     if not 0 <= seq < 2**63 or abs(steps) > _MOST_STEPS:
-        raise Invalid(_("This link's place in the list is not valid."))
+        raise Invalid(_("The number in this link is not valid."))
     return overview.event_at(ref, Seq(seq), steps, writes="writes" in request.GET)
 
 

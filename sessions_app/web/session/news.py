@@ -33,7 +33,7 @@ class Filter:
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """Rows that follow a timeline, the place of the last event looked at, and the invocation that the rows end with."""
+    """Rows that follow a timeline, the seq of the last event looked at, and the invocation that the rows end with."""
 
     html: str
     seq: Seq
@@ -42,7 +42,7 @@ class News:
 
 
 def following(ref: SessionRef, seq: Seq, chosen: Filter, last: Invocation | None = None) -> News:
-    """The events after a place, as rows; at most BATCH, and whether there are `more`.
+    """Returns the events after a seq as rows: at most BATCH, and whether there are `more`.
 
     `last` is the invocation that the timeline ends with; it is looked up where the caller does not know it.
     """
@@ -89,7 +89,7 @@ def news(request: HttpRequest, **names: str) -> HttpResponse:
     """What a websocket would push, for a page that has none; `reset` where the timeline is to be loaded anew."""
     ref = SessionRef(**names)
     chosen = Filter(request.GET.get("kind", ""), request.GET.get("author", ""))
-    seq = place(request.GET.get("after", ""))
+    seq = Seq(number_in(request.GET.get("after", "")))
     view = views.session(ref, partly=True)
     answer: dict[str, Any] = {"status": status(timeline.in_flight(ref), view.revision), "revision": str(view.revision)}
     if request.GET.get("revision") == answer["revision"]:
@@ -108,20 +108,20 @@ def check(ref: SessionRef, chosen: Filter) -> None:
 
 
 def must_reset(ref: SessionRef, seq: Seq) -> bool:
-    """Whether a page that stands at a place must load its timeline anew: it has missed too much, or comes from a past that
-    is no more, since a database was made anew or a session of this name created again; or nothing here is numbered.
+    """Tells whether a page that has read up to a seq must load its timeline anew: it has missed too much, nothing here is
+    numbered, or the database or the session was deleted and made again.
     """
     if not database.is_numbered(ref.source):
         return True
     return not 0 <= seq <= timeline.newest_seq(ref) or timeline.misses_more_than(ref, seq, CATCH_UP)
 
 
-def place(text: str) -> Seq:
-    """A place in append order as a page sends it; raises Invalid."""
+def number_in(text: str) -> int:
+    """Reads a number from a link: "313" is 313. Raises Invalid."""
     try:
-        return Seq(int(text[:20]))
+        return int(text[:20])
     except ValueError as error:
-        raise Invalid(_("This link's place in the list is not valid.")) from error
+        raise Invalid(_("The number in this link is not valid.")) from error
 
 
 def _answer(data: dict[str, Any]) -> HttpResponse:

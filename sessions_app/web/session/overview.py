@@ -43,7 +43,7 @@ def strip(request: HttpRequest, **names: str) -> HttpResponse:
         "height": HEIGHT,
         "widest": WIDEST * len(found),
         "thickness": PITCH - 2,
-        "places": [bar.first for bar in found] + [bar.last for bar in found[-1:]],
+        "seqs": [bar.first for bar in found] + [bar.last for bar in found[-1:]],
         "last": len(found) - 1,
     }
     return page(request, "session/overview/_strip.html", context)

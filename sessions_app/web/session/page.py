@@ -17,7 +17,7 @@ from ...sources import database
 from ...writes.half_made import is_half
 from ..html.render import page
 from ..html.targets import address_at, of_session, who_wrote
-from .moment import chosen, panel
+from .moment import chosen, panel, renamed
 from .timeline import invocations, no_longer_given
 
 _BEFORE: Final = 60  # events of a page that is about one, before it and itself
@@ -27,10 +27,12 @@ _AFTER: Final = 40
 @require_GET
 def session(request: HttpRequest, **names: str) -> HttpResponse:
     """The newest events and the merged state by scope; with ?at=<event id>, the events around it and the state then."""
+    if old := renamed(request):
+        return old
     ref = SessionRef(**names)
     view = views.session(ref, partly=True)
     event_id = chosen(request, ref)
-    if event_id and "place" in request.GET:
+    if event_id and "seq" in request.GET:
         return redirect(address_at(ref, event_id, **_filters(request), show=request.GET.get("show", "")))
     then = panel(request, ref, event_id) if event_id else {}
     whole = "all" in request.GET and not event_id
@@ -54,7 +56,7 @@ def session(request: HttpRequest, **names: str) -> HttpResponse:
 
 @require_GET
 def events(request: HttpRequest, **names: str) -> HttpResponse:
-    """Events ?before= or ?after= a place, or ?around= an event, for the timeline; a page of its own without scripts."""
+    """Returns the events ?before= or ?after= a cursor, or ?around= an event, for the timeline; without scripts, a page."""
     ref = SessionRef(**names)
     if not request.htmx:  # type: ignore[attr-defined]
         return session(request, **names)
@@ -104,10 +106,10 @@ def _timeline(request: HttpRequest, ref: SessionRef, about: EventView | None = N
 
 
 def _after(
-    ref: SessionRef, place: Seq | str, limit: int, filters: dict[str, Any]
+    ref: SessionRef, after: Seq | str, limit: int, filters: dict[str, Any]
 ) -> tuple[list[EventView], str | None]:
-    """The events after a place, or a cursor, and the cursor that leads on."""
-    page = timeline.events_after(ref, place, limit=limit, **filters)
+    """Returns the events after a seq or a cursor, and the cursor that leads on."""
+    page = timeline.events_after(ref, after, limit=limit, **filters)
     return page.rows, page.next
 
 
