@@ -115,7 +115,7 @@ class SessionSocket(Socket):
         names = self.scope["url_route"]["kwargs"]
         self.ref = SessionRef(**names)
         chosen = news.Filter(self.query.get("kind", ""), self.query.get("author", ""))
-        self.seat = Seat(watcher, chosen, _place(self.query.get("after", "")))
+        self.seat = Seat(watcher, chosen, _seq(self.query.get("after", "")))
         try:
             await database_sync_to_async(news.check, thread_sensitive=False)(self.ref, chosen)
         except SourceError:
@@ -133,7 +133,7 @@ class SessionSocket(Socket):
         """Where the client is now."""
         if said.keys() != {"after"}:
             raise Refused(BAD_REQUEST, "unknown command")
-        self.follower.move(self.ref, self.seat, _place(said["after"]))
+        self.follower.move(self.ref, self.seat, _seq(said["after"]))
 
 
 class FeedSocket(Socket):
@@ -191,9 +191,9 @@ async def _person(scope: Any) -> tuple[str, str]:
     return sign_in, await database_sync_to_async(look_up, thread_sensitive=False)()
 
 
-def _place(said: Any) -> Seq:
+def _seq(said: Any) -> Seq:
     try:
-        return news.number_in(str(said))
+        return Seq(news.number_in(str(said)))
     except Invalid as error:
         raise Refused(BAD_REQUEST, "after: a place in append order") from error
 
