@@ -310,6 +310,33 @@ def other_ways_to_change_a_session(code: Code) -> list[str]:
     ]
 
 
+# --- One definition ---------------------------------------------------------------------------------------------------
+
+DIALECT: Final = "sources/dialect.py"
+# What is written differently in each database, or only there: as SQL it stands in DIALECT alone.
+OF_DIALECT: Final = {"SEQ": r"seq \+ 0|^(\w+\.)?rowid( DESC)?$", "if_json": r"json_valid\("}
+
+
+def copies_of_the_dialect(code: Code) -> list[str]:
+    """Where SQL that dialect.py defines is written again."""
+    return [
+        f"{path}: {name} of {DIALECT} is written again: {text.strip()[:60]}"
+        for path, source in code.items()
+        if path != DIALECT
+        for text in _texts(ast.parse(source))
+        for name, pattern in OF_DIALECT.items()
+        if re.search(pattern, text)
+    ]
+
+
+def _texts(tree: ast.Module) -> Iterator[str]:
+    """Every text of a module but its docstrings."""
+    prose = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in prose:
+            yield node.value
+
+
 # --- Docstrings and sizes ---------------------------------------------------------------------------------------------
 
 
@@ -392,6 +419,10 @@ def test_no_row_of_adks_is_changed_through_a_model() -> None:
 
 def test_append_event_is_the_only_way_by_which_a_session_changes() -> None:
     assert other_ways_to_change_a_session(code()) == []
+
+
+def test_the_sql_of_a_seq_and_of_valid_json_is_defined_once() -> None:
+    assert copies_of_the_dialect(code()) == []
 
 
 def test_everything_public_says_in_a_docstring_what_it_promises() -> None:
@@ -557,6 +588,20 @@ BROKEN: Final[list[tuple[Check, str, str, str]]] = [
         "writes/append.py",
         HOUSE["writes/append.py"] + 'def correct_event(): execute("UPDATE events SET event_data = 1")',
         "UPDATE events: through ['correct_event'], promised []",
+    ),
+    (
+        copies_of_the_dialect,
+        "reads/lists.py",
+        'SEQ = {"postgresql": "seq + 0", "sqlite": "rowid"}',
+        "SEQ of sources/dialect.py is written again: rowid",
+    ),
+    (copies_of_the_dialect, "reads/lists.py", 'f"SELECT max(seq + 0) FROM {t}"', "written again: SELECT max(seq + 0)"),
+    (copies_of_the_dialect, "reads/lists.py", 'ORDER = "events.rowid DESC"', "written again: events.rowid DESC"),
+    (
+        copies_of_the_dialect,
+        "edits/edit.py",
+        'X = "CASE WHEN json_valid(a) THEN a END"',
+        "if_json of sources/dialect.py",
     ),
     (missing_docstrings, "reads/lists.py", "x = 1", "reads/lists.py: the module"),
     (missing_docstrings, "reads/lists.py", '"""."""\nasync def read(): pass', "reads/lists.py: read"),

@@ -24,6 +24,7 @@ from ..reads import timeline, views
 from ..reads.event_views import EventView, events_of, ordered, view_of
 from ..reads.weights import SIZE_OF, SMALL
 from ..sources import database
+from ..sources.dialect import if_json
 from ..writes.append import Appended, append_event
 from ..writes.half_made import check_whole
 from . import edit
@@ -232,6 +233,7 @@ def _counted(ref: SessionRef, lots: list[list[_Span]]) -> list[tuple[int, Seq, S
 
 # The versions that events tell of, one row each, those of a megabyte left out; ADK may store NaN, which SQLite's JSON
 # functions refuse.
+_READABLE: Final = if_json("event_data", otherwise="'{}'", also=f"{SIZE_OF['sqlite']} <= {SMALL}")
 _SAVED: Final = {
     "postgresql": """SELECT seq AS place, key AS name, value::text AS version FROM events, LATERAL jsonb_each(CASE
             WHEN jsonb_typeof(event_data #> '{actions,artifact_delta}') = 'object'
@@ -239,7 +241,7 @@ _SAVED: Final = {
         WHERE app_name = %s AND user_id = %s AND session_id = %s AND jsonb_typeof(value) = 'number'""",
     "sqlite": f"""SELECT events.rowid AS place, saved.key AS name, CAST(saved.value AS text) AS version
         FROM events, json_each(
-            CASE WHEN {SIZE_OF["sqlite"]} <= {SMALL} AND json_valid(event_data) THEN event_data ELSE '{{}}' END,
+            {_READABLE},
             '$.actions.artifact_delta') AS saved
         WHERE app_name = %s AND user_id = %s AND session_id = %s AND saved.type = 'integer' AND typeof(saved.key) = 'text'
             """,

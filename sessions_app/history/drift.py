@@ -22,13 +22,13 @@ from ..models import read_instant
 from ..reads import views
 from ..reads.weights import large, measured_sql
 from ..sources import database
+from ..sources.dialect import SEQ_IN_SESSION
 from ..writes.half_made import IMPORTING
 from . import key_history, merging, moments, written
 
 Why = Literal["", "places", "importing", "size"]
 _LOOKED_AT: Final = 200  # keys that sessions share whose writes are looked at, those that are stored otherwise first
 GLANCE: Final = 50  # keys that a page marks
-_PLACE: Final = {"postgresql": "seq", "sqlite": "rowid"}
 _FOREVER: Final = Seq(2**62)  # that no event reaches
 _SHARED: Final[tuple[Scope, ...]] = ("user", "app")
 
@@ -236,7 +236,7 @@ class _Head:
 
 def _head(db: BaseDatabaseWrapper, ref: SessionRef) -> _Head | None:
     """None for a state that is too large to be read."""
-    place = _PLACE[db.vendor]
+    place = SEQ_IN_SESSION[db.vendor]
     initial_state = measured_sql("initial_state", db.vendor) if database.is_adopted(ref.source) else "NULL"
     with db.cursor() as cursor:
         cursor.execute(

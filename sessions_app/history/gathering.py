@@ -34,7 +34,7 @@ _COLUMNS: Final = "app_name, user_id, session_id, id, timestamp, event_data FROM
 _SELECT: Final = {vendor: f"SELECT {seq}, {_COLUMNS}" for vendor, seq in SEQ.items()}
 # Hole by hole: joined, PostgreSQL reads every event there is and asks of each whether it is in a hole.
 LATE: Final = f"""SELECT late.* FROM unnest(%s::bigint[], %s::bigint[]) AS holes (first, last), LATERAL (
-    {_SELECT["postgresql"]} WHERE seq + 0 BETWEEN first AND last ORDER BY seq + 0 LIMIT %s) AS late
+    {_SELECT["postgresql"]} WHERE {SEQ["postgresql"]} BETWEEN first AND last ORDER BY {SEQ["postgresql"]} LIMIT %s) AS late
     ORDER BY 1 LIMIT %s"""
 
 

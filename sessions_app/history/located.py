@@ -9,9 +9,10 @@ from django.db.models.expressions import RawSQL
 
 from ..domain.positions import Seq
 from ..models import Event
-from ..reads.event_views import PLACE, any_of, batches, measured, unpacked
+from ..reads.event_views import any_of, batches, measured, unpacked
 from ..reads.weights import LARGE, Size
 from ..sources import database, registry
+from ..sources.dialect import SEQ
 from .keeping import sessions_at
 
 
@@ -24,7 +25,7 @@ def events_at(source: str, seqs: Sequence[Seq]) -> Iterator[Event]:
         return
     found = Event.objects.using(source)
     if database.is_numbered(source):
-        column = PLACE[connections[source].vendor]
+        column = SEQ[connections[source].vendor]
         found = found.annotate(at=RawSQL(column, [], BigIntegerField())).filter(at__in=seqs)
     else:
         found = found.annotate(at=F("seq")).filter(any_of(sessions_at(registry.identity(source), seqs)))

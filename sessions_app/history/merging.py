@@ -28,6 +28,7 @@ from ..domain.state import same as _same
 from ..errors import Invalid
 from ..reads.weights import SIZE_OF, large, measured_sql
 from ..sources import database, registry
+from ..sources.dialect import if_json
 
 Values = tuple[Any, ...]  # those that a key may have
 
@@ -231,6 +232,9 @@ def _of_source(db: BaseDatabaseWrapper, source: str) -> _Evidence:
     return evidence
 
 
+_READABLE: Final = if_json("event_data", also=f"{SIZE_OF['sqlite']} < {_LENGTH}")
+
+
 def _of_session(db: BaseDatabaseWrapper, source: str, names: Sequence[str]) -> _Evidence:
     """What a session's own state tells: of each key whose last delta is stored merged and not replaced, or the reverse."""
     initial = measured_sql("initial_state", "sqlite") if database.is_adopted(source) else "NULL"
@@ -238,7 +242,7 @@ def _of_session(db: BaseDatabaseWrapper, source: str, names: Sequence[str]) -> _
         cursor.execute(
             # State and events in one statement: an event that comes between two would pass for one that is not stored.
             f"""SELECT events.rowid,
-                CASE WHEN {SIZE_OF["sqlite"]} < {_LENGTH} AND json_valid(event_data) THEN event_data END,
+                {_READABLE},
                 {measured_sql("state", "sqlite")}, {initial}
             FROM events JOIN sessions USING (app_name, user_id)
             WHERE app_name = %s AND user_id = %s AND session_id = %s AND sessions.id = session_id

@@ -17,11 +17,11 @@ from ..errors import NotFound
 from ..models import MOMENT, by_time
 from ..reads.event_views import events_of, ordered
 from ..sources import database
+from ..sources.dialect import SEQ_IN_SESSION
 from . import index, indexing
 
 BARS: Final = 300
 KINDS: Final = ("state", "compaction", "rewind", "edit", "error")  # the later says more; changes of state come first
-_PLACE: Final = {"postgresql": "seq", "sqlite": "rowid"}
 _EVENTS: Final = "events WHERE app_name = %s AND user_id = %s AND session_id = %s"
 _END: Final = 2**53 - 1  # as a page names the newest event
 _REACH: Final = 1_000  # places looked through first for an event that changed state
@@ -45,7 +45,7 @@ def bars(ref: SessionRef, most: int = BARS) -> list[Bar]:
     """The session's events in at most this many bars, the oldest first. Raises Behind, Invalid, SourceError."""
     indexing.catch_up(ref.source, ref=ref)
     with database.using(ref.source) as db, db.cursor() as cursor:
-        place, order = (MOMENT, "timestamp") if by_time(db) else (_PLACE[db.vendor],) * 2
+        place, order = (MOMENT, "timestamp") if by_time(db) else (SEQ_IN_SESSION[db.vendor],) * 2
         cursor.execute(f"SELECT {place} FROM {_EVENTS} ORDER BY {order}", ref[1:])
         places = [row[0] for row in cursor.fetchall()]
     number = min(most, len(places))

@@ -17,7 +17,7 @@ from ..models import MOMENT, read_instant, stored_instant
 from ..reads.deltas import Writer, said_of_state, state_sql
 from ..reads.weights import LARGE, LOOKED_THROUGH, SIZE_OF, large, measured_sql, weight
 from ..sources import database, registry
-from ..sources.dialect import each_row
+from ..sources.dialect import SEQ, SEQ_IN_SESSION, each_row
 from . import merging
 from .keeping import sessions_at
 
@@ -80,7 +80,6 @@ class Written(NamedTuple):
         return replaced.get(name, ABSENT) if isinstance(replaced, dict) else UNKNOWN
 
 
-_SEQ: Final = {"postgresql": "seq + 0", "sqlite": "rowid"}  # as the index of sources/schema.py has it
 # Of a session that was imported: up to which of its events (writes.import_session).
 _IMPORTED: Final = """(SELECT initial_place FROM sessions WHERE sessions.app_name = events.app_name
     AND sessions.user_id = events.user_id AND sessions.id = events.session_id AND initial_place < 0)"""
@@ -105,7 +104,7 @@ def written_by(ref: SessionRef, last: Seq) -> Iterator[tuple[Seq, Written]]:
     """What a session's events wrote, by seq and in append order, up to a seq; bounded as `written_at` is, by _REPLAYED. The
     source is open.
     """
-    column = {"postgresql": "seq", "sqlite": "rowid"}[connections[ref.source].vendor]
+    column = SEQ_IN_SESSION[connections[ref.source].vendor]
     of_session = f"app_name = %s AND user_id = %s AND session_id = %s AND {column} > %s AND {column} <= %s"
     after, budget, more = Seq(-1), _Budget(_REPLAYED), True
     while more:
@@ -141,7 +140,7 @@ class _Budget:
 
 def _events_at(source: str, seqs: list[Seq], budget: _Budget) -> dict[Position, Written]:
     found: dict[Position, Written] = {}
-    numbered, column = database.is_numbered(source), _SEQ[connections[source].vendor]
+    numbered, column = database.is_numbered(source), SEQ[connections[source].vendor]
     while missing := [seq for seq in seqs if position_of(seq) not in found]:
         spent = budget.left < 0
         rows, values = f"events WHERE {column} IN ({', '.join(['%s'] * len(missing))}) ORDER BY {column} DESC", missing
@@ -175,7 +174,7 @@ def _read(source: str, rows: str, values: Sequence[Any], budget: _Budget) -> Gen
     spent = budget.left < 0
     looked_at = "0, NULL" if spent else f"{SIZE_OF[vendor]}, {state_sql(vendor)}"
     imported = _IMPORTED if database.keeps_creations(source) else "NULL"
-    column = _SEQ[vendor] if database.is_numbered(source) else MOMENT
+    column = SEQ[vendor] if database.is_numbered(source) else MOMENT
     statement = (
         f"""SELECT {column}, app_name, user_id, session_id, id, timestamp, {imported}, {looked_at} FROM {rows}"""
     )

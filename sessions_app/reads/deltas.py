@@ -18,6 +18,7 @@ from ..domain.positions import Seq
 from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT, UNKNOWN, Change, State, scope_of
 from ..sources import database
+from ..sources.dialect import if_json
 from .event_views import EventView, before_cursor, events_of, loads, ordered
 from .weights import LARGE, LOOKED_THROUGH, SIZE_OF, Size, large, measured_sql, weight
 
@@ -55,9 +56,11 @@ def initial_state(db: BaseDatabaseWrapper, ref: SessionRef) -> State | None:
 _LOOKED_AT: Final = {
     "postgresql": """jsonb_build_array(event_data #> '{actions,state_delta}', event_data -> 'author',
         event_data #> '{custom_metadata,adkweb}')""",
-    "sqlite": """CASE WHEN json_valid(event_data)
-        THEN json_extract(event_data, '$.actions.state_delta', '$.author', '$.custom_metadata.adkweb')
-        ELSE event_data END""",
+    "sqlite": if_json(
+        "event_data",
+        "json_extract(event_data, '$.actions.state_delta', '$.author', '$.custom_metadata.adkweb')",
+        otherwise="event_data",
+    ),
 }
 
 

@@ -25,13 +25,13 @@ from ..domain.units import event_in_seconds
 from ..errors import Invalid
 from ..models import Event, Session
 from ..sources import database
+from ..sources.dialect import SEQ
 from .filters import BY_AUTHOR, FILTERS
 from .paging import read_cursor, write_cursor
 from .weights import LARGE, Measured, Size, large, weight
 
 ACTIVE: Final = 12  # sessions looked at for the newest events of all
 _PACKED: Final = 30  # times its size on disk that a text of PostgreSQL's may have, which packs what is long
-PLACE: Final = {"postgresql": "seq + 0", "sqlite": "rowid"}  # as the index of sources/schema.py has it
 
 
 @dataclass(slots=True)
@@ -79,7 +79,7 @@ def newest_views(source: str, limit: int, most: int) -> list[EventView]:
     """
     events = measured(Event.objects.using(source))
     if database.is_numbered(source):
-        return views(events.order_by(RawSQL(PLACE[connections[source].vendor], []).desc()), source, limit, most)[0]
+        return views(events.order_by(RawSQL(SEQ[connections[source].vendor], []).desc()), source, limit, most)[0]
     last = Session.objects.using(source).order_by("-update_time").values_list("app_name", "user_id", "id")[:ACTIVE]
     newest: list[EventView] = []
     for names in last:

@@ -5,18 +5,15 @@ Every text is a condition or expression without parameters, but for BY_AUTHOR's 
 
 from typing import Final
 
+from ..sources.dialect import if_json
 from ..sources.schema import IS_EDIT
 
 
-def _if_json(condition: str) -> str:
-    """A condition on event_data for SQLite, where ADK may have stored NaN, which its JSON functions refuse."""
-    return f"CASE WHEN json_valid(event_data) THEN {condition} END"
-
-
 def _has_part(condition: str) -> str:
-    return _if_json(
+    return if_json(
+        "event_data",
         f"""EXISTS (SELECT 1 FROM json_each(event_data, '$.content.parts')
-        WHERE CASE WHEN type = 'object' THEN {condition} END)"""
+        WHERE CASE WHEN type = 'object' THEN {condition} END)""",
     )
 
 
@@ -36,7 +33,7 @@ FILTERS: Final[dict[str, dict[str, str]]] = {
     },
     "state": {
         "postgresql": "coalesce(event_data #> '{actions,state_delta}' <> '{}'::jsonb, false)",
-        "sqlite": _if_json("EXISTS (SELECT 1 FROM json_each(event_data, '$.actions.state_delta'))"),
+        "sqlite": if_json("event_data", "EXISTS (SELECT 1 FROM json_each(event_data, '$.actions.state_delta'))"),
     },
     # As events.Description.failed says it: while a person is asked, a response's "error" is none.
     "errors": {
@@ -46,7 +43,8 @@ FILTERS: Final[dict[str, dict[str, str]]] = {
             OR jsonb_path_exists(event_data, '$.content.parts[*].function_response.response.error')
                 AND NOT jsonb_path_exists(event_data, '$.actions.requested_tool_confirmations.*')
                 AND NOT jsonb_path_exists(event_data, '$.actions.requested_auth_configs.*'))""",
-        "sqlite": _if_json(
+        "sqlite": if_json(
+            "event_data",
             f"""(json_extract(event_data, '$.error_code', '$.error_message', '$.interrupted')
                 NOT IN ('[null,null,null]', '[null,null,false]')
             OR {
@@ -57,17 +55,17 @@ FILTERS: Final[dict[str, dict[str, str]]] = {
             }
             OR {_has_part("json_type(value, '$.function_response.response.error') > ''")}
                 AND NOT EXISTS (SELECT 1 FROM json_each(event_data, '$.actions.requested_tool_confirmations'))
-                AND NOT EXISTS (SELECT 1 FROM json_each(event_data, '$.actions.requested_auth_configs')))"""
+                AND NOT EXISTS (SELECT 1 FROM json_each(event_data, '$.actions.requested_auth_configs')))""",
         ),
     },
     "edits": IS_EDIT,
 }
 BY_AUTHOR: Final = {
     "postgresql": "event_data ->> 'author' = %s",
-    "sqlite": _if_json("json_extract(event_data, '$.author') = %s"),
+    "sqlite": if_json("event_data", "json_extract(event_data, '$.author') = %s"),
 }
 TOKENS: Final = {
     "postgresql": """CASE jsonb_typeof(event_data #> '{usage_metadata,total_token_count}') WHEN 'number'
         THEN (event_data #>> '{usage_metadata,total_token_count}')::numeric END""",
-    "sqlite": _if_json("json_extract(event_data, '$.usage_metadata.total_token_count')"),
+    "sqlite": if_json("event_data", "json_extract(event_data, '$.usage_metadata.total_token_count')"),
 }

@@ -18,6 +18,7 @@ from django.db.backends.utils import CursorWrapper
 
 from ..domain.session_ref import SessionRef
 from ..sources import database
+from ..sources.dialect import SEQ, SEQ_IN_SESSION
 from ..sources.registry import Source
 from . import newest as reads_newest
 from .deltas import add_changes
@@ -205,7 +206,9 @@ class _PostgreSQL:
         begun, ended = _bounds(self._snapshot)[0], _bounds(snapshot)[1]
         written = [begun, ended - begun]
         if database.is_adopted(self._source.alias):
-            rows = _rows(cursor, "seq + 0", "(seq + 0) > %s", [self._newest - _LOOK_BACK, *written, _MOST])
+            rows = _rows(
+                cursor, SEQ["postgresql"], f"({SEQ['postgresql']}) > %s", [self._newest - _LOOK_BACK, *written, _MOST]
+            )
             self._newest = max(self._newest, rows[-1][5]) if rows else self._newest
         else:
             # An append writes to its session, too.
@@ -224,7 +227,7 @@ class _PostgreSQL:
     def _greatest(self, cursor: CursorWrapper) -> int:
         if not database.is_adopted(self._source.alias):
             return 0
-        cursor.execute("SELECT max(seq + 0) FROM events")
+        cursor.execute(f"SELECT max({SEQ['postgresql']}) FROM events")
         return int(cursor.fetchone()[0] or 0)
 
 
@@ -269,9 +272,8 @@ def _names(source: Source, rest: str, values: Sequence[Any]) -> list[Name]:
 
 def _order(source: Source, *, one_session: bool) -> str:
     """The newest first, in the words of the index that serves."""
-    if source.vendor == "sqlite":
-        return "rowid DESC"
-    database.get(source.alias)
-    if not database.is_adopted(source.alias):
-        return "timestamp DESC, id DESC"
-    return "seq DESC" if one_session else "seq + 0 DESC"
+    if source.vendor == "postgresql":
+        database.get(source.alias)
+        if not database.is_adopted(source.alias):
+            return "timestamp DESC, id DESC"
+    return f"{(SEQ_IN_SESSION if one_session else SEQ)[source.vendor]} DESC"

@@ -10,6 +10,7 @@ from ..domain.edit_note import EDIT_PREFIX
 from ..domain.session_ref import OWN_NAME, SessionRef
 from ..models import App, Session, User
 from ..sources import database, registry
+from ..sources.dialect import SEQ_IN_SESSION
 from .filters import FILTERS
 from .weights import GLANCED
 
@@ -23,7 +24,7 @@ def newest_first(source: str) -> str:
     """Append order backwards, as SQL."""
     if not database.is_numbered(source):
         return "timestamp DESC, id DESC"
-    return "seq DESC" if database.get(source).vendor == "postgresql" else "rowid DESC"
+    return f"{SEQ_IN_SESSION[database.get(source).vendor]} DESC"
 
 
 def sessions_since(ref: SessionRef, scope: str) -> Iterator[SessionRef]:

@@ -11,6 +11,7 @@ from ..domain.invocations import Running, running
 from ..domain.positions import NO_SEQ, Seq
 from ..domain.session_ref import SessionRef
 from ..sources import database
+from ..sources.dialect import SEQ
 from .event_views import EventView, newest_views
 from .lists import GLANCE, titles_of
 
@@ -46,7 +47,6 @@ class Revision(NamedTuple):
 
 # SQLite keeps no trace of an update but the row itself; MD5 is Django's, and gets no text that it could not encode.
 _ROW: Final = {"postgresql": "{0}.xmin::text", "sqlite": "md5(hex({0}.state))"}
-_PLACE: Final = {"postgresql": "seq + 0", "sqlite": "rowid"}  # as the index of sources/schema.py has it
 
 
 def revisions(source: str, keys: Collection[SessionRef]) -> dict[SessionRef, Revision]:
@@ -74,7 +74,7 @@ def appended(source: str, seq: Seq, also: Collection[Seq] = (), limit: int = APP
     with database.using(source) as db:
         if not database.is_numbered(source):
             return []
-        column = _PLACE[db.vendor]
+        column = SEQ[db.vendor]
         also_these = f"OR {column} = ANY(%s)" if also else ""
         with db.cursor() as cursor:
             cursor.execute(
@@ -98,7 +98,7 @@ def newest_seq(source: str) -> Seq:
         if not database.is_numbered(source):
             return NO_SEQ
         with db.cursor() as cursor:
-            cursor.execute(f"SELECT max({_PLACE[db.vendor]}) FROM events")
+            cursor.execute(f"SELECT max({SEQ[db.vendor]}) FROM events")
             return cursor.fetchone()[0] or NO_SEQ
 
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 from django.db.models import Func, IntegerField, JSONField, TextField
 
 from ..domain import json_values
+from ..sources.dialect import if_json
 
 LARGE: Final = 8_000_000  # what an event may weigh to be read, and all events of a page together: see `weight`
 SMALL: Final = 1_000_000  # bytes of what a list looks into, row by row
@@ -98,7 +99,7 @@ class Valid(Func):
 
     def as_sqlite(self, compiler: Any, connection: Any, **extra: Any) -> Any:
         """SQLite keeps JSON as text; PostgreSQL never has any that is not valid."""
-        valid = "CASE WHEN json_valid(%(expressions)s) THEN %(expressions)s END"
+        valid = if_json("%(expressions)s")
         return self.as_sql(compiler, connection, template=valid, **extra)
 
 
@@ -108,7 +109,7 @@ class Small(Valid):
     def as_sqlite(self, compiler: Any, connection: Any, **extra: Any) -> Any:
         """Of what is long, SQLite would read all."""
         small = f"{_BYTES['sqlite'].format(text='%(expressions)s')} <= {SMALL}"
-        valid = f"CASE WHEN {small} AND json_valid(%(expressions)s) THEN %(expressions)s END"
+        valid = if_json("%(expressions)s", also=small)
         return self.as_sql(compiler, connection, template=valid, **extra)
 
     def as_postgresql(self, compiler: Any, connection: Any, **extra: Any) -> Any:

@@ -21,7 +21,7 @@ from ..domain.units import text_in_seconds
 from ..errors import Invalid, NotFound
 from ..models import read_instant, stored_instant
 from ..sources import database
-from ..sources.dialect import each_row
+from ..sources.dialect import SEQ_IN_SESSION, each_row
 from .listed import listed
 from .paging import Page, read_cursor, write_cursor
 from .weights import LARGE, weight
@@ -318,9 +318,9 @@ _EVENTS = "app_name = %(app)s AND user_id = %(user)s AND session_id = %(session)
 
 def _order(source: str, vendor: str) -> tuple[str, str]:
     """Returns an event's seq and the order from the newest on, as SQL; without adkweb's column by time and id."""
-    if vendor == "sqlite":
-        return "rowid", "rowid DESC"
-    return ("seq", "seq DESC") if database.is_adopted(source) else ("NULL::bigint", "timestamp DESC, id DESC")
+    if not database.is_numbered(source):
+        return "NULL::bigint", "timestamp DESC, id DESC"
+    return SEQ_IN_SESSION[vendor], f"{SEQ_IN_SESSION[vendor]} DESC"
 
 
 def _names(ref: SessionRef) -> dict[str, Any]:

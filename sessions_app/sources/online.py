@@ -24,6 +24,7 @@ from django.utils.translation import gettext as _
 
 from ..errors import SourceError
 from . import adoption, schema
+from .dialect import SEQ
 
 log = logging.getLogger("adkweb.sources")
 
@@ -303,10 +304,11 @@ class _PostgreSQL(_Steps):
         self._execute("ALTER TABLE events VALIDATE CONSTRAINT adkweb_numbered")  # so that NOT NULL need not look
 
     def _number_all(self, name: str, left: int) -> None:
+        seq = SEQ["postgresql"]
         (last,) = _ask(
             self.alias,
-            """SELECT coalesce(max(seq + 0), 0) FROM events
-            WHERE seq + 0 < (SELECT seqstart FROM pg_sequence WHERE seqrelid = 'adkweb_seq'::regclass)""",
+            f"""SELECT coalesce(max({seq}), 0) FROM events
+            WHERE {seq} < (SELECT seqstart FROM pg_sequence WHERE seqrelid = 'adkweb_seq'::regclass)""",
         )
         beyond: Sequence[Any] = _BEFORE_ALL
         size, done = _BATCH[0], 0

@@ -3,6 +3,7 @@
 from typing import Final
 
 from ..domain.positions import BETWEEN
+from .dialect import SEQ, if_json
 
 WANTED: Final = {
     "sessions": {"app_name", "user_id", "id", "state", "create_time", "update_time"},
@@ -70,7 +71,7 @@ CREATE_DATABASE: Final = [
 # Which events are edits. ADK may store NaN, which SQLite's JSON functions refuse.
 IS_EDIT: Final = {
     "postgresql": "(event_data #> '{custom_metadata,adkweb}') IS NOT NULL",
-    "sqlite": "CASE WHEN json_valid(event_data) THEN json_type(event_data, '$.custom_metadata.adkweb') END IS NOT NULL",
+    "sqlite": if_json("event_data", "json_type(event_data, '$.custom_metadata.adkweb')") + " IS NOT NULL",
 }
 OUTDATED: Final = ("adkweb_edits", "adkweb_forks")  # indexes that an older adkweb made
 _INDEXES: Final = {
@@ -150,7 +151,7 @@ STEPS: Final[dict[str, dict[str, list[str]]]] = {
         ],
         # What is new in any session. Not on seq itself: PostgreSQL would read a session's newest events from it, too, and
         # pass over everybody else's on the way.
-        "adkweb_events_tail": ["CREATE INDEX adkweb_events_tail ON events ((seq + 0))"],
+        "adkweb_events_tail": [f"CREATE INDEX adkweb_events_tail ON events (({SEQ['postgresql']}))"],
         **_INDEXES,
         "events.seq NOT NULL": [  # after the events that are there have their numbers
             "ALTER TABLE events ALTER COLUMN seq SET NOT NULL",
@@ -215,10 +216,10 @@ STEPS: Final[dict[str, dict[str, list[str]]]] = {
                 INSERT INTO adkweb_deleted_writes (app_name, user_id, key, place)
                 SELECT OLD.app_name, OLD.user_id, key, place FROM (
                     SELECT key, events.rowid * {BETWEEN} + {BETWEEN - 1} AS place FROM events, json_each(
-                        CASE WHEN json_valid(event_data) THEN event_data ELSE '{{}}' END, '$.actions.state_delta')
+                        {if_json("event_data", otherwise="'{}'")}, '$.actions.state_delta')
                     WHERE app_name = OLD.app_name AND user_id = OLD.user_id AND session_id = OLD.id
                     UNION ALL SELECT key, OLD.initial_place FROM json_each(
-                        CASE WHEN json_valid(OLD.initial_state) THEN OLD.initial_state ELSE '{{}}' END)
+                        {if_json("OLD.initial_state", otherwise="'{}'")})
                     WHERE OLD.initial_place > 0)
                 WHERE typeof(key) = 'text' AND (key GLOB 'user:*' OR key GLOB 'app:*'); END""",
         ],

@@ -16,6 +16,7 @@ from ..domain.state import Scope
 from ..errors import Conflict, Invalid
 from ..models import read_instant, stored_instant
 from ..sources import database
+from ..sources.dialect import SEQ_IN_SESSION
 from ..writes.half_made import IMPORTING
 from .items import EventItem, Item, SessionItem, StateItem, canonical, event_item, microseconds, parse
 
@@ -106,7 +107,7 @@ def head(ref: SessionRef) -> SessionItem | None:
 def events(ref: SessionRef, after: Any, most: int) -> tuple[list[EventItem], Any]:
     """The next events of a session in append order, and the place of the last: what to go on `after`, None at first."""
     with database.using(ref.source) as db:
-        seq = "rowid" if db.vendor == "sqlite" else "seq" if database.is_adopted(ref.source) else ""
+        seq = SEQ_IN_SESSION[db.vendor] if database.is_numbered(ref.source) else ""
         order = [seq] if seq else ["timestamp", "id"]
         beyond = f"AND ({', '.join(order)}) > ({', '.join(['%s'] * len(order))})" if after is not None else ""
         limit, after = (after.size, after.values) if isinstance(after, _Place) else (32, [])

@@ -16,9 +16,9 @@ from ..domain.state import ABSENT, Scope, State
 from ..errors import AlreadyExists, Conflict
 from ..models import keeps_milliseconds, stored_instant
 from ..sources import database
+from ..sources.dialect import SEQ, SEQ_IN_SESSION
 from .half_made import IMPORTING
 from .rows import (
-    PLACE,
     SESSION,
     check_names,
     event_text,
@@ -92,7 +92,7 @@ def import_session(
                 if not session.begins_here and database.keeps_creations(ref.source):
                     # Negative: up to here its events were written elsewhere, in no order with those of other sessions.
                     cursor.execute(
-                        f"""UPDATE sessions SET initial_place = (SELECT -coalesce(max({PLACE[db.vendor]}), 0) - 1
+                        f"""UPDATE sessions SET initial_place = (SELECT -coalesce(max({SEQ[db.vendor]}), 0) - 1
                             FROM events WHERE app_name = %s AND user_id = %s AND session_id = %s) WHERE {SESSION}""",
                         [*ref[1:], *ref[1:]],
                     )
@@ -140,10 +140,9 @@ def _begin_import(cursor: Any, session: ImportedSession) -> None:
 
 def _newest_event(cursor: Any, ref: SessionRef) -> str:
     """The id of the event that was appended last; empty for none."""
-    place = "seq" if cursor.db.vendor == "postgresql" else "rowid"
     cursor.execute(
         f"""SELECT id FROM events WHERE app_name = %s AND user_id = %s AND session_id = %s
-        ORDER BY {place} DESC LIMIT 1""",
+        ORDER BY {SEQ_IN_SESSION[cursor.db.vendor]} DESC LIMIT 1""",
         ref[1:],
     )
     row = cursor.fetchone()

@@ -17,6 +17,7 @@ from ..domain.state import ABSENT, Scope, State, apply
 from ..domain.units import event_in_milliseconds
 from ..errors import Invalid, NotFound
 from ..models import keeps_milliseconds, read_instant
+from ..sources.dialect import SEQ
 from . import commits
 
 
@@ -35,13 +36,10 @@ def note_place(cursor: Any, ref: SessionRef) -> None:
                     WHERE place >= first AND place < first + {BETWEEN - 2}), 0),
                 coalesce((SELECT max(place) FROM adkweb_deleted_writes
                     WHERE place >= first AND place < first + {BETWEEN - 2}), 0)) + 1
-            FROM (SELECT (coalesce(max({PLACE[cursor.db.vendor]}), 0) + 1) * {BETWEEN} AS first FROM events) AS newest)
+            FROM (SELECT (coalesce(max({SEQ[cursor.db.vendor]}), 0) + 1) * {BETWEEN} AS first FROM events) AS newest)
         WHERE {SESSION}""",
         ref[1:],
     )
-
-
-PLACE: Final = {"postgresql": "seq + 0", "sqlite": "rowid"}  # as the index of sources/schema.py has it
 
 
 # --- Both databases ---------------------------------------------------------------------------------------------------

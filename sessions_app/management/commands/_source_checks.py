@@ -19,6 +19,7 @@ from ...domain.state import Change, Scope
 from ...errors import Behind, Error, Invalid, NotFound, SourceError
 from ...history.drift import own, shared
 from ...sources import adoption, database, schema
+from ...sources.dialect import SEQ
 from ...sources.registry import Source
 from ...writes.half_made import IMPORTING
 from ._checks import BAD, NOTE, OK, Finding
@@ -200,9 +201,8 @@ def _half_imported(db: BaseDatabaseWrapper, source: Source) -> Iterator[Finding]
 
 
 def _events(db: BaseDatabaseWrapper, source: Source) -> Iterator[Finding]:
-    order, text = "rowid DESC", ""
-    if source.vendor == "postgresql":
-        order, text = "seq + 0 DESC" if database.is_adopted(source.alias) else "timestamp DESC, id DESC", "::text"
+    text = "::text" if source.vendor == "postgresql" else ""
+    order = f"{SEQ[source.vendor]} DESC" if database.is_numbered(source.alias) else "timestamp DESC, id DESC"
     rows = _query(
         db,
         f"""SELECT app_name, user_id, session_id, id, invocation_id, event_data{text} FROM events

@@ -17,6 +17,7 @@ from ...domain.adk_fields import check_fields
 from ...domain.event import ID_LENGTH, INVOCATION_ID_LENGTH
 from ...domain.json_values import check_name, looks_encrypted
 from ...errors import Invalid, SourceError
+from ...sources.dialect import SEQ_IN_SESSION
 from ...sources.recognise import check_not_java
 from .. import exporting
 from ..items import (
@@ -263,7 +264,8 @@ class Items:
 
     def _events(self, item: SessionItem) -> Iterator[EventItem]:
         tables = self._database.tables
-        order = ["rowid"] if self._database.vendor == "sqlite" else ["seq"] if "seq" in tables["events"] else []
+        vendor = self._database.vendor
+        order = [SEQ_IN_SESSION[vendor]] if vendor == "sqlite" or "seq" in tables["events"] else []
         order = order or ["timestamp", "id"]
         places = ", ".join(f"{name} AS place{n}" for n, name in enumerate(order))
         left, size, after = item.events, 32, ()
