@@ -93,6 +93,8 @@ TRIAL: Final = textwrap.dedent(
     from django.test import Client
     from sessions_app.access import tokens
     from sessions_app.access.actor import Actor
+    from sessions_app.management.commands._words import told
+    from sessions_app.reads import timeline
     from sessions_app.sources import database, registry
     from sessions_app.writes.append import append_event
     from sessions_app.writes.sessions import create_session
@@ -109,6 +111,9 @@ TRIAL: Final = textwrap.dedent(
     for part in ({"text": "Loud"}, {"text": "Silent", "thought": True}):
         event = {"author": "agent", "invocation_id": "i1", "content": {"role": "model", "parts": [part]}}
         append_event(ref, event, actor=Actor("agent", "admin"))
+
+    event = {"author": "agent", "invocation_id": "i2", "actions": {"route": "refund"}}
+    routed = append_event(ref, event, actor=Actor("agent", "admin")).event["id"]
 
     person = Client(SERVER_NAME="localhost")
     person.force_login(get_user_model().objects.create_user("maria"))
@@ -128,6 +133,9 @@ TRIAL: Final = textwrap.dedent(
         "filter of programs": programs["append"].get(f"{api}s1/events?kind=thoughts").json(),
         "imported": programs["append"].get(f"{api}told/events").json(),
         "rewind": {right: response.status_code for right, response in rewind.items()},
+        "lines": person.get(session).content.decode(),
+        "kind": programs["append"].get(f"{api}s1/events/{routed}").json()["kind"],
+        "terminal": told(timeline.event(ref, routed)),
         "tokens": person.get("/tokens/").content.decode(),
     }))
     """
@@ -141,7 +149,7 @@ def texts_of(events: object) -> list[str]:
 
 
 def test_every_recipe_has_few_files_and_is_tried() -> None:
-    assert len(recipes()) == 5
+    assert len(recipes()) == 6
     for question, steps in recipes().items():
         assert steps, question
         assert len({step.file for step in steps}) <= MOST_FILES, question
@@ -169,6 +177,12 @@ def test_the_new_filter_filters_pages_and_the_api(tried: dict[str, object]) -> N
 
 def test_a_file_of_the_new_format_is_recognised_and_imported(tried: dict[str, object]) -> None:
     assert texts_of(tried["imported"]) == ["Hello", "Good day"]
+
+
+def test_an_event_of_the_new_kind_is_told_in_its_words(tried: dict[str, object]) -> None:
+    assert 'Goes on with <span class="q bidi">refund</span>' in str(tried["lines"])
+    assert tried["kind"] == "route"
+    assert tried["terminal"] == "to refund"
 
 
 def test_the_new_right_is_asked_for_and_told(tried: dict[str, object]) -> None:
