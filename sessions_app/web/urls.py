@@ -7,7 +7,7 @@ from django.views.i18n import set_language
 from ..http.paths import Segment
 from . import adoption, transfer
 from .account import signin, tokens
-from .editing import drift, edit, fork, queued, rewind, undo
+from .editing import drift, edit, fork, queued, rewind, undo, values
 from .lists import app, edits, feed, home, sessions, user
 from .session import agent_view, compare, event, history, moment, news, overview, page
 
@@ -39,13 +39,13 @@ urlpatterns = [
     path(APP + "users/", app.users, name="users"),
     path(APP + "sessions/", sessions.sessions, name="sessions"),
     path(APP + "edit/", edit.app, name="app-edit"),
-    path(APP + "value/", edit.app_value, name="app-value"),
+    path(APP + "value/", values.app, name="app-value"),
     path(APP + "history/", history.app, name="app-history"),
     path(APP + "export/", transfer.export_app, name="app-export"),
     path(USER, user.user, name="user"),
     path(USER + "sessions/", sessions.sessions, name="user-sessions"),
     path(USER + "edit/", edit.user, name="user-edit"),
-    path(USER + "value/", edit.user_value, name="user-value"),
+    path(USER + "value/", values.user, name="user-value"),
     path(USER + "history/", history.user, name="user-history"),
     path(USER + "export/", transfer.export_user, name="user-export"),
     path(SESSION, page.session, name="session"),
@@ -56,7 +56,7 @@ urlpatterns = [
     path(SESSION + "state/", moment.state_at, name="state-at"),
     path(SESSION + "edit/", edit.session, name="session-edit"),
     path(SESSION + "queued/", queued.of_session, name="queued"),
-    path(SESSION + "value/", edit.session_value, name="session-value"),
+    path(SESSION + "value/", values.session, name="session-value"),
     path(SESSION + "history/", history.session, name="session-history"),
     path(SESSION + "compare/", compare.compare, name="compare"),
     path(SESSION + "compare/delta/", compare.delta, name="compare-delta"),

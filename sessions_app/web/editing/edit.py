@@ -1,4 +1,4 @@
-"""Editing state: of a session, an app or a user, by one form; what is undone or restored comes to it filled in."""
+"""The form that edits the state of a session, an app or a user. Undo and restore fill it in."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -7,12 +7,11 @@ from typing import Any, Final
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
-from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_GET, require_http_methods
+from django.views.decorators.http import require_http_methods
 from django_htmx.http import HttpResponseClientRedirect
 
 from ...domain.event import new_id
@@ -20,18 +19,17 @@ from ...domain.invocations import Running
 from ...domain.json_values import KEY_LENGTH, dumps
 from ...domain.positions import Seq
 from ...domain.session_ref import SessionRef
-from ...domain.state import ABSENT, STORED, UNKNOWN, Scope, same
+from ...domain.state import ABSENT, UNKNOWN, same
 from ...edits import edit, queue
 from ...edits.undo import Plan
 from ...errors import Conflict, Error, Invalid, NotFound
 from ...http.problems import status_of
-from ...http.streaming import streamed
-from ...reads import texts, timeline, views
+from ...reads import timeline, views
 from ...reads.event_views import EventView
 from ...reads.writers import last_writer
 from ...writes.half_made import is_half
 from ..context import about
-from ..html.render import data, page
+from ..html.render import page
 from ..html.targets import Target, actor, of_app, of_session, of_user
 from . import state_form
 
@@ -58,32 +56,8 @@ def user(request: HttpRequest, source: str, app_name: str, user_id: str) -> Http
     return _edit(request, of_user(source, app_name, user_id))
 
 
-@require_GET
-def session_value(request: HttpRequest, **names: str) -> HttpResponseBase:
-    """One value whole, as JSON text."""
-    if "scope" in request.GET:
-        return _stored(request, SessionRef(**names))
-    return _value(request, of_session(views.session(SessionRef(**names))))
-
-
-@require_GET
-def app_value(request: HttpRequest, source: str, app_name: str) -> HttpResponseBase:
-    """One value whole, as JSON text."""
-    if "scope" in request.GET:
-        return _stored(request, SessionRef(source, app_name, "", ""), "app")
-    return _value(request, of_app(source, app_name))
-
-
-@require_GET
-def user_value(request: HttpRequest, source: str, app_name: str, user_id: str) -> HttpResponseBase:
-    """One value whole, as JSON text."""
-    if "scope" in request.GET:
-        return _stored(request, SessionRef(source, app_name, user_id, ""), "user")
-    return _value(request, of_user(source, app_name, user_id))
-
-
 def taking_back(request: HttpRequest, plan: Plan, of: str, reason: str) -> HttpResponse:
-    """The form, filled with what undoes an event or restores a moment."""
+    """Shows the form, filled with what undoes an event or restores a moment."""
     target = of_session(views.session(plan.event.ref))
     compact = len(plan.steps) > _FULL
     rows = [state_form.step_row(step, compact=compact) for step in plan.steps[: state_form.MOST]]
@@ -112,15 +86,15 @@ def _edit(request: HttpRequest, target: Target) -> HttpResponse:
     return _submit(request, target, rows)
 
 
-def _form_again(request: HttpRequest, target: Target, found: queue.Queued) -> HttpResponse:
-    """The form as it was when this edit was queued, beside the values that stand now."""
-    if found.ref != target.ref:
+def _form_again(request: HttpRequest, target: Target, queued: queue.Queued) -> HttpResponse:
+    """Shows the form of a queued edit again, beside the current values."""
+    if queued.ref != target.ref:
         raise NotFound(_("There is no such edit."))
-    rows = [state_form.asked_row(entry) for entry in found.entries]
-    for row, entry in zip(rows, found.entries, strict=True):
-        _mark_conflict(row, entry.seen, target.state.get(row.key, ABSENT), target.ref)
+    rows = [state_form.asked_row(entry) for entry in queued.entries]
+    for row, entry in zip(rows, queued.entries, strict=True):
+        _note_conflict(row, entry.seen, target.state.get(row.key, ABSENT), target.ref)
     error = Conflict().message if any(row.conflict for row in rows) else ""
-    return _form(request, target, rows, error, reason=found.reason, of=found.of)
+    return _form(request, target, rows, error, reason=queued.reason, of=queued.of)
 
 
 def _preview(request: HttpRequest, target: Target, rows: list[state_form.FormRow]) -> HttpResponse:
@@ -155,7 +129,7 @@ def _submit(request: HttpRequest, target: Target, rows: list[state_form.FormRow]
     except Conflict as conflict:
         if (current := conflict.detail.get("current")) is not None:
             for row, entry in zip((row for row in rows if row.taken), entries, strict=True):
-                _mark_conflict(row, entry.seen, current.get(row.key, ABSENT), target.ref)
+                _note_conflict(row, entry.seen, current.get(row.key, ABSENT), target.ref)
         return _form(request, target, rows, error=conflict.message, status=409)
     except Invalid as error:
         return _form(request, target, rows, error=error.message, status=400)
@@ -168,12 +142,12 @@ def _submit(request: HttpRequest, target: Target, rows: list[state_form.FormRow]
 
 
 def _of(request: HttpRequest) -> dict[str, str]:
-    """What the edit that is sent comes from, as it will note it."""
+    """Reads what the edit undoes or restores, as its note will have it."""
     return {name: request.POST[name] for name in TAKING_BACK if request.POST.get(name)}
 
 
 def _checked_of(request: HttpRequest, target: Target) -> dict[str, str]:
-    """The same, of an event that is there; raises Invalid, NotFound."""
+    """Reads what the edit undoes or restores, and checks that the event exists. Raises Invalid, NotFound."""
     of = _of(request) if target.kind == "session" else {}
     if len(of) > 1:
         raise Invalid(_("An edit undoes an event or restores a moment, not both."))
@@ -195,7 +169,7 @@ def _apply(request: HttpRequest, target: Target, entries: list[edit.Entry]) -> N
 
 
 def tell_saved(request: HttpRequest, ref: SessionRef, event_id: str, seq: Seq | None) -> None:
-    """Tells, on the next page, which event was written, with the ways to it and back."""
+    """Adds a message that names the event that was written, with links to it and to undo."""
     names = {**ref._asdict(), "event_id": event_id}
     messages.success(
         request,
@@ -212,30 +186,30 @@ def tell_saved(request: HttpRequest, ref: SessionRef, event_id: str, seq: Seq | 
 
 
 def _queue(request: HttpRequest, target: Target, entries: list[edit.Entry]) -> None:
-    """Queues the edit, and applies it at once where nothing runs any more."""
+    """Queues the edit, and applies it at once if nothing runs any more."""
     person: Any = request.user
     reason, once, of = request.POST.get("reason", ""), request.POST.get("once", ""), _checked_of(request, target)
     waiting = queue.queue_edit(target.ref, entries, person=person, reason=reason, once=once, of=of)
     queue.apply_due([target.ref])
-    found = queue.get(waiting.id)
-    if found.state == queue.WAITING:
-        messages.info(request, _("The edit waits until the invocation has ended."), extra_tags=about(found.id))
-    elif found.state == queue.APPLIED:
-        queue.dismiss(found.id, person)
-        tell_saved(request, target.ref, found.event_id, found.seq)
+    queued = queue.get(waiting.id)
+    if queued.state == queue.WAITING:
+        messages.info(request, _("The edit waits until the invocation has ended."), extra_tags=about(queued.id))
+    elif queued.state == queue.APPLIED:
+        queue.dismiss(queued.id, person)
+        tell_saved(request, target.ref, queued.event_id, queued.seq)
     elif waiting.state != queue.WAITING:
         messages.info(request, _("This edit was queued before, and does not wait any more."))
 
 
 def _held(target: Target) -> Running | None:
-    """The invocation that applying now would end; an app's or user's edit goes into a session where none runs."""
+    """Returns the invocation that applying now would end. None for an app or a user: no agent runs in their session."""
     with suppress(Error):  # the form comes back filled, whatever happened
         return queue.held(target.ref) if target.kind == "session" else None
     return None
 
 
-def _mark_conflict(row: state_form.FormRow, seen: Any, current: Any, ref: SessionRef) -> None:
-    """Shows both values in the row; sending it again is then about the value that stands now."""
+def _note_conflict(row: state_form.FormRow, seen: Any, current: Any, ref: SessionRef) -> None:
+    """Notes a conflict in the row. Sending the form again is then about the current value."""
     row.conflict = not same(current, seen)
     if row.conflict:
         row.current, row.writer = current, last_writer(ref, row.key)
@@ -243,7 +217,7 @@ def _mark_conflict(row: state_form.FormRow, seen: Any, current: Any, ref: Sessio
 
 
 def _with_new_row(rows: list[state_form.FormRow], target: Target, key: str) -> tuple[list[state_form.FormRow], str]:
-    """The rows and one more for the key that was asked for; or the reason why not."""
+    """Returns the rows with one more for `key`, or the reason why not."""
     if not key:
         return rows, ""
     if any(row.key == key for row in rows):
@@ -293,15 +267,15 @@ def _form(
 
 
 def _taking_back(target: Target, of: dict[str, str]) -> dict[str, Any]:
-    """What the form says of the event that it undoes, or to which it restores."""
-    found = None
+    """Returns what the form says of the event that it undoes or restores."""
+    past = None
     with suppress(Error):  # it may be gone; sending the form says so
-        found = next((timeline.event(target.ref, event_id) for event_id in of.values()), None)
-    return {"of": of, "undoes": "undoes" in of, "past": found}
+        past = next((timeline.event(target.ref, event_id) for event_id in of.values()), None)
+    return {"of": of, "undoes": "undoes" in of, "past": past}
 
 
 def _wrote(event: EventView, key: str) -> Any:
-    """What an event wrote of a key, ABSENT where it removed it."""
+    """Returns the value that an event wrote, or ABSENT if it removed the key."""
     return ABSENT if key in event.description.removed else event.description.delta.get(key, UNKNOWN)
 
 
@@ -311,20 +285,3 @@ def _fits(name: str) -> bool:
 
 def _done(request: HttpRequest, where: str) -> HttpResponse:
     return HttpResponseClientRedirect(where) if request.htmx else redirect(where)  # type: ignore[attr-defined]
-
-
-def _stored(request: HttpRequest, ref: SessionRef, only: Scope | None = None) -> HttpResponseBase:
-    """A scope's state as it is stored, for a file: also one that is too large to be read."""
-    scope = next((each for each in STORED if each == request.GET["scope"] and only in (None, each)), None)
-    if scope is None:
-        raise NotFound(_("There is no such state here."))
-    pieces = (piece.encode("utf-8", "replace") for piece in texts.state_text(ref, scope))
-    name = f'attachment; filename="{scope}-state.json"'
-    return streamed(pieces, "application/json", {"Content-Disposition": name})
-
-
-def _value(request: HttpRequest, target: Target) -> HttpResponse:
-    key = request.GET.get("key", "")
-    if key not in target.state:
-        raise Invalid(_("There is no key “%(key)s” in this state.") % {"key": key})
-    return data(dumps(target.state[key], indent=2), "text/plain; charset=utf-8")
