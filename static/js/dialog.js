@@ -20,8 +20,8 @@
   });
 
   function show(root) {
-    const found = root.matches?.("dialog[data-show]") ? [root] : root.querySelectorAll("dialog[data-show]");
-    for (const dialog of found) if (!dialog.open) dialog.showModal();
+    const dialogs = root.matches?.("dialog[data-show]") ? [root] : root.querySelectorAll("dialog[data-show]");
+    for (const dialog of dialogs) if (!dialog.open) dialog.showModal();
   }
 
   show(document);

@@ -62,7 +62,7 @@
     }
   }
 
-  function store(key, draft) {
+  function keep(key, draft) {
     try {
       if (draft) sessionStorage.setItem(key, JSON.stringify(draft));
       else sessionStorage.removeItem(key);
@@ -71,9 +71,9 @@
     }
   }
 
-  function save(form, marks = {}) {
+  function save(form, more = {}) {
     const values = Object.fromEntries(fields(form).map(([name, field]) => [name, read(field)]));
-    store(storageKey(form), changed(form) ? { values, ...marks } : null);
+    keep(storageKey(form), changed(form) ? { values, ...more } : null);
   }
 
   function begin(form) {
@@ -87,7 +87,7 @@
     }
     // Sent, and here is the answer: one that is refused holds what was sent.
     if (draft.sent) {
-      store(key, null);
+      keep(key, null);
       if (refused(form)) save(form);
       return;
     }
@@ -110,7 +110,7 @@
     if ("errorPage" in document.body.dataset) return;
     const here = new Set([...forms()].map(storageKey));
     for (const key of Object.keys(sessionStorage)) {
-      if (key.startsWith(PREFIX) && !here.has(key) && load(key)?.sent) store(key, null);
+      if (key.startsWith(PREFIX) && !here.has(key) && load(key)?.sent) keep(key, null);
     }
   }
 
@@ -129,7 +129,7 @@
   document.addEventListener("click", (event) => {
     const form = event.target.closest("[data-guard-discard]")?.closest("form[data-guard]");
     if (!form) return;
-    store(storageKey(form), null);
+    keep(storageKey(form), null);
     form.reset();
     const note = form.querySelector("[data-guard-restored]");
     if (note) note.hidden = true;
@@ -147,14 +147,14 @@
     const { elt, xhr, requestConfig } = event.detail;
     const form = elt.closest("form[data-guard]");
     if (!form || xhr.status >= 400 || requestConfig.verb === "get") return;
-    store(storageKey(form), null);
+    keep(storageKey(form), null);
     if (xhr.getResponseHeader("HX-Redirect")) sent.add(form);
   });
 
   // The answer is the form again, refused maybe: it holds what was sent, and there is nothing to bring back.
   document.addEventListener("htmx:afterSwap", (event) => {
     const form = guarded(event);
-    if (form && !begun.has(form) && event.detail.requestConfig?.verb === "post") store(storageKey(form), null);
+    if (form && !begun.has(form) && event.detail.requestConfig?.verb === "post") keep(storageKey(form), null);
   });
 
   document.addEventListener("htmx:load", beginAll);

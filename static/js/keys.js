@@ -52,12 +52,12 @@
 
   function press(key) {
     if ((key === "j" || key === "k") && move(key === "j" ? 1 : -1)) return true;
-    const found = ofRow(key) ?? withKey(key, scope())[0];
-    if (found) {
-      if (found.matches(TYPING)) {
-        found.focus();
-        found.select?.();
-      } else found.click();
+    const target = ofRow(key) ?? withKey(key, scope())[0];
+    if (target) {
+      if (target.matches(TYPING)) {
+        target.focus();
+        target.select?.();
+      } else target.click();
       return true;
     }
     const help = key === "?" && document.querySelector("dialog#keys");

@@ -75,18 +75,18 @@
   }
 
   function newRows(records) {
-    const found = [];
+    const rows = [];
     for (const record of records) {
       for (const node of record.addedNodes) {
         if (node.nodeType !== 1 || !node.isConnected) continue;
-        if (node.matches("[data-row]")) found.push(node);
+        if (node.matches("[data-row]")) rows.push(node);
         for (const row of node.querySelectorAll("[data-row]")) {
           row.dataset.asked = ""; // a page that the reader asked for, and no news
-          found.push(row);
+          rows.push(row);
         }
       }
     }
-    return found;
+    return rows;
   }
 
   function start(timeline) {

@@ -153,7 +153,7 @@
     show = head.dataset.show;
     panel.hidden = false;
     now.hidden = true;
-    mark(true);
+    select(true);
     point();
     writeAddress();
   }
@@ -169,15 +169,15 @@
     panel.replaceChildren();
     now.hidden = false;
     newest = events.querySelector(".later") !== null;
-    mark(false);
+    select(false);
     point();
     writeAddress();
     if (document.activeElement.matches("body, main")) row?.querySelector("a.line").focus({ preventScroll: true });
     next();
   }
 
-  /** Marks the row of the event, and brings it into sight; where a row has the focus, it is this one. */
-  function mark(scroll) {
+  /** Selects the row of the event, and brings it into sight; where a row has the focus, it is this one. */
+  function select(scroll) {
     const row = shown && rowOf(shown.at);
     for (const other of document.querySelectorAll(".ev.selected"))
       if (other !== row) other.classList.remove("selected");
@@ -221,7 +221,7 @@
     const lists = events.querySelectorAll(".timeline");
     const upto = Number(lists[0]?.dataset.seq ?? 0);
     lists[lists.length - 1]?.append(...rows.filter((row) => Number(row.dataset.seq) > upto));
-    mark(false);
+    select(false);
     if (focused && shown) rowOf(shown.at)?.querySelector("a.line").focus({ preventScroll: true });
     // timeline.js has its say about rows that are new before this.
     requestAnimationFrame(() => shown && rowOf(shown.at)?.scrollIntoView({ block: "center" }));
@@ -246,7 +246,7 @@
     else if (strip?.contains(target)) point();
     else if (events.contains(target) || !target?.isConnected) {
       join();
-      mark(false);
+      select(false);
       point(); // the strip, too, may have come in the place of what asked for it
     }
   });
@@ -400,7 +400,7 @@
   document.addEventListener("click", (event) => {
     const target = event.target instanceof Element ? event.target : null;
     // While the other tab was shown, the timeline could not go along.
-    if (target?.closest("[data-tab-target=timeline]")) requestAnimationFrame(() => mark(true));
+    if (target?.closest("[data-tab-target=timeline]")) requestAnimationFrame(() => select(true));
     const link = target?.closest(
       "a[data-at], [data-travel-step], [data-travel-show], [data-travel-here], [data-travel-back]",
     );
