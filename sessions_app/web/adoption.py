@@ -1,4 +1,4 @@
-"""A PostgreSQL database that is not adopted: what adopting would add, and how far it is."""
+"""The page that adopts a PostgreSQL database: what adopting would add, and how far it has come."""
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
@@ -11,7 +11,7 @@ from .html.render import page
 
 @require_http_methods(["GET", "POST"])
 def adoption(request: HttpRequest, source: str) -> HttpResponse:
-    """Asks the database's owner, begins, and shows how far it is; the part that changes alone for htmx."""
+    """Shows what adopting would add, starts it, and shows its progress. htmx gets only the part that changes."""
     if request.method == "POST":
         adopting.start(source, actor_of(request.user))  # type: ignore[arg-type]
         return redirect("adoption", source)

@@ -1,4 +1,4 @@
-"""What every page needs."""
+"""The context processor of every page."""
 
 from collections.abc import Callable
 from functools import cache
@@ -15,9 +15,9 @@ from ..sources import adopting, database
 
 
 def page(request: HttpRequest) -> dict[str, Any]:
-    """The nonce that django-htmx's tag and the page's own scripts carry, whether anything may be written here, whether the
-    page's source is not adopted, and what became of the person's queued edits and of what they did last, both looked up
-    where a template shows them.
+    """Returns the CSP nonce, whether the page is read-only, and its source if that is not adopted.
+
+    The messages (`toasts`) and the outcomes of queued edits are read only where a template shows them.
     """
     match = request.resolver_match
     unadopted = _unadopted(match.kwargs.get("source", "") if match and match.url_name != "adoption" else "")
@@ -32,7 +32,7 @@ def page(request: HttpRequest) -> dict[str, Any]:
 
 
 def _unadopted(source: str) -> dict[str, Any] | None:
-    """A source that is open and whose events have no numbers, as nobody adopted it; None for any other."""
+    """Describes a source that is open but not adopted, so that its events have no numbers. None for any other source."""
     if not database.is_open(source) or database.is_numbered(source):
         return None
     return {
@@ -44,15 +44,15 @@ def _unadopted(source: str) -> dict[str, Any] | None:
 
 
 def about(queued_id: UUID) -> str:
-    """What a message about a queued edit is tagged with, so that its outcome takes the message's place."""
+    """Returns the tag of a message about a queued edit, by which its outcome replaces the message."""
     return f"queued-{queued_id}"
 
 
 def _toasts(request: HttpRequest, outcomes: Callable[[], list[queue.Queued]]) -> list[Message]:
-    """The messages, without those about a queued edit of which is told by now what became of it."""
-    found = list(get_messages(request))
-    finished = {about(edit.id) for edit in outcomes()} if any(each.extra_tags for each in found) else set()
-    return [each for each in found if each.extra_tags not in finished]
+    """Returns the messages, except those about a queued edit whose outcome is shown."""
+    shown = list(get_messages(request))
+    finished = {about(edit.id) for edit in outcomes()} if any(each.extra_tags for each in shown) else set()
+    return [each for each in shown if each.extra_tags not in finished]
 
 
 def _outcomes(request: HttpRequest) -> list[queue.Queued]:

@@ -22,18 +22,18 @@ _RETRY_SECONDS: Final = 5
 
 
 class ErrorPages:
-    """Answers an Error that a view let through; a fragment that htmx asked for gets the sentence alone."""
+    """Turns an Error that a view raised into a page. htmx gets the sentence alone, as plain text."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        """The view's answer, or the error's."""
+        """Returns the response of the view or of the error."""
         return self.get_response(request)
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
-        """The answer to an Error, and to adkweb's own database being locked or away; None for everything else, which is a
-        bug and Django's to report.
+        """Answers an Error, and the failure of adkweb's own database. Returns None for any other exception: it is a bug, and
+        Django reports it.
         """
         if isinstance(error, OperationalError):  # of a source it would be a SourceError
             return _waits(request, error)
@@ -45,7 +45,7 @@ class ErrorPages:
 
 
 def answer(request: HttpRequest, message: str, status: int) -> HttpResponse:
-    """An error as a page, as plain text for htmx, as a problem for programs."""
+    """Returns an error as a page, as plain text for htmx, or as a problem document for programs."""
     if for_programs(request.path):
         return problem(status, message)
     if request.headers.get("HX-Request"):
@@ -54,14 +54,14 @@ def answer(request: HttpRequest, message: str, status: int) -> HttpResponse:
 
 
 def _up(request: HttpRequest) -> str:
-    """The session that an address lies in; empty for any other address, and for the session's own."""
+    """Returns the URL of the session that the page belongs to. Empty on the session page itself and outside of sessions."""
     match = request.resolver_match
     names = {name: match.kwargs[name] for name in SessionRef._fields if name in match.kwargs} if match else {}
     return reverse("session", kwargs=names) if len(names) == 4 and match and match.url_name != "session" else ""
 
 
 def _behind(request: HttpRequest, error: Behind) -> HttpResponse:
-    """How far the reading is that the answer waits for; the page, or the part of one, asks again every second."""
+    """Shows how far the source has been read. The page, or the part of it, asks again every second."""
     context = {**error.detail, "where": request.get_full_path()}
     if request.headers.get("HX-Request"):
         return page(request, "errors/_behind.html", context, 202)
@@ -83,12 +83,12 @@ def _waits(request: HttpRequest, error: OperationalError) -> HttpResponse:
 
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
-    """An address that leads nowhere."""
+    """Answers a URL that does not exist."""
     return answer(request, _("There is no such page."), 404)
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
-    """A request that Django refuses before any view sees it: a host name that is not adkweb's, too large a form."""
+    """Answers a request that Django refuses before any view runs: a wrong host name, or a form that is too large."""
     if isinstance(exception, DisallowedHost):
         message = _("adkweb does not answer under this host name. ADKWEB_ALLOWED_HOSTS names those it does.")
     else:
@@ -97,12 +97,12 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 
 def forged(request: HttpRequest, reason: str = "") -> HttpResponse:
-    """A form without this sign-in's secret: from another site, or from a page that was open before somebody signed in."""
+    """Answers a form without a valid CSRF token: from another site, or from a page that was opened before the sign-in."""
     return answer(
         request, _("This page is older than your sign-in; nothing was written. Reload it and send again."), 403
     )
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
-    """A bug of adkweb's."""
+    """Answers a bug of adkweb."""
     return answer(request, _("adkweb made a mistake; the log says more. Nothing was half-written."), 500)

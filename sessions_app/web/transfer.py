@@ -1,4 +1,4 @@
-"""Export and import in the browser: a download; a file that is looked through, confirmed, brought in."""
+"""Export and import in the browser. An import is checked first, then confirmed, then written."""
 
 import re
 import uuid
@@ -36,21 +36,21 @@ _SWAPPED: Final = (400, 409)  # what base.html tells htmx to show in the page
 
 @require_GET
 def export_app(request: HttpRequest, source: str, app_name: str) -> StreamingHttpResponse:
-    """Every session of an app, as a file."""
+    """Downloads every session of an app."""
     views.app(source, app_name, partly=True)
     return _export(request, source, exporting.Filter(app_name))
 
 
 @require_GET
 def export_user(request: HttpRequest, source: str, app_name: str, user_id: str) -> StreamingHttpResponse:
-    """Every session of a user, as a file."""
+    """Downloads every session of a user."""
     views.user_state(source, app_name, user_id, partly=True)
     return _export(request, source, exporting.Filter(app_name, user_id))
 
 
 @require_GET
 def export_session(request: HttpRequest, **names: str) -> StreamingHttpResponse:
-    """A session, as a file."""
+    """Downloads a session."""
     ref = SessionRef(**names)
     views.session(ref, partly=True)
     return _export(request, ref.source, exporting.Filter(*ref[1:]))
@@ -76,7 +76,7 @@ def _export(request: HttpRequest, source: str, only: exporting.Filter) -> Stream
 
 @require_http_methods(["GET", "POST"])
 def imports(request: HttpRequest) -> HttpResponse:
-    """Takes a file, and lists those of the last day."""
+    """Uploads a file, and lists the imports of the last day."""
     actor(request).check_may_write()
     given = request.POST if request.method == "POST" else request.GET
     context = {
@@ -100,7 +100,7 @@ def imports(request: HttpRequest) -> HttpResponse:
 
 @require_http_methods(["GET", "POST"])
 def import_(request: HttpRequest, import_id: uuid.UUID) -> HttpResponse:
-    """One import as it stands, for htmx its changing part; brings the file in, goes on with it, or discards it."""
+    """Shows an import, and starts, continues or discards it. htmx gets only the part that changes."""
     who = actor(request)
     context: dict[str, Any] = {}
     status = 200
@@ -142,7 +142,7 @@ def _discard(request: HttpRequest, import_id: uuid.UUID) -> None:
 
 
 def _words_of(job: core.Import) -> str:
-    """What the file's format is, in the reader's language."""
+    """Returns the name of the file's format in the reader's language."""
     if job.preview is None:
         return ""
     name = job.preview.format

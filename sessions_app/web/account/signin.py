@@ -32,7 +32,7 @@ log = logging.getLogger("adkweb.sign_in")
 @login_not_required
 @require_http_methods(["GET", "POST"])
 def sign_in(request: HttpRequest) -> HttpResponse:
-    """By the link that adkweb printed, once; by name and password where accounts exist."""
+    """Signs in with the one-time link that adkweb printed, or with a name and password."""
     next_page = _next_page(request)
     token = request.GET.get("token", "")
     person = access_sign_in.redeem(token) if token else None  # used up by whoever opens it first, signed in or not
@@ -52,12 +52,12 @@ def sign_in(request: HttpRequest) -> HttpResponse:
 
 
 class Form(AuthenticationForm):
-    """Name and password; `pause` is how many seconds no further one is tried."""
+    """The form for a name and a password. `pause` is the number of seconds to wait after too many wrong passwords."""
 
     pause = 0
 
     def clean(self) -> dict[str, Any]:
-        """The person, or a sentence."""
+        """Checks the password, or raises ValidationError."""
         name, password = self.cleaned_data.get("username"), self.cleaned_data.get("password")
         if name and password:
             try:
@@ -86,17 +86,17 @@ def _signed_in(request: HttpRequest, person: User, how: str, next_page: str) -> 
 
 @require_POST
 def sign_out(request: HttpRequest) -> HttpResponse:
-    """Ends the browser's sign-in."""
+    """Signs the browser out."""
     log.info("%s signed out from %s", request.user.get_username(), request.META.get("REMOTE_ADDR", ""))
     logout(request)
     return redirect("sign-in")
 
 
 class SignInRequired(LoginRequiredMiddleware):
-    """Asks for sign-in; what somebody typed into a page that is open stays there, so htmx gets the sentence alone."""
+    """Asks for a sign-in. htmx gets a sentence instead, so that what was typed into an open page stays there."""
 
     def handle_no_permission(self, request: HttpRequest, view_func: Any) -> HttpResponse:  # type: ignore[override]
-        """The way to the sign-in page, or the sentence."""
+        """Redirects to the sign-in page, or answers with the sentence."""
         if request.headers.get("HX-Request"):
             return answer(
                 request, _("You are signed out; nothing was written. Sign in in another tab, then reload."), 403
@@ -105,13 +105,13 @@ class SignInRequired(LoginRequiredMiddleware):
 
 
 class LoopbackUntilAdmin:
-    """Answers only this machine's own browsers as long as nobody has an account with a password."""
+    """Answers only browsers on this machine as long as nobody has an account with a password."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        """The page, or the refusal."""
+        """Returns the page, or a refusal."""
         if not access_sign_in.is_loopback(request.META.get("REMOTE_ADDR", "")) and not access_sign_in.admin_exists():
             return answer(
                 request,

@@ -1,4 +1,4 @@
-"""Tokens of programs: listed, made, revoked."""
+"""Lists, makes and revokes the tokens of programs."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ from ..html.targets import actor
 
 @require_http_methods(["GET", "POST"])
 def tokens(request: HttpRequest) -> HttpResponse:
-    """Every token, and a form that makes one; the page that answers it shows the new one's text, and no other ever does."""
+    """Lists the tokens and makes new ones. A new token's text is shown once, on the page that answers the form."""
     sent = request.method == "POST"  # with no field left to a default: a token must not get more than was chosen
     given = {name: request.POST.get(name, "") for name in _FORM} if sent else _FORM
     context: dict[str, Any] = {"given": given, "address": request.build_absolute_uri("/").rstrip("/"), "max": core}
@@ -38,12 +38,12 @@ def tokens(request: HttpRequest) -> HttpResponse:
 
 @require_http_methods(["GET", "POST"])
 def revoke(request: HttpRequest, name: str) -> HttpResponse:
-    """Ends a token, once a person has said so."""
-    found = next((token for token in core.listed() if token.name == name), None)
-    if found is None:
+    """Revokes a token after a question."""
+    token = next((token for token in core.listed() if token.name == name), None)
+    if token is None:
         raise NotFound(_("There is no token “%(name)s”.") % {"name": name})
-    if request.method == "GET" and not found.revoked:
-        return page(request, "account/tokens/revoke.html", {"token": found})
+    if request.method == "GET" and not token.revoked:
+        return page(request, "account/tokens/revoke.html", {"token": token})
     if request.method == "POST":
         core.revoke(name, by=actor(request).name)
         messages.success(request, _("The token “%(name)s” is revoked.") % {"name": name})

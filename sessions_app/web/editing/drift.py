@@ -1,4 +1,4 @@
-"""Where a session's stored state is not what its events say, and its repair by choice."""
+"""The page of drift: keys whose stored value is not what the events say, and their repair."""
 
 import json
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ LONG: Final = 20_000  # events; a page of more comes before they are replayed
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A key that differs, as the form shows and sends it; `choice` is keep, back or nothing, `event` an address."""
+    """A key that differs, as the form shows and sends it. `choice` is `keep`, `back` or empty; `event` is a URL."""
 
     drift: history_drift.Drift
     event: str
@@ -47,7 +47,7 @@ class Row:
 
 @require_http_methods(["GET", "POST"])
 def session(request: HttpRequest, **names: str) -> HttpResponse:
-    """The keys that differ; sent with a choice for some of them, the event that repairs these."""
+    """Lists the keys that differ, and repairs those for which a choice is sent."""
     ref = SessionRef(**names)
     if request.method == "GET":
         return _waiting(request, ref) if _is_long(request, ref) else _page(request, ref)
@@ -75,14 +75,14 @@ def session(request: HttpRequest, **names: str) -> HttpResponse:
 
 
 def _is_long(request: HttpRequest, ref: SessionRef) -> bool:
-    """Whether the page comes before what it shows; not for htmx, nor where scripts are off (?wait=no)."""
+    """Tells whether the page is sent before its content: not for htmx, nor without scripts (?wait=no)."""
     views.session(ref, partly=True)
     whole = request.htmx or "wait" in request.GET  # type: ignore[attr-defined]
     return not whole and database.is_numbered(ref.source) and timeline.misses_more_than(ref, NO_SEQ, LONG)
 
 
 def _waiting(request: HttpRequest, ref: SessionRef) -> HttpResponse:
-    """The page at once; what takes longer is asked for by it."""
+    """Shows the page at once. It then asks for its content, which takes longer."""
     return page(
         request, "editing/drift/drift.html", {"ref": ref, "view": views.session(ref, partly=True), "waiting": True}
     )
@@ -91,7 +91,7 @@ def _waiting(request: HttpRequest, ref: SessionRef) -> HttpResponse:
 def _preview(
     request: HttpRequest, ref: SessionRef, event: Event | None = None, error: Error | None = None, status: int = 200
 ) -> HttpResponse:
-    """The form with what it would write, or why it would not; for htmx its end alone, with the button that writes."""
+    """Shows the form with the event that it would write, or with the error. htmx gets only its end."""
     status = status_of(error) if error else status
     context: dict[str, Any] = {"error": error.message if error else "", "held": queue.held(ref)}
     if event:
@@ -134,7 +134,7 @@ def _page(request: HttpRequest, ref: SessionRef, more: dict[str, Any] | None = N
 
 
 def _rows(drifted: list[history_drift.Drift], sent: QueryDict) -> list[Row]:
-    """As many as a page holds."""
+    """Returns as many rows as a page holds."""
     rows: list[Row] = []
     left = LENGTH
     for each in drifted[:ROWS]:
@@ -146,9 +146,9 @@ def _rows(drifted: list[history_drift.Drift], sent: QueryDict) -> list[Row]:
     return rows
 
 
-def _row(found: history_drift.Drift, sent: QueryDict) -> Row:
-    said, stored = _kept(found.change.old), _kept(found.change.new)
-    shown = [found.change.key, said, stored]
+def _row(drift: history_drift.Drift, sent: QueryDict) -> Row:
+    said, stored = _kept(drift.change.old), _kept(drift.change.new)
+    shown = [drift.change.key, said, stored]
     choice = next(
         (
             sent.get(f"choice-{number}", "")
@@ -157,13 +157,13 @@ def _row(found: history_drift.Drift, sent: QueryDict) -> Row:
         ),
         "",
     )
-    last = found.last
+    last = drift.last
     event = reverse("event", kwargs={**last.ref._asdict(), "event_id": last.event_id}) if last and last.event_id else ""
-    return Row(found, event, said, stored, choice)
+    return Row(drift, event, said, stored, choice)
 
 
 def _choices(sent: QueryDict) -> list[Choice]:
-    """What was chosen; raises Invalid."""
+    """Reads the choices of the form. Raises Invalid."""
     chosen = [(number, key, sent.get(f"choice-{number}", "")) for number, key in _numbered(sent)]
     return [
         Choice(key, choice == "keep", _seen(sent.get(f"said-{number}", "")), _seen(sent.get(f"stored-{number}", "")))
@@ -188,6 +188,6 @@ def _seen(text: str) -> Any:
 
 
 def _changes(event: Event) -> list[Change]:
-    """What an event sets and removes."""
+    """Returns what an event sets and removes."""
     removed = set(removed_by(event))
     return [Change(name, UNKNOWN, ABSENT if name in removed else value) for name, value in delta_of(event).items()]

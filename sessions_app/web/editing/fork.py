@@ -1,4 +1,4 @@
-"""Forking a session at an event, how far a long one is, and the tree of a session's forks."""
+"""Forks a session at an event, shows the progress of a long fork, and the tree of a session's forks."""
 
 from typing import Any, Final
 
@@ -28,7 +28,7 @@ _STILL: Final = 20  # looks at a fork that does not move, until it counts as sto
 
 @require_http_methods(["GET", "POST"])
 def fork(request: HttpRequest, event_id: str, **names: str) -> HttpResponse:
-    """Copies a session up to an event into a new one; with ?session= and ?user=, how far that is."""
+    """Copies a session up to an event into a new one. With ?session= and ?user=, shows the progress."""
     event = timeline.event(SessionRef(**names), event_id)
     actor(request).check_may_write()
     if request.method == "GET":
@@ -54,7 +54,7 @@ def fork(request: HttpRequest, event_id: str, **names: str) -> HttpResponse:
 
 @require_GET
 def tree(request: HttpRequest, **names: str) -> HttpResponse:
-    """The forks around a session; for its page, which asks by htmx, in a line, and nothing where there are none."""
+    """Shows the tree of forks. The session page asks by htmx for one line, which is empty without forks."""
     ref = SessionRef(**names)
     template = "editing/fork/_forks.html" if request.htmx else "editing/fork/forks.html"  # type: ignore[attr-defined]
     view = None if request.htmx else views.session(ref, partly=True)  # type: ignore[attr-defined]
@@ -83,18 +83,18 @@ def _page(
 
 def _progress(request: HttpRequest, event: EventView) -> HttpResponse:
     into = event.ref._replace(user_id=request.GET.get("user", ""), session_id=request.GET["session"])
-    found = forks.progress(event.ref, event.id, into)
-    if found.done:
+    progress = forks.progress(event.ref, event.id, into)
+    if progress.done:
         return _done(request, event.ref, into)
-    still = _number(request.GET.get("still")) + 1 if _number(request.GET.get("was")) == found.copied else 0
+    still = _number(request.GET.get("still")) + 1 if _number(request.GET.get("was")) == progress.copied else 0
     context = {
         "ref": event.ref,
         "event": event,
         "into": into,
-        "progress": found,
-        "stopped": bool(found.stopped) or still >= _STILL,
+        "progress": progress,
+        "stopped": bool(progress.stopped) or still >= _STILL,
         "reason": request.GET.get("reason", ""),
-        "where": _watch(event, into, request.GET.get("reason", ""), was=found.copied, still=still),
+        "where": _watch(event, into, request.GET.get("reason", ""), was=progress.copied, still=still),
     }
     template = "editing/fork/_forking.html" if request.htmx else "editing/fork/forking.html"  # type: ignore[attr-defined]
     return page(request, template, context)
@@ -108,7 +108,7 @@ def _done(request: HttpRequest, origin: SessionRef, into: SessionRef) -> HttpRes
 
 def _watch(event: EventView, into: SessionRef, reason: str, **more: int) -> str:
     address = reverse("fork", kwargs={**event.ref._asdict(), "event_id": event.id})
-    # The reason stands in the note that ends the fork: whoever lets it go on needs it.
+    # Needed to go on with a fork that stopped: the note that ends it has the reason.
     query: dict[str, str | int] = {"user": into.user_id, "session": into.session_id, **more}
     if reason:
         query["reason"] = reason
@@ -116,9 +116,9 @@ def _watch(event: EventView, into: SessionRef, reason: str, **more: int) -> str:
 
 
 def _is_there(event: EventView, into: SessionRef) -> bool:
-    """Whether this very fork was made already: a form that was sent twice."""
-    found = forks.origin(into)
-    return found is not None and (found.origin, found.event_id) == (event.ref, event.id)
+    """Tells whether this fork exists already, because the form was sent twice."""
+    origin = forks.origin(into)
+    return origin is not None and (origin.origin, origin.event_id) == (event.ref, event.id)
 
 
 def _number(text: str | None) -> int:

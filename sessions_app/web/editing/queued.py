@@ -1,4 +1,4 @@
-"""Edits that wait for the end of an invocation: listed in their session, withdrawn, and told to their authors."""
+"""Queued edits: lists and withdraws them, and tells their authors the outcome."""
 
 from uuid import UUID
 
@@ -19,7 +19,7 @@ from ..html.render import data, page
 
 @require_GET
 def of_session(request: HttpRequest, **names: str) -> HttpResponse:
-    """A session's queued edits, for the page that shows them."""
+    """Renders a session's queued edits."""
     ref = SessionRef(**names)
     if not request.htmx:  # type: ignore[attr-defined]
         return redirect(reverse("session", kwargs=names))
@@ -28,20 +28,20 @@ def of_session(request: HttpRequest, **names: str) -> HttpResponse:
 
 @require_GET
 def outcomes(request: HttpRequest) -> HttpResponse:
-    """What became of this person's queued edits, for every page."""
+    """Renders the outcomes of this person's queued edits."""
     return page(request, "editing/queued/_outcomes.html")
 
 
 @require_GET
 def raw(request: HttpRequest, queued_id: UUID) -> HttpResponse:
-    """What an edit was to write, whole, as JSON text; null for a key that it was to remove."""
+    """Returns what an edit was to write as JSON, with null for a key that it was to remove."""
     values = {entry.key: None if entry.value is ABSENT else entry.value for entry in queue.get(queued_id).entries}
     return data(dumps(values, indent=2), "text/plain; charset=utf-8")
 
 
 @require_POST
 def withdraw(request: HttpRequest, queued_id: UUID) -> HttpResponse:
-    """Takes a waiting edit back; where it is too late for that, the list says what became of it."""
+    """Withdraws a waiting edit. If it is too late, the list shows the outcome."""
     try:
         queue.withdraw(queued_id, request.user)  # type: ignore[arg-type]
     except Conflict as error:
@@ -51,13 +51,13 @@ def withdraw(request: HttpRequest, queued_id: UUID) -> HttpResponse:
 
 @require_POST
 def dismiss(request: HttpRequest, queued_id: UUID) -> HttpResponse:
-    """Notes that its author knows what became of an edit."""
+    """Notes that the author has seen the outcome of an edit."""
     queue.dismiss(queued_id, request.user)  # type: ignore[arg-type]
     return _back(request, queued_id)
 
 
 def _back(request: HttpRequest, queued_id: UUID, message: str = "") -> HttpResponse:
-    """To the session's page; or, for htmx, word to whatever shows queued edits on the page to ask for them again."""
+    """Redirects to the session's page. Under htmx, tells the page to load its queued edits again."""
     if request.htmx:  # type: ignore[attr-defined]
         return HttpResponse(status=204, headers={"HX-Trigger": "adkweb:queued"})
     if message:

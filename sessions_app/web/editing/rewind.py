@@ -1,4 +1,4 @@
-"""Rewinding a session to before an invocation: what it would write and hide, then a word to do it."""
+"""Rewinds a session to before an invocation, after showing what that would write and hide."""
 
 from typing import Any
 
@@ -24,14 +24,14 @@ from .edit import tell_saved
 
 
 def address(ref: SessionRef, invocation_id: str) -> str:
-    """The page that rewinds to before an invocation."""
+    """Returns the URL of the page that rewinds to before an invocation."""
     query = urlencode({"before": invocation_id.encode("utf-8", "replace")})
     return f"{reverse('rewind', kwargs=ref._asdict())}?{query}"
 
 
 @require_http_methods(["GET", "POST"])
 def rewind(request: HttpRequest, **names: str) -> HttpResponse:
-    """Rewinds to before the invocation ?before=; what was looked at is what is written, or the page comes again."""
+    """Rewinds to before the invocation ?before=. If the session changed since the page was opened, the page comes again."""
     ref = SessionRef(**names)
     actor(request).check_may_write()
     before = request.GET.get("before", "")

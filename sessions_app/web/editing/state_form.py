@@ -1,4 +1,4 @@
-"""The form that edits state: several keys, each with what the person saw; it comes back filled when it is refused."""
+"""The form that edits state: several keys, each with the value that the person saw."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -21,9 +21,9 @@ MOST: Final = 800  # keys of one form: six fields each are as many as a request 
 
 @dataclass(slots=True)
 class FormRow:
-    """One key of the form. `seen` is JSON text, or empty where the key did not exist when the form was opened.
+    """A key of the form. `seen` is JSON, or empty if the key did not exist when the form was opened.
 
-    A `compact` row has no editor: it is `taken` or not. `wrote` is the value that an event set which is being undone.
+    A `compact` row has no editor: it is `taken` or not. `wrote` is the value that the event being undone had set.
     """
 
     key: str
@@ -40,27 +40,27 @@ class FormRow:
 
     @property
     def scope(self) -> Scope:
-        """For its colour."""
+        """Returns the scope of the key, for its colour."""
         return scope_of(self.key)[0]
 
     @property
     def seen_pretty(self) -> str:
-        """What the difference is shown against."""
+        """Returns `seen` indented, to show a difference against."""
         return dumps(self._saw(), indent=2) if self.seen else ""
 
     @property
     def changed(self) -> bool:
-        """Whether it holds something that a person typed or chose."""
+        """Tells whether the row holds something that a person typed or chose."""
         return self.operation != "set" or self.text != self.seen_pretty
 
     @property
     def may_be_string(self) -> bool:
-        """Whether what was typed is no JSON, and may be meant as a string."""
+        """Tells whether what was typed is no JSON and may be meant as a string."""
         return self.operation == "set" and self.text.strip()[:1] not in ("", *'[]{}"')
 
     @property
     def saw(self) -> Any:
-        """The value that the person saw, for a row without an editor."""
+        """Returns the value that the person saw, for a row without an editor."""
         try:
             return self._saw()
         except Invalid:  # no browser of ours has sent this; `entry` says so
@@ -68,14 +68,14 @@ class FormRow:
 
     @property
     def value(self) -> Any:
-        """The value that a row without an editor writes."""
+        """Returns the value that a row without an editor writes."""
         try:
             return ABSENT if self.operation == "remove" else json.loads(self.text)
         except (ValueError, RecursionError):
             return self.text
 
     def entry(self) -> Entry:
-        """The edit that this row asks for; raises Invalid."""
+        """Returns the edit that this row asks for. Raises Invalid."""
         seen = self._saw()
         if self.operation == "remove":
             return Entry(self.key, ABSENT, seen)
@@ -91,19 +91,19 @@ class FormRow:
 
 
 def kept(value: Any) -> str:
-    """A value as `seen`: text that any browser sends back as it is, NaN and half of a surrogate pair included."""
+    """Returns a value as `seen`: ASCII that any browser sends back unchanged, even NaN and half of a surrogate pair."""
     return json.dumps(value)
 
 
 def new_row(key: str, state: Mapping[str, Any]) -> FormRow:
-    """A row for a key: with its value now, or empty for a key that does not exist."""
+    """Returns a row for a key with its current value, or an empty row for a new key."""
     if key not in state:
         return FormRow(key, "set", "", "")
     return FormRow(key, "set", dumps(state[key], indent=2), kept(state[key]))
 
 
 def asked_row(entry: Entry) -> FormRow:
-    """A row for an edit that was asked for before, filled with what was typed."""
+    """Returns a row for an edit that was asked for before, filled with what was typed."""
     seen = "" if entry.seen is ABSENT else kept(entry.seen)
     if entry.value is ABSENT:
         return FormRow(entry.key, "remove", "", seen)
@@ -111,7 +111,7 @@ def asked_row(entry: Entry) -> FormRow:
 
 
 def step_row(step: Step, *, compact: bool) -> FormRow:
-    """A row for a key that is put back; one that somebody wrote since asks which value is to stand."""
+    """Returns a row for a key that is put back. If somebody wrote it since, it asks which value to keep."""
     row = asked_row(step.entry)
     row.compact = compact
     if step.contested:
@@ -120,12 +120,12 @@ def step_row(step: Step, *, compact: bool) -> FormRow:
 
 
 def too_many() -> Invalid:
-    """That a form has no room for another key."""
+    """Returns the error of a form with too many keys."""
     return Invalid(_("A form can have %(number)s keys.") % {"number": MOST})
 
 
 def posted_rows(data: Mapping[str, str]) -> list[FormRow]:
-    """The rows that were sent, without those for which the person chose to keep the other's value or took away.
+    """Returns the rows that were sent, except those that the person dropped or left to the other's value.
 
     Raises Invalid where they are more than MOST.
     """
@@ -152,13 +152,13 @@ def posted_rows(data: Mapping[str, str]) -> list[FormRow]:
 
 
 def entries(rows: Iterable[FormRow]) -> list[Entry] | None:
-    """The edit that the rows that are taken ask for; None, with each row's error noted in it, where one is not valid."""
-    found = []
+    """Returns the entries of the rows that are taken. If a row is not valid, notes its error in it and returns None."""
+    asked = []
     for row in rows:
         if not row.taken:
             continue
         try:
-            found.append(row.entry())
+            asked.append(row.entry())
         except Invalid as error:
             row.error = error.message if row.text.strip() or row.operation != "set" else _("A value is missing.")
-    return None if any(row.error for row in rows) else found
+    return None if any(row.error for row in rows) else asked

@@ -1,4 +1,4 @@
-"""Undoing an event and restoring a moment: the form that edits state, filled in."""
+"""Undoes an event or restores a moment, with the form that edits state filled in."""
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
@@ -18,7 +18,7 @@ from . import edit, rewind
 
 @require_GET
 def undo(request: HttpRequest, event_id: str, **names: str) -> HttpResponse:
-    """What undoes an event, to be looked through and sent; a rewind is taken back by a rewind to before it."""
+    """Shows the form that undoes an event. A rewind is undone by another rewind, to before it."""
     actor(request).check_may_write()
     event = timeline.event(SessionRef(**names), event_id)
     if event.description.actions.get("rewind_before_invocation_id") and event.invocation_id:
@@ -32,7 +32,7 @@ def undo(request: HttpRequest, event_id: str, **names: str) -> HttpResponse:
 
 @require_GET
 def restore(request: HttpRequest, **names: str) -> HttpResponse:
-    """What brings keys (?key=…), scopes (?scope=…) or everything back to just after an event (?to=), to be sent."""
+    """Shows the form that restores keys (?key=…), scopes (?scope=…) or everything to just after an event (?to=)."""
     actor(request).check_may_write()
     event = timeline.event(SessionRef(**names), request.GET.get("to", ""))
     scopes = [scope for scope in STORED if scope in request.GET.getlist("scope")]

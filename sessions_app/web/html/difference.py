@@ -1,4 +1,4 @@
-"""What a value was and what it became, as HTML: a text's words, a nested value's places, or both values. All is escaped."""
+"""Differences of values as HTML: the words of strings, the paths of nested values, or both values. All is escaped."""
 
 import math
 import re
@@ -28,13 +28,13 @@ _CLASSES: Final = {"string": "s bidi", "number": "n", "boolean": "b"}
 
 
 class Differences:
-    """The differences of one page, which all together take no longer than SECONDS."""
+    """The differences of one page, which take no longer than SECONDS together."""
 
     def __init__(self) -> None:
         self._until = time.monotonic() + SECONDS
 
     def html(self, old: Any, new: Any) -> SafeString:
-        """The difference of two values, either of which may be ABSENT or UNKNOWN."""
+        """Returns the difference of two values. Either may be ABSENT or UNKNOWN."""
         if old is not UNKNOWN and same(old, new):
             return format_html('<div class="vary">{}{}</div>', value(new), _word(_("as before")))
         if time.monotonic() < self._until:
@@ -45,18 +45,22 @@ class Differences:
         return _values(old, new)
 
     def _places(self, old: Any, new: Any) -> SafeString:
-        found = differences.places(old, new, PLACES)
+        changes = differences.places(old, new, PLACES)
         rows = format_html_join(
             "",
             '<li><code class="path">{}</code>{}</li>',
-            ((path(place.path), self.html(place.old, place.new)) for place in found.rows),
+            ((path(change.path), self.html(change.old, change.new)) for change in changes.rows),
         )
-        more = ngettext("%(n)s more place", "%(n)s more places", found.more) % {"n": found.more} if found.more else ""
+        more = (
+            ngettext("%(n)s more place", "%(n)s more places", changes.more) % {"n": changes.more}
+            if changes.more
+            else ""
+        )
         return format_html('<ul class="places">{}{}</ul>', rows, _cut(more, "li") if more else "")
 
 
 def path(steps: tuple[str | int, ...]) -> str:
-    """A place in a value as a program would write it: `meals[0].name`."""
+    """Returns a path in a value as a program would write it: `meals[0].name`."""
     parts = [
         f"[{step}]" if isinstance(step, int) else f".{step}" if _PLAIN.fullmatch(step) else f"[{brief(step, _STEP)}]"
         for step in steps
@@ -64,25 +68,25 @@ def path(steps: tuple[str | int, ...]) -> str:
     return "".join(parts).removeprefix(".")
 
 
-def value(found: Any) -> SafeString:
-    """One value: on a line where it is short, else as a tree or a text; in words where there is none or nobody knows it."""
-    if found is ABSENT:
+def value(shown: Any) -> SafeString:
+    """Returns one value: on a line if it is short, else as a tree or a block of text. ABSENT and UNKNOWN become words."""
+    if shown is ABSENT:
         return _word(_("no such key"))
-    if found is UNKNOWN:
+    if shown is UNKNOWN:
         return _word(_("unknown"), _("Nothing that is stored tells this value."))
-    if isinstance(found, str) and _is_long(found):
-        return _words([Piece("kept", found)])
-    if isinstance(found, float) and not math.isfinite(found):
-        return format_html('<span class="n" title="{}">{}</span>', _("not JSON; the agent wrote it"), dumps(found))
-    if isinstance(found, dict | list) and not _is_short(found):
+    if isinstance(shown, str) and _is_long(shown):
+        return _words([Piece("kept", shown)])
+    if isinstance(shown, float) and not math.isfinite(shown):
+        return format_html('<span class="n" title="{}">{}</span>', _("not JSON; the agent wrote it"), dumps(shown))
+    if isinstance(shown, dict | list) and not _is_short(shown):
         tree = Tree()
         tree.left = NODES
         return format_html(
             '<details class="whole"><summary>{}</summary><div class="kids">{}</div></details>',
-            brief(found, LINE_LIMIT),
-            tree.children(found),
+            brief(shown, LINE_LIMIT),
+            tree.children(shown),
         )
-    return format_html('<span class="{}">{}</span>', _CLASSES.get(kind(found), "z"), brief(found, TEXT_LIMIT))
+    return format_html('<span class="{}">{}</span>', _CLASSES.get(kind(shown), "z"), brief(shown, TEXT_LIMIT))
 
 
 def _values(old: Any, new: Any) -> SafeString:
@@ -107,7 +111,7 @@ def _words(pieces: list[Piece]) -> SafeString:
 
 
 def _shown(pieces: list[Piece]) -> Iterator[SafeString]:
-    """The pieces that are shown, with what stands around them; what is long is cut."""
+    """Yields the pieces to show, with the text around them. Long ones are cut."""
     last = min(len(pieces), PIECES) - 1
     for number, (name, text) in enumerate(pieces[: last + 1]):
         if name != "kept":
@@ -119,7 +123,7 @@ def _shown(pieces: list[Piece]) -> Iterator[SafeString]:
         else:
             head, tail = text[: _EDGE * (number > 0)], text[len(text) - _EDGE * (number < last) :]
             left = len(text) - len(head) - len(tail)
-            # To leave out a few characters would be no gain.
+            # Leaving out a few characters would gain nothing.
             yield format_html("{}{}{}", head, _characters(left), tail) if left > _EDGE else format_html("{}", text)
     if last + 1 < len(pieces):
         yield _cut(_("more differences"))
@@ -143,10 +147,10 @@ def _is_long(text: str) -> bool:
     return len(text) > LINE_LIMIT or "\n" in text
 
 
-def _is_short(found: dict[str, Any] | list[Any]) -> bool:
-    """Whether a nested value stands whole on its line."""
-    if len(found) > 8 or any(
-        isinstance(item, dict | list) for item in (found.values() if isinstance(found, dict) else found)
+def _is_short(branch: dict[str, Any] | list[Any]) -> bool:
+    """Tells whether a nested value fits on its line."""
+    if len(branch) > 8 or any(
+        isinstance(item, dict | list) for item in (branch.values() if isinstance(branch, dict) else branch)
     ):
         return False
-    return len(brief(found, LINE_LIMIT + 1)) <= LINE_LIMIT
+    return len(brief(branch, LINE_LIMIT + 1)) <= LINE_LIMIT

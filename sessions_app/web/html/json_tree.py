@@ -1,4 +1,4 @@
-"""JSON values as HTML: short, and as a tree of rows that open and close. Everything is escaped; large values are cut."""
+"""JSON values as HTML: on one line, or as a tree of rows that open and close. All is escaped; large values are cut."""
 
 import math
 from typing import Any, Final
@@ -25,7 +25,7 @@ _CLASSES: Final = {"string": "s", "number": "n", "boolean": "b", "null": "z"}
 
 
 def brief(value: Any, length: int = 40, depth: int = 1) -> str:
-    """A value as short JSON text; `depth` is the level that it stands on."""
+    """Returns a value as short JSON. `depth` is its level in the tree."""
     if value is ABSENT:
         return _("absent")
     if value is UNKNOWN:
@@ -52,9 +52,9 @@ def _brief_branch(value: list[Any] | dict[str, Any], length: int, depth: int) ->
 
 
 def name(key: Any) -> SafeString:
-    """A key that loses its middle where there is no room: what tells the keys of one family apart stands at their end.
+    """Returns a key that loses its middle where there is no room: its end is what tells similar keys apart.
 
-    Only of ASCII: elsewhere a cut could part what belongs together, and turn the order of what is read from the right.
+    Only an ASCII key is cut. In other scripts a cut could split a character, or reorder text written from the right.
     """
     text = str(key)
     if not text.isascii() or len(text) <= NAME_LIMIT:
@@ -65,7 +65,7 @@ def name(key: Any) -> SafeString:
 
 
 class Tree:
-    """Rows for one value, up to NODE_LIMIT of them; `whole` is the address of everything."""
+    """The rows of one value, up to NODE_LIMIT. `whole` is the URL of the whole value."""
 
     def __init__(self, whole: str = "", opened: bool = False) -> None:
         self.left = NODE_LIMIT
@@ -73,18 +73,18 @@ class Tree:
         self.opened = opened
 
     def top(self, key: str, value: Any, by: str = "") -> SafeString:
-        """The row of a key that a list shows; `by` stands at its end."""
+        """Returns the row of a key. `by` stands at its end."""
         return self._row(key, value, 1, by, top=True)
 
     def children(self, value: Any) -> SafeString:
-        """The rows of a value's entries, or the row of a value that has none."""
+        """Returns the rows of a value's entries, or one row for a value without entries."""
         if isinstance(value, dict | list) and value:
             return self._entries(value, 1)
         return format_html('<div class="kv"><span class="value wrap">{}</span></div>', self._leaf(value))
 
     def _row(self, key: Any, value: Any, depth: int, by: str = "", *, top: bool = False) -> SafeString:
         self.left -= 1
-        mark = mark_safe(" data-row") if top else ""
+        attribute = mark_safe(" data-row") if top else ""
         if isinstance(value, dict | list) and value:
             size = f"[{len(value)}]" if isinstance(value, list) else f"{{{len(value)}}}"
             shown = format_html(
@@ -99,7 +99,7 @@ class Tree:
             return format_html(
                 '<div class="kv"{}><span class="key" title="{}">{}</span><span class="value"{}>{}</span>'
                 '<span class="by">{}</span></div>',
-                mark,
+                attribute,
                 str(key)[:NAME_WHOLE],
                 name(key),
                 format_html(' title="{}"', value) if isinstance(value, str) and len(value) > SURE_LIMIT else "",
@@ -110,13 +110,13 @@ class Tree:
             '<details class="json"{}><summary class="kv"{}><span class="key" title="{}">{}</span>'
             '<span class="value">{}</span></summary><div class="kids">{}</div></details>',
             mark_safe(" open") if opened else "",
-            mark,
+            attribute,
             str(key)[:NAME_WHOLE],
             name(key),
             shown,
             inner,
         )
-        # A link inside a summary cannot be reached by everybody: what stands at the end stands beside.
+        # A link inside a summary cannot be reached with every screen reader, so it stands beside the summary.
         return format_html('<div class="branch">{}<span class="by">{}</span></div>', branch, by) if by else branch
 
     def _entries(self, value: dict[str, Any] | list[Any], depth: int) -> SafeString:

@@ -52,25 +52,25 @@ ICONS: Final = {
 
 @register.simple_tag
 def session_url(ref: SessionRef, name: str = "session") -> str:
-    """A page of a session."""
+    """Returns the URL of a session's page."""
     return reverse(name, kwargs=ref._asdict())
 
 
 @register.simple_tag
 def live_url(ref: SessionRef) -> str:
-    """The websocket of a session."""
+    """Returns the URL of a session's websocket."""
     return "/live/session/" + reverse("session", kwargs=ref._asdict()).partition("/s/")[2]
 
 
 @register.simple_tag
 def event_url(view: EventView, name: str = "event") -> str:
-    """A page of an event."""
+    """Returns the URL of an event's page."""
     return reverse(name, kwargs={**view.ref._asdict(), "event_id": view.id})
 
 
 @register.simple_tag
 def sibling_link(view: EventView, event_id: Any) -> SafeString:
-    """A link to another event of the same session, by what an event noted as its id."""
+    """Returns a link to another event of the session, by the id that this event noted."""
     name = plain(event_id)[:KEY_LENGTH]
     url = reverse("event", kwargs={**view.ref._asdict(), "event_id": name}) if name else ""
     return format_html('<a class="mono bidi" href="{}">{}</a>', url, name) if url else format_html("{}", name)
@@ -78,7 +78,7 @@ def sibling_link(view: EventView, event_id: Any) -> SafeString:
 
 @register.simple_tag
 def media_url(view: EventView, part: Part) -> str:
-    """Where inline data can be had; empty where the event does not hold the data itself."""
+    """Returns the URL of inline data. Empty if the event does not hold the data itself."""
     if not isinstance(part.value.get("data"), str):
         return ""
     number = view.description.number_of(part)
@@ -87,27 +87,27 @@ def media_url(view: EventView, part: Part) -> str:
 
 @register.simple_tag
 def query(**values: str) -> str:
-    """A query string; half of a surrogate pair, which no address can hold, becomes a question mark. What is longer than any
-    address is cut: it led nowhere before, too.
+    """Returns a query string. Half of a surrogate pair becomes a question mark, as no URL can hold it. A value longer than
+    any key is cut: it would lead nowhere.
     """
     return urlencode({name: value[: 4 * KEY_LENGTH].encode("utf-8", "replace") for name, value in values.items()})
 
 
 @register.simple_tag
 def whole_url(target: Target, key: str) -> str:
-    """Where all of a key's value can be read."""
+    """Returns the URL of a key's whole value."""
     return f"{target.value}?{query(key=key)}"
 
 
 @register.simple_tag
 def crumbs(source: str, app_name: str = "", user_id: str | None = None) -> SafeString:
-    """The way here: source, app, user."""
+    """Returns the breadcrumbs to a source, an app or a user."""
     return _trail(_links(source, app_name, user_id))
 
 
 @register.simple_tag
 def session_crumbs(ref: SessionRef, title: str | None = None, *, here: bool = False) -> SafeString:
-    """The way to a session, and with `here` no further: source, app, user, session; its title is looked up if not given."""
+    """Returns the breadcrumbs to a session. With `here`, it is the current page. Looks up a title that is not given."""
     of_app = ref == own_session(ref.source, ref.app_name)
     links = _links(ref.source, ref.app_name, None if of_app else ref.user_id)
     name = session_name(ref, lists.title(ref) if title is None else title)
@@ -116,7 +116,7 @@ def session_crumbs(ref: SessionRef, title: str | None = None, *, here: bool = Fa
 
 @register.simple_tag
 def session_name(ref: SessionRef, title: str = "") -> str:
-    """A session's title or else its id; one in which adkweb edits state is called after whose state that is."""
+    """Returns a session's title, or its id. A session of adkweb's own edits is named by whose state it edits."""
     if ref == own_session(ref.source, ref.app_name):
         return _("Changes of this app")
     return _("Changes of this user") if ref.session_id == OWN_NAME else title or ref.session_id
@@ -124,14 +124,14 @@ def session_name(ref: SessionRef, title: str = "") -> str:
 
 @register.simple_tag
 def where(ref: SessionRef) -> str:
-    """App, user and session in one line; of a session in which adkweb edits state, whose state that is."""
+    """Returns app, user and session in one line. A session of adkweb's own edits is named by whose state it edits."""
     names = [ref.app_name] if ref == own_session(ref.source, ref.app_name) else [ref.app_name, ref.user_id]
     return " / ".join(names if ref.session_id == OWN_NAME else [*names, ref.session_id])
 
 
 @register.simple_tag
 def where_link(ref: SessionRef) -> SafeString:
-    """A link to what `where` names: a session, a user or an app."""
+    """Returns a link to what `where` names: a session, a user or an app."""
     url = session_url(ref)
     if ref == own_session(ref.source, ref.app_name):
         url = reverse("app", args=[ref.source, ref.app_name])
@@ -150,7 +150,7 @@ def _links(source: str, app_name: str, user_id: str | None) -> list[tuple[str, s
 
 
 def _trail(links: list[tuple[str, str]], here: str | None = None) -> SafeString:
-    """Crumbs, each cut where there is no room, and then whole on hover."""
+    """Returns breadcrumbs. Each is cut where there is no room, and whole on hover."""
     trail = format_html_join(
         "", '<li><a class="bidi" href="{}" title="{}">{}</a></li>', [(url, name, name) for url, name in links]
     )
@@ -161,7 +161,7 @@ def _trail(links: list[tuple[str, str]], here: str | None = None) -> SafeString:
 
 @register.simple_tag(takes_context=True)
 def written_by(context: dict[str, Any], row: Row, target: Target) -> SafeString:
-    """The end of a key's row: the button that edits it, and the event that last wrote it."""
+    """Returns the end of a key's row: the button that edits it, and the event that last wrote it."""
     if context["read_only"] or len(row.key) > KEY_LENGTH:
         return wrote(row, target.ref, target.kind)
     address = f"{target.edit}?{query(key=row.key)}"
@@ -177,8 +177,8 @@ def written_by(context: dict[str, Any], row: Row, target: Target) -> SafeString:
 
 @register.simple_tag
 def wrote(row: Row, ref: SessionRef, kind: str = "session", edit: str = "") -> SafeString:
-    """The end of a key's row: what can be done with it, the way to everything that it ever was among that, and who wrote
-    it last, seen from a session: its number leads to the state just after that, in whichever session.
+    """Returns the end of a key's row: its buttons, the link to its history, and who wrote it last. The number of the event
+    leads to the state just after it, in whichever session that was.
     """
     acts = format_html('<span class="rowacts">{}{}</span>', edit, _history(row.key, ref, kind))
     if row.writer is None:
@@ -212,13 +212,13 @@ def _history(name: str, ref: SessionRef, kind: str) -> SafeString:
 
 @register.simple_tag
 def at_url(session: SessionRef, event_id: str, name: str = "session", **more: str) -> str:
-    """A page of a session at an event."""
+    """Returns the URL of a session's page at an event."""
     return address_at(session, event_id, name, **more)
 
 
 @register.simple_tag
 def icon(name: str, extra: str = "") -> SafeString:
-    """An icon of the sprite; decoration only."""
+    """Returns an icon, for decoration only."""
     return format_html(
         '<svg class="icon {}" aria-hidden="true"><use href="{}#{}"></use></svg>', extra, static("img/icons.svg"), name
     )
@@ -226,7 +226,7 @@ def icon(name: str, extra: str = "") -> SafeString:
 
 @register.simple_tag
 def kind_icon(view: EventView) -> SafeString:
-    """The icon of an event's kind."""
+    """Returns the icon of an event's kind."""
     name = ICONS[view.description.kind]
     if view.description.kind == "message" and view.description.author == "user":
         name = "user"

@@ -1,4 +1,4 @@
-"""One way to answer with HTML, and one with anything else."""
+"""Responses with HTML, and with anything else."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from django.utils.cache import patch_vary_headers
 
 
 def page(request: HttpRequest, template: str, context: dict[str, Any] | None = None, status: int = 200) -> HttpResponse:
-    """The rendered template.
+    """Renders a template.
 
     ADK's SQLite files may hold half of a surrogate pair, which cannot be sent; it is shown as a question mark.
     """
@@ -19,6 +19,6 @@ def page(request: HttpRequest, template: str, context: dict[str, Any] | None = N
 
 
 def data(content: bytes | str, mime_type: str, status: int = 200) -> HttpResponse:
-    """Data as it is; nobody but the browser that asked may keep it, and that asks again each time."""
+    """Returns data as it is. Only the browser may cache it, and it asks again each time."""
     raw = content.encode("utf-8", "replace") if isinstance(content, str) else content
     return HttpResponse(raw, mime_type, status, headers={"Cache-Control": "private, no-cache"})

@@ -29,63 +29,63 @@ register.filter("key_name", name)
 
 @register.filter
 def words(value: Any, length: int = 240) -> str:
-    """A text on one line, cut."""
+    """Returns a text on one line, cut."""
     line = " ".join(plain(value)[: length * 4].split())
     return line if len(line) <= length else line[: length - 1] + "…"
 
 
 @register.filter
 def soft(name: str) -> SafeString:
-    """A long name that may go on in the next line after a mark, `igor.kim@` and not `igor.kim@example.co`."""
+    """Lets a long name break after punctuation: `igor.kim@` and not `igor.kim@example.co`."""
     return mark_safe(re.sub(r"([-_/.,:;=@]+)(?=\w)", r"\1<wbr>", conditional_escape(name)))  # noqa: S308 - escaped
 
 
 @register.filter
 def pretty(value: Any) -> str:
-    """A value as indented JSON text, cut."""
+    """Returns a value as indented JSON, cut."""
     return beginning(value, PRETTY_LENGTH)
 
 
 @register.filter
 def cut(text: Any) -> str:
-    """A name for a title: all of one that adkweb would store, the beginning of one that is longer."""
+    """Returns a name for a title, cut if it is longer than any that adkweb would store."""
     whole = str(text)
     return whole if len(whole) <= KEY_LENGTH else f"{whole[:KEY_LENGTH]}…"
 
 
 @register.filter
 def first(mapping: Any, number: int) -> list[tuple[str, Any]]:
-    """A mapping's first keys and values."""
+    """Returns a mapping's first keys and values."""
     return list(islice(mapping.items(), number)) if isinstance(mapping, dict) else []
 
 
 @register.filter
 def beyond(whole: Any, number: int) -> int:
-    """How many there are beyond the first so many; 0 for none."""
+    """Returns how many entries there are beyond the first `number`."""
     return max(0, len(whole) - number) if isinstance(whole, dict | list | tuple) else 0
 
 
 @register.filter
 def known(value: Any) -> bool:
-    """Whether a previous value can be shown: there was one, and somebody knows it."""
+    """Tells whether a value exists and is known."""
     return value is not UNKNOWN and value is not ABSENT
 
 
 @register.filter
 def absent(value: Any) -> bool:
-    """Whether there is no value."""
+    """Tells whether there is no value."""
     return value is ABSENT
 
 
 @register.filter
 def scope(key: str) -> str:
-    """The scope that a key's prefix names."""
+    """Returns the scope that a key's prefix names."""
     return scope_of(key)[0]
 
 
 @register.filter
 def type_name(value: Any) -> str:
-    """A value's JSON type, for people."""
+    """Returns the name of a value's JSON type."""
     names = {
         "object": _("object"),
         "array": _("array"),
@@ -99,13 +99,13 @@ def type_name(value: Any) -> str:
 
 @register.simple_tag
 def get(mapping: dict[str, Any], key: str) -> Any:
-    """A mapping's value by a key that is not an identifier."""
+    """Returns a mapping's value by a key that is not an identifier."""
     return mapping.get(key)
 
 
 @register.filter
 def items(mapping: Any) -> Any:
-    """A mapping's keys and values; `mapping.items` in a template would be the value of a key of that name."""
+    """Returns a mapping's keys and values. In a template, `mapping.items` would be the value of the key `items`."""
     return mapping.items() if isinstance(mapping, dict) else ()
 
 
@@ -142,15 +142,15 @@ def asked_about(call: Part) -> str:
 @register.filter
 def heard(data: dict[str, Any]) -> Any:
     """What was heard, or else what was said."""
-    found = (data.get(f"{way}_transcription") for way in ("input", "output"))
-    return next((text for spoken in found if isinstance(spoken, dict) and (text := spoken.get("text"))), "")
+    transcriptions = (data.get(f"{way}_transcription") for way in ("input", "output"))
+    return next((text for spoken in transcriptions if isinstance(spoken, dict) and (text := spoken.get("text"))), "")
 
 
 @register.filter
 def keys_of(data: dict[str, Any]) -> str:
     """An unknown event's fields."""
-    found = data.keys() - {"id", "invocation_id", "timestamp", "author", "actions"}
-    return ", ".join(name[:100] for name in sorted(found)[:20])
+    names = data.keys() - {"id", "invocation_id", "timestamp", "author", "actions"}
+    return ", ".join(name[:100] for name in sorted(names)[:20])
 
 
 @register.simple_tag

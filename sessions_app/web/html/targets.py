@@ -1,4 +1,4 @@
-"""Whose state a page shows and edits: a session's, an app's or a user's. One panel and one form serve all three."""
+"""Targets: the session, app or user whose state a page shows and edits. One panel and one form serve all three."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -27,8 +27,8 @@ MOST_ROWS: Final = 2_000  # that it shows when it shows all
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One key in the state panel, with its prefix; at an event also what that changed, and why a value is not known. Now
-    also what events say, where another value is stored.
+    """A key in the state panel. At an event, `change` is what the event wrote and `unknown` says why a value is unknown.
+    `said` is the value by the events, if another one is stored.
     """
 
     key: str
@@ -41,18 +41,18 @@ class Row:
 
     @property
     def drifted(self) -> bool:
-        """Whether the events say something else; what they say may be of a moment later than the value."""
+        """Tells whether the events say something else. What they say may be newer than the value."""
         return self.said is not UNKNOWN and not same(self.said, self.value)
 
     @property
     def same(self) -> bool:
-        """Whether the event wrote the value that stood there already."""
+        """Tells whether the event wrote the value that the key already had."""
         return self.change is not None and same(self.change.old, self.change.new)
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """One scope in the state panel; `more` of its keys are not shown. One of `size` characters is too large to be read."""
+    """A scope in the state panel. `more` of its keys are not shown. `size` is set if it is too large to be read."""
 
     scope: Scope
     rows: list[Row]
@@ -62,7 +62,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A state that is shown and edited. `state` has full keys; `key` names the session that an edit goes into."""
+    """A state that is shown and edited. `state` has full keys. `ref` names the session that an edit goes into."""
 
     kind: Scope
     ref: SessionRef
@@ -76,12 +76,12 @@ class Target:
 
 
 def actor(request: HttpRequest) -> access_actor.Actor:
-    """Who is signed in."""
+    """Returns the person who is signed in."""
     return access_actor.actor_of(request.user)  # type: ignore[arg-type]
 
 
 def address_at(ref: SessionRef, event_id: str, name: str = "session", /, **more: str) -> str:
-    """The address of a session's page at an event; of `more` what is empty is left out."""
+    """Returns the URL of a session's page at an event. Empty values of `more` are left out."""
     asked = {"at": event_id, **{name: value for name, value in more.items() if value}}
     # Half of a surrogate pair, which no address can hold, becomes a question mark.
     query = urlencode({name: value.encode("utf-8", "replace") for name, value in asked.items()})
@@ -89,9 +89,9 @@ def address_at(ref: SessionRef, event_id: str, name: str = "session", /, **more:
 
 
 def who_wrote(view: views.SessionView) -> tuple[Mapping[str, Writer], Collection[str], State]:
-    """Of the state as it is stored: the last writers of its keys, in whichever session, the keys that stand since a
-    session was created, and what events say of those that are stored otherwise. While the source is being read, what this
-    session's newest events tell of its own keys.
+    """Returns the last writers of the keys, the keys set at creation, and the values by the events of keys that drifted.
+
+    While the source is being read, returns what this session's newest events tell of its own keys.
     """
     try:
         now = moments.state_now(view.ref)
@@ -100,10 +100,10 @@ def who_wrote(view: views.SessionView) -> tuple[Mapping[str, Writer], Collection
         drifted = {} if is_half(view.state.session) else drift.glance(now)
         return {name: now.writers[name] for name in shown & now.writers.keys()}, now.initial & shown, drifted
     except (Behind, Invalid):
-        found = reads_writers.writers(view.ref)
-        writers = {name: writer for name, writer in found.items() if scope_of(name)[0] == "session"}
+        last = reads_writers.writers(view.ref)
+        writers = {name: writer for name, writer in last.items() if scope_of(name)[0] == "session"}
         began = split(view.initial_state or {}).session
-        unwritten = view.state.session.keys() - found.keys()
+        unwritten = view.state.session.keys() - last.keys()
         return writers, {name for name in unwritten if same(began.get(name, ABSENT), view.state.get(name))}, {}
 
 
@@ -115,8 +115,8 @@ def of_session(
     *,
     whole: bool = True,
 ) -> Target:
-    """A session's merged state, all three scopes; with who wrote it where the caller asked `who_wrote`. One that is not
-    `whole` shows ROWS keys of a scope, those that were written last, and those that drifted.
+    """Returns a session's merged state with its three scopes, and its writers if the caller has asked `who_wrote`. Unless
+    `whole`, shows ROWS keys of a scope: those written last, and those that drifted.
     """
     ref = view.ref
     writers, drifted = writers or {}, drifted or {}
@@ -151,13 +151,13 @@ def of_session(
 
 
 def _newest(names: Iterable[str], writers: Mapping[str, Writer], *, whole: bool = False) -> list[str]:
-    """The keys of a scope that were written last; of those that no event wrote, the first by name."""
+    """Returns the keys that were written last, then, by name, those that no event wrote."""
     most = MOST_ROWS if whole else ROWS
     return sorted(sorted(names), key=lambda name: -writers[name].timestamp if name in writers else 0.0)[:most]
 
 
 def of_app(source: str, app_name: str, *, partly: bool = False) -> Target:
-    """An app's state."""
+    """Returns an app's state."""
     state, size = _state(lambda: views.app(source, app_name)[1], partly)
     return _one_scope(
         "app",
@@ -172,7 +172,7 @@ def of_app(source: str, app_name: str, *, partly: bool = False) -> Target:
 
 
 def of_user(source: str, app_name: str, user_id: str, *, partly: bool = False) -> Target:
-    """A user's state in an app."""
+    """Returns a user's state in an app."""
     state, size = _state(lambda: views.user_state(source, app_name, user_id), partly)
     return _one_scope(
         "user",
@@ -187,7 +187,7 @@ def of_user(source: str, app_name: str, user_id: str, *, partly: bool = False) -
 
 
 def _state(read: Callable[[], State], partly: bool) -> tuple[State, int]:
-    """A scope's state; where only a part is wanted, nothing and its size instead of one that is too large to be read."""
+    """Reads a scope's state. With `partly`, one that is too large is returned empty, with its size."""
     try:
         return read(), 0
     except Invalid as error:
@@ -197,8 +197,8 @@ def _state(read: Callable[[], State], partly: bool) -> tuple[State, int]:
 
 
 def with_writers(target: Target, *, whole: bool) -> Target:
-    """An app's or a user's state with who wrote it, as far as that is known now; one that is not `whole` shows ROWS keys,
-    those that were written last.
+    """Adds the writers to an app's or a user's state, as far as they are known now. Unless `whole`, keeps the ROWS keys that
+    were written last.
     """
     try:
         writers, initial = moments.authors(target.ref, target.kind, split(target.state).scope(target.kind))

@@ -12,7 +12,7 @@ from .tags import register
 
 @register.filter
 def duration(seconds: float | None) -> str:
-    """Seconds as a person reads them: 0.8 s, 12 s, 3 min, 5 h, 2 d; never less than nothing."""
+    """Returns seconds as a person reads them: 0.8 s, 12 s, 3 min, 5 h, 2 d. Never negative."""
     if seconds is None:
         return ""
     size = max(0.0, seconds)
@@ -26,7 +26,7 @@ def duration(seconds: float | None) -> str:
 
 @register.simple_tag
 def moment(seconds: float | None) -> SafeString:
-    """A time relative to now, the exact one on hover; the browser keeps it up to date and in its own time zone."""
+    """Returns a time relative to now, with the exact time on hover. The browser keeps it up to date, in its time zone."""
     if seconds is None:
         return mark_safe('<span class="z">–</span>')
     return _time(seconds, "data-relative", "%Y-%m-%d %H:%M")
@@ -34,33 +34,33 @@ def moment(seconds: float | None) -> SafeString:
 
 @register.simple_tag
 def clock(seconds: float) -> SafeString:
-    """A time of day, date and exact time on hover, in the browser's time zone (UTC without scripts)."""
+    """Returns a time of day, with date and time on hover, in the browser's time zone (UTC without scripts)."""
     return _time(seconds, "data-clock", "%H:%M:%S")
 
 
 @register.filter
-def named(place: Seq | None) -> str | SafeString:
-    """An event's number; where events have none, its time of day."""
-    if place is None or number_of(place) is not None:
-        return "" if place is None else str(place)
-    return clock(time_of(place))
+def named(seq: Seq | None) -> str | SafeString:
+    """Returns an event's number, or its time of day in a source without numbers."""
+    if seq is None or number_of(seq) is not None:
+        return "" if seq is None else str(seq)
+    return clock(time_of(seq))
 
 
 @register.filter
-def hashed(place: Seq | None) -> str | SafeString:
-    """As `named`, a number as “#5”."""
-    return f"#{place}" if number_of(place) is not None else named(place)
+def hashed(seq: Seq | None) -> str | SafeString:
+    """Returns an event's number as “#5”, or its time of day."""
+    return f"#{seq}" if number_of(seq) is not None else named(seq)
 
 
 @register.simple_tag
 def exact(seconds: float) -> SafeString:
-    """Date and time to the millisecond, in the browser's time zone (UTC without scripts)."""
+    """Returns date and time to the millisecond, in the browser's time zone (UTC without scripts)."""
     return _time(seconds, "data-exact", "%Y-%m-%d %H:%M:%S UTC")
 
 
 @register.simple_tag
 def elapsed(since: float) -> SafeString:
-    """How long something has been going on; the browser counts on."""
+    """Returns how long something has been going on. The browser counts on."""
     return format_html(
         '<time datetime="{}" data-elapsed>{}</time>',
         datetime.fromtimestamp(since, UTC).isoformat(timespec="milliseconds"),
@@ -68,7 +68,7 @@ def elapsed(since: float) -> SafeString:
     )
 
 
-def _time(seconds: float, mark: str, form: str) -> SafeString:
+def _time(seconds: float, attribute: str, form: str) -> SafeString:
     try:
         instant = datetime.fromtimestamp(seconds, UTC)
     except (OverflowError, TypeError, ValueError, OSError):  # an event may hold anything
@@ -77,6 +77,6 @@ def _time(seconds: float, mark: str, form: str) -> SafeString:
         '<time datetime="{}" title="{}" {}>{}</time>',
         instant.isoformat(timespec="milliseconds"),
         instant.strftime("%Y-%m-%d %H:%M:%S UTC"),
-        mark_safe(mark),  # noqa: S308 - one of three constants
+        mark_safe(attribute),  # noqa: S308 - one of three constants
         instant.strftime(form),
     )

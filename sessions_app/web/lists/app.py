@@ -29,6 +29,6 @@ def app(request: HttpRequest, source: str, app_name: str) -> HttpResponse:
 @require_GET
 def users(request: HttpRequest, source: str, app_name: str) -> HttpResponse:
     """The users of an app, by page; rows alone for htmx."""
-    found = lists.users(source, app_name, request.GET.get("after"))
+    rows = lists.users(source, app_name, request.GET.get("after"))
     template = "lists/app/_user_rows.html" if request.htmx else "lists/app/users.html"  # type: ignore[attr-defined]
-    return page(request, template, {"source": source, "app_name": app_name, "users": found})
+    return page(request, template, {"source": source, "app_name": app_name, "users": rows})

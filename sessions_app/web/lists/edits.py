@@ -1,4 +1,4 @@
-"""Every edit in every session: who, when, why, old → new."""
+"""The page of all edits: who, when, why, old → new."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,8 +19,8 @@ from ..html.render import page
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """An edit; the number of the event that it undoes or restores, where that is there; and the edit that took this one back
-    and still does, as far as the page tells.
+    """An edit, with the number of the event that it undoes or restores (`of`), and the later edit on this page that undid
+    it (`undone`).
     """
 
     edit: EventView
@@ -30,14 +30,14 @@ class Row:
 
 @require_GET
 def edits(request: HttpRequest) -> HttpResponse:
-    """The edits of all sources by page, the newest first; rows alone for htmx, but for the list that waits for a reading."""
-    found, problems = edit_log.edits(request.GET.get("before"))
+    """Lists the edits of all sources, the newest first. htmx gets the rows, or the list while a source is being read."""
+    listed, problems = edit_log.edits(request.GET.get("before"))
     htmx: Any = request.htmx  # type: ignore[attr-defined]
     whole = "lists/edits/_list.html" if htmx.target == "edits" else "lists/edits/edits.html"
     behind = [error for error in problems if isinstance(error, Behind)]
     context = {
-        "edits": found,
-        "rows": _rows(found.rows),
+        "edits": listed,
+        "rows": _rows(listed.rows),
         "behind": behind,
         "problems": [error for error in problems if error not in behind],
         "where": request.get_full_path(),
@@ -45,13 +45,13 @@ def edits(request: HttpRequest) -> HttpResponse:
     return page(request, "lists/edits/_rows.html" if htmx and htmx.target != "edits" else whole, context)
 
 
-def _rows(found: Sequence[EventView]) -> list[Row]:
-    """The edits, the newest first: what was undone by one that was undone itself stands again."""
-    numbers = lists.numbers([(view.ref, _past(view)) for view in found if _past(view)])
+def _rows(listed: Sequence[EventView]) -> list[Row]:
+    """Returns the rows, the newest edit first. An edit stands again if the edit that undid it was undone."""
+    numbers = lists.numbers([(view.ref, _past(view)) for view in listed if _past(view)])
     undone: dict[tuple[SessionRef, str], tuple[EventView, set[str]]] = {}  # by what, and which of its keys
     rewound: dict[tuple[SessionRef, str], EventView] = {}
     rows = []
-    for view in found:
+    for view in listed:
         keys = {change.key for change in view.changes}
         if before := str(view.description.actions.get("rewind_before_invocation_id") or ""):
             by = rewound.get((view.ref, view.invocation_id))
@@ -67,6 +67,6 @@ def _rows(found: Sequence[EventView]) -> list[Row]:
 
 
 def _past(view: EventView) -> str:
-    """The id of the event that an edit undoes or restores."""
+    """Returns the id of the event that an edit undoes or restores."""
     note = view.description.edit
     return next((str(note[name]) for name in TAKING_BACK if note.get(name)), "")

@@ -1,4 +1,4 @@
-"""What goes on in all sources: what runs now, and the newest events; for home, over a websocket or without."""
+"""The activity of all sources, for home: what runs now, and the newest events. Sent over a websocket, or polled."""
 
 import hashlib
 from collections.abc import Collection
@@ -20,7 +20,7 @@ EVENTS: Final = 12
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """Sessions whose agent runs, the longest silent last; the newest events, the newest first."""
+    """The sessions whose agent runs, the longest silent last, and the newest events, the newest first."""
 
     running: list[reads_newest.RunningSession]
     events: list[EventView]
@@ -29,9 +29,7 @@ class Activity:
 
 
 def activity(away: Collection[str] = ()) -> Activity:
-    """Reads what goes on now. Leaves out a source that is away, which home says elsewhere; does not ask those known to be
-    `away`, as each would be waited for.
-    """
+    """Reads the activity of all sources that answer. Those known to be `away` are not asked: each would be waited for."""
     running, events = [], []
     states: list[tuple[str, bool | None]] = []
     for source in registry.listed():
@@ -52,12 +50,12 @@ def activity(away: Collection[str] = ()) -> Activity:
 
 
 def parts(activity: Activity) -> dict[str, str]:
-    """Home's two fragments that change by themselves, by name; and what differs once its list of sources would."""
+    """Returns home's fragments by name, and a digest that changes when its list of sources does."""
     fragments = {name: fragment(f"lists/feed/_{name}.html", activity=activity) for name in ("running", "feed")}
     return {**fragments, "sources": activity.sources}
 
 
 @require_GET
 def feed(request: HttpRequest) -> HttpResponse:
-    """What a websocket would push, for a page that has none."""
+    """Returns what the websocket would push, for a page that has none."""
     return JsonResponse(parts(activity()), headers={"Cache-Control": "private, no-cache"})

@@ -17,7 +17,7 @@ RECENT = 8  # sessions, and edits
 
 @dataclass(slots=True)
 class Shown:
-    """A source with its apps, or with what is wrong with it."""
+    """A source with its apps, or with its problem."""
 
     source: registry.Source
     apps: list[lists.AppRow] = field(default_factory=list)
@@ -28,7 +28,7 @@ class Shown:
 
 @require_GET
 def home(request: HttpRequest) -> HttpResponse:
-    """Sources and apps, the sessions that were active last, the newest edits."""
+    """Lists the sources and their apps, the sessions that were active last, and the newest edits."""
     shown, recent = [], []
     for source in registry.listed():
         item = Shown(source)

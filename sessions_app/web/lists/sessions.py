@@ -1,4 +1,4 @@
-"""Sessions: by page, a new one, and an end to one."""
+"""Lists, creates and deletes sessions."""
 
 import unicodedata
 from typing import Any
@@ -24,15 +24,15 @@ from ..html.targets import actor
 
 @require_GET
 def sessions(request: HttpRequest, source: str, app_name: str, user_id: str | None = None) -> HttpResponse:
-    """Sessions of an app or a user, the last active first; rows alone for htmx."""
-    found = lists.sessions(source, app_name, user_id, request.GET.get("before"))
+    """Lists the sessions of an app or a user, the last active first. htmx gets the rows."""
+    rows = lists.sessions(source, app_name, user_id, request.GET.get("before"))
     template = "lists/sessions/_rows.html" if request.htmx else "lists/sessions/list.html"  # type: ignore[attr-defined]
-    return page(request, template, {"source": source, "app_name": app_name, "user_id": user_id, "sessions": found})
+    return page(request, template, {"source": source, "app_name": app_name, "user_id": user_id, "sessions": rows})
 
 
 @require_http_methods(["GET", "POST"])
 def new(request: HttpRequest) -> HttpResponse:
-    """Creates a session, with initial state."""
+    """Creates a session with its initial state."""
     actor(request).check_may_write()
     given = request.POST if request.method == "POST" else request.GET
     context: dict[str, Any] = {
@@ -57,7 +57,7 @@ def new(request: HttpRequest) -> HttpResponse:
 
 @require_http_methods(["GET", "POST"])
 def delete(request: HttpRequest, **names: str) -> HttpResponse:
-    """Deletes a session once its id was typed."""
+    """Deletes a session after its id has been typed."""
     ref = SessionRef(**names)
     actor(request).check_may_write()
     view = views.session(ref, partly=True)
@@ -76,7 +76,7 @@ def delete(request: HttpRequest, **names: str) -> HttpResponse:
 
 
 def _typed(name: str) -> str:
-    """What of a name can be told apart in a text field, which takes line breaks out; confirm.js has the same rule."""
+    """Normalizes a name as a text field does, which drops line breaks. confirm.js has the same rule."""
     return unicodedata.normalize("NFC", "".join(name.split()))
 
 

@@ -11,7 +11,7 @@ from ..html.targets import of_user, with_writers
 
 @require_GET
 def user(request: HttpRequest, source: str, app_name: str, user_id: str) -> HttpResponse:
-    """The user's state beside their newest sessions."""
+    """Shows the user's state beside their newest sessions."""
     whole = "all" in request.GET
     context = {
         "source": source,

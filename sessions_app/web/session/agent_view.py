@@ -1,4 +1,4 @@
-"""What the agent sees: its instruction filled in from state, and the conversation as its model is given it."""
+"""The page of what the agent sees: its instruction, filled in from the state, and its conversation."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ _OFFERED: Final = 200  # keys to take a template from
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A stretch of the preview: plain text where it has no `shown`; `more` characters of a value are not shown."""
+    """A stretch of the preview. Without `shown` it is plain text; `more` characters of its value are not shown."""
 
     text: str
     shown: Shown | None = None
@@ -44,7 +44,7 @@ class Span:
 
     @property
     def look(self) -> str:
-        """An error, something that nobody here knows, nothing at all; else the scope, for its colour."""
+        """Returns the CSS class: `bad` for an error, `unknown`, or the scope of the key."""
         if self.shown is None:
             return ""
         if self.shown.piece.shown is None:
@@ -54,7 +54,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """A template as the model gets it; `more` characters of it are not shown. `named`: each placeholder once."""
+    """A template as the model gets it. `named` has each placeholder once; `more` characters are not shown."""
 
     spans: list[Span]
     named: list[Shown]
@@ -65,15 +65,15 @@ class Preview:
 
     @property
     def stops(self) -> list[Shown]:
-        """What ADK raises an error for."""
+        """Returns the placeholders for which ADK raises an error."""
         return [shown for shown in self.faults if shown.fault not in _UNKNOWN]
 
 
 @require_http_methods(["GET", "POST"])
 def context(request: HttpRequest, **names: str) -> HttpResponse:
-    """The page at ?at=<event id> or now, for ?agent= and ?branch=; ?key= takes the template from the state, POST sends it.
+    """Shows what ?agent= sees at ?at=<event id>, or now. The template comes from the key ?key=, or from POST.
 
-    For htmx: the preview of the template that is sent, or the turns ?before= a place.
+    htmx gets the preview of the template, or the turns ?before= a cursor.
     """
     ref = SessionRef(**names)
     event_id = request.GET.get("at", "")
@@ -98,13 +98,13 @@ def _conversation(request: HttpRequest, ref: SessionRef, event: EventView | None
     before = request.GET.get("before") or None
     branch = request.GET.get("branch", "")
     own = "" if branch == _NO_BRANCH else branch or None
-    found = conversation(ref, event, request.GET.get("agent", ""), own, before)
+    shown = conversation(ref, event, request.GET.get("agent", ""), own, before)
     asked = {"at": event.id if event else "", "key": request.GET.get("key", "")}
     chosen = {name: value for name, value in asked.items() if value}
-    reading = {"agent": found.reader.agent, **({"branch": branch} if branch else {})}
+    reading = {"agent": shown.reader.agent, **({"branch": branch} if branch else {})}
     return {
-        "conversation": found,
-        "arrived": sum(line.turn is not None for line in found.lines),
+        "conversation": shown,
+        "arrived": sum(line.turn is not None for line in shown.lines),
         "chosen": chosen,
         "reading": reading,
         "branch": branch,
@@ -116,7 +116,7 @@ def _conversation(request: HttpRequest, ref: SessionRef, event: EventView | None
 
 
 def _given(event: EventView | None) -> str:
-    """Of an event that a model wrote: the address of what it was given for it, which is the moment before; else empty."""
+    """Returns the URL of what a model was given for this event: the moment before it. Empty if no model wrote it."""
     if event is None or event.description.author in ("", USER, SYSTEM):
         return ""
     if as_object(event.data.get("content")).get("role") != "model":
@@ -130,7 +130,7 @@ def _address(ref: SessionRef, asked: dict[str, str]) -> str:
 
 
 def _instruction(request: HttpRequest, ref: SessionRef, event_id: str) -> dict[str, Any]:
-    """The template and what becomes of it; a source without places, or a template that cannot be had, is told there."""
+    """Returns the template with its preview, or the reason why there is none."""
     name = request.GET.get("key", "")
     sent = request.POST.get("template")
     told: dict[str, Any] = {"template": (sent or "").replace("\r\n", "\n"), "from_key": name}
@@ -156,7 +156,7 @@ def _offered(moment: Moment) -> list[str]:
 
 
 def _taken(moment: Moment, name: str) -> str:
-    """A template from the state."""
+    """Returns the template that a key holds."""
     value = moment.state.get(name)
     if value is ABSENT:
         raise NotFound(_("There is no key “%(key)s” in this state.") % {"key": name})
@@ -167,22 +167,22 @@ def _taken(moment: Moment, name: str) -> str:
     return value
 
 
-def _preview(found: list[Shown]) -> Preview:
+def _preview(pieces: list[Shown]) -> Preview:
     named: dict[tuple[str, str, bool], Shown] = {}
-    for shown in found:
+    for shown in pieces:
         if shown.piece.kind != "text":
             named.setdefault((shown.piece.kind, shown.piece.name, shown.piece.optional), shown)
-    length = sum(len(_text(shown)) for shown in found)
-    spans, more, unmarked = _spans(found)
+    length = sum(len(_text(shown)) for shown in pieces)
+    spans, more, unmarked = _spans(pieces)
     faults = [shown for shown in named.values() if shown.piece.shown is None]
     return Preview(spans, list(named.values())[:NAMED], faults, length, more, unmarked)
 
 
-def _spans(found: Iterable[Shown]) -> tuple[list[Span], int, int]:
-    """The stretches that are shown, how many characters are not, and how many placeholders are not marked."""
+def _spans(pieces: Iterable[Shown]) -> tuple[list[Span], int, int]:
+    """Returns the stretches to show, the number of characters left out, and the number of placeholders not marked."""
     spans: list[Span] = []
     left, marks, more, unmarked = SHOWN, MARKS, 0, 0
-    for shown in found:
+    for shown in pieces:
         text = _text(shown)
         if left <= 0:
             more += len(text)

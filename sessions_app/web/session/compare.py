@@ -1,4 +1,4 @@
-"""Two moments beside each other, of one session or of two: what differs, by scope, and the delta that makes up for it."""
+"""Compares two moments of one session or of two: what differs in each scope, and the delta from one to the other."""
 
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -40,7 +40,7 @@ class Row:
 
 @dataclass(slots=True)
 class Group:
-    """What differs in one scope, and how many keys in which way; `more` of them are not shown."""
+    """The differences in one scope, with the number of keys of each kind. `more` of them are not shown."""
 
     scope: Scope
     rows: list[Row] = field(default_factory=list)
@@ -50,7 +50,7 @@ class Group:
 
 @dataclass(slots=True)
 class Side:
-    """One of the two moments: what was asked for, and what was found."""
+    """One of the two moments: what was asked for, and the moment or the error."""
 
     ref: SessionRef
     asked: str
@@ -59,7 +59,7 @@ class Side:
 
     @property
     def name(self) -> str:
-        """How a link names it: the event's id, or now."""
+        """Returns its name in a link: the event's id, or `now`."""
         if self.moment is None:
             return self.asked
         return self.moment.event.id if self.moment.event else NOW
@@ -67,7 +67,7 @@ class Side:
 
 @require_GET
 def compare(request: HttpRequest, **names: str) -> HttpResponse:
-    """What differs from one moment to another; a moment that cannot be had is told beside its field."""
+    """Shows what differs between two moments. An error of a moment stands beside its field."""
     ref = SessionRef(**names)
     views.session(ref, partly=True)  # raises NotFound
     a, b, fault = _asked(request, ref)
@@ -95,7 +95,7 @@ def compare(request: HttpRequest, **names: str) -> HttpResponse:
 
 @require_GET
 def delta(request: HttpRequest, **names: str) -> HttpResponse:
-    """The delta that makes the first moment's state into the second's, as a file. Raises what the page tells."""
+    """Downloads the delta that turns the first moment's state into the second's. Raises the errors that the page shows."""
     a, b, fault = _asked(request, SessionRef(**names))
     if fault:
         raise Invalid(fault)
@@ -108,18 +108,18 @@ def delta(request: HttpRequest, **names: str) -> HttpResponse:
 
 
 def _asked(request: HttpRequest, ref: SessionRef) -> tuple[Side, Side, str]:
-    """Both sides as the link names them, and what is wrong with what names the second one's session."""
+    """Returns both sides that the link names, and an error if it names the second session wrongly."""
     other, name = request.GET.get("with", "").strip(), request.GET.get("b", "").strip()
     a = Side(ref, request.GET.get("a", "").strip())
     try:
-        found, event_id = _other(ref, other) if other else (ref, NOW)
+        second, event_id = _other(ref, other) if other else (ref, NOW)
     except Error as error:
         return a, Side(ref, name or NOW), error.message
-    return a, Side(found, name or event_id), ""
+    return a, Side(second, name or event_id), ""
 
 
 def _other(ref: SessionRef, asked: str) -> tuple[SessionRef, str]:
-    """The session that a link names, or an id among the sessions of the same user; and the link's event, or now."""
+    """Returns the session that `asked` names by its link or its id, and the link's event, or `now`."""
     try:
         names = resolve(urlsplit(asked).path).kwargs
         return SessionRef(*(names[field] for field in SessionRef._fields)), names.get("event_id", NOW)
@@ -137,7 +137,7 @@ def _other(ref: SessionRef, asked: str) -> tuple[SessionRef, str]:
 
 
 def _find(side: Side) -> int:
-    """Finds one moment, or notes why not; the status of the answer. Raises Behind."""
+    """Finds the moment of a side or notes its error. Returns the HTTP status. Raises Behind."""
     if not side.asked:
         return 200
     try:
@@ -151,7 +151,7 @@ def _find(side: Side) -> int:
 
 
 def _moment(ref: SessionRef, asked: str) -> Moment:
-    """The moment of an event's id, of its number, or now."""
+    """Returns the moment that an event's id, its number or `now` names."""
     if asked == NOW:
         return moments.state_now(ref)
     check_name(asked, _("The event's id"), NAME_LENGTH)
@@ -161,14 +161,14 @@ def _moment(ref: SessionRef, asked: str) -> Moment:
     except NotFound:
         if not (number.isdecimal() and number.isascii() and len(number) < 19):
             raise
-    found = moments.state_at_place(ref, Seq(int(number)))
-    if found.seq != int(number):  # a number that a person types means that event, and no other
+    moment = moments.state_at_place(ref, Seq(int(number)))
+    if moment.seq != int(number):  # a number that a person types means that event, and no other
         said = _("There is no event #%(number)s in this session.") % {"number": number}
         raise NotFound(
             said
-            + (" " + _("The nearest one before it is #%(seq)s.") % {"seq": found.seq} if number_of(found.seq) else "")
+            + (" " + _("The nearest one before it is #%(seq)s.") % {"seq": moment.seq} if number_of(moment.seq) else "")
         )
-    return found
+    return moment
 
 
 def _link(name: str, a: Side, b: Side) -> str:
@@ -193,7 +193,7 @@ def _groups(changes: list[Change]) -> list[Group]:
 
 
 def _rows(changes: list[Change]) -> list[Row]:
-    """Of keys whose value nobody knows at one of the moments, the first ROWS."""
+    """Returns the first ROWS rows of the keys whose value is unknown at one of the moments."""
     shown = difference.Differences()
     return [Row(change.key, _kind(change), shown.html(change.old, change.new)) for change in changes[:ROWS]]
 
@@ -205,5 +205,5 @@ def _kind(change: Change) -> str:
 
 
 def _delta(changes: list[Change]) -> dict[str, Any]:
-    """What an edit would write; a key that is to be removed stands at null, and what nobody knows is left out."""
+    """Returns what an edit would write: null removes a key. Unknown values are left out."""
     return {change.key: None if change.new is ABSENT else change.new for change in changes if change.new is not UNKNOWN}

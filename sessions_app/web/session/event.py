@@ -1,4 +1,4 @@
-"""One event: its page, its data, and a new one by hand."""
+"""The page of an event, its data, and the form that adds one."""
 
 import base64
 import binascii
@@ -42,7 +42,7 @@ TEMPLATE: Final = {"author": "user", "content": {"role": "user", "parts": [{"tex
 
 @require_GET
 def event(request: HttpRequest, event_id: str, **names: str) -> HttpResponse:
-    """The event with its parts, its neighbours and its paired calls."""
+    """Shows an event with its parts, its neighbours and its paired calls."""
     view = timeline.event(SessionRef(**names), event_id)
     begins = {name: max(0, number_in(request.GET.get(name) or "0")) for name in ("parts", "changes")}
     return page(request, "session/event/event.html", {"ref": view.ref, **about(view, **begins)})
@@ -50,7 +50,7 @@ def event(request: HttpRequest, event_id: str, **names: str) -> HttpResponse:
 
 @require_GET
 def raw(request: HttpRequest, event_id: str, **names: str) -> HttpResponseBase:
-    """The event as it is stored; one that is too large to be read as its very text."""
+    """Downloads the event as JSON. One too large to be parsed is sent as it is stored."""
     ref = SessionRef(**names)
     view = timeline.event(ref, event_id)
     if not view.size:
@@ -61,7 +61,7 @@ def raw(request: HttpRequest, event_id: str, **names: str) -> HttpResponseBase:
 
 @require_GET
 def media(request: HttpRequest, event_id: str, number: int, **names: str) -> HttpResponse:
-    """One piece of inline data: shown where it is an image that carries no script, offered for download otherwise."""
+    """Returns a piece of inline data: shown if it is an image without scripts, downloaded otherwise."""
     view = timeline.event(SessionRef(**names), event_id)
     pieces = view.description.media
     if number >= len(pieces):
@@ -75,7 +75,7 @@ def media(request: HttpRequest, event_id: str, number: int, **names: str) -> Htt
 
 @require_http_methods(["GET", "POST"])
 def add(request: HttpRequest, **names: str) -> HttpResponse:
-    """Appends an event that a person wrote by hand."""
+    """Appends an event that a person typed."""
     ref = SessionRef(**names)
     who = actor(request)
     who.check_may_write()
@@ -104,8 +104,8 @@ def add(request: HttpRequest, **names: str) -> HttpResponse:
 
 
 def about(view: EventView, parts: int = 0, changes: int = 0) -> dict[str, Any]:
-    """What an event's templates show: its neighbours, and, from a place on, PARTS of its parts with their paired calls and
-    as many of its changes; its JSON text cut to RAW_LIMIT.
+    """Returns the context of an event's templates: its neighbours, PARTS of its parts and of its changes from the given
+    index on, and its JSON, cut to RAW_LIMIT.
     """
     earlier, later = timeline.around(view)
     shown = view.description.parts[parts : parts + PARTS]
@@ -127,7 +127,7 @@ def about(view: EventView, parts: int = 0, changes: int = 0) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class _Shown:
-    """Which of an event's parts or changes are shown, where it has more than a page may show."""
+    """A page of an event's parts or changes."""
 
     name: str
     begin: int
@@ -135,32 +135,32 @@ class _Shown:
 
     @property
     def cut(self) -> bool:
-        """Whether there are others."""
+        """Tells whether there are others."""
         return self.number > PARTS or self.begin > 0
 
     @property
     def first(self) -> int:
-        """The number of the first one."""
+        """Returns the number of the first one."""
         return min(self.begin + 1, self.number)
 
     @property
     def last(self) -> int:
-        """The number of the last one."""
+        """Returns the number of the last one."""
         return min(self.begin + PARTS, self.number)
 
     @property
     def before(self) -> int | None:
-        """Where the page before this one begins."""
+        """Returns the index at which the page before this one begins."""
         return max(0, self.begin - PARTS) if self.begin else None
 
     @property
     def after(self) -> int | None:
-        """Where the next page begins."""
+        """Returns the index at which the next page begins."""
         return self.last if self.last < self.number else None
 
 
 def _changes(view: EventView, shown: list[Change]) -> list[Change]:
-    """Some of its changes, with the values before that its session's own events do not tell, as far as others do."""
+    """Fills in the values before the event that only other sessions' events tell."""
 
     def untold(change: Change) -> bool:
         return change.old is UNKNOWN and change.scope in STORED
@@ -175,18 +175,18 @@ def _changes(view: EventView, shown: list[Change]) -> list[Change]:
 
 
 def _pairs(shown: list[Part], earlier: list[EventView], later: list[EventView]) -> dict[str, Any]:
-    """For each call or response that is shown, by id, the nearest event that holds its other half."""
+    """Returns for each call or response, by id, the nearest event with its other half."""
     answers, calls = _nearest(later, "response"), _nearest(earlier, "call")
     halves = ((part.id, (answers if part.kind == "call" else calls).get(part.id)) for part in shown if part.id)
     return {name: other for name, other in halves if other}
 
 
 def _nearest(views: list[EventView], kind: str) -> dict[str, EventView]:
-    found: dict[str, EventView] = {}
+    nearest: dict[str, EventView] = {}
     for view in views:
         for part in view.description.of(kind):
-            found.setdefault(part.id, view)
-    return found
+            nearest.setdefault(part.id, view)
+    return nearest
 
 
 def _object(value: Any) -> dict[str, Any]:
@@ -196,7 +196,7 @@ def _object(value: Any) -> dict[str, Any]:
 
 
 def _decode(piece: Part) -> bytes:
-    """The bytes of inline data; ADK writes base64 in its URL-safe form."""
+    """Decodes inline data. ADK writes base64 in its URL-safe form."""
     text = piece.value.get("data")
     if not isinstance(text, str):
         raise NotFound(_("The data itself is not stored in this event, only where it is."))
@@ -208,7 +208,7 @@ def _decode(piece: Part) -> bytes:
 
 
 def _file_name(piece: Part) -> str:
-    """The name of a file for a header: without folders, without control characters. A name of dots alone is none."""
+    """Returns a file name for a header, without folders and control characters. Empty for a name of dots."""
     text = str(piece.value.get("display_name") or "").replace("\\", "/")
     name = "".join(c for c in text.rpartition("/")[2] if c.isprintable())[:NAME_LENGTH]
     return name if name.strip(". ") else ""

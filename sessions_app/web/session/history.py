@@ -1,4 +1,4 @@
-"""Every value that a key ever had, in all scopes: who wrote it, where, when and why."""
+"""The history of a key: every value it had, with who wrote it, where, when and why."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -30,7 +30,7 @@ _HEIGHT: Final = 48
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One write with its difference; `elsewhere` where it was written in another session than the page is about."""
+    """A write with its difference. `elsewhere` tells that it was written in another session."""
 
     write: KeyWrite
     shown: SafeString
@@ -39,7 +39,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A number's values as an image: the points of each stretch without a gap, and what there is to say about it."""
+    """The values of a number as a drawn line: the points of each stretch without a gap, and its extremes."""
 
     stretches: list[str]
     lowest: Any
@@ -52,37 +52,37 @@ class Line:
 
 @require_GET
 def session(request: HttpRequest, **names: str) -> HttpResponse:
-    """A key of any scope, as a session sees it."""
+    """Shows the history of a key of any scope, as a session sees it."""
     return _history(request, of_session(views.session(SessionRef(**names)), {}))
 
 
 @require_GET
 def app(request: HttpRequest, source: str, app_name: str) -> HttpResponse:
-    """An `app:` key."""
+    """Shows the history of an `app:` key."""
     return _history(request, of_app(source, app_name))
 
 
 @require_GET
 def user(request: HttpRequest, source: str, app_name: str, user_id: str) -> HttpResponse:
-    """A `user:` key."""
+    """Shows the history of a `user:` key."""
     return _history(request, of_user(source, app_name, user_id))
 
 
 def line(values: Iterable[Any]) -> Line | None:
-    """The line of a number's values, the first first; None where it would say nothing."""
-    found = list(dropwhile(lambda each: each[0] is None, ((_finite(value), value) for value in values)))
-    known = [(height, value) for height, value in found if height is not None]
+    """Draws the line of a number's values, the oldest first. None for fewer than two numbers."""
+    heights = list(dropwhile(lambda each: each[0] is None, ((_finite(value), value) for value in values)))
+    known = [(height, value) for height, value in heights if height is not None]
     if len(known) < 2:
         return None
     (low, lowest), (high, highest) = (pick(known, key=itemgetter(0)) for pick in (min, max))
     span = high / 2 - low / 2  # of halves: no difference is too large
     stretches: list[list[str]] = [[]]
-    for number, (height, _value) in enumerate(found):
+    for number, (height, _value) in enumerate(heights):
         if height is None:
             stretches.append([])
             continue
         share = (height / 2 - low / 2) / span if span else 0.5
-        stretches[-1].append(f"{number * _WIDTH / (len(found) - 1):.1f},{_HEIGHT * (1 - share):.1f}")
+        stretches[-1].append(f"{number * _WIDTH / (len(heights) - 1):.1f},{_HEIGHT * (1 - share):.1f}")
     drawn = [
         " ".join(points if len(points) > 1 else points * 2) for points in stretches if points
     ]  # one point is no line
@@ -100,22 +100,22 @@ def _history(request: HttpRequest, target: Target) -> HttpResponse:
     scope = scope_of(name)[0]
     if target.kind not in ("session", scope):
         raise Invalid(_("%(key)s: here, a key begins with %(scope)s:") % {"key": name, "scope": target.kind})
-    found = key_history.history(target.ref, name, before)
+    writes = key_history.history(target.ref, name, before)
     shown, now = difference.Differences(), target.state.get(name, ABSENT)
     context |= {
         "scope": scope,
         "now": now,
         "value": difference.value(now),
-        "rows": [_row(write, target, shown) for write in found.rows],
-        "older": found.next,
-        "line": line(reversed(_values(found.rows))),
+        "rows": [_row(write, target, shown) for write in writes.rows],
+        "older": writes.next,
+        "line": line(reversed(_values(writes.rows))),
     }
     more = before and request.htmx  # type: ignore[attr-defined]
     return page(request, "session/history/_rows.html" if more else "session/history/history.html", context)
 
 
 def _gone(target: Target) -> list[str]:
-    """The keys that were written once and are gone, as far as that is known now: nobody waits for it."""
+    """Returns the keys that were removed, as far as the index knows now."""
     try:
         return moments.gone(target.ref, target.state, STORED if target.kind == "session" else [target.kind])[:KEYS]
     except (Behind, Invalid):
@@ -134,12 +134,12 @@ def _row(write: KeyWrite, target: Target, shown: difference.Differences) -> Row:
 
 
 def _values(rows: Sequence[KeyWrite]) -> list[Any]:
-    """The values, the newest first, and the one before all of them."""
+    """Returns the values, the newest first, and the one before all of them."""
     return [row.change.new for row in rows] + ([rows[-1].change.old] if rows else [])
 
 
 def _finite(value: Any) -> float | None:
-    """A number as the line can have it."""
+    """Returns a finite number, or None."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     try:

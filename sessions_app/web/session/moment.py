@@ -33,8 +33,8 @@ _MOST_STEPS: Final = 1_000_000
 
 @require_GET
 def state_at(request: HttpRequest, **names: str) -> HttpResponse:
-    """The panel at ?at=<event id>, or ?seq=<number>, &step=<n> events further (&writes=1: n events that changed state); with
-    &key= the whole value of one key then, as JSON text.
+    """Shows the panel at ?at=<event id>, or &step=<n> events on from ?seq=<number>; with &writes=1, n events that changed
+    state. With &key=, returns the whole value of that key, as JSON.
     """
     ref = SessionRef(**names)
     if old := renamed(request):
@@ -60,7 +60,7 @@ def renamed(request: HttpRequest) -> HttpResponse | None:
 
 
 def chosen(request: HttpRequest, ref: SessionRef) -> str | None:
-    """The id of the event that a link names; None where it names none. Raises Invalid, NotFound, Behind."""
+    """Returns the id of the event that a link names, or None. Raises Invalid, NotFound, Behind."""
     if "seq" not in request.GET:
         return request.GET.get("at") or None
     seq, steps = number_in(request.GET["seq"]), number_in(request.GET.get("step", "0"))
@@ -70,7 +70,7 @@ def chosen(request: HttpRequest, ref: SessionRef) -> str | None:
 
 
 def panel(request: HttpRequest, ref: SessionRef, event_id: str) -> dict[str, Any]:
-    """What session/moment/_panel.html shows. An event that is gone, and a state that cannot be told, are told there."""
+    """Returns the context of session/moment/_panel.html, which also says that an event is gone or a state unknown."""
     shown = request.GET.get("show", "")
     context: dict[str, Any] = {
         "at": event_id,
@@ -126,7 +126,7 @@ def _value(then: Moment, name: str) -> HttpResponse:
 
 
 def _changes(ref: SessionRef, event: EventView) -> list[Change]:
-    """What the event wrote, with the values before it."""
+    """Returns what the event wrote, with the values before it."""
     written = moments.made(event)
     if not written:
         return []
@@ -135,7 +135,7 @@ def _changes(ref: SessionRef, event: EventView) -> list[Change]:
 
 
 def _group(after: Moment, scope: Scope, changed: Mapping[str, Change], only_changes: bool, whole: bool) -> Group:
-    """A scope's rows by name, with those that the event took away; of many, those that it wrote before any other."""
+    """Returns a scope's rows by name, removed keys included. Of too many, keeps those that the event wrote."""
     values = {full_key(scope, bare): value for bare, value in after.state.scope(scope).items()}
     wrote = {name for name in changed if scope_of(name)[0] == scope}
     names = sorted(wrote if only_changes else values.keys() | wrote)

@@ -1,4 +1,4 @@
-"""What is new in a session, for a page that shows it already: the page's own fragments, over a websocket or without."""
+"""What is new in a session, as fragments of its page. Sent over a websocket, or polled."""
 
 from dataclasses import dataclass
 from typing import Any, Final
@@ -25,7 +25,7 @@ CATCH_UP: Final = 1000  # who has missed more than this loads the timeline anew
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """What a timeline shows: a kind of event, or an author's; everything where both are empty."""
+    """What a timeline shows: a kind of event, or the events of an author. Everything if both are empty."""
 
     kind: str = ""
     author: str = ""
@@ -44,7 +44,7 @@ class News:
 def following(ref: SessionRef, seq: Seq, chosen: Filter, last: Invocation | None = None) -> News:
     """Returns the events after a seq as rows: at most BATCH, and whether there are `more`.
 
-    `last` is the invocation that the timeline ends with; it is looked up where the caller does not know it.
+    `last` is the invocation that the timeline ends with. It is looked up if the caller does not know it.
     """
     # What a filter hides is passed, too; asked for first, so that what is appended meanwhile is left for the next time.
     newest = timeline.newest_seq(ref) if chosen.kind or chosen.author else NO_SEQ
@@ -63,22 +63,22 @@ def following(ref: SessionRef, seq: Seq, chosen: Filter, last: Invocation | None
 
 
 def state(view: views.SessionView) -> str:
-    """The state panel's groups."""
+    """Renders the groups of the state panel."""
     return fragment("html/state/_groups.html", target=of_session(view, *who_wrote(view), whole=False))
 
 
 def status(running: Running | None, revision: float) -> str:
-    """Whether an invocation runs or waits, and when the session was last active."""
+    """Renders whether an invocation runs or waits, and when the session was last active."""
     return fragment("session/news/_status.html", revision=revision, running=running)
 
 
 def stats(ref: SessionRef) -> str:
-    """The session's numbers."""
+    """Renders the session's numbers."""
     return fragment("session/page/_stats.html", ref=ref, stats=statistics.stats(ref))
 
 
 def fragment(template: str, **context: Any) -> str:
-    """A fragment as a page shows it, in the language that is active."""
+    """Renders a fragment of a page in the active language."""
     target = context.get("target")
     read_only = not database.may_write(target.ref.source) if target else settings.READ_ONLY
     return render_to_string(template, {"read_only": read_only, **context})
@@ -86,7 +86,7 @@ def fragment(template: str, **context: Any) -> str:
 
 @require_GET
 def news(request: HttpRequest, **names: str) -> HttpResponse:
-    """What a websocket would push, for a page that has none; `reset` where the timeline is to be loaded anew."""
+    """Returns what the websocket would push, for a page that has none. `reset` asks it to load the timeline anew."""
     ref = SessionRef(**names)
     chosen = Filter(request.GET.get("kind", ""), request.GET.get("author", ""))
     seq = Seq(number_in(request.GET.get("after", "")))
@@ -97,12 +97,12 @@ def news(request: HttpRequest, **names: str) -> HttpResponse:
     answer |= {"state": state(view), "stats": stats(ref)}
     if must_reset(ref, seq):
         return _answer({**answer, "reset": True})
-    found = following(ref, seq, chosen)
-    return _answer({**answer, "events": found.html, "seq": found.seq, "more": found.more})
+    arrived = following(ref, seq, chosen)
+    return _answer({**answer, "events": arrived.html, "seq": arrived.seq, "more": arrived.more})
 
 
 def check(ref: SessionRef, chosen: Filter) -> None:
-    """Raises NotFound, Invalid or SourceError where nothing could be followed."""
+    """Checks that a session can be followed. Raises NotFound, Invalid or SourceError."""
     views.session(ref, partly=True)
     timeline.events_after(ref, NO_SEQ, kind=chosen.kind, author=chosen.author, limit=1)
 

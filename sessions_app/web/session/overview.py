@@ -1,4 +1,4 @@
-"""The strip above the timeline: the whole session at a glance, and the handle for time travel."""
+"""The strip above the timeline, which shows the whole session and is the handle for time travel."""
 
 from dataclasses import dataclass
 from typing import Any, Final
@@ -31,29 +31,29 @@ class Drawn:
 
 @require_GET
 def strip(request: HttpRequest, **names: str) -> HttpResponse:
-    """The bars, for a page that has the session already."""
+    """Renders the bars for a session page."""
     ref = SessionRef(**names)
     if not request.htmx:  # type: ignore[attr-defined]
         return redirect(reverse("session", kwargs=names))
-    found = bars(ref)
+    shown = bars(ref)
     context: dict[str, Any] = {
         "ref": ref,
-        "bars": _drawn(found),
-        "width": PITCH * len(found),
+        "bars": _drawn(shown),
+        "width": PITCH * len(shown),
         "height": HEIGHT,
-        "widest": WIDEST * len(found),
+        "widest": WIDEST * len(shown),
         "thickness": PITCH - 2,
-        "seqs": [bar.first for bar in found] + [bar.last for bar in found[-1:]],
-        "last": len(found) - 1,
+        "seqs": [bar.first for bar in shown] + [bar.last for bar in shown[-1:]],
+        "last": len(shown) - 1,
     }
     return page(request, "session/overview/_strip.html", context)
 
 
-def _drawn(found: list[Bar]) -> list[Drawn]:
-    """What changed more stands higher; what went wrong stands highest."""
-    most = max((bar.writes / bar.events for bar in found), default=0) or 1
+def _drawn(shown: list[Bar]) -> list[Drawn]:
+    """Draws a bar higher the more it changed. Errors are the highest."""
+    most = max((bar.writes / bar.events for bar in shown), default=0) or 1
     drawn = []
-    for number, bar in enumerate(found):
+    for number, bar in enumerate(shown):
         share = bar.writes / bar.events / most
         level = (
             1.0 if bar.kind == "error" else 0.85 if bar.kind in ("edit", "rewind") else share * 0.7 if share else 0.0

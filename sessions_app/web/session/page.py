@@ -26,7 +26,7 @@ _AFTER: Final = 40
 
 @require_GET
 def session(request: HttpRequest, **names: str) -> HttpResponse:
-    """The newest events and the merged state by scope; with ?at=<event id>, the events around it and the state then."""
+    """Shows the newest events and the merged state. With ?at=<event id>, shows the events around it and the state then."""
     if old := renamed(request):
         return old
     ref = SessionRef(**names)
@@ -67,14 +67,16 @@ def events(request: HttpRequest, **names: str) -> HttpResponse:
 
 @require_GET
 def stats(request: HttpRequest, **names: str) -> HttpResponse:
-    """The session's numbers, which take longer than the page may."""
+    """Renders the session's numbers, which take longer than the page may."""
     ref = SessionRef(**names)
     return page(request, "session/page/_stats.html", {"ref": ref, "stats": statistics.stats(ref), **_filters(request)})
 
 
 def _timeline(request: HttpRequest, ref: SessionRef, about: EventView | None = None) -> dict[str, Any]:
-    """A page of the timeline. Where it does not reach to the newest event, `later` leads on, and what arrives meanwhile
-    goes into a list of its own below (`tail`), unless the page that asks has that already.
+    """Returns a page of the timeline.
+
+    `later` leads on if it does not reach the newest event. What arrives meanwhile goes into a list of its own below
+    (`tail`), unless the page has that list already.
     """
     filters = _filters(request)
     seq = timeline.newest_seq(
@@ -83,15 +85,15 @@ def _timeline(request: HttpRequest, ref: SessionRef, about: EventView | None = N
     before, after = request.GET.get("before"), request.GET.get("after")
     later = None
     if about and about.seq is not None:
-        found = timeline.events(ref, before=write_cursor(about.seq + 1), limit=_BEFORE, **filters)
+        batch = timeline.events(ref, before=write_cursor(about.seq + 1), limit=_BEFORE, **filters)
         following, later = _after(ref, about.seq, _AFTER, filters)
-        rows, earlier = found.rows + following, found.next
+        rows, earlier = batch.rows + following, batch.next
     elif after:
         rows, later = _after(ref, after, timeline.EVENTS, filters)
         earlier = rows[0].cursor if rows and not request.htmx else None  # type: ignore[attr-defined]
     else:
-        found = timeline.events(ref, before=before, **filters)
-        rows, earlier = found.rows, found.next
+        batch = timeline.events(ref, before=before, **filters)
+        rows, earlier = batch.rows, batch.next
         if before and rows and rows[-1].seq is not None and not request.htmx:  # type: ignore[attr-defined]
             later = rows[-1].cursor
     return {

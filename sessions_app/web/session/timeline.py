@@ -1,4 +1,4 @@
-"""The timeline's rows: events by invocation, with the time since the one before, and whether agents are still given them."""
+"""The rows of the timeline: events by invocation, with the time since the event before."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,8 +12,8 @@ from ...reads.event_views import EventView
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One event, and the seconds since the one before it in its invocation; None for the first, and for one whose clock was
-    behind. `left_out`: why no agent is given it any more.
+    """An event and the seconds since the one before it in its invocation: None for the first, and if a clock was behind.
+    `left_out` says why no agent is given the event any more.
     """
 
     event: EventView
@@ -23,9 +23,8 @@ class Line:
 
 @dataclass(slots=True)
 class Invocation:
-    """Events that follow each other in one invocation; `again` where a page shows its beginning already, which then
-    counts in `count` and not in `lines`. Of an edit, `ended` is the invocation that it ended, and `in_vain` says that this
-    one went on: its agent's service took the edit in.
+    """Events that follow each other in one invocation. `again`: a page shows its beginning already, which is in `count` but
+    not in `lines`. `in_vain`: the invocation that this edit ended went on, as its agent's service took the edit in.
     """
 
     id: str
@@ -38,42 +37,42 @@ class Invocation:
 
     @property
     def ended(self) -> str:
-        """The invocation that this edit ended, if it is one that did."""
+        """Returns the invocation that this edit ended, or an empty string."""
         return ended_by(self.first.description.edit)
 
     @property
     def seconds(self) -> float:
-        """From its first event to its last."""
+        """Returns the seconds from its first event to its last."""
         return max(0.0, self.last - self.first.timestamp)
 
 
 def invocations(
     events: Sequence[EventView], after: Invocation | None = None, gone: Mapping[str, LeftOut] | None = None
 ) -> list[Invocation]:
-    """Events in append order, grouped where neighbours share an invocation; `after` is what they follow, `gone` by id why
-    they are left out.
+    """Groups neighbouring events of one invocation. `after` is the invocation before them; `gone` says by id why an event
+    is left out.
     """
     gone = gone or {}
-    found: list[Invocation] = []
+    groups: list[Invocation] = []
     if after and events and events[0].invocation_id == after.id:
-        found.append(replace(after, lines=[], again=True))
+        groups.append(replace(after, lines=[], again=True))
     for event in events:
-        if not found or found[-1].id != event.invocation_id:
-            found.append(Invocation(event.invocation_id, event, event.timestamp))
-        current = found[-1]
+        if not groups or groups[-1].id != event.invocation_id:
+            groups.append(Invocation(event.invocation_id, event, event.timestamp))
+        current = groups[-1]
         since = event.timestamp - current.last
         current.lines.append(Line(event, since if current.count and since >= 0 else None, gone.get(event.id)))
         current.count += 1
         current.last = max(current.last, event.timestamp)
     later = set[str]()
-    for invocation in reversed(found):
+    for invocation in reversed(groups):
         invocation.in_vain = invocation.ended in later
         later.add(invocation.id)
-    return found
+    return groups
 
 
 def no_longer_given(ref: SessionRef, events: Sequence[EventView]) -> dict[str, LeftOut]:
-    """By id, why no agent is given an event any more; nothing where that cannot be told now: no timeline waits for it."""
+    """Returns by id why no agent is given an event any more. Empty if that is unknown now: no timeline waits for it."""
     try:
         return left_out(ref, events)
     except Error:
