@@ -12,6 +12,7 @@ from typing import Final
 import pytest
 
 import sessions_app
+from sessions_app.domain.kinds import KINDS
 
 ROOT: Final = Path(sessions_app.__file__).parent
 Code = dict[str, str]  # path below sessions_app → source
@@ -337,6 +338,28 @@ def _texts(tree: ast.Module) -> Iterator[str]:
             yield node.value
 
 
+KINDS_TABLE: Final = "domain/kinds.py"
+KINDS_IN_WORDS: Final = "management/commands/_words.py"  # the sentences of a terminal, which nothing else has
+FEW_KINDS: Final = 4  # that may be named together, where they are meant one by one
+
+
+def other_tables_of_kinds(code: Code) -> list[str]:
+    """Where something is said of many kinds of event, beside their table."""
+    return [
+        f"{path}:{node.lineno} is a table of kinds; {KINDS_TABLE} has theirs"
+        for path, source in code.items()
+        if path not in (KINDS_TABLE, KINDS_IN_WORDS)
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Dict | ast.Tuple | ast.List)  # a set asks only which they are
+        for names in [[e.value for e in _entries(node) if isinstance(e, ast.Constant)]]
+        if len({*names} & {*KINDS}) > FEW_KINDS and {*names} <= {*KINDS}
+    ]
+
+
+def _entries(node: ast.Dict | ast.Tuple | ast.List) -> list[ast.expr | None]:
+    return [*(node.keys if isinstance(node, ast.Dict) else node.elts)]
+
+
 # --- Docstrings and sizes ---------------------------------------------------------------------------------------------
 
 
@@ -423,6 +446,10 @@ def test_append_event_is_the_only_way_by_which_a_session_changes() -> None:
 
 def test_the_sql_of_a_seq_and_of_valid_json_is_defined_once() -> None:
     assert copies_of_the_dialect(code()) == []
+
+
+def test_there_is_one_table_of_the_kinds_of_event() -> None:
+    assert other_tables_of_kinds(code()) == []
 
 
 def test_everything_public_says_in_a_docstring_what_it_promises() -> None:
@@ -602,6 +629,18 @@ BROKEN: Final[list[tuple[Check, str, str, str]]] = [
         "edits/edit.py",
         'X = "CASE WHEN json_valid(a) THEN a END"',
         "if_json of sources/dialect.py",
+    ),
+    (
+        other_tables_of_kinds,
+        "web/icons.py",
+        'ICONS = {"edit": "pen", "rewind": "back", "error": "bad", "call": "tool", "state": "dot"}',
+        "web/icons.py:1 is a table of kinds",
+    ),
+    (
+        other_tables_of_kinds,
+        "reads/lists.py",
+        'STRIP = ("state", "compaction", "rewind", "edit", "error")',
+        "reads/lists.py:1 is a table of kinds",
     ),
     (missing_docstrings, "reads/lists.py", "x = 1", "reads/lists.py: the module"),
     (missing_docstrings, "reads/lists.py", '"""."""\nasync def read(): pass', "reads/lists.py: read"),

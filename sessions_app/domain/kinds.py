@@ -1,8 +1,8 @@
 """Tells the kind of an event, and describes one: its parts, its calls, the state that it writes (pure)."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from .edit_note import edit_of
 from .event import delta_of, removed_by
@@ -90,7 +90,7 @@ def describe(event: Mapping[str, Any]) -> Description:
     actions = as_object(event.get("actions"))
     parts = _parts(event)
     tokens = as_object(event.get("usage_metadata")).get("total_token_count")
-    found = Description(
+    description = Description(
         kind="unknown",
         author=str(event.get("author") or ""),
         parts=parts,
@@ -100,39 +100,66 @@ def describe(event: Mapping[str, Any]) -> Description:
         edit=edit_of(event),
         tokens=tokens if isinstance(tokens, int) else None,
     )
-    found.kinds = [kind for kind, present in _KINDS.items() if present(event, actions, found)]
-    found.kind = found.kinds[0] if found.kinds else "unknown"
-    return found
+    description.kinds = [name for name, kind in TABLE.items() if kind.is_of(event, actions, description)]
+    description.kind = description.kinds[0] if description.kinds else "unknown"
+    return description
+
+
+class Kind(NamedTuple):
+    """How to tell that an event is of a kind, and how the kind is shown."""
+
+    is_of: Callable[
+        [Mapping[str, Any], dict[str, Any], Description], bool
+    ]  # the event, its actions, what is said of it
+    icon: str  # in static/img/icons.svg
+    style: str = "bold"  # in a terminal
+    highlight: int = 0  # on the strip above a timeline: the greater, the more it says; 0 for none
 
 
 # The kinds of event, the one that says most first: an event that transfers and also changes state is told as a transfer,
 # and its state change by its chips.
-_KINDS: Final[dict[str, Any]] = {
-    "edit": lambda e, a, d: bool(d.edit),
-    "rewind": lambda e, a, d: bool(a.get("rewind_before_invocation_id")),
-    "compaction": lambda e, a, d: bool(a.get("compaction")),
-    "error": lambda e, a, d: bool(e.get("error_code") or e.get("error_message")),
-    "interrupted": lambda e, a, d: bool(e.get("interrupted")),
-    "auth": lambda e, a, d: bool(a.get("requested_auth_configs")) or _calls(d, AUTH_CALL),
-    "confirmation": lambda e, a, d: bool(a.get("requested_tool_confirmations")) or _calls(d, CONFIRMATION_CALL),
-    "long_running": lambda e, a, d: any(part.waiting for part in d.parts),
-    "transfer": lambda e, a, d: bool(a.get("transfer_to_agent")),
-    "escalation": lambda e, a, d: bool(a.get("escalate")),
-    "call": lambda e, a, d: bool(d.calls),
-    "response": lambda e, a, d: bool(d.responses),
-    "code": lambda e, a, d: bool(d.of("code")),
-    "code_result": lambda e, a, d: bool(d.of("code_result")),
-    "message": lambda e, a, d: bool(d.of("text")),
-    "media": lambda e, a, d: bool(d.media),
-    "transcription": lambda e, a, d: bool(e.get("input_transcription") or e.get("output_transcription")),
-    "thought": lambda e, a, d: bool(d.of("thought")),
-    "output": lambda e, a, d: e.get("output") is not None,
-    "artifact": lambda e, a, d: bool(a.get("artifact_delta")),
-    "state": lambda e, a, d: bool(d.delta),
-    "checkpoint": lambda e, a, d: bool(a.get("agent_state") or a.get("end_of_agent")),
-    "finish": lambda e, a, d: bool(e.get("turn_complete")),
+TABLE: Final[dict[str, Kind]] = {
+    "edit": Kind(lambda e, a, d: bool(d.edit), "edit", style="bold yellow", highlight=4),
+    "rewind": Kind(
+        lambda e, a, d: bool(a.get("rewind_before_invocation_id")), "rewind", style="bold yellow", highlight=3
+    ),
+    "compaction": Kind(lambda e, a, d: bool(a.get("compaction")), "past", style="dim", highlight=2),
+    "error": Kind(
+        lambda e, a, d: bool(e.get("error_code") or e.get("error_message")), "error", style="bold red", highlight=5
+    ),
+    "interrupted": Kind(lambda e, a, d: bool(e.get("interrupted")), "error", style="bold red"),
+    "auth": Kind(
+        lambda e, a, d: bool(a.get("requested_auth_configs")) or _calls(d, AUTH_CALL), "lock", style="bold magenta"
+    ),
+    "confirmation": Kind(
+        lambda e, a, d: bool(a.get("requested_tool_confirmations")) or _calls(d, CONFIRMATION_CALL),
+        "wait",
+        style="bold magenta",
+    ),
+    "long_running": Kind(lambda e, a, d: any(part.waiting for part in d.parts), "wait", style="bold magenta"),
+    "transfer": Kind(lambda e, a, d: bool(a.get("transfer_to_agent")), "transfer"),
+    "escalation": Kind(lambda e, a, d: bool(a.get("escalate")), "export"),
+    "call": Kind(lambda e, a, d: bool(d.calls), "tool"),
+    "response": Kind(lambda e, a, d: bool(d.responses), "return"),
+    "code": Kind(lambda e, a, d: bool(d.of("code")), "code"),
+    "code_result": Kind(lambda e, a, d: bool(d.of("code_result")), "return"),
+    "message": Kind(lambda e, a, d: bool(d.of("text")), "model", style="bold green"),
+    "media": Kind(lambda e, a, d: bool(d.media), "image"),
+    "transcription": Kind(
+        lambda e, a, d: bool(e.get("input_transcription") or e.get("output_transcription")), "message"
+    ),
+    "thought": Kind(lambda e, a, d: bool(d.of("thought")), "thought", style="dim"),
+    "output": Kind(lambda e, a, d: e.get("output") is not None, "export"),
+    "artifact": Kind(lambda e, a, d: bool(a.get("artifact_delta")), "file"),
+    "state": Kind(lambda e, a, d: bool(d.delta), "state", highlight=1),
+    "checkpoint": Kind(lambda e, a, d: bool(a.get("agent_state") or a.get("end_of_agent")), "check", style="dim"),
+    "finish": Kind(lambda e, a, d: bool(e.get("turn_complete")), "check", style="dim"),
+    "unknown": Kind(lambda e, a, d: False, "info"),
 }
-KINDS: Final = (*_KINDS, "unknown")
+KINDS: Final = tuple(TABLE)
+HIGHLIGHTS: Final = tuple(  # those that the strip shows, the one that says most last
+    sorted((name for name, kind in TABLE.items() if kind.highlight), key=lambda name: TABLE[name].highlight)
+)
 
 
 def _calls(description: Description, name: str) -> bool:
@@ -148,12 +175,12 @@ def _parts(event: Mapping[str, Any]) -> list[Part]:
     # While ADK asks a person for a confirmation or a sign-in, the tool's response so far is an "error" that is none.
     actions = as_object(event.get("actions"))
     asked = {*as_object(actions.get("requested_tool_confirmations")), *as_object(actions.get("requested_auth_configs"))}
-    found: list[Part] = []
+    described: list[Part] = []
     for part in parts:
-        found.append(_part(part, waiting_ids, asked))
+        described.append(_part(part, waiting_ids, asked))
         inner = as_object(as_object(part).get("function_response")).get("parts")  # a tool's images
-        found += [_part(p, waiting_ids, asked) for p in inner] if isinstance(inner, list) else []
-    return found
+        described += [_part(p, waiting_ids, asked) for p in inner] if isinstance(inner, list) else []
+    return described
 
 
 def _part(part: Any, waiting_ids: set[str], asked: set[str]) -> Part:

@@ -15,7 +15,6 @@ from ..sources import registry
 from . import indexing
 from .keeping import MARKS, names_of, owner_of, stored_key
 
-KINDS_OF_MARK: Final = ("state", "edit", "error", "rewind", "compaction")  # and "fork", which stands in another session
 MOST_KEYS: Final = 30_000  # keys of a scope that are looked at together
 MOST_PLACES: Final = 10_000  # and of what wrote them, two for a key
 _TRIES: Final = 5
@@ -93,7 +92,7 @@ def writes_of(ref: SessionRef, full_key: str, before: Position | None, limit: in
 def marks(
     ref: SessionRef, kinds: Collection[str], after: Seq = NO_SEQ, upto: Seq | None = None, limit: int = 10_000
 ) -> list[Mark]:
-    """A session's events of these KINDS_OF_MARK after a seq, in order."""
+    """A session's events of these HIGHLIGHTS, or “fork”, after a seq, in order."""
     owner = _owner(ref, MARKS)
     if owner is None:
         return []
@@ -105,7 +104,7 @@ def marks(
 
 
 def mark_counts(ref: SessionRef, kinds: Sequence[str], stretches: Sequence[tuple[Seq, Seq]]) -> list[tuple[int, ...]]:
-    """How many of a session's events of each of these KINDS_OF_MARK stand from a seq to a seq, stretch by stretch."""
+    """Returns how many of a session's events of each of these HIGHLIGHTS there are in each range of seq."""
     owner = _owner(ref, MARKS)
     if owner is None or not stretches:
         return [(0,) * len(kinds)] * len(stretches)

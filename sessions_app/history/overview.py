@@ -10,6 +10,7 @@ from typing import Final
 
 from django.utils.translation import gettext as _
 
+from ..domain.kinds import HIGHLIGHTS
 from ..domain.positions import Seq, stands_for_time
 from ..domain.rewinds import taken_back
 from ..domain.session_ref import SessionRef
@@ -21,7 +22,6 @@ from ..sources.dialect import SEQ_IN_SESSION
 from . import index, indexing
 
 BARS: Final = 300
-KINDS: Final = ("state", "compaction", "rewind", "edit", "error")  # the later says more; changes of state come first
 _EVENTS: Final = "events WHERE app_name = %s AND user_id = %s AND session_id = %s"
 _END: Final = 2**53 - 1  # as a page names the newest event
 _REACH: Final = 1_000  # places looked through first for an event that changed state
@@ -51,8 +51,8 @@ def bars(ref: SessionRef, most: int = BARS) -> list[Bar]:
     number = min(most, len(places))
     ends = [len(places) * bar // number for bar in range(number + 1)] if number else []
     stretches = [(places[start], places[end - 1]) for start, end in pairwise(ends)]
-    counted = index.mark_counts(ref, KINDS, stretches)
-    gone = _taken_back(ref) if any(counts[KINDS.index("rewind")] for counts in counted) else []
+    counted = index.mark_counts(ref, HIGHLIGHTS, stretches)
+    gone = _taken_back(ref) if any(counts[HIGHLIGHTS.index("rewind")] for counts in counted) else []
     return [
         Bar(first, last, end - start, counts[0], _telling(counts), any(a <= first and last <= b for a, b in gone))
         for (first, last), (start, end), counts in zip(stretches, pairwise(ends), counted, strict=True)
@@ -67,7 +67,7 @@ def _taken_back(ref: SessionRef) -> list[tuple[Seq, Seq]]:
 
 
 def _telling(counts: Sequence[int]) -> str:
-    found = [kind for kind, count in zip(KINDS, counts, strict=True) if count]
+    found = [kind for kind, count in zip(HIGHLIGHTS, counts, strict=True) if count]
     return found[-1] if found else ""
 
 

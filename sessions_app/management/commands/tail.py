@@ -17,6 +17,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
+from ...domain.kinds import TABLE
 from ...domain.state import ABSENT, UNKNOWN, Change
 from ...errors import SourceError
 from ...reads.event_views import EventView
@@ -34,20 +35,6 @@ _CHIPS: Final = 8  # of one line
 _LEAST: Final = 24  # characters of what happened, however narrow the terminal
 
 _SCOPES: Final = {"session": "blue", "user": "magenta", "app": "yellow", "temp": "dim"}
-_KINDS: Final = {
-    "edit": "bold yellow",
-    "rewind": "bold yellow",
-    "compaction": "dim",
-    "error": "bold red",
-    "interrupted": "bold red",
-    "auth": "bold magenta",
-    "confirmation": "bold magenta",
-    "long_running": "bold magenta",
-    "thought": "dim",
-    "checkpoint": "dim",
-    "finish": "dim",
-    "message": "bold green",
-}
 
 
 class Command(BaseCommand):
@@ -180,7 +167,7 @@ class _Line:
         self._where(view, text)
         author = {"user": "green", "system": "yellow"}.get(found.author, "magenta")
         text.append(f"  {words(found.author, 40) or '–'}", author)
-        text.append(f"  {found.kind}", "bold red" if found.failed else _KINDS.get(found.kind, "bold"))
+        text.append(f"  {found.kind}", "bold red" if found.failed else TABLE[found.kind].style)
         for change in view.changes[:_CHIPS]:
             end.append(f"  {_chip(change)}", _SCOPES[change.scope])
         if len(view.changes) > _CHIPS:

@@ -1,6 +1,6 @@
 """Template tags for links and icons. Built into every template."""
 
-from typing import Any, Final
+from typing import Any
 
 from django.templatetags.static import static
 from django.urls import reverse
@@ -10,42 +10,13 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
 from ...domain.json_values import KEY_LENGTH
-from ...domain.kinds import Part
+from ...domain.kinds import TABLE, Part
 from ...domain.positions import number_of
 from ...domain.session_ref import OWN_NAME, SessionRef, own_session
 from ...reads import lists
 from ...reads.event_views import EventView
 from .tags import plain, register, soft, words
 from .targets import Row, Target, address_at
-
-# The icon of each kind of event, in static/img/icons.svg.
-ICONS: Final = {
-    "edit": "edit",
-    "rewind": "rewind",
-    "compaction": "past",
-    "error": "error",
-    "interrupted": "error",
-    "auth": "lock",
-    "confirmation": "wait",
-    "long_running": "wait",
-    "transfer": "transfer",
-    "escalation": "export",
-    "call": "tool",
-    "response": "return",
-    "code": "code",
-    "code_result": "return",
-    "message": "model",
-    "media": "image",
-    "transcription": "message",
-    "thought": "thought",
-    "output": "export",
-    "artifact": "file",
-    "state": "state",
-    "checkpoint": "check",
-    "finish": "check",
-    "unknown": "info",
-}
-
 
 # --- Links ------------------------------------------------------------------------------------------------------------
 
@@ -227,7 +198,7 @@ def icon(name: str, extra: str = "") -> SafeString:
 @register.simple_tag
 def kind_icon(view: EventView) -> SafeString:
     """Returns the icon of an event's kind."""
-    name = ICONS[view.description.kind]
+    name = TABLE[view.description.kind].icon
     if view.description.kind == "message" and view.description.author == "user":
         name = "user"
     if view.description.kind == "response" and view.description.failed:
