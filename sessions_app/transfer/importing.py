@@ -115,7 +115,7 @@ def _items(reader: Reader, told: Told) -> Iterator[Item]:
     except Fault:
         raise
     except Invalid as error:
-        raise Fault(error.message, place=reader.place) from error
+        raise Fault(error.message, place=reader.where) from error
 
 
 class _Import:
@@ -301,5 +301,5 @@ def _refuse_twice(read: Open, ids: _Ids, told: Told) -> None:
                 seen.clear()
             elif hash(item.id) in suspects:
                 if item.id in seen:
-                    raise Fault(f"event: the id {item.id} stands twice in its session", place=reader.place)
+                    raise Fault(f"event: the id {item.id} stands twice in its session", place=reader.where)
                 seen.add(item.id)

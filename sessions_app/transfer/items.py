@@ -10,7 +10,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from os import SEEK_END
@@ -83,7 +83,7 @@ class Reader(Protocol):
         ...
 
     @property
-    def place(self) -> str:
+    def where(self) -> str:
         """Where it stands, for a fault's reader: "line 12"."""
         ...
 
@@ -119,6 +119,19 @@ def open_file(path: str) -> Iterator[tuple[BinaryIO, int]]:
         size = file.seek(0, SEEK_END)
         file.seek(0)
         yield file, size
+
+
+def read_with(
+    kind: Callable[[BinaryIO, int, bool], Reader],
+) -> Callable[[str, bool], AbstractContextManager[Reader]]:
+    """Makes the `Format.read` of a kind of file; `strict` says that the items are for PostgreSQL."""
+
+    @contextmanager
+    def read(path: str, strict: bool) -> Iterator[Reader]:
+        with open_file(path) as (file, size):
+            yield kind(file, size, strict)
+
+    return read
 
 
 def event_item(data: Any, event_id: str, invocation_id: str, at: float | None) -> EventItem:

@@ -181,8 +181,8 @@ class _Allowed:
         return self._reader.total
 
     @property
-    def place(self) -> str:
-        return self._reader.place
+    def where(self) -> str:
+        return self._reader.where
 
     def __iter__(self) -> Iterator[Item]:
         for item in self._reader:

@@ -15,7 +15,7 @@ import psycopg
 import pytest
 from google.adk.events import Event
 
-from sessions_app.transfer.formats.databases import seconds
+from sessions_app.transfer.formats.layouts import seconds
 from sessions_app.transfer.items import EventItem, Fault, SessionItem
 from tests.transfer.places import bring, events, items, states
 

@@ -234,7 +234,7 @@ def test_a_fault_names_the_session_and_the_event(service: Service) -> None:
     ],
 )
 def test_a_place_that_is_none_is_refused(place: str) -> None:
-    with pytest.raises(Fault, match="a place is agentengine://"), vertex.read(place, False):
+    with pytest.raises(Fault, match="an address is agentengine://"), vertex.read(place, False):
         pass
 
 

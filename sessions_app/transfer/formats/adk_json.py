@@ -1,11 +1,10 @@
-"""`adk-json`: one session as ADK's own JSON: what `adk web` exports, and what `adk run --save_session` writes.
+"""Writes and reads `adk-json`: one session as `adk web` exports it and `adk run --save_session` writes it.
 
-Its state is merged, so initial state, when the session was created and when state of its app and user changed are not in it.
-ADK's routes spell its fields in camelCase, which is written; snake_case is read, too.
+Its state is merged. Initial state is not in it, nor when the session was created or when shared state changed. Fields are
+written in camelCase, as ADK's routes spell them; snake_case is read, too.
 """
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from typing import Any, BinaryIO, Final
 
 from ...domain.adk_fields import check_fields
@@ -18,15 +17,14 @@ from ..items import (
     EventItem,
     Fault,
     Item,
-    Reader,
     SessionItem,
     StateItem,
     canonical,
     event_item,
     microseconds,
     moment,
-    open_file,
     parse,
+    read_with,
 )
 from .document import load, piece
 
@@ -39,7 +37,7 @@ NAMES: Final = ({"id", "appName", "userId"}, {"id", "app_name", "user_id"})  # o
 
 
 def write(items: Iterable[Item]) -> Iterator[bytes]:
-    """The one session that there is, an event a line; raises Invalid where there is not exactly one."""
+    """Writes the one session that there is, an event a line. Raises Invalid unless there is exactly one."""
     states: dict[tuple[str, str | None], dict[str, Any]] = {}
     session: SessionItem | None = None
     events: list[str] = []
@@ -66,7 +64,7 @@ def write(items: Iterable[Item]) -> Iterator[bytes]:
 
 
 def stored_event(item: EventItem) -> Event:
-    """An event with what its row says, as ADK loads it; raises Invalid where it is no object."""
+    """Returns an event with the values of its row, as ADK loads it. Raises Invalid if the event is not an object."""
     event = parse(item.text)
     if not isinstance(event, dict):
         raise Invalid(f"The event {item.id} is no object; only jsonl can hold it.")
@@ -77,35 +75,28 @@ def stored_event(item: EventItem) -> Event:
 # --- Reading ----------------------------------------------------------------------------------------------------------
 
 
-@contextmanager
-def read(path: str, strict: bool) -> Iterator[Reader]:
-    """The session in a file; `strict`: it is for PostgreSQL."""
-    with open_file(path) as (file, size):
-        yield _Session(file, size, strict)
-
-
 class _Session:
-    """The items of one session."""
+    """Reads the items of one session."""
 
     def __init__(self, file: BinaryIO, size: int, strict: bool) -> None:
-        self.done, self.total, self.place = 0, size, ""
+        self.done, self.total, self.where = 0, size, ""
         self._file, self._strict = file, strict
 
     def __iter__(self) -> Iterator[Item]:
-        """From the file's beginning, once."""
-        found = self._fields()
-        names = [self._name(found, name) for name in ("app_name", "user_id", "id")]
-        self.place = "state"
-        state = piece(found.get("state", {}), self._strict)
+        """Reads from the file's beginning, once."""
+        fields = self._fields()
+        names = [self._name(fields, name) for name in ("app_name", "user_id", "id")]
+        self.where = "state"
+        state = piece(fields.get("state", {}), self._strict)
         if not isinstance(state, dict):
             raise Invalid("it is no object")
-        self.place = "events"
-        events = found.get("events", [])
+        self.where = "events"
+        events = fields.get("events", [])
         if not isinstance(events, list):
             raise Invalid("it is no list")
         first = self._event(0, events[0]).timestamp if events else None
-        self.place = camel_name("last_update_time")
-        updated = moment(found.get("last_update_time", first or 0.0))
+        self.where = camel_name("last_update_time")
+        updated = moment(fields.get("last_update_time", first or 0.0))
         if updated is None:
             raise Invalid("it is no time in seconds since 1970")
         created = updated if first is None else first
@@ -120,29 +111,32 @@ class _Session:
         data = load(self._file)
         if not isinstance(data, dict):
             raise Invalid("this is no session of ADK's: its JSON is no object")
-        found = {}
+        fields = {}
         for name, value in data.items():
             snake = _SNAKE.get(name, name)
             if snake not in _FIELDS:
                 raise Fault("a session of ADK's has no such field", place=name)
-            found[snake] = value
-        return found
+            fields[snake] = value
+        return fields
 
-    def _name(self, found: dict[str, Any], name: str) -> str:
-        self.place = ""
-        if name not in found:
+    def _name(self, fields: dict[str, Any], name: str) -> str:
+        self.where = ""
+        if name not in fields:
             raise Invalid(f"this is no session of ADK's: {camel_name(name)} is missing")
-        return check_name(found[name], camel_name(name), ID_LENGTH)
+        return check_name(fields[name], camel_name(name), ID_LENGTH)
 
     def _event(self, number: int, given: Any) -> EventItem:
-        self.place = f"events[{number}]"
-        return checked_event(given, self.place, self._strict)
+        self.where = f"events[{number}]"
+        return checked_event(given, self.where, self._strict)
+
+
+read = read_with(_Session)
 
 
 def begun(
     names: list[str], state: Scoped, initial: dict[str, Any] | None, times: tuple[float, float], events: int
 ) -> Iterator[StateItem | SessionItem]:
-    """What stands before a session's events: state of its app and its user, then its row. `temp:` keys are left out."""
+    """Yields what comes before a session's events: the state of its app and user, then its row. Leaves out `temp:` keys."""
     created, updated = map(microseconds, times)
     app, user, session = names
     if state.app:
@@ -153,8 +147,8 @@ def begun(
     yield SessionItem(app, user, session, created, updated, canonical(state.session), first, events)
 
 
-def checked_event(given: Any, place: str, strict: bool) -> EventItem:
-    """An event in either spelling; raises Fault where ADK could not load it, or it has no id."""
+def checked_event(given: Any, where: str, strict: bool) -> EventItem:
+    """Reads an event in either spelling. Raises Fault if ADK could not load it, or it has no id."""
     try:
         event = to_snake(piece(given, strict))
         if not isinstance(event, dict):
@@ -163,13 +157,13 @@ def checked_event(given: Any, place: str, strict: bool) -> EventItem:
             check_fields(event)
         except Invalid as error:
             inner, _colon, problem = error.message.partition(": ")
-            raise Fault(problem, place=f"{place}.{inner}") from error
+            raise Fault(problem, place=f"{where}.{inner}") from error
         if not event.get("id"):
-            raise Fault("is missing", place=f"{place}.id")
+            raise Fault("is missing", place=f"{where}.id")
         event_id = check_name(event["id"], "id", ID_LENGTH)
         invocation_id = check_name(event.get("invocation_id", ""), "invocation_id", INVOCATION_ID_LENGTH)
         return event_item(event, event_id, invocation_id, None)
     except Fault:
         raise
     except Invalid as error:
-        raise Fault(error.message, place=place) from error
+        raise Fault(error.message, place=where) from error

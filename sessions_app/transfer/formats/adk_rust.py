@@ -1,8 +1,8 @@
-"""`adk-rust`: a database of zavora-ai/adk-rust's session services on SQLite or PostgreSQL, schema version 1 (0.1 to 0.9).
+"""Reads `adk-rust`: a database of zavora-ai/adk-rust's session services, schema version 1 (0.1 to 0.9).
 
-`events` keeps the model's answer in `llm_response` and the actions beside it, as Rust's serde writes them; parts have forms
-of their own, bytes are lists of numbers. `sessions.state` is a snapshot of all scopes, of which only the session's own keys
-count. What ADK's events have no field for goes into `custom_metadata.adk_rust`, under the name that adk-rust has for it.
+`events` has the model's answer in `llm_response` and the actions beside it, as Rust's serde writes them. Parts have forms of
+their own, and bytes are lists of numbers. `sessions.state` is a snapshot of all scopes; only the session's own keys count.
+Fields that ADK's events do not have go into `custom_metadata.adk_rust` under adk-rust's names.
 """
 
 import base64
@@ -14,7 +14,8 @@ from typing import Any, Final
 
 from ...domain.state import split
 from ...errors import Invalid
-from .databases import Json, Layout, keep, reader, seconds
+from .databases import reader
+from .layouts import Json, Layout, keep, seconds
 from .opened import Row
 
 _Rest = dict[str, Any]  # what ADK has no field for
@@ -32,35 +33,38 @@ _ACTIONS: Final = ("state_delta", "artifact_delta", "skip_summarization", "trans
 def _event(row: Row, json: Json) -> dict[str, Any]:
     rest: _Rest = {}
     answer = json.object(row["llm_response"], "llm_response")
-    found: dict[str, Any] = {name: row[name] or None for name in ("author", "branch")}
-    found |= {name: answer.pop(name, None) or None for name in _SAME}
-    found["content"] = _content(answer.pop("content", None), rest)
-    found["usage_metadata"] = _usage(answer.pop("usage_metadata", None), rest)
-    found["citation_metadata"] = _citations(answer.pop("citation_metadata", None), rest)
+    fields: dict[str, Any] = {name: row[name] or None for name in ("author", "branch")}
+    fields |= {name: answer.pop(name, None) or None for name in _SAME}
+    fields["content"] = _content(answer.pop("content", None), rest)
+    fields["usage_metadata"] = _usage(answer.pop("usage_metadata", None), rest)
+    fields["citation_metadata"] = _citations(answer.pop("citation_metadata", None), rest)
     if reason := answer.pop("finish_reason", None):
-        found["finish_reason"] = re.sub("(?<=[a-z])(?=[A-Z])", "_", str(reason)).upper()
+        fields["finish_reason"] = re.sub("(?<=[a-z])(?=[A-Z])", "_", str(reason)).upper()
     rest |= answer
-    found["actions"] = _actions(json.object(row["actions"], "actions"), rest)
+    fields["actions"] = _actions(json.object(row["actions"], "actions"), rest)
     waiting = json.parse(row["long_running_tool_ids"], "long_running_tool_ids")
     if not isinstance(waiting, list | None):
         raise Invalid("long_running_tool_ids: no JSON list")
-    found["long_running_tool_ids"] = waiting or None
-    event = {name: value for name, value in found.items() if value is not None}
+    fields["long_running_tool_ids"] = waiting or None
+    event = {name: value for name, value in fields.items() if value is not None}
     keep(event, "adk_rust", rest)
     return event
 
 
 def _actions(given: dict[str, Any], rest: _Rest) -> dict[str, Any]:
-    found = {name: value for name in _ACTIONS if (value := given.pop(name, None)) not in (None, False)}
+    actions = {name: value for name in _ACTIONS if (value := given.pop(name, None)) not in (None, False)}
     compaction = given.pop("compaction", None)
     if isinstance(compaction, dict):
         times = {
             name: seconds(compaction.get(name), f"actions.compaction.{name}")
             for name in ("start_timestamp", "end_timestamp")
         }
-        found["compaction"] = {**times, "compacted_content": _content(compaction.get("compacted_content"), rest) or {}}
+        actions["compaction"] = {
+            **times,
+            "compacted_content": _content(compaction.get("compacted_content"), rest) or {},
+        }
     rest |= given
-    return found
+    return actions
 
 
 def _usage(given: Any, rest: _Rest) -> dict[str, Any] | None:
@@ -76,14 +80,14 @@ def _citations(given: Any, rest: _Rest) -> dict[str, Any] | None:
     names = {"uri": "uri", "title": "title", "startIndex": "start_index", "endIndex": "end_index", "license": "license"}
     citations = []
     for each in _objects(given.get("citationSources"), "citation_metadata.citationSources"):
-        found = {snake: each[name] for name, snake in names.items() if each.get(name) is not None}
+        citation = {snake: each[name] for name, snake in names.items() if each.get(name) is not None}
         if (text := each.get("publicationDate")) is not None:
             try:
                 day = date.fromisoformat(str(text)[:10])
-                found["publication_date"] = {"year": day.year, "month": day.month, "day": day.day}
+                citation["publication_date"] = {"year": day.year, "month": day.month, "day": day.day}
             except ValueError:
-                rest["citation_metadata"] = given  # whole, with what the date says
-        citations.append(found)
+                rest["citation_metadata"] = given  # all of it, with the date as it is written
+        citations.append(citation)
     return {"citations": citations}
 
 
@@ -129,8 +133,8 @@ def _response(part: dict[str, Any]) -> dict[str, Any]:
     )  # as ADK has it where a tool returns no object
     inner = [{"inline_data": _blob(each)} for each in _objects(given.get("inline_data"), "inline_data")]
     inner += [{"file_data": _file(each)} for each in _objects(given.get("file_data"), "file_data")]
-    found = {"id": part.get("id"), "name": given.get("name"), "response": response, "parts": inner or None}
-    return {"function_response": _present(found)}
+    response_part = {"id": part.get("id"), "name": given.get("name"), "response": response, "parts": inner or None}
+    return {"function_response": _present(response_part)}
 
 
 def _blob(part: dict[str, Any]) -> dict[str, Any]:
@@ -146,7 +150,7 @@ def _file(part: dict[str, Any]) -> dict[str, Any]:
 
 
 def _signature(text: Any) -> dict[str, str]:
-    """As base64, which ADK wants; another provider's may be none."""
+    """Returns a signature as base64, which ADK wants; that of another provider may not be base64."""
     if not isinstance(text, str) or not text:
         return {}
     try:

@@ -1,14 +1,15 @@
-"""`adk-v0`: a database of ADK's DatabaseSessionService from before 1.22, in which an event's actions are pickled.
+"""Reads `adk-v0`: a database of ADK's DatabaseSessionService from before 1.22, in which an event's actions are pickled.
 
-The rest of an event stands in columns of its own, JSON as text (JSONB on PostgreSQL). The columns of google-adk 1.0 to
-1.21 are all optional here, as older databases lack the newer ones. Times are read as UTC. What comes out is what ADK's own
-`adk migrate session` makes of the same database.
+The rest of an event has columns of its own, with JSON as text (JSONB on PostgreSQL). The columns of google-adk 1.0 to 1.21
+are all optional, as older databases lack the newer ones. Times are read as UTC. The result is the same as that of ADK's own
+`adk migrate session`.
 """
 
 from typing import Any, Final
 
 from . import unpickle
-from .databases import Json, Layout, blob, reader
+from .databases import reader
+from .layouts import Json, Layout, blob
 from .opened import Row
 
 _TEXTS: Final = ("author", "branch", "error_code", "error_message")
@@ -20,17 +21,17 @@ _OBJECTS: Final = (
 
 
 def _event(row: Row, json: Json) -> dict[str, Any]:
-    found: dict[str, Any] = {name: row.get(name) for name in _TEXTS}
-    found |= {name: None if row.get(name) is None else bool(row[name]) for name in _TRUTHS}
+    fields: dict[str, Any] = {name: row.get(name) for name in _TEXTS}
+    fields |= {name: None if row.get(name) is None else bool(row[name]) for name in _TRUTHS}
     for name in _OBJECTS:
         value = json.parse(row.get(name), name)
-        found[name] = value if isinstance(value, dict) else None  # what is none was never read as one
+        fields[name] = value if isinstance(value, dict) else None  # ADK, too, ignores what is not an object
     waiting = json.parse(row.get("long_running_tool_ids_json"), "long_running_tool_ids_json")
-    found["long_running_tool_ids"] = waiting if isinstance(waiting, list) else []
+    fields["long_running_tool_ids"] = waiting if isinstance(waiting, list) else []
     if row["actions"] is not None:
-        # A pickle can hold what JSON cannot; what is left of it after this can be stored.
-        found["actions"] = json.again(unpickle.actions(blob(row["actions"], "actions")), "actions")
-    return {name: value for name, value in found.items() if value is not None}
+        # A pickle can hold what JSON cannot. This refuses it.
+        fields["actions"] = json.again(unpickle.actions(blob(row["actions"], "actions")), "actions")
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 LAYOUT: Final = Layout("adk-v0", _event, frozenset({"author", "actions"}))

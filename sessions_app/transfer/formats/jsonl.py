@@ -1,12 +1,11 @@
-"""`jsonl`: one JSON object a line; adkweb's own format, lossless (docs/transfer.md shows it).
+"""Writes and reads `jsonl`: adkweb's own lossless format, one JSON object a line (docs/transfer.md shows it).
 
-A header; states of apps, then of users; each session with its events right behind it; an end with counts, by which a
-truncated file is known. Apps, users and sessions ascend by their names, so none can stand twice.
+A file has a header, states of apps, states of users, each session with its events right behind it, and an end. The end has
+counts, which tell a truncated file. Apps, users and sessions ascend by their names, so that none can stand there twice.
 """
 
 import json
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from typing import Any, BinaryIO, Final
 
 from ...domain.event import ID_LENGTH, INVOCATION_ID_LENGTH
@@ -16,15 +15,14 @@ from ..items import (
     MOST,
     EventItem,
     Item,
-    Reader,
     SessionItem,
     StateItem,
     canonical,
     event_item,
     microseconds,
     moment,
-    open_file,
     parse,
+    read_with,
 )
 
 VERSION: Final = 1
@@ -40,13 +38,13 @@ _ORDER: Final = {"app": 0, "user": 1, "session": 2}
 
 
 def write(items: Iterable[Item]) -> Iterator[bytes]:
-    """The lines of a file, from its header to its end."""
+    """Writes the lines of a file, from its header to its end."""
     counts = dict.fromkeys(("apps", "users", "sessions", "events"), 0)
     yield _line({"adkweb": "jsonl", "version": VERSION})
     for item in items:
         if isinstance(item, EventItem):
             counts["events"] += 1
-            # Put together from texts that are canonical already: half the work, in the order of the keys.
+            # The parts are canonical already, and are joined in the order of their keys: that is half the work.
             at = f'"at":{canonical(item.extra["at"])},' if "at" in item.extra else ""
             names = "".join(f',"{n}":{canonical(item.extra[n])}' for n in ("id", "invocation_id") if n in item.extra)
             yield f'{{{at}"data":{item.text}{names},"type":"event"}}\n'.encode()
@@ -68,15 +66,8 @@ def _line(value: dict[str, Any]) -> bytes:
     return canonical(value).encode() + b"\n"
 
 
-@contextmanager
-def read(path: str, strict: bool) -> Iterator[Reader]:
-    """The items of a file; `strict`: they are for PostgreSQL."""
-    with open_file(path) as (file, size):
-        yield _Lines(file, size, strict)
-
-
 class _Lines:
-    """The items of a file, read line by line."""
+    """Reads the items of a file line by line."""
 
     def __init__(self, file: BinaryIO, size: int, strict: bool) -> None:
         self.done, self.total = 0, size
@@ -89,12 +80,12 @@ class _Lines:
         self._wanted = 0  # events of the session that are still to come
 
     @property
-    def place(self) -> str:
-        """The line that was read last."""
+    def where(self) -> str:
+        """Names the line that was read last: "line 12"."""
         return f"line {self._line}"
 
     def __iter__(self) -> Iterator[Item]:
-        """From the file's beginning, once."""
+        """Reads from the file's beginning, once."""
         self._header()
         while (item := self._item()) is not None:
             yield item
@@ -103,12 +94,12 @@ class _Lines:
 
     def _read(self) -> str:
         self._line += 1
-        found = self._file.readline(MOST + 1)
-        self.done += len(found)
-        if len(found) > MOST:
+        line = self._file.readline(MOST + 1)
+        self.done += len(line)
+        if len(line) > MOST:
             raise Invalid(f"the line is longer than {MOST} bytes")
         try:
-            return found.decode()
+            return line.decode()
         except UnicodeDecodeError as error:
             raise Invalid(f"not UTF-8 (byte {error.start + 1} of the line)") from error
 
@@ -128,73 +119,76 @@ class _Lines:
         if not text:
             raise Invalid(f"the file is truncated: it ends here without its end line{self._missing()}")
         try:
-            found = parse(text, strict=self._strict)
+            line = parse(text, strict=self._strict)
         except Invalid:
             if text.endswith("\n"):
                 raise
             raise Invalid(f"the file is truncated: it ends within this line{self._missing()}") from None
-        kind = found.get("type") if isinstance(found, dict) else None
+        kind = line.get("type") if isinstance(line, dict) else None
         if not isinstance(kind, str) or kind not in _FIELDS:
             raise Invalid(f"the line is no object of a known type: {', '.join(_FIELDS)}")
         must, may = _FIELDS[kind]
-        if problem := must - found.keys():
+        if problem := must - line.keys():
             raise Invalid(f"{kind}: {', '.join(sorted(problem))} is missing")
-        if problem := found.keys() - must - may - {"type"}:
+        if problem := line.keys() - must - may - {"type"}:
             raise Invalid(f"{kind}: {', '.join(sorted(problem))} is unknown")
         if kind == "event" and not self._wanted:
             raise Invalid("an event without a session before it, or one more than its session has")
         if kind != "event" and self._wanted:
             raise Invalid(f"{kind} instead of an event{self._missing()}")
         if kind == "event":
-            return self._event(found)
+            return self._event(line)
         if kind == "end":
-            self._end(found)
+            self._end(line)
             return None
-        return self._row(kind, found)
+        return self._row(kind, line)
 
-    def _event(self, found: dict[str, Any]) -> EventItem:
+    def _event(self, line: dict[str, Any]) -> EventItem:
         self._wanted -= 1
         self._counts["events"] += 1
-        own = found["data"] if isinstance(found["data"], dict) else {}
+        own = line["data"] if isinstance(line["data"], dict) else {}
         return event_item(
-            found["data"],
-            _name(found.get("id", own.get("id")), "id"),
-            _name(found.get("invocation_id", own.get("invocation_id")), "invocation_id", INVOCATION_ID_LENGTH),
-            _time(found, "at") if "at" in found else None,
+            line["data"],
+            _name(line.get("id", own.get("id")), "id"),
+            _name(line.get("invocation_id", own.get("invocation_id")), "invocation_id", INVOCATION_ID_LENGTH),
+            _time(line, "at") if "at" in line else None,
         )
 
-    def _row(self, kind: str, found: dict[str, Any]) -> StateItem | SessionItem:
-        names = tuple(_name(found[name], name) for name in ("app", "user", "session") if name in found)
-        if (place := (_ORDER[kind], names)) <= self._last:
+    def _row(self, kind: str, line: dict[str, Any]) -> StateItem | SessionItem:
+        names = tuple(_name(line[name], name) for name in ("app", "user", "session") if name in line)
+        if (rank := (_ORDER[kind], names)) <= self._last:
             raise Invalid(f"{kind} {'/'.join(names)}: out of order, or there twice")
-        self._last = place
+        self._last = rank
         self._counts[f"{kind}s"] += 1
-        if not isinstance(found["state"], dict):
+        if not isinstance(line["state"], dict):
             raise Invalid(f"{kind}: state is no object")
         if kind != "session":
-            return StateItem(names[0], found.get("user"), found["state"], _time(found, "updated"))
-        count = found["events"]
+            return StateItem(names[0], line.get("user"), line["state"], _time(line, "updated"))
+        count = line["events"]
         if isinstance(count, bool) or not isinstance(count, int) or count < 0:
             raise Invalid("session: events is no number of events")
         self._session, self._wanted = "/".join(names), count
-        initial = canonical(found["initial_state"]) if "initial_state" in found else None
-        created, updated = _time(found, "created"), _time(found, "updated")
-        return SessionItem(names[0], names[1], names[2], created, updated, canonical(found["state"]), initial, count)
+        initial = canonical(line["initial_state"]) if "initial_state" in line else None
+        created, updated = _time(line, "created"), _time(line, "updated")
+        return SessionItem(names[0], names[1], names[2], created, updated, canonical(line["state"]), initial, count)
 
-    def _end(self, found: dict[str, Any]) -> None:
-        if {name: found[name] for name in self._counts} != self._counts:
-            raise Invalid(f"lines are missing: the end says {canonical(found)}, the file has {canonical(self._counts)}")
+    def _end(self, line: dict[str, Any]) -> None:
+        if {name: line[name] for name in self._counts} != self._counts:
+            raise Invalid(f"lines are missing: the end says {canonical(line)}, the file has {canonical(self._counts)}")
 
     def _missing(self) -> str:
         return f"; {self._wanted} events of {self._session} are missing" if self._wanted else ""
+
+
+read = read_with(_Lines)
 
 
 def _name(value: Any, what: str, limit: int = ID_LENGTH) -> str:
     return check_name(value, what, limit)
 
 
-def _time(found: dict[str, Any], name: str) -> float:
-    value = moment(found[name])
+def _time(line: dict[str, Any], name: str) -> float:
+    value = moment(line[name])
     if value is None:
-        raise Invalid(f"{found['type']}: {name} is no time in seconds since 1970")
+        raise Invalid(f"{line['type']}: {name} is no time in seconds since 1970")
     return microseconds(value)

@@ -30,8 +30,9 @@ class Database(Protocol):
     tables: Tables
 
     def rows(self, sql: str, *values: Any, length: int | None = None) -> Sequence[Row]:
-        """The rows of a query; a value stands as %s. With `length`, SQLite stops at the row that makes so many characters.
-        Raises Fault for what the database answers badly.
+        """Returns the rows of a query, in which %s stands for a value. Raises Fault if the database cannot answer it.
+
+        With `length`, SQLite stops at the row with which so many characters are reached.
         """
         ...
 
@@ -55,21 +56,21 @@ class _Sqlite:
         self.tables: Tables = {}
 
     def rows(self, sql: str, *values: Any, length: int | None = None) -> Sequence[Row]:
-        found, left = [], length
+        rows, left = [], length
         with _problems(self.where):
             try:
                 for row in self.connection.execute(sql.replace("%s", "?"), values):
-                    found.append(dict(row))
+                    rows.append(dict(row))
                     if left is not None and (left := left - _length(row)) <= 0:
                         break
             except sqlite3.OperationalError:
                 if self._end is not None:
                     raise self._end from None
                 raise
-        return found
+        return rows
 
     def _beat(self) -> bool:
-        """Whether SQLite is to stop in the middle of a query."""
+        """Tells SQLite whether to stop in the middle of a query."""
         try:
             beat()
         except BaseException as end:  # Ctrl+C, too: SQLite would not pass it on
@@ -78,7 +79,7 @@ class _Sqlite:
 
 
 def _text(text: bytes) -> str:
-    """Text as it is stored. What is no UTF-8 would be read as something else, under a name that is not there."""
+    """Decodes stored text. Text that is not UTF-8 would become another text, under a name that is not there."""
     try:
         return text.decode()
     except UnicodeDecodeError as error:
@@ -115,16 +116,16 @@ class _PostgreSQL:
 
 
 @contextmanager
-def opened(place: str) -> Iterator[Database]:
-    """A SQLite file or a sqlite:/// or postgresql:// URL, for reading only. Raises Fault."""
-    scheme = place.partition("://")[0].partition("+")[0] if "://" in place else "sqlite"
+def opened(address: str) -> Iterator[Database]:
+    """Opens a SQLite file, or a sqlite:/// or postgresql:// URL, for reading only. Raises Fault."""
+    scheme = address.partition("://")[0].partition("+")[0] if "://" in address else "sqlite"
     database: _Sqlite | _PostgreSQL
     try:
         if scheme == "sqlite":
-            database = _Sqlite(sqlite_path(place))
+            database = _Sqlite(sqlite_path(address))
         elif scheme in ("postgresql", "postgres"):
-            urlsplit(place)  # the driver would repeat the whole of one that is none, with its password
-            database = _PostgreSQL(place)
+            urlsplit(address)  # the driver would repeat the whole of one that is none, with its password
+            database = _PostgreSQL(address)
         else:
             raise Fault(f"{scheme}:// is not supported: a database is a SQLite file or a postgresql:// URL", place="")
     except ValueError as error:
@@ -139,8 +140,9 @@ def opened(place: str) -> Iterator[Database]:
 
 
 def check_pages(path: str) -> None:
-    """Reads a file once, page by page, if it is SQLite's: pages that lead in a circle, which somebody can make, would be
-    read for ever. Raises Fault.
+    """Checks a SQLite file page by page; other files are left alone. Raises Fault.
+
+    A file can be made whose pages lead in a circle: an import would read it for ever.
     """
     with open(path, "rb") as file:
         if not file.read(16).startswith(b"SQLite format 3\0"):

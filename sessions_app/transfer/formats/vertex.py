@@ -1,10 +1,10 @@
-"""`vertex`: sessions of Vertex AI Agent Engine, read by google-adk's own VertexAiSessionService (extra `vertex`).
+"""Reads `vertex`: sessions of Vertex AI Agent Engine, by google-adk's own VertexAiSessionService (extra `vertex`).
 
-A place is ADK's URI with the app's name behind it, as the service keeps none:
-agentengine://projects/P/locations/L/reasoningEngines/ID?app=NAME; without it the app is called ID. Credentials are Google's
-Application Default Credentials. `app:` and `user:` keys lie in each session's state there: the value in the session that
-was updated last counts. The service gives a session whole, so memory is that of the largest one. When a session was
-created it does not say: the time of its first event stands for that.
+An address is ADK's URI with the name of the app, which the service does not keep:
+agentengine://projects/P/locations/L/reasoningEngines/ID?app=NAME. Without a name, the app is called ID. The credentials are
+Google's Application Default Credentials. Each session there has its own copy of the `app:` and `user:` keys: the value in
+the session that was updated last counts. The service returns whole sessions, so the largest one has to fit into memory. It
+does not say when a session was created: the time of its first event is taken for it.
 """
 
 import asyncio
@@ -19,27 +19,27 @@ from ...domain.json_values import check_name
 from ...domain.state import Scoped, split
 from ...errors import Invalid, SourceError
 from ..items import EventItem, Fault, Item, Reader, SessionItem, StateItem, canonical, event_item, microseconds
-from .databases import Json
+from .layouts import Json
 
 if TYPE_CHECKING:
     from google.adk.sessions import Session, VertexAiSessionService
 
 T = TypeVar("T")
 
-_PLACE: Final = re.compile(r"projects/([\w:.-]+)/locations/([\w-]+)/reasoningEngines/(\d+)/?")
+_ADDRESS: Final = re.compile(r"projects/([\w:.-]+)/locations/([\w-]+)/reasoningEngines/(\d+)/?")
 
 
 @contextmanager
-def read(place: str, strict: bool) -> Iterator[Reader]:
-    """What Format.read is. Raises Fault for a place that is none, SourceError where the service does not answer."""
-    parts = urlsplit(place)
-    found = _PLACE.fullmatch(parts.netloc + parts.path)
+def read(address: str, strict: bool) -> Iterator[Reader]:
+    """Opens an engine for reading. Raises Fault for an invalid address, SourceError where the service does not answer."""
+    parts = urlsplit(address)
+    match = _ADDRESS.fullmatch(parts.netloc + parts.path)
     options = parse_qs(parts.query)
-    if parts.scheme != "agentengine" or not found or options.keys() - {"app"}:
-        raise Fault("a place is agentengine://projects/P/locations/L/reasoningEngines/ID?app=NAME", place="")
-    service = _service(*found.groups())
+    if parts.scheme != "agentengine" or not match or options.keys() - {"app"}:
+        raise Fault("an address is agentengine://projects/P/locations/L/reasoningEngines/ID?app=NAME", place="")
+    service = _service(*match.groups())
     with asyncio.Runner() as runner:
-        yield _Sessions(service, runner, options.get("app", [found[3]])[0], strict)
+        yield _Sessions(service, runner, options.get("app", [match[3]])[0], strict)
 
 
 def _service(project: str, location: str, engine: str) -> "VertexAiSessionService":
@@ -52,29 +52,29 @@ def _service(project: str, location: str, engine: str) -> "VertexAiSessionServic
 
 
 class _Sessions:
-    """The items of one engine; raises Fault naming the session and event, SourceError."""
+    """Reads the items of one engine. Raises SourceError, and Fault, which names the session and event."""
 
     def __init__(self, service: "VertexAiSessionService", runner: asyncio.Runner, app: str, strict: bool) -> None:
         self.done = self.total = 0  # sessions: how many events there are, nobody says
-        self.place = ""
+        self.where = ""
         self._service, self._runner, self._json = service, runner, Json(strict)
         self._app = check_name(app, "app", ID_LENGTH)
 
     def __iter__(self) -> Iterator[Item]:
-        """From the beginning, once."""
+        """Reads from the beginning, once."""
         try:
             # Last updated last.
             listed = self._wait(self._service.list_sessions(app_name=self._app)).sessions
             self.total = len(listed)
             yield from self._states(listed)
             for user, session in sorted((each.user_id, each.id) for each in listed):
-                self.place = f"{self._app}/{user}/{session}"
-                found = self._wait(self._service.get_session(app_name=self._app, user_id=user, session_id=session))
-                if found is not None:  # else deleted since
-                    yield from self._session(found)
+                self.where = f"{self._app}/{user}/{session}"
+                whole = self._wait(self._service.get_session(app_name=self._app, user_id=user, session_id=session))
+                if whole is not None:  # else deleted since
+                    yield from self._session(whole)
                 self.done += 1
         except Invalid as error:
-            raise Fault(error.message, place=self.place) from error
+            raise Fault(error.message, place=self.where) from error
 
     def _wait(self, work: Coroutine[Any, Any, T]) -> T:
         try:
@@ -85,12 +85,12 @@ class _Sessions:
     def _states(self, listed: Iterable["Session"]) -> Iterator[StateItem]:
         states: dict[str | None, tuple[dict[str, Any], float]] = {}
         for session in listed:
-            self.place = f"{self._app}/{session.user_id}/{session.id}"
+            self.where = f"{self._app}/{session.user_id}/{session.id}"
             scoped = self._scoped(session)
-            for user, found in ((None, scoped.app), (session.user_id, scoped.user)):
-                if found:
+            for user, state in ((None, scoped.app), (session.user_id, scoped.user)):
+                if state:
                     kept = states[user][0] if user in states else {}
-                    states[user] = kept | found, microseconds(session.last_update_time)
+                    states[user] = kept | state, microseconds(session.last_update_time)
         for user in sorted(states, key=lambda user: (user is not None, user or "")):
             yield StateItem(self._app, user, *states[user])
 
@@ -101,7 +101,7 @@ class _Sessions:
         state = canonical(self._scoped(session).session)
         yield SessionItem(self._app, *names, created, updated, state, None, len(session.events))
         for event in session.events:
-            self.place = f"{self._app}/{session.user_id}/{session.id}, event {event.id}"
+            self.where = f"{self._app}/{session.user_id}/{session.id}, event {event.id}"
             data = event.model_dump(mode="json", exclude_none=True)
             if isinstance(waiting := data.get("long_running_tool_ids"), list):
                 waiting.sort()  # a set's, in any order
