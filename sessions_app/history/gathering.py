@@ -20,6 +20,7 @@ from ..domain.positions import Position, Seq, first_position, position_of, seq_o
 from ..domain.session_ref import SessionRef
 from ..domain.state import TEMP, scope_of
 from ..models import MOMENT, by_time, read_instant
+from ..reads.tail import Hole
 from ..sources.dialect import SEQ, each_row
 from .keeping import Row
 
@@ -29,7 +30,6 @@ _READ_SECONDS: Final = 0.03  # that a reading of SQLite takes, about
 _LOOK_BACK: Final = 1_000  # places before the newest that may still be committing
 _NOWHERE: Final = Position(2**63 - 1)  # a place that nothing has
 _LAST_MOMENT: Final = 2**33  # as paging.read_cursor has it
-Hole = tuple[Seq, Seq, float]  # first and last place of a stretch, and until when it is looked at
 _COLUMNS: Final = "app_name, user_id, session_id, id, timestamp, event_data FROM events"
 _SELECT: Final = {vendor: f"SELECT {seq}, {_COLUMNS}" for vendor, seq in SEQ.items()}
 # Hole by hole: joined, PostgreSQL reads every event there is and asks of each whether it is in a hole.
@@ -46,7 +46,7 @@ def events(source: str, seq: Seq, limit: int) -> tuple[list[Row], bool]:
 
 def late(source: str, holes: Sequence[Hole], limit: int) -> tuple[list[Row], bool]:
     """The same of events that have become visible where none was (PostgreSQL)."""
-    return _read(source, LATE, [[hole[0] for hole in holes], [hole[1] for hole in holes], limit], limit)
+    return _read(source, LATE, [[hole.first for hole in holes], [hole.last for hole in holes], limit], limit)
 
 
 def without_numbers(

@@ -5,8 +5,7 @@ import math
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
 from django.db import transaction
@@ -17,9 +16,9 @@ from ..domain.session_ref import SessionRef
 from ..domain.state import STORED
 from ..errors import Behind, Invalid
 from ..models import Projection, StateChange, StateOwner
+from ..reads.tail import Hole, still_missing
 from ..sources import adoption, database, registry
 from . import by_time, gathering
-from .gathering import Hole
 from .keeping import Owners, Row, Standing, drop_after, insert
 
 SECONDS: Final = 2.0  # that a page waits for what is not read yet
@@ -236,7 +235,7 @@ class _Batch(NamedTuple):
 
 def _gathered(source: str, at: Projection, seq: Seq, size: int) -> _Batch:
     """The next batch, after a seq."""
-    holes: list[Hole] = [tuple(hole) for hole in json.loads(at.holes) if hole[2] > time.time()]
+    holes: list[Hole] = [hole for each in json.loads(at.holes) if (hole := Hole(*each)).until > time.time()]
     late, later = gathering.late(source, holes, size) if holes else ([], False)
     read, more = gathering.events(source, seq, size)
     more = more or later
@@ -251,22 +250,10 @@ def _gathered(source: str, at: Projection, seq: Seq, size: int) -> _Batch:
     else:
         created = []
     if database.get(source).vendor == "postgresql":
-        holes = _holes(holes, seq, [*late, *read])
+        visible = {seq_of(row.place) for row in (*late, *read)}
+        holes = still_missing(holes, seq, visible, time.time() + _PATIENCE_SECONDS)[-_HOLES:]
     noted = {"seq": top, "holes": json.dumps(holes), "created": json.dumps(created), "deleted": deleted}
     return _Batch(rows, top, noted, more)
-
-
-def _holes(holes: list[Hole], seq: Seq, rows: Sequence[Row]) -> list[Hole]:
-    """The places up to the newest row at which an event may still become visible, the newest of them."""
-    until = time.time() + _PATIENCE_SECONDS
-    places = [seq, *(found for row in rows if (found := seq_of(row.place)) > seq)]
-    passed = [(Seq(a + 1), Seq(b - 1), until) for a, b in pairwise(places) if b > a + 1]
-    there = {seq_of(row.place) for row in rows}
-    left: list[Hole] = []
-    for first, last, moment in holes:
-        ends: list[int] = [first - 1, *sorted(found for found in there if first <= found <= last), last + 1]
-        left += [(Seq(a + 1), Seq(b - 1), moment) for a, b in pairwise(ends) if b > a + 1]
-    return [*left, *passed][-_HOLES:]
 
 
 def _checked(source: str, at: Projection) -> Seq:

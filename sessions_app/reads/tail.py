@@ -1,60 +1,278 @@
-"""Which sessions of a source have new events, whoever wrote them, at a cost that does not grow with what is stored."""
+"""Tells what is new in a source, whoever wrote it and adopted or not, at a cost that does not grow with what is stored.
 
+Three ways, as a database lets it:
+
+- `Rowids`, SQLite: `PRAGMA data_version` tells that something was written. New events stand behind the newest one that was
+  seen, wherever that is by now: after a deletion rowids are given again, and VACUUM gives all of them anew.
+- `still_missing`, PostgreSQL with adkweb's `seq`: a number taken is not a number committed, and a later one can become
+  visible first. Numbers that were passed over are asked for until they appear or their time is up. The index of history/
+  does so, too.
+- `Transactions`, any PostgreSQL: a row names the transaction that wrote it. New is what a transaction wrote that had not
+  ended at the last look. This needs no `seq` and gives nothing up, but reads the newest events again at each look.
+"""
+
+import os
 import time
-from typing import Any, Final
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import pairwise
+from typing import Any, Final, NamedTuple
+
+from django.db import connections, transaction
+from django.db.backends.utils import CursorWrapper
 
 from ..domain.positions import Seq
 from ..domain.session_ref import SessionRef
 from ..sources import database
+from ..sources.dialect import SEQ
 from . import newest
 
-LOOK_BACK: Final = 1_000  # numbers before the newest that may still be committing when a tail begins
+LOOK_BACK: Final = 1_000  # numbers before the newest that may still be committing
 PATIENCE_SECONDS: Final = 60.0  # for a number that was taken; after that its transaction was surely rolled back
+PAGE: Final = 200  # events of a SQLite file whose names are read at once
+_REMEMBERED: Final = 200  # of the newest events: one of them is there after most deletions
+_SEQ: Final = SEQ["postgresql"]
+_MOST: Final = 5_000  # new events of an adopted PostgreSQL source listed at once
+
+
+class EventName(NamedTuple):
+    """Which event."""
+
+    ref: SessionRef
+    id: str
+
+
+class Hole(NamedTuple):
+    """The first and the last of some seqs without an event, and until when one is waited for."""
+
+    first: Seq
+    last: Seq
+    until: float
 
 
 class Tail:
-    """A seq in a source's append order that moves on with it; for one thread.
-
-    On PostgreSQL a number taken is not a number committed, and a later one can become visible first: numbers that were
-    passed over are asked for until they appear or their time is up. On SQLite the rowid has no such holes, but a deleted
-    session's may be given again.
-    """
+    """Follows a source, and tells which sessions have new events; for one thread."""
 
     def __init__(self, source: str) -> None:
         self._source = source
-        self._sqlite = database.get(source).vendor == "sqlite"
-        self._version: Any = None
-        self._seq = newest.newest_seq(source)
-        self._holes: dict[Seq, float] = {}  # number → until when it is waited for
-        if not self._sqlite:
+        self._rowids = Rowids(source) if database.get(source).vendor == "sqlite" else None
+        self._moved: set[SessionRef] = set()  # of a look at a SQLite file that failed before its end
+        self._holes: list[Hole] = []
+        if not self._rowids:
+            self._seq = newest.newest_seq(source)
             start = Seq(max(0, self._seq - LOOK_BACK))
-            self._note_holes(start, {seq for seq, _ref in newest.appended(source, start)})
+            self._note(start, {seq for seq, _ref in newest.appended(source, start) if seq <= self._seq})
 
     def moved(self) -> set[SessionRef] | None:
-        """The sessions with events that were not there the last time; None where nothing at all was written."""
-        if self._sqlite:
-            version = newest.data_version(self._source)
-            if version == self._version:
-                return None
-            self._version = version
+        """Returns the sessions with events that were not there the last time; None where nothing at all was written."""
+        if self._rowids:
+            return self._moved_in(self._rowids.new())
         now = time.monotonic()
-        self._holes = {seq: until for seq, until in self._holes.items() if until > now}
-        rows = newest.appended(self._source, self._seq, self._holes)
+        self._holes = [hole for hole in self._holes if hole.until > now]
+        also = [Seq(seq) for hole in self._holes for seq in range(hole.first, hole.last + 1)]
+        rows = newest.appended(self._source, self._seq, also)
         if not rows:
-            if self._sqlite:
-                self._seq = min(self._seq, newest.newest_seq(self._source))
-            return set() if self._sqlite else None
-        if len(rows) >= newest.APPENDED:
-            self._version = None  # there are more
-        numbers = {seq for seq, _ref in rows}
-        self._holes = {seq: until for seq, until in self._holes.items() if seq not in numbers}
-        start, self._seq = self._seq, max(self._seq, max(numbers))
-        if not self._sqlite:
-            self._note_holes(start, numbers)
+            return None
+        seqs = {seq for seq, _ref in rows}
+        start, self._seq = self._seq, max(self._seq, *seqs)
+        self._note(start, seqs)
         return {ref for _seq, ref in rows}
 
-    def _note_holes(self, start: Seq, visible: set[Seq]) -> None:
-        until = time.monotonic() + PATIENCE_SECONDS
-        numbers = map(Seq, range(max(start, self._seq - LOOK_BACK) + 1, self._seq + 1))
-        holes = {**self._holes, **{seq: until for seq in numbers if seq not in visible}}
-        self._holes = dict(list(holes.items())[-LOOK_BACK:])
+    def _moved_in(self, pages: Iterator[list[EventName]] | None) -> set[SessionRef] | None:
+        if pages is None:
+            return None
+        for page in pages:
+            self._moved |= {name.ref for name in page}
+        moved, self._moved = self._moved, set()
+        return moved
+
+    def _note(self, start: Seq, visible: Collection[Seq]) -> None:
+        """Notes which numbers are still missing, LOOK_BACK of them at most."""
+        after, until = Seq(max(start, self._seq - LOOK_BACK)), time.monotonic() + PATIENCE_SECONDS
+        holes, room = still_missing(self._holes, after, visible, until), LOOK_BACK
+        self._holes = []
+        for hole in reversed(holes):
+            if room > 0:
+                self._holes.insert(0, hole._replace(first=Seq(max(hole.first, hole.last - room + 1))))
+            room -= hole.last - hole.first + 1
+
+
+# --- Numbers that were passed over ------------------------------------------------------------------------------------
+
+
+def still_missing(holes: Iterable[Hole], after: Seq, visible: Collection[Seq], until: float) -> list[Hole]:
+    """Returns the holes that are left, and those that are new after a seq, now that events with these seqs are visible.
+
+    With the hole 3 to 5, after 9, and 4 and 12 visible: 3, 5 and 10 to 11.
+    """
+    left: list[Hole] = []
+    for hole in holes:
+        filled = sorted(seq for seq in visible if hole.first <= seq <= hole.last)
+        left += _between([hole.first - 1, *filled, hole.last + 1], hole.until)
+    return left + _between([after, *sorted(seq for seq in visible if seq > after)], until)
+
+
+def _between(seqs: Sequence[int], until: float) -> list[Hole]:
+    return [Hole(Seq(a + 1), Seq(b - 1), until) for a, b in pairwise(seqs) if b > a + 1]
+
+
+# --- New events by name -----------------------------------------------------------------------------------------------
+
+
+def names(source: str, rest: str, values: Sequence[Any]) -> list[EventName]:
+    """Returns the names of events; `rest` is a statement's end."""
+    with database.using(source) as db, db.cursor() as cursor:
+        cursor.execute(f"SELECT app_name, user_id, session_id, id FROM events {rest}", values)
+        return [EventName(SessionRef(source, *row[:3]), row[3]) for row in cursor.fetchall()]
+
+
+class Rowids:
+    """Follows a SQLite file; `whole`: from its beginning, else from now."""
+
+    def __init__(self, source: str, *, whole: bool = False) -> None:
+        self._source = source
+        self._version: int | None = None
+        self._file = self._identity()
+        self._recent: dict[EventName, None] = {}
+        if not whole:
+            self._version = newest.data_version(source)
+            self._remember(names(source, "ORDER BY rowid DESC LIMIT %s", [_REMEMBERED])[::-1])
+
+    def new(self) -> Iterator[list[EventName]] | None:
+        """Returns the events that are new since the last time, in append order; None where nothing at all was written."""
+        before, self._version = self._version, None  # which it stays where this fails: the next connection's is another
+        version = newest.data_version(self._source)
+        if version == before and self._identity() == self._file:
+            self._version = version
+            return None
+        return self._pages(version)
+
+    def _pages(self, version: int) -> Iterator[list[EventName]]:
+        rowid = self._newest_rowid()
+        while page := names(self._source, "WHERE rowid > %s ORDER BY rowid LIMIT %s", [rowid, PAGE]):
+            yield page
+            self._remember(page)
+            rowid = self._newest_rowid()
+        self._file, self._version = self._identity(), version
+
+    def _newest_rowid(self) -> int:
+        """Returns the rowid behind which the new events stand."""
+        if not self._recent:
+            return 0
+        values = [part for name in self._recent for part in (*name.ref[1:], name.id)]
+        listed = ", ".join(["(%s, %s, %s, %s)"] * len(self._recent))
+        with database.using(self._source) as db, db.cursor() as cursor:
+            cursor.execute(
+                f"SELECT max(rowid) FROM events WHERE (app_name, user_id, session_id, id) IN (VALUES {listed})", values
+            )
+            rowid = cursor.fetchone()[0]
+        if rowid is not None:
+            return int(rowid)
+        if self._identity() != self._file:  # another database stands here now: all of it is new
+            self._recent, self._file = {}, self._identity()
+            return 0
+        return newest.newest_seq(self._source)
+
+    def _remember(self, page: Iterable[EventName]) -> None:
+        self._recent = dict.fromkeys([*self._recent, *page][-_REMEMBERED:])
+
+    def _identity(self) -> tuple[int, int]:
+        try:
+            status = os.stat(connections[self._source].settings_dict["ADKWEB"]["path"])
+        except OSError:
+            return 0, 0
+        return status.st_dev, status.st_ino
+
+
+class Transactions:
+    """Follows a PostgreSQL database, adopted or not, also where that changes."""
+
+    def __init__(self, source: str) -> None:
+        self._source = source
+        self._newest = 0
+        self._seen: dict[EventName, int] = {}  # and by which transaction it was written
+        with _moment(source) as cursor:
+            self._snapshot = _snapshot(cursor)
+            self._newest = self._greatest(cursor)
+            self._list(cursor, self._snapshot)  # what is there already, of transactions that others outlive
+
+    def new(self) -> Iterator[list[EventName]] | None:
+        """Returns the events that are new since the last time, in append order; None where no transaction has ended."""
+        with database.using(self._source) as db, db.cursor() as cursor:
+            if _snapshot(cursor) == self._snapshot:
+                return None
+        return self._pages()
+
+    def _pages(self) -> Iterator[list[EventName]]:
+        more = True
+        while more:
+            with _moment(self._source) as cursor:
+                snapshot = _snapshot(cursor)
+                self._newest = min(self._newest, self._greatest(cursor))
+                before = len(self._seen)
+                page = self._list(cursor, snapshot)
+            yield page
+            more = database.is_adopted(self._source) and len(self._seen) - before >= _MOST - LOOK_BACK
+        begun, _ended = _bounds(snapshot)
+        self._snapshot = snapshot
+        self._seen = {name: number for name, number in self._seen.items() if number >= begun}
+
+    def _list(self, cursor: CursorWrapper, snapshot: str) -> list[EventName]:
+        """Returns the events that transactions wrote which had not ended at the last look, without those seen already."""
+        begun, ended = _bounds(self._snapshot)[0], _bounds(snapshot)[1]
+        written = [begun, ended - begun]
+        if database.is_adopted(self._source):
+            rows = _rows(cursor, _SEQ, f"({_SEQ}) > %s", [self._newest - LOOK_BACK, *written, _MOST])
+            self._newest = max(self._newest, rows[-1][5]) if rows else self._newest
+        else:
+            # An append writes to its session, too.
+            cursor.execute(f"SELECT app_name, user_id, id FROM sessions WHERE {_WRITTEN}", written)
+            one = "app_name = %s AND user_id = %s AND session_id = %s"
+            sessions = cursor.fetchall()
+            rows = [row for session in sessions for row in _rows(cursor, "timestamp", one, [*session, *written, None])]
+            rows.sort(key=lambda row: (row[5], row[3]))
+        written_by = {
+            EventName(SessionRef(self._source, *row[:3]), row[3]): begun + (row[4] - begun) % 2**32 for row in rows
+        }
+        new = [name for name in written_by if name not in self._seen]
+        self._seen |= written_by
+        return new
+
+    def _greatest(self, cursor: CursorWrapper) -> int:
+        if not database.is_adopted(self._source):
+            return 0
+        cursor.execute(f"SELECT max({_SEQ}) FROM events")
+        return int(cursor.fetchone()[0] or 0)
+
+
+# A row has the lower half of its transaction's number.
+_WRITTEN: Final = "((xmin::text::bigint - %s) & 4294967295) < %s"
+
+
+def _rows(cursor: CursorWrapper, order: str, where: str, values: list[Any]) -> list[tuple[Any, ...]]:
+    cursor.execute(
+        f"""SELECT app_name, user_id, session_id, id, xmin::text::bigint, {order} FROM events
+        WHERE {where} AND {_WRITTEN} ORDER BY {order}, id LIMIT %s""",
+        values,
+    )
+    return list(cursor.fetchall())
+
+
+@contextmanager
+def _moment(source: str) -> Iterator[CursorWrapper]:
+    """A transaction that sees one moment."""
+    with database.using(source) as db, transaction.atomic(using=source), db.cursor() as cursor:
+        cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        yield cursor
+
+
+def _snapshot(cursor: CursorWrapper) -> str:
+    """Returns which transactions have ended, as PostgreSQL writes it: `begun:ended:running,…`."""
+    cursor.execute("SELECT pg_current_snapshot()::text")
+    return str(cursor.fetchone()[0])
+
+
+def _bounds(snapshot: str) -> tuple[int, int]:
+    """Returns the oldest transaction that had not ended, and the first that had not begun."""
+    begun, ended, _running = snapshot.split(":")
+    return int(begun), int(ended)
