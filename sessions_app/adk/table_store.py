@@ -19,7 +19,7 @@ from ..domain.positions import Seq
 from ..domain.session_ref import SessionRef
 from ..domain.state import State
 from ..errors import AlreadyExists, Conflict, Invalid, NotFound, SourceError, StaleSession
-from ..reads import views, whole_session
+from ..reads import stored_sessions, views, whole_session
 from ..sources import database, registry
 from ..sources.finding import sqlite_path
 from ..writes.append import append_event
@@ -88,7 +88,7 @@ class Tables:
         """Loads sessions without events."""
 
         def work() -> list[Session]:
-            return [_session(found) for found in whole_session.load_all(self._alias, app_name, user_id)]
+            return [_session(found) for found in stored_sessions.load_all(self._alias, app_name, user_id)]
 
         return await self._do(Names(app_name, user_id or "", ""), work) if possible(app_name, user_id or "") else []
 

@@ -15,7 +15,7 @@ from ..domain.session_ref import SessionRef
 from ..errors import NotFound, StaleSession
 from ..http.names import Name
 from ..http.streaming import encoded, streamed
-from ..reads import lists, whole_session
+from ..reads import lists, stored_sessions, whole_session
 from ..writes.sessions import create_session, delete_session
 from . import schemas
 from .authorize import actor_of, check_places, source_of
@@ -71,7 +71,7 @@ def states(
     so that none is left out. State that they share stands once.
     """
     alias = source_of(request, app_name, source)
-    page = whole_session.load_page(alias, app_name, user, after, limit, hidden=hidden, most=whole_session.STATE)
+    page = stored_sessions.load_page(alias, app_name, user, after, limit, hidden=hidden, most=whole_session.STATE)
     items = [
         {
             "user_id": found.ref.user_id,

@@ -97,9 +97,8 @@ class Following:
 
 def _order(source: Source, *, one_session: bool) -> str:
     """Returns the order from the newest event on, as the index that serves has it."""
-    if source.vendor == "sqlite":
-        return "rowid DESC"
-    database.get(source.alias)
-    if not database.is_adopted(source.alias):
-        return "timestamp DESC, id DESC"
-    return "seq DESC" if one_session else "seq + 0 DESC"
+    if source.vendor == "postgresql":
+        database.get(source.alias)
+        if not database.is_adopted(source.alias):
+            return "timestamp DESC, id DESC"
+    return f"{(SEQ_IN_SESSION if one_session else SEQ)[source.vendor]} DESC"

@@ -7,10 +7,9 @@ nothing and sees nothing twice.
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
-from itertools import takewhile
 from typing import Any, Final, NamedTuple
 
-from django.db import connections
+from django.db.backends.base.base import BaseDatabaseWrapper
 from django.utils.translation import gettext as _
 
 from ..domain.json_values import as_object, stored
@@ -22,8 +21,6 @@ from ..errors import Invalid, NotFound
 from ..models import read_instant, stored_instant
 from ..sources import database
 from ..sources.dialect import SEQ_IN_SESSION, each_row
-from .listed import listed
-from .paging import Page, read_cursor, write_cursor
 from .weights import LARGE, weight
 
 STATE: Final = 3 * LARGE  # what a scope's state may weigh that a request loads
@@ -82,24 +79,7 @@ def load(
     Raises Invalid for a state that weighs more than `most`, and `TooLong` for events of more than `longest` characters.
     """
     with database.using(ref.source) as db:
-        seq, order = _order(ref.source, db.vendor)
-        only = f"AND timestamp >= {_AT}" if since is not None else ""
-        only += f" AND {seq} > %(after)s" if after is not None else ""
-        limit = "LIMIT %(newest)s" if newest is not None else ""
-        statement = f"""SELECT 0, s.state{_TEXT[db.vendor]}, a.state{_TEXT[db.vendor]}, u.state{_TEXT[db.vendor]},
-                s.create_time, s.update_time, (SELECT {seq} FROM events WHERE {_EVENTS} ORDER BY {order} LIMIT 1)
-            FROM sessions AS s LEFT JOIN app_states AS a ON a.app_name = s.app_name
-            LEFT JOIN user_states AS u ON u.app_name = s.app_name AND u.user_id = s.user_id
-            WHERE s.app_name = %(app)s AND s.user_id = %(user)s AND s.id = %(session)s
-            UNION ALL SELECT * FROM (
-                SELECT 1, event_data{_TEXT[db.vendor]}, id, invocation_id, timestamp, timestamp, {seq}
-                FROM events WHERE {_EVENTS} {only} ORDER BY {order} {limit}) AS loaded"""
-        parameters = {
-            **_names(ref),
-            **({} if since is None else {"since": stored_instant(since, db)}),
-            **({} if after is None else {"after": after}),
-            **({} if newest is None else {"newest": newest}),
-        }
+        statement, parameters = _loading(db, ref, newest, since, after)
         if longest is None:
             with db.cursor() as cursor:
                 cursor.execute(statement, parameters)
@@ -114,12 +94,36 @@ def load(
     events.sort(key=lambda row: row[6] or (row[4], row[2]))
     return StoredSession(
         ref,
-        Scoped(session=_state(head[1], most), app=_state(head[2], most), user=_state(head[3], most)),
+        Scoped(session=read_state(head[1], most), app=read_state(head[2], most), user=read_state(head[3], most)),
         read_instant(head[4]),
         read_instant(head[5]),
         head[6] or NO_SEQ,
         [_event(row[1:5] + row[6:]) for row in events],
     )
+
+
+def _loading(
+    db: BaseDatabaseWrapper, ref: SessionRef, newest: int | None, since: float | None, after: int | None
+) -> tuple[str, dict[str, Any]]:
+    """Returns the statement of `load` and its values: a row of kind 0 for the session, and one of kind 1 for each event."""
+    seq, order = _order(ref.source, db.vendor)
+    text, parameters = TEXT_OF[db.vendor], _names(ref)
+    only = limit = ""
+    if since is not None:
+        only, parameters["since"] = f"AND timestamp >= {_AT}", stored_instant(since, db)
+    if after is not None:
+        only, parameters["after"] = f"{only} AND {seq} > %(after)s", after
+    if newest is not None:
+        limit, parameters["newest"] = "LIMIT %(newest)s", newest
+    statement = f"""SELECT 0, s.state{text}, a.state{text}, u.state{text},
+            s.create_time, s.update_time, (SELECT {seq} FROM events WHERE {_EVENTS} ORDER BY {order} LIMIT 1)
+        FROM sessions AS s LEFT JOIN app_states AS a ON a.app_name = s.app_name
+        LEFT JOIN user_states AS u ON u.app_name = s.app_name AND u.user_id = s.user_id
+        WHERE s.app_name = %(app)s AND s.user_id = %(user)s AND s.id = %(session)s
+        UNION ALL SELECT * FROM (
+            SELECT 1, event_data{text}, id, invocation_id, timestamp, timestamp, {seq}
+            FROM events WHERE {_EVENTS} {only} ORDER BY {order} {limit}) AS loaded"""
+    return statement, parameters
 
 
 def _no_longer(rows: Iterator[tuple[Any, ...]], longest: int) -> Iterator[tuple[Any, ...]]:
@@ -172,7 +176,7 @@ def _pages(ref: SessionRef, last: Seq, since: float | None, after: Seq) -> Itera
             column, _newest_first = _order(ref.source, db.vendor)
             only = "AND timestamp >= %s" if since is not None else ""
             moment = [stored_instant(since, db)] if since is not None else []
-            statement = f"""SELECT event_data{_TEXT[db.vendor]}, id, invocation_id, timestamp, {column} FROM events
+            statement = f"""SELECT event_data{TEXT_OF[db.vendor]}, id, invocation_id, timestamp, {column} FROM events
                 WHERE app_name = %s AND user_id = %s AND session_id = %s {only} AND {column} > %s AND {column} <= %s
                 ORDER BY {column} LIMIT {PAGE}"""
             rows, left = [], LARGE
@@ -200,103 +204,6 @@ def _event(row: tuple[Any, ...]) -> StoredEvent:
     return StoredEvent(text_in_seconds(text or "{}", at), event_id, invocation_id, at, seq)
 
 
-def load_all(source: str, app_name: str, user_id: str | None = None, *, hidden: bool = False) -> list[StoredSession]:
-    """Every session of an app, or of one user, without events; the one updated longest ago first, which is ADK's order.
-
-    `hidden`: also those of `own_session`.
-    """
-    return list(each_session(source, app_name, user_id, hidden=hidden))
-
-
-def each_session(
-    source: str, app_name: str, user_id: str | None = None, *, hidden: bool = False, most: int | None = None
-) -> Iterator[StoredSession]:
-    """As `load_all`, in the memory of a page; raises Invalid for a state that weighs more than `most`."""
-    seen: set[tuple[str, str]] = set()  # one that is updated between two pages comes again
-    after: str | None = ""
-    while after is not None:
-        page = load_page(source, app_name, user_id, after or None, hidden=hidden, most=most)
-        for session in page.rows:
-            if (names := (session.ref.user_id, session.ref.session_id)) not in seen:
-                seen.add(names)
-                yield session
-        after = page.next
-
-
-def load_page(
-    source: str,
-    app_name: str,
-    user_id: str | None = None,
-    after: str | None = None,
-    limit: int = PAGE,
-    *,
-    hidden: bool = False,
-    most: int | None = None,
-) -> Page[StoredSession]:
-    """As `load_all`, by page: at most `limit`, fewer where their states weigh much. A session that is updated meanwhile
-    comes again at the end, and none is left out.
-    """
-    with database.using(source) as db:
-        text = _TEXT[db.vendor]
-        names: dict[str, Any] = {"app": app_name} | ({} if user_id is None else {"user": user_id})
-        of_user = "" if user_id is None else "AND user_id = %(user)s"
-        shown = "" if hidden else f"AND {listed(source)}"
-        beyond = ""
-        if after is not None:
-            moment, user, name = read_cursor(after, float, str, str)
-            beyond = "AND (update_time, user_id, id) > (%(moment)s, %(after_user)s, %(after_id)s)"
-            names |= {"moment": stored_instant(moment, db), "after_user": user, "after_id": name}
-        statement = f"""SELECT user_id, id, state{text}, create_time, update_time FROM sessions
-            WHERE app_name = %(app)s {of_user} {shown} {beyond} ORDER BY update_time, user_id, id LIMIT {limit + 1:d}"""
-        rows: list[tuple[Any, ...]] = []
-        left = LARGE
-        with closing(each_row(source, statement, names)) as stored_rows:
-            for row in stored_rows:
-                left -= weight(row[2])
-                if rows and (left < 0 or len(rows) == limit):
-                    more = True
-                    break
-                rows.append(row)
-            else:
-                more = False
-        users, whole = _user_states(source, app_name, list(dict.fromkeys(row[0] for row in rows)))
-        if not whole:
-            rows, more = list(takewhile(lambda row: row[0] in users, rows)), True
-        with db.cursor() as cursor:
-            cursor.execute(f"SELECT state{text} FROM app_states WHERE app_name = %s", [app_name])
-            row = cursor.fetchone()
-        app = _state(row[0] if row else None, most)
-    states = {user: _state(state, most) for user, state in users.items()}
-    sessions = [
-        StoredSession(
-            SessionRef(source, app_name, user, name),
-            Scoped(session=_state(state, most), app=app, user=states.get(user, {})),
-            read_instant(created),
-            read_instant(updated),
-            None,
-        )
-        for user, name, state, created, updated in rows
-    ]
-    last = sessions[-1] if more else None
-    return Page(sessions, write_cursor(last.revision, last.ref.user_id, last.ref.session_id) if last else None)
-
-
-def _user_states(source: str, app_name: str, users: list[str]) -> tuple[dict[str, str | None], bool]:
-    """The states of users, and whether of all: of the first one at least, of the others what weighs no more than LARGE."""
-    states: dict[str, str | None] = dict.fromkeys(users[:1])
-    left = LARGE
-    for some in filter(None, (users[:1], users[1:])):
-        statement = f"""SELECT user_id, state{_TEXT[connections[source].vendor]} FROM user_states
-            WHERE app_name = %s AND user_id IN ({", ".join(["%s"] * len(some))})"""
-        with closing(each_row(source, statement, [app_name, *some])) as rows:
-            for user, state in rows:
-                states[user] = state
-                left -= weight(state)
-                if left < 0:
-                    return states, len(states) == len(users)
-    return states, True
-
-
 def read_head(ref: SessionRef, event_id: str = "") -> Head | None:
     """Returns the head of a session, and the seq of an event in it; None where there is no such session."""
     with database.using(ref.source) as db, db.cursor() as cursor:
@@ -311,7 +218,7 @@ def read_head(ref: SessionRef, event_id: str = "") -> Head | None:
     return Head(read_instant(row[0]), read_instant(row[1]), row[2], row[3]) if row else None
 
 
-_TEXT = {"postgresql": "::text", "sqlite": ""}
+TEXT_OF: Final = {"postgresql": "::text", "sqlite": ""}
 _AT = "%(since)s"
 _EVENTS = "app_name = %(app)s AND user_id = %(user)s AND session_id = %(session)s"
 
@@ -327,7 +234,7 @@ def _names(ref: SessionRef) -> dict[str, Any]:
     return {"app": ref.app_name, "user": ref.user_id, "session": ref.session_id}
 
 
-def _state(text: str | None, most: int | None = None) -> dict[str, Any]:
+def read_state(text: str | None, most: int | None = None) -> dict[str, Any]:
     if most is not None and weight(text) > most:
         raise Invalid(_("This state is too large to be read here: %(n)s characters.") % {"n": len(text or "")})
     return as_object(stored(text)) if text else {}

@@ -14,7 +14,7 @@ from pytest_django import DjangoDbBlocker, Settings
 from sessions_app.access.actor import Actor
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.errors import NotFound
-from sessions_app.reads import whole_session
+from sessions_app.reads import stored_sessions, whole_session
 from sessions_app.reads.weights import LARGE
 from sessions_app.sources import adoption, database, online, registry
 from sessions_app.writes.append import append_event
@@ -233,7 +233,7 @@ def test_a_list_of_sessions_ends_by_what_the_states_of_their_users_weigh(each_re
     seen: dict[str, int] = {}
     after, pages = None, 0
     while after or not pages:
-        page = whole_session.load_page(each_ref.source, each_ref.app_name, after=after)
+        page = stored_sessions.load_page(each_ref.source, each_ref.app_name, after=after)
         seen |= {found.ref.user_id: len(found.state.user.get("k", "")) for found in page.rows}
         after, pages = page.next, pages + 1
     assert {name: size for name, size in seen.items() if name.startswith("user ")} == {

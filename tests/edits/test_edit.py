@@ -18,7 +18,7 @@ from sessions_app.edits import edit as edits
 from sessions_app.edits.edit import Entry
 from sessions_app.errors import Conflict, Invalid, NotAllowed, NotFound
 from sessions_app.history import edit_log, moments
-from sessions_app.reads import lists, timeline, views, whole_session
+from sessions_app.reads import lists, stored_sessions, timeline, views
 from sessions_app.reads.writers import writers
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session, delete_session
@@ -372,14 +372,14 @@ def test_sessions_that_hold_such_edits_are_in_no_list_and_no_count(ref: SessionR
     assert [row.ref for row in lists.sessions(ref.source, APP).rows] == [ref]
     assert [row.ref for row in lists.sessions(ref.source, APP, "ana", limit=1).rows] == [ref]
     assert lists.sessions(ref.source, APP, "ana", limit=1).next is None
-    assert [row.ref for row in whole_session.load_all(ref.source, APP, "ana")] == [ref]
-    assert [row.ref for row in whole_session.load_page(ref.source, APP, limit=1).rows] == [ref]
+    assert [row.ref for row in stored_sessions.load_all(ref.source, APP, "ana")] == [ref]
+    assert [row.ref for row in stored_sessions.load_page(ref.source, APP, limit=1).rows] == [ref]
     assert [(row.user_id, row.sessions) for row in lists.users(ref.source, APP).rows] == [("ana", 1), ("new", 0)]
     assert (views.app(ref.source, APP)[0].sessions, views.app(ref.source, APP)[0].users) == (1, 2)
     # Asked for, they are there; by their names, too.
     everything = {ref, of_ana, of_app, own_session(ref.source, APP, "new")}
     assert {row.ref for row in lists.sessions(ref.source, APP, hidden=True).rows} == everything
-    assert {row.ref for row in whole_session.load_all(ref.source, APP, hidden=True)} == everything
+    assert {row.ref for row in stored_sessions.load_all(ref.source, APP, hidden=True)} == everything
     assert views.session(of_ana).ref == of_ana
     for own in (of_ana, of_app):
         row = lists.left_out(own)
@@ -395,7 +395,7 @@ def test_a_conversation_that_has_that_name_is_in_every_list(ref: SessionRef, act
     append_event(own, {"author": "user", "invocation_id": "e-1"}, actor=actor)
     edits.edit_user_state(ref.source, APP, "ana", [Entry("user:tier", "gold", "silver")], actor=actor)
     assert {row.ref for row in lists.sessions(ref.source, APP).rows} == {ref, own}
-    assert {row.ref for row in whole_session.load_all(ref.source, APP)} == {ref, own}
+    assert {row.ref for row in stored_sessions.load_all(ref.source, APP)} == {ref, own}
     assert lists.left_out(own) is None
 
 

@@ -13,7 +13,7 @@ from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT, UNKNOWN
 from sessions_app.errors import Invalid
 from sessions_app.history import drift, key_history, moments
-from sessions_app.reads import statistics, timeline, views, whole_session
+from sessions_app.reads import statistics, stored_sessions, timeline, views, whole_session
 from sessions_app.reads.weights import LARGE
 from sessions_app.transfer.formats import document
 from sessions_app.web.html.targets import MOST_ROWS
@@ -240,14 +240,14 @@ def names_of(page: Any) -> list[str]:
 def test_a_list_of_sessions_ends_by_what_their_states_weigh_and_leads_on(storing: Any) -> None:
     heavy = {"k": "x" * (LARGE // 3)}
     ref = storing(state=heavy, sessions=[heavy] * 8)
-    page = whole_session.load_page(ref.source, APP)
+    page = stored_sessions.load_page(ref.source, APP)
     assert 0 < len(page.rows) < 9
-    again = whole_session.load_page(ref.source, APP, after=page.next)
+    again = stored_sessions.load_page(ref.source, APP, after=page.next)
     assert names_of(again.rows)[0] not in names_of(page.rows)
-    assert names_of(whole_session.each_session(ref.source, APP, USER)) == names_of(
-        whole_session.load_all(ref.source, APP)
+    assert names_of(stored_sessions.each_session(ref.source, APP, USER)) == names_of(
+        stored_sessions.load_all(ref.source, APP)
     )
-    assert sorted(names_of(whole_session.load_all(ref.source, APP))) == sorted(
+    assert sorted(names_of(stored_sessions.load_all(ref.source, APP))) == sorted(
         ["s1", *(f"other{n}" for n in range(1, 9))]
     )
 

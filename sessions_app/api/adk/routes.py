@@ -25,7 +25,7 @@ from ...domain.state import TEMP
 from ...errors import AlreadyExists, Conflict, Error, Invalid, NotFound, SourceError
 from ...http.problems import problem, status_of
 from ...http.streaming import streamed
-from ...reads import lists, whole_session
+from ...reads import lists, stored_sessions, whole_session
 from ...sources import database, registry
 from ...writes.append import append_event
 from ...writes.sessions import create_session, delete_session
@@ -138,7 +138,7 @@ def _list(request: HttpRequest, app_name: str, user_id: str, source: str | None 
     hidden = validated(bool, request.GET.get("hidden", False), "query", "hidden")
     alias = _source(request, app_name, source, "read")
     found = (
-        whole_session.each_session(alias, app_name, user_id, hidden=hidden, most=whole_session.STATE)
+        stored_sessions.each_session(alias, app_name, user_id, hidden=hidden, most=whole_session.STATE)
         if alias is not None
         else []
     )

@@ -1,0 +1,127 @@
+"""Loads the sessions of an app or of a user, with their merged states and without events."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from itertools import takewhile
+from typing import Any
+
+from django.db import connections
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+from ..domain.session_ref import SessionRef
+from ..domain.state import Scoped
+from ..models import read_instant, stored_instant
+from ..sources import database
+from ..sources.dialect import each_row
+from .listed import listed
+from .paging import Page, read_cursor, write_cursor
+from .weights import LARGE, weight
+from .whole_session import PAGE, TEXT_OF, StoredSession, read_state
+
+
+def load_all(source: str, app_name: str, user_id: str | None = None, *, hidden: bool = False) -> list[StoredSession]:
+    """Returns every session of an app, or of one user; the one updated longest ago first, which is ADK's order.
+
+    `hidden`: also those of `own_session`.
+    """
+    return list(each_session(source, app_name, user_id, hidden=hidden))
+
+
+def each_session(
+    source: str, app_name: str, user_id: str | None = None, *, hidden: bool = False, most: int | None = None
+) -> Iterator[StoredSession]:
+    """Yields what `load_all` returns, in the memory of a page. Raises Invalid for a state that weighs more than `most`."""
+    seen: set[tuple[str, str]] = set()  # one that is updated between two pages comes again
+    after: str | None = ""
+    while after is not None:
+        page = load_page(source, app_name, user_id, after or None, hidden=hidden, most=most)
+        for session in page.rows:
+            if (names := (session.ref.user_id, session.ref.session_id)) not in seen:
+                seen.add(names)
+                yield session
+        after = page.next
+
+
+def load_page(
+    source: str,
+    app_name: str,
+    user_id: str | None = None,
+    after: str | None = None,
+    limit: int = PAGE,
+    *,
+    hidden: bool = False,
+    most: int | None = None,
+) -> Page[StoredSession]:
+    """Returns a page of what `load_all` returns: at most `limit` sessions, fewer where their states weigh much.
+
+    A session that is updated meanwhile comes again at the end, and none is left out.
+    """
+    with database.using(source) as db:
+        rows, more = _session_rows(db, source, app_name, user_id, after, limit, hidden)
+        users, whole = _user_states(source, app_name, list(dict.fromkeys(row[0] for row in rows)))
+        if not whole:
+            rows, more = list(takewhile(lambda row: row[0] in users, rows)), True
+        with db.cursor() as cursor:
+            cursor.execute(f"SELECT state{TEXT_OF[db.vendor]} FROM app_states WHERE app_name = %s", [app_name])
+            row = cursor.fetchone()
+        app = read_state(row[0] if row else None, most)
+    states = {user: read_state(state, most) for user, state in users.items()}
+    sessions = [
+        StoredSession(
+            SessionRef(source, app_name, user, name),
+            Scoped(session=read_state(state, most), app=app, user=states.get(user, {})),
+            read_instant(created),
+            read_instant(updated),
+            None,
+        )
+        for user, name, state, created, updated in rows
+    ]
+    last = sessions[-1] if more else None
+    return Page(sessions, write_cursor(last.revision, last.ref.user_id, last.ref.session_id) if last else None)
+
+
+def _session_rows(
+    db: BaseDatabaseWrapper,
+    source: str,
+    app_name: str,
+    user_id: str | None,
+    after: str | None,
+    limit: int,
+    hidden: bool,
+) -> tuple[list[tuple[Any, ...]], bool]:
+    """Returns the rows of sessions after a cursor, and whether there are others: one at least, and what LARGE allows."""
+    names: dict[str, Any] = {"app": app_name} | ({} if user_id is None else {"user": user_id})
+    of_user = "" if user_id is None else "AND user_id = %(user)s"
+    shown = "" if hidden else f"AND {listed(source)}"
+    beyond = ""
+    if after is not None:
+        moment, user, name = read_cursor(after, float, str, str)
+        beyond = "AND (update_time, user_id, id) > (%(moment)s, %(after_user)s, %(after_id)s)"
+        names |= {"moment": stored_instant(moment, db), "after_user": user, "after_id": name}
+    statement = f"""SELECT user_id, id, state{TEXT_OF[db.vendor]}, create_time, update_time FROM sessions
+        WHERE app_name = %(app)s {of_user} {shown} {beyond} ORDER BY update_time, user_id, id LIMIT {limit + 1:d}"""
+    rows: list[tuple[Any, ...]] = []
+    left = LARGE
+    with closing(each_row(source, statement, names)) as stored_rows:
+        for row in stored_rows:
+            left -= weight(row[2])
+            if rows and (left < 0 or len(rows) == limit):
+                return rows, True
+            rows.append(row)
+    return rows, False
+
+
+def _user_states(source: str, app_name: str, users: list[str]) -> tuple[dict[str, str | None], bool]:
+    """Returns the states of users, and whether of all: that of the first one, and of the others what LARGE allows."""
+    states: dict[str, str | None] = dict.fromkeys(users[:1])
+    left = LARGE
+    for some in filter(None, (users[:1], users[1:])):
+        statement = f"""SELECT user_id, state{TEXT_OF[connections[source].vendor]} FROM user_states
+            WHERE app_name = %s AND user_id IN ({", ".join(["%s"] * len(some))})"""
+        with closing(each_row(source, statement, [app_name, *some])) as rows:
+            for user, state in rows:
+                states[user] = state
+                left -= weight(state)
+                if left < 0:
+                    return states, len(states) == len(users)
+    return states, True
