@@ -235,6 +235,7 @@ def _names(ref: SessionRef) -> dict[str, Any]:
 
 
 def read_state(text: str | None, most: int | None = None) -> dict[str, Any]:
+    """Returns the state of a JSON text. Raises Invalid for one that weighs more than `most`."""
     if most is not None and weight(text) > most:
         raise Invalid(_("This state is too large to be read here: %(n)s characters.") % {"n": len(text or "")})
     return as_object(stored(text)) if text else {}
