@@ -1,8 +1,8 @@
-"""What our session services share: ADK's semantics over a store, and what becomes of a session that somebody else changed.
+"""Gives our session services ADK's semantics, and decides what happens to a session that somebody else has changed.
 
-An append is compared with the revision that the caller's session has seen. Where somebody else was faster, `raise` is what
-ADK does. `rebase` appends all the same, and then gives the caller's session everything that it has missed, in the order
-of the store, its own event among it: that needs no second try, however many write.
+An append is compared with the revision that the caller's session has seen. If somebody else was faster, `raise` does what
+ADK does. `rebase` appends all the same. Then it gives the caller's session everything that it has missed, in stored order
+and with its own event among it. No second try is needed, however many programs write.
 """
 
 import asyncio
@@ -38,14 +38,14 @@ class Names(NamedTuple):
 
 
 class Written(NamedTuple):
-    """Where an append put an event, and the session's revision after it."""
+    """The seq of an event that was appended, and the session's revision after it."""
 
     seq: int
     revision: float
 
 
 class Standing(NamedTuple):
-    """Where a stored session stands: its newest event, and the place of the one that was asked about; None for none."""
+    """Where a stored session stands: the id of its newest event, and the seq of the event that was asked about."""
 
     created: float
     revision: float
@@ -53,87 +53,87 @@ class Standing(NamedTuple):
     seq: int | None
 
 
-class Store(Protocol):
-    """Where sessions are kept. Raises ADK's errors; every session that it gives has what it has seen noted."""
+class Backend(Protocol):
+    """Keeps sessions. Raises ADK's errors. Every session that it returns carries a note of what it has seen."""
 
     async def create(self, names: Names, state: State) -> Session:
-        """Raises AlreadyExistsError."""
+        """Creates a session. Raises AlreadyExistsError."""
 
     async def load(
         self, names: Names, *, newest: int | None = None, since: float | None = None, after: int | None = None
     ) -> Session | None:
-        """A session with its events in append order: the newest so many, those from a moment on, those after a place."""
+        """Loads a session with its events in append order: the newest few, those since a time, or those after a seq."""
 
     async def load_all(self, app_name: str, user_id: str | None) -> list[Session]:
-        """Sessions without events, the one updated longest ago first."""
+        """Loads sessions without events, the one updated longest ago first."""
 
     async def delete(self, names: Names) -> None:
         """Deletes a session, or nothing where there is none."""
 
     async def user_state(self, app_name: str, user_id: str) -> State:
-        """A user's state, keys without prefix."""
+        """Returns a user's state, keys without prefix."""
 
     async def stand(self, names: Names, event_id: str) -> Standing | None:
-        """Where a session stands, and an event in it; None where there is no such session."""
+        """Returns where a session stands, and an event in it; None if there is no such session."""
 
     async def append(self, names: Names, event: dict[str, Any], revision: float | None) -> Written | None:
-        """Appends an event, if given only to this revision; None where this event is there already.
+        """Appends an event; with a revision, only to this one. Returns None if this event is there already.
 
         Raises SessionNotFoundError, StaleSessionError.
         """
 
     async def close(self) -> None:
-        """Gives back what is held."""
+        """Closes threads and connections."""
 
 
 class StoredSessionService(BaseSessionService):
-    """ADK's session service over a store."""
+    """ADK's session service over a backend."""
 
-    def __init__(self, store: Store, on_stale: OnStale, on_rebase: OnRebase | None) -> None:
+    def __init__(self, backend: Backend, on_stale: OnStale, on_rebase: OnRebase | None) -> None:
         if on_stale not in get_args(OnStale):
             raise ValueError(f'on_stale is "raise" or "rebase", not {on_stale!r}.')
-        self._store, self._on_stale, self._on_rebase = store, on_stale, on_rebase
+        self._backend, self._on_stale, self._on_rebase = backend, on_stale, on_rebase
         self._turns = _Turns()
 
     async def create_session(
         self, *, app_name: str, user_id: str, state: dict[str, Any] | None = None, session_id: str | None = None
     ) -> Session:
-        """Creates a session; without an id, or with a blank one, it gets one. Raises AlreadyExistsError."""
+        """Creates a session; an id is made for it if there is none, or a blank one. Raises AlreadyExistsError."""
         name = (session_id or "").strip() or platform_uuid.new_uuid()
-        return await self._store.create(Names(app_name, user_id, name), json_state(state or {}))
+        return await self._backend.create(Names(app_name, user_id, name), json_state(state or {}))
 
     async def get_session(
         self, *, app_name: str, user_id: str, session_id: str, config: GetSessionConfig | None = None
     ) -> Session | None:
-        """A session with its events, or None."""
+        """Returns a session with its events, or None."""
         config = config or GetSessionConfig()
         for name in _spellings(session_id):
-            found = await self._store.load(
+            session = await self._backend.load(
                 Names(app_name, user_id, name), newest=config.num_recent_events, since=config.after_timestamp or None
             )
-            if found is not None:
-                return found
+            if session is not None:
+                return session
         return None
 
     async def list_sessions(self, *, app_name: str, user_id: str | None = None) -> ListSessionsResponse:
-        """The sessions of a user, or of every user, without events; the most recently active one last."""
-        return ListSessionsResponse(sessions=await self._store.load_all(app_name, user_id))
+        """Lists the sessions of a user, or of every user, without events; the most recently active one comes last."""
+        return ListSessionsResponse(sessions=await self._backend.load_all(app_name, user_id))
 
     async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
         """Deletes a session with its events; app and user state stay."""
         for name in _spellings(session_id):
-            await self._store.delete(Names(app_name, user_id, name))
+            await self._backend.delete(Names(app_name, user_id, name))
 
     async def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:
-        """A user's state in an app, keys without prefix; empty where there is none."""
-        return await self._store.user_state(app_name, user_id)
+        """Returns a user's state in an app, keys without prefix; {} if there is none."""
+        return await self._backend.user_state(app_name, user_id)
 
     async def append_event(self, session: Session, event: Event) -> Event:
         """Stores an event and applies it to the caller's session.
 
-        Once begun it is finished, also when the caller is cancelled: what ADK appends next, with the same session, goes on
-        from there. Raises SessionNotFoundError, StaleSessionError, InputValidationError; AlreadyExistsError where another
-        event has this one's id.
+        An append that has begun is finished even if the caller is cancelled: what ADK appends next with the same session
+        goes on from there. Raises SessionNotFoundError, StaleSessionError, InputValidationError, and AlreadyExistsError if
+        another event has this id.
         """
         if event.partial:
             return event
@@ -143,8 +143,8 @@ class StoredSessionService(BaseSessionService):
         return event
 
     async def close(self) -> None:
-        """Gives back threads and connections; the service can be used again."""
-        await self._store.close()
+        """Closes threads and connections; the service can be used again."""
+        await self._backend.close()
 
     async def __aenter__(self) -> Self:
         return self
@@ -160,16 +160,16 @@ class StoredSessionService(BaseSessionService):
             await self._tell(session, missed)
 
     async def _append(self, names: Names, session: Session, event: Event, stored: dict[str, Any]) -> list[Event]:
-        """Appends, and answers the events of others that the session has received."""
+        """Appends an event and returns the events of others that the session has received."""
         seen = seen_by(session) or await self._derive(names, session)
         try:
-            written = await self._store.append(names, stored, seen.revision)
+            written = await self._backend.append(names, stored, seen.revision)
         except StaleSessionError:
             # A rewind brings back what its session was: computed from an old one, it would bring back something else.
             if self._on_stale == "raise" or event.actions.rewind_before_invocation_id:
                 raise
             seen = await self._known(names, session, seen)
-            await self._store.append(names, stored, None)
+            await self._backend.append(names, stored, None)
             return await self._catch_up(names, session, event, seen)
         if written is None:  # sent again, by somebody who never heard the answer
             return await self._catch_up(names, session, event, await self._known(names, session, seen))
@@ -178,8 +178,8 @@ class StoredSessionService(BaseSessionService):
         return []
 
     async def _catch_up(self, names: Names, session: Session, event: Event, seen: Seen) -> list[Event]:
-        """Gives a session what was appended since, its own event in its place; answers the events of others."""
-        now = await self._store.load(names, after=seen.seq)
+        """Gives a session what was appended since, its own event among it, and returns the events of others."""
+        now = await self._backend.load(names, after=seen.seq)
         if now is None:
             raise not_found(session.id)
         others = [each for each in now.events if each.id != event.id]
@@ -194,14 +194,14 @@ class StoredSessionService(BaseSessionService):
         return others
 
     async def _derive(self, names: Names, session: Session) -> Seen:
-        """What a session has seen that does not say so, judged as ADK judges it: by its time, then its newest event."""
+        """Tells what a session without a note has seen, as ADK does it: by its time, then by its newest event."""
         stands = await self._stand(names, session)
         last = session.events[-1].id if session.events else None
         current = stands.revision <= session.last_update_time or stands.newest == last
         return Seen(stands.created, stands.revision if current else session.last_update_time, stands.seq)
 
     async def _known(self, names: Names, session: Session, seen: Seen) -> Seen:
-        """What a session has seen, with its place; raises StaleSessionError where the stored one is not its continuation."""
+        """Returns what a session has seen, with its seq. Raises StaleSessionError unless the stored session continues it."""
         stands = await self._stand(names, session)
         seq = stands.seq if seen.seq is None else seen.seq
         if stands.created != seen.created or seq is None:
@@ -210,13 +210,13 @@ class StoredSessionService(BaseSessionService):
 
     async def _stand(self, names: Names, session: Session) -> Standing:
         last = session.events[-1].id if session.events else ""
-        found = await self._store.stand(names, last)
-        if found is None:
+        standing = await self._backend.stand(names, last)
+        if standing is None:
             raise not_found(session.id)
-        return found if last else found._replace(seq=0)
+        return standing if last else standing._replace(seq=0)
 
     async def _tell(self, session: Session, missed: Sequence[Event]) -> None:
-        """Tells the callback, which may append: the append's own turn is over. One that fails ends no run."""
+        """Calls the callback, which may append: the append's own turn is over. An error in it does not end the run."""
         log.info("session %s received %s events of others", session.id, len(missed))
         if self._on_rebase is None:
             return
@@ -229,14 +229,14 @@ class StoredSessionService(BaseSessionService):
 
 
 def _spellings(session_id: str) -> list[str]:
-    """An id as it was given, and without blanks around it: DatabaseSessionService keeps them, other services do not."""
+    """Returns an id as given, and without blanks around it: DatabaseSessionService keeps these, other services do not."""
     return list(dict.fromkeys([session_id, session_id.strip()]))
 
 
 class _Turns:
-    """Appends to one session take turns, whichever loops they are in, in the order in which they came.
+    """Lets the appends to one session take turns in the order in which they came, whatever event loops they are in.
 
-    Two that ran at once with the same session object would each believe that the other is somebody else.
+    Two appends that ran at once with one session object would each take the other for somebody else.
     """
 
     def __init__(self) -> None:

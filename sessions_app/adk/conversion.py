@@ -1,4 +1,4 @@
-"""ADK's objects and stored JSON: what is written of an event, what is read of a session, and what a session has seen."""
+"""Turns ADK's objects into stored JSON and back, and notes on a session what it has seen."""
 
 import logging
 from collections.abc import Iterable, Mapping
@@ -18,24 +18,24 @@ from ..domain.state import State
 
 log = logging.getLogger("adkweb.adk")
 
-_MARK: Final = "adkweb"
+_OWNER: Final = "adkweb"
 
 
 # --- What ADK says ----------------------------------------------------------------------------------------------------
 
 
 def not_found(session_id: str) -> SessionNotFoundError:
-    """ADK's error for a session that is not there."""
+    """Makes ADK's error for a session that is not there."""
     return SessionNotFoundError(f"Session {session_id} not found.")
 
 
 def already_exists(session_id: str) -> AlreadyExistsError:
-    """ADK's error for a session that is there already."""
+    """Makes ADK's error for a session that is there already."""
     return AlreadyExistsError(f"Session with id {session_id} already exists.")
 
 
 def stale() -> StaleSessionError:
-    """ADK's error for a session that somebody else has changed since it was loaded."""
+    """Makes ADK's error for a session that somebody else has changed since it was loaded."""
     return StaleSessionError(
         "The session has been modified in storage since it was loaded. "
         "Please reload the session before appending more events."
@@ -47,9 +47,9 @@ def stale() -> StaleSessionError:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a caller's session knows of the stored one: which one it is, its revision, the place of its newest event.
+    """What a caller's session knows of the stored one: which one it is, its revision, and the seq of its newest event.
 
-    `created` tells a session from another that was made under the same id later. `seq` is None where it was not read.
+    `created` tells a session from one that was made under the same id later. `seq` is None if it was not read.
     """
 
     created: float
@@ -58,24 +58,24 @@ class Seen:
 
 
 def seen_by(session: Session) -> Seen | None:
-    """What a session has seen; None for one that no service of ours has made, or that was written out and read again."""
-    mark, *numbers = (session._storage_update_marker or "").split(" ")
-    if mark != _MARK:
+    """Returns what a session has seen; None if no service of ours made it, or if it was serialised and read again."""
+    owner, *numbers = (session._storage_update_marker or "").split(" ")
+    if owner != _OWNER:
         return None
     created, revision, seq = numbers
     return Seen(float(created), float(revision), int(seq) if seq else None)
 
 
 def see(session: Session, seen: Seen) -> None:
-    """Notes what a session has seen, where ADK's own services note it: copies of the session carry it on."""
+    """Notes what a session has seen, in the field that ADK's own services use: copies of the session keep it."""
     session._storage_update_marker = (
-        f"{_MARK} {seen.created!r} {seen.revision!r} {'' if seen.seq is None else seen.seq}"
+        f"{_OWNER} {seen.created!r} {seen.revision!r} {'' if seen.seq is None else seen.seq}"
     )
     session.last_update_time = seen.revision
 
 
 def receive(session: Session, event: Event) -> None:
-    """Gives a session an event that somebody else appended. Unlike ADK, takes out the keys that it removes."""
+    """Gives a session an event that somebody else appended. Unlike ADK, takes out the keys that the event removes."""
     delta = event.actions.state_delta
     session.state.update(delta)
     for key in removed_by({"actions": {"state_delta": delta}, "custom_metadata": event.custom_metadata}):
@@ -87,7 +87,7 @@ def receive(session: Session, event: Event) -> None:
 
 
 def possible(*names: str) -> bool:
-    """Whether there can be anything under these names; others would be a fault of a database's driver, or no address."""
+    """Checks that a session can have these names. Others would make a database's driver fail, or have no address."""
     return all(len(name) <= ID_LENGTH and "\0" not in name and _is_text(name) for name in names)
 
 
@@ -105,14 +105,14 @@ def _is_text(name: str) -> bool:
 def session_of(
     app_name: str, user_id: str, session_id: str, state: State, seen: Seen, events: Iterable[Event] = ()
 ) -> Session:
-    """A session as ADK's services answer it: changing it changes nothing stored."""
+    """Makes a session as ADK's services return it: changing it changes nothing stored."""
     session = Session(app_name=app_name, user_id=user_id, id=session_id, state=state, events=list(events))
     see(session, seen)
     return session
 
 
 def event_of(event: Event, event_id: str, invocation_id: str, timestamp: float) -> Event:
-    """A stored event. Ids stand in columns of their own, which decide; the exact time stands in the event."""
+    """Makes an event of a stored one. The ids are those of the row's columns; the exact time is that in the event."""
     if event.id != event_id:
         event.id = event_id
     if event.invocation_id != invocation_id:
@@ -123,10 +123,10 @@ def event_of(event: Event, event_id: str, invocation_id: str, timestamp: float) 
 
 
 def json_of(event: Event) -> dict[str, Any]:
-    """An event as it is stored.
+    """Turns an event into the JSON that is stored.
 
-    Its state delta is the JSON that ADK makes for state, which for a model within differs from what ADK puts into the
-    event (nulls are kept): so that the event tells what the state became.
+    Its state delta is the JSON that ADK makes for state. For a model in it, that differs from what ADK puts into the event:
+    nulls are kept. The event therefore tells what the state became.
     """
     stored = event.model_dump(mode="json", exclude_none=True)
     if event.actions.state_delta:
@@ -135,9 +135,9 @@ def json_of(event: Event) -> dict[str, Any]:
 
 
 def json_state(state: Mapping[str, Any]) -> State:
-    """State as JSON, as ADK makes it: datetimes, models, sets, decimals; and, with a warning, the repr of anything else.
+    """Turns state into JSON as ADK does: datetimes, models, sets, decimals; anything else as its repr, with a warning.
 
-    Raises InputValidationError for bytes that are not UTF-8, as ADK raises UnicodeDecodeError; both are ValueErrors.
+    Raises InputValidationError for bytes that are not UTF-8. ADK raises UnicodeDecodeError; both are ValueErrors.
     """
     try:
         return _jsonable(state)
@@ -149,5 +149,5 @@ def json_state(state: Mapping[str, Any]) -> State:
 
 
 def _jsonable(state: Mapping[str, Any], **how: Any) -> State:
-    found: State = to_jsonable_python(dict(state), **how)
-    return found
+    stored: State = to_jsonable_python(dict(state), **how)
+    return stored

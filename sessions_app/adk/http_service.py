@@ -1,4 +1,4 @@
-"""HttpSessionService: an agent on another machine, over adkweb's REST API."""
+"""Offers HttpSessionService, for an agent on another machine, over adkweb's REST API."""
 
 import os
 import re
@@ -17,13 +17,14 @@ _SENDABLE: Final = re.compile(r"[!-~]+")
 class HttpSessionService(StoredSessionService):
     """ADK's session service on the sessions of an adkweb elsewhere.
 
-    `uri` is adkweb's address, `http://host:8000` or `https://…`; or, as ADK's command line takes it,
-    `adkweb://host:8000?source=alias&on_stale=rebase&tls=true`. `token` is one of `adkweb token create` with the scope
-    append, or admin to delete sessions; else the environment's ADKWEB_TOKEN. `source` is needed where adkweb shows several
-    databases. `on_stale` and `on_rebase` as for DjangoSessionService. Works in any number of event loops and threads.
+    `uri` is adkweb's address, such as `http://host:8000`; or, as ADK's command line takes it,
+    `adkweb://host:8000?source=alias&on_stale=rebase&tls=true`. `token` comes from `adkweb token create`, with the right
+    append, or admin to delete sessions; without it, the environment's ADKWEB_TOKEN is used. `source` is needed if adkweb
+    shows several databases. `on_stale` and `on_rebase` are those of DjangoSessionService. Works in any number of event loops
+    and threads.
 
-    A request that is not answered is sent again, for a minute at most: nothing is stored twice. Raises ADK's errors,
-    PermissionError, ConnectionError; ValueError for an address that is none.
+    A request that is not answered is sent again, for a minute at most; nothing is stored twice. Raises ADK's errors,
+    PermissionError, ConnectionError, and ValueError for an invalid address.
     """
 
     def __init__(
@@ -47,14 +48,14 @@ class HttpSessionService(StoredSessionService):
 
 
 def register() -> None:
-    """Makes `adkweb://` known to ADK's command line; in the `services.py` of a folder of agents."""
+    """Registers `adkweb://` with ADK's command line; call it in the `services.py` of a folder of agents."""
     from google.adk.cli.service_registry import get_service_registry  # heavy, and only for this
 
     get_service_registry().register_session_service(SCHEME, lambda uri, **given: HttpSessionService(uri, **given))
 
 
 def _split(uri: str) -> SplitResult:
-    """The parts of an address; raises ValueError, in which no password is told."""
+    """Splits an address. Raises ValueError, which does not repeat a password."""
     parts = urlsplit(uri)
     if "@" in parts.netloc:
         raise ValueError(f"adkweb's address has no user and no token in it: give token=…, or set {VARIABLE}.")
@@ -74,7 +75,7 @@ def _split(uri: str) -> SplitResult:
 
 
 def _asked(parts: SplitResult) -> dict[str, str]:
-    """The options of an adkweb:// address; raises ValueError for any other."""
+    """Returns the options of an adkweb:// address. Raises ValueError for an unknown one."""
     asked = dict(parse_qsl(parts.query, keep_blank_values=True))
     known = {"source": (), "on_stale": get_args(OnStale), "tls": ("true", "false")}
     for name, value in asked.items():

@@ -1,4 +1,4 @@
-"""Threads that do work which would make an event loop wait; they come when there is work and go when there is none."""
+"""Does work in threads that would make an event loop wait. Threads start when there is work and end when there is none."""
 
 import threading
 from collections.abc import Callable
@@ -12,9 +12,9 @@ IDLE_SECONDS: Final = 5.0
 
 
 class Crew:
-    """At most `size` threads, for any number of loops and threads; each calls `leave` before it ends.
+    """At most `size` threads, which work for any number of loops and threads; each calls `leave` before it ends.
 
-    Unlike a ThreadPoolExecutor's, an idle thread ends after a while: the connection that it holds is given back.
+    Unlike a thread of ThreadPoolExecutor, an idle one ends after a while and gives back the connection that it holds.
     There are never fewer threads at work than jobs that are not done, up to `size`.
     """
 
@@ -27,7 +27,7 @@ class Crew:
         self._threads: set[threading.Thread] = set()
 
     def submit(self, work: Callable[[], T]) -> Future[T]:
-        """Has a thread do it."""
+        """Has a thread do the work."""
         future: Future[T] = Future()
         future.set_running_or_notify_cancel()  # nobody takes back what may have begun
         with self._lock:
@@ -41,7 +41,7 @@ class Crew:
         return future
 
     def close(self) -> None:
-        """Waits until all is done and the threads have left; the crew can be used again."""
+        """Waits until all work is done and the threads have ended; the crew can be used again."""
         with self._lock:
             threads = list(self._threads)
         for _ in threads:
@@ -60,7 +60,7 @@ class Crew:
                 self._threads.discard(threading.current_thread())
 
     def _next(self) -> tuple[Future[Any], Callable[[], Any]] | None:
-        """A job; None after a while without any, or when `close` asks to leave."""
+        """Returns a job; None after a while without one, or when `close` asks the thread to leave."""
         try:
             return self._jobs.get(timeout=IDLE_SECONDS)
         except Empty:
@@ -77,9 +77,9 @@ class Crew:
         answer, error = None, None
         try:
             answer = work()
-        except BaseException as raised:  # whoever waits for it is told
+        except BaseException as raised:  # the one that waits for it gets the error
             error = raised
-        with self._lock:  # before that: who is told may submit the next job at once
+        with self._lock:  # first: a caller that gets its answer may submit the next job at once
             self._undone -= 1
         if error is None:
             future.set_result(answer)

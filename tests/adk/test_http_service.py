@@ -24,7 +24,7 @@ from google.adk.errors.input_validation_error import InputValidationError
 from google.adk.sessions import Session
 
 from sessions_app.access.actor import Actor
-from sessions_app.adk import HttpSessionService, http_store
+from sessions_app.adk import HttpSessionService, http_client
 from sessions_app.domain.state import ABSENT
 from sessions_app.edits import edit
 from sessions_app.edits.edit import Entry
@@ -65,7 +65,7 @@ def through(proxy: Proxy, new_token: Callable[..., str], source: str) -> Callabl
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tries follow each other without pauses."""
-    monkeypatch.setattr(http_store, "PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(http_client, "PAUSE_SECONDS", 0.0)
 
 
 async def refused(work: Coroutine[Any, Any, Any], kind: type[Exception], why: str = "") -> str:
@@ -164,7 +164,7 @@ def test_everything_else_is_asked_again_too(
 def test_an_answer_that_takes_too_long_is_asked_for_again(
     through: Callable[..., HttpSessionService], proxy: Proxy, at_once: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http_store, "READ_SECONDS", 0.5)
+    monkeypatch.setattr(http_client, "READ_SECONDS", 0.5)
 
     async def run() -> None:
         async with through() as service:
@@ -230,8 +230,8 @@ def test_a_run_goes_on_when_adkweb_was_restarted_in_its_middle(source: str, new_
 def test_an_adkweb_that_is_gone_for_good_is_an_error_with_its_address_after_a_bounded_time(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(http_store, "PAUSE_SECONDS", 0.01)
-    monkeypatch.setattr(http_store, "LONGEST_PAUSE_SECONDS", 0.05)
+    monkeypatch.setattr(http_client, "PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(http_client, "LONGEST_PAUSE_SECONDS", 0.05)
     with closing(socket.socket()) as free:
         free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}"
@@ -251,7 +251,7 @@ def test_an_adkweb_that_is_gone_for_good_is_an_error_with_its_address_after_a_bo
 
 
 def test_no_try_begins_when_a_minute_has_passed(monkeypatch: pytest.MonkeyPatch, proxy: Proxy, at_once: None) -> None:
-    monkeypatch.setattr(http_store, "LAST_TRY_SECONDS", 0.0)
+    monkeypatch.setattr(http_client, "LAST_TRY_SECONDS", 0.0)
     proxy.faults = [("GET", 503)] * 9
     service = HttpSessionService(proxy.url, token="x")
     asyncio.run(refused(service.get_session(**NAME), ConnectionError, "asked 1 times: 503 Service Unavailable"))
@@ -379,7 +379,7 @@ def test_an_address_that_is_none_is_refused_in_words(uri: str, why: str) -> None
 
 
 def test_tls_is_asked_for_by_https_or_by_an_option(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_store, "TRIES", 1)
+    monkeypatch.setattr(http_client, "TRIES", 1)
     with closing(socket.create_server(("127.0.0.1", 0))) as server:
         port = server.getsockname()[1]
         for uri in (f"https://127.0.0.1:{port}", f"adkweb://127.0.0.1:{port}?tls=true"):
@@ -552,7 +552,7 @@ def test_a_session_that_is_updated_while_it_is_listed_is_in_the_list_once(
     through: Callable[..., HttpSessionService], source: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keys = [create_session(source, APP, USER, session_id=f"{n:03}", actor=Actor("m", "admin")) for n in range(600)]
-    ask = http_store.Remote._ask
+    ask = http_client.Client.ask
 
     def updated_between(self: Any, *request: Any, **query: Any) -> Any:
         if query.get("after"):
@@ -560,7 +560,7 @@ def test_a_session_that_is_updated_while_it_is_listed_is_in_the_list_once(
                 edit.edit_state(ref, [Entry("new", 1, ABSENT)], actor=Actor("maria", "admin"))
         return ask(self, *request, **query)
 
-    monkeypatch.setattr(http_store.Remote, "_ask", updated_between)
+    monkeypatch.setattr(http_client.Client, "ask", updated_between)
 
     async def run() -> None:
         async with through() as service:
