@@ -37,8 +37,8 @@ class Handler(ASGIHandler):
 
     async def get_response_async(self, request: HttpRequest) -> HttpResponseBase:
         """A static file, or what the chain answers."""
-        found: HttpResponseBase = await self._static(request)
-        return await static_file(request, found) if request.path_info.startswith(settings.STATIC_URL) else found
+        response: HttpResponseBase = await self._static(request)
+        return await static_file(request, response) if request.path_info.startswith(settings.STATIC_URL) else response
 
     async def _in_thread(self, request: HttpRequest) -> HttpResponseBase:
         return await sync_to_async(self.get_response)(request)

@@ -38,9 +38,9 @@ def instruction(
     """With the state now, or at an event; each placeholder with who wrote its value last, and what is missing."""
     ref = SessionRef(source_of(request, app_name, source), app_name, user_id, session_id)
     body = body_of(request, schemas.Template)
-    found = preview(moment_of(ref, at), body.template)
-    text = instructions.rendered([each.piece for each in found])
-    return answer({"text": text, "pieces": [_piece(each) for each in found]})
+    shown = preview(moment_of(ref, at), body.template)
+    text = instructions.rendered([each.piece for each in shown])
+    return answer({"text": text, "pieces": [_piece(each) for each in shown]})
 
 
 @router.get(SESSION + "/context", response=schemas.Conversation, summary="What an agent's model is given")
@@ -58,14 +58,14 @@ def conversation(
     """The contents of its request, the newest, or those before; and between them the events that ADK leaves out, and why."""
     ref = SessionRef(source_of(request, app_name, source), app_name, user_id, session_id)
     views.session(ref)
-    found = conversations.conversation(ref, None if at == NOW else timeline.event(ref, at), agent, branch, before)
+    told = conversations.conversation(ref, None if at == NOW else timeline.event(ref, at), agent, branch, before)
     return answer(
         {
-            "agent": found.reader.agent,
-            "branch": found.reader.branch,
-            "task": found.task,
-            "items": [_line(line) for line in found.lines],
-            "next": found.earlier,
+            "agent": told.reader.agent,
+            "branch": told.reader.branch,
+            "task": told.task,
+            "items": [_line(line) for line in told.lines],
+            "next": told.earlier,
         }
     )
 

@@ -20,27 +20,27 @@ router = Router()
 @router.get("/sources", response=list[schemas.Source], summary="The databases that adkweb shows")
 def list_sources(request: HttpRequest) -> HttpResponse:
     """Those with an app that the token may see, by alias. `where` they are only a token that may do everything learns."""
-    found = []
+    sources = []
     for source in registry.listed():
         with suppress(SourceError):  # of one that is away nobody can say which apps it has
             if may_know(request, source.alias):
                 where = source.where if runs_everything(request) else None
-                found.append({"source": source.alias, "where": where, "vendor": source.vendor})
-    return answer(found)
+                sources.append({"source": source.alias, "where": where, "vendor": source.vendor})
+    return answer(sources)
 
 
 @router.get("/apps", response=schemas.Apps, summary="Apps, in every source")
 def list_apps(request: HttpRequest) -> HttpResponse:
     """Those that the token may see."""
-    found, problems = [], []
+    apps, problems = [], []
     for source in registry.listed():
         try:
             rows = lists.apps(source.alias)
         except SourceError as error:
             problems.append(error.message)
         else:
-            found += [asdict(row) for row in rows if actor_of(request).may_see(row.app_name)]
-    return answer({"items": found, "problems": problems_for(request, problems)})
+            apps += [asdict(row) for row in rows if actor_of(request).may_see(row.app_name)]
+    return answer({"items": apps, "problems": problems_for(request, problems)})
 
 
 @router.get("/apps/{plain:app_name}/users", response=schemas.Users, summary="Users of an app")

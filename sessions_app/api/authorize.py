@@ -49,7 +49,7 @@ def message_for(request: HttpRequest, error: Error) -> str:
     return problems_for(request, [error.message])[0] if isinstance(error, SourceError) else error.message
 
 
-def check_places(source: str) -> None:
+def check_order(source: str) -> None:
     """Raises Invalid where events have no place in append order: in a PostgreSQL database that was not adopted."""
     if not database.is_numbered(database.get(source).alias):
         raise Invalid(
@@ -69,20 +69,20 @@ def source_of(request: HttpRequest, app_name: str, source: str | None, right: Ri
     every = [each.alias for each in registry.listed()]
     if len(every) == 1:
         return every[0]
-    found, away = [], None
+    having, away = [], None
     for alias in every:
         try:
             if lists.has_app(alias, app_name):
-                found.append(alias)
+                having.append(alias)
         except SourceError as error:
             away = error
-    if len(found) == 1:
-        return found[0]
-    if away is not None and not found:
+    if len(having) == 1:
+        return having[0]
+    if away is not None and not having:
         raise away
-    if not found and not (new and every):
+    if not having and not (new and every):
         raise NotFound(_("There is no app “%(name)s” in any source.") % {"name": app_name})
     raise Conflict(
         _("Name the source: “%(app)s” could be in several (%(names)s).")
-        % {"app": app_name, "names": ", ".join(found or every)}
+        % {"app": app_name, "names": ", ".join(having or every)}
     )

@@ -25,22 +25,22 @@ _REVISION: Final = re.compile(r'"(\d+(?:\.\d+)?(?:e[+-]?\d+)?)"')
 def object_of(request: HttpRequest) -> dict[str, Any]:
     """The JSON object that was sent; raises Invalid with the place of the fault."""
     try:
-        found = loads(request.body.decode())
+        sent = loads(request.body.decode())
     except UnicodeDecodeError as error:
         raise Invalid(_("The body is not UTF-8 (byte %(n)s).") % {"n": error.start + 1}) from error
-    if not isinstance(found, dict):
+    if not isinstance(sent, dict):
         raise Invalid(_("The body is a JSON object."))
-    return found
+    return sent
 
 
 def body_of(request: HttpRequest, schema: type[S]) -> S:
     """What was sent, as its schema says; no body is an empty object. Raises Invalid with the place of the fault."""
-    found = object_of(request) if request.body else {}
-    if unknown := found.keys() - schema.model_fields.keys():
+    sent = object_of(request) if request.body else {}
+    if unknown := sent.keys() - schema.model_fields.keys():
         known = ", ".join(schema.model_fields)
         raise Invalid(_("%(name)s: is not known here; %(known)s are") % {"name": min(unknown), "known": known})
     try:
-        return schema.model_validate(found, strict=True)
+        return schema.model_validate(sent, strict=True)
     except ValidationError as error:
         raise Invalid(str(errors_of(error.errors())[0]["message"])) from error
 
@@ -49,8 +49,8 @@ def errors_of(errors: Iterable[Any]) -> list[dict[str, str]]:
     """Pydantic's errors, by place."""
     told = []
     for error in errors:
-        place = ".".join(str(step) for step in error["loc"]) or "body"
-        told.append({"place": place, "message": f"{place}: {error['msg']}"})
+        path = ".".join(str(step) for step in error["loc"]) or "body"
+        told.append({"place": path, "message": f"{path}: {error['msg']}"})
     return told
 
 
@@ -97,10 +97,10 @@ def expected_revision(request: HttpRequest) -> float | None:
     said = request.headers.get("If-Match")
     if said is None or said.strip() == "*":
         return None
-    found = _REVISION.fullmatch(said.strip())
-    if found is None:
+    match = _REVISION.fullmatch(said.strip())
+    if match is None:
         raise Invalid(_("If-Match: one revision in quotes, as the ETag of a session has it"))
-    if (revision := float(found[1])) >= _NEVER:
+    if (revision := float(match[1])) >= _NEVER:
         raise Precondition
     return revision
 

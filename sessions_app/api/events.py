@@ -17,7 +17,7 @@ from ..reads.event_views import EventView
 from ..reads.filters import FILTERS
 from ..writes.append import Appended, append_event
 from . import schemas
-from .authorize import actor_of, check_places, problems_for, source_of
+from .authorize import actor_of, check_order, problems_for, source_of
 from .bodies import IF_MATCH, Precondition, answer, change_of, expected_revision, object_of
 from .openapi import needs, tagged
 from .sessions import SESSION
@@ -51,7 +51,7 @@ def listed(
         return answer({"items": [_event(view) for view in page.rows], "next": page.next}, revision=revision)
     if before is not None:
         raise Invalid("before, after: one of them")
-    check_places(ref.source)
+    check_order(ref.source)
     page = timeline.events_after(ref, Seq(after), kind=kind, author=author, limit=limit)
     following = str(page.rows[-1].seq) if page.next else None
     return answer({"items": [_event(view) for view in page.rows], "next": following}, revision=revision)

@@ -187,11 +187,11 @@ def _history(of: SessionRef, key: str, before: str | None, limit: int, only: Sco
     items: list[dict[str, Any]] = []
     length, wanted = 0, 1
     while True:  # a few more at a time, as nobody knows how large the values are that come
-        found = key_history.history(of, key, before, wanted)
-        more = [_write(write) for write in found.rows]
+        page = key_history.history(of, key, before, wanted)
+        more = [_write(write) for write in page.rows]
         items += more
         length += len(text_of(more))
-        before, wanted = found.next, min(limit - len(items), len(items), _STEP)
+        before, wanted = page.next, min(limit - len(items), len(items), _STEP)
         if before is None or wanted < 1 or length > LONGEST:
             return answer({"items": items, "next": before})
 
@@ -214,13 +214,13 @@ def _change(change: Change) -> dict[str, Any]:
     return change_of(change) | {"unknown": [name for name, value in sides.items() if value is UNKNOWN]}
 
 
-def _drifted(found: drift.Drift) -> dict[str, Any]:
-    last = found.last
-    return _change(found.change) | {
+def _drifted(drifted: drift.Drift) -> dict[str, Any]:
+    last = drifted.last
+    return _change(drifted.change) | {
         "user_id": last.ref.user_id if last else None,
         "session_id": last.ref.session_id if last else None,
         "event_id": last.event_id or None if last else None,
         "seq": number_of(last.seq) if last and last.event_id else None,
-        "lost": found.lost,
-        "stray": found.stray,
+        "lost": drifted.lost,
+        "stray": drifted.stray,
     }

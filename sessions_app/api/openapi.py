@@ -39,13 +39,13 @@ def tagged(*statuses: int, required: bool = True) -> dict[str, Any]:
 
 def document_of(api: NinjaAPI) -> dict[str, Any]:
     """The document."""
-    found: dict[str, Any] = deepcopy(dict(api.get_openapi_schema(path_prefix="/api/")))
-    found["servers"] = [{"url": "/", "description": "this adkweb"}]
-    found["components"]["schemas"]["Problem"] = Problem.model_json_schema()
-    for operations in found["paths"].values():
+    document: dict[str, Any] = deepcopy(dict(api.get_openapi_schema(path_prefix="/api/")))
+    document["servers"] = [{"url": "/", "description": "this adkweb"}]
+    document["components"]["schemas"]["Problem"] = Problem.model_json_schema()
+    for operations in document["paths"].values():
         for operation in operations.values():
             _complete(operation)
-    return found
+    return document
 
 
 def _complete(operation: dict[str, Any]) -> None:

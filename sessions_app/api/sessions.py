@@ -18,7 +18,7 @@ from ..http.streaming import encoded, streamed
 from ..reads import lists, stored_sessions, whole_session
 from ..writes.sessions import create_session, delete_session
 from . import schemas
-from .authorize import actor_of, check_places, source_of
+from .authorize import actor_of, check_order, source_of
 from .bodies import (
     IF_MATCH,
     Precondition,
@@ -74,15 +74,15 @@ def states(
     page = stored_sessions.load_page(alias, app_name, user, after, limit, hidden=hidden, most=whole_session.STATE)
     items = [
         {
-            "user_id": found.ref.user_id,
-            "id": found.ref.session_id,
-            "created": found.created,
-            "revision": found.revision,
-            "state": found.state.session,
+            "user_id": stored.ref.user_id,
+            "id": stored.ref.session_id,
+            "created": stored.created,
+            "revision": stored.revision,
+            "state": stored.state.session,
         }
-        for found in page.rows
+        for stored in page.rows
     ]
-    shared = {found.ref.user_id: found.state.user for found in page.rows if found.state.user}
+    shared = {stored.ref.user_id: stored.state.user for stored in page.rows if stored.state.user}
     app = page.rows[0].state.app if page.rows else {}
     return answer({"items": items, "app": app, "users": shared, "next": page.next})
 
@@ -138,11 +138,11 @@ def get(
     """State by scope and events as they are stored, of one moment; streamed."""
     ref = SessionRef(source_of(request, app_name, source), app_name, user_id, session_id)
     if after is not None:
-        check_places(ref.source)
-    found = whole_session.stream(ref, newest=newest, since=since, after=None if after is None else Seq(after))
-    if found is None:
+        check_order(ref.source)
+    opened = whole_session.stream(ref, newest=newest, since=since, after=None if after is None else Seq(after))
+    if opened is None:
         raise NotFound(_("Session %(id)s not found.") % {"id": session_id})
-    session, pages = found
+    session, pages = opened
     return streamed(_session(session, pages), "application/json", headers_of(session.revision))
 
 
@@ -154,11 +154,11 @@ def standing(
 ) -> HttpResponse:
     """Its revision, its newest event, and the place of the event that is asked about."""
     ref = SessionRef(source_of(request, app_name, source), app_name, user_id, session_id)
-    found = whole_session.read_head(ref, event)
-    if found is None:
+    stands = whole_session.read_head(ref, event)
+    if stands is None:
         raise NotFound(_("Session %(id)s not found.") % {"id": session_id})
-    told = {"created": found.created, "revision": found.revision, "newest": found.newest, "seq": found.seq}
-    return answer(told, revision=found.revision)
+    told = {"created": stands.created, "revision": stands.revision, "newest": stands.newest, "seq": stands.seq}
+    return answer(told, revision=stands.revision)
 
 
 @router.delete(SESSION, response={204: None}, summary="Delete a session", openapi_extra={**IF_MATCH, **needs("admin")})

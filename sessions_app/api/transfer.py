@@ -80,8 +80,8 @@ def bring(
 
     upload = uploads.receive(iter(lambda: request.read(_PIECE), b""))
     try:
-        found = uploads.preview(upload, alias, who, told=waits)
-        report = found.report if preview else uploads.bring(upload, alias, who, state=state, told=waits)
+        previewed = uploads.preview(upload, alias, who, told=waits)
+        report = previewed.report if preview else uploads.bring(upload, alias, who, state=state, told=waits)
     finally:
         uploads.discard(upload)
     told = asdict(replace(report, skipped=[], differing=[]))
@@ -90,7 +90,7 @@ def bring(
         {"app": each.app, "user": each.user, "changes": [change_of(change) for change in each.changes]}
         for each in report.differing
     ]
-    return answer({"format": found.format, **told})
+    return answer({"format": previewed.format, **told})
 
 
 def _source(request: HttpRequest, app: str | None, source: str | None, every_app: bool = True) -> str:

@@ -81,7 +81,7 @@ class Lobby(threading.Thread):
             follow(source.alias, lambda follower: follower.hearers.add(self._moved.set)) for source in registry.listed()
         }
         watchers = list(self._watchers)
-        found = activity({follower.source for follower in self._followers if follower.away})
+        answer = activity({follower.source for follower in self._followers if follower.away})
         # After reading what is pushed, as in room.py: who lost the right to look meanwhile gets nothing of it.
         allowed = sign_in.signed_in({watcher.sign_in for watcher in watchers})
         staying = [watcher for watcher in watchers if watcher.sign_in in allowed]
@@ -89,12 +89,12 @@ class Lobby(threading.Thread):
             self._dismiss(watcher, SIGNED_OUT, "signed out")
         for language in {watcher.language for watcher in staying}:
             with translation.override(language):
-                made = parts(found)
+                made = parts(answer)
             told = [w for w in staying if w.language == language and self._watchers.get(w, made) != made]
             for watcher in told:
                 self._note(watcher, made)
             push(told, made)
-        return found.away
+        return answer.away
 
     def _note(self, watcher: Watcher, made: dict[str, str]) -> None:
         with _lock:

@@ -73,20 +73,20 @@ class Room:
             self._fall_behind()
         for seat in [seat for seat in self.seats if seat.fresh]:
             self._welcome(seat)
-        places: dict[Any, list[Seat]] = defaultdict(list)
+        groups: dict[Any, list[Seat]] = defaultdict(list)
         for seat in self.seats:
             if seat.behind:
-                places[seat.chosen, seat.seq, seat.watcher.language].append(seat)
-        for (chosen, seq, language), seats in places.items():
+                groups[seat.chosen, seat.seq, seat.watcher.language].append(seat)
+        for (chosen, seq, language), seats in groups.items():
             with translation.override(language):
-                found = news.following(self.ref, seq, chosen, self._last.get((chosen, seq)))
-            if found.last:
-                self._last[chosen, found.seq] = found.last
-            message = {"events": found.html, "seq": found.seq} if found.html else {"seq": found.seq}
-            for seat in self._push(seats, message if found.seq != seq else {}):
-                seat.seq, seat.behind = found.seq, found.more
+                following = news.following(self.ref, seq, chosen, self._last.get((chosen, seq)))
+            if following.last:
+                self._last[chosen, following.seq] = following.last
+            message = {"events": following.html, "seq": following.seq} if following.html else {"seq": following.seq}
+            for seat in self._push(seats, message if following.seq != seq else {}):
+                seat.seq, seat.behind = following.seq, following.more
         taken = {(seat.chosen, seat.seq) for seat in self.seats}
-        self._last = {place: last for place, last in self._last.items() if place in taken}
+        self._last = {seen: last for seen, last in self._last.items() if seen in taken}
 
     def refresh(self) -> None:
         """Gives every watcher the parts that it lacks, and sets `due`: when to be called again though nothing moved."""

@@ -123,7 +123,7 @@ class SessionSocket(Socket):
         except Error as error:
             await self.send(text_data=json.dumps({"gone": error.message}))
             raise Refused(GONE, "no such session") from error
-        self.follower = source_follower.follow(self.ref.source, lambda found: found.enter(self.ref, self.seat))
+        self.follower = source_follower.follow(self.ref.source, lambda follower: follower.enter(self.ref, self.seat))
 
     async def leave(self, watcher: Watcher) -> None:
         """Gives the seat back."""

@@ -37,8 +37,8 @@ def event_model() -> type[BaseModel]:
 
 @cache
 def _fields() -> dict[str, dict[str, str]]:
-    found: dict[str, dict[str, str]] = json.loads(_FIELDS.read_text())
-    return found
+    fields: dict[str, dict[str, str]] = json.loads(_FIELDS.read_text())
+    return fields
 
 
 @cache
@@ -64,17 +64,17 @@ def _model(name: str) -> type[BaseModel]:
 
 
 def _type(kinds: str) -> Any:
-    found: list[Any] = []
+    types: list[Any] = []
     for kind in _ALTERNATIVES.findall(kinds):
         if kind[0] == "[":
-            found.append(list[_type(kind[1:-1])])  # type: ignore[misc]
+            types.append(list[_type(kind[1:-1])])  # type: ignore[misc]
         elif kind[0] == "{":
-            found.append(dict[str, _type(kind[1:-1])])  # type: ignore[misc]
+            types.append(dict[str, _type(kind[1:-1])])  # type: ignore[misc]
         elif kind[0] == "=":
-            found.append(Literal[kind[1:]])
+            types.append(Literal[kind[1:]])
         else:
-            found.append(_PLAIN[kind] if kind in _PLAIN else _model(kind))
-    return Union[tuple(found)]  # noqa: UP007  made of what a table says
+            types.append(_PLAIN[kind] if kind in _PLAIN else _model(kind))
+    return Union[tuple(types)]  # noqa: UP007  made of what a table says
 
 
 def _field(name: str, kind: str) -> Any:

@@ -48,17 +48,17 @@ View = Callable[..., HttpResponseBase]
 
 def addresses() -> list[URLPattern]:
     """Every route, with and without a source's name before it."""
-    found: list[URLPattern] = []
+    patterns: list[URLPattern] = []
     for prefix in ("", "sources/<plain:source>/"):
         user = prefix + "apps/<plain:app_name>/users/<plain:user_id>/sessions"
-        found += [
+        patterns += [
             path(prefix + "health", _address(False, GET=_health)),
             path(prefix + "version", _address(GET=_version)),
             path(prefix + "list-apps", _address(GET=_list_apps)),
             path(user, _address(GET=_list, POST=_create)),
             path(user + "/<plain:session_id>", _address(GET=_get, POST=_create_as, PATCH=_update, DELETE=_delete)),
         ]
-    return [*found, re_path(r"^(?:apps|sources|list-apps|health|version)(?:/(?s:.*))?\Z", _elsewhere)]
+    return [*patterns, re_path(r"^(?:apps|sources|list-apps|health|version)(?:/(?s:.*))?\Z", _elsewhere)]
 
 
 def _address(guarded: bool = True, /, **methods: View) -> View:
@@ -96,10 +96,10 @@ def _elsewhere(request: HttpRequest) -> HttpResponse:
     """Any other address; one with a slash too many leads to the one without."""
     shorter = request.path.rstrip("/")
     try:
-        found = resolve(shorter).func is not _elsewhere
+        known = resolve(shorter).func is not _elsewhere
     except Resolver404:
-        found = False
-    if not found or shorter == request.path:
+        known = False
+    if not known or shorter == request.path:
         return _detail(404, "Not Found")
     query = request.META.get("QUERY_STRING", "")
     location = quote(shorter) + "?" * bool(query) + query  # a path: the name that it was asked by may be anybody's
@@ -137,12 +137,12 @@ def _list(request: HttpRequest, app_name: str, user_id: str, source: str | None 
     """Without the sessions in which adkweb edits `user:` and `app:` state, unless `?hidden=true` asks for them."""
     hidden = validated(bool, request.GET.get("hidden", False), "query", "hidden")
     alias = _source(request, app_name, source, "read")
-    found = (
+    sessions = (
         stored_sessions.each_session(alias, app_name, user_id, hidden=hidden, most=whole_session.STATE)
         if alias is not None
         else []
     )
-    return _sent(sending.sessions(found), small=_FEW)
+    return _sent(sending.sessions(sessions), small=_FEW)
 
 
 def _create(request: HttpRequest, app_name: str, user_id: str, source: str | None = None) -> HttpResponseBase:
@@ -235,10 +235,10 @@ def _resolved(ref: SessionRef) -> SessionRef:
 
 
 def _session(ref: SessionRef, temp: dict[str, Any] | None = None) -> HttpResponseBase:
-    found = whole_session.stream(ref)
-    if found is None:
+    opened = whole_session.stream(ref)
+    if opened is None:
         raise Refused(404, _GONE)
-    session, pages = found
+    session, pages = opened
     return _sent(sending.session(session, pages, temp), session.revision)
 
 

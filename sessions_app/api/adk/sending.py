@@ -85,10 +85,10 @@ def session(
     yield b'],"lastUpdateTime":' + _dumps(stored.revision) + b"}"
 
 
-def sessions(found: Iterable[whole_session.StoredSession]) -> Iterator[bytes]:
+def sessions(stored: Iterable[whole_session.StoredSession]) -> Iterator[bytes]:
     """A list of sessions, without events, in pieces; those of evaluations are left out."""
     between = b"["
-    for each in found:
+    for each in stored:
         if not each.ref.session_id.startswith(EVALUATIONS):
             yield between + _head(each, {})[:-1] + b',"events":[],"lastUpdateTime":' + _dumps(each.revision) + b"}"
             between = b","
@@ -184,10 +184,10 @@ def _without_nulls(row: whole_session.StoredEvent, data: dict[str, Any]) -> dict
     timestamp = row.timestamp if data.get("timestamp") is None else data["timestamp"]
     try:
         read = event_model().model_validate({**data, **columns, "timestamp": timestamp})
-        found: dict[str, Any] = read.model_dump(mode="json", exclude_none=True)
+        event: dict[str, Any] = read.model_dump(mode="json", exclude_none=True)
     except ValueError:  # of an event that google-adk could not load
         return {name: value for name, value in data.items() if value is not None}
-    return found
+    return event
 
 
 def _hide_internal(sent: dict[str, Any]) -> None:

@@ -18,9 +18,9 @@ _REDIS_SECONDS: Final = 3
 
 
 class Finding(NamedTuple):
-    """What one check found: a mark, and a sentence with what to do."""
+    """What one check says: a grade, and a sentence with what to do."""
 
-    mark: str
+    grade: str
     text: str
 
 
@@ -30,8 +30,8 @@ def own() -> Iterator[Finding]:
     yield database
     yield from _files()
     outside = [host for host in settings.ALLOWED_HOSTS if not sign_in.is_loopback(host)]
-    if database.mark != BAD:
-        yield from _accounts(outside, ready=database.mark == OK)
+    if database.grade != BAD:
+        yield from _accounts(outside, ready=database.grade == OK)
     yield from _hosts(outside)
     yield from _numbers()
     yield from _redis()

@@ -1,41 +1,32 @@
-"""What `adkweb doctor` looks at in a source; it reads, and never adopts."""
+"""Checks a source for `adkweb doctor`; reads it, and never adopts it."""
 
 import json
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.urls import reverse
 
 from ...domain.adk_fields import check_fields
 from ...domain.json_values import looks_encrypted
-from ...domain.session_ref import SessionRef
-from ...domain.state import Change, Scope
-from ...errors import Behind, Error, Invalid, NotFound, SourceError
-from ...history.drift import own, shared
+from ...errors import Error, Invalid, SourceError
 from ...sources import adoption, database, schema
 from ...sources.dialect import SEQ
 from ...sources.registry import Source
 from ...writes.half_made import IMPORTING
 from ._checks import BAD, NOTE, OK, Finding
-from ._progress import progress
-from ._terminal import short
+from ._drift_checks import drift, shared_drift
+from ._rows import query, some
 
 _EVENTS: Final = 1_000  # of the newest, tried
-_SESSIONS: Final = 100  # of the newest, folded
-_PAGE: Final = 1_000
-_NAMED: Final = 3  # of whatever is wrong, by name
 _SKEW_SECONDS: Final = 2.0
 _OLDEST_POSTGRESQL: Final = 130_000
 
 
 def check(source: Source, *, every_session: bool, ready: bool) -> Iterator[Finding]:
-    """Everything about a source, one finding a check; `ready` says whether adkweb's own database can be asked."""
+    """Checks everything about a source, one finding a check; `ready` says that adkweb's own database can be asked."""
     try:
         with database.connected(source):
             shape = adoption.inspect(source.alias)
@@ -48,9 +39,9 @@ def check(source: Source, *, every_session: bool, ready: bool) -> Iterator[Findi
         return
     for look in (_kind, _durable, _adopted, _permissions, _rows_of_state, _half_imported, _events, _clock):
         yield from _tried(source, look)
-    yield from _tried(source, lambda db, of: _drift(of, every_session))
+    yield from _tried(source, lambda db, of: drift(of, every_session))
     if every_session and (source.vendor == "sqlite" or database.is_adopted(source.alias)):
-        yield from _tried(source, lambda db, of: _shared_drift(of, ready))
+        yield from _tried(source, lambda db, of: shared_drift(of, ready))
 
 
 def _tried(source: Source, look: Callable[[BaseDatabaseWrapper, Source], Iterator[Finding]]) -> list[Finding]:
@@ -65,10 +56,10 @@ def _kind(db: BaseDatabaseWrapper, source: Source) -> Iterator[Finding]:
     writer = "SqliteSessionService" if db.settings_dict["ADKWEB"]["real_times"] else "DatabaseSessionService"
     writer = "adk-js" if db.settings_dict["ADKWEB"]["milliseconds"] else writer
     if source.vendor == "sqlite":
-        (version, mode), *_ = _query(db, "SELECT sqlite_version(), journal_mode FROM pragma_journal_mode")
+        (version, mode), *_ = query(db, "SELECT sqlite_version(), journal_mode FROM pragma_journal_mode")
         yield Finding(OK, f"opens: SQLite {version}, journal mode {mode}, as {writer} writes it")
         return
-    number, version = int(_query(db, "SHOW server_version_num")[0][0]), _query(db, "SHOW server_version")[0][0]
+    number, version = int(query(db, "SHOW server_version_num")[0][0]), query(db, "SHOW server_version")[0][0]
     if number < _OLDEST_POSTGRESQL:
         yield Finding(NOTE, f"opens: PostgreSQL {version}, which gets no fixes any more: update the server.")
     else:
@@ -76,20 +67,21 @@ def _kind(db: BaseDatabaseWrapper, source: Source) -> Iterator[Finding]:
 
 
 def _durable(db: BaseDatabaseWrapper, source: Source) -> Iterator[Finding]:
-    """Whether what is acknowledged is on the disk. How other programs write to a SQLite file is not kept in it; adkweb
-    itself waits for the disk.
+    """Checks that what is acknowledged is on the disk.
+
+    A SQLite file does not tell how other programs write to it; adkweb itself waits for the disk.
     """
     if source.vendor == "sqlite":
         return
-    off = [(name, consequence) for name, consequence in _DURABLE.items() if _query(db, f"SHOW {name}") == [("off",)]]
+    off = [(name, consequence) for name, consequence in _DURABLE.items() if query(db, f"SHOW {name}") == [("off",)]]
     yield from (Finding(NOTE, f"{name} is off: {consequence}") for name, consequence in off)
     lenient = [
         whose
-        for whose, value in _query(db, _SETTINGS_OF_ROLES)
+        for whose, value in query(db, _SETTINGS_OF_ROLES)
         if value.lower() in _OFF and "synchronous_commit" not in dict(off)
     ]
     if lenient:
-        yield Finding(NOTE, f"synchronous_commit is off for {_some(lenient)}: {_DURABLE['synchronous_commit']}")
+        yield Finding(NOTE, f"synchronous_commit is off for {some(lenient)}: {_DURABLE['synchronous_commit']}")
     if not off and not lenient:
         yield Finding(OK, "acknowledges what is on the disk")
 
@@ -145,9 +137,9 @@ def _sqlite_problem(db: BaseDatabaseWrapper) -> str:
 
 
 def _postgresql_problem(db: BaseDatabaseWrapper, source: Source) -> str:
-    if _query(db, "SELECT pg_is_in_recovery()")[0][0]:
+    if query(db, "SELECT pg_is_in_recovery()")[0][0]:
         return "the server is a replica, which cannot be written:"
-    rows = _query(
+    rows = query(
         db,
         """SELECT relname, has_table_privilege(oid, 'INSERT') AND has_table_privilege(oid, 'UPDATE')
             AND has_table_privilege(oid, 'DELETE'), pg_has_role(relowner, 'USAGE') FROM pg_class
@@ -163,24 +155,24 @@ def _postgresql_problem(db: BaseDatabaseWrapper, source: Source) -> str:
 
 
 def _rows_of_state(db: BaseDatabaseWrapper, _source: Source) -> Iterator[Finding]:
-    """SqliteSessionService does without them."""
+    """Checks that shared state has the rows that ADK needs; SqliteSessionService needs none."""
     if db.settings_dict["ADKWEB"]["real_times"]:
         return
-    found: list[str] = []
+    missing: list[str] = []
     number = 0
     for table, names in (("app_states", ("app_name",)), ("user_states", ("app_name", "user_id"))):
         same = " AND ".join(f"{table}.{name} = sessions.{name}" for name in names)
-        rows = _query(
+        rows = query(
             db,
             f"""SELECT DISTINCT {", ".join(names)} FROM sessions
             WHERE NOT EXISTS (SELECT 1 FROM {table} WHERE {same})""",
         )
         number += len(rows)
-        found += [f"{'/'.join(row)} in {table}" for row in rows]
-    if found:
+        missing += [f"{'/'.join(row)} in {table}" for row in rows]
+    if missing:
         yield Finding(
             BAD,
-            f"{number} rows are missing without which DatabaseSessionService appends nothing: {_some(found)}. To make "
+            f"{number} rows are missing without which DatabaseSessionService appends nothing: {some(missing)}. To make "
             "one, set any user: or app: key of such a session in adkweb.",
         )
     else:
@@ -189,12 +181,12 @@ def _rows_of_state(db: BaseDatabaseWrapper, _source: Source) -> Iterator[Finding
 
 def _half_imported(db: BaseDatabaseWrapper, source: Source) -> Iterator[Finding]:
     marked = "state = %s::jsonb" if source.vendor == "postgresql" else "state = %s"
-    found = _query(db, f"SELECT app_name, user_id, id FROM sessions WHERE {marked}", [json.dumps(IMPORTING)])
-    if found:
+    sessions = query(db, f"SELECT app_name, user_id, id FROM sessions WHERE {marked}", [json.dumps(IMPORTING)])
+    if sessions:
         yield Finding(
             BAD,
-            f"{len(found)} sessions are half-imported: {_some('/'.join(row) for row in found)}. Repeat the adkweb import "
-            "that was interrupted, or delete them.",
+            f"{len(sessions)} sessions are half-imported: {some('/'.join(row) for row in sessions)}. Repeat the "
+            "adkweb import that was interrupted, or delete them.",
         )
     else:
         yield Finding(OK, "no import was left half-done")
@@ -203,31 +195,31 @@ def _half_imported(db: BaseDatabaseWrapper, source: Source) -> Iterator[Finding]
 def _events(db: BaseDatabaseWrapper, source: Source) -> Iterator[Finding]:
     text = "::text" if source.vendor == "postgresql" else ""
     order = f"{SEQ[source.vendor]} DESC" if database.is_numbered(source.alias) else "timestamp DESC, id DESC"
-    rows = _query(
+    rows = query(
         db,
         f"""SELECT app_name, user_id, session_id, id, invocation_id, event_data{text} FROM events
         ORDER BY {order} LIMIT {_EVENTS}""",
     )
-    found = []
+    unloadable = []
     encrypted = []
     for app, user, session, event_id, invocation_id, data in rows:
         if data is not None and looks_encrypted(data):
             encrypted.append(f"{app}/{user}/{session} {event_id}")
         elif problem := _unloadable(event_id, invocation_id, data):
-            found.append(f"{app}/{user}/{session} {event_id} ({problem})")
-    if found:
+            unloadable.append(f"{app}/{user}/{session} {event_id} ({problem})")
+    if unloadable:
         yield Finding(
             BAD,
-            f"{len(found)} of the newest {len(rows):,} events cannot be loaded by google-adk, and with them their whole "
-            f"session: {_some(found)}. Delete the session, or correct the row with the program that wrote it.",
+            f"{len(unloadable)} of the newest {len(rows):,} events cannot be loaded by google-adk, and with them their "
+            f"whole session: {some(unloadable)}. Delete the session, or correct the row with the program that wrote it.",
         )
     if encrypted:
         yield Finding(
             BAD,
-            f"{len(encrypted)} of the newest {len(rows):,} events are encrypted: {_some(encrypted)}. Only programs with "
+            f"{len(encrypted)} of the newest {len(rows):,} events are encrypted: {some(encrypted)}. Only programs with "
             "the key can read their sessions; nothing is wrong with them.",
         )
-    if not found and not encrypted:
+    if not unloadable and not encrypted:
         yield Finding(OK, f"google-adk can load the newest {len(rows):,} events")
 
 
@@ -253,7 +245,7 @@ def _clock(db: BaseDatabaseWrapper, source: Source) -> Iterator[Finding]:
     if source.vendor == "sqlite":
         return
     before = time.time()
-    there = float(_query(db, "SELECT extract(epoch FROM clock_timestamp())")[0][0])
+    there = float(query(db, "SELECT extract(epoch FROM clock_timestamp())")[0][0])
     skew = there - (before + time.time()) / 2
     if abs(skew) > _SKEW_SECONDS:
         yield Finding(
@@ -263,126 +255,3 @@ def _clock(db: BaseDatabaseWrapper, source: Source) -> Iterator[Finding]:
         )
     else:
         yield Finding(OK, "the server's clock and this machine's agree")
-
-
-def _drift(source: Source, every_session: bool) -> Iterator[Finding]:
-    if source.vendor == "postgresql" and not database.is_adopted(source.alias):
-        yield Finding(NOTE, "whether states are what events say cannot be told before it is adopted.")
-        return
-    found: list[str] = []
-    looked = 0
-    keys = _all(source.alias) if every_session else _newest(source.alias)
-    with progress("folding", "events") as bar:
-        if every_session:
-            ((events,),) = _query(connections[source.alias], "SELECT count(*) FROM events")
-            bar.total(events)
-        for ref in keys:
-            looked += 1
-            try:
-                report = own(ref)
-                bar.moved(report.events)
-                changes = [each.change for each in report.drifted]
-            except NotFound:  # deleted meanwhile
-                continue
-            except Invalid as error:
-                found.append(f"{'/'.join(ref[1:])}: {error.message}")
-                continue
-            if report.untold == "size":
-                looked -= 1
-            elif changes:
-                found.append(_named(ref, 4, changes))
-    which = f"{looked:,} sessions" if every_session else f"the newest {looked:,} sessions"
-    if found:
-        yield Finding(
-            BAD,
-            f"{len(found)} of {which} have a state that their events do not make: {_some(found)}. An update was lost, or "
-            "another program wrote to the table itself. Open these paths in adkweb: each key can be repaired there.",
-        )
-    else:
-        yield Finding(OK, f"the state of {which} is what their events make of it")
-
-
-def _shared_drift(source: Source, ready: bool) -> Iterator[Finding]:
-    """Of what sessions share: once an app and once a user, by one of their sessions."""
-    if not ready:
-        yield Finding(NOTE, "the drift of user: and app: keys can be told when adkweb's own database is there.")
-        return
-    found: list[str] = []
-    apps: set[str] = set()
-    with progress("comparing", "users") as bar:
-        of_all = "SELECT count(*) FROM (SELECT DISTINCT app_name, user_id FROM sessions) AS owners"
-        ((users,),) = _query(connections[source.alias], of_all)
-        bar.total(users)
-        for ref in _of_each_user(source.alias):
-            bar.moved(1)
-            with suppress(NotFound):  # deleted meanwhile
-                if changes := _shared(ref, "user"):
-                    found.append(_named(ref, 3, changes))
-                if ref.app_name not in apps and (changes := _shared(ref, "app")):
-                    found.append(_named(ref, 2, changes))
-                apps.add(ref.app_name)
-    if found:
-        yield Finding(
-            NOTE,
-            f"user: or app: keys of {len(found)} users and apps are not what was last written to them, as far as is known: "
-            f"{_some(found)}. It can only be suspected: a session that wrote them last may be deleted by now. Open these "
-            "paths in adkweb.",
-        )
-    else:
-        yield Finding(OK, "no drift of user: and app: keys is suspected")
-
-
-def _shared(ref: SessionRef, scope: Scope) -> list[Change]:
-    while True:
-        try:
-            return [each.change for each in shared(ref, [scope]).drifted]
-        except Behind:  # the source's events are still being read: this goes on with it
-            continue
-
-
-def _named(ref: SessionRef, names: int, changes: list[Change]) -> str:
-    """Whose state it is, by so many of the session's names; some of its keys, and the page that repairs them."""
-    keys = ", ".join(
-        f"{change.key}: {short(change.new, 40)}, by its events {short(change.old, 40)}" for change in changes[:_NAMED]
-    )
-    more = f", and {len(changes) - _NAMED} keys more" if len(changes) > _NAMED else ""
-    return f"{'/'.join(ref[1:names])} ({keys}{more}): {reverse('drift', kwargs=ref._asdict())}"
-
-
-def _of_each_user(alias: str) -> Iterator[SessionRef]:
-    """One session of each user."""
-    last = None
-    for ref in _all(alias):
-        if ref[:3] != last:
-            yield ref
-        last = ref[:3]
-
-
-def _newest(alias: str) -> list[SessionRef]:
-    order = "ORDER BY update_time DESC LIMIT %s"
-    rows = _query(connections[alias], f"SELECT app_name, user_id, id FROM sessions {order}", [_SESSIONS])
-    return [SessionRef(alias, *row) for row in rows]
-
-
-def _all(alias: str) -> Iterator[SessionRef]:
-    after: list[str] = []
-    while True:
-        beyond = "WHERE (app_name, user_id, id) > (%s, %s, %s)" if after else ""
-        sql = f"SELECT app_name, user_id, id FROM sessions {beyond} ORDER BY app_name, user_id, id LIMIT {_PAGE}"
-        rows = _query(connections[alias], sql, after)
-        yield from (SessionRef(alias, *row) for row in rows)
-        if len(rows) < _PAGE:
-            return
-        after = list(rows[-1])
-
-
-def _query(db: BaseDatabaseWrapper, sql: str, values: Iterable[Any] = ()) -> list[tuple[Any, ...]]:
-    with db.cursor() as cursor:
-        cursor.execute(sql, list(values))
-        return list(cursor.fetchall())
-
-
-def _some(found: Iterable[str]) -> str:
-    names = list(found)
-    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
-    return "; ".join(names[:_NAMED]) + more

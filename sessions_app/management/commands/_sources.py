@@ -44,20 +44,21 @@ class OverSources(BaseCommand):
 def _named(texts: list[str]) -> Iterator[registry.Source]:
     for text in texts:
         try:
-            found = registry.add(text)
+            sources = registry.add(text)
         except SourceError as error:
             raise CommandError(error.message, returncode=2) from error
-        if not found:
+        if not sources:
             raise CommandError(f"{text}: no {SESSION_FILE} in this folder, {DEPTH} levels deep.", returncode=2)
-        yield from found
+        yield from sources
 
 
 def one_source(text: str) -> registry.Source:
     """The one source that a text names, open; a folder may hold only one. Raises SourceError."""
-    found = list(_named([text]))
-    if len(found) > 1:
+    sources = list(_named([text]))
+    if len(sources) > 1:
         raise CommandError(
-            f"{text} holds {len(found)} stores; name one: {', '.join(source.where for source in found)}", returncode=2
+            f"{text} holds {len(sources)} stores; name one: {', '.join(source.where for source in sources)}",
+            returncode=2,
         )
-    database.open_source(found[0])
-    return found[0]
+    database.open_source(sources[0])
+    return sources[0]

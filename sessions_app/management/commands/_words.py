@@ -38,25 +38,25 @@ def _response(part: Part) -> str:
     return f"{words(part.name)} → {short(value, 160)}"
 
 
-def _calls(found: Description) -> str:
-    return " · ".join(_call(part) + (" waits for an answer" if part.waiting else "") for part in found.calls)
+def _calls(description: Description) -> str:
+    return " · ".join(_call(part) + (" waits for an answer" if part.waiting else "") for part in description.calls)
 
 
-def _asked(found: Description) -> str:
+def _asked(description: Description) -> str:
     """The tools that a person is asked about."""
-    names = [as_object(as_object(part.value).get("originalFunctionCall")).get("name") for part in found.calls]
-    return words(" · ".join([str(name) for name in names if name] + [part.name for part in found.responses]))
+    names = [as_object(as_object(part.value).get("originalFunctionCall")).get("name") for part in description.calls]
+    return words(" · ".join([str(name) for name in names if name] + [part.name for part in description.responses]))
 
 
-def _edit(found: Description) -> str:
-    reason = found.edit.get("reason")
-    who = f"by {found.edit.get('actor')}"
-    return words(" ".join([who, f"“{reason}”" if reason else "", found.text]))
+def _edit(description: Description) -> str:
+    reason = description.edit.get("reason")
+    who = f"by {description.edit.get('actor')}"
+    return words(" ".join([who, f"“{reason}”" if reason else "", description.text]))
 
 
-def _transfer(found: Description) -> str:
-    reason = found.actions.get("transfer_reason")
-    return words(f"to {found.actions.get('transfer_to_agent')}" + (f": {reason}" if reason else ""))
+def _transfer(description: Description) -> str:
+    reason = description.actions.get("transfer_reason")
+    return words(f"to {description.actions.get('transfer_to_agent')}" + (f": {reason}" if reason else ""))
 
 
 def _heard(data: dict[str, Any]) -> str:
@@ -64,12 +64,14 @@ def _heard(data: dict[str, Any]) -> str:
     return words(next((text for text in spoken if isinstance(text, str)), ""))
 
 
-def _first(found: Description, kind: str) -> str:
-    return next((words(part.value) for part in found.of(kind) if isinstance(part.value, str)), "")
+def _first(description: Description, kind: str) -> str:
+    return next((words(part.value) for part in description.of(kind) if isinstance(part.value, str)), "")
 
 
-def _artifacts(found: Description) -> str:
-    return words(" · ".join(f"{name} v{version}" for name, version in _items(found.actions.get("artifact_delta"))))
+def _artifacts(description: Description) -> str:
+    return words(
+        " · ".join(f"{name} v{version}" for name, version in _items(description.actions.get("artifact_delta")))
+    )
 
 
 def _items(value: Any) -> list[tuple[str, Any]]:

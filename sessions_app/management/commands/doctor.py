@@ -53,7 +53,7 @@ class Command(BaseCommand):
         self._bad = 0
         try:
             findings = list(own())
-            self._ready = findings[0].mark == OK
+            self._ready = findings[0].grade == OK
             self._say("adkweb", findings)
             named = options["source"] or settings.SOURCES
             for text in named:
@@ -67,20 +67,20 @@ class Command(BaseCommand):
 
     def _source(self, text: str, *, every_session: bool) -> None:
         try:
-            found = registry.add(text)
+            sources = registry.add(text)
         except SourceError as error:
             self._say(without_password(text) if "://" in text else text, [Finding(BAD, error.message)])
             return
-        if not found:
+        if not sources:
             self._say(text, [Finding(NOTE, f"no {SESSION_FILE} in this folder, {DEPTH} levels deep.")])
-        for source in found:
+        for source in sources:
             self._say(source.where, check(source, every_session=every_session, ready=self._ready))
 
     def _say(self, heading: str, findings: Iterable[Finding]) -> None:
         self._print(Text(plain(heading), "bold"))
         for finding in findings:
-            self._bad += finding.mark == BAD
-            self._print(Text.assemble("  ", (finding.mark, _STYLES[finding.mark]), " ", plain(finding.text)))
+            self._bad += finding.grade == BAD
+            self._print(Text.assemble("  ", (finding.grade, _STYLES[finding.grade]), " ", plain(finding.text)))
 
     def _print(self, text: Text) -> None:
         with self._console.capture() as captured:

@@ -161,6 +161,6 @@ class _Moves:
         self._done = reader.done
 
 
-def _shown(place: str) -> str:
+def _shown(address: str) -> str:
     """A path, or a URL without its password."""
-    return re.sub(r"(?<=[?&]password=)[^&]*", "…", re.sub(r"(://[^/:@]*):.*@", r"\1@", place))
+    return re.sub(r"(?<=[?&]password=)[^&]*", "…", re.sub(r"(://[^/:@]*):.*@", r"\1@", address))

@@ -66,15 +66,15 @@ class Command(BaseCommand):
 
     def _follow(self, text: str, only: Only, options: dict[str, Any]) -> None:
         try:
-            found = registry.add(text)
+            sources = registry.add(text)
         except SourceError as error:
             raise CommandError(error.message, returncode=2) from error
         folder = bool(registry.folders())
-        if not found:
+        if not sources:
             self.stderr.write(f"{plain(text)}: no {SESSION_FILE} yet; it is followed as soon as there is one")
-        feeds = {source.alias: _Feed(source, only) for source in found}
+        feeds = {source.alias: _Feed(source, only) for source in sources}
         if not folder:
-            self._first(feeds[found[0].alias])
+            self._first(feeds[sources[0].alias])
         line = _Line(only, several=folder)
         for view in _newest(feeds.values(), options["lines"]):
             self._show(line.of(view))
@@ -156,24 +156,24 @@ class _Line:
         self._console = Console(highlight=False, markup=False, emoji=False)
         self._width = self._console.width if sys.stdout.isatty() else None
         named = (not several, only.app is not None, only.user is not None, only.session is not None)
-        self._parts = [place for place, fixed in enumerate(named) if not fixed]
+        self._parts = [index for index, fixed in enumerate(named) if not fixed]
         self._before: list[str] = []
 
     def of(self, view: EventView) -> str:
         """One line."""
-        found = view.description
+        description = view.description
         text, end = Text(), Text()
         text.append(_clock(view.timestamp), "dim")
         self._where(view, text)
-        author = {"user": "green", "system": "yellow"}.get(found.author, "magenta")
-        text.append(f"  {words(found.author, 40) or '–'}", author)
-        text.append(f"  {found.kind}", "bold red" if found.failed else TABLE[found.kind].style)
+        author = {"user": "green", "system": "yellow"}.get(description.author, "magenta")
+        text.append(f"  {words(description.author, 40) or '–'}", author)
+        text.append(f"  {description.kind}", "bold red" if description.failed else TABLE[description.kind].style)
         for change in view.changes[:_CHIPS]:
             end.append(f"  {_chip(change)}", _SCOPES[change.scope])
         if len(view.changes) > _CHIPS:
             end.append(f"  +{len(view.changes) - _CHIPS}", "dim")
-        if found.tokens:
-            end.append(f"  {found.tokens:,} tok" if found.tokens < 10**15 else "  … tok", "dim")
+        if description.tokens:
+            end.append(f"  {description.tokens:,} tok" if description.tokens < 10**15 else "  … tok", "dim")
         if happened := told(view):
             room = self._width - cell_len(text.plain) - cell_len(end.plain) - 2 if self._width else len(happened)
             text.append("  ").append(words(happened, max(_LEAST, room)))
@@ -181,7 +181,7 @@ class _Line:
 
     def _where(self, view: EventView, text: Text) -> None:
         """As much of the name as was not named; what is as in the line before steps back."""
-        parts = [view.ref[place] for place in self._parts]
+        parts = [view.ref[index] for index in self._parts]
         for number, part in enumerate(parts):
             same = self._before[: number + 1] == parts[: number + 1]
             text.append("  " if number == 0 else "/", "dim").append(words(part, 60), "dim" if same else "cyan")
@@ -213,10 +213,10 @@ def _clock(seconds: float) -> str:
 
 def _newest(feeds: Iterable[_Feed], number: int) -> list[EventView]:
     """Of several sources by time; within one as they were appended."""
-    found = [feed.newest(number) for feed in feeds]
-    if len(found) == 1:
-        return found[0]
-    return sorted((view for views in found for view in views), key=lambda view: view.timestamp)[-number:]
+    newest = [feed.newest(number) for feed in feeds]
+    if len(newest) == 1:
+        return newest[0]
+    return sorted((view for views in newest for view in views), key=lambda view: view.timestamp)[-number:]
 
 
 def _wait(seconds: float) -> None:

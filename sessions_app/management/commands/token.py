@@ -52,12 +52,12 @@ class Command(BaseCommand):
         self.stdout.write(text)
 
     def _list(self, options: dict[str, Any]) -> None:
-        found = tokens.listed()
-        if not found:
+        listed = tokens.listed()
+        if not listed:
             self.stderr.write("There is no token yet: adkweb token create NAME")
             return
         head = ("NAME", "SCOPE", "APPS", "CREATED", "LAST USED", "")
-        rows = [head, *(_row(token) for token in found)]
+        rows = [head, *(_row(token) for token in listed)]
         widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
         for row in rows:
             self.stdout.write("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())

@@ -1,0 +1,134 @@
+"""Checks, for `adkweb doctor`, that stored state is what the events say."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Final
+
+from django.db import connections
+from django.urls import reverse
+
+from ...domain.session_ref import SessionRef
+from ...domain.state import Change, Scope
+from ...errors import Behind, Invalid, NotFound
+from ...history.drift import own, shared
+from ...sources import database
+from ...sources.registry import Source
+from ._checks import BAD, NOTE, OK, Finding
+from ._progress import progress
+from ._rows import NAMED, query, some
+from ._terminal import short
+
+_SESSIONS: Final = 100  # of the newest, folded
+_PAGE: Final = 1_000
+
+
+def drift(source: Source, every_session: bool) -> Iterator[Finding]:
+    """Checks that the state of sessions is what their events make of it."""
+    if source.vendor == "postgresql" and not database.is_adopted(source.alias):
+        yield Finding(NOTE, "whether states are what events say cannot be told before it is adopted.")
+        return
+    drifted: list[str] = []
+    looked = 0
+    keys = _all(source.alias) if every_session else _newest(source.alias)
+    with progress("folding", "events") as bar:
+        if every_session:
+            ((events,),) = query(connections[source.alias], "SELECT count(*) FROM events")
+            bar.total(events)
+        for ref in keys:
+            looked += 1
+            try:
+                report = own(ref)
+                bar.moved(report.events)
+                changes = [each.change for each in report.drifted]
+            except NotFound:  # deleted meanwhile
+                continue
+            except Invalid as error:
+                drifted.append(f"{'/'.join(ref[1:])}: {error.message}")
+                continue
+            if report.untold == "size":
+                looked -= 1
+            elif changes:
+                drifted.append(_named(ref, 4, changes))
+    which = f"{looked:,} sessions" if every_session else f"the newest {looked:,} sessions"
+    if drifted:
+        yield Finding(
+            BAD,
+            f"{len(drifted)} of {which} have a state that their events do not make: {some(drifted)}. An update was lost, "
+            "or another program wrote to the table itself. Open these paths in adkweb: each key can be repaired there.",
+        )
+    else:
+        yield Finding(OK, f"the state of {which} is what their events make of it")
+
+
+def shared_drift(source: Source, ready: bool) -> Iterator[Finding]:
+    """Checks the state that sessions share: of each app and each user once, by one of their sessions."""
+    if not ready:
+        yield Finding(NOTE, "the drift of user: and app: keys can be told when adkweb's own database is there.")
+        return
+    drifted: list[str] = []
+    apps: set[str] = set()
+    with progress("comparing", "users") as bar:
+        of_all = "SELECT count(*) FROM (SELECT DISTINCT app_name, user_id FROM sessions) AS owners"
+        ((users,),) = query(connections[source.alias], of_all)
+        bar.total(users)
+        for ref in _of_each_user(source.alias):
+            bar.moved(1)
+            with suppress(NotFound):  # deleted meanwhile
+                if changes := _shared(ref, "user"):
+                    drifted.append(_named(ref, 3, changes))
+                if ref.app_name not in apps and (changes := _shared(ref, "app")):
+                    drifted.append(_named(ref, 2, changes))
+                apps.add(ref.app_name)
+    if drifted:
+        yield Finding(
+            NOTE,
+            f"user: or app: keys of {len(drifted)} users and apps are not what was last written to them, as far as is "
+            f"known: {some(drifted)}. It can only be suspected: a session that wrote them last may be deleted by now. "
+            "Open these paths in adkweb.",
+        )
+    else:
+        yield Finding(OK, "no drift of user: and app: keys is suspected")
+
+
+def _shared(ref: SessionRef, scope: Scope) -> list[Change]:
+    while True:
+        try:
+            return [each.change for each in shared(ref, [scope]).drifted]
+        except Behind:  # the source's events are still being read: this goes on with it
+            continue
+
+
+def _named(ref: SessionRef, names: int, changes: list[Change]) -> str:
+    """Names whose state it is, by so many of the session's names, with some of its keys and the page that repairs them."""
+    keys = ", ".join(
+        f"{change.key}: {short(change.new, 40)}, by its events {short(change.old, 40)}" for change in changes[:NAMED]
+    )
+    more = f", and {len(changes) - NAMED} keys more" if len(changes) > NAMED else ""
+    return f"{'/'.join(ref[1:names])} ({keys}{more}): {reverse('drift', kwargs=ref._asdict())}"
+
+
+def _of_each_user(alias: str) -> Iterator[SessionRef]:
+    """Lists one session of each user."""
+    last = None
+    for ref in _all(alias):
+        if ref[:3] != last:
+            yield ref
+        last = ref[:3]
+
+
+def _newest(alias: str) -> list[SessionRef]:
+    order = "ORDER BY update_time DESC LIMIT %s"
+    rows = query(connections[alias], f"SELECT app_name, user_id, id FROM sessions {order}", [_SESSIONS])
+    return [SessionRef(alias, *row) for row in rows]
+
+
+def _all(alias: str) -> Iterator[SessionRef]:
+    after: list[str] = []
+    while True:
+        beyond = "WHERE (app_name, user_id, id) > (%s, %s, %s)" if after else ""
+        sql = f"SELECT app_name, user_id, id FROM sessions {beyond} ORDER BY app_name, user_id, id LIMIT {_PAGE}"
+        rows = query(connections[alias], sql, after)
+        yield from (SessionRef(alias, *row) for row in rows)
+        if len(rows) < _PAGE:
+            return
+        after = list(rows[-1])
