@@ -6,6 +6,8 @@ PORT ?= 8000
 VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
+# What Python compiles is kept: hundreds of processes of the tests would otherwise compile the same files again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: run test test-long lint bench bench-live messages demo vendor clean
 
