@@ -27,7 +27,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 from urllib.parse import quote
 
 # psycopg and redis are imported where they are used: install_browser.py reads this file with the standard library only.
@@ -169,6 +169,10 @@ class _Server:
         """The server's command line, with the absolute path of its program."""
         raise NotImplementedError
 
+    def _begin(self, directory: Path, **options: Any) -> subprocess.Popen[bytes]:
+        """The process, which ends when this one dies."""
+        return subprocess.Popen(_launched(self._command(directory), self._user(), self.stop_signals[0]), **options)
+
     def _answers(self, directory: Path) -> bool:
         """Whether it is this very server that answers on the port, and not another that took it."""
         raise NotImplementedError
@@ -177,8 +181,8 @@ class _Server:
         """Start the process and wait until it answers."""
         log = directory / "server.log"
         with log.open("ab") as output:
-            self.process = subprocess.Popen(
-                _launched(self._command(directory), self._user(), self.stop_signals[0]),
+            self.process = self._begin(
+                directory,
                 cwd=directory,
                 env=_environment(),
                 stdin=subprocess.DEVNULL,

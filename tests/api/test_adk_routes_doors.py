@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -18,6 +17,7 @@ from sessions_app.sources import database, registry
 from tests.adk.services import APP, USER, Adk
 from tests.api.both import JSON, SESSIONS, AdkServer, AdkwebServer, differences, said
 from tests.browser.serving import Adkweb
+from tests.support import warm
 
 pytestmark = pytest.mark.django_db(databases="__all__")
 S1 = SESSIONS + "/s1"
@@ -209,7 +209,7 @@ def test_a_source_that_is_away_takes_no_other_with_it(
 def test_google_adks_own_client_needs_another_base_url_and_a_token_and_nothing_else(tmp_path: Path) -> None:
     with Adkweb(tmp_path) as adkweb:
         words = adkweb.command("token", "create", "client", "--scope", "admin")
-        token = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=True).stdout.split()[-1]
+        token = warm.run(words, cwd=tmp_path, capture_output=True, text=True, check=True).stdout.split()[-1]
         asyncio.run(_talk(adkweb.address, token))
 
 

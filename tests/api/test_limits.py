@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.client
 import json
-import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -14,6 +13,7 @@ import pytest
 
 from tests.browser.serving import Adkweb
 from tests.servers import HOST
+from tests.support import warm
 
 LIMIT = 20_000
 UPLOAD = 60_000
@@ -37,7 +37,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Adkweb]:
 def token(server: Adkweb) -> str:
     """Of a program that may do everything."""
     command = server.command("token", "create", "limits", "--scope", "admin")
-    return subprocess.run(command, cwd=server.folder, capture_output=True, text=True, check=True).stdout.strip()
+    return warm.run(command, cwd=server.folder, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def ask(

@@ -7,7 +7,6 @@ is behind the first “not found”. Whatever happens, an answer is one that the
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -22,6 +21,7 @@ from sessions_app.api.routes import document
 from tests.api.conftest import STATE
 from tests.browser.serving import Adkweb
 from tests.servers import PostgreSQL
+from tests.support import warm
 
 NAMES: Final = {"app_name": "booking", "user_id": "ana", "session_id": "s1", "event_id": "e1"}
 DOOMED: Final = "doomed"
@@ -85,7 +85,7 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 def token(server: Adkweb) -> str:
     """Of a program that may do everything."""
     command = server.command("token", "create", "schemathesis", "--scope", "admin")
-    made = subprocess.run(command, cwd=server.folder, capture_output=True, text=True, check=True)
+    made = warm.run(command, cwd=server.folder, capture_output=True, text=True, check=True)
     return made.stdout.strip()
 
 

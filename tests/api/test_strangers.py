@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import socket
-import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import closing, suppress
@@ -16,6 +15,7 @@ import pytest
 from sessions_app.http.limits import SMALL, UPLOADS
 from tests.browser.serving import Adkweb
 from tests.servers import HOST
+from tests.support import warm
 
 PATIENCE = 3.0
 GIGABYTE = 1024**3
@@ -67,7 +67,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Impatient]:
 
 def new_token(server: Adkweb, scope: str, name: str = "") -> str:
     command = server.command("token", "create", name or f"a program that may {scope}", "--scope", scope)
-    return subprocess.run(command, cwd=server.folder, capture_output=True, text=True, check=True).stdout.strip()
+    return warm.run(command, cwd=server.folder, capture_output=True, text=True, check=True).stdout.strip()
 
 
 @pytest.fixture(scope="module")

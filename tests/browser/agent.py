@@ -21,6 +21,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, Self
 
+from tests.support import warm
+
 ROOT: Final = Path(__file__).resolve().parents[2]
 APP: Final = "booking"
 USER: Final = "ana"
@@ -39,7 +41,7 @@ class Agent:
         self.error = ""
         self._told = self._done = 0
         self._news = threading.Condition()
-        self._process = subprocess.Popen(
+        self._process = warm.Popen(
             [sys.executable, "-W", "ignore", "-m", "tests.browser.agent", place],
             cwd=ROOT,
             stdin=subprocess.PIPE,

@@ -9,8 +9,10 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from tests.servers import HOST, _Server
+from tests.support import warm
 
 ROOT = Path(__file__).resolve().parents[2]
 DEMO = ROOT / "examples" / "demo.db"
@@ -65,7 +67,7 @@ class Adkweb(_Server):
 
     def run(self, *words: str, variables: Mapping[str, str] | None = None) -> None:
         """Runs such a command to its end."""
-        done = subprocess.run(
+        done = warm.run(
             self.command(*words, **(variables or {})), cwd=self.folder, capture_output=True, text=True, check=False
         )
         assert done.returncode == 0, done.stdout + done.stderr
@@ -77,6 +79,9 @@ class Adkweb(_Server):
     def _command(self, directory: Path) -> list[str]:
         files = sorted(map(str, self.folder.glob("*.db")))
         return self.command("serve", "--adopt", *files, *self.sources, "--port", str(self.port))
+
+    def _begin(self, directory: Path, **options: Any) -> subprocess.Popen[bytes]:
+        return warm.Popen(self._command(directory), death_signal=self.stop_signals[0], **options)
 
     def _launch(self, directory: Path) -> None:
         self._told = len(self.log)

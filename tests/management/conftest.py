@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.adk.services import Adk
+from tests.support import warm
 from tests.web.conftest import ROOT
 
 SECONDS = 30
@@ -29,7 +30,7 @@ def environment(tmp_path: Path, **more: str) -> dict[str, str]:
 
 def run(tmp_path: Path, *words: str | Path, program: str = PROGRAM, **more: str) -> tuple[int, str, str]:
     """A command, to its end: exit code, output, complaints."""
-    done = subprocess.run(
+    done = warm.run(
         [sys.executable, "-c", program, *map(str, words)],
         cwd=tmp_path,
         env=environment(tmp_path, **more),
@@ -46,7 +47,7 @@ class Tailing:
     """`adkweb tail` while it runs, line by line."""
 
     def __init__(self, tmp_path: Path, *words: str | Path, **more: str) -> None:
-        self.process = subprocess.Popen(
+        self.process = warm.Popen(
             [sys.executable, "-c", PROGRAM, "tail", *map(str, words)],
             cwd=tmp_path,
             env=environment(tmp_path, TZ="UTC", **more),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import pty
-import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -12,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.management.conftest import PROGRAM, SECONDS, environment, run
+from tests.support import warm
 
 WORDS = ("createsuperuser", "--noinput", "--username", "marias-account", "--email", "maria@example.com")
 
@@ -34,7 +34,7 @@ def test_a_script_cannot_make_an_account_with_a_weak_password(tmp_path: Path, pa
 
 def test_a_terminal_refuses_a_weak_password_and_asks_again(tmp_path: Path) -> None:
     ours, theirs = pty.openpty()
-    process = subprocess.Popen(
+    process = warm.Popen(
         [sys.executable, "-c", PROGRAM, "createsuperuser", "--username", "maria", "--email", "maria@example.com"],
         cwd=tmp_path,
         env=environment(tmp_path),

@@ -24,6 +24,7 @@ from sessions_app.sources import database, online
 from tests.adk.services import Adk
 from tests.management.conftest import PROGRAM, SECONDS, Tailing, environment, run
 from tests.servers import PostgreSQL
+from tests.support import warm
 from tests.web.conftest import DEMO
 
 Tail = Callable[..., Tailing]
@@ -329,7 +330,7 @@ def test_hostile_text_reaches_no_terminal(hostile: Path, tail: Tail) -> None:
 def in_terminal(tmp_path: Path, *words: str | Path, **more: str) -> tuple[str, int]:
     """What a terminal of 100 columns is sent until it has been silent, and the exit code after Ctrl+C."""
     main, side = pty.openpty()
-    process = subprocess.Popen(
+    process = warm.Popen(
         [sys.executable, "-c", PROGRAM, *map(str, words)],
         cwd=tmp_path,
         env={**environment(tmp_path, TERM="xterm-256color", COLUMNS="100", **more)},

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from sessions_app.transfer import FORMATS
+from tests.support import warm
 from tests.support.stored import query
 from tests.transfer.files import event_line, exported, file_of, furnish, session_line
 from tests.web.conftest import DEMO, ROOT
@@ -30,7 +31,7 @@ def command(
 ) -> subprocess.Popen[bytes]:
     """A command, started."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("ADKWEB_", "DJANGO_"))}
-    return subprocess.Popen(
+    return warm.Popen(
         [sys.executable, "-c", program, *map(str, words)],
         cwd=tmp_path,
         env={**kept, "ADKWEB_DATA_DIR": str(tmp_path / "data"), "PYTHONWARNINGS": "error", "PYTHONPATH": str(ROOT)},

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import sqlite3
-import subprocess
 import time
 from collections.abc import Callable
 from contextlib import closing, suppress
@@ -19,6 +18,7 @@ from sessions_app.transfer.formats import opened as formats_opened
 from sessions_app.transfer.items import Fault, beating
 from tests.browser.serving import Adkweb
 from tests.servers import HOST
+from tests.support import warm
 from tests.transfer.places import opened
 from tests.transfer.test_commands import run
 
@@ -212,7 +212,7 @@ def test_an_import_over_rest_ends_with_whoever_asked_and_with_the_server(tmp_pat
     server.run("create", str(server.demo))
     with server:
         words = server.command("token", "create", "t", "--scope", "admin")
-        token = subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
+        token = warm.run(words, capture_output=True, text=True, check=True).stdout.strip()
         process = server.process
         assert process is not None
 

@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from tests.support import warm
 from tests.web.conftest import DEMO, ROOT
 from tests.web.html import Element, read
 
@@ -61,7 +62,7 @@ def environment(data: Path) -> dict[str, str]:
 def run(data: Path, *words: str | Path, manage: bool = True) -> subprocess.CompletedProcess[str]:
     """A command, to its end."""
     program = [str(ROOT / "manage.py")] if manage else ["-c", "from adkweb.cli import main; main()"]
-    return subprocess.run(
+    return warm.run(
         [sys.executable, *program, *map(str, words)],
         cwd=data.parent,
         env=environment(data),
@@ -107,7 +108,7 @@ def serve(data: Path, *words: str | Path) -> Iterator[Served]:
     """`serve` on a free port until the test is done; it has to end by itself when asked, and to log nothing bad."""
     log = data.parent / "log"
     with log.open("w") as out:
-        process = subprocess.Popen(
+        process = warm.Popen(
             [sys.executable, str(ROOT / "manage.py"), "serve", "--port", "0", *map(str, words)],
             cwd=data.parent,
             env=environment(data),

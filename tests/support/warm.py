@@ -1,0 +1,314 @@
+"""Programs in Python, forked from a process that has what they import already; otherwise they are what subprocess starts.
+
+    with warm.Popen([sys.executable, "manage.py", "serve"], env=env, stdout=subprocess.PIPE) as process: ...
+    done = warm.run([sys.executable, "-c", program], capture_output=True, text=True)
+
+A Python that begins from nothing takes a second of both cores to import Django and google-adk, and there are hundreds. A
+fork has only what others have written: adkweb's own modules and settings it imports itself, in its own environment.
+Where that cannot be the same, and beside Linux, the program is started from nothing: if a variable for the interpreter
+itself differs, or an argument says so.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import importlib
+import inspect
+import io
+import os
+import pickle
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+LINUX: Final = sys.platform == "linux"
+_SUBREAPER, _DEATH_SIGNAL = 36, 1  # of prctl
+_OWN: Final = ("PYTHONPATH", "PYTHONWARNINGS")  # of the interpreter's variables, those that a fork can follow
+_LOCALE: Final = ("LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE")
+# What adkweb's commands, its server and google-adk's Runner import of others; what these import comes with them.
+MODULES: Final = (
+    *("aiosqlite", "asyncpg", "channels.auth", "channels.generic.websocket", "channels.layers", "channels.routing"),
+    *("channels.security.websocket", "channels_redis.pubsub", "csp.middleware", "environ", "orjson", "platformdirs"),
+    *("django.contrib.admin.utils", "django.contrib.auth.password_validation", "django.contrib.messages.middleware"),
+    *("django.contrib.messages.storage.session", "django.contrib.sessions.middleware", "django.core.asgi"),
+    *("django.contrib.staticfiles.finders", "django.contrib.staticfiles.storage", "django.core.paginator"),
+    *("django.core.cache.backends.locmem", "django.core.management.commands.check", "django.core.servers.basehttp"),
+    *("django.core.management.commands.migrate", "django.core.management.commands.shell", "django.forms"),
+    *("django.db.backends.postgresql.base", "django.db.backends.sqlite3.base", "django.db.migrations.autodetector"),
+    *("django.middleware.clickjacking", "django.middleware.common", "django.middleware.csrf"),
+    *("django.middleware.locale", "django.middleware.security", "django.template.backends.django"),
+    *("django.template.defaulttags", "django.template.loader_tags", "django.templatetags.i18n", "django.views.debug"),
+    *("django.views.i18n", "django_htmx.middleware", "google.adk.artifacts", "google.adk.runners"),
+    *("google.adk.sessions", "google.adk.sessions.sqlite_session_service", "ninja", "ninja.pagination"),
+    *("ninja.openapi.docs", "ninja.security", "psycopg", "psycopg_pool", "redis.asyncio", "rich.console"),
+    *("rich.progress", "rich.table", "servestatic.asgi", "servestatic.middleware", "servestatic.storage"),
+    *("sqlalchemy.dialects.postgresql.asyncpg", "sqlalchemy.dialects.sqlite.aiosqlite", "sqlalchemy.ext.asyncio"),
+    *("uvicorn.lifespan.on", "uvicorn.loops.uvloop", "uvicorn.main", "uvicorn.protocols.http.httptools_impl"),
+    *("uvicorn.protocols.websockets.websockets_impl", "uvicorn.protocols.websockets.websockets_sansio_impl"),
+)
+
+
+class Popen(subprocess.Popen[Any]):
+    """`subprocess.Popen` of a Python program, which is sent `death_signal` when this process dies, if it is given."""
+
+    def __init__(self, args: Sequence[str], *, death_signal: int = 0, cold: bool = False, **options: Any) -> None:
+        words, variables = _split([str(word) for word in args])
+        env = {**(options.pop("env", None) or os.environ), **variables}
+        usual = LINUX and not cold and words[0] == sys.executable and _same_interpreter(env)
+        given = {"cwd", "start_new_session", "stdin", "stdout", "stderr", "text", "encoding"}
+        self._warm = usual and _kind(words) is not None and options.keys() <= given
+        self._death_signal = death_signal
+        if not self._warm and not cold and signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+            options["preexec_fn"] = _heed_interrupts
+        super().__init__(words, env=env, **options)
+
+    def _execute_child(self, *given: Any) -> None:  # every version of Python calls it by place, with other arguments
+        if not self._warm:
+            super()._execute_child(*given)  # type: ignore[misc]
+            return
+        names = inspect.signature(subprocess.Popen._execute_child).bind(self, *given).arguments  # type: ignore[attr-defined]
+        streams = [
+            names[own] if names[own] != -1 else inherited
+            for inherited, own in enumerate(("p2cread", "c2pwrite", "errwrite"))
+        ]
+        job = {
+            "words": names["args"],
+            "env": names["env"],
+            "cwd": os.fspath(names["cwd"] or Path.cwd()),
+            "umask": _umask(),
+            "new_session": names["start_new_session"],
+            "death_signal": int(self._death_signal),
+            "parent": os.getpid(),
+        }
+        self.pid = _source().fork(job, streams)
+        self._child_created = True
+        self._close_pipe_fds(  # type: ignore[attr-defined]
+            *(names[name] for name in ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite"))
+        )
+
+
+def run(
+    args: Sequence[str],
+    *,
+    input: str | None = None,
+    capture_output: bool = False,
+    timeout: float | None = None,
+    check: bool = False,
+    **options: Any,
+) -> subprocess.CompletedProcess[Any]:
+    """`subprocess.run` of a Python program."""
+    if capture_output:
+        options |= {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    if input is not None:
+        options["stdin"] = subprocess.PIPE
+    with Popen(args, **options) as process:
+        try:
+            out, errors = process.communicate(input, timeout=timeout)
+        except BaseException:
+            process.kill()
+            raise
+    done = subprocess.CompletedProcess(process.args, process.returncode, out, errors)
+    if check:
+        done.check_returncode()
+    return done
+
+
+class _Source:
+    """The process that all others of this one are forked from; it ends with this one."""
+
+    def __init__(self) -> None:
+        # A fork is an orphan at once, and orphans are given to this process instead of to init: so it can wait for them.
+        ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
+        self._lock = threading.Lock()
+        self._socket, theirs = socket.socketpair()
+        code = f"from tests.support.warm import _serve; _serve({theirs.fileno()})"
+        env = {name: value for name, value in os.environ.items() if name != "PYTHONWARNINGS"}
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", code],
+            env={**env, "PYTHONPATH": str(ROOT)},
+            stdin=subprocess.DEVNULL,
+            pass_fds=[theirs.fileno()],
+        )
+        theirs.close()
+
+    def fork(self, job: Mapping[str, Any], streams: Sequence[int]) -> int:
+        """The process id of a child of this process."""
+        sent = pickle.dumps(job)
+        with self._lock:
+            socket.send_fds(self._socket, [len(sent).to_bytes(4)], streams)
+            self._socket.sendall(sent)
+            answer = self._socket.recv(4)
+        if not answer:
+            raise RuntimeError(f"the process of all forks has ended: {self.process.wait()}")
+        return int.from_bytes(answer)
+
+    def stop(self) -> None:
+        """After the last fork."""
+        self._socket.close()
+        self.process.wait()
+
+
+@functools.cache
+def _source() -> _Source:
+    import atexit
+
+    source = _Source()
+    owner = os.getpid()
+    atexit.register(lambda: source.stop() if os.getpid() == owner else None)
+    return source
+
+
+def _split(args: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+    """A command line without the `env` before it, and what that would set."""
+    if Path(args[0]).name != "env":
+        return list(args), {}
+    count = next(number for number, word in enumerate(args[1:], 1) if "=" not in word)
+    return list(args[count:]), dict(word.split("=", 1) for word in args[1:count])  # type: ignore[misc]
+
+
+def _kind(words: Sequence[str]) -> str | None:
+    """How a Python is told what to run: -c, -m, or a file's name; None for options that only a new one can obey."""
+    return words[1] if words[1] in ("-c", "-m") or not words[1].startswith("-") else None
+
+
+def _same_interpreter(env: Mapping[str, str]) -> bool:
+    """Whether a Python that begins in an environment would be as this one is."""
+
+    def own(variables: Mapping[str, str]) -> dict[str, str]:
+        return {k: v for k, v in variables.items() if k in _LOCALE or (k.startswith("PYTHON") and k not in _OWN)}
+
+    return own(env) == own(os.environ)
+
+
+def _umask() -> int:
+    """This process's, without changing it."""
+    line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("Umask:"))
+    return int(line.split()[1], 8)
+
+
+def _heed_interrupts() -> None:
+    """A process that a script starts in the background ignores SIGINT, and so would its children."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+# --- In the process that is forked ------------------------------------------------------------------------------------
+
+
+def _serve(descriptor: int) -> None:
+    """Forks for as long as the tests' process is there; returns never, but in each fork when its program has ended."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Control-C is for the tests
+    from django.conf import settings
+    from django.utils.functional import empty
+
+    settings.configure()  # of which nothing but Django's own defaults is read here
+    for name in MODULES:
+        # Models can only be imported after the settings; what a version of a package does not have, nobody imports.
+        with suppress(Exception), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            importlib.import_module(name)
+    settings._wrapped = empty
+    for name in [name for name in sys.modules if name.split(".")[0] in ("adkweb", "sessions_app")]:
+        raise AssertionError(f"{name} belongs to each program")
+    if threading.active_count() > 1:
+        raise AssertionError(f"what has threads cannot be forked: {threading.enumerate()}")
+    import gc
+
+    gc.collect()
+    gc.freeze()
+    requests = socket.socket(fileno=descriptor)
+    while True:
+        head, streams, _flags, _address = socket.recv_fds(requests, 4, 3)
+        if not head:
+            os._exit(0)
+        wanted = int.from_bytes(head)
+        sent = b""
+        while len(sent) < wanted:
+            sent += requests.recv(wanted - len(sent))
+        if not (between := os.fork()):
+            if os.fork():
+                os._exit(0)
+            job = pickle.loads(sent)
+            _become(job, streams, requests)
+            _play(job["words"])
+            return
+        os.waitpid(between, 0)
+        for stream in streams:
+            os.close(stream)
+
+
+def _become(job: Mapping[str, Any], streams: Sequence[int], requests: socket.socket) -> None:
+    """What Popen and a beginning interpreter do."""
+    while os.getppid() != job["parent"]:
+        time.sleep(0.0005)
+    if job["death_signal"]:
+        ctypes.CDLL(None).prctl(_DEATH_SIGNAL, job["death_signal"], 0, 0, 0)
+        if os.getppid() != job["parent"]:
+            os._exit(1)
+    if job["new_session"]:
+        os.setsid()
+    requests.sendall(os.getpid().to_bytes(4))
+    kept = [os.dup(stream) for stream in streams]
+    for number, stream in enumerate(kept):
+        os.dup2(stream, number)
+    os.closerange(3, max(*kept, *streams, requests.detach()) + 1)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    os.umask(job["umask"])
+    os.chdir(job["cwd"])
+    before = {str(ROOT), ""}
+    os.environ.clear()
+    os.environ.update(job["env"])
+    time.tzset()
+    path = [folder for folder in os.environ.get("PYTHONPATH", "").split(os.pathsep) if folder]
+    sys.path[:] = [*path, *(folder for folder in sys.path if folder not in before)]
+    if options := [option for option in os.environ.get("PYTHONWARNINGS", "").split(",") if option]:
+        sys.warnoptions[:] = options
+        warnings._processoptions(options)  # type: ignore[attr-defined]
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        stream = _stream(getattr(sys, f"__{name}__"), mode)
+        setattr(sys, name, stream)
+        setattr(sys, f"__{name}__", stream)
+
+
+def _stream(like: io.TextIOWrapper, mode: str) -> io.TextIOWrapper:
+    """One of the three, on what is now behind its number."""
+    number = like.fileno()
+    raw = os.fdopen(number, f"{mode}b", buffering=-1 if mode == "r" or not like.write_through else 0, closefd=False)
+    line_buffering = mode == "w" and (number == 2 or os.isatty(number))
+    return io.TextIOWrapper(
+        raw,  # type: ignore[arg-type]
+        encoding=like.encoding,
+        errors=like.errors,
+        newline="\n" if mode == "w" else None,
+        line_buffering=line_buffering,
+        write_through=like.write_through,
+    )
+
+
+def _play(words: Sequence[str]) -> None:
+    """The program, as `__main__`; its end is this process's."""
+    import runpy
+
+    main = sys.modules["__main__"].__dict__
+    for name in [name for name in main if not name.startswith("__")]:
+        del main[name]
+    kind, sys.orig_argv = words[1], list(words)
+    if kind == "-c":
+        sys.argv, sys.path[:0] = ["-c", *words[3:]], [""]
+        exec(compile(words[2], "<string>", "exec"), main)
+    elif kind == "-m":
+        sys.argv, sys.path[:0] = [words[2], *words[3:]], [os.getcwd()]
+        runpy._run_module_as_main(words[2])  # type: ignore[attr-defined]
+    else:
+        sys.argv, sys.path[:0] = [*words[1:]], [str(Path(words[1]).resolve().parent)]
+        main["__file__"] = words[1]
+        exec(compile(Path(words[1]).read_bytes(), words[1], "exec"), main)
