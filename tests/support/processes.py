@@ -105,3 +105,7 @@ def apply_then_die(own: str, place: str) -> None:
 if multiprocessing.current_process().name != "MainProcess" or multiprocessing.parent_process() is None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "tests.settings")
     django.setup()
+    import psycopg  # noqa: F401
+
+    import sessions_app.edits.queue  # what each child would import again
+    import sessions_app.sources.database  # noqa: F401

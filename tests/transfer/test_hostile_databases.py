@@ -30,7 +30,9 @@ COLUMNS = {
     "user_states": "app_name, user_id, state, update_time",
 }
 MANY = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3000)"
+FEW = MANY.replace("3000", "300")  # more than are read at once
 SESSION = "INSERT INTO sessions SELECT {name}, 'u', 's' || i, '{{}}', 1, 1 FROM n"
+LARGE_NAME = "hex(zeroblob(500000)) || i"
 EVENT = "INSERT INTO events SELECT 'e' || i, 'a', 'u', 's', 'i', i, '{{}}' FROM n"
 
 
@@ -41,7 +43,8 @@ def write(file: Path, *statements: str, **tables: str) -> Path:
         for name, columns in COLUMNS.items():
             database.execute(tables.get(name, f"CREATE TABLE {name} ({columns})"))
         for statement in statements:
-            database.execute(f"{MANY} {statement}" if " FROM n" in statement else statement)
+            rows = FEW if LARGE_NAME in statement else MANY
+            database.execute(f"{rows} {statement}" if " FROM n" in statement else statement)
     return file
 
 
@@ -64,7 +67,7 @@ NAMES = {
     "half of a surrogate pair": "cast(x'eda080' as text)",
     "cut in the middle of a character": "cast(x'f09f98' as text)",
     "U+0000": "'a' || char(0) || i",
-    "a megabyte": "hex(zeroblob(500000)) || i",
+    "a megabyte": LARGE_NAME,
     "bytes": "cast('a' || i as blob)",
     "a number": "i",
     "nothing": "NULL",

@@ -121,10 +121,20 @@ def _operations(alias: str, job: dict[str, Any]) -> Callable[[int], Any]:
     return named[job["operation"]]
 
 
+def _load() -> None:
+    """Imports what each child would import again."""
+    import psycopg  # noqa: F401
+
+    import sessions_app.sources.database
+    import sessions_app.writes.append
+    import sessions_app.writes.sessions  # noqa: F401
+
+
 def main() -> None:
     """Takes jobs until stdin ends."""
     os.environ["DJANGO_SETTINGS_MODULE"] = "tests.settings"
     django.setup()
+    _load()
     for line in sys.stdin:
         job = json.loads(line)
         ready, told = os.pipe()
