@@ -9,7 +9,7 @@ WORKERS ?= 2
 # What Python compiles is kept: hundreds of processes of the tests would otherwise compile the same files again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test test-long lint bench bench-live messages demo vendor clean
+.PHONY: run test test-long check lint bench bench-live messages demo vendor clean
 
 run: $(VENV)/run.stamp ## open SOURCE (folders, files, URLs), or the demo
 	@$(BIN)/adkweb $(SOURCE) --host $(HOST) --port $(PORT)
@@ -19,6 +19,9 @@ test: lint ## everything: linters, then all tests against real servers and a rea
 
 test-long: $(VENV)/test.stamp ## what takes longer: more random operations, more crashes
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m long
+
+check: $(VENV)/test.stamp ## the tests that belong to one file: make check FILE=sessions_app/writes/append.py
+	@$(BIN)/python -m tests.check $(FILE)
 
 lint: $(VENV)/test.stamp $(VENV)/node.stamp
 	$(BIN)/ruff check .
