@@ -18,6 +18,7 @@ from tests.browser.conftest import Visit, Watch, serve
 from tests.browser.places import open_event, type_json
 from tests.browser.test_accessible import check
 from tests.browser.watching import (
+    HURRY,
     LATE,
     MARIA,
     NO_SOCKET,
@@ -387,10 +388,11 @@ def test_without_any_websocket_the_page_looks_by_itself(
     agent: Agent, session: str, me: Callable[..., Page], way: str
 ) -> None:
     page = me()
+    page.context.add_init_script(HURRY)
     page.add_init_script(NO_SOCKET[way])
     watch_session(page, "lite", session, state="polling")
     expect(words(page)).to_have_text("looks every 5 s")
-    agent.begin(session, say=FLIGHT, pause=3.0)
+    agent.begin(session, say=FLIGHT, pause=1.0)
     expect(page.locator("#status [data-running]")).to_be_visible()
     agent.wait()
     expect_rows(page, agent.stored[session])
@@ -462,6 +464,7 @@ def test_who_may_not_look_any_more_is_not_given_the_next_event(
     watch.allow(403)  # what polling is answered
     page = visitor(world.server)
     if not socket:
+        page.add_init_script(HURRY)
         page.add_init_script(NO_SOCKET["closed"])
     give_name_and_password(page)
     watch_session(page, "lite", session, state="live" if socket else "polling")
