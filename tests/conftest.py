@@ -42,6 +42,33 @@ settings.register_profile("long", max_examples=2000, **_COMMON)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 
+# Tests that share a server run in one worker, which starts it once; these groups go first, and single tests fill the end.
+GROUPS = {
+    "api/test_limits.py": "limits",
+    "api/test_schemathesis.py": "schemathesis",
+    "api/test_strangers.py": "strangers",
+    **{f"browser/test_{name}.py": "browser, live" for name in ("live", "live_outages", "new_source", "queued")},
+    **{f"browser/test_{name}.py": "browser, live" for name in ("time_story", "toasts", "travel")},
+    "browser/": "browser",
+    "js/": "js",
+    "live/": "live",
+    "management/test_doctor.py": "doctor",
+    "writes/test_crash.py": "crash",
+}
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Puts each test into its group, where there are workers."""
+    if not config.pluginmanager.has_plugin("xdist"):
+        return
+    here = Path(__file__).parent
+    for item in items:
+        name = item.path.relative_to(here).as_posix()
+        group = next((group for start, group in GROUPS.items() if name.startswith(start)), "")
+        if group:
+            item.add_marker(pytest.mark.xdist_group(group))
+
+
 @pytest.fixture(autouse=True)
 def _english() -> Iterator[None]:
     """Sentences are compared in English, whatever language a test before asked for."""
