@@ -77,6 +77,11 @@ def serve(folder: Path, *sources: str, seeded: bool = False, **variables: str) -
     adkweb = Adkweb(folder, *sources, **variables)
     if seeded:
         adkweb.run("-m", "tests.browser.seed", str(folder))
+    yield from watched(adkweb)
+
+
+def watched(adkweb: Adkweb) -> Iterator[Adkweb]:
+    """A server, started, in whose log nothing may go wrong."""
     with adkweb:
         yield adkweb
         assert "Traceback" not in adkweb.log, adkweb.log

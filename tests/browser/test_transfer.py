@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+import sqlite3
 import urllib.request
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import FilePayload, Page, expect
 
-from tests.browser.conftest import Visit, Watch
+from tests.browser.conftest import Visit, Watch, watched
 from tests.browser.places import SEOUL, path
 from tests.browser.seed import LONG
 from tests.browser.serving import Adkweb
@@ -32,6 +36,31 @@ def bulk(folder: Path) -> Path:
     lines.append({"type": "end", **end})
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))
     return file
+
+
+class Patient(Adkweb):
+    """Its imports wait for a database that somebody holds as long as it takes, where users wait twenty seconds."""
+
+    def command(self, *words: str, **variables: str) -> list[str]:
+        if words[0] == "serve":
+            program = "from sessions_app.writes import commits; commits.PATIENCE_SECONDS = 600.0; import adkweb.cli"
+            words = ("-c", f"{program}; adkweb.cli.manage()", *words)
+        return super().command(*words, **variables)
+
+
+@pytest.fixture
+def patient_server(tmp_path: Path) -> Iterator[Adkweb]:
+    """One on a fresh copy of the demo."""
+    yield from watched(Patient(tmp_path))
+
+
+@contextmanager
+def held(file: Path) -> Iterator[None]:
+    """Nobody else writes to a database meanwhile: an import into it is under way for as long as a test looks at it."""
+    with closing(sqlite3.connect(file, timeout=30, isolation_level=None)) as database:
+        database.execute("BEGIN IMMEDIATE")
+        yield
+        database.execute("ROLLBACK")
 
 
 def choose(page: Page, file: Path | FilePayload, into: str = "demo") -> None:
@@ -122,20 +151,22 @@ def test_a_session_is_downloaded_deleted_and_imported_again(own_server: Adkweb, 
 
 
 def test_a_long_import_shows_how_far_it_is_and_outlives_its_page(
-    own_server: Adkweb, visitor: Visit, tmp_path: Path
+    patient_server: Adkweb, visitor: Visit, tmp_path: Path
 ) -> None:
-    page = visitor(own_server, reduced_motion="reduce")
-    page.goto(own_server.link)
+    page = visitor(patient_server, reduced_motion="reduce")
+    page.goto(patient_server.link)
     choose(page, bulk(tmp_path))
-    page.get_by_role("button", name="Import").click()
-    expect(page.get_by_role("progressbar", name="Progress")).to_be_visible()
-    check(page)
-    address = page.url
-    page.close()
-    other = visitor(own_server, storage_state=page.context.storage_state())
-    other.goto("/import/")
-    other.get_by_role("link", name="bulk.jsonl").click()
-    assert other.url == address
+    with held(patient_server.demo):
+        page.get_by_role("button", name="Import").click()
+        expect(page.get_by_role("progressbar", name="Progress")).to_be_visible()
+        check(page)
+        address = page.url
+        page.close()
+        other = visitor(patient_server, storage_state=page.context.storage_state())
+        other.goto("/import/")
+        other.get_by_role("link", name="bulk.jsonl").click()
+        assert other.url == address
+        expect(other.get_by_role("progressbar", name="Progress")).to_be_visible()
     expect(other.get_by_role("status")).to_contain_text("150 sessions were imported", timeout=60_000)
 
 
