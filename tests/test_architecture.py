@@ -22,8 +22,21 @@ DJANGOS: Final = {"apps", "migrations"}  # Django's own entries, which are on no
 ADK_TABLES: Final = ("sessions", "events", "app_states", "user_states")
 ADK_MODELS: Final = {"App", "User", "Session", "Event"}
 
-MOST_LINES: Final = 600
-MOST_FUNCTION_LINES: Final = 60
+MOST_LINES: Final = 300
+MOST_FUNCTION_LINES: Final = 40
+# What is longer still, and how long. Split one and take it out; nothing comes in.
+LONGER: Final[dict[str, int]] = {
+    "api/schemas.py": 397,
+    "edits/fork.py": 425,
+    "edits/queue.py": 403,
+    "edits/queue.py: queue_edit": 41,
+    "history/moments.py": 390,
+    "models.py": 347,
+    "sources/database.py": 303,
+    "sources/online.py": 419,
+    "sources/registry.py: _register_url": 60,
+    "transfer/importing.py": 305,
+}
 
 
 def code() -> Code:
@@ -382,19 +395,31 @@ def missing_docstrings(code: Code) -> list[str]:
     return problems
 
 
-def too_long(code: Code) -> list[str]:
-    """Files and functions that are not comfortable to read in one sitting."""
-    problems = []
+def sizes(code: Code) -> Iterator[tuple[str, int, int]]:
+    """Every file and function, its lines without a function's docstring, and the most that it may have."""
     for path, source in code.items():
-        if (lines := len(source.splitlines())) > MOST_LINES:
-            problems.append(f"{path} has {lines} lines")
+        yield path, len(source.splitlines()), MOST_LINES
         for node in ast.walk(ast.parse(source)):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 first = node.body[0]
                 docstring = (first.end_lineno or 0) - first.lineno + 1 if ast.get_docstring(node) else 0
-                if (lines := (node.end_lineno or 0) - node.lineno + 1 - docstring) > MOST_FUNCTION_LINES:
-                    problems.append(f"{path}: {node.name} has {lines} lines")
-    return problems
+                lines = (node.end_lineno or 0) - node.lineno + 1 - docstring
+                yield f"{path}: {node.name}", lines, MOST_FUNCTION_LINES
+
+
+def too_long(code: Code) -> list[str]:
+    """Files and functions that are not comfortable to read in one sitting."""
+    return [f"{name} has {lines} lines" for name, lines, most in sizes(code) if lines > LONGER.get(name, most)]
+
+
+def needless(longer: dict[str, int], code: Code) -> Iterator[str]:
+    """Names exceptions for what became shorter, or is not there any more."""
+    lines = {name: lines for name, lines, most in sizes(code) if lines > most}
+    return (
+        f"{name}: {most} lines allowed, {lines.get(name, 0)} needed"
+        for name, most in longer.items()
+        if lines.get(name) != most
+    )
 
 
 # --- The promises -----------------------------------------------------------------------------------------------------
@@ -458,6 +483,16 @@ def test_everything_public_says_in_a_docstring_what_it_promises() -> None:
 
 def test_files_and_functions_are_comfortable_to_read() -> None:
     assert too_long(code()) == []
+
+
+def test_what_became_shorter_is_no_exception_any_more() -> None:
+    assert list(needless(LONGER, code())) == []
+    short = {"reads/lists.py": "\n" * 310}
+    assert list(needless({"reads/lists.py": 310}, short)) == []
+    assert list(needless({"reads/lists.py": 311, "gone.py": 301}, short)) == [
+        "reads/lists.py: 311 lines allowed, 310 needed",
+        "gone.py: 301 lines allowed, 0 needed",
+    ]
 
 
 # --- Every check finds what it looks for ------------------------------------------------------------------------------
@@ -651,8 +686,8 @@ BROKEN: Final[list[tuple[Check, str, str, str]]] = [
         '"""."""\nclass Page:\n    "."\n    def rows(self): pass',
         "reads/lists.py: rows",
     ),
-    (too_long, "reads/lists.py", "\n" * 601, "reads/lists.py has 601 lines"),
-    (too_long, "reads/lists.py", 'def f():\n    """D."""\n' + "    x = 1\n" * 60, "reads/lists.py: f has 61 lines"),
+    (too_long, "reads/lists.py", "\n" * 301, "reads/lists.py has 301 lines"),
+    (too_long, "reads/lists.py", 'def f():\n    """D."""\n' + "    x = 1\n" * 40, "reads/lists.py: f has 41 lines"),
 ]
 
 

@@ -110,14 +110,13 @@ def own(ref: SessionRef) -> Report:
                 fold.add(seq, event, own)
     unknown = [] if head.initial is not None else sorted(head.stored.keys() - last.keys())
     stored = {name: value for name, value in head.stored.items() if head.initial is not None or name in last}
-    drifted, either = [], []
-    for change in diff(folds[0].state(), stored):
-        if folds[1].explains(change.key, change.new):
-            continue
-        if change.old is UNKNOWN:
-            either.append(change.key)
-        else:
-            drifted.append(Drift(change, last.get(change.key), stray=change.scope != "session"))
+    changes = [c for c in diff(folds[0].state(), stored) if not folds[1].explains(c.key, c.new)]
+    either = [change.key for change in changes if change.old is UNKNOWN]
+    drifted = [
+        Drift(change, last.get(change.key), stray=change.scope != "session")
+        for change in changes
+        if change.old is not UNKNOWN
+    ]
     return Report(drifted, unknown, head.revision, count, either=either)
 
 

@@ -80,14 +80,18 @@ class Command(BaseCommand):
             self._show(line.of(view))
         while True:
             for feed in feeds.values():
-                for view in feed.more():
-                    self._show(line.of(view))
-                if note := feed.note():
-                    self.stderr.write(plain(note))
+                self._tell(feed, line)
             if folder:
                 for source in registry.listed():
                     feeds.setdefault(source.alias, _Feed(source, only, whole=True))
             _wait(min((LOOK_SECONDS[feed.vendor] for feed in feeds.values()), default=0.5))
+
+    def _tell(self, feed: "_Feed", line: "_Line") -> None:
+        """Prints what is new, and what is wrong with the source."""
+        for view in feed.more():
+            self._show(line.of(view))
+        if note := feed.note():
+            self.stderr.write(plain(note))
 
     def _first(self, feed: "_Feed") -> None:
         """What was named itself must be there at first."""

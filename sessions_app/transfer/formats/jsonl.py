@@ -6,7 +6,7 @@ counts, which tell a truncated file. Apps, users and sessions ascend by their na
 
 import json
 from collections.abc import Iterable, Iterator
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final, cast
 
 from ...domain.event import ID_LENGTH, INVOCATION_ID_LENGTH
 from ...domain.json_values import check_name
@@ -115,6 +115,21 @@ class _Lines:
             raise Invalid(f"this export is not of version {VERSION}, which is all that this adkweb reads")
 
     def _item(self) -> Item | None:
+        line = self._next_line()
+        kind: str = line["type"]
+        if kind == "event" and not self._wanted:
+            raise Invalid("an event without a session before it, or one more than its session has")
+        if kind != "event" and self._wanted:
+            raise Invalid(f"{kind} instead of an event{self._missing()}")
+        if kind == "event":
+            return self._event(line)
+        if kind == "end":
+            self._end(line)
+            return None
+        return self._row(kind, line)
+
+    def _next_line(self) -> dict[str, Any]:
+        """Reads the next line: an object of a known type with this type's fields."""
         text = self._read()
         if not text:
             raise Invalid(f"the file is truncated: it ends here without its end line{self._missing()}")
@@ -132,16 +147,7 @@ class _Lines:
             raise Invalid(f"{kind}: {', '.join(sorted(problem))} is missing")
         if problem := line.keys() - must - may - {"type"}:
             raise Invalid(f"{kind}: {', '.join(sorted(problem))} is unknown")
-        if kind == "event" and not self._wanted:
-            raise Invalid("an event without a session before it, or one more than its session has")
-        if kind != "event" and self._wanted:
-            raise Invalid(f"{kind} instead of an event{self._missing()}")
-        if kind == "event":
-            return self._event(line)
-        if kind == "end":
-            self._end(line)
-            return None
-        return self._row(kind, line)
+        return cast("dict[str, Any]", line)
 
     def _event(self, line: dict[str, Any]) -> EventItem:
         self._wanted -= 1

@@ -127,9 +127,7 @@ def _submit(request: HttpRequest, target: Target, rows: list[state_form.FormRow]
         else:
             _apply(request, target, entries)
     except Conflict as conflict:
-        if (current := conflict.detail.get("current")) is not None:
-            for row, entry in zip((row for row in rows if row.taken), entries, strict=True):
-                _note_conflict(row, entry.seen, current.get(row.key, ABSENT), target.ref)
+        _note_conflicts(target, rows, entries, conflict)
         return _form(request, target, rows, error=conflict.message, status=409)
     except Invalid as error:
         return _form(request, target, rows, error=error.message, status=400)
@@ -139,6 +137,17 @@ def _submit(request: HttpRequest, target: Target, rows: list[state_form.FormRow]
         with suppress(NotFound):  # what became of that edit has been dealt with
             queue.dismiss(request.POST["queued"], request.user)  # type: ignore[arg-type]
     return _done(request, target.page)
+
+
+def _note_conflicts(
+    target: Target, rows: list[state_form.FormRow], entries: list[edit.Entry], conflict: Conflict
+) -> None:
+    """Notes in each row of the form what somebody else wrote there meanwhile."""
+    current = conflict.detail.get("current")
+    if current is None:
+        return
+    for row, entry in zip((row for row in rows if row.taken), entries, strict=True):
+        _note_conflict(row, entry.seen, current.get(row.key, ABSENT), target.ref)
 
 
 def _of(request: HttpRequest) -> dict[str, str]:
@@ -227,7 +236,7 @@ def _with_new_row(rows: list[state_form.FormRow], target: Target, key: str) -> t
     return [*rows, state_form.new_row(key, target.state)], ""
 
 
-def _form(
+def _form(  # noqa: PLR0913  (what a form says, for its template)
     request: HttpRequest,
     target: Target,
     rows: list[state_form.FormRow],
