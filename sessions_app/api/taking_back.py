@@ -21,6 +21,7 @@ from .authorize import actor_of, source_of
 from .bodies import IF_MATCH, Precondition, answer, body_of, body_schema, expected_revision
 from .events import told
 from .history import EVENT
+from .history import router as of_history
 from .openapi import needs, tagged
 from .sessions import SESSION
 
@@ -119,7 +120,7 @@ def fork(
     return response
 
 
-@router.post(
+@of_history.post(  # an address is one router's, with all its methods
     SESSION + "/drift",
     response=_APPENDED,
     summary="Repair keys that drifted",
