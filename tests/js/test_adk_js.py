@@ -120,7 +120,7 @@ def schema(place: str) -> list[Any]:
 # --- Reading ----------------------------------------------------------------------------------------------------------
 
 
-def test_everything_is_read_in_seconds(key: SessionRef) -> None:
+def test_everything_is_read_in_seconds(ref: SessionRef) -> None:
     (row,) = lists.sessions(ref.source, "booking").rows
     assert is_now(row.create_time)
     assert is_now(row.update_time)
@@ -146,7 +146,7 @@ def test_everything_is_read_in_seconds(key: SessionRef) -> None:
     assert all("at" not in getattr(item, "extra", {}) for item in exported)
 
 
-def test_states_are_what_adk_js_reads_and_every_event_has_one(place: str, key: SessionRef) -> None:
+def test_states_are_what_adk_js_reads_and_every_event_has_one(place: str, ref: SessionRef) -> None:
     session = views.session(ref)
     theirs = js(place, "read")
     assert theirs is not None
@@ -158,7 +158,7 @@ def test_states_are_what_adk_js_reads_and_every_event_has_one(place: str, key: S
     assert newest.running_now(ref.source) == []
 
 
-def test_pages_and_routes_show_it(key: SessionRef, maria: Browser, program: Program) -> None:
+def test_pages_and_routes_show_it(ref: SessionRef, maria: Browser, program: Program) -> None:
     assert "booking" in maria.open("home").text
     assert "You said: hello" in maria.open("session", **ref._asdict()).text
     maria.open("app", **names_of(ref, 2))
@@ -174,10 +174,10 @@ def test_pages_and_routes_show_it(key: SessionRef, maria: Browser, program: Prog
 def test_read_only_it_is_shown_and_left_as_it_is(place: str, open_source: Open, settings: Settings) -> None:
     settings.READ_ONLY = True
     before = schema(place)
-    key = SessionRef(open_source(place), "booking", "ana", "s1")
-    assert [view.description.text for view in timeline.events(key).rows] == ["hello", "You said: hello"]
-    assert all(is_now(view.timestamp) for view in timeline.events(key).rows)
-    assert timeline.events(key, before=timeline.events(key).rows[-1].cursor).rows[-1].description.text == "hello"
+    ref = SessionRef(open_source(place), "booking", "ana", "s1")
+    assert [view.description.text for view in timeline.events(ref).rows] == ["hello", "You said: hello"]
+    assert all(is_now(view.timestamp) for view in timeline.events(ref).rows)
+    assert timeline.events(ref, before=timeline.events(ref).rows[-1].cursor).rows[-1].description.text == "hello"
     assert schema(place) == before
 
 
@@ -206,10 +206,10 @@ def test_tail_says_the_time_of_day(place: str, tail: Callable[..., Tailing]) -> 
 # --- Writing ----------------------------------------------------------------------------------------------------------
 
 
-def test_adk_js_sees_an_edit_with_its_time_and_goes_on(place: str, key: SessionRef, actor: Actor) -> None:
-    before = views.session(key).revision
+def test_adk_js_sees_an_edit_with_its_time_and_goes_on(place: str, ref: SessionRef, actor: Actor) -> None:
+    before = views.session(ref).revision
     edits.edit_state(
-        key,
+        ref,
         [Entry("step", "pay", "choose"), Entry("user:tier", "silver", "gold"), Entry("app:limit", ABSENT, 10)],
         actor=actor,
     )
@@ -222,17 +222,17 @@ def test_adk_js_sees_an_edit_with_its_time_and_goes_on(place: str, key: SessionR
     assert isinstance(edit["timestamp"], int)
     assert is_now(edit["timestamp"] / 1000)
     assert theirs["lastUpdateTime"] == edit["timestamp"]
-    ours = timeline.events(key).rows[-1]
+    ours = timeline.events(ref).rows[-1]
     assert (ours.timestamp, ours.data["timestamp"]) == (edit["timestamp"] / 1000,) * 2
-    assert before < ours.timestamp == views.session(key).revision
+    assert before < ours.timestamp == views.session(ref).revision
     js(place, "say", "and now?", "{}")
-    texts = [view.description.text for view in timeline.events(key).rows]
+    texts = [view.description.text for view in timeline.events(ref).rows]
     assert texts[-2:] == ["and now?", "You said: and now?"]
-    assert views.session(key).state.session["last"] == "You said: and now?"
-    assert drift.own(key).drifted == []
+    assert views.session(ref).state.session["last"] == "You said: and now?"
+    assert drift.own(ref).drifted == []
 
 
-def test_a_revision_advances_by_what_adk_js_can_see_and_is_compared(key: SessionRef, actor: Actor) -> None:
+def test_a_revision_advances_by_what_adk_js_can_see_and_is_compared(ref: SessionRef, actor: Actor) -> None:
     past = {"author": "agent", "timestamp": 1_700_000_000.123456, "actions": {"state_delta": {"n": 1}}}
     revisions = [views.session(ref).revision]
     for number in range(3):
@@ -245,7 +245,7 @@ def test_a_revision_advances_by_what_adk_js_can_see_and_is_compared(key: Session
         append_event(ref, past, actor=actor, expected=revisions[-2])
 
 
-def test_an_event_that_is_sent_again_is_the_one_that_is_there(key: SessionRef, actor: Actor) -> None:
+def test_an_event_that_is_sent_again_is_the_one_that_is_there(ref: SessionRef, actor: Actor) -> None:
     event = {"id": "e1", "author": "agent", "timestamp": time.time() + 0.0001234}
     first = append_event(ref, event, actor=actor)
     assert first.seq
@@ -253,7 +253,7 @@ def test_an_event_that_is_sent_again_is_the_one_that_is_there(key: SessionRef, a
     assert (again.seq, again.event) == (None, first.event)
 
 
-def test_what_is_imported_twice_is_there_once(key: SessionRef, demo: str, actor: Actor) -> None:
+def test_what_is_imported_twice_is_there_once(ref: SessionRef, demo: str, actor: Actor) -> None:
     upload = uploads.receive(FORMATS["jsonl"].write(exporting.items(demo, exporting.Filter())))
     first, second = (uploads.bring(upload, ref.source, actor) for _time in range(2))
     uploads.discard(upload)
@@ -267,19 +267,19 @@ def test_what_is_imported_twice_is_there_once(key: SessionRef, demo: str, actor:
     assert ours == pytest.approx(source, abs=0.001)
 
 
-def test_a_fork_has_the_times_of_its_origin(key: SessionRef, actor: Actor) -> None:
-    answered = timeline.events(key).rows[-1]
-    into = fork.fork(key, answered.id, user_id="ana", session_id="s2", actor=actor)
+def test_a_fork_has_the_times_of_its_origin(ref: SessionRef, actor: Actor) -> None:
+    answered = timeline.events(ref).rows[-1]
+    into = fork.fork(ref, answered.id, user_id="ana", session_id="s2", actor=actor)
     copies = timeline.events(into).rows
-    assert [view.timestamp for view in copies[:2]] == [view.timestamp for view in timeline.events(key).rows]
-    assert is_now(fork.forks_of(key)[0].created)
+    assert [view.timestamp for view in copies[:2]] == [view.timestamp for view in timeline.events(ref).rows]
+    assert is_now(fork.forks_of(ref)[0].created)
 
 
 # --- adk-js starts again ----------------------------------------------------------------------------------------------
 
 
 def test_the_indexes_that_it_drops_come_back_and_nothing_is_wrong_without(
-    place: str, key: SessionRef, actor: Actor
+    place: str, ref: SessionRef, actor: Actor
 ) -> None:
     js(place, "say", "again", "{}")
     missing = set(sources_adoption.missing(ref.source))
@@ -299,7 +299,7 @@ def test_the_indexes_that_it_drops_come_back_and_nothing_is_wrong_without(
         views.session(ref)
 
 
-def test_the_server_puts_them_back(place: str, key: SessionRef) -> None:
+def test_the_server_puts_them_back(place: str, ref: SessionRef) -> None:
     js(place, "read")
     assert sources_adoption.missing(ref.source)
     searcher = Searcher()
@@ -314,7 +314,7 @@ def test_the_server_puts_them_back(place: str, key: SessionRef) -> None:
         searcher.join(30)
 
 
-def test_a_source_that_was_released_is_not_adopted_again_by_this(key: SessionRef) -> None:
+def test_a_source_that_was_released_is_not_adopted_again_by_this(ref: SessionRef) -> None:
     online.release(ref.source)
     adopting.go_on()
     assert adopting.of(ref.source) is None
@@ -346,11 +346,11 @@ def test_on_postgresql_it_may_write_beside_google_adk(
     js(url, "create", "{}", session="s2")
     js(url, "say", "from JavaScript", "{}", session="s2")
     alias = open_source(url)
-    for key in (SessionRef(alias, "booking", "ana", name) for name in ("s1", "s2")):
-        edits.edit_state(key, [Entry("step", "pay", ABSENT)], actor=actor)
-        assert all(is_now(view.timestamp) for view in timeline.events(key).rows)
-        assert all(is_now(view.data["timestamp"]) for view in timeline.events(key).rows)
-        loaded = whole_session.load(key)
+    for ref in (SessionRef(alias, "booking", "ana", name) for name in ("s1", "s2")):
+        edits.edit_state(ref, [Entry("step", "pay", ABSENT)], actor=actor)
+        assert all(is_now(view.timestamp) for view in timeline.events(ref).rows)
+        assert all(is_now(view.data["timestamp"]) for view in timeline.events(ref).rows)
+        loaded = whole_session.load(ref)
         assert loaded is not None
         assert all(is_now(json.loads(event.text)["timestamp"]) for event in loaded.events)
     adk = Adk("postgresql", url)
