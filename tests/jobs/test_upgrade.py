@@ -26,7 +26,7 @@ from tests.transfer.files import file_of, session_line
 pytestmark = pytest.mark.usefixtures("own")
 on_both_of_adkwebs_own = pytest.mark.parametrize("own", ["sqlite", "postgresql"], indirect=True)
 
-MARIA = Actor("maria")
+MARIA = Actor("maria", "admin")
 
 
 @pytest.fixture(autouse=True)
