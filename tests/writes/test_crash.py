@@ -138,7 +138,7 @@ def test_an_append_killed_before_or_after_any_of_its_statements_is_whole_or_noth
     assert_consistent(ref)
     # Whether or not the last one died after its commit: what it did not hear of, it may send again.
     (_seq, event) = events_of(ref)[0]
-    assert append_event(ref, event, actor=ALICE).seq is None
+    assert append_event(ref, event, actor=ALICE, origin="person").seq is None
     assert append_event(ref, {"id": "next"}, actor=ALICE).seq is not None
     assert_consistent(ref)
 
