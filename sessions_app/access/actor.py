@@ -27,7 +27,7 @@ class Actor:
     apps: str = "*"
 
     def may_see(self, app_name: str) -> bool:
-        """Whether an app exists for this actor."""
+        """Tells whether an app exists for this actor."""
         return fnmatchcase(app_name, self.apps)
 
     def check_may(self, right: Right, app_name: str) -> None:
@@ -61,5 +61,5 @@ def of_person(name: str) -> Actor:
 
 
 def actor_of(person: AbstractBaseUser) -> Actor:
-    """The actor that a signed-in person is."""
+    """Returns the actor that an account is."""
     return of_person(person.get_username())

@@ -1,4 +1,4 @@
-"""How a person signs in: by a link on their own machine, or by a password; and who is signed in."""
+"""Signs people in by a link on their own machine, and tells who is signed in."""
 
 import getpass
 import hashlib
@@ -22,7 +22,7 @@ LINKS: Final = 20  # that nobody has opened; each start prints one
 
 
 def sign_in_token() -> str:
-    """A fresh token for one sign-in as the developer who owns this process; those of other starts stay good, up to LINKS."""
+    """Returns a token for one sign-in as the owner of this process. Older tokens stay good, up to LINKS of them."""
     person, _created = get_user_model().objects.get_or_create(username=_login_name())
     if not person.password:
         person.set_unusable_password()
@@ -35,40 +35,40 @@ def sign_in_token() -> str:
 
 
 def redeem(token: str) -> User | None:
-    """The person whom an unused token of the last day signs in; the token is used up by this."""
+    """Uses up a token and returns its person; None for one that was used before, or is older than a day."""
     with transaction.atomic():
-        found = SignInToken.objects.filter(digest=_digest(token), created__gte=timezone.now() - LINK_LIFETIME)
-        row = found.select_related("person").first()
-        if row is None or not found.delete()[0]:
+        tokens = SignInToken.objects.filter(digest=_digest(token), created__gte=timezone.now() - LINK_LIFETIME)
+        row = tokens.select_related("person").first()
+        if row is None or not tokens.delete()[0]:
             return None
     return row.person
 
 
 def signed_in(keys: Collection[str]) -> dict[str, str]:
-    """By the key of a browser's sign-in, the name of the person it stands for; none that ended, however it did."""
+    """Returns the names of those signed in, by the key of their browser's sign-in. Sign-ins that ended are left out."""
     by_digest = {digest(key): key for key in keys}
     rows = SignIn.objects.filter(session_key__in=by_digest, expire_date__gt=timezone.now())
     noted = {by_digest[row.session_key]: row.get_decoded() for row in rows}
     people = get_user_model().objects.in_bulk(
         {int(note[SESSION_KEY]) for note in noted.values() if SESSION_KEY in note}
     )
-    found = {}
+    names = {}
     for key, note in noted.items():
         person = people.get(int(note.get(SESSION_KEY, 0)))
         # The hash differs once the password was changed, as for pages.
         if person and person.is_active and note.get(HASH_SESSION_KEY) == person.get_session_auth_hash():
-            found[key] = person.get_username()
-    return found
+            names[key] = person.get_username()
+    return names
 
 
 def admin_exists() -> bool:
-    """Whether somebody has an account with a password and every right."""
+    """Tells whether somebody has an account with a password and every right."""
     admins = get_user_model().objects.filter(is_superuser=True, is_active=True)
     return any(person.has_usable_password() for person in admins)
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address or name can only be this machine."""
+    """Tells whether an address or name can only be this machine."""
     try:
         return host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:

@@ -1,1 +1,1 @@
-"""Work that outlives a request: imports, long forks, edits that wait; one table, one claim, one heartbeat, one resume."""
+"""Runs work that outlives a request, and goes on with it where its process died. Imports use it."""

@@ -88,7 +88,7 @@ class Claim:
 
 
 def is_held(job: Job) -> bool:
-    """Whether a process has a job just now."""
+    """Tells whether a process has a job just now."""
     return job.claimed_until is not None and job.claimed_until >= time.time()
 
 

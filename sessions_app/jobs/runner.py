@@ -1,8 +1,8 @@
 """Runs jobs in threads, and takes over those whose process died.
 
-KIND = register(Kind("import", _run, _can_run))
-start(job, KIND)      # claims the job and runs it in a thread
-take_over()           # now and then, in every process
+register(Kind("import", _run, _can_run))
+start(Job.objects.create(kind="import", …))    # claims the job and runs it in a thread
+take_over()                                    # now and then, in every process
 """
 
 import logging
