@@ -121,14 +121,28 @@ def own(
 
 
 @pytest.fixture
-def new_database(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], str]:
+def _on_server(request: pytest.FixtureRequest) -> Iterator[Callable[..., str]]:
+    """Makes a database on the PostgreSQL of this process, and drops it after the test: a thousand would take 10 GB."""
+    made: list[tuple[PostgreSQL, str]] = []
+
+    def make(name: str, template: str = "template1") -> str:
+        made.append((request.getfixturevalue("postgresql_server"), name))
+        server, _ = made[-1]
+        return server.create_database(name, template)
+
+    yield make
+    for server, name in made:
+        server.drop_database(name)
+
+
+@pytest.fixture
+def new_database(_on_server: Callable[..., str], tmp_path: Path) -> Callable[[str], str]:
     """Makes an empty database of a format; what to give to `sources.add`, or to google-adk."""
 
     def make(form: str) -> str:
         name = f"test{next(_numbers)}"
         if form == "postgresql":
-            server: PostgreSQL = request.getfixturevalue("postgresql_server")
-            return server.create_database(name)
+            return _on_server(name)
         path = tmp_path / f"{name}.db"
         path.touch()
         return str(path)
@@ -160,18 +174,17 @@ def _adopted(tmp_path_factory: pytest.TempPathFactory, django_db_blocker: Django
 
 
 @pytest.fixture
-def new_store(request: pytest.FixtureRequest, tmp_path: Path, _adopted: Callable[..., str]) -> Callable[..., str]:
+def new_store(
+    request: pytest.FixtureRequest, _on_server: Callable[..., str], tmp_path: Path, _adopted: Callable[..., str]
+) -> Callable[..., str]:
     """Makes an empty, adopted database of a format, perhaps of a name; what to give to `registry.add`."""
 
     def make(form: str, name: str = "") -> str:
         name = name or f"test{next(_numbers)}"
-        server: PostgreSQL | None = request.getfixturevalue("postgresql_server") if form == "postgresql" else None
-        adopted = _adopted(form, server)
-        return (
-            server.create_database(name, template="adopted")
-            if server
-            else str(shutil.copy(adopted, tmp_path / f"{name}.db"))
-        )
+        if form == "postgresql":
+            _adopted(form, request.getfixturevalue("postgresql_server"))
+            return _on_server(name, template="adopted")
+        return str(shutil.copy(_adopted(form, None), tmp_path / f"{name}.db"))
 
     return make
 

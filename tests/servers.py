@@ -233,6 +233,14 @@ class PostgreSQL(_Server):
             )
         return self.url(name)
 
+    def drop_database(self, name: str) -> None:
+        """Drop a database and end the connections to it; harmless where there is none."""
+        import psycopg
+        from psycopg import sql
+
+        with psycopg.connect(self.url(), autocommit=True) as connection:
+            connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
+
     def _user(self) -> int | None:
         return NOBODY if os.geteuid() == 0 else None
 
