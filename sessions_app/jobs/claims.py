@@ -57,10 +57,10 @@ class Claim:
     token: str
     seconds: float
 
-    def beat(self, progress: Progress) -> None:
-        """Notes that the job is alive, and how far it is. Raises Lost, DatabaseError."""
+    def beat(self, progress: Progress | None = None) -> None:
+        """Notes that the job is alive, and how far it is where that is said. Raises Lost, DatabaseError."""
         now = time.time()
-        fields = {"done": progress.done, "total": progress.total, "step": progress.step}
+        fields = {"done": progress.done, "total": progress.total, "step": progress.step} if progress else {}
         if not self._rows().update(beat=now, claimed_until=now + self.seconds, **fields):
             raise Lost
 

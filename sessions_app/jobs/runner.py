@@ -3,6 +3,9 @@
 register(Kind("import", _run, _can_run))
 start(Job.objects.create(kind="import", …))    # claims the job and runs it in a thread
 take_over()                                    # now and then, in every process
+
+While a job is under way, a thread beside it gives signs of life, so that a silent job is one whose process died, or was
+suspended. A process that wakes from that writes at most until the next time its job tells how far it is.
 """
 
 import logging
@@ -26,10 +29,11 @@ from .claims import REFUSED, STOPPED, WAITING, Claim, Lost, Outcome, Progress
 
 log = logging.getLogger("adkweb.jobs")
 
-SILENT_SECONDS: Final = 60.0  # a source may keep a thread waiting for its lock
+SILENT_SECONDS: Final = 60.0  # adkweb's own database may be away for a while
 PATIENCE_SECONDS: Final = 0.7  # most jobs are small: their page is the next one at once
 MOST_CRASHES: Final = 3  # of a job's processes, until it waits for a person
-_BEAT_SECONDS: Final = 0.5
+_BEAT_SECONDS: Final = 0.5  # between two notes of a job's progress
+_ALIVE_SECONDS: Final = 10.0  # between two signs of life of one that tells none: a source may keep it waiting
 
 Beat = Callable[[Progress], None]
 
@@ -112,15 +116,38 @@ def cancel(job: Job) -> None:
 
 
 class _Pulse:
-    """Notes progress now and then."""
+    """Gives signs of life until its block ends, whatever the job waits for, and notes progress now and then."""
 
     def __init__(self, claim: Claim) -> None:
-        self._claim, self._due = claim, 0.0
+        self._claim, self._due, self._lost = claim, 0.0, False
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._live, name="adkweb-pulse", daemon=True)
+
+    def __enter__(self) -> "_Pulse":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
 
     def __call__(self, progress: Progress) -> None:
-        if (now := time.monotonic()) < self._due:
-            return
-        self._due = now + _BEAT_SECONDS
+        if self._lost:
+            raise Lost
+        if (now := time.monotonic()) >= self._due:
+            self._due = now + _BEAT_SECONDS
+            self._beat(progress)
+
+    def _live(self) -> None:
+        try:
+            while not self._ended.wait(_ALIVE_SECONDS):
+                self._beat()
+        except Lost:
+            self._lost = True
+        finally:
+            connections.close_all()
+
+    def _beat(self, progress: Progress | None = None) -> None:
         try:
             self._claim.beat(progress)
         except DatabaseError as error:  # of adkweb's own: no reason to stop
@@ -141,8 +168,8 @@ def _start(claim: Claim, patience: float = PATIENCE_SECONDS) -> None:
 def _run(claim: Claim) -> None:
     try:
         job = Job.objects.get(pk=claim.job.pk)
-        with translation.override(job.language or None):
-            outcome = _outcome(job, _Pulse(claim))
+        with translation.override(job.language or None), _Pulse(claim) as beat:
+            outcome = _outcome(job, beat)
         if outcome and claim.end_surely(outcome):
             _kinds[job.kind].ended(Job.objects.get(pk=job.pk))
     except Job.DoesNotExist:  # cancelled

@@ -271,6 +271,52 @@ def test_a_job_whose_process_died_goes_on_in_another(kind: Callable[..., Kind]) 
     assert runner.take_over() == 0
 
 
+def test_a_job_that_says_nothing_for_long_is_taken_over_by_nobody_while_its_process_lives(
+    kind: Callable[..., Kind], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "SILENT_SECONDS", 0.5)
+    monkeypatch.setattr(runner, "_ALIVE_SECONDS", 0.05)
+    runs, go = [], threading.Event()
+
+    def run(job: Job, beat: Beat) -> Outcome:
+        runs.append(job.pk)
+        go.wait(30)
+        return Outcome("done")
+
+    kind(run)
+    job = add()
+    runner.start(job)
+    time.sleep(1.0)
+    assert runner.take_over() == 0
+    go.set()
+    settle()
+    assert (now(job).state, now(job).crashes, runs) == ("done", 0, [job.pk])
+
+
+def test_a_silent_job_that_another_process_took_ends_at_its_next_word(
+    kind: Callable[..., Kind], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "_BEAT_SECONDS", 60.0)
+    monkeypatch.setattr(runner, "_ALIVE_SECONDS", 0.05)
+    ended, go = [], threading.Event()
+
+    def run(job: Job, beat: Beat) -> Outcome:
+        beat(Progress(1, 3))
+        go.wait(30)
+        beat(Progress(2, 3))  # too soon after the first to be noted
+        ended.append("not reached")
+        return Outcome("done")
+
+    kind(run)
+    job = add()
+    runner.start(job)
+    Job.objects.filter(pk=job.pk).update(claim="another process")
+    time.sleep(0.5)
+    go.set()
+    settle()
+    assert (now(job).claim, now(job).state, ended) == ("another process", "waiting", [])
+
+
 def test_a_job_that_this_process_cannot_do_is_left_to_others(kind: Callable[..., Kind]) -> None:
     kind(done, lambda job: False)
     job, other = add(), add(kind="of a later version")
