@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
+import orjson
 from django.utils.translation import gettext as _
 
 from ..errors import Invalid
@@ -23,6 +24,10 @@ MAX_DIGITS: Final = 4300  # Python's own limit for reading an integer back
 # Above 2**53 a float is a whole number. PostgreSQL's jsonb writes it without a fraction and so as another float's digits
 # (1e23 would come back as 10**23, which is not equal); written as that exact integer it reads back equal everywhere.
 _WHOLE: Final = 1e16
+
+_DIGITS: Final = bytes(48 if 48 <= byte < 58 else 32 for byte in range(256))
+_TOO_LONG: Final = b"0" * 19  # digits of an integer that orjson would make a float of
+_SOME: Final = 2**20  # bytes that are looked at together
 
 _ENCRYPTED: Final = re.compile(r'"?(?!\d+$)[A-Za-z0-9+/_-]{24,}={0,2}"?')
 _LOOKED_AT: Final = 200  # characters
@@ -74,24 +79,12 @@ def loads(text: str) -> Any:
     return check(value)
 
 
-class Stored(json.JSONDecoder):
-    """Reads what another program stored, which `loads` might refuse: an integer of more than MAX_DIGITS digits is infinite,
-    as 1e999 is, and a text that is nested deeper than Python can read is None. Raises ValueError for what is no JSON.
+def read_stored(text: str) -> Any:
+    """Returns the value of a JSON text that some program stored, which `loads` might refuse.
+
+    NaN and Infinity are read, and so is half of a surrogate pair. Of a key given twice the last value is kept. 1e999 and
+    an integer of more than MAX_DIGITS digits are infinite. Raises Invalid, and says why, for what cannot be read.
     """
-
-    def decode(self, s: str, *options: Any) -> Any:
-        """The value, or None."""
-        try:
-            return _read(s)
-        except RecursionError:
-            return None
-
-
-STORED: Final = Stored()  # json.loads would make one for each text
-
-
-def stored(text: str) -> Any:
-    """The value of a JSON text in a database, read as `Stored` does; raises Invalid where it cannot be read."""
     try:
         return _read(text)
     except RecursionError as error:
@@ -102,18 +95,52 @@ def stored(text: str) -> Any:
         raise Invalid(_("What is stored here is no JSON.")) from error
 
 
+def read_stored_or_none(text: str | bytes | None) -> Any:
+    """Returns what `read_stored` does; None for no text, and for one that cannot be read."""
+    try:
+        return _read(text) if text else None
+    except (ValueError, RecursionError):
+        return None
+
+
+class Stored(json.JSONDecoder):
+    """Reads a JSON column as `read_stored` does. A text that is nested too deep is None; raises ValueError for no JSON."""
+
+    def decode(self, s: str, *options: Any) -> Any:
+        """The value, or None."""
+        try:
+            return _read(s)
+        except RecursionError:
+            return None
+
+
 def looks_encrypted(text: str) -> bool:
     """Tells whether a text that should be a JSON object is base64 and nothing else, as encrypted values are."""
     return _ENCRYPTED.fullmatch(text[:_LOOKED_AT]) is not None
 
 
-def _read(text: str) -> Any:
+def _read(text: str | bytes) -> Any:
+    try:
+        raw = text.encode() if isinstance(text, str) else text
+        if not _has_long_integer(raw):
+            return orjson.loads(raw)
+    except ValueError:  # NaN, 1e999 or half of a surrogate pair, which json reads
+        pass
+    if isinstance(text, bytes):
+        text = text.decode("utf-8", "surrogatepass")
     try:
         return json.loads(text)
     except json.JSONDecodeError:
         raise
     except ValueError:  # an integer of too many digits; to look at each of them takes twice as long
         return json.loads(text, parse_int=_integer)
+
+
+def _has_long_integer(raw: bytes) -> bool:
+    if len(raw) <= _SOME:
+        return _TOO_LONG in raw.translate(_DIGITS)
+    pieces = (raw[at : at + _SOME] for at in range(0, len(raw), _SOME - len(_TOO_LONG)))
+    return any(_TOO_LONG in piece.translate(_DIGITS) for piece in pieces)
 
 
 def _integer(digits: str) -> int | float:

@@ -12,8 +12,7 @@ from typing import Any, Final, Literal
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.utils.translation import gettext as _
 
-from ..domain import json_values
-from ..domain.json_values import as_object
+from ..domain.json_values import as_object, read_stored
 from ..domain.positions import NO_SEQ, Seq
 from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT, UNKNOWN, Change, Scope, State, diff, full_key, same, scope_of, split
@@ -250,5 +249,5 @@ def _head(db: BaseDatabaseWrapper, ref: SessionRef) -> _Head | None:
         raise NotFound(_("Session %(id)s not found.") % {"id": ref.session_id})
     if any(map(large, row[1:3])):
         return None
-    state, initial = (None if text is None else as_object(json_values.stored(text)) for text in row[1:3])
+    state, initial = (None if text is None else as_object(read_stored(text)) for text in row[1:3])
     return _Head(read_instant(row[0]), state or {}, initial, row[3] or NO_SEQ)

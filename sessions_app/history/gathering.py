@@ -4,17 +4,15 @@ The source's database only hands over rows, which takes milliseconds: on SQLite 
 Every function expects the source to be open.
 """
 
-import json
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import closing
 from typing import Any, Final
 
-import orjson
 from django.db import connections
 
 from ..domain.edit_note import edit_of, is_edit
-from ..domain.json_values import as_object
+from ..domain.json_values import as_object, read_stored_or_none
 from ..domain.kinds import describe
 from ..domain.positions import Position, Seq, first_position, position_of, seq_of
 from ..domain.session_ref import SessionRef
@@ -101,7 +99,8 @@ def _some(source: str, statement: str, parameters: Sequence[Any], limit: int) ->
 def _kept(source: str, found: Iterable[tuple[Any, ...]]) -> list[Row]:
     kept, rewinds = [], {}
     for number, app, user, session, event_id, moment, text in found:
-        row, before = _row(position_of(number), SessionRef(source, app, user, session), event_id, moment, _loads(text))
+        event = as_object(read_stored_or_none(text))
+        row, before = _row(position_of(number), SessionRef(source, app, user, session), event_id, moment, event)
         kept.append(row)
         if before:
             rewinds[number] = row.ref, before
@@ -109,18 +108,6 @@ def _kept(source: str, found: Iterable[tuple[Any, ...]]) -> list[Row]:
         return kept
     since = _first_of(rewinds.values())
     return [row._replace(since=since.get(rewinds.get(seq_of(row.place)))) for row in kept]
-
-
-def _loads(text: Any) -> dict[str, Any]:
-    """An event, also one in which ADK stored NaN; nothing where it is none."""
-    try:
-        event = orjson.loads(text)
-    except (ValueError, TypeError):
-        try:
-            event = json.loads(text)
-        except (ValueError, TypeError, RecursionError):
-            return {}
-    return event if isinstance(event, dict) else {}
 
 
 def _row(place: Position, ref: SessionRef, event_id: str, moment: Any, event: dict[str, Any]) -> tuple[Row, str]:
@@ -217,7 +204,7 @@ def creations(source: str, seq: Seq, upto: Seq | None, known: list[Position]) ->
             rows += cursor.fetchall()
     found = []
     for place, app, user, session, text in rows:
-        keys = [key for key in _loads(text) if scope_of(key)[0] in ("app", "user")]
+        keys = [key for key in as_object(read_stored_or_none(text)) if scope_of(key)[0] in ("app", "user")]
         found.append(Row(place, SessionRef(source, app, user, session), "", keys, []))
     return [row for row in found if row.keys], places[-RECENT:]
 

@@ -19,13 +19,11 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from ..domain.edit_note import edit_of
 from ..domain.event import Event, delta_of, removed_by
-from ..domain.json_values import as_object
-from ..domain.json_values import stored as read
+from ..domain.json_values import as_object, read_stored_or_none
 from ..domain.positions import Position, Seq, seq_of
 from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT, UNKNOWN, State, scope_of, split
 from ..domain.state import same as _same
-from ..errors import Invalid
 from ..reads.weights import SIZE_OF, large, measured_sql
 from ..sources import database, registry
 from ..sources.dialect import if_json
@@ -287,7 +285,4 @@ def _told(stored: State, began: State, events: Iterable[tuple[Seq, Event | None]
 
 
 def _object(text: str | None) -> dict[str, Any]:
-    try:
-        return dict(as_object(read(text or "null")))
-    except (Invalid, RecursionError):
-        return {}
+    return dict(as_object(read_stored_or_none(text)))

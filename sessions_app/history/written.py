@@ -1,6 +1,5 @@
 """What events wrote, and what sessions began with, at places that index.py knows."""
 
-import json
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import Any, Final, NamedTuple
@@ -9,7 +8,7 @@ from django.db import connections
 
 from ..domain.edit_note import edit_of
 from ..domain.event import delta_of, removed_by
-from ..domain.json_values import as_object
+from ..domain.json_values import as_object, read_stored_or_none
 from ..domain.positions import Position, Seq, is_creation, position_of, seq_of, time_of
 from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT, UNKNOWN, Scope, State
@@ -213,13 +212,6 @@ def _creations_at(source: str, wanted: list[Position], budget: _Budget) -> dict[
     with closing(each_row(source, statement, wanted)) as rows:
         for place, *names, at, text in rows:
             unread = not budget.affords(text)
-            began = {} if unread else as_object(_loads(text))
+            began = {} if unread else as_object(read_stored_or_none(text))
             found[place] = Written(None, SessionRef(source, *names), read_instant(at), began, unread=unread)
     return found
-
-
-def _loads(text: str | None) -> Any:
-    try:
-        return json.loads(text or "null")
-    except (ValueError, RecursionError):
-        return None

@@ -10,16 +10,15 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import TextField
 from django.db.models.expressions import RawSQL
 
-from ..domain import json_values
 from ..domain.edit_note import edit_of
 from ..domain.event import delta_of, removed_by
-from ..domain.json_values import as_object
+from ..domain.json_values import as_object, read_stored, read_stored_or_none
 from ..domain.positions import Seq
 from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT, UNKNOWN, Change, State, scope_of
 from ..sources import database
 from ..sources.dialect import if_json
-from .event_views import EventView, before_cursor, events_of, loads, ordered
+from .event_views import EventView, before_cursor, events_of, ordered
 from .weights import LARGE, LOOKED_THROUGH, SIZE_OF, Size, large, measured_sql, weight
 
 NEAR: Final = 40  # events looked through first
@@ -49,7 +48,7 @@ def initial_state(db: BaseDatabaseWrapper, ref: SessionRef) -> State | None:
         stored = cursor.fetchone()
     if not stored or stored[0] is None or large(stored[0]):
         return None
-    return as_object(json_values.stored(stored[0]))
+    return as_object(read_stored(stored[0]))
 
 
 # Delta, author and note; of an event that is no valid JSON all of it.
@@ -71,7 +70,7 @@ def state_sql(vendor: str) -> str:
 
 def said_of_state(text: str | None) -> dict[str, Any]:
     """An event with nothing but author, delta and note."""
-    said = loads(text)
+    said = read_stored_or_none(text)
     if not isinstance(said, list):
         return as_object(said)
     delta, author, note = said

@@ -13,10 +13,9 @@ from django.db.models import BooleanField, Q, QuerySet
 from django.db.models.expressions import RawSQL
 from django.utils.translation import gettext as _
 
-from ..domain import json_values
 from ..domain.edit_note import edit_of
 from ..domain.event import removed_by
-from ..domain.json_values import as_object
+from ..domain.json_values import as_object, read_stored_or_none
 from ..domain.kinds import Description, describe
 from ..domain.positions import Seq
 from ..domain.session_ref import SessionRef
@@ -161,7 +160,7 @@ def view_of(ref: SessionRef, row: Event) -> EventView:
     """A row as a view, its changes not yet added."""
     text: str | None = row.text  # type: ignore[attr-defined]
     size = large(text)
-    stored = {"timestamp": row.timestamp} if size else as_object(event_in_seconds(loads(text)))
+    stored = {"timestamp": row.timestamp} if size else as_object(event_in_seconds(read_stored_or_none(text)))
     # The columns are what ADK itself believes; the exact time stands in the event.
     data = {**stored, "id": row.id, "invocation_id": row.invocation_id}
     timestamp = stored.get("timestamp")
@@ -178,14 +177,6 @@ def view_of(ref: SessionRef, row: Event) -> EventView:
         size=size,
         weight=weight(text),
     )
-
-
-def loads(text: str | None) -> Any:
-    """The value of a stored JSON text; None for what is none."""
-    try:
-        return json_values.STORED.decode(text or "null")
-    except ValueError:
-        return None
 
 
 def filtered(events: QuerySet[Event], ref: SessionRef, kind: str, author: str) -> QuerySet[Event]:

@@ -6,7 +6,7 @@ from typing import Final
 
 from django.utils.translation import gettext as _
 
-from ..domain.json_values import as_object, stored
+from ..domain.json_values import as_object, read_stored
 from ..domain.session_ref import SessionRef
 from ..domain.state import Scope, Scoped, State
 from ..errors import Invalid, NotFound
@@ -58,7 +58,7 @@ def user_state(source: str, app_name: str, user_id: str, *, partly: bool = False
 def _read_state(text: str | None) -> State:
     if size := large(text):
         raise Invalid(_too_large(size), size=size)
-    return as_object(stored(text or "null"))
+    return as_object(read_stored(text or "null"))
 
 
 def _too_large(size: int) -> str:
@@ -87,7 +87,9 @@ def session(ref: SessionRef, *, partly: bool = False) -> SessionView:
     }
     if sizes and not partly:
         raise Invalid(_too_large(max(sizes.values())))
-    own, user, app, initial = (None if text is None or large(text) else as_object(stored(text)) for text in row[2:])
+    own, user, app, initial = (
+        None if text is None or large(text) else as_object(read_stored(text)) for text in row[2:]
+    )
     title = as_object((own or {}).get("__session_metadata__")).get("displayName")
     return SessionView(
         ref,

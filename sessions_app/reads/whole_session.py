@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.utils.translation import gettext as _
 
-from ..domain.json_values import as_object, stored
+from ..domain.json_values import as_object, read_stored
 from ..domain.positions import NO_SEQ, Seq
 from ..domain.session_ref import SessionRef
 from ..domain.state import Scoped
@@ -238,4 +238,4 @@ def read_state(text: str | None, most: int | None = None) -> dict[str, Any]:
     """Returns the state of a JSON text. Raises Invalid for one that weighs more than `most`."""
     if most is not None and weight(text) > most:
         raise Invalid(_("This state is too large to be read here: %(n)s characters.") % {"n": len(text or "")})
-    return as_object(stored(text)) if text else {}
+    return as_object(read_stored(text)) if text else {}

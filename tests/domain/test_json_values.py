@@ -17,7 +17,8 @@ from sessions_app.domain.json_values import (
     equal,
     kind,
     loads,
-    stored,
+    read_stored,
+    read_stored_or_none,
 )
 from sessions_app.errors import Invalid
 from tests.strategies import json_values, keys, nested, text
@@ -43,18 +44,62 @@ def test_the_deepest_value_and_the_longest_integer_that_are_allowed_are_kept() -
 
 def test_what_another_program_stored_is_read_as_far_as_it_can_be() -> None:
     digits = "9" * (MAX_DIGITS + 1)
-    assert stored(f"[{digits}, -{digits}, {digits[1:]}]") == [float("inf"), -float("inf"), int(digits[1:])]
-    assert stored(f"-{digits[1:]}") == -int(digits[1:])
-    assert json.loads(f"[{digits}]", cls=Stored) == stored("[1e999]") == [float("inf")]
+    assert read_stored(f"[{digits}, -{digits}, {digits[1:]}]") == [float("inf"), -float("inf"), int(digits[1:])]
+    assert read_stored(f"-{digits[1:]}") == -int(digits[1:])
+    assert json.loads(f"[{digits}]", cls=Stored) == read_stored("[1e999]") == [float("inf")]
     assert json.loads("[" * 9_000 + "]" * 9_000, cls=Stored) is None
     for unreadable in ("[" * 9_000 + "]" * 9_000, "{"):
         with pytest.raises(Invalid):
-            stored(unreadable)
+            read_stored(unreadable)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("[NaN, -Infinity]", [float("nan"), -float("inf")]),
+        ('{"n": 18446744073709551616}', {"n": 2**64}),
+        ("[-9223372036854775809, 0.1, 123456789012345678901.5]", [-(2**63) - 1, 0.1, 123456789012345678901.5]),
+        ('["\\ud83d", "\\ud83d\\ude00"]', ["\ud83d", "😀"]),
+        ('["\ud83d"]', ["\ud83d"]),
+        ('{"a": 1, "b": 2, "a": 3}', {"a": 3, "b": 2}),
+        ('"\\u0000"', "\0"),
+        ("[" * 180 + "]" * 180, nested(180)),
+        ("5", 5),
+        ("null", None),
+    ],
+)
+def test_what_json_does_not_have_is_read_all_the_same(text: str, value: Any) -> None:
+    assert equal(read_stored(text), value)
+    assert equal(read_stored_or_none(text), value)
+    assert equal(read_stored_or_none(text.encode("utf-8", "surrogatepass")), value)
+
+
+@pytest.mark.parametrize(
+    "text", ["", None, "{", "[1,]", "'a'", "01", "\ufeff{}", "[" * 9_000 + "]" * 9_000, b"\xff", b"{"]
+)
+def test_what_cannot_be_read_is_none(text: str | bytes | None) -> None:
+    assert read_stored_or_none(text) is None
+
+
+@given(json_values)
+def test_what_is_stored_is_read_as_python_reads_it(value: Any) -> None:
+    for written in (json.dumps(value), json.dumps(value, ensure_ascii=False)):
+        expected = json.loads(written)
+        assert repr(read_stored(written)) == repr(expected)  # 1 is not 1.0
+        assert repr(read_stored(f"[{written}, 123456789012345678901234567890]")) == repr(
+            [expected, 123456789012345678901234567890]
+        )
+
+
+def test_a_long_integer_is_exact_wherever_it_stands_in_a_long_text() -> None:
+    integer = 123456789012345678901
+    for before in (2**20 - 30, 2**20 - 19, 2**20 - 10, 2**20, 2**21 - 35):
+        assert read_stored(f'["{"x" * (before - 4)}",{integer}]')[1] == integer
 
 
 def test_deep_values_are_compared_and_written_and_never_a_recursion_error() -> None:
-    deep, other = stored("[" * 800 + "1" + "]" * 800), stored("[" * 800 + "2" + "]" * 800)
-    assert equal(deep, stored("[" * 800 + "1" + "]" * 800))
+    deep, other = read_stored("[" * 800 + "1" + "]" * 800), read_stored("[" * 800 + "2" + "]" * 800)
+    assert equal(deep, read_stored("[" * 800 + "1" + "]" * 800))
     assert not equal(deep, other)
     assert "".join(dumps(deep, indent=2).split()) == dumps(deep) == "[" * 800 + "1" + "]" * 800
     deeper: list[Any] = []

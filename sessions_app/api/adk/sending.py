@@ -3,16 +3,14 @@
 Events are read and written by page, and only their own fields are looked at: google-adk makes objects of all of them.
 """
 
-import json
 import re
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from functools import cache
 from typing import Any, Final
 
 import orjson
 
-from ...domain.json_values import as_object
+from ...domain.json_values import as_object, read_stored_or_none
 from ...domain.kinds import AUTH_CALL
 from ...domain.spelling import camel_name, to_camel
 from ...reads import whole_session
@@ -62,10 +60,6 @@ _SECRETS: Final = frozenset(
     )
     for name in (snake, camel_name(snake))
 )
-
-_DIGITS: Final = bytes(48 if 48 <= byte < 58 else 32 for byte in range(256))
-_TOO_LONG: Final = b"0" * 19  # digits of an integer that orjson would make a float of
-_SOME: Final = 2**20  # bytes that are looked at together
 
 
 def session(
@@ -135,9 +129,9 @@ def _events(page: list[whole_session.StoredEvent]) -> Iterator[dict[str, Any]]:
     secrets = _may_hold_secrets(text)
     raw = text.encode("utf-8", "surrogatepass")
     del text  # what may be large is dropped as soon as it is done with
-    contents = _loads(raw)
+    contents = read_stored_or_none(raw)
     del raw
-    if len(contents) != len(page):
+    if not isinstance(contents, list) or len(contents) != len(page):
         raise ValueError("what is stored here is no event")
     page.reverse()
     contents.reverse()
@@ -199,18 +193,8 @@ def _hide_internal(sent: dict[str, Any]) -> None:
         del sent["customMetadata"]
 
 
-def _loads(raw: bytes) -> Any:
-    """A JSON text, NaN read as null; by the faster parser where both would read the same."""
-    if not any(
-        _TOO_LONG in raw[at : at + _SOME].translate(_DIGITS) for at in range(0, len(raw), _SOME - len(_TOO_LONG))
-    ):
-        with suppress(orjson.JSONDecodeError):
-            return orjson.loads(raw)
-    return json.loads(raw.decode("utf-8", "surrogatepass"), parse_constant=lambda _name: None)
-
-
 def _dumps(value: Any) -> bytes:
-    """A value as JSON text, NaN written as null."""
+    """A value as JSON text, NaN and infinity written as null."""
     try:
         text: bytes = orjson.dumps(value)
     except TypeError:  # integers beyond 64 bits, halves of surrogate pairs
