@@ -156,7 +156,7 @@ def servers(ours: str, theirs: str, directory: Path) -> Iterator[tuple[Client, C
     environment = {"ADKWEB_DATA_DIR": str(directory / "data")}
     scripts = Path(sys.executable).parent
     token = subprocess.run(
-        [str(scripts / "adkweb"), "token", "create", "bench", "--scope", "admin"],
+        [str(scripts / "adkweb"), "token", "create", "bench", "--right", "admin"],
         cwd=ROOT, env=os.environ | environment, capture_output=True, text=True, check=True,
     ).stdout.strip()  # fmt: skip
     ports = [free_port(), free_port()]

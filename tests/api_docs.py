@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 PAGE: Final = Path(__file__).resolve().parent.parent / "docs" / "api.md"
-HEAD: Final = "| address | | does | scope |\n| --- | --- | --- | --- |\n"
+HEAD: Final = "| address | | does | right |\n| --- | --- | --- | --- |\n"
 
 
 def table() -> str:

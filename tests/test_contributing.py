@@ -165,7 +165,7 @@ def test_the_new_page_answers_whom_it_knows(tried: dict[str, object]) -> None:
 def test_the_new_route_answers_and_is_in_the_document(tried: dict[str, object]) -> None:
     assert tried["route"] == {"items": ["booking"]}
     assert isinstance(tried["document"], dict)
-    assert tried["document"]["/api/app-names"]["get"]["x-scope"] == "read"
+    assert tried["document"]["/api/app-names"]["get"]["x-right"] == "read"
 
 
 def test_the_new_filter_filters_pages_and_the_api(tried: dict[str, object]) -> None:
@@ -190,4 +190,4 @@ def test_the_new_right_is_asked_for_and_told(tried: dict[str, object]) -> None:
     assert 'value="review"' in str(tried["tokens"])
     assert isinstance(tried["document"], dict)
     rewind = "/api/apps/{app_name}/users/{user_id}/sessions/{session_id}/rewind"
-    assert tried["document"][rewind]["post"]["x-scope"] == "review"
+    assert tried["document"][rewind]["post"]["x-right"] == "review"

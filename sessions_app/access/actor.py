@@ -42,7 +42,7 @@ class Actor:
             self.check_may_write()
         if RIGHTS.index(self.right) < RIGHTS.index(right):
             raise NotAllowed(
-                _("This needs the scope “%(right)s”; %(name)s has “%(own)s”.")
+                _("This needs the right “%(right)s”; %(name)s has “%(own)s”.")
                 % {"right": right, "name": self.name, "own": self.right}
             )
 

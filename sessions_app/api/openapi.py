@@ -9,7 +9,7 @@ from ..http.problems import MEDIA_TYPE, TITLES
 from .schemas import Problem
 
 ANY: Final = (400, 401, 403, 404, 405, 408, 409, 413, 503)  # what any address may answer
-RIGHT: Final = "x-scope"  # of an operation: the scope that a token needs for it
+RIGHT: Final = "x-right"  # of an operation: the right that a token needs for it
 
 _HEADERS: Final[dict[int, dict[str, Any]]] = {
     401: {"WWW-Authenticate": {"schema": {"type": "string"}, "required": True}},
@@ -27,7 +27,7 @@ _PARAMETERS: Final = {
 
 
 def needs(right: str) -> dict[str, Any]:
-    """What the document says of an operation that takes more than the scope “read”."""
+    """What the document says of an operation that takes more than the right “read”."""
     return {RIGHT: right}
 
 

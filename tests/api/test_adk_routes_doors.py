@@ -208,7 +208,7 @@ def test_a_source_that_is_away_takes_no_other_with_it(
 
 def test_google_adks_own_client_needs_another_base_url_and_a_token_and_nothing_else(tmp_path: Path) -> None:
     with Adkweb(tmp_path) as adkweb:
-        words = adkweb.command("token", "create", "client", "--scope", "admin")
+        words = adkweb.command("token", "create", "client", "--right", "admin")
         token = warm.run(words, cwd=tmp_path, capture_output=True, text=True, check=True).stdout.split()[-1]
         asyncio.run(_talk(adkweb.address, token))
 

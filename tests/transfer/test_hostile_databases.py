@@ -214,7 +214,7 @@ def test_an_import_over_rest_ends_with_whoever_asked_and_with_the_server(tmp_pat
     server.demo = tmp_path / "store.db"
     server.run("create", str(server.demo))
     with server:
-        words = server.command("token", "create", "t", "--scope", "admin")
+        words = server.command("token", "create", "t", "--right", "admin")
         token = warm.run(words, capture_output=True, text=True, check=True).stdout.strip()
         process = server.process
         assert process is not None

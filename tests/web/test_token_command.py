@@ -25,23 +25,27 @@ def token(data: Path, *words: str) -> tuple[int, str, str]:
 
 
 def test_a_token_is_made_listed_and_revoked(data: Path) -> None:
-    code, text, told = token(data, "create", "booking agent", "--scope", "append", "--apps", "booking*")
+    code, text, told = token(data, "create", "booking agent", "--right", "append", "--apps", "booking*")
     assert code == 0
     assert text.startswith("adkweb_")
     assert text.count("\n") == 1
     assert len(text) > 40
-    assert "booking agent: scope append, apps booking*. It is shown only now" in told
+    assert "booking agent: right append, apps booking*. It is shown only now" in told
     assert text.strip() not in told
 
     code, listed, told = token(data, "list")
     head, row = listed.splitlines()
-    assert head.split() == ["NAME", "SCOPE", "APPS", "CREATED", "LAST", "USED"]
+    assert head.split() == ["NAME", "RIGHT", "APPS", "CREATED", "LAST", "USED"]
     assert row.startswith("booking agent  append  booking*  ")
     assert row.endswith("never")
     assert text.strip() not in listed
 
     assert token(data, "revoke", "booking agent")[0] == 0
     assert "revoked" in token(data, "list")[1]
+
+
+def test_a_script_that_says_scope_still_works(data: Path) -> None:
+    assert "right read" in token(data, "create", "agent", "--scope", "read")[2]
 
 
 def test_only_a_hash_of_a_token_is_kept(data: Path) -> None:
@@ -63,7 +67,7 @@ def test_without_any_token_the_list_says_how_to_make_one(data: Path) -> None:
         (["create", "twice"], "There is a token “twice” already"),
         (["create", " "], "A token needs a name"),
         (["create", "x" * 101], "100"),
-        (["create", "agent", "--scope", "all"], "invalid choice: 'all'"),
+        (["create", "agent", "--right", "all"], "invalid choice: 'all'"),
         (["revoke", "nobody"], "There is no token “nobody”."),
         ([], "create|list|revoke"),
         (["create"], "NAME"),

@@ -57,7 +57,7 @@ def one_source(text: str) -> registry.Source:
     sources = list(_named([text]))
     if len(sources) > 1:
         raise CommandError(
-            f"{text} holds {len(sources)} stores; name one: {', '.join(source.where for source in sources)}",
+            f"{text} holds {len(sources)} sources; name one: {', '.join(source.where for source in sources)}",
             returncode=2,
         )
     database.open_source(sources[0])

@@ -20,14 +20,15 @@ class Command(BaseCommand):
     requires_system_checks = ()  # they load every page and route, which takes longer than the work
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """create NAME [--scope] [--apps] | list | revoke NAME"""
+        """create NAME [--right] [--apps] | list | revoke NAME"""
         verbs = parser.add_subparsers(dest="verb", required=True, metavar="create|list|revoke")
         create = verbs.add_parser(
             "create", help="make a token; its text is printed this once, alone on standard output"
         )
         create.add_argument("name", metavar="NAME", help="of the program that uses it")
         create.add_argument(
-            "--scope",
+            "--right",
+            "--scope",  # what it was called before, and scripts still say
             choices=RIGHTS,
             default="append",
             help="what it may do: read; append, what an agent needs, edits too; admin, which also deletes and imports",
@@ -47,8 +48,8 @@ class Command(BaseCommand):
             raise CommandError(error.message) from error
 
     def _create(self, options: dict[str, Any]) -> None:
-        token, text = tokens.create(options["name"], options["scope"], options["apps"], by=_me())
-        self.stderr.write(f"The token {token.name}: scope {token.right}, apps {token.apps}. It is shown only now:")
+        token, text = tokens.create(options["name"], options["right"], options["apps"], by=_me())
+        self.stderr.write(f"The token {token.name}: right {token.right}, apps {token.apps}. It is shown only now:")
         self.stdout.write(text)
 
     def _list(self, options: dict[str, Any]) -> None:
@@ -56,7 +57,7 @@ class Command(BaseCommand):
         if not listed:
             self.stderr.write("There is no token yet: adkweb token create NAME")
             return
-        head = ("NAME", "SCOPE", "APPS", "CREATED", "LAST USED", "")
+        head = ("NAME", "RIGHT", "APPS", "CREATED", "LAST USED", "")
         rows = [head, *(_row(token) for token in listed)]
         widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
         for row in rows:
