@@ -27,7 +27,6 @@ MOST_FUNCTION_LINES: Final = 40
 # What is longer still, and how long. Split one and take it out; nothing comes in.
 LONGER: Final[dict[str, int]] = {
     "api/schemas.py": 397,
-    "edits/fork.py": 425,
     "edits/queue.py": 403,
     "edits/queue.py: queue_edit": 41,
     "history/moments.py": 390,

@@ -14,30 +14,24 @@ it: it says something of that session only, and a fork under a name that was use
 """
 
 import json
-import logging
-import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
-from django.db import connections
 from django.db.models import QuerySet
-from django.utils import translation
 from django.utils.translation import gettext as _
 
 from ..access.actor import Actor
 from ..domain.edit_note import EDIT_PREFIX, ORIGIN, SYSTEM, edit_of
-from ..domain.event import ID_LENGTH, Event, check_event, delta_of
+from ..domain.event import ID_LENGTH, check_event, delta_of
 from ..domain.json_values import as_object, check_name
 from ..domain.positions import NO_SEQ, Seq
 from ..domain.session_ref import SessionRef
 from ..domain.state import UNKNOWN, State, scope_of
 from ..errors import AlreadyExists, Conflict, Error, Invalid, NotFound
-from ..history import index, indexing, moments
-from ..history.located import events_at
+from ..history import moments
 from ..models import Event as EventRow
 from ..reads import timeline, whole_session
 from ..reads import views as reads_views
@@ -47,55 +41,7 @@ from ..writes.copies import ImportedEvent, ImportedSession, import_session
 from ..writes.half_made import IMPORTING, is_half
 from ..writes.sessions import delete_session
 from . import edit as edits
-
-log = logging.getLogger("adkweb.forks")
-
-_PATIENCE_SECONDS: Final = 0.7
-_SMALL: Final = 1_000  # events that are copied while somebody waits
-_SHOWN: Final = 500  # forks of a tree
-_NAMESPACE: Final = uuid.UUID("6d1d4f43-5f0c-4a4e-9a43-7b6b3f6f0c51")
-
-
-@dataclass(frozen=True, slots=True)
-class Fork:
-    """That a session is a fork: of which one, at which of its events, since when, who wanted it, and why."""
-
-    ref: SessionRef
-    origin: SessionRef
-    event_id: str
-    seq: Seq | None
-    created: float
-    actor: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Node:
-    """A session of a fork tree; `fork` is None for the one that is no fork, `there` says whether it still exists.
-
-    `level` is 1 for that one, and one more with every fork of a fork.
-    """
-
-    ref: SessionRef
-    fork: Fork | None
-    there: bool
-    level: int = 1
-    forks: list["Node"] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """How far a fork is: events copied, of all; `done` once it is whole, `stopped` says why it does not go on."""
-
-    copied: int
-    total: int
-    done: bool
-    stopped: str = ""
-
-    @property
-    def percent(self) -> int:
-        """How much is done."""
-        return 100 if self.done else int(100 * self.copied / max(1, self.total))
+from .fork_tree import NAMESPACE, note_id, note_in
 
 
 def fork(
@@ -113,19 +59,39 @@ def fork(
     `told` hears after each page how many events are copied, of how many. Raises AlreadyExists (also a half-made one that
     cannot go on, because somebody wrote to it), Conflict, Invalid, NotFound, NotAllowed, Behind, SourceError.
     """
-    work = _begun(ref, event_id, ref._replace(user_id=user_id, session_id=session_id), actor, reason)
-    work.run(actor, told)
-    return work.into
+    into = ref._replace(user_id=user_id, session_id=session_id)
+    prepare(ref, event_id, into, actor, reason).run(actor, told)
+    return into
 
 
-def _begun(ref: SessionRef, event_id: str, into: SessionRef, actor: Actor, reason: str) -> "_Work":
+def prepare(ref: SessionRef, event_id: str, into: SessionRef, actor: Actor, reason: str) -> "Copying":
+    """Finds out what there is to copy, and whether it can be; writes nothing. Raises what `fork` does."""
     actor.check_may("admin", ref.app_name)
-    return _Work(ref, into, timeline.event(ref, event_id), edits.note([], actor, reason))
+    return Copying(ref, into, timeline.event(ref, event_id), edits.note([], actor, reason))
+
+
+def count(ref: SessionRef, event_id: str, into: SessionRef) -> tuple[int, int]:
+    """Counts the events that a fork has by now, and those that it is to have. Raises NotFound, SourceError."""
+    event = timeline.event(ref, event_id)
+    left_out = _notes(ref, into)
+    with database.using(ref.source):
+        return events_of(into).count(), _to_copy(ref, event.seq, left_out).count()
+
+
+def take_away(into: SessionRef, actor: Actor) -> None:
+    """Deletes a half that can never become whole, because its origin was deleted, unless somebody wrote to it."""
+    with suppress(Error):
+        half = reads_views.session(into)
+        with database.using(into.source):
+            newest = [view_of(into, row) for row in events_of(into).order_by("-seq")[:1]]
+        ours = [view for view in newest if ORIGIN in as_object(view.data.get("custom_metadata"))]
+        if half.state.session == IMPORTING and ours:
+            delete_session(into, actor=actor, revision=half.revision)
 
 
 def name(ref: SessionRef, user_id: str, session_id: str, once: str) -> SessionRef:
-    """The name of a fork: as chosen, or a UUID that is the same for the same form; raises Invalid."""
-    made = str(uuid.uuid5(_NAMESPACE, ascii([*ref, user_id, once]))) if once else str(uuid.uuid4())
+    """Returns the name of a fork: as chosen, or a UUID that is the same for the same form; raises Invalid."""
+    made = str(uuid.uuid5(NAMESPACE, ascii([*ref, user_id, once]))) if once else str(uuid.uuid4())
     return ref._replace(
         user_id=check_name(user_id, _("the user's id"), ID_LENGTH) or _raise_nameless(),
         session_id=check_name(session_id.strip() or made, _("the session's id"), ID_LENGTH),
@@ -136,16 +102,16 @@ def _raise_nameless() -> str:
     raise Invalid(_("A session needs a user."), field="user_id")
 
 
-class _Work:
-    """One fork on its way: what it is of, and what its row will say in the end."""
+class Copying:
+    """One fork on its way: what it is of, how much of it is there, and what its row will say in the end."""
 
     def __init__(self, ref: SessionRef, into: SessionRef, event: EventView, who: dict[str, Any]) -> None:
         self.ref, self.into, self.event = ref, into, event
         state = moments.state_at(ref, event.id).state.session
-        found = whole_session.stream(ref)
-        if found is None:
+        whole = whole_session.stream(ref)
+        if whole is None:
             raise NotFound(_("Session %(id)s not found.") % {"id": ref.session_id})
-        self._pages = found[1]
+        self._pages = whole[1]
         self._left_out = _notes(ref, into)
         with database.using(ref.source):
             self.total = _to_copy(ref, event.seq, self._left_out).count()
@@ -156,11 +122,11 @@ class _Work:
         now = time.time()
         self._note = self._noted(who, now)
         self._session = ImportedSession(into, now, now, json.dumps(_known(state)), json.dumps(_known(before)), True)
-        self._copied, self._after = self._there()
+        self.copied, self._after = self._there()
 
     def _noted(self, who: dict[str, Any], now: float) -> ImportedEvent:
         """The event that says of what the fork is one."""
-        event_id = _note_id(self.into)
+        event_id = note_id(self.into)
         origin = {
             "user": self.ref.user_id,
             "session": self.ref.session_id,
@@ -180,7 +146,7 @@ class _Work:
 
     def run(self, actor: Actor, told: Callable[[int, int], None] = lambda copied, total: None) -> None:
         """Copies what is not there yet."""
-        copied, after = self._copied, self._after
+        copied, after = self.copied, self._after
         try:
             for rows, last in self._batches(copied):
                 import_session(self._session, rows, actor=actor, after=after, last=last)
@@ -190,17 +156,8 @@ class _Work:
             self._there()  # which says more, where this fork cannot go on
             raise
         except NotFound:
-            self._take_away(actor, after)
+            take_away(self.into, actor)
             raise
-
-    def _take_away(self, actor: Actor, after: str | None) -> None:
-        """Deletes a half that can never become whole, because its origin was deleted, unless somebody wrote to it."""
-        with suppress(Error):
-            half = reads_views.session(self.into)
-            with database.using(self.into.source):
-                newest = events_of(self.into).order_by("-seq").values_list("id", flat=True).first() or ""
-            if half.state.session == IMPORTING and newest == after:
-                delete_session(self.into, actor=actor, revision=half.revision)
 
     def _there(self) -> tuple[int, str | None]:
         """How many events are there already, and the last one's id; None where nothing is."""
@@ -244,15 +201,15 @@ def _notes(ref: SessionRef, into: SessionRef) -> list[str]:
     """The ids of the events that a fork has no copy of: what notes of what session this one is a fork, and, of one that was
     made when such notes were copied, what stands under the id of the fork's own. Raises Conflict where that is no note.
     """
-    found = []
-    for event_id in {_note_id(ref), _note_id(into)}:
+    notes = []
+    for event_id in {note_id(ref), note_id(into)}:
         with suppress(NotFound):
             event = timeline.event(ref, event_id).data
-            if _fork(ref, event) and not event.get("content") and not any(as_object(event.get("actions")).values()):
-                found.append(event_id)
-            elif event_id == _note_id(into):
+            if note_in(ref, event) and not event.get("content") and not any(as_object(event.get("actions")).values()):
+                notes.append(event_id)
+            elif event_id == note_id(into):
                 raise Conflict(_("%(id)s: an event has this fork's own id; choose another.") % {"id": into.session_id})
-    return found
+    return notes
 
 
 def _to_copy(ref: SessionRef, upto: Seq | None, left_out: list[str]) -> QuerySet[EventRow]:
@@ -289,137 +246,3 @@ def _copied(ref: SessionRef, row: whole_session.StoredEvent, into: SessionRef) -
 
 def _without_users(delta: Any) -> State:
     return {name: value for name, value in as_object(delta).items() if scope_of(name)[0] != "user"}
-
-
-# --- In the background ------------------------------------------------------------------------------------------------
-
-_stopped: dict[SessionRef, str] = {}  # forks that this process could not finish, and why
-
-
-def begin(
-    ref: SessionRef, event_id: str, *, user_id: str, session_id: str, actor: Actor, reason: str = ""
-) -> SessionRef:
-    """As `fork`, but a long one goes on in the background: `progress` tells how far it is. Raises what `fork` does."""
-    work = _begun(ref, event_id, ref._replace(user_id=user_id, session_id=session_id), actor, reason)
-    _stopped.pop(work.into, None)
-    if work.total <= _SMALL:
-        work.run(actor)
-        return work.into
-
-    there = threading.Event()  # whoever looks at it finds it
-
-    def run() -> None:
-        try:
-            with translation.override(language):
-                work.run(actor, lambda _copied, _total: there.set())
-        except Error as error:
-            _stopped[work.into] = error.message
-        except Exception:
-            log.exception("the fork %s stopped", "/".join(work.into))
-            _stopped[work.into] = "adkweb made a mistake; the log says more."
-        finally:
-            there.set()
-            connections.close_all()
-
-    language = translation.get_language()
-    thread = threading.Thread(target=run, name="adkweb-fork", daemon=True)
-    thread.start()
-    there.wait()
-    thread.join(_PATIENCE_SECONDS)
-    return work.into
-
-
-def progress(ref: SessionRef, event_id: str, into: SessionRef) -> Progress:
-    """How far a fork is; raises NotFound, SourceError."""
-    done = not is_half(reads_views.session(into).state.session)
-    event = timeline.event(ref, event_id)
-    left_out = _notes(ref, into)
-    with database.using(ref.source):
-        copied = events_of(into).count()
-        total = _to_copy(ref, event.seq, left_out).count()
-    return Progress(copied, total, done, "" if done else _stopped.get(into, ""))
-
-
-# --- The tree ---------------------------------------------------------------------------------------------------------
-
-
-def origin(ref: SessionRef) -> Fork | None:
-    """Of what a session is a fork; None where it is none, or where nobody noted it. Raises SourceError."""
-    try:
-        return _fork(ref, timeline.event(ref, _note_id(ref)).data)
-    except NotFound:
-        return None
-
-
-def forks_of(ref: SessionRef) -> list[Fork]:
-    """The forks of a session, the oldest first, at most so many as are shown; none in a source that was not adopted. Raises
-    Behind.
-    """
-    return _forks([ref])
-
-
-def tree(ref: SessionRef) -> Node:
-    """The forks around a session: from the session that is no fork down, at most so many as are shown."""
-    top, fork, seen = ref, origin(ref), {ref}
-    while fork is not None and fork.origin not in seen:
-        top = fork.origin
-        seen.add(top)
-        fork = origin(top)
-    root = Node(top, None, whole_session.read_head(top) is not None)
-    nodes, level = {top: root}, [top]
-    while level and len(nodes) < _SHOWN:
-        found = [each for each in _forks(level) if each.ref not in nodes]
-        level = []
-        for each in found[: _SHOWN - len(nodes)]:
-            nodes[each.ref] = Node(each.ref, each, there=True, level=nodes[each.origin].level + 1)
-            nodes[each.origin].forks.append(nodes[each.ref])
-            level.append(each.ref)
-    return root
-
-
-def listed(root: Node) -> list[Node]:
-    """The sessions of a tree, each followed by its forks, however deep."""
-    found, left = [], [root]
-    while left:
-        found.append(node := left.pop())
-        left += reversed(node.forks)
-    return found
-
-
-def _forks(origins: Sequence[SessionRef]) -> list[Fork]:
-    """The forks of these sessions of one source, the oldest first. Raises Behind."""
-    source = origins[0].source
-    if not database.has_order(source):
-        return []
-    indexing.catch_up(source)
-    with database.using(source):
-        rows = events_at(source, index.forks(origins, _SHOWN))
-        views = [view_of(SessionRef(source, row.app_name, row.user_id, row.session_id), row) for row in rows]
-    found = []
-    for view in views:
-        # A copy of one, as forks of forks had them, says nothing of where it stands.
-        fork = _fork(view.ref, view.data) if view.id == _note_id(view.ref) else None
-        found += [fork] if fork and fork.origin in origins else []
-    return sorted(found, key=lambda fork: (fork.created, fork.ref))
-
-
-def _fork(ref: SessionRef, event: Event) -> Fork | None:
-    noted = edit_of(event)
-    of = as_object(noted.get("forked"))
-    user, session, at, seq = (of.get(each) for each in ("user", "session", "event", "seq"))
-    if not (isinstance(user, str) and isinstance(session, str) and isinstance(at, str)):
-        return None
-    return Fork(
-        ref,
-        ref._replace(user_id=user, session_id=session),
-        at,
-        Seq(seq) if isinstance(seq, int) else None,
-        float(event["timestamp"]),
-        str(noted.get("actor", "")),
-        str(noted.get("reason", "")),
-    )
-
-
-def _note_id(ref: SessionRef) -> str:
-    """The id of the event that says of what a session is a fork, by which it is found."""
-    return str(uuid.uuid5(_NAMESPACE, ascii(list(ref[1:]))))

@@ -8,11 +8,11 @@ from django.db import DatabaseError, connections
 
 from .. import broadcast
 from ..broadcast import Move
-from ..edits import queue
+from ..edits import fork_jobs, queue
 from ..jobs import runner
 from ..transfer import imports
 
-KINDS: Final = (imports.KIND,)  # of jobs that are taken over; their modules make them known
+KINDS: Final = (imports.KIND, fork_jobs.KIND)  # of jobs that are taken over; their modules make them known
 log = logging.getLogger("adkweb.live")
 
 BUSY_SECONDS: Final = 0.5  # between looks while an edit waits

@@ -21,7 +21,7 @@ from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT, State
 from sessions_app.edits import edit as edits
 from sessions_app.edits import fork as forks
-from sessions_app.edits import queue, rewind, undo
+from sessions_app.edits import fork_jobs, fork_tree, queue, rewind, undo
 from sessions_app.edits.edit import Entry
 from sessions_app.errors import AlreadyExists, Conflict, Invalid, NotAllowed, NotFound
 from sessions_app.history import drift, edit_log, indexing, key_history, moments
@@ -93,7 +93,7 @@ def test_the_last_event_of_a_fork_says_where_it_comes_from_as_an_edit(
         "replaced": {},
         "removed": [],
     }
-    found = forks.origin(into)
+    found = fork_tree.origin(into)
     assert found
     assert (found.ref, found.origin, found.event_id, found.actor) == (into, ref, event_id, actor.name)
     assert found.reason == "what if"
@@ -196,7 +196,7 @@ def test_a_fork_can_have_the_name_that_an_ancestor_of_its_origin_had(
         delete_session(one, actor=actor)
         again = fork(two, events_of(two)[-1][1]["id"], actor, "one")
         assert own(again) == own(two)
-        assert forks.origin(again) == forks.forks_of(two)[0]
+        assert fork_tree.origin(again) == fork_tree.forks_of(two)[0]
         delete_session(two, actor=actor)
         delete_session(again, actor=actor)
 
@@ -214,7 +214,7 @@ def test_a_copy_of_a_note_from_before_does_not_stand_in_a_forks_way(
     last = add(two, step="more")
     again = fork(two, last, actor, "one")
     assert [event["id"] for _seq, event in events_of(again)].count(note["id"]) == 1
-    assert forks.origin(again) == forks.forks_of(two)[0]
+    assert fork_tree.origin(again) == fork_tree.forks_of(two)[0]
 
 
 def test_an_event_under_a_forks_own_id_refuses_it_before_anything_is_made(
@@ -374,12 +374,12 @@ def test_a_fork_that_was_cut_off_says_so_and_goes_on_where_it_stopped(source: st
     into = ref._replace(session_id="fork")
     assert own(into) == IMPORTING
     assert heard == [(1_000, 3_200), (2_000, 3_200)]
-    half = forks.progress(ref, "e3200", into)
+    half = fork_jobs.progress(ref, "e3200", into)
     assert (half.copied, half.total, half.done, half.percent) == (2_000, 3_200, False, 62)
     assert forks.fork(ref, "e3200", user_id="ana", session_id="fork", actor=actor) == into
     assert own(into) == {"n": 3_200}
     assert [event["id"] for _seq, event in events_of(into)][:-1] == [f"e{n}" for n in range(1, 3_201)]
-    assert forks.progress(ref, "e3200", into).done
+    assert fork_jobs.progress(ref, "e3200", into).done
     with pytest.raises(AlreadyExists):
         forks.fork(ref, "e3200", user_id="ana", session_id="fork", actor=actor)
 
@@ -456,7 +456,7 @@ def test_a_half_made_fork_that_google_adk_wrote_to_says_what_to_do(
     into = _half(ref, actor, "e1400")
     _adk_writes(into, **delta)
     before = everything(source)
-    assert not forks.progress(ref, "e1400", into).done
+    assert not fork_jobs.progress(ref, "e1400", into).done
     with pytest.raises(AlreadyExists, match="fork is half-made, and somebody else has written to it: delete it"):
         fork(ref, "e1400", actor)
     with pytest.raises(Conflict, match="being copied or imported"):
@@ -522,24 +522,12 @@ def test_a_long_fork_of_a_fork_under_an_earlier_name_goes_on_where_it_was_cut_of
     two = fork(one, "g1400", actor, "two")
     delete_session(one, actor=actor)
     into = _half(two, actor, "g1399", "one")
-    assert forks.progress(two, "g1399", into).copied == 1_000
+    assert fork_jobs.progress(two, "g1399", into).copied == 1_000
     fork(two, "g1399", actor, "one")
     order = "rowid" if connections[source].vendor == "sqlite" else "seq"
     ids = [found for (found,) in query(source, f"SELECT id FROM events WHERE session_id = 'one' ORDER BY {order}")]
     assert ids[:-1] == [f"e{n}" for n in range(1, 501)] + ["f0", "f1", "f2"] + [f"g{n}" for n in range(1_400)]
-    assert forks.origin(into) == forks.forks_of(two)[0]
-
-
-def test_a_long_fork_is_copied_in_the_background(source: str, actor: Actor, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(forks, "_PATIENCE_SECONDS", 0)
-    ref = create_session(source, APP, "ana", actor=actor, session_id="long")
-    fill(ref, 2_500)
-    into = forks.begin(ref, "e2400", user_id="ana", session_id="fork", actor=actor)
-    until = time.monotonic() + 30
-    while not (found := forks.progress(ref, "e2400", into)).done and time.monotonic() < until:
-        time.sleep(0.05)
-    assert (found.done, found.percent, found.stopped) == (True, 100, "")
-    assert own(into) == {"n": 2_400}
+    assert fork_tree.origin(into) == fork_tree.forks_of(two)[0]
 
 
 @pytest.mark.parametrize("form", ["sqlite"], indirect=True)
@@ -560,7 +548,7 @@ def test_memory_is_that_of_a_page(source: str, actor: Actor) -> None:
 # --- The tree ---------------------------------------------------------------------------------------------------------
 
 
-def _drawn(node: forks.Node) -> Any:
+def _drawn(node: fork_tree.Node) -> Any:
     return {node.ref.session_id if node.there else "gone": [_drawn(each) for each in node.forks]}
 
 
@@ -572,11 +560,11 @@ def test_the_tree_is_the_same_from_wherever_it_is_looked_at(
     deep = fork(two, event_id, actor, "deep", "ben")
     drawn = {"s1": [{"one": []}, {"two": [{"deep": []}]}]}
     for each in (ref, one, two, deep):
-        assert _drawn(forks.tree(each)) == drawn
-    assert [each.ref for each in forks.forks_of(ref)] == [one, two]
-    assert forks.origin(ref) is None
+        assert _drawn(fork_tree.tree(each)) == drawn
+    assert [each.ref for each in fork_tree.forks_of(ref)] == [one, two]
+    assert fork_tree.origin(ref) is None
     delete_session(ref, actor=actor)
-    assert _drawn(forks.tree(deep)) == {"gone": [{"one": []}, {"two": [{"deep": []}]}]}
+    assert _drawn(fork_tree.tree(deep)) == {"gone": [{"one": []}, {"two": [{"deep": []}]}]}
 
 
 def test_a_tree_is_listed_each_session_before_its_forks(ref: SessionRef, actor: Actor, add: Callable[..., str]) -> None:
@@ -584,7 +572,7 @@ def test_a_tree_is_listed_each_session_before_its_forks(ref: SessionRef, actor: 
     one = fork(ref, event_id, actor, "one")
     fork(ref, event_id, actor, "two")
     fork(fork(one, event_id, actor, "deep"), event_id, actor, "deeper")
-    listed = [(node.ref.session_id, node.level) for node in forks.listed(forks.tree(ref))]
+    listed = [(node.ref.session_id, node.level) for node in fork_tree.listed(fork_tree.tree(ref))]
     assert listed == [("s1", 1), ("one", 2), ("deep", 3), ("deeper", 4), ("two", 2)]
 
 
@@ -594,8 +582,8 @@ def test_a_session_of_the_same_name_of_another_user_has_other_forks(
     other = create_session(ref.source, APP, "ben", actor=actor, session_id="s1")
     fork(ref, add(ref, a=1), actor, "one")
     fork(other, add(other, a=1), actor, "two", "ben")
-    assert [each.ref.session_id for each in forks.forks_of(ref)] == ["one"]
-    assert [each.ref.session_id for each in forks.forks_of(other)] == ["two"]
+    assert [each.ref.session_id for each in fork_tree.forks_of(ref)] == ["one"]
+    assert [each.ref.session_id for each in fork_tree.forks_of(other)] == ["two"]
 
 
 def test_what_others_wrote_there_is_no_fork_and_breaks_nothing(
@@ -606,8 +594,8 @@ def test_what_others_wrote_there_is_no_fork_and_breaks_nothing(
     ):
         event = {"id": f"x{number}", "custom_metadata": {"adkweb": {"forked": noted}}}
         append_event(ref, event, actor=actor, origin="person")
-    assert forks.forks_of(ref) == []
-    assert forks.origin(ref) is None
+    assert fork_tree.forks_of(ref) == []
+    assert fork_tree.origin(ref) is None
 
 
 def test_the_tree_survives_export_and_import(
@@ -620,5 +608,5 @@ def test_the_tree_survives_export_and_import(
     into = fork(ref, add(ref, step="pay"), actor)
     other = open_source(new_database("sqlite"), "sqlite")
     imported(other, exported(ref.source))
-    assert _drawn(forks.tree(ref._replace(source=other))) == {"s1": [{"fork": []}]}
-    assert forks.origin(into._replace(source=other)) is not None
+    assert _drawn(fork_tree.tree(ref._replace(source=other))) == {"s1": [{"fork": []}]}
+    assert fork_tree.origin(into._replace(source=other)) is not None

@@ -14,7 +14,7 @@ from django.test.utils import CaptureQueriesContext
 
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT
-from sessions_app.edits import fork
+from sessions_app.edits import fork, fork_tree
 from sessions_app.edits.edit import Entry, edit_state
 from sessions_app.errors import Behind
 from sessions_app.history import gathering, index, indexing, moments
@@ -238,18 +238,18 @@ def test_forks_are_found_by_keys_and_nothing_is_looked_through(source: str) -> N
     into = fork.fork(ref, append(ref), user_id="ana", session_id="fork", actor=ALICE)
     indexing.catch_up(source)
     with CaptureQueriesContext(connections[source]) as queries:
-        assert [each.ref for each in fork.forks_of(ref)] == [into]
+        assert [each.ref for each in fork_tree.forks_of(ref)] == [into]
     assert not [each["sql"] for each in queries if "forked" in each["sql"]]
     delete_session(into, actor=ALICE)
-    assert fork.forks_of(ref) == []
+    assert fork_tree.forks_of(ref) == []
 
 
 def test_a_fork_that_was_made_before_the_source_was_read(source: str) -> None:
     ref = create_session(source, "booking", "ana", session_id="s1", actor=ALICE)
     into = fork.fork(ref, append(ref), user_id="ben", session_id="fork", actor=ALICE)
     indexing.rebuild(source)
-    assert [each.ref for each in fork.forks_of(ref)] == [into]
-    assert fork.forks_of(ref._replace(user_id="ben")) == []
+    assert [each.ref for each in fork_tree.forks_of(ref)] == [into]
+    assert fork_tree.forks_of(ref._replace(user_id="ben")) == []
 
 
 # --- What an older adkweb kept ----------------------------------------------------------------------------------------
@@ -262,7 +262,7 @@ def test_what_an_older_adkweb_kept_is_read_anew_once(source: str) -> None:
     number = StateChange.objects.count()
     StateChange.objects.filter(key="fork").delete()
     Projection.objects.update(version=1)
-    assert [each.ref for each in fork.forks_of(ref)] == [into]
+    assert [each.ref for each in fork_tree.forks_of(ref)] == [into]
     assert StateChange.objects.count() == number
     assert moments.state_now(ref).state.session == {"n": 1}
     before = Projection.objects.get()

@@ -24,7 +24,7 @@ from sessions_app.access.actor import Actor
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT
 from sessions_app.edits import edit as edits
-from sessions_app.edits import fork
+from sessions_app.edits import fork, fork_tree
 from sessions_app.edits.edit import Entry
 from sessions_app.errors import NotFound, SourceError, StaleSession
 from sessions_app.history import drift, moments
@@ -272,7 +272,7 @@ def test_a_fork_has_the_times_of_its_origin(ref: SessionRef, actor: Actor) -> No
     into = fork.fork(ref, answered.id, user_id="ana", session_id="s2", actor=actor)
     copies = timeline.events(into).rows
     assert [view.timestamp for view in copies[:2]] == [view.timestamp for view in timeline.events(ref).rows]
-    assert is_now(fork.forks_of(ref)[0].created)
+    assert is_now(fork_tree.forks_of(ref)[0].created)
 
 
 # --- adk-js starts again ----------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import threading
 from collections.abc import Callable
 from multiprocessing.synchronize import Barrier
 from typing import Any
@@ -100,6 +101,31 @@ def apply_then_die(own: str, place: str) -> None:
     with own_database(own):
         database.open_source(registry.add(place)[0])
         queue.apply_due()
+
+
+def fork_then_die(own: str, place: str, session_id: str, event_id: str) -> None:
+    """Forks a session of ana's by a job and kills this process after the first page of events is copied."""
+    from sessions_app.access.actor import Actor
+    from sessions_app.domain.session_ref import SessionRef
+    from sessions_app.edits import fork_jobs
+    from sessions_app.jobs.claims import Claim, Progress
+    from sessions_app.sources import database, registry
+    from tests.support.booking import APP
+    from tests.support.own import own_database
+
+    beat = Claim.beat
+
+    def die(claim: Claim, progress: Progress | None = None) -> None:
+        beat(claim, progress)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    Claim.beat = die  # type: ignore[method-assign]
+    with own_database(own):
+        (source,) = registry.add(place)
+        database.open_source(source)
+        ref, actor = SessionRef(source.alias, APP, "ana", session_id), Actor("maria@example.com", "admin")
+        fork_jobs.begin(ref, event_id, user_id="ana", session_id="fork", actor=actor, reason="what if")
+        threading.Event().wait(30)
 
 
 if multiprocessing.current_process().name != "MainProcess" or multiprocessing.parent_process() is None:

@@ -11,7 +11,7 @@ from django.urls import reverse
 
 from sessions_app.access.actor import Actor
 from sessions_app.domain.session_ref import SessionRef
-from sessions_app.edits import fork
+from sessions_app.edits import fork, fork_jobs, fork_tree
 from sessions_app.edits.edit import Entry, edit_state
 from sessions_app.writes.copies import ImportedEvent, ImportedSession, import_session
 from sessions_app.writes.sessions import delete_session
@@ -124,7 +124,7 @@ def test_a_fork_without_a_name_gets_one_and_is_made_once(ref: SessionRef, event_
     sent = open_form(maria, ref, event_id).fields()
     first, again = (send(maria, ref, event_id, sent) for _sending in range(2))
     assert first["Location"] == again["Location"]
-    assert len(fork.forks_of(ref)) == 1
+    assert len(fork_tree.forks_of(ref)) == 1
 
 
 def test_a_fork_for_another_user_writes_nothing_of_theirs(ref: SessionRef, event_id: str, maria: Browser) -> None:
@@ -159,6 +159,7 @@ def test_a_refused_fork_makes_nothing_and_keeps_what_was_typed(
     assert everything(ref.source) == before
 
 
+@pytest.mark.django_db(transaction=True)
 def test_a_long_fork_shows_how_far_it_is_and_where_it_stopped_goes_on(
     ref: SessionRef, maria: Browser, actor: Actor
 ) -> None:
@@ -186,10 +187,10 @@ def test_a_long_fork_shows_how_far_it_is_and_where_it_stopped_goes_on(
     response = send(maria, ref, "e2200", part.one("form").fields())
     assert response.status_code == 302
     until = time.monotonic() + 30
-    while not fork.progress(ref, "e2200", into).done and time.monotonic() < until:
+    while not fork_jobs.progress(ref, "e2200", into).done and time.monotonic() < until:
         time.sleep(0.05)
     assert maria.open("session", **into._asdict()).texts("a", "line")[-1] == "Forked from s1 #2200"
-    noted = fork.origin(into)
+    noted = fork_tree.origin(into)
     assert noted is not None
     assert noted.reason == "what if"
     found = maria.get(reverse("fork", kwargs=where), {"user": "ana", "session": "try"})

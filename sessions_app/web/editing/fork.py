@@ -14,6 +14,7 @@ from django_htmx.http import HttpResponseClientRedirect
 from ...domain.event import new_id
 from ...domain.session_ref import SessionRef
 from ...edits import fork as forks
+from ...edits import fork_jobs, fork_tree
 from ...errors import AlreadyExists, Error
 from ...history import moments
 from ...http.problems import status_of
@@ -40,14 +41,14 @@ def fork(request: HttpRequest, event_id: str, **names: str) -> HttpResponse:
         into = forks.name(event.ref, user_id, session_id, request.POST.get("once", ""))
         if not _is_there(event, into):
             reason = request.POST.get("reason", "")
-            forks.begin(
+            fork_jobs.begin(
                 event.ref, event_id, user_id=user_id, session_id=into.session_id, actor=actor(request), reason=reason
             )
     except AlreadyExists as error:
         return _page(request, event, {"session_id": error.message}, 409)
     except Error as error:
         return _page(request, event, {error.detail.get("field", "form"): error.message}, status_of(error))
-    if forks.progress(event.ref, event_id, into).done:
+    if fork_jobs.progress(event.ref, event_id, into).done:
         return _done(request, event.ref, into)
     return redirect(_watch(event, into, request.POST.get("reason", "")))
 
@@ -58,9 +59,9 @@ def tree(request: HttpRequest, **names: str) -> HttpResponse:
     ref = SessionRef(**names)
     template = "editing/fork/_forks.html" if request.htmx else "editing/fork/forks.html"  # type: ignore[attr-defined]
     view = None if request.htmx else views.session(ref, partly=True)  # type: ignore[attr-defined]
-    context = {"ref": ref, "view": view, "nodes": forks.listed(forks.tree(ref)), "of": forks.origin(ref)}
+    context = {"ref": ref, "view": view, "nodes": fork_tree.listed(fork_tree.tree(ref)), "of": fork_tree.origin(ref)}
     half = view is not None and is_half(view.state.session)
-    return page(request, template, {**context, "half": half, "forks": forks.forks_of(ref)})
+    return page(request, template, {**context, "half": half, "forks": fork_tree.forks_of(ref)})
 
 
 def _page(
@@ -83,7 +84,7 @@ def _page(
 
 def _progress(request: HttpRequest, event: EventView) -> HttpResponse:
     into = event.ref._replace(user_id=request.GET.get("user", ""), session_id=request.GET["session"])
-    progress = forks.progress(event.ref, event.id, into)
+    progress = fork_jobs.progress(event.ref, event.id, into)
     if progress.done:
         return _done(request, event.ref, into)
     still = _number(request.GET.get("still")) + 1 if _number(request.GET.get("was")) == progress.copied else 0
@@ -92,7 +93,7 @@ def _progress(request: HttpRequest, event: EventView) -> HttpResponse:
         "event": event,
         "into": into,
         "progress": progress,
-        "stopped": bool(progress.stopped) or still >= _STILL,
+        "stopped": bool(progress.stopped) or (still >= _STILL and not progress.working),
         "reason": request.GET.get("reason", ""),
         "where": _watch(event, into, request.GET.get("reason", ""), was=progress.copied, still=still),
     }
@@ -117,7 +118,7 @@ def _watch(event: EventView, into: SessionRef, reason: str, **more: int) -> str:
 
 def _is_there(event: EventView, into: SessionRef) -> bool:
     """Tells whether this fork exists already, because the form was sent twice."""
-    origin = forks.origin(into)
+    origin = fork_tree.origin(into)
     return origin is not None and (origin.origin, origin.event_id) == (event.ref, event.id)
 
 

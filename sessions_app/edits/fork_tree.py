@@ -1,0 +1,132 @@
+"""Which sessions are forks of which: the note that ends each fork says so, and the index of history/ leads to it."""
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from ..domain.edit_note import edit_of
+from ..domain.event import Event
+from ..domain.json_values import as_object
+from ..domain.positions import Seq
+from ..domain.session_ref import SessionRef
+from ..errors import NotFound
+from ..history import index, indexing
+from ..history.located import events_at
+from ..reads import timeline, whole_session
+from ..reads.event_views import view_of
+from ..sources import database
+
+NAMESPACE: Final = uuid.UUID("6d1d4f43-5f0c-4a4e-9a43-7b6b3f6f0c51")  # of the ids that follow from names of forks
+_SHOWN: Final = 500  # forks of a tree
+
+
+@dataclass(frozen=True, slots=True)
+class Fork:
+    """That a session is a fork: of which one, at which of its events, since when, who wanted it, and why."""
+
+    ref: SessionRef
+    origin: SessionRef
+    event_id: str
+    seq: Seq | None
+    created: float
+    actor: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A session of a fork tree; `fork` is None for the one that is no fork, `there` says whether it still exists.
+
+    `level` is 1 for that one, and one more with every fork of a fork.
+    """
+
+    ref: SessionRef
+    fork: Fork | None
+    there: bool
+    level: int = 1
+    forks: list["Node"] = field(default_factory=list)
+
+
+def origin(ref: SessionRef) -> Fork | None:
+    """Returns of what a session is a fork; None where it is none, or where nobody noted it. Raises SourceError."""
+    try:
+        return note_in(ref, timeline.event(ref, note_id(ref)).data)
+    except NotFound:
+        return None
+
+
+def forks_of(ref: SessionRef) -> list[Fork]:
+    """Returns the forks of a session, the oldest first, at most so many as are shown; none where the source was not adopted.
+
+    Raises Behind.
+    """
+    return _forks([ref])
+
+
+def tree(ref: SessionRef) -> Node:
+    """Returns the forks around a session: from the session that is no fork down, at most so many as are shown."""
+    top, fork, seen = ref, origin(ref), {ref}
+    while fork is not None and fork.origin not in seen:
+        top = fork.origin
+        seen.add(top)
+        fork = origin(top)
+    root = Node(top, None, whole_session.read_head(top) is not None)
+    nodes, level = {top: root}, [top]
+    while level and len(nodes) < _SHOWN:
+        forks = [each for each in _forks(level) if each.ref not in nodes]
+        level = []
+        for each in forks[: _SHOWN - len(nodes)]:
+            nodes[each.ref] = Node(each.ref, each, there=True, level=nodes[each.origin].level + 1)
+            nodes[each.origin].forks.append(nodes[each.ref])
+            level.append(each.ref)
+    return root
+
+
+def listed(root: Node) -> list[Node]:
+    """Lists the sessions of a tree, each followed by its forks, however deep."""
+    nodes, left = [], [root]
+    while left:
+        nodes.append(node := left.pop())
+        left += reversed(node.forks)
+    return nodes
+
+
+def _forks(origins: Sequence[SessionRef]) -> list[Fork]:
+    """The forks of these sessions of one source, the oldest first. Raises Behind."""
+    source = origins[0].source
+    if not database.has_order(source):
+        return []
+    indexing.catch_up(source)
+    with database.using(source):
+        rows = events_at(source, index.forks(origins, _SHOWN))
+        views = [view_of(SessionRef(source, row.app_name, row.user_id, row.session_id), row) for row in rows]
+    forks = []
+    for view in views:
+        # A copy of one, as forks of forks had them, says nothing of where it stands.
+        fork = note_in(view.ref, view.data) if view.id == note_id(view.ref) else None
+        forks += [fork] if fork and fork.origin in origins else []
+    return sorted(forks, key=lambda fork: (fork.created, fork.ref))
+
+
+def note_in(ref: SessionRef, event: Event) -> Fork | None:
+    """Returns what an event of a session says of whose fork it is; None where it says nothing."""
+    noted = edit_of(event)
+    of = as_object(noted.get("forked"))
+    user, session, at, seq = (of.get(each) for each in ("user", "session", "event", "seq"))
+    if not (isinstance(user, str) and isinstance(session, str) and isinstance(at, str)):
+        return None
+    return Fork(
+        ref,
+        ref._replace(user_id=user, session_id=session),
+        at,
+        Seq(seq) if isinstance(seq, int) else None,
+        float(event["timestamp"]),
+        str(noted.get("actor", "")),
+        str(noted.get("reason", "")),
+    )
+
+
+def note_id(ref: SessionRef) -> str:
+    """Returns the id of the event that says of what a session is a fork; it follows from the session's names."""
+    return str(uuid.uuid5(NAMESPACE, ascii(list(ref[1:]))))
