@@ -7,22 +7,22 @@ be coarser than it could be, and is never wrong.
 import math
 import re
 import unicodedata
-from collections import Counter, deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from difflib import SequenceMatcher
 from functools import cache
-from itertools import accumulate, islice, zip_longest
+from itertools import islice, zip_longest
 from operator import eq
 from typing import Any, Final, Literal, NamedTuple
+
+from rapidfuzz.distance import LCSseq, Levenshtein
 
 from .json_values import MAX_DEPTH, dumps, kind
 from .state import ABSENT, same
 
 ROWS: Final = 200  # places of one pair of values that are listed
-_LONG: Final = 500  # items from which on a sequence is long
 _VALUES: Final = 50_000  # values in two that are compared, within which moved items are looked for
-_EFFORT: Final = 700_000  # characters that are parted into words, and pairs of equal items that are looked at
+_EFFORT: Final = 50_000_000  # pairs of items that are compared: some 50 ms
+_PARTING: Final = 100  # what parting a text into words costs for each character, in pairs
 
 
 class Piece(NamedTuple):
@@ -75,7 +75,7 @@ def places(old: Any, new: Any, limit: int = ROWS) -> Places:
 
 def _by_words(old: str, new: str, effort: "_Effort") -> list[Piece]:
     whole = _joined([Piece("removed", old), Piece("added", new)])
-    if not effort.affords(len(old) + len(new)):
+    if not effort.affords((len(old) + len(new)) * _PARTING):
         return whole
     pieces = _joined(_pieces(_token().findall(old), _token().findall(new), effort))
     kept = sum(len(piece.text) for piece in pieces if piece.kind == "kept")
@@ -97,11 +97,26 @@ def _token() -> re.Pattern[str]:
 
 def _pieces(old: Sequence[str], new: Sequence[str], effort: "_Effort") -> Iterator[Piece]:
     i = j = 0
-    for a, b, size in effort.common(old, new, junk=str.isspace):
+    for a, b, size in _with_blanks(old, new, effort):
         yield Piece("removed", "".join(old[i:a]))
         yield Piece("added", "".join(new[j:b]))
         yield Piece("kept", "".join(old[a : a + size]))
         i, j = a + size, b + size
+
+
+def _with_blanks(old: Sequence[str], new: Sequence[str], effort: "_Effort") -> Iterator[tuple[int, int, int]]:
+    """Stretches as `common` has them. Blanks are in them only beside what is none: else they would count as words do."""
+    olds, news = ([n for n, item in enumerate(items) if not item.isspace()] for items in (old, new))
+    stretches = effort.common([old[n] for n in olds], [new[n] for n in news])
+    pairs = [(olds[a + n], news[b + n]) for a, b, size in stretches for n in range(size)]
+    i = j = 0
+    for a, b in [*pairs, (len(old), len(new))]:
+        if a > i and b > j:
+            start, end = _ends(old[i:a], new[j:b])
+            yield i, j, start
+            yield a - end, b - end, end
+        yield a, b, int(a < len(old))
+        i, j = a + 1, b + 1
 
 
 def _joined(pieces: Iterable[Piece]) -> list[Piece]:
@@ -142,8 +157,7 @@ def _beside(old: Any, new: Any) -> Iterator[Place]:
     if isinstance(old, dict) and isinstance(new, dict):
         pairs = [(key, old.get(key, ABSENT), new.get(key, ABSENT)) for key in old | new]
     elif isinstance(old, list) and isinstance(new, list):
-        start = _shared(old, new, same)
-        end = _shared(old[start:][::-1], new[start:][::-1], same)
+        start, end = _ends(old, new, same)
         between = zip_longest(old[start : len(old) - end], new[start : len(new) - end], fillvalue=ABSENT)
         pairs = [(start + number, a, b) for number, (a, b) in enumerate(between)]
     else:
@@ -217,37 +231,34 @@ class _Effort:
         self._left -= cost if affordable else 0
         return affordable
 
-    def common(
-        self, old: Sequence[Hashable], new: Sequence[Hashable], junk: Callable[[Any], bool] | None = None
-    ) -> list[tuple[int, int, int]]:
-        """Stretches that both have, in order: (place in old, place in new, length), and one of no length at both ends.
+    def common(self, old: Sequence[Hashable], new: Sequence[Hashable]) -> list[tuple[int, int, int]]:
+        """Stretches that both have, in order: (index in old, index in new, length), and one of no length at both ends.
 
-        `junk` items are found only beside others.
+        Together they are as long as they can be. Of sequences too long for that, which differ in little, they are nearly so;
+        of others they are only what both begin and end with.
         """
-        # The longest stretches are found first; in long sequences those at both ends are, which costs next to nothing.
-        long = max(len(old), len(new)) > _LONG
-        start = _shared(old, new) if long else 0
-        end = _shared(old[start:][::-1], new[start:][::-1]) if long else 0
-        found = [(0, 0, start), (len(old) - end, len(new) - end, end), (len(old), len(new), 0)]
-        a, b = old[start : len(old) - end], new[start : len(new) - end]
-        times = Counter(item for item in b if not (junk and junk(item)))
-        pairs = list(accumulate((1 + times[item] for item in a), initial=0))
-        if not a or not b or pairs[-1] > self._left:
-            return found
-        matcher = SequenceMatcher(junk, a, b, autojunk=False)
-        ranges = deque([(0, len(a), 0, len(b))])
-        while ranges:
-            a1, a2, b1, b2 = ranges.popleft()
-            if a1 == a2 or b1 == b2 or not self.affords(pairs[a2] - pairs[a1]):
-                continue
-            i, j, size = matcher.find_longest_match(a1, a2, b1, b2)
-            if size:
-                found.append((start + i, start + j, size))
-                ranges += [(a1, i, b1, j), (i + size, a2, j + size, b2)]
-        return sorted(found)
+        numbers: dict[Hashable, int] = {}  # rapidfuzz would compare hashes
+        a, b = ([numbers.setdefault(item, len(numbers)) for item in items] for items in (old, new))
+        start, end = _ends(a, b)
+        longer, shorter = sorted((len(a) - start - end, len(b) - start - end), reverse=True)
+        if self.affords(longer * shorter):
+            edits = LCSseq.editops(a, b)
+        else:
+            most = self._left // longer
+            differing = Levenshtein.distance(a, b, score_cutoff=most)
+            if differing > most or not self.affords(differing * longer):
+                return [(0, 0, start), (len(a) - end, len(b) - end, end), (len(a), len(b), 0)]
+            edits = Levenshtein.editops(a, b, score_hint=differing)
+        return [(stretch.a, stretch.b, stretch.size) for stretch in edits.as_matching_blocks()]
 
 
-def _shared(old: Sequence[Any], new: Sequence[Any], is_same: Callable[[Any, Any], bool] = eq) -> int:
+def _ends(old: Sequence[Any], new: Sequence[Any], is_same: Callable[[Any, Any], bool] = eq) -> tuple[int, int]:
+    """How many items both begin with, and how many of the others both end with."""
+    start = _shared(old, new, is_same)
+    return start, _shared(old[start:][::-1], new[start:][::-1], is_same)
+
+
+def _shared(old: Sequence[Any], new: Sequence[Any], is_same: Callable[[Any, Any], bool]) -> int:
     """How many items both begin with."""
     pairs = enumerate(zip(old, new, strict=False))
     return next((n for n, (a, b) in pairs if not is_same(a, b)), min(len(old), len(new)))

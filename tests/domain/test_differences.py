@@ -117,6 +117,28 @@ def test_in_a_long_text_only_what_changed_is_marked() -> None:
     assert told(found) == "[-the-]{+a+}{+The end.\n+}"
 
 
+@pytest.mark.parametrize("count", [20, 1_000, 5_000])
+def test_in_a_long_paragraph_only_the_words_that_changed_are_marked(count: int) -> None:
+    old = [f"{('the', 'of', 'a')[n % 3] if n % 2 else 'word' * (n % 7)}," for n in range(count)]
+    new = [f"changed{n}" if n % 20 == 10 else each for n, each in enumerate(old)]
+    assert told(words(" ".join(old), " ".join(new))).count("[-") == count // 20
+    assert told(words(" ".join(old[1:]), " ".join(old))) == f"{{+{old[0]} +}}{' '.join(old[1:])}"
+
+
+def test_in_a_transcript_with_many_changes_no_line_between_them_is_marked() -> None:
+    old = [f"Line {n}.\n" for n in range(30_000)]
+    new = [each.replace("Line", "Row") if n % 100 == 50 else each for n, each in enumerate(old)]
+    assert told(words("".join(old), "".join(new))) == "".join(
+        f"[-Line-]{{+Row+}} {n}.\n" if n % 100 == 50 else each for n, each in enumerate(old)
+    )
+
+
+def test_blanks_alone_are_not_what_two_texts_have_in_common() -> None:
+    same = "and so it goes on and on "
+    assert told(words(f"{same}a b c d", f"{same}e f g h")) == f"{same}[-a b c d-]{{+e f g h+}}"
+    assert told(words("a\n\nb\n\nc\nd", "e\n\nf\n\ng\nd")) == "[-a\n\nb\n\nc\n-]{+e\n\nf\n\ng\n+}d"
+
+
 # --- JSON values ------------------------------------------------------------------------------------------------------
 
 
@@ -218,6 +240,17 @@ def test_equal_is_what_equal_means_everywhere_else(pair: tuple[Any, Any]) -> Non
 )
 def test_places_are_named_as_a_person_would(old: Any, new: Any, expected: list[Any]) -> None:
     assert [tuple(row) for row in places(old, new).rows] == expected
+
+
+def test_of_a_long_list_only_the_items_that_changed_are_listed() -> None:
+    old = list(range(20_000))
+    found = places(old, [n for n in old if n % 200])
+    assert [row.path for row in found.rows] == [(n,) for n in range(0, 20_000, 200)]
+
+
+def test_values_of_the_same_hash_differ() -> None:
+    assert hash(-1) == hash(-2)
+    assert [tuple(row) for row in places([0, -1, 1], [0, -2, 1]).rows] == [((1,), -1, -2)]
 
 
 def test_places_that_are_not_listed_are_counted() -> None:
