@@ -1,9 +1,9 @@
-"""Passwords that are wrong make the next try wait, by name and by address; all processes that share adkweb's own database
-count together.
+"""Slows down guessing: after wrong passwords, the next try has to wait. Tries are counted by name and by address.
 
-    person = person_of(request, "maria", "correct horse battery staple")  # None where it is wrong; raises TryLater
+    person = person_of(request, "maria", "correct horse battery staple")  # None if it is wrong; raises TryLater
 
-A try is counted before its password is looked at, so that tries at the same moment win nothing.
+All processes that share adkweb's own database count together. A try is counted before its password is checked, so many
+tries at the same moment gain nothing.
 """
 
 import hashlib
@@ -24,18 +24,18 @@ from ..models import PasswordTries
 
 log = logging.getLogger("adkweb.sign_in")
 
-FREE: Final = 5  # tries before the first pause; after each further one it is twice as long
+FREE: Final = 5  # tries before the first pause; each further try doubles the pause
 FIRST_PAUSE: Final = 5.0  # seconds
 LONGEST_PAUSE: Final = 15 * 60
-LONGEST_PASSWORD: Final = 4096  # characters; to hash a longer one is work for nothing
+LONGEST_PASSWORD: Final = 4096  # characters; hashing a longer one would be wasted work
 _FORGOTTEN_SECONDS: Final = 24 * 60 * 60
-_HASHES: Final = 2  # at once: each takes a core for a third of a second
+_HASHES: Final = 2  # at the same time: each takes a core for a third of a second
 _HASH_SECONDS: Final = 5.0
 _hashing: Final = threading.BoundedSemaphore(_HASHES)
 
 
 class TryLater(Exception):
-    """Too many tries: `seconds` until the next one."""
+    """There were too many tries. The next one is allowed in `seconds`."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(seconds)
@@ -43,7 +43,7 @@ class TryLater(Exception):
 
 
 def person_of(request: HttpRequest, name: str, password: str) -> User | None:
-    """The person whose name and password these are; None where they are nobody's. Raises TryLater."""
+    """Returns the person with this name and password, or None if they are wrong. Raises TryLater."""
     address = request.META.get("REMOTE_ADDR", "")
     whose, where = key_of("name", name), key_of("address", _network(address))
     pause = _count(sorted((whose, where)))
@@ -69,7 +69,7 @@ def _authenticated(request: HttpRequest, name: str, password: str) -> User | Non
 
 
 def _count(keys: list[str]) -> float:
-    """Counts a try, or returns the seconds until there may be one."""
+    """Counts a try and returns 0.0. If no try is allowed yet, counts nothing and returns the seconds until one is."""
     now = time.time()
     PasswordTries.objects.filter(seen__lt=now - _FORGOTTEN_SECONDS).delete()
     with transaction.atomic():
@@ -91,7 +91,7 @@ def _pause_after(count: int) -> float:
 
 
 def _network(address: str) -> str:
-    """An address; of IPv6 its network, as one sender has all the addresses in it."""
+    """Returns an IPv4 address as it is, and an IPv6 address as its /64 network: one sender has all addresses in it."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:
@@ -102,5 +102,5 @@ def _network(address: str) -> str:
 
 
 def key_of(kind: str, text: str) -> str:
-    """A hash: somebody may have typed a password where the name belongs."""
+    """Returns a hash to count under: people sometimes type a password into the name field, so no plain text is kept."""
     return hashlib.sha256(f"{kind}\n{text}".encode("utf-8", "replace")).hexdigest()

@@ -1,4 +1,4 @@
-"""Files and folders of adkweb's own, which nobody else on this machine can read, whatever umask it was started with."""
+"""Keeps adkweb's own files and folders closed to other users of this machine, whatever the umask."""
 
 import os
 import re
@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Final
 
 OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
-_COMPANIONS: Final = ("-wal", "-shm", "-journal")  # what SQLite keeps beside a database, with the mode that this has
+_COMPANIONS: Final = ("-wal", "-shm", "-journal")  # SQLite makes these beside a database, with the database's mode
 _OWN: Final = re.compile(r"secret-key|uploads|demo\.\d+|(adkweb|demo)\.db(-wal|-shm|-journal)?")
 
 
 def keep_folder(folder: Path) -> None:
-    """Makes a folder that only its owner can open, and closes one that is there, with adkweb's files in it.
+    """Makes a folder that only its owner can open. If the folder exists, it and adkweb's files in it are closed.
 
-    A folder in which other things lie, too, stays open to whoever needs them; only adkweb's files are closed then.
+    A folder that also has other people's files stays open for them. Only adkweb's files in it are closed.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     names = os.listdir(folder)
@@ -28,9 +28,9 @@ def keep_folder(folder: Path) -> None:
 
 
 def keep_database(path: Path) -> None:
-    """Makes the file of a SQLite database, empty and closed to others, and closes one that is there with its companions.
+    """Makes an empty file for a SQLite database, closed to others. An existing file is closed, with its companions.
 
-    A file that is there is not opened: to close it again would take this process's SQLite locks on it away.
+    An existing file is not opened: closing its handle again would release this process's SQLite locks on it.
     """
     with suppress(FileExistsError):
         new_file(path)
@@ -39,12 +39,12 @@ def keep_database(path: Path) -> None:
 
 
 def new_file(path: Path) -> None:
-    """Makes an empty file that only its owner can read and write; raises FileExistsError."""
+    """Makes an empty file that only its owner can read and write. Raises FileExistsError."""
     os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
 
 
 def open_to_others(paths: list[Path]) -> Iterator[tuple[Path, int]]:
-    """Those of the paths that others of this machine may read, write or enter, and their modes."""
+    """Yields the paths that other users of this machine may read, write or enter, with their modes."""
     for path in paths:
         with suppress(OSError):
             mode = stat.S_IMODE(path.stat().st_mode)
@@ -53,14 +53,14 @@ def open_to_others(paths: list[Path]) -> Iterator[tuple[Path, int]]:
 
 
 def own_files(folder: Path) -> list[Path]:
-    """What lies in a folder and is adkweb's own."""
+    """Returns the files and folders in a folder that are adkweb's own."""
     with suppress(OSError):
         return sorted(folder / name for name in os.listdir(folder) if _OWN.fullmatch(name))
     return []
 
 
 def _close(path: Path, mode: int) -> None:
-    """Takes a file from others, if it is ours to do so."""
+    """Takes others' permissions away, if this process owns the file."""
     with suppress(OSError):
         current = path.stat()
         if os.name == "posix" and current.st_mode & OTHERS and current.st_uid == os.geteuid():

@@ -1,4 +1,4 @@
-"""Signs people in by a link on their own machine, and tells who is signed in."""
+"""Signs people in through a link on their own machine, and tells who is signed in."""
 
 import getpass
 import hashlib
@@ -18,11 +18,11 @@ from ..models import SignInToken
 from .sign_ins import digest
 
 LINK_LIFETIME: Final = timedelta(days=1)
-LINKS: Final = 20  # that nobody has opened; each start prints one
+LINKS: Final = 20  # links that are kept while nobody opens them; each start prints one
 
 
 def sign_in_token() -> str:
-    """Returns a token for one sign-in as the owner of this process. Older tokens stay good, up to LINKS of them."""
+    """Returns a token for one sign-in as the owner of this process. The newest LINKS tokens stay valid."""
     person, _created = get_user_model().objects.get_or_create(username=_login_name())
     if not person.password:
         person.set_unusable_password()
@@ -35,7 +35,7 @@ def sign_in_token() -> str:
 
 
 def redeem(token: str) -> User | None:
-    """Uses up a token and returns its person; None for one that was used before, or is older than a day."""
+    """Uses up a token and returns its person, or None if it is unknown, used already or older than a day."""
     with transaction.atomic():
         tokens = SignInToken.objects.filter(digest=_digest(token), created__gte=timezone.now() - LINK_LIFETIME)
         row = tokens.select_related("person").first()
@@ -45,7 +45,7 @@ def redeem(token: str) -> User | None:
 
 
 def signed_in(keys: Collection[str]) -> dict[str, str]:
-    """Returns the names of those signed in, by the key of their browser's sign-in. Sign-ins that ended are left out."""
+    """Returns the names of the people behind these sign-in keys, by key, without the sign-ins that have ended."""
     by_digest = {digest(key): key for key in keys}
     rows = SignIn.objects.filter(session_key__in=by_digest, expire_date__gt=timezone.now())
     noted = {by_digest[row.session_key]: row.get_decoded() for row in rows}
@@ -55,20 +55,20 @@ def signed_in(keys: Collection[str]) -> dict[str, str]:
     names = {}
     for key, note in noted.items():
         person = people.get(int(note.get(SESSION_KEY, 0)))
-        # The hash differs once the password was changed, as for pages.
+        # The hash differs after the password was changed. Pages check this, too.
         if person and person.is_active and note.get(HASH_SESSION_KEY) == person.get_session_auth_hash():
             names[key] = person.get_username()
     return names
 
 
 def admin_exists() -> bool:
-    """Tells whether somebody has an account with a password and every right."""
+    """Tells whether there is an active superuser with a password."""
     admins = get_user_model().objects.filter(is_superuser=True, is_active=True)
     return any(person.has_usable_password() for person in admins)
 
 
 def is_loopback(host: str) -> bool:
-    """Tells whether an address or name can only be this machine."""
+    """Tells whether a host is this machine's loopback: `localhost`, `127.0.0.1` or `[::1]`."""
     try:
         return host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
@@ -78,7 +78,7 @@ def is_loopback(host: str) -> bool:
 def _login_name() -> str:
     try:
         return getpass.getuser()
-    except (KeyError, OSError):  # a container's user id without a name
+    except (KeyError, OSError):  # in a container, the user id may have no name
         return "developer"
 
 

@@ -1,5 +1,6 @@
-"""Browsers' sign-ins in Django's table of sessions, where only a hash of each key is kept: who can read the table, or a
-backup of it, can sign in as nobody. Django's SESSION_ENGINE.
+"""Keeps the sign-ins of browsers in Django's session table, under a hash of each key. This is Django's SESSION_ENGINE.
+
+Somebody who reads the table, or a backup of it, cannot sign in with what is in it.
 """
 
 import hashlib
@@ -16,17 +17,18 @@ from django.db import OperationalError
 from django.utils import timezone
 
 _BEGAN: Final = "began"
-_STEP: Final = 0.1  # of the time that a browser may be idle, after which its use is noted
+_STEP: Final = 0.1  # share of IDLE_SECONDS after which the use of a sign-in is written down
 
 
 def digest(key: str | None) -> str:
-    """The form in which a key is stored: 160 bits, as many as the column has room for."""
+    """Returns the hash under which a key is stored: 160 bits, which is all the column has room for."""
     return hashlib.sha256((key or "").encode("utf-8", "replace")).hexdigest()[:40]
 
 
 class SessionStore(db.SessionStore):
-    """Django's store; what it would look up, write and delete by key goes by the key's hash. Pages are synchronous, and so
-    is this.
+    """Django's session store, which looks up, writes and deletes rows by the hash of the key.
+
+    Pages are synchronous, so only the synchronous methods are changed.
     """
 
     def _get_session_from_db(self) -> AbstractBaseSession | None:
@@ -37,35 +39,35 @@ class SessionStore(db.SessionStore):
         return row
 
     def load(self) -> dict[str, Any]:
-        """What a sign-in holds; to use it keeps it from ending, now and then by a write."""
+        """Returns the data of a sign-in. Using a sign-in puts off its end, which is written down only now and then."""
         row = self._get_session_from_db()
         if row is None:
             return {}
         data = self.decode(row.session_data)
         expires = _expires(data)
         if (expires - row.expire_date).total_seconds() > settings.IDLE_SECONDS * _STEP:
-            with suppress(OperationalError):  # locked: whoever asks next notes it
+            with suppress(OperationalError):  # locked: the next request writes it
                 Session.objects.filter(pk=row.pk).update(expire_date=expires)
         return data
 
     def exists(self, session_key: str) -> bool:
-        """Whether a key is taken."""
+        """Tells whether a key is in use."""
         return super().exists(digest(session_key))
 
     def create_model_instance(self, data: Any) -> AbstractBaseSession:
-        """The row, under the key's hash."""
+        """Returns the row to store, under the key's hash."""
         data.setdefault(_BEGAN, time.time())
         row = super().create_model_instance(data)
         row.session_key, row.expire_date = digest(row.session_key), _expires(data)
         return row
 
     def delete(self, session_key: str | None = None) -> None:
-        """Ends this sign-in, or the one of a key."""
+        """Ends this sign-in, or the one with the given key."""
         super().delete(digest(session_key or self.session_key))
 
 
 def _expires(data: dict[str, Any]) -> datetime:
-    """A while after the last use, and at the latest SESSION_COOKIE_AGE after the beginning."""
+    """Returns when a sign-in ends: IDLE_SECONDS from now, but at most SESSION_COOKIE_AGE after it began."""
     began = datetime.fromtimestamp(data.get(_BEGAN, time.time()), UTC)
     latest = began + timedelta(seconds=settings.SESSION_COOKIE_AGE)
     return min(latest, timezone.now() + timedelta(seconds=settings.IDLE_SECONDS))

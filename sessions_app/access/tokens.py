@@ -1,4 +1,7 @@
-"""Tokens, by which programs sign in: shown once, stored as a hash, with one right and for the apps that match a pattern."""
+"""Manages the tokens of programs. A token has one right, for the apps that match a pattern.
+
+Its text is shown once and stored as a hash.
+"""
 
 import hashlib
 import logging
@@ -21,18 +24,18 @@ from .actor import RIGHTS, Actor, Right
 
 log = logging.getLogger("adkweb.tokens")
 
-PREFIX: Final = "adkweb_"  # by which scanners know a secret that was published
+PREFIX: Final = "adkweb_"  # scanners recognise a published secret by it
 NAME_LENGTH: Final = 100
 APPS_LENGTH: Final = 200
 _USED_STEP: Final = timedelta(minutes=1)  # so that a request rarely costs a write
-_TRUSTED_SECONDS: Final = 1.0  # to look a token up is half the work of a small request
+_TRUSTED_SECONDS: Final = 1.0  # looking a token up takes half the time of a small request
 
-_known: dict[str, tuple[float, Actor]] = {}  # by digest, until when it is trusted
+_known: dict[str, tuple[float, Actor]] = {}  # by digest: until when it is trusted, and its actor
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A token as a list shows it; `right` includes those before it, `used` is None for never."""
+    """A token without its text. `right` includes the rights before it; `used` is None if it was never used."""
 
     name: str
     right: Right
@@ -45,7 +48,7 @@ class Token:
 
 
 def create(name: str, right: str, apps: str, *, by: str) -> tuple[Token, str]:
-    """A new token, and its text, which is told nowhere else and never again. Raises Invalid, AlreadyExists."""
+    """Creates a token and returns it with its text, which cannot be read again. Raises Invalid and AlreadyExists."""
     name, apps = name.strip(), apps.strip() or "*"
     if not name:
         raise Invalid(_("A token needs a name: that of the program that uses it."), field="name")
@@ -72,15 +75,15 @@ def create(name: str, right: str, apps: str, *, by: str) -> tuple[Token, str]:
 
 
 def listed() -> list[Token]:
-    """Every token, those in use first, then by name."""
+    """Returns all tokens by name, with the revoked ones last."""
     rows = ApiToken.objects.order_by("name")
     return sorted((_token(row) for row in rows), key=lambda token: token.revoked is not None)
 
 
 def revoke(name: str, *, by: str) -> Token:
-    """Ends a token, in this process at once and within a second in others; one that is revoked already stays as it is.
+    """Revokes a token, in this process at once and in others within a second. Raises NotFound.
 
-    Raises NotFound.
+    A token that is revoked already stays as it is.
     """
     found = ApiToken.objects.filter(name=name)
     if found.filter(revoked=None).update(revoked=timezone.now(), revoked_by=by):
@@ -93,7 +96,7 @@ def revoke(name: str, *, by: str) -> Token:
 
 
 def actor_of(text: str) -> Actor | None:
-    """Who a token stands for; None for one that is unknown or revoked."""
+    """Returns the actor that a token stands for, or None if it is unknown or revoked."""
     digest = _digest(text)
     until, actor = _known.get(digest, (0.0, None))
     if actor is not None and time.monotonic() < until:
@@ -105,7 +108,7 @@ def actor_of(text: str) -> Actor | None:
     now = timezone.now()
     if row.used is None or now - row.used > _USED_STEP:
         stale = Q(used=None) | Q(used__lt=now - _USED_STEP)
-        with suppress(OperationalError):  # locked: whoever asks next notes it
+        with suppress(OperationalError):  # locked: the next request writes it
             ApiToken.objects.filter(stale, pk=row.pk).update(used=now)
     actor = Actor(f"token {row.name}", cast(Right, row.right), row.apps)
     _known[digest] = (time.monotonic() + _TRUSTED_SECONDS, actor)

@@ -1,9 +1,9 @@
-"""THE WRITE PATH: the only code that changes a session, whoever asks and through whichever door.
+"""THE WRITE PATH: the only code that appends an event to a session, whoever asks and through whichever door.
 
-`append_event` locks the session's row first and then, where the delta touches them, the user's and the app's, always in
-this order, so that writers cannot deadlock. Everything of one append is in one transaction: on PostgreSQL in one
-statement and one round trip, on SQLite in an IMMEDIATE transaction, which this process's appends share (commits.py). A
-test reads the code and finds no other way.
+`append_event` locks the session's row first. Then, if the delta touches them, it locks the user's row and the app's
+row, always in this order, so that writers cannot deadlock. An append is one transaction: on PostgreSQL a single
+statement and round trip, on SQLite an IMMEDIATE transaction that the appends of this process share (commits.py). A test
+reads the code and checks that nothing outside this folder changes ADK's tables.
 """
 
 import json
@@ -45,19 +45,19 @@ from .rows import (
 )
 
 log = logging.getLogger("adkweb.writes")
-_STEP: Final = 1e-6  # seconds; the smallest step by which a revision advances, which is the databases' own
-_STEP_OF_JS: Final = 1e-3  # that adk-js sees
+_STEP: Final = 1e-6  # seconds: a revision advances by at least this much, the resolution of the databases
+_STEP_OF_JS: Final = 1e-3  # the resolution of adk-js
 
 Origin = Literal["agent", "person"]  # copies of sessions come through copies.py
-# An edit has adkweb's note; the note of a fork's copy comes with no append at all.
+# An edit carries adkweb's note. The note on a fork's copy never comes through an append.
 _REFUSED_NOTES: Final[dict[Origin, tuple[str, ...]]] = {"agent": NOTES, "person": (ORIGIN,)}
 
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """What an append stored: the event, its place, and the session's revision after it.
+    """What an append stored: the event, its seq, and the session's revision after it.
 
-    `seq` and `revision` are None for a partial event, which is not stored, and for one that was there already.
+    `seq` and `revision` are None for a partial event, which is not stored, and for an event that was already there.
     """
 
     event: Event
@@ -79,13 +79,14 @@ def append_event(
     An agent's event that carries adkweb's own notes is refused, whichever door it comes through. Pass `origin="person"`
     for an edit, which has such a note.
 
-    `expected` is what the caller believes and wants compared under the lock: the session's revision, or full keys with
-    the values that they must still have (ABSENT for a key that must not exist); beside such values, `revision`.
+    `expected` is compared with the stored session under the lock. It is either the session's revision, or a mapping
+    from full keys to the values that they must still have (ABSENT for a key that must not exist). With such a mapping,
+    pass the revision as `revision`.
 
-    A partial event is returned untouched and not stored; the same event again changes nothing and returns the stored
-    one, and so does one that left its time to the server. Raises Invalid, NotFound, NotAllowed, StaleSession (revision),
-    Conflict (values, with the current ones in `detail`; another event under this id; the session is being copied or
-    imported), SourceError.
+    A partial event is returned as it is and not stored. An event that is sent again changes nothing: the stored one is
+    returned, even if the second copy has no timestamp. Raises Invalid, NotFound, NotAllowed, StaleSession (the revision
+    differs), Conflict (a value differs, with the current values in `detail`; another event has this id; the session is
+    still being copied or imported) and SourceError.
     """
     if is_partial(event):
         return Appended(dict(event))
@@ -100,7 +101,7 @@ def append_event(
         try:
             appended = append.postgresql(db) if db.vendor == "postgresql" else commits.share(db, append.sqlite)
         except (IntegrityError, Conflict, StaleSession) as refused:
-            # A caller that never heard the answer sends the event again, with what it expected the first time.
+            # A caller that never got the answer sends the event again, expecting what it expected the first time.
             before = _stored_event(db, ref, stored["id"])
             if before is not None and event.get("timestamp") is None:
                 stored["timestamp"] = before["timestamp"]
@@ -116,7 +117,7 @@ def append_event(
 
 
 class _Append:
-    """One checked event on its way into one session, and what its caller expects there."""
+    """A checked event on its way into a session, with what its caller expects to find there."""
 
     def __init__(
         self,
@@ -137,13 +138,13 @@ class _Append:
             self.removed[scope].append(bare)
 
     def compare(self, cursor: Any, expected: Mapping[str, Any]) -> None:
-        """Locks everything that the event will touch, and raises Conflict where a key has another value by now."""
+        """Locks every row that the event will touch, and raises Conflict if a key no longer has its expected value."""
         touched = {scope_of(key)[0] for key in [*expected, *delta_of(self.event)]}
         states: dict[str, State] = {"session": lock_session(cursor, self.ref)}
         check_whole(states["session"])
         for scope in ("user", "app"):
             if scope in touched:
-                # A row that is not there cannot be locked.
+                # Make sure that the row exists: a missing row cannot be locked.
                 merge(cursor, self.ref, scope, {}, (), stored_instant(time.time(), cursor.db))
                 states[scope] = lock_scope(cursor, self.ref, scope)
         current = {key: states[scope].get(bare, ABSENT) for key in expected for scope, bare in [scope_of(key)]}
@@ -151,8 +152,9 @@ class _Append:
             raise Conflict(current=current)
 
     def postgresql(self, db: BaseDatabaseWrapper) -> Appended:
-        """One statement, after a comparison of values in a transaction with it: the row locks are taken in the order in
-        which its parts depend on each other.
+        """Appends the event in one statement. Values, if any are expected, are compared first, in the same transaction.
+
+        PostgreSQL takes the row locks in the order in which the parts of the statement depend on each other.
         """
         if self.values is None:
             return self._statement(db)
@@ -192,7 +194,10 @@ class _Append:
         return Appended(self.event, seq=row[0], revision=read_instant(row[1]))
 
     def sqlite(self, db: BaseDatabaseWrapper) -> Appended:
-        """Read, merge, write, alone in the file: SQLite's own merge functions would round numbers and drop nulls."""
+        """Reads the state, merges the delta in Python and writes the result, while no other writer has the file.
+
+        SQLite's own merge functions would round numbers and drop nulls.
+        """
         cursor = commits.Cursor(db)
         if self.values is not None:
             self.compare(cursor, self.values)
@@ -228,7 +233,7 @@ class _Append:
 
 @cache
 def _append_statement(*, session: bool, user: bool, app: bool, revision: bool) -> str:
-    """The statement of one append, with only the parts that this kind of event needs."""
+    """Returns the statement of one append, with only the parts that the event needs."""
     parts = [
         f"""s AS (
             UPDATE sessions SET
@@ -257,7 +262,7 @@ def _append_statement(*, session: bool, user: bool, app: bool, revision: bool) -
             SET state = (t.state || %(app)s::jsonb) - %(app_removed)s::text[], update_time = EXCLUDED.update_time
             RETURNING update_time)"""
         )
-    # The event is numbered when every lock is held, so that `seq` tells the order of writes to the user and the app too.
+    # The event gets its number once every lock is held, so `seq` also gives the order of writes to user and app state.
     last = "a" if app else "u" if user else "s"
     return f"""WITH {", ".join(parts)}
         INSERT INTO events (app_name, user_id, session_id, id, invocation_id, timestamp, event_data)

@@ -1,11 +1,11 @@
-"""Threads that write to one SQLite file share a commit.
+"""Lets threads that write to the same SQLite file share a commit.
 
-SQLite has one writer at a time, and each commit waits for the disk: most of the time of an append. So the thread that comes
-first leads. It begins a transaction, does the work of everybody who waits meanwhile, commits once, and only then is anybody
-answered. Whoever waits then leads next.
+SQLite allows one writer at a time, and most of the time of an append is spent waiting for the disk to commit. So the
+first thread to come leads: it begins a transaction, does the work of every thread that is waiting by then, and commits
+once. Only after that does any of them get its answer. The next thread in line then leads.
 
-Work that fails is undone by a savepoint of its own and raises in the thread that asked for it; the rest of the group is
-stored. Where the commit fails, nothing is stored and everybody gets the error.
+Each piece of work has a savepoint of its own. If it fails, it is undone and the error is raised in the thread that
+asked for it; the rest of the group is stored. If the commit fails, nothing is stored and every thread gets the error.
 """
 
 import math
@@ -27,16 +27,18 @@ T = TypeVar("T")
 
 PATIENCE_SECONDS: Final = 20.0  # with other programs that write to the file
 _MOST: Final = 64  # that share a commit
-_HOLD_SECONDS: Final = 0.05  # after which nobody joins a group any more
-# Other programs look every 100 ms whether the file is free, and give up after some seconds: of the time that this process
-# has it, it leaves it free for a part. Meanwhile its own threads prepare what they write, and the next group is larger.
+_HOLD_SECONDS: Final = 0.05  # after this, nobody joins a group any more
+# Other programs check every 100 ms whether the file is free, and give up after some seconds. So this process leaves it
+# free for a share of the time that it held it. Its own threads use the pause to prepare, so the next group is larger.
 _REST: Final = 0.25
 _MOST_REST_SECONDS: Final = 0.01
 
 
 def share(db: BaseDatabaseWrapper, work: Callable[[BaseDatabaseWrapper], T]) -> T:
-    """Returns what `work(db)` returns, once it is committed. It may run in another thread, on that one's connection, and
-    must change nothing but the database: it may be undone. Within a transaction of the caller's it becomes part of that.
+    """Runs `work(db)`, commits it together with other threads' work, and returns what it returned.
+
+    The work may run in another thread, on that thread's connection. It must change nothing but the database, because it
+    may be undone. If the caller is in a transaction already, the work becomes part of it.
     """
     if db.in_atomic_block:
         with transaction.atomic(using=db.alias):
@@ -49,13 +51,13 @@ def share(db: BaseDatabaseWrapper, work: Callable[[BaseDatabaseWrapper], T]) -> 
         try:
             raise job.error
         finally:
-            job.error = None  # a cycle, through its traceback
+            job.error = None  # its traceback refers to the job: a cycle
     return job.answer  # type: ignore[no-any-return]
 
 
 @contextmanager
 def alone(db: BaseDatabaseWrapper) -> Iterator[None]:
-    """A transaction of Django's that is shared with nobody; the file is waited for in the same line."""
+    """Opens a Django transaction that no other thread shares. It waits its turn in the same line as shared work."""
     if db.in_atomic_block:
         with transaction.atomic(using=db.alias):
             yield
@@ -69,8 +71,9 @@ def alone(db: BaseDatabaseWrapper) -> Iterator[None]:
 
 
 class Cursor:
-    """SQLite's own cursor, for SQL as it is written for Django's: Django's own work at each statement takes longer than
-    the statement.
+    """SQLite's own cursor, for SQL that is written for Django's cursor.
+
+    What Django does around each statement takes longer than the statement itself.
     """
 
     def __init__(self, db: BaseDatabaseWrapper) -> None:
@@ -79,17 +82,17 @@ class Cursor:
         self.fetchone = self._cursor.fetchone
 
     def execute(self, sql: str, parameters: Sequence[Any] = ()) -> None:
-        """Runs a statement whose only percent signs are those of its `%s`."""
+        """Runs a statement. It may contain no percent signs but those of `%s`."""
         self._cursor.execute(_with_question_marks(sql), parameters)
 
     @property
     def rowcount(self) -> int:
-        """How many rows the last statement changed."""
+        """Returns the number of rows that the last statement changed."""
         return self._cursor.rowcount
 
     @property
     def lastrowid(self) -> int | None:
-        """The rowid of the row inserted last."""
+        """Returns the rowid of the row that was inserted last."""
         return self._cursor.lastrowid
 
 
@@ -102,13 +105,13 @@ def _with_question_marks(sql: str) -> str:
 
 
 class _Job:
-    """One thread's work, and what became of it; work of None is not shared."""
+    """One thread's work and its result. If `work` is None, the thread does its work alone."""
 
     __slots__ = ("answer", "came", "error", "language", "leads", "waits", "woken", "work")
 
     def __init__(self, work: Callable[[BaseDatabaseWrapper], Any] | None) -> None:
         self.work = work
-        self.language = translation.get_language()  # of what it raises, whichever thread does it
+        self.language = translation.get_language()  # for the errors that it raises, whichever thread does it
         self.came = time.monotonic()
         self.woken = threading.Lock()
         self.woken.acquire()
@@ -117,24 +120,24 @@ class _Job:
         self.error: BaseException | None = None
 
     def do(self, db: BaseDatabaseWrapper) -> None:
-        """Does the work, with Django's errors for the database's."""
+        """Does the work; errors of the database are raised as Django's."""
         assert self.work  # noqa: S101 - says so to the type checker
         with db.wrap_database_errors:
             self.answer = self.work(db)
 
 
 class _Line:
-    """The threads of this process that wait for one file, and the one that has it."""
+    """The threads of this process that wait to write to a file, and the one that is writing."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()  # of what follows; nobody waits while holding it
+        self._lock = threading.Lock()  # guards what follows; nobody waits while holding it
         self._waiting: deque[_Job] = deque()
         self._taken = False
-        self._since = self._held = 0.0  # when the lead was given last, and for how long it was kept before
+        self._since = self._held = 0.0  # when the current leader began, and how long the one before it led
 
     @contextmanager
     def turn(self, job: _Job) -> Iterator[None]:
-        """Waits until the job leads, or another has done it; afterwards the next one leads."""
+        """Waits until the job leads or another thread has done it. Afterwards the next job in line leads."""
         try:
             with self._lock:
                 job.waits = self._taken
@@ -148,11 +151,11 @@ class _Line:
                     time.sleep(min(self._held * _REST, _MOST_REST_SECONDS))
             self._since = time.monotonic()
             yield
-        finally:  # also for one that is interrupted while it waits
+        finally:  # also when the thread is interrupted while it waits
             self.leave(job)
 
     def join(self) -> _Job | None:
-        """The next one that waits and shares, taken out of the line."""
+        """Takes the next job out of the line and returns it, or None if nobody waits or the next one is not shared."""
         with self._lock:
             if not self._waiting or self._waiting[0].work is None:
                 return None
@@ -161,7 +164,7 @@ class _Line:
         return job
 
     def leave(self, job: _Job) -> None:
-        """Takes a job out of the line; if it leads, the next one does."""
+        """Takes a job out of the line. If it was leading, the next one leads."""
         if not (job.leads or job.waits):
             return
         with self._lock:
@@ -181,7 +184,7 @@ class _Line:
 
 
 _lines: dict[str, _Line] = {}
-os.register_at_fork(after_in_child=_lines.clear)  # whoever led is not there
+os.register_at_fork(after_in_child=_lines.clear)  # the threads that led do not exist in the child
 
 
 def _line(alias: str) -> _Line:
@@ -192,7 +195,7 @@ def _line(alias: str) -> _Line:
 
 
 def _lead(db: BaseDatabaseWrapper, own: _Job) -> None:
-    """Does a job, and those that wait by then, in one transaction."""
+    """Does a job, and the jobs that are waiting by then, in one transaction."""
     group = [own]
     line = _line(db.alias)
     try:
@@ -210,7 +213,7 @@ def _lead(db: BaseDatabaseWrapper, own: _Job) -> None:
 
 
 def _do_all(db: BaseDatabaseWrapper, line: _Line, group: list[_Job]) -> None:
-    """One transaction; the jobs that it takes from the line are put into the group."""
+    """Does the leader's job and those in line in one transaction, and adds the jobs that it takes to the group."""
     connection: sqlite3.Connection = db.connection
     _be_patient(connection, group[0])
     connection.execute("BEGIN IMMEDIATE")
@@ -227,7 +230,7 @@ def _do_all(db: BaseDatabaseWrapper, line: _Line, group: list[_Job]) -> None:
 
 
 def _do_beside(db: BaseDatabaseWrapper, job: _Job) -> None:
-    """A job that fails alone."""
+    """Does a job under a savepoint, so that its failure does not touch the others."""
     connection: sqlite3.Connection = db.connection
     connection.execute("SAVEPOINT adkweb")
     try:
@@ -235,15 +238,16 @@ def _do_beside(db: BaseDatabaseWrapper, job: _Job) -> None:
             job.do(db)
     except Exception as error:
         if not connection.in_transaction:
-            raise  # the disk is full, say: SQLite has rolled everything back
+            raise  # for example, the disk is full and SQLite has rolled everything back
         job.error = error
         connection.execute("ROLLBACK TO adkweb")
     connection.execute("RELEASE adkweb")
 
 
 def _be_patient(connection: sqlite3.Connection, job: _Job) -> None:
-    """Has SQLite wait for other programs as long as the job's patience lasts, which began before those of this process
-    that came first.
+    """Makes SQLite wait for other programs for what is left of the job's patience.
+
+    The job's time began when it joined the line, not when its turn came.
     """
     seconds = max(1, math.ceil(job.came + PATIENCE_SECONDS - time.monotonic()))
     connection.execute(f"PRAGMA busy_timeout = {seconds * 1000}")

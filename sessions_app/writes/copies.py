@@ -1,4 +1,4 @@
-"""Brings in sessions and state as they were elsewhere."""
+"""Stores sessions and state as another database had them."""
 
 import json
 import time
@@ -32,7 +32,7 @@ from .rows import (
 
 
 class ImportedEvent(NamedTuple):
-    """An event's row as another store had it; `text` is its JSON."""
+    """An event's row as another database had it; `text` is its JSON."""
 
     id: str
     invocation_id: str
@@ -42,9 +42,10 @@ class ImportedEvent(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ImportedSession:
-    """A session's row as another store had it, states as JSON; `initial_state` None where it was never recorded.
+    """A session's row as another database had it, with its states as JSON.
 
-    `begins_here`: it is made by adkweb from what stands in this source (a fork), and writes no `user:` or `app:` key.
+    `initial_state` is None if it was never recorded. `begins_here` is True for a fork: adkweb makes it from a session
+    of this source, and it writes no `user:` or `app:` key.
     """
 
     ref: SessionRef
@@ -58,11 +59,11 @@ class ImportedSession:
 def import_session(
     session: ImportedSession, events: Sequence[ImportedEvent], *, actor: Actor, after: str | None, last: bool
 ) -> None:
-    """Stores the next events of an imported session as they are, in this order, all or nothing.
+    """Stores the next batch of an imported session's events unchanged and in this order, all or nothing.
 
-    `after` is the id of the event that must stand last before them: None makes the session, "" is for none yet. Until the
-    `last` batch the session's own state is IMPORTING. Raises AlreadyExists, Conflict (it is not being imported, or was
-    written to meanwhile), Invalid, NotFound, NotAllowed, SourceError.
+    `after` is the id of the session's newest event so far. Pass None to create the session, and "" if it has no events
+    yet. Until the `last` batch, the session's own state is IMPORTING. Raises AlreadyExists, Conflict (the session is
+    not being imported, or somebody wrote to it in the meantime), Invalid, NotFound, NotAllowed and SourceError.
     """
     actor.check_may("admin", session.ref.app_name)
     ref = session.ref
@@ -90,7 +91,8 @@ def import_session(
                     [session.state, session.initial_state, stored_instant(session.updated, db), *ref[1:]],
                 )
                 if not session.begins_here and database.keeps_creations(ref.source):
-                    # Negative: up to here its events were written elsewhere, in no order with those of other sessions.
+                    # Negative: the events up to here were written elsewhere, so they have no order among those of
+                    # other sessions.
                     cursor.execute(
                         f"""UPDATE sessions SET initial_place = (SELECT -coalesce(max({SEQ[db.vendor]}), 0) - 1
                             FROM events WHERE app_name = %s AND user_id = %s AND session_id = %s) WHERE {SESSION}""",
@@ -102,8 +104,10 @@ def import_session(
 
 
 def import_state(ref: SessionRef, scope: Scope, state: State, *, actor: Actor, updated: float, overwrite: bool) -> None:
-    """Makes the row of a user's or an app's state, as another store had it; one that is there gets these keys' values
-    only to `overwrite`, and keeps its other keys. Raises Invalid, NotFound, NotAllowed, SourceError.
+    """Stores the state of a user or an app as another database had it.
+
+    If the row exists already, these keys get their values only with `overwrite`, and its other keys stay. Raises
+    Invalid, NotFound, NotAllowed and SourceError.
     """
     actor.check_may("admin", ref.app_name)
     check_names(ref)
@@ -115,7 +119,7 @@ def import_state(ref: SessionRef, scope: Scope, state: State, *, actor: Actor, u
         delta = {name: value for name, value in state.items() if not same_values(before.get(name, ABSENT), value)}
         if delta and (made or overwrite):
             merge(cursor, ref, scope, delta, (), at if made else stored_instant(time.time(), db))
-            if database.keeps_creations(ref.source):  # nothing tells what wrote it, as of a session that is gone
+            if database.keeps_creations(ref.source):  # no event explains it, as after the deletion of a session
                 whose = ref.user_id if scope == "user" else ""
                 cursor.execute(
                     "INSERT INTO adkweb_deleted VALUES (%s, %s, 0) ON CONFLICT DO NOTHING", [ref.app_name, whose]
@@ -132,14 +136,14 @@ def _begin_import(cursor: Any, session: ImportedSession) -> None:
     )
     if cursor.rowcount == 0:
         raise AlreadyExists(_("The session %(id)s exists already.") % {"id": session.ref.session_id})
-    for scope in ("user", "app"):  # as for a session that is created
+    for scope in ("user", "app"):  # ADK needs both rows, as in create_session
         merge(cursor, session.ref, scope, {}, (), created)
     if session.begins_here and database.keeps_creations(session.ref.source):
         note_place(cursor, session.ref)
 
 
 def _newest_event(cursor: Any, ref: SessionRef) -> str:
-    """The id of the event that was appended last; empty for none."""
+    """Returns the id of the event that was appended last, or "" if there is none."""
     cursor.execute(
         f"""SELECT id FROM events WHERE app_name = %s AND user_id = %s AND session_id = %s
         ORDER BY {SEQ_IN_SESSION[cursor.db.vendor]} DESC LIMIT 1""",

@@ -1,4 +1,4 @@
-"""A session whose import has not ended: marked, left out by those who ask, and never written to."""
+"""Marks a session that is still being copied or imported: it is not shown, and nobody writes to it."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -11,19 +11,19 @@ from ..errors import Conflict
 # --- Import -----------------------------------------------------------------------------------------------------------
 
 
-# The own state of a session that is being imported: its last batch puts the real one in its place. What reads the session
-# meanwhile finds a shorter one, whole in itself.
+# The own state of a session while it is being imported; the last batch replaces it with the real state. Whoever reads
+# the session before that sees a shorter session, consistent in itself.
 IMPORTING: Final[State] = {"adkweb:importing": True}
-MARK: Final = next(iter(IMPORTING))  # its key, which stays where google-adk writes to the session
+MARK: Final = next(iter(IMPORTING))  # its key, which stays even if google-adk writes to the session
 
 
 def is_half(state: Mapping[str, Any]) -> bool:
-    """Whether a session with this own state is being copied or imported, or was when that stopped."""
+    """Tells whether a session with this own state is unfinished: its copy or import still runs, or was broken off."""
     return MARK in state
 
 
 def check_whole(state: Mapping[str, Any]) -> None:
-    """Raises Conflict for the own state of a session that is being copied or imported: nothing is written to one."""
+    """Raises Conflict if this is the own state of an unfinished session, which nobody may write to."""
     if is_half(state):
         raise half_made()
 

@@ -22,9 +22,11 @@ from . import commits
 
 
 def note_place(cursor: Any, ref: SessionRef) -> None:
-    """Notes after which event the session was made, which is when its initial `user:` and `app:` keys were written.
+    """Records after which event the session was created, which is when its initial `user:` and `app:` keys were
+    written.
 
-    When every lock is held, as an event is numbered; the numbers between two events tell the order of sessions made there.
+    Call it while every lock is held, as when an event gets its number. There are BETWEEN numbers between two events;
+    they give the order of the sessions created between them.
     """
     greatest = "greatest" if cursor.db.vendor == "postgresql" else "max"
     cursor.execute(
@@ -46,9 +48,9 @@ def note_place(cursor: Any, ref: SessionRef) -> None:
 
 
 def transaction_on(db: BaseDatabaseWrapper) -> AbstractContextManager[None]:
-    """A transaction of this source; on SQLite, which has one writer at a time, in turn with this process's threads.
+    """Returns a transaction of this source. On SQLite, which allows one writer, the threads of this process take turns.
 
-    Left to SQLite they would each sleep and try again, at half the speed, and the unlucky ones would give up.
+    Left to SQLite, each thread would sleep and try again. That halves the speed, and unlucky threads would give up.
     """
     return commits.alone(db) if db.vendor == "sqlite" else transaction.atomic(using=db.alias)
 
@@ -61,8 +63,8 @@ _SCOPE_TABLES: Final[dict[Scope, tuple[str, tuple[str, ...]]]] = {
 
 
 def check_names(ref: SessionRef) -> None:
-    """Raises NotFound for names that no column can hold; a driver would call them a fault of the source."""
-    what = _("a name")  # once: a look-up is felt in an append
+    """Raises NotFound for names that no column can hold. A driver would report them as an error of the source."""
+    what = _("a name")  # looked up once: three times would slow an append noticeably
     try:
         for name in ref[1:]:
             check_name(name, what, ID_LENGTH)
@@ -71,12 +73,12 @@ def check_names(ref: SessionRef) -> None:
 
 
 def lock_session(cursor: Any, ref: SessionRef) -> State:
-    """The session's own state, its row locked until the transaction ends."""
+    """Locks the session's row until the transaction ends, and returns its own state."""
     return stored_object(locked(cursor, ref))
 
 
 def locked(cursor: Any, ref: SessionRef) -> Any:
-    """The same as it is stored, whatever that is."""
+    """Locks the session's row like `lock_session`, and returns the stored state without parsing it."""
     cursor.execute(f"SELECT state FROM sessions WHERE {SESSION} {_for_update(cursor)}", ref[1:])
     return (cursor.fetchone() or raise_not_found(ref))[0]
 
@@ -93,7 +95,7 @@ def revision_of(cursor: Any, ref: SessionRef) -> float:
 
 
 def lock_scope(cursor: Any, ref: SessionRef, scope: Scope) -> State:
-    """The state of a scope, its row locked until the transaction ends; empty where there is no row."""
+    """Locks the row of a scope until the transaction ends, and returns its state: {} if there is no row."""
     table, names = _SCOPE_TABLES[scope]
     where = " AND ".join(f"{name} = %s" for name in names)
     cursor.execute(f"SELECT state FROM {table} WHERE {where} {_for_update(cursor)}", ref[1 : 1 + len(names)])
@@ -102,7 +104,7 @@ def lock_scope(cursor: Any, ref: SessionRef, scope: Scope) -> State:
 
 
 def merge(cursor: Any, ref: SessionRef, scope: Scope, delta: State, removed: Iterable[str], at: Any) -> None:
-    """Applies a delta to the user's or the app's state; an empty one only sees to it that the row exists."""
+    """Applies a delta to the user's or the app's state. An empty delta only makes sure that the row exists."""
     table, names = _SCOPE_TABLES[scope]
     columns = ", ".join(names)
     values = ref[1 : 1 + len(names)]
@@ -122,7 +124,7 @@ def merge(cursor: Any, ref: SessionRef, scope: Scope, delta: State, removed: Ite
 
 
 def event_text(event: Event, db: BaseDatabaseWrapper) -> str:
-    """An event's JSON as this source keeps it."""
+    """Returns an event's JSON in the form that this source keeps."""
     return dumps(event_in_milliseconds(event) if keeps_milliseconds(db) else event)
 
 
@@ -131,10 +133,10 @@ def _for_update(cursor: Any) -> str:
 
 
 def stored_object(stored: Any) -> dict[str, Any]:
-    """Returns a state as it is stored. Raises Invalid where it cannot be read: to write over it would lose it."""
+    """Parses a stored state. Raises Invalid if it cannot be read, because writing over it would lose it."""
     try:
         value = json.loads(stored) if isinstance(stored, str) else stored
-    except (ValueError, RecursionError) as error:  # another program's; written back, it would be lost
+    except (ValueError, RecursionError) as error:  # written by another program
         raise Invalid(
             _("What is stored here cannot be read, so nothing was written: %(why)s") % {"why": error}
         ) from error

@@ -29,10 +29,10 @@ def create_session(
     state: Mapping[str, Any] | None = None,
     session_id: str | None = None,
 ) -> SessionRef:
-    """Creates a session with initial state, split by scope; without a session_id it gets a UUID.
+    """Creates a session and stores its initial state by scope. Without a `session_id`, it gets a UUID.
 
-    Initial state is not an event: it is kept in `sessions.initial_state`, with full keys. Raises AlreadyExists, Invalid,
-    NotAllowed, SourceError.
+    The initial state is not an event: it is kept in `sessions.initial_state`, with full keys. Raises AlreadyExists,
+    Invalid, NotAllowed and SourceError.
     """
     actor.check_may("append", app_name)
     ref = SessionRef(
@@ -62,8 +62,10 @@ def create_session(
 
 
 def delete_session(ref: SessionRef, *, actor: Actor, revision: float | None = None) -> None:
-    """Deletes a session with its events; app and user state stay. With `revision` only if nobody has written since it was
-    that one. Raises NotFound, NotAllowed, StaleSession, SourceError.
+    """Deletes a session and its events; app and user state stay.
+
+    With `revision`, the session is deleted only if this is still its revision. Raises NotFound, NotAllowed,
+    StaleSession and SourceError.
     """
     actor.check_may("admin", ref.app_name)
     check_names(ref)
@@ -71,7 +73,7 @@ def delete_session(ref: SessionRef, *, actor: Actor, revision: float | None = No
         locked(cursor, ref)
         if revision not in (None, revision_of(cursor, ref)):
             raise StaleSession
-        # In this order: a trigger of sources/schema.py reads what the events wrote, and they go with their session.
+        # The session first: a trigger of sources/schema.py reads what its events wrote, so they must still be there.
         cursor.execute("DELETE FROM sessions WHERE app_name = %s AND user_id = %s AND id = %s", ref[1:])
         cursor.execute("DELETE FROM events WHERE app_name = %s AND user_id = %s AND session_id = %s", ref[1:])
     broadcast.tell("events", ref)
