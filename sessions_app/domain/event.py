@@ -13,10 +13,10 @@ from .json_values import as_object, check, check_name, dumps, equal
 from .state import State, without_temp
 
 Event = dict[str, Any]
-ID_LENGTH: Final = 128  # of ADK's columns, in characters
+ID_LENGTH: Final = 128  # characters that ADK's columns hold
 INVOCATION_ID_LENGTH: Final = 256
 _LAST_TIMESTAMP: Final = 2**32 - 1  # in the year 2106; later, floats are too coarse to add a microsecond
-# What ADK accepts in `actions`; it refuses to load an event that has any other.
+# The fields that ADK accepts in `actions`. It refuses to load an event that has any other.
 ACTION_FIELDS: Final = frozenset(
     [
         "skip_summarization",
@@ -39,19 +39,19 @@ ACTION_FIELDS: Final = frozenset(
 
 
 def new_id() -> str:
-    """A fresh event id."""
+    """Returns a new event id."""
     return str(uuid.uuid4())
 
 
 def is_partial(event: Mapping[str, Any]) -> bool:
-    """Whether the event is a piece of a streamed answer, which is never stored."""
+    """Tells whether the event is a piece of a streamed answer, which is never stored."""
     return bool(event.get("partial"))
 
 
 def check_event(event: Any) -> Event:
-    """The event as it will be stored: id and timestamp present, temp keys trimmed, nulls left out.
+    """Returns the event as it will be stored: with an id and a timestamp, without temp keys and nulls.
 
-    Raises Invalid, naming the place, for what ADK could not load again or a database cannot hold.
+    Raises Invalid, which names the field, for anything that ADK could not load again or a database cannot hold.
     """
     if not isinstance(event, Mapping):
         raise Invalid(_("An event is a JSON object."))
@@ -69,12 +69,12 @@ def check_event(event: Any) -> Event:
 
 
 def delta_of(event: Mapping[str, Any]) -> State:
-    """The event's state delta, keys with prefix."""
+    """Returns the event's state delta, with full keys."""
     return as_object(as_object(event.get("actions")).get("state_delta"))
 
 
 def removed_by(event: Mapping[str, Any]) -> list[str]:
-    """The keys that the event takes out of the state; in its delta they stand as null, which is what ADK reads."""
+    """Returns the keys that the event removes from the state. Its delta has them as null, for ADK."""
     delta = delta_of(event)
     removed = edit_of(event).get("removed")
     keys = removed if isinstance(removed, list) else []
@@ -82,7 +82,7 @@ def removed_by(event: Mapping[str, Any]) -> list[str]:
 
 
 def same(a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:
-    """Whether two events are the same event, sent twice: equal but for what storing leaves out."""
+    """Tells whether two events are one event that was sent twice: equal, apart from nulls and empty actions."""
     return equal(_core(a), _core(b))
 
 
@@ -143,7 +143,8 @@ def _type_words() -> dict[type, str]:
     }
 
 
-# What ADK's parser wants where adkweb knows the field: one of another type would keep the agent from its whole session.
+# The types that ADK's parser wants, for the fields that adkweb knows. With a wrong one, an agent could not load its
+# session at all.
 _SHAPES: Final[dict[str, dict[type, str]]] = {
     "event": {
         str: "branch error_code error_message finish_reason isolation_scope model_version",

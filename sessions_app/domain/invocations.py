@@ -1,12 +1,16 @@
-"""Which invocation of a session is in flight, told from its newest events alone (pure).
+"""Tells which invocation of a session is running, from the session's newest events alone (pure).
 
-ADK stores no "begun" and no "ended". An invocation runs from a user's event until every branch of it has had its last
-word; then it is over, or it waits for somebody. What cannot be told: after one agent's last word, whether another one
-follows in the same branch (SequentialAgent, LoopAgent, Workflow). Only resumable apps say that, by their checkpoints;
-elsewhere the invocation looks ended until the next agent's first event. A Workflow's `node_info.output_for` names the
-last output, but its last node may have none. An exception below SequentialAgent or ParallelAgent stores nothing at all:
-there, silence is the only end. An edit that was appended to a running invocation notes that it ended it: ADK refuses that
-agent's next append. Where an event follows all the same, the agent's service took the edit in, and it runs on.
+ADK does not store when an invocation begins or ends. An invocation runs from a user's event until each of its branches
+has had its last word. Then it is over, or it waits for somebody.
+
+Some things cannot be told. After an agent's last word, another agent may follow in the same branch (SequentialAgent,
+LoopAgent, Workflow). Only resumable apps say so, with checkpoints; otherwise, the invocation looks ended until the next
+agent's first event. A Workflow's `node_info.output_for` names the last output, but its last node may have none. An
+exception below a SequentialAgent or ParallelAgent stores nothing, so only silence shows that the invocation has ended.
+
+An edit of a session with a running invocation notes that it ended the invocation, because ADK refuses that agent's next
+append. If an event follows nevertheless, the agent's service has taken the edit in, and the invocation is still
+running.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,26 +22,27 @@ from .event import is_partial
 from .kinds import AUTH_CALL, CONFIRMATION_CALL, INPUT_CALL, Description, Part, describe
 
 _ASKING_CALLS: Final = frozenset({AUTH_CALL, CONFIRMATION_CALL, INPUT_CALL})
-_SPOKEN: Final = frozenset({"error", "interrupted", "transcription", "output", "finish"})  # without any part
-_LAST_TIMESTAMP: Final = 2**32 - 1  # as for events.check_event; what is no such number is no sign of life
+_SPOKEN: Final = frozenset({"error", "interrupted", "transcription", "output", "finish"})  # say something without parts
+_LAST_TIMESTAMP: Final = 2**32 - 1  # as in event.check_event; any other timestamp counts as 0
 
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """An invocation that has begun and not ended. `waiting`: for a person or another system, not for the agent."""
+    """An invocation that has begun and not ended. If it is `waiting`, then for a person or a system, not the agent."""
 
     invocation_id: str
-    since: float  # seconds since 1970: when the present run began, or the earliest event seen of it
-    last: float  # of its newest event
+    since: float  # seconds since 1970: when the current run began, or the time of its earliest event that was seen
+    last: float  # the time of its newest event
     waiting: bool  # for answers to long-running calls, confirmations and sign-ins
-    waits_for: tuple[str, ...] = ()  # names of the tools that wait
+    waits_for: tuple[str, ...] = ()  # the names of the tools that wait
 
 
 def running(events: Sequence[Mapping[str, Any]], now: float, silence: float) -> Running | None:
-    """The invocation in flight, else the newest that waits, else None; never raises for events that a database holds.
+    """Returns the running invocation, otherwise the newest one that waits, otherwise None.
 
-    `events`: the newest of one session, as stored, in the order of their storing. After `silence` seconds without any
-    event an invocation does not run any more; what waits goes on waiting, a person may take days.
+    `events` are the newest events of one session as they are stored, in the order in which they were stored. It never
+    raises, whatever is in them. After `silence` seconds without an event, an invocation is no longer running. One that
+    waits goes on waiting, because a person may take days.
     """
     session = _Session(silence)
     for event, said in _live((event, describe(event)) for event in events if isinstance(event, Mapping)):
@@ -48,28 +53,31 @@ def running(events: Sequence[Mapping[str, Any]], now: float, silence: float) -> 
     in_flight = []
     waits = session.waits()
     for name, found in reversed(session.invocations.items()):
-        busy = found.open or (found.at_work and name not in waits)  # what waits has paused its workflow agents
+        busy = found.open or (found.at_work and name not in waits)  # waiting pauses the workflow agents
         if busy and not found.copied and not found.ended and not now - found.last > silence:
             in_flight.append(Running(name, found.since, found.last, waiting=False))
         elif name in waits:
             in_flight.append(Running(name, found.since, found.last, waiting=True, waits_for=tuple(waits[name])))
-    return min(in_flight, key=lambda each: each.waiting, default=None)  # of equals, min takes the first: the newest
+    return min(in_flight, key=lambda each: each.waiting, default=None)  # min takes the first of equals: the newest
 
 
 _Told = tuple[Mapping[str, Any], Description]
 
 
 def _live(told: Iterable[_Told]) -> list[_Told]:
-    """The events that no rewind took back and that are of an agent's run or end one: no other edits, no compactions."""
+    """Returns the events that belong to an agent's run or end one, without those that a rewind took back.
+
+    Compactions are left out, and so are edits that ended nothing.
+    """
     events = list(told)
     first: dict[str, int] = {}
     for place, (event, _) in enumerate(events):
         first.setdefault(_text(event.get("invocation_id")), place)
     live, place = [], len(events) - 1
-    while place >= 0:  # backwards, as ADK does it: a rewind that was itself rewound has no effect
+    while place >= 0:  # backwards, as ADK does it: a rewind that was rewound itself has no effect
         _, said = events[place]
         if target := _text(said.actions.get("rewind_before_invocation_id")):
-            place = min(first.get(target, 0), place)  # what is not among the newest events is older than all of them
+            place = min(first.get(target, 0), place)  # an invocation that is not among the events is older than all
         elif ended_by(said.edit) if said.edit else not said.actions.get("compaction"):
             live.append(events[place])
         place -= 1
@@ -78,41 +86,41 @@ def _live(told: Iterable[_Told]) -> list[_Told]:
 
 @dataclass(slots=True)
 class _Invocation:
-    """What is known so far of one invocation."""
+    """What is known about an invocation so far."""
 
     since: float
     last: float
     open: set[str] = field(default_factory=set)  # branches that have not had their last word
-    at_work: dict[str, str] = field(default_factory=dict)  # workflow agents with a checkpoint and no end; their branch
-    copied: bool = False  # its newest event is a fork's copy: no agent works on it here
-    ended: bool = False  # by an edit, and no event of it followed
-    newly_asked: dict[str, str] = field(default_factory=dict)  # by its newest event: id of the call, name of the tool
+    at_work: dict[str, str] = field(default_factory=dict)  # workflow agents with a checkpoint and no end: their branch
+    copied: bool = False  # its newest event is a fork's copy, so no agent works on it here
+    ended: bool = False  # an edit ended it, and none of its events followed
+    newly_asked: dict[str, str] = field(default_factory=dict)  # in its newest event: call id to tool name
 
     def say(self, branch: str, goes_on: bool) -> None:
-        """Takes a word in a branch: it follows on what was said above, and a last word ends what is below."""
+        """Notes that a branch has spoken. This goes on from the branches above; a last word also ends those below."""
         self.open -= {each for each in self.open if _within(branch, each) or (not goes_on and _within(each, branch))}
         if goes_on:
             self.open.add(branch)
 
 
 class _Session:
-    """What is known so far of all invocations; `invocations` has the one with the newest event last."""
+    """What is known about all invocations so far. In `invocations`, the one with the newest event comes last."""
 
     def __init__(self, silence: float) -> None:
         self.silence = silence
         self.invocations: dict[str, _Invocation] = {}
-        # Not in _Invocation: older versions of ADK store the answer under an invocation of its own.
-        self.asked: dict[str, tuple[str, str, str]] = {}  # id of the unanswered call: invocation, branch, tool
-        self.tools: dict[str, str] = {}  # id of any call: name of the tool
+        # These are not in _Invocation, because older versions of ADK store the answer under another invocation.
+        self.asked: dict[str, tuple[str, str, str]] = {}  # id of an unanswered call: invocation, branch, tool
+        self.tools: dict[str, str] = {}  # id of any call: the name of its tool
         self.requested: set[str] = set()  # calls whose tools have asked, mostly by a call that ADK makes for them
 
     def end(self, name: str) -> None:
-        """Takes an edit that ended an invocation."""
+        """Notes that an edit ended an invocation."""
         if name in self.invocations:
             self.invocations[name].ended = True
 
     def hear(self, event: Mapping[str, Any], said: Description) -> None:
-        """Takes the next event."""
+        """Takes in the next event of an agent or a user."""
         name, branch, at = _text(event.get("invocation_id")), _text(event.get("branch")), _seconds(event)
         found = self.invocations.pop(name, None) or _Invocation(at, at)
         self.invocations[name] = found
@@ -133,31 +141,31 @@ class _Session:
             self._hear_agent(name, branch, goes_on, said)
         above, _, agent = branch.rpartition(".")
         if above and agent == said.author and said.actions.get("escalate"):
-            found.say(above, goes_on=False)  # ParallelAgent stops all of its branches, whatever they were doing
+            found.say(above, goes_on=False)  # a ParallelAgent stops all of its branches, whatever they are doing
 
     def _hear_agent(self, name: str, branch: str, goes_on: bool, said: Description) -> None:
         found = self.invocations[name]
         if "error" in said.kinds:
-            found.at_work.clear()  # where it ended only one sub-agent, the next one's checkpoint comes right after
+            found.at_work.clear()  # if only one sub-agent ended, the next one's checkpoint follows at once
             for call_id in found.newly_asked:
                 if call_id in self.asked and _within(self.asked[call_id][1], branch):
-                    del self.asked[call_id]  # its tool has failed before it could ask anybody
+                    del self.asked[call_id]  # its tool failed before it could ask anybody
         found.newly_asked = dict(self._asks(said))
         self.asked |= {call_id: (name, branch, tool) for call_id, tool in found.newly_asked.items() if call_id}
         found.say(branch, goes_on)
 
     def waits(self) -> dict[str, list[str]]:
-        """Of each invocation that waits, the tools, each once."""
+        """Returns the tools that each waiting invocation waits for, by invocation, each tool once."""
         found: dict[str, list[str]] = {}
         for name, _, tool in self.asked.values():
             found.setdefault(name, []).append(tool)
         for name, invocation in self.invocations.items():
-            if "" in invocation.newly_asked:  # a call without an id cannot be answered: it waits till something follows
+            if "" in invocation.newly_asked:  # nobody can answer a call without an id: it waits until an event follows
                 found.setdefault(name, []).append(invocation.newly_asked[""])
         return {name: list(dict.fromkeys(tools)) for name, tools in found.items()}
 
     def _asks(self, said: Description) -> Iterable[tuple[str, str]]:
-        """What an agent's event leaves to somebody else: id of the call, name of the tool."""
+        """Yields what an agent's event asks of somebody else: the id of the call and the name of the tool."""
         for call in said.calls:
             self.tools |= {call.id: call.name} if call.id else {}
             if _is_asking(call):
@@ -167,7 +175,7 @@ class _Session:
         requested = _requested(said)
         for part in said.responses:
             if part.id not in requested and part.id in self.requested:
-                self.requested.remove(part.id)  # its tool has run now, however it came by its answer
+                self.requested.remove(part.id)  # its tool has run now, wherever the answer came from
                 self.asked.pop(part.id, None)
             elif part.id in requested and part.id not in self.requested:
                 self.requested.add(part.id)
@@ -176,17 +184,18 @@ class _Session:
 
 def _take_checkpoint(found: _Invocation, branch: str, said: Description) -> None:
     if said.actions.get("end_of_agent"):
-        # Only of workflow agents: an LlmAgent says it also before the agent to which it transfers has begun.
+        # Only workflow agents count: an LlmAgent also says this before the agent that it transfers to has begun.
         if said.author in found.at_work:
-            found.say(found.at_work.pop(said.author), goes_on=False)  # its own branch here can be a sub-agent's
+            found.say(found.at_work.pop(said.author), goes_on=False)  # this event's branch can be a sub-agent's
     elif isinstance(said.actions.get("agent_state"), dict):
         found.at_work[said.author] = branch
 
 
 def _goes_on(event: Mapping[str, Any], said: Description) -> bool | None:
-    """Whether the agent will say more; None where the event says nothing. ADK's `is_final_response`, made stricter.
+    """Tells whether the agent will say more, or returns None if the event says nothing.
 
-    That one also calls final what has no content at all, and long-running calls beside ordinary ones.
+    This is stricter than ADK's `is_final_response`, which also counts as final an event without any content, and
+    long-running calls beside ordinary ones.
     """
     if is_partial(event):
         return True
@@ -206,14 +215,14 @@ def _is_asking(call: Part) -> bool:
 
 
 def _stands_for(call: Part) -> tuple[str, str]:
-    """The call for which ADK asks by a call of its own: its id and its tool, as far as they are told."""
+    """Returns the id and the tool of the call that ADK asks a person about, each "" if this call does not tell it."""
     if call.name == CONFIRMATION_CALL and isinstance(original := call.value.get("originalFunctionCall"), dict):
         return _text(original.get("id")), _text(original.get("name"))
     return (_text(call.value.get("functionCallId")), "") if call.name == AUTH_CALL else ("", "")
 
 
 def _requested(said: Description) -> set[str]:
-    """The calls whose tools asked for a confirmation or a sign-in."""
+    """Returns the ids of the calls whose tools asked for a confirmation or a sign-in."""
     found = (said.actions.get(name) for name in ("requested_tool_confirmations", "requested_auth_configs"))
     return {call_id for requests in found if isinstance(requests, dict) for call_id in requests}
 

@@ -1,4 +1,4 @@
-"""Tells the kind of an event, and describes one: its parts, its calls, the state that it writes (pure)."""
+"""Tells the kinds of an event, and describes it: its parts, its calls, the state that it writes (pure)."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from .event import delta_of, removed_by
 from .json_values import as_object
 from .state import State
 
-# Calls that ADK itself makes to ask a person for something.
+# The calls that ADK itself makes to ask a person for something.
 AUTH_CALL: Final = "adk_request_credential"
 CONFIRMATION_CALL: Final = "adk_request_confirmation"
 INPUT_CALL: Final = "adk_request_input"
@@ -20,23 +20,24 @@ INPUT_CALL: Final = "adk_request_input"
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One part of an event's content, or one of its actions, as a person reads it.
+    """A part of an event's content as a person reads it.
 
     `kind` is one of: text, thought, call, response, code, code_result, image, file, unknown. `id` pairs a call with its
-    response. `value` is the text, the arguments, the response, or the part itself where adkweb does not know it.
+    response. `value` is the text, the code or its output, the arguments, the response or the file. For an unknown part,
+    it is the part itself.
     """
 
     kind: str
     value: Any
     name: str = ""
     id: str = ""
-    waiting: bool = False  # a long-running call: its response comes from a person or another system
+    waiting: bool = False  # a long-running call, which a person or another system answers
     failed: bool = False
 
 
 @dataclass(slots=True)
 class Description:
-    """What an event is and says; `kind` is the one that its line in the timeline tells."""
+    """What an event is and says. `kind` is the one of its `kinds` that its line in the timeline shows."""
 
     kind: str
     author: str
@@ -50,43 +51,43 @@ class Description:
     _numbers: dict[int, int] = field(default_factory=dict, compare=False, repr=False)
 
     def of(self, *kinds: str) -> list[Part]:
-        """The parts of these kinds."""
+        """Returns the parts of these kinds."""
         return [part for part in self.parts if part.kind in kinds]
 
     @property
     def calls(self) -> list[Part]:
-        """Tool calls."""
+        """Returns the tool calls."""
         return self.of("call")
 
     @property
     def responses(self) -> list[Part]:
-        """Tool responses."""
+        """Returns the tool responses."""
         return self.of("response")
 
     @property
     def media(self) -> list[Part]:
-        """Inline data and files."""
+        """Returns inline data and files."""
         return self.of("image", "file")
 
     def number_of(self, part: Part) -> int:
-        """The number of one of `media`, by which it can be had."""
+        """Returns the number of a part among `media`, which addresses name it by."""
         if not self._numbers:
             self._numbers.update({id(each): number for number, each in enumerate(self.media)})
         return self._numbers[id(part)]
 
     @property
     def text(self) -> str:
-        """All text of the event, thoughts left out."""
+        """Returns all text of the event, without thoughts."""
         return "\n".join(part.value for part in self.of("text"))
 
     @property
     def failed(self) -> bool:
-        """Whether the event tells of something that went wrong."""
+        """Tells whether the event reports that something went wrong."""
         return self.kind in ("error", "interrupted") or any(part.failed for part in self.parts)
 
 
 def describe(event: Mapping[str, Any]) -> Description:
-    """What an event is and says, whatever is in it; never raises for an event that a database holds."""
+    """Describes what an event is and says. It never raises for an event that a database holds, whatever is in it."""
     actions = as_object(event.get("actions"))
     parts = _parts(event)
     tokens = as_object(event.get("usage_metadata")).get("total_token_count")
@@ -110,14 +111,14 @@ class Kind(NamedTuple):
 
     is_of: Callable[
         [Mapping[str, Any], dict[str, Any], Description], bool
-    ]  # the event, its actions, what is said of it
+    ]  # the event, its actions, its description so far
     icon: str  # in static/img/icons.svg
     style: str = "bold"  # in a terminal
-    highlight: int = 0  # on the strip above a timeline: the greater, the more it says; 0 for none
+    highlight: int = 0  # its weight on the strip above a timeline; 0 if it is not shown there
 
 
-# The kinds of event, the one that says most first: an event that transfers and also changes state is told as a transfer,
-# and its state change by its chips.
+# The kinds of event, the most telling one first: an event that transfers and also changes state is shown as a transfer,
+# and its chips show the state change.
 TABLE: Final[dict[str, Kind]] = {
     "edit": Kind(lambda e, a, d: bool(d.edit), "edit", style="bold yellow", highlight=4),
     "rewind": Kind(
@@ -157,7 +158,7 @@ TABLE: Final[dict[str, Kind]] = {
     "unknown": Kind(lambda e, a, d: False, "info"),
 }
 KINDS: Final = tuple(TABLE)
-HIGHLIGHTS: Final = tuple(  # those that the strip shows, the one that says most last
+HIGHLIGHTS: Final = tuple(  # the kinds that the strip shows, the most telling one last
     sorted((name for name, kind in TABLE.items() if kind.highlight), key=lambda name: TABLE[name].highlight)
 )
 
@@ -172,7 +173,7 @@ def _parts(event: Mapping[str, Any]) -> list[Part]:
         return []
     waiting = event.get("long_running_tool_ids")
     waiting_ids = {i for i in waiting if isinstance(i, str)} if isinstance(waiting, list) else set()
-    # While ADK asks a person for a confirmation or a sign-in, the tool's response so far is an "error" that is none.
+    # While ADK asks a person for a confirmation or a sign-in, the tool's response is an "error" that is not really one.
     actions = as_object(event.get("actions"))
     asked = {*as_object(actions.get("requested_tool_confirmations")), *as_object(actions.get("requested_auth_configs"))}
     described: list[Part] = []
@@ -207,5 +208,5 @@ def _part(part: Any, waiting_ids: set[str], asked: set[str]) -> Part:
     return Part("unknown", part)
 
 
-# Shown as images: formats that carry no script. SVG does, and is offered for download.
+# Shown as images: formats that cannot carry a script. SVG can, so it is offered for download.
 IMAGE_TYPES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp", "image/avif", "image/bmp"})

@@ -1,8 +1,8 @@
 """Numbers events, and everything that writes state, in order (pure).
 
-A `Seq` is an event's number in its source: 413. A database whose events have no numbers orders them by time: there, a seq
-stands for a time in microseconds, and is greater than any number. A `Position` orders all that writes state: events, and
-sessions that are created with an initial state between two of them.
+A `Seq` is an event's number in its source: 313. If a database's events have no numbers, they are ordered by time:
+there, a seq stands for a time in microseconds, and is greater than any number. A `Position` orders everything that
+writes state: events, and the sessions that are created with initial state between two events.
 """
 
 from typing import Final, NewType
@@ -10,24 +10,24 @@ from typing import Final, NewType
 Seq = NewType("Seq", int)
 Position = NewType("Position", int)
 
-NO_SEQ: Final = Seq(0)  # before that of any event
+NO_SEQ: Final = Seq(0)  # less than the seq of any event
 
-# Seqs that stand for times. JavaScript counts up to 2**53.
+# Seqs that stand for times. JavaScript is exact up to 2**53.
 SEQ_OF_1970: Final = Seq(2**50)
 FIRST_TIME_SEQ: Final = Seq(2**41)
 LAST_TIME_SEQ: Final = Seq(2**53 - 1)
 
-BETWEEN: Final = 2**20  # positions for each seq: sessions that are created have the first ones, the event the last
-POSITIONS_OF_TIMES: Final = 2**61  # from here on, positions of events that have no numbers
+BETWEEN: Final = 2**20  # positions for each seq: the first ones are for new sessions, the last one is the event's
+POSITIONS_OF_TIMES: Final = 2**61  # from here on, the positions of events without numbers
 
 
 def stands_for_time(seq: int) -> bool:
-    """Tells whether a seq stands for a time, and is no event's number."""
+    """Tells whether a seq stands for a time instead of being an event's number."""
     return seq >= FIRST_TIME_SEQ
 
 
 def number_of(seq: int | None) -> int | None:
-    """Returns an event's number, for people and programs; None for a seq that stands for a time."""
+    """Returns the number that people and programs see for an event, or None if the seq stands for a time."""
     return None if seq is None or stands_for_time(seq) else seq
 
 
@@ -37,20 +37,20 @@ def seq_at(seconds: float) -> Seq:
 
 
 def time_of(seq: Seq) -> float:
-    """Returns the time that a seq stands for; an event's number gives one that is before all times."""
+    """Returns the time that a seq stands for, in seconds. For an event's number, it is before any real time."""
     return (min(max(seq, FIRST_TIME_SEQ), LAST_TIME_SEQ) - SEQ_OF_1970) / 1_000_000
 
 
 def position_of(seq: Seq) -> Position:
     """Returns the position of the event with this seq: 2_097_151 for event 1.
 
-    No session is created between events that have no numbers: their times are their positions, after all others.
+    Events without numbers leave no room for new sessions between them: their position is their time, after all others.
     """
     return Position(seq + POSITIONS_OF_TIMES if stands_for_time(seq) else seq * BETWEEN + BETWEEN - 1)
 
 
 def first_position(seq: int) -> Position:
-    """Returns the first of the positions that belong to a number, those of the sessions created before its event."""
+    """Returns the first position that belongs to a seq. Sessions that are created just before its event come here."""
     return Position(seq * BETWEEN)
 
 
@@ -60,5 +60,5 @@ def seq_of(position: Position) -> Seq:
 
 
 def is_creation(position: Position) -> bool:
-    """Tells whether a position is that of a session's initial state, and of no event."""
+    """Tells whether a position is that of a session's initial state, not of an event."""
     return position != position_of(seq_of(position))

@@ -1,4 +1,4 @@
-"""Finds the events that a rewind took back (pure)."""
+"""Finds the events that rewinds took back (pure)."""
 
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
@@ -11,10 +11,11 @@ Number = TypeVar("Number", bound=int)  # a Seq, or an index in a list
 
 
 def taken_back(rewinds: Iterable[tuple[Number, Number | None]]) -> list[tuple[Number, Number]]:
-    """The stretches that rewinds leave out, the newest first: the places of the first event and of the rewind.
+    """Returns the ranges that rewinds took back, the newest first: [(313, 317)] for an event 317 that rewinds to 313.
 
-    A rewind is its place and that of the first event of its invocation, None where there is none: then only it is left
-    out. One that another took back has no effect.
+    Each rewind is a pair: its own number, and that of the first event of the invocation that it takes back. If there is
+    no such event, the second is None, and the range has only the rewind itself. A rewind that another one took back has
+    no effect.
     """
     found: list[tuple[Number, Number]] = []
     for place, since in sorted(rewinds, key=lambda each: each[0], reverse=True):
@@ -24,7 +25,7 @@ def taken_back(rewinds: Iterable[tuple[Number, Number | None]]) -> list[tuple[Nu
 
 
 def rewinds_in(events: Sequence[Raw]) -> dict[int, int]:
-    """By place, the rewind that took an event back."""
+    """Returns, by an event's index, the index of the rewind that took it back: {3: 5, 4: 5, 5: 5}."""
     first: dict[str, int] = {}
     for place, event in enumerate(events):
         if name := event.get("invocation_id"):

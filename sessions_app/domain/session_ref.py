@@ -1,8 +1,8 @@
-"""Which session: the four names that every read and write starts from (pure)."""
+"""Names a session: the four names that every read and write starts from (pure)."""
 
 from typing import Final, NamedTuple
 
-OWN_NAME: Final = "adkweb"  # of the sessions that `own_session` names, and of the user that app state is edited for
+OWN_NAME: Final = "adkweb"  # the id of adkweb's own sessions, and of the user in whose name app state is edited
 
 
 class SessionRef(NamedTuple):
@@ -15,8 +15,9 @@ class SessionRef(NamedTuple):
 
 
 def own_session(source: str, app_name: str, user_id: str = OWN_NAME) -> SessionRef:
-    """The session in which adkweb edits the state of a user, or without one of an app: `booking/ana/adkweb`.
+    """Returns the session in which adkweb edits a user's state: `booking/ana/adkweb`. Without a user, it is for app
+    state.
 
-    Lists leave such sessions out; `event_rows.listed` says how they are told from a customer's.
+    Lists leave such sessions out.
     """
     return SessionRef(source, app_name, user_id, OWN_NAME)

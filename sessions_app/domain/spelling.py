@@ -1,7 +1,7 @@
-"""ADK's two spellings of an event: snake_case, which is stored, and camelCase, which its web routes speak (pure).
+"""Converts events between ADK's two spellings: snake_case, as stored, and camelCase, as on ADK's web routes (pure).
 
-Only names of ADK's own fields change. What people and programs put into state, arguments, responses, metadata and the like
-stays as it is, and so do fields that ADK does not know.
+Only the names of ADK's own fields change. What people and programs put into state, arguments, responses, metadata and
+the like stays as it is, and so do fields that ADK does not know.
 """
 
 import functools
@@ -15,17 +15,20 @@ _Rename = Callable[[Any], Any]
 
 
 def to_camel(value: Any, model: str = "Event") -> Any:
-    """An event, or what else is of one of ADK's models inside one, as ADK's routes send it; never changed in place."""
+    """Returns a copy of an event, or of another of ADK's models, with the names that ADK's routes send."""
     return _renaming(True)[model](value)
 
 
 def to_snake(value: Any, model: str = "Event") -> Any:
-    """As ADK stores it; camelCase, snake_case and both mixed are read. What is of another type is returned as it is."""
+    """Returns a copy of an event, or of another of ADK's models, with the names that ADK stores.
+
+    It reads camelCase, snake_case and a mix of both. A value that is not an object is returned as it is.
+    """
     return _renaming(False)[model](value)
 
 
 def camel_name(name: str) -> str:
-    """A field's name as pydantic spells its alias."""
+    """Returns a field's name in camelCase, as pydantic spells the alias."""
     return re.sub("_([a-z0-9]?)", lambda found: found[1].upper(), name)
 
 
@@ -33,7 +36,7 @@ def _plain(names: str) -> dict[str, str]:
     return dict.fromkeys(names.split(), "any")
 
 
-# Credentials in `requested_auth_configs`, which adk_fields.json does not open: nobody writes them by hand.
+# The credentials in `requested_auth_configs`. adk_fields.json does not list their fields: nobody writes them by hand.
 _CREDENTIALS: Final = {
     "AuthConfig": {
         **_plain("credential_key"),
@@ -41,7 +44,7 @@ _CREDENTIALS: Final = {
         "raw_auth_credential": "AuthCredential",
         "exchanged_auth_credential": "AuthCredential",
     },
-    "AuthScheme": _plain("type_ in_"),  # any; the others' fields are spelled in one way only
+    "AuthScheme": _plain("type_ in_"),  # the only fields of any scheme that have two spellings
     "AuthCredential": {
         **_plain("auth_type resource_ref api_key"),
         "http": "HttpAuth",
@@ -89,12 +92,12 @@ _CREDENTIALS: Final = {
         "any",
     ),
 }
-_ONE_SPELLING: Final = "CacheMetadata"  # whose fields are snake_case on ADK's routes, too
+_ONE_SPELLING: Final = "CacheMetadata"  # its fields are snake_case on ADK's routes, too
 
 
 @functools.cache
 def _renaming(camel: bool) -> dict[str, _Rename]:
-    """By model, what renames an object of it; put together once."""
+    """Returns a function for each model that renames the fields of its objects. They are built once."""
     models = json.loads((Path(__file__).parent / "adk_fields.json").read_text()) | _CREDENTIALS
     models["EventActions"]["requested_auth_configs"] = "{AuthConfig}"
     del models[_ONE_SPELLING]
@@ -113,7 +116,10 @@ def _renaming(camel: bool) -> dict[str, _Rename]:
 
 
 def _inner(kind: str, renames: dict[str, _Rename]) -> _Rename | None:
-    """What renames a value of a kind (see adk_fields.py); None where nothing in it is ADK's."""
+    """Returns a function that renames the fields in a value of this kind, or None if it has none of ADK's fields.
+
+    adk_fields.py explains the kinds.
+    """
     kind = kind.removesuffix("|null")
     rename = renames.get(kind.strip("[]{}"))
     if rename is None or kind[0] not in "[{":

@@ -1,6 +1,6 @@
-"""Scopes of state: split a delta by prefix, merge, fold events, diff (pure).
+"""Splits state by scope, merges it, applies deltas to it and compares it (pure).
 
-Keys are full keys, with their prefix, everywhere except inside `Scoped`, which holds them as ADK's tables do: bare.
+Keys are full keys, with their prefix, everywhere except inside `Scoped`. It holds them as ADK's tables do, without it.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,7 +18,7 @@ STORED: Final[tuple[Scope, ...]] = ("app", "user", "session")
 
 
 class Absent:
-    """The value of a key that is not there, which null is not."""
+    """The value of a key that does not exist. Null is another value."""
 
     def __repr__(self) -> str:
         return "ABSENT"
@@ -28,7 +28,7 @@ class Absent:
 
 
 class Unknown:
-    """A value that cannot be known from what is stored, and is never guessed."""
+    """A value that cannot be known from what is stored. It is never guessed."""
 
     def __repr__(self) -> str:
         return "UNKNOWN"
@@ -43,7 +43,7 @@ UNKNOWN: Final = Unknown()
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One key's value before and after; ABSENT where there was or is none, UNKNOWN where nobody can say."""
+    """A key's value before and after: ABSENT if the key did not or does not exist, UNKNOWN if nobody can say."""
 
     key: str
     old: Any
@@ -51,18 +51,18 @@ class Change:
 
     @property
     def scope(self) -> Scope:
-        """The scope that the key's prefix names."""
+        """Returns the scope that the key's prefix names."""
         return scope_of(self.key)[0]
 
     @property
     def same(self) -> bool:
-        """Whether the value that was written stood there already, as far as that is known."""
+        """Tells whether the key had this value already. If the old value is UNKNOWN, it is False."""
         return self.old is not UNKNOWN and same(self.old, self.new)
 
 
 @dataclass(slots=True)
 class Scoped:
-    """State or a delta as ADK's tables hold it: by scope, keys without prefix."""
+    """State or a delta as ADK's tables hold it: by scope, with keys without a prefix."""
 
     app: State = field(default_factory=dict)
     user: State = field(default_factory=dict)
@@ -70,12 +70,12 @@ class Scoped:
     temp: State = field(default_factory=dict)
 
     def scope(self, scope: Scope) -> State:
-        """One scope's keys and values."""
+        """Returns the keys and values of a scope."""
         found: State = getattr(self, scope)
         return found
 
     def merged(self) -> State:
-        """The state as an agent sees it: session keys, then `app:` keys, then `user:` keys."""
+        """Returns the state as an agent sees it: session keys, then `app:` keys, then `user:` keys."""
         return (
             self.session
             | {APP + key: value for key, value in self.app.items()}
@@ -83,13 +83,13 @@ class Scoped:
         )
 
     def get(self, key: str) -> Any:
-        """A full key's value, or ABSENT."""
+        """Returns the value of a full key, or ABSENT."""
         scope, bare = scope_of(key)
         return self.scope(scope).get(bare, ABSENT)
 
 
 def scope_of(key: str) -> tuple[Scope, str]:
-    """The scope of a full key, and the key without its prefix."""
+    """Returns the scope of a full key, and the key without its prefix: ("user", "tier") for `user:tier`."""
     if ":" not in key:
         return "session", key
     for scope, prefix in PREFIXES.items():
@@ -99,12 +99,12 @@ def scope_of(key: str) -> tuple[Scope, str]:
 
 
 def full_key(scope: Scope, bare: str) -> str:
-    """The key with its scope's prefix."""
+    """Returns a key with the prefix of its scope: `user:tier`."""
     return PREFIXES[scope] + bare
 
 
 def split(delta: Mapping[str, Any]) -> Scoped:
-    """A delta with full keys, by scope."""
+    """Splits a delta with full keys by scope."""
     scoped = Scoped()
     for key, value in delta.items():
         scope, bare = scope_of(key)
@@ -113,12 +113,15 @@ def split(delta: Mapping[str, Any]) -> Scoped:
 
 
 def without_temp(delta: Mapping[str, Any]) -> State:
-    """The part of a delta that is stored."""
+    """Returns a delta without its `temp:` keys, which are never stored."""
     return {key: value for key, value in delta.items() if not key.startswith(TEMP)}
 
 
 def apply(state: Mapping[str, Any], delta: Mapping[str, Any], removed: Iterable[str] = ()) -> State:
-    """The state after a delta: a value replaces its whole key, null is stored, and only `removed` keys leave."""
+    """Returns the state after a delta.
+
+    A new value replaces the old one, null is stored, and `removed` keys are gone.
+    """
     after = {**state, **delta}
     for key in removed:
         after.pop(key, None)
@@ -126,7 +129,7 @@ def apply(state: Mapping[str, Any], delta: Mapping[str, Any], removed: Iterable[
 
 
 def fold(initial: Mapping[str, Any], deltas: Iterable[tuple[Mapping[str, Any], Iterable[str]]]) -> State:
-    """The state after a series of (delta, removed keys), temp keys never kept."""
+    """Returns the state after a series of pairs (delta, removed keys), without `temp:` keys."""
     state = without_temp(initial)
     for delta, removed in deltas:
         state = apply(state, without_temp(delta), removed)
@@ -134,12 +137,12 @@ def fold(initial: Mapping[str, Any], deltas: Iterable[tuple[Mapping[str, Any], I
 
 
 def same(a: Any, b: Any) -> bool:
-    """Whether two values of a key are the same value, or both ABSENT."""
+    """Tells whether two values of a key are equal, or both ABSENT."""
     return a is b if a is ABSENT or b is ABSENT else equal(a, b)
 
 
 def diff(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]:
-    """What changed between two states, by key."""
+    """Returns what differs between two states, in the order of the keys."""
     keys = sorted(old.keys() | new.keys())
     changes = (Change(key, old.get(key, ABSENT), new.get(key, ABSENT)) for key in keys)
     return [c for c in changes if not same(c.old, c.new)]
