@@ -35,7 +35,7 @@ _hashing: Final = threading.BoundedSemaphore(_HASHES)
 
 
 class TryLater(Exception):
-    """There were too many tries. The next one is allowed in `seconds`."""
+    """Too many tries: `seconds` until the next one."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(seconds)

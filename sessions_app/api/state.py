@@ -150,7 +150,7 @@ def _checked(body: schemas.Edit) -> tuple[State, State]:
     changes = {**body.set, **dict.fromkeys(body.remove, ABSENT)}
     for names in (body.set.keys() & set(body.remove), body.expected.keys() & set(body.absent)):
         if names:
-            raise Invalid(_("%(key)s: stands twice in this edit") % {"key": min(names)})
+            raise Invalid(_("%(key)s: appears twice in this edit") % {"key": min(names)})
     if not changes:
         raise Invalid(_("Nothing would change: neither `set` nor `remove` names a key."))
     if strange := wanted.keys() - changes.keys():

@@ -64,7 +64,7 @@ def check_event(event: Any) -> Event:
     stored["actions"] = _check_actions(stored.get("actions", {}))
     _check_content(stored.get("content", {}))
     if not all(isinstance(name, str) for name in stored.get("long_running_tool_ids", [])):
-        raise Invalid(_("long_running_tool_ids: must be a list of texts"))
+        raise Invalid(_("long_running_tool_ids: must be a list of strings"))
     return stored
 
 
@@ -136,7 +136,7 @@ def _check_types(found: dict[str, Any], where: str, shape: str = "") -> None:
 
 def _type_words() -> dict[type, str]:
     return {
-        str: _("must be a text"),
+        str: _("must be a string"),
         bool: _("must be true or false"),
         dict: _("must be an object"),
         list: _("must be a list"),

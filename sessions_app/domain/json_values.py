@@ -92,7 +92,7 @@ def read_stored(text: str) -> Any:
     except ValueError as error:
         if looks_encrypted(text):
             raise Invalid(_("What is stored here is encrypted: only a program with the key can read it.")) from error
-        raise Invalid(_("What is stored here is no JSON.")) from error
+        raise Invalid(_("What is stored here is not JSON.")) from error
 
 
 def read_stored_or_none(text: str | bytes | None) -> Any:
@@ -228,7 +228,7 @@ def kind(value: Any) -> str:
 def check_name(name: str, what: str, limit: int) -> str:
     """An id or name as ADK's columns can hold it; raises Invalid where they cannot."""
     if not isinstance(name, str):
-        raise Invalid(_("%(what)s is not a text") % {"what": what})
+        raise Invalid(_("%(what)s is not a string") % {"what": what})
     if len(name) > limit:
         raise Invalid(
             _("%(what)s has %(n)s characters; ADK's column holds %(limit)s")
@@ -252,7 +252,7 @@ def _check_text(text: str, where: str) -> None:
 
 def _key(key: Any, where: str) -> str:
     if not isinstance(key, str):
-        raise Invalid(_at(where, _("a key must be a text, not %(type)s") % {"type": type(key).__name__}))
+        raise Invalid(_at(where, _("a key must be a string, not %(type)s") % {"type": type(key).__name__}))
     _check_text(key, where)
     return key
 
@@ -269,7 +269,7 @@ def _unique(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, value in pairs:
         if key in found:
-            raise Invalid(_("the key %(key)s stands twice in one object") % {"key": dumps(key)})
+            raise Invalid(_("the key %(key)s appears twice in one object") % {"key": dumps(key)})
         found[key] = value
     return found
 

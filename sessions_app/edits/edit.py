@@ -206,7 +206,7 @@ def _told(event: Mapping[str, Any]) -> list[Any]:
 def _check(entries: Sequence[Entry], changes: Sequence[Entry]) -> None:
     for name, times in Counter(entry.key for entry in entries).items():
         if times > 1:
-            raise Invalid(_("%(key)s: stands twice in this edit") % {"key": name})
+            raise Invalid(_("%(key)s: appears twice in this edit") % {"key": name})
     for entry in entries:
         scope, bare = scope_of(entry.key)
         if scope not in STORED:

@@ -291,7 +291,7 @@ class _Ids:
 
 
 def _refuse_twice(read: Open, ids: _Ids, told: Told) -> None:
-    """Finds the place of an id that stands twice in a session, by reading again."""
+    """Finds the place of an id that appears twice in a session, by reading again."""
     if not (suspects := ids.twice()):
         return
     seen: set[str] = set()
@@ -301,5 +301,5 @@ def _refuse_twice(read: Open, ids: _Ids, told: Told) -> None:
                 seen.clear()
             elif hash(item.id) in suspects:
                 if item.id in seen:
-                    raise Fault(f"event: the id {item.id} stands twice in its session", place=reader.where)
+                    raise Fault(f"event: the id {item.id} appears twice in its session", place=reader.where)
                 seen.add(item.id)

@@ -143,7 +143,7 @@ def test_a_value_that_is_what_was_expected_is_replaced(
         ({"set": None}, "set"),
         ({"remove": "step"}, "remove"),
         ({"remove": [1]}, "remove.0"),
-        ({"set": {"a": 1}, "remove": ["a"]}, "a: stands twice"),
+        ({"set": {"a": 1}, "remove": ["a"]}, "a: appears twice"),
         ({"remove": ["a", "a"], "expected": {"b": 1}}, "b"),
         ({"set": {"a": 1}, "absent": ["b"]}, "b"),
         ({"set": {"a": 1}, "expected": {"a": 1}, "absent": ["a"]}, "a"),

@@ -341,7 +341,7 @@ def test_drift_is_repaired_by_one_event(program: Program, drifted: SessionRef) -
 @pytest.mark.parametrize("body", [{"keep": ["step"], "put_back": ["step"]}, {"keep": ["step", "step"]}])
 def test_a_key_is_repaired_one_way(program: Program, drifted: SessionRef, body: dict[str, Any]) -> None:
     refused = program.post(address(drifted, "/drift"), body)
-    assert (refused.status, "stands twice" in refused.detail) == (400, True)
+    assert (refused.status, "appears twice" in refused.detail) == (400, True)
 
 
 # --- What an agent sees -----------------------------------------------------------------------------------------------

@@ -329,7 +329,7 @@ def test_tens_of_thousands_of_keys_that_drifted_can_be_chosen(ref: SessionRef) -
     names = [f"k{number}" for number in range(30_000)]
     store(ref, **dict.fromkeys(names, 1))
     assert len(choose(ref, names, [])) == len(names)
-    with pytest.raises(Invalid, match="k7: stands twice"):
+    with pytest.raises(Invalid, match="k7: appears twice"):
         choose(ref, names, ["k7"])
     execute(ref.source, "UPDATE sessions SET initial_state = NULL")
     assert len(drift.own(ref).unknown) == len(names)

@@ -224,7 +224,7 @@ FAULTS = {
     "too many digits": (b'{"id": ' + b"1" * 5_000 + b"}", "", "4300"),
     "no app": (b'{"id": "s1", "userId": "u"}', "", "appName is missing"),
     "an unknown field": (session(revision=1), "revision", "no such field"),
-    "a name that is none": (session(userId=5), "", "userId is not a text"),
+    "a name that is none": (session(userId=5), "", "userId is not a string"),
     "a name too long": (session(id="x" * 129), "", "129"),
     "a state that is none": (session(state=[1]), "state", "no object"),
     "events that are none": (session(events={}), "events", "no list"),
@@ -236,7 +236,7 @@ FAULTS = {
     "a wrong type": (session(event(content={"parts": [{"text": 1}]})), "events[0].content.parts[0].text", "str"),
     "an unknown part": (session(event(content={"parts": [{"functionCal": {}}]})), "events[0].content.parts[0]", "know"),
     "a delta that is none": (session(event(actions={"stateDelta": 1})), "events[0].actions.state_delta", "any"),
-    "an id twice": (session(EVENT, event(), EVENT), "events[2]", "e1 stands twice"),
+    "an id twice": (session(EVENT, event(), EVENT), "events[2]", "e1 appears twice"),
     "an id too long": (session(event(id="x" * 129)), "events[0]", "129"),
     "too deep": (session(EVENT, event(output=nested(250))), "events[1]", "200 levels"),
 }

@@ -241,7 +241,7 @@ def test_a_key_is_taken_out_of_the_form_and_the_others_stay(ref: SessionRef, mar
         ("", "A value is missing."),
         (" \n", "A value is missing."),
         ("NaN", "NaN and infinity are not JSON"),
-        ('{"a": 1, "a": 2}', 'the key "a" stands twice in one object'),
+        ('{"a": 1, "a": 2}', 'the key "a" appears twice in one object'),
         ('"\\u0000"', "the character U+0000 cannot be stored in a database"),
         ('"\\ud800"', "half of a surrogate pair"),
         ("[" * 200 + "]" * 200, "nested deeper than 150 levels"),
@@ -295,7 +295,7 @@ def test_nothing_is_written_where_nothing_would_change(ref: SessionRef, maria: B
 def test_a_key_named_twice_is_refused(ref: SessionRef, maria: Browser) -> None:
     sent = open_form(maria, ref, "step").fields() | {"rows": "0 1", "value-0": "1", "key-1": "step", "value-1": "2"}
     response = apply(maria, ref, sent)
-    assert "stands twice in this edit" in page_of(response).one("p", "formerror").text
+    assert "appears twice in this edit" in page_of(response).one("p", "formerror").text
     assert response.status_code == 400
 
 

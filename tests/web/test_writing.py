@@ -77,9 +77,9 @@ def test_an_id_of_any_kind_leads_back_to_the_session(ref: SessionRef, maria: Bro
         ('{"content": {"parts": ["text"]}}', "content.parts: must be a list of objects"),
         ('{"partial": true}', "a partial event is never stored"),
         ('{"timestamp": -1}', "between the years 1970 and 2106"),
-        ('{"id": 5}', "id is not a text"),
+        ('{"id": 5}', "id is not a string"),
         ('{"x": NaN}', "NaN and infinity are not JSON"),
-        ('{"x": 1, "x": 2}', 'the key "x" stands twice'),
+        ('{"x": 1, "x": 2}', 'the key "x" appears twice'),
     ],
 )
 def test_an_event_that_cannot_be_stored_is_refused_and_its_text_kept(
