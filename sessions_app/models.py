@@ -220,7 +220,8 @@ class Job(models.Model):
 
     `where` is what the source's alias stands for (sources.identity): the alias itself may go to another database. The names
     of the session are empty where the work is about none. `task` and `result` are JSON text, as values that ADK stored
-    although they are not JSON (NaN) fit into no JSON column. Of the jobs that wait, each lane has one.
+    although they are not JSON (NaN) fit into no JSON column. Of the jobs that wait, each lane has one. `person` is somebody
+    who is to be told what came of it, and `told` once they know.
     """
 
     id = models.UUIDField(primary_key=True)
@@ -247,6 +248,8 @@ class Job(models.Model):
     claim = models.CharField(max_length=32, default="")
     claimed_until = models.FloatField(null=True)  # past: a process died, or lost the database, while working on it
     crashes = models.IntegerField(default=0)  # of processes, since somebody wanted it
+    person = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True, related_name="+")
+    told = models.BooleanField(default=False)
 
     class Meta:
         constraints: ClassVar = [
@@ -256,6 +259,12 @@ class Job(models.Model):
         ]
         indexes: ClassVar = [
             models.Index(fields=["kind", "created"], condition=models.Q(state="waiting"), name="jobs_waiting"),
+            models.Index(fields=["session_id", "user_id", "app_name"], name="jobs_of_session"),
+            models.Index(
+                fields=["person", "finished"],
+                condition=models.Q(person__isnull=False, told=False, finished__isnull=False),
+                name="jobs_untold",
+            ),
         ]
 
 
@@ -306,42 +315,3 @@ class StateChange(models.Model):
     key = models.TextField()
     place: "models.BigIntegerField[int, Position]" = models.BigIntegerField()
     since: "models.BigIntegerField[int | None, Seq | None]" = models.BigIntegerField(null=True)
-
-
-class QueuedEdit(models.Model):
-    """An edit that waits until no invocation runs in its session, and then what became of it. Moments are seconds.
-
-    `where` is what the source's alias stands for (sources.identity): the alias itself may go to another database.
-    `entries` is JSON text, as values that ADK stored although they are not JSON (NaN) fit into no JSON column.
-    `event_id` is that of the event it becomes, so that a second try after a crash is known to be the same edit.
-    """
-
-    id = models.UUIDField(primary_key=True)
-    where = models.TextField()
-    app_name = models.CharField(max_length=128)
-    user_id = models.CharField(max_length=128)
-    session_id = models.CharField(max_length=128)
-    entries = models.TextField()
-    of = models.TextField(default="")  # what the edit comes from, as it will note it: JSON text, or empty
-    actor = models.CharField(max_length=150)
-    person = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True, related_name="+")
-    reason = models.TextField()
-    event_id = models.CharField(max_length=128)
-    created = models.FloatField()
-    state = models.CharField(max_length=10, default="waiting")
-    message = models.TextField(default="")  # why it failed, or who withdrew it
-    finished = models.FloatField(null=True)
-    seq: "models.BigIntegerField[int | None, Seq | None]" = models.BigIntegerField(null=True)
-    told = models.BooleanField(default=False)  # its author knows what became of it
-    claimed_until = models.FloatField(null=True)  # past: a process died, or lost the database, while applying it
-
-    class Meta:
-        indexes: ClassVar = [
-            models.Index(fields=["session_id", "user_id", "app_name"], name="queued_of_session"),
-            models.Index(fields=["created"], condition=models.Q(state="waiting"), name="queued_waiting"),
-            models.Index(
-                fields=["person", "finished"],
-                condition=models.Q(told=False, finished__isnull=False),
-                name="queued_untold",
-            ),
-        ]

@@ -27,10 +27,8 @@ MOST_FUNCTION_LINES: Final = 40
 # What is longer still, and how long. Split one and take it out; nothing comes in.
 LONGER: Final[dict[str, int]] = {
     "api/schemas.py": 397,
-    "edits/queue.py": 403,
-    "edits/queue.py: queue_edit": 41,
     "history/moments.py": 390,
-    "models.py": 347,
+    "models.py": 317,
     "sources/database.py": 303,
     "sources/online.py": 419,
     "sources/registry.py: _register_url": 60,

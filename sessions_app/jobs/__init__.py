@@ -1,1 +1,1 @@
-"""Runs work that outlives a request, and goes on with it where its process died. Imports and forks use it."""
+"""Runs work that outlives a request, and goes on with it where its process died: imports, forks, queued edits."""

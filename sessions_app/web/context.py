@@ -11,6 +11,7 @@ from django.contrib.messages.storage.base import Message
 from django.http import HttpRequest
 
 from ..edits import queue
+from ..edits.queued_edit import Queued
 from ..sources import adopting, database
 
 
@@ -48,13 +49,13 @@ def about(queued_id: UUID) -> str:
     return f"queued-{queued_id}"
 
 
-def _toasts(request: HttpRequest, outcomes: Callable[[], list[queue.Queued]]) -> list[Message]:
+def _toasts(request: HttpRequest, outcomes: Callable[[], list[Queued]]) -> list[Message]:
     """Returns the messages, except those about a queued edit whose outcome is shown."""
     shown = list(get_messages(request))
     finished = {about(edit.id) for edit in outcomes()} if any(each.extra_tags for each in shown) else set()
     return [each for each in shown if each.extra_tags not in finished]
 
 
-def _outcomes(request: HttpRequest) -> list[queue.Queued]:
+def _outcomes(request: HttpRequest) -> list[Queued]:
     person = getattr(request, "user", None)
     return queue.outcomes(person) if person is not None and person.is_authenticated else []

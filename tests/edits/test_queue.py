@@ -21,9 +21,9 @@ from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT
 from sessions_app.edits import edit, queue
 from sessions_app.edits.edit import Entry
-from sessions_app.edits.queue import Queued
+from sessions_app.edits.queued_edit import Queued
 from sessions_app.errors import Conflict, Invalid, NotAllowed, NotFound, SourceError
-from sessions_app.models import QueuedEdit
+from sessions_app.models import Job
 from sessions_app.reads import lists, timeline, views
 from sessions_app.sources import database, registry
 from sessions_app.writes.append import append_event
@@ -87,7 +87,7 @@ def run(ref: SessionRef, ended_ago: float | None = None) -> None:
 
 def let_claims_end() -> None:
     """As if LEASE_SECONDS had gone by."""
-    QueuedEdit.objects.filter(claimed_until__isnull=False).update(claimed_until=1.0)
+    Job.objects.filter(claimed_until__isnull=False).update(claimed_until=1.0)
 
 
 def now(found: Queued) -> Queued:
@@ -257,7 +257,7 @@ def test_what_comes_first_in_a_session_is_applied_first_even_while_another_proce
 ) -> None:
     first = queue.queue_edit(ref, [Entry("a", 1, ABSENT)], person=maria)
     queue.queue_edit(ref, [Entry("b", 1, ABSENT)], person=maria)
-    QueuedEdit.objects.filter(pk=first.id).update(claimed_until=time.time() + 100)
+    Job.objects.filter(pk=first.id).update(claimed_until=time.time() + 100)
     assert queue.apply_due() == 0
     assert edits_in(ref) == []
 
@@ -332,7 +332,7 @@ def test_a_form_that_is_sent_twice_is_queued_once(ref: SessionRef, maria: User, 
 def test_a_form_that_is_sent_many_times_at_once_is_queued_once(ref: SessionRef, maria: User) -> None:
     found = in_threads([lambda: queue.queue_edit(ref, PAY, person=maria, once="form1").id] * 8)
     assert len(set(found)) == 1
-    assert QueuedEdit.objects.count() == 1
+    assert Job.objects.count() == 1
 
 
 def test_an_edit_that_was_applied_now_by_the_same_form_is_not_written_again(ref: SessionRef, maria: User) -> None:
@@ -435,9 +435,9 @@ def test_what_everybody_knows_is_not_kept_for_ever(ref: SessionRef, maria: User)
     old, told, _untold = queue.outcomes(maria)
     for outcome in (old, told):
         queue.dismiss(outcome.id, maria)
-    QueuedEdit.objects.exclude(pk=told.id).update(finished=1.0)
+    Job.objects.exclude(pk=told.id).update(finished=1.0)
     queue.queue_edit(ref, PAY, person=maria)
-    assert QueuedEdit.objects.count() == 3
+    assert Job.objects.count() == 3
     with pytest.raises(NotFound):
         queue.get(old.id)
 
@@ -465,7 +465,7 @@ def test_a_waiting_edit_can_be_withdrawn_by_anybody_and_its_author_is_told_who_d
 
 def test_what_is_being_applied_cannot_be_withdrawn(ref: SessionRef, maria: User) -> None:
     waiting = queue.queue_edit(ref, PAY, person=maria)
-    QueuedEdit.objects.update(claimed_until=time.time() + 100)
+    Job.objects.update(claimed_until=time.time() + 100)
     with pytest.raises(Conflict, match="being applied just now"):
         queue.withdraw(waiting.id, maria)
     assert now(waiting).state == "waiting"
@@ -524,7 +524,7 @@ def test_an_edit_that_a_process_left_half_applied_is_found_by_the_next(
     ref: SessionRef, maria: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waiting = queue.queue_edit(ref, PAY, person=maria)
-    monkeypatch.setattr(queue, "_note", lambda *_: False)  # dies before it
+    monkeypatch.setattr(queue, "_end", lambda *_: False)  # dies before it
     assert queue.apply_due() == 0
     monkeypatch.undo()
     say(ref, "agent", delta={"step": "seats"})  # which would be a conflict for an edit that was not written
@@ -622,14 +622,14 @@ def test_a_fault_with_one_edit_does_not_hold_up_the_others(
     other = create_session(*ref[:3], session_id="other", actor=AGENT)
     bad = queue.queue_edit(ref, PAY, person=maria)
     good = queue.queue_edit(other, [Entry("k", 1, ABSENT)], person=maria)
-    entries = queue._entries
+    event = queue._event
 
-    def break_one(row: QueuedEdit) -> list[Entry]:
-        if row.pk == bad.id:
+    def break_one(queued: Queued) -> Any:
+        if queued.id == bad.id:
             raise RuntimeError("a bug")
-        return entries(row)
+        return event(queued)
 
-    monkeypatch.setattr(queue, "_entries", break_one)
+    monkeypatch.setattr(queue, "_event", break_one)
     assert queue.apply_due() == 1
     monkeypatch.undo()
     assert (now(bad).state, now(good).state) == ("waiting", "applied")

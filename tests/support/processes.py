@@ -97,7 +97,7 @@ def apply_then_die(own: str, place: str) -> None:
     from sessions_app.sources import database, registry
     from tests.support.own import own_database
 
-    queue._note = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+    queue._end = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
     with own_database(own):
         database.open_source(registry.add(place)[0])
         queue.apply_due()

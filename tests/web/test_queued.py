@@ -18,6 +18,7 @@ from sessions_app.domain.state import ABSENT
 from sessions_app.edits import edit
 from sessions_app.edits import queue as queued
 from sessions_app.edits.edit import Entry
+from sessions_app.edits.queued_edit import Queued
 from sessions_app.errors import SourceError
 from sessions_app.history.edit_log import edits
 from sessions_app.reads import timeline
@@ -72,7 +73,7 @@ def send(maria: Browser, ref: SessionRef, sent: dict[str, str], action: str, *, 
     return maria.send("session-edit", {**sent, "action": action}, htmx=htmx, **ref._asdict())
 
 
-def queue(maria: Browser, ref: SessionRef, **values: str) -> queued.Queued:
+def queue(maria: Browser, ref: SessionRef, **values: str) -> Queued:
     """An edit that was queued by the form; keys with `_` for `:`."""
     sent = open_form(maria, ref, *(name.replace("_", ":") for name in values)).fields()
     sent |= {f"value-{number}": text for number, text in enumerate(values.values())}
@@ -459,7 +460,7 @@ def test_a_page_asks_for_outcomes_by_one_query(running: SessionRef, maria: Brows
     def count() -> int:
         with CaptureQueriesContext(connection) as captured:
             maria.open("session", **running._asdict())
-        return sum("queuededit" in query["sql"] for query in captured)
+        return sum("sessions_app_job" in query["sql"] for query in captured)
 
     assert count() == 2  # the session's, and one's own outcomes
     for number in range(5):

@@ -21,6 +21,7 @@ from ...domain.positions import Seq
 from ...domain.session_ref import SessionRef
 from ...domain.state import ABSENT, UNKNOWN, same
 from ...edits import edit, queue
+from ...edits.queued_edit import APPLIED, WAITING, Queued
 from ...edits.undo import Plan
 from ...errors import Conflict, Error, Invalid, NotFound
 from ...http.problems import status_of
@@ -86,7 +87,7 @@ def _edit(request: HttpRequest, target: Target) -> HttpResponse:
     return _submit(request, target, rows)
 
 
-def _form_again(request: HttpRequest, target: Target, queued: queue.Queued) -> HttpResponse:
+def _form_again(request: HttpRequest, target: Target, queued: Queued) -> HttpResponse:
     """Shows the form of a queued edit again, beside the current values."""
     if queued.ref != target.ref:
         raise NotFound(_("There is no such edit."))
@@ -201,12 +202,12 @@ def _queue(request: HttpRequest, target: Target, entries: list[edit.Entry]) -> N
     waiting = queue.queue_edit(target.ref, entries, person=person, reason=reason, once=once, of=of)
     queue.apply_due([target.ref])
     queued = queue.get(waiting.id)
-    if queued.state == queue.WAITING:
+    if queued.state == WAITING:
         messages.info(request, _("The edit waits until the invocation has ended."), extra_tags=about(queued.id))
-    elif queued.state == queue.APPLIED:
+    elif queued.state == APPLIED:
         queue.dismiss(queued.id, person)
         tell_saved(request, target.ref, queued.event_id, queued.seq)
-    elif waiting.state != queue.WAITING:
+    elif waiting.state != WAITING:
         messages.info(request, _("This edit was queued before, and does not wait any more."))
 
 

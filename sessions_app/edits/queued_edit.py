@@ -1,0 +1,147 @@
+"""A queued edit as it is shown, and its row: a job (jobs/) that names the person who is to be told what came of it.
+
+`task` is what is to be done, values that are not there left out:
+{"entries": [{"key": "step", "value": "pay", "seen": "search"}], "of": {}, "reason": "by phone", "event_id": "…"}
+`result` is {"seq": 313} of one that was applied, {"changed": ["step"]} of a conflict.
+"""
+
+import json
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from django.contrib.auth.models import AbstractBaseUser
+from django.core.exceptions import ValidationError
+from django.db.models import QuerySet
+from django.utils.translation import gettext as _
+
+from ..access.actor import Actor
+from ..domain.edit_note import edit_of
+from ..domain.event import Event
+from ..domain.positions import Seq
+from ..domain.session_ref import SessionRef
+from ..domain.state import ABSENT, Change
+from ..errors import NotFound
+from ..jobs import claims, runner
+from ..models import Job
+from ..sources import registry
+from .edit import Entry
+
+WAITING: Final = claims.WAITING
+APPLIED, CONFLICT, WITHDRAWN, FAILED = "applied", "conflict", "withdrawn", "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Queued:
+    """A queued edit: what is to change, who wants it and why, and what became of it.
+
+    `state` is waiting, applied, conflict, withdrawn or failed; `key` is None while its source is not among adkweb's;
+    `author_id` is None where whoever queued it cannot sign in any more;
+    `message` says why it failed or who withdrew it; `changed` are the keys that were in the way of a conflict.
+    """
+
+    id: uuid.UUID
+    ref: SessionRef | None
+    entries: list[Entry]
+    of: dict[str, str]  # as in edits.edit_state
+    author_id: int | None
+    actor: str
+    reason: str
+    created: float
+    state: str
+    message: str
+    finished: float | None
+    event_id: str
+    seq: Seq | None
+    changed: list[str]
+
+    @property
+    def changed_keys(self) -> str:
+        """The keys that were in the way, in one text."""
+        return ", ".join(self.changed)
+
+    @property
+    def changes(self) -> list[Change]:
+        """What the person saw, and what is to be."""
+        return [Change(entry.key, entry.seen, entry.value) for entry in self.entries]
+
+
+def jobs() -> QuerySet[Job]:
+    """Returns the rows of all queued edits."""
+    return Job.objects.filter(kind="edit")
+
+
+def job_of(queued_id: uuid.UUID | str) -> Job:
+    """Returns the row of a queued edit; raises NotFound."""
+    try:
+        job = jobs().filter(pk=queued_id).first()
+    except ValidationError:  # no UUID
+        job = None
+    if job is None:
+        raise NotFound(_("There is no such edit."))
+    return job
+
+
+def fields_of(
+    ref: SessionRef,
+    event: Event,
+    entries: Sequence[Entry],
+    *,
+    person: AbstractBaseUser,
+    actor: Actor,
+    of: Mapping[str, str] | None,
+    now: float,
+) -> dict[str, Any]:
+    """Returns the fields of a new row, but its id, for an edit that becomes an event."""
+    task = {
+        "entries": [_kept(entry) for entry in entries],
+        "of": dict(of or {}),
+        "reason": edit_of(event)["reason"],
+        "event_id": event["id"],
+    }
+    return {
+        "kind": "edit",
+        "where": registry.identity(ref.source),
+        "app_name": ref.app_name,
+        "user_id": ref.user_id,
+        "session_id": ref.session_id,
+        "task": json.dumps(task),
+        "person_id": person.pk,
+        "created": now,
+        "beat": now,
+        **runner.fields_of(actor),
+    }
+
+
+def session_of(job: Job) -> SessionRef | None:
+    """Returns the session, by the alias that its source has today; None where it is not open."""
+    alias = registry.alias_of(job.where)
+    return None if alias is None else SessionRef(alias, job.app_name, job.user_id, job.session_id)
+
+
+def view_of(job: Job) -> Queued:
+    """Returns a queued edit as its row has it."""
+    task, result = json.loads(job.task), json.loads(job.result or "{}")
+    entries = [Entry(kept["key"], kept.get("value", ABSENT), kept.get("seen", ABSENT)) for kept in task["entries"]]
+    return Queued(
+        job.id,
+        session_of(job),
+        entries,
+        task["of"],
+        None if job.person is None or not job.person.is_active else job.person.pk,
+        job.actor,
+        task["reason"],
+        job.created,
+        job.state,
+        _(job.message) if job.state == FAILED and job.message else job.message,
+        job.finished,
+        task["event_id"],
+        result.get("seq"),
+        result.get("changed", []),
+    )
+
+
+def _kept(entry: Entry) -> dict[str, Any]:
+    values = {"value": entry.value, "seen": entry.seen}
+    return {"key": entry.key, **{name: value for name, value in values.items() if value is not ABSENT}}
