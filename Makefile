@@ -17,8 +17,8 @@ run: $(VENV)/run.stamp ## open SOURCE (folders, files, URLs), or the demo
 test: lint ## everything: linters, then all tests against real servers and a real browser
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "not long"
 
-test-long: $(VENV)/test.stamp ## what takes longer: more random operations, more crashes
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m long
+test-long: $(VENV)/test.stamp ## what takes an hour: twenty times the random examples, more crashes
+	HYPOTHESIS_PROFILE=long $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "long or hypothesis"
 
 check: $(VENV)/test.stamp ## the tests that belong to one file: make check FILE=sessions_app/writes/append.py
 	@$(BIN)/python -m tests.check $(FILE)

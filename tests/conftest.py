@@ -37,8 +37,8 @@ _COMMON = {
     "deadline": None,
     "suppress_health_check": [HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
 }
-settings.register_profile("quick", max_examples=40, **_COMMON)
-settings.register_profile("long", max_examples=2000, **_COMMON)
+settings.register_profile("quick", max_examples=15, **_COMMON)
+settings.register_profile("long", max_examples=300, **_COMMON)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 

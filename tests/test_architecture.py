@@ -4,6 +4,7 @@ Every check is a function from code to problems, so that it can be shown to find
 """
 
 import ast
+import functools
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
@@ -36,6 +37,12 @@ LONGER: Final[dict[str, int]] = {
 }
 
 
+@functools.cache
+def parse(source: str) -> ast.Module:
+    """Parses a file once for all checks, which only read it."""
+    return ast.parse(source)
+
+
 def code() -> Code:
     """All of sessions_app as it is."""
     files = (path for path in ROOT.rglob("*.py") if "migrations" not in path.parts)
@@ -64,7 +71,7 @@ def imports(path: str, source: str) -> Iterator[tuple[str, str]]:
 def _imports(path: str, source: str, *, only_at_load: bool = False) -> Iterator[tuple[list[str], str]]:
     """What a file imports from sessions_app: the module below it, in parts, and a name in it, which may be a module."""
     package = ["sessions_app", *PurePosixPath(path).parent.parts]
-    tree = ast.parse(source)
+    tree = parse(source)
     for node in tree.body if only_at_load else ast.walk(tree):
         if isinstance(node, ast.Import):
             wanted = [(alias.name.split("."), "") for alias in node.names]
@@ -83,7 +90,7 @@ def module_of(path: str) -> str:
 
 def upward_imports(code: Code) -> list[str]:
     """Imports from the same or a higher layer, and modules on no layer."""
-    layer = layers(ast.get_docstring(ast.parse(code["__init__.py"])) or "")
+    layer = layers(ast.get_docstring(parse(code["__init__.py"])) or "")
     problems = []
     for path, source in code.items():
         module = module_of(path)
@@ -138,7 +145,7 @@ def imports_of_the_wiring(code: Code) -> list[str]:
     """sessions_app works under any wiring: it imports nothing from adkweb."""
     problems = []
     for path, source in code.items():
-        for node in ast.walk(ast.parse(source)):
+        for node in ast.walk(parse(source)):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
             problems += [f"{path} imports {name}" for name in names if name.split(".")[0] == "adkweb"]
@@ -154,7 +161,7 @@ def uses_of_private_names(code: Code) -> list[str]:
         problems += [f"{path} imports {'.'.join([*parts, name])}" for parts, name in imported if name.startswith("_")]
         problems += [
             f"{path} uses {node.value.id}.{node.attr}"
-            for node in ast.walk(ast.parse(source))
+            for node in ast.walk(parse(source))
             if isinstance(node, ast.Attribute)
             and isinstance(node.value, ast.Name)
             and node.value.id in modules
@@ -213,7 +220,7 @@ def changes_outside_the_write_path(code: Code) -> list[str]:
     return [
         f"{path}: {' '.join(change)}"
         for path, source in code.items()
-        for change in sorted(sql_changes(ast.parse(source)))
+        for change in sorted(sql_changes(parse(source)))
         if module_of(path) != "writes" and change not in ADOPTION.get(path, ())
     ]
 
@@ -230,7 +237,7 @@ def changes_through_models(code: Code) -> list[str]:
             continue
         problems += [
             f"{path}:{node.lineno} calls .{node.func.attr}()"
-            for node in ast.walk(ast.parse(source))
+            for node in ast.walk(parse(source))
             if isinstance(node, ast.Call)
             and isinstance(node.func, ast.Attribute)
             and _ORM_CHANGES.fullmatch(node.func.attr)
@@ -271,8 +278,8 @@ WAYS: Final[dict[tuple[str, str], set[str]]] = {
 
 def ways_to_change(code: Code) -> dict[tuple[str, str], set[str]]:
     """For each change of ADK's tables in some modules, the public names that lead to it, over any number of calls."""
-    pieces = {name: piece for source in code.values() for name, piece in _pieces(ast.parse(source)).items()}
-    inner = _pieces(ast.parse(code[INNER])).keys()
+    pieces = {name: piece for source in code.values() for name, piece in _pieces(parse(source)).items()}
+    inner = _pieces(parse(code[INNER])).keys()
     mentions = {name: {other for other in pieces if _mentions(piece, other)} for name, piece in pieces.items()}
     ways: dict[tuple[str, str], set[str]] = {}
     for name, piece in pieces.items():
@@ -334,7 +341,7 @@ def copies_of_the_dialect(code: Code) -> list[str]:
         f"{path}: {name} of {DIALECT} is written again: {text.strip()[:60]}"
         for path, source in code.items()
         if path != DIALECT
-        for text in _texts(ast.parse(source))
+        for text in _texts(parse(source))
         for name, pattern in OF_DIALECT.items()
         if re.search(pattern, text)
     ]
@@ -359,7 +366,7 @@ def other_tables_of_kinds(code: Code) -> list[str]:
         f"{path}:{node.lineno} is a table of kinds; {KINDS_TABLE} has theirs"
         for path, source in code.items()
         if path not in (KINDS_TABLE, KINDS_IN_WORDS)
-        for node in ast.walk(ast.parse(source))
+        for node in ast.walk(parse(source))
         if isinstance(node, ast.Dict | ast.Tuple | ast.List)  # a set asks only which they are
         for names in [[e.value for e in _entries(node) if isinstance(e, ast.Constant)]]
         if len({*names} & {*KINDS}) > FEW_KINDS and {*names} <= {*KINDS}
@@ -377,7 +384,7 @@ def missing_docstrings(code: Code) -> list[str]:
     """Modules, public classes and functions without a docstring; in the core public methods too."""
     problems = []
     for path, source in code.items():
-        tree = ast.parse(source)
+        tree = parse(source)
         named: list[tuple[str, ast.AST]] = [("", tree)]
         for node in tree.body:
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
@@ -396,7 +403,7 @@ def sizes(code: Code) -> Iterator[tuple[str, int, int]]:
     """Every file and function, its lines without a function's docstring, and the most that it may have."""
     for path, source in code.items():
         yield path, len(source.splitlines()), MOST_LINES
-        for node in ast.walk(ast.parse(source)):
+        for node in ast.walk(parse(source)):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 first = node.body[0]
                 docstring = (first.end_lineno or 0) - first.lineno + 1 if ast.get_docstring(node) else 0
@@ -445,7 +452,7 @@ def test_private_names_stay_in_their_module() -> None:
 def test_only_the_write_path_changes_adks_tables_and_adoption_only_its_own_columns() -> None:
     assert changes_outside_the_write_path(code()) == []
     for path, changes in ADOPTION.items():
-        assert sql_changes(ast.parse(code()[path])) == changes
+        assert sql_changes(parse(code()[path])) == changes
 
 
 def test_the_wiring_and_the_examples_change_adks_tables_nowhere() -> None:

@@ -278,8 +278,8 @@ def test_a_session_that_is_deleted_is_told_in_the_readers_language(stage: Stage)
 
 # --- Who does not behave ----------------------------------------------------------------------------------------------
 
-MEMORY = 150_000_000  # bytes: a few times what may wait for a client (8 million characters), and what reading costs
-EVENTS = 10_000
+MEMORY = 30_000_000  # bytes: a few times what may wait for a client (4 million characters), and what reading costs
+EVENTS = 3_000
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 import os
 import shutil
 import sqlite3
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
@@ -21,6 +20,7 @@ from sessions_app.reads import views
 from sessions_app.sources import adoption, database, registry
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
+from tests.support import warm
 from tests.support.people import ALICE
 from tests.support.stored import events_of, query
 
@@ -83,8 +83,9 @@ def test_googles_services_work_in_a_new_store_beside_adkweb_and_after_a_restart_
     place = new_database(form)
 
     def agent(number: int) -> str:
-        command = [sys.executable, "-W", "ignore", "-c", _AGENT, form, place, str(number)]
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+        done = warm.run([sys.executable, "-c", _AGENT, form, place, str(number)], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return str(done.stdout.strip())
 
     ref = SessionRef(open_source(place, form), "app", "u", "s")
     assert agent(1) == "0 None None"

@@ -180,6 +180,7 @@ class Machine(RuleBasedStateMachine):
             assert equal(ours, theirs)
 
 
+@pytest.mark.hypothesis
 def test_the_same_operations_have_the_same_outcome_as_in_adks_memory(source: str) -> None:
     quick = settings(max_examples=max(settings().max_examples // 2, 5), stateful_step_count=15)
     run_state_machine_as_test(lambda: Machine(source), settings=quick)
