@@ -1,8 +1,8 @@
 """Gives our session services ADK's semantics, and decides what happens to a session that somebody else has changed.
 
-An append is compared with the revision that the caller's session has seen. If somebody else was faster, `raise` does what
-ADK does. `rebase` appends all the same. Then it gives the caller's session everything that it has missed, in stored order
-and with its own event among it. No second try is needed, however many programs write.
+An append is compared with the revision that the caller's session has seen. If somebody else has written since, `raise`
+does what ADK does. `rebase` appends nevertheless, and then gives the caller's session everything that it has missed, in
+stored order, with its own event among it. No second try is needed, however many programs write.
 """
 
 import asyncio
@@ -65,21 +65,21 @@ class Backend(Protocol):
         """Loads a session with its events in append order: the newest few, those since a time, or those after a seq."""
 
     async def load_all(self, app_name: str, user_id: str | None) -> list[Session]:
-        """Loads sessions without events, the one updated longest ago first."""
+        """Loads sessions without events, the least recently updated one first."""
 
     async def delete(self, names: Names) -> None:
-        """Deletes a session, or nothing where there is none."""
+        """Deletes a session. Does nothing if there is no such session."""
 
     async def user_state(self, app_name: str, user_id: str) -> State:
-        """Returns a user's state, keys without prefix."""
+        """Returns a user's state, with keys without a prefix."""
 
     async def stand(self, names: Names, event_id: str) -> Standing | None:
-        """Returns where a session stands, and an event in it; None if there is no such session."""
+        """Returns where a session and one of its events stand, or None if there is no such session."""
 
     async def append(self, names: Names, event: dict[str, Any], revision: float | None) -> Written | None:
-        """Appends an event; with a revision, only to this one. Returns None if this event is there already.
+        """Appends an event. With a `revision`, it is appended only if this is still the session's.
 
-        Raises SessionNotFoundError, StaleSessionError.
+        Returns None if the event is already there. Raises SessionNotFoundError and StaleSessionError.
         """
 
     async def close(self) -> None:
@@ -98,7 +98,7 @@ class StoredSessionService(BaseSessionService):
     async def create_session(
         self, *, app_name: str, user_id: str, state: dict[str, Any] | None = None, session_id: str | None = None
     ) -> Session:
-        """Creates a session; an id is made for it if there is none, or a blank one. Raises AlreadyExistsError."""
+        """Creates a session, with a new id if none or a blank one is given. Raises AlreadyExistsError."""
         name = (session_id or "").strip() or platform_uuid.new_uuid()
         return await self._backend.create(Names(app_name, user_id, name), json_state(state or {}))
 
@@ -116,24 +116,24 @@ class StoredSessionService(BaseSessionService):
         return None
 
     async def list_sessions(self, *, app_name: str, user_id: str | None = None) -> ListSessionsResponse:
-        """Lists the sessions of a user, or of every user, without events; the most recently active one comes last."""
+        """Lists the sessions of a user, or of every user, without events. The most recently updated one comes last."""
         return ListSessionsResponse(sessions=await self._backend.load_all(app_name, user_id))
 
     async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
-        """Deletes a session with its events; app and user state stay."""
+        """Deletes a session and its events; app and user state stay."""
         for name in _spellings(session_id):
             await self._backend.delete(Names(app_name, user_id, name))
 
     async def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:
-        """Returns a user's state in an app, keys without prefix; {} if there is none."""
+        """Returns a user's state in an app, with keys without a prefix, or {} if there is none."""
         return await self._backend.user_state(app_name, user_id)
 
     async def append_event(self, session: Session, event: Event) -> Event:
         """Stores an event and applies it to the caller's session.
 
-        An append that has begun is finished even if the caller is cancelled: what ADK appends next with the same session
-        goes on from there. Raises SessionNotFoundError, StaleSessionError, InputValidationError, and AlreadyExistsError if
-        another event has this id.
+        An append that has begun is finished even if the caller is cancelled, because ADK's next append with the same
+        session goes on from there. Raises SessionNotFoundError, StaleSessionError, InputValidationError, and
+        AlreadyExistsError if another event has this id.
         """
         if event.partial:
             return event
@@ -165,20 +165,21 @@ class StoredSessionService(BaseSessionService):
         try:
             written = await self._backend.append(names, stored, seen.revision)
         except StaleSessionError:
-            # A rewind brings back what its session was: computed from an old one, it would bring back something else.
+            # A rewind restores the session's past. If it was computed from an old copy, it would restore something
+            # else.
             if self._on_stale == "raise" or event.actions.rewind_before_invocation_id:
                 raise
             seen = await self._known(names, session, seen)
             await self._backend.append(names, stored, None)
             return await self._catch_up(names, session, event, seen)
-        if written is None:  # sent again, by somebody who never heard the answer
+        if written is None:  # sent again, because the answer to the first try never came
             return await self._catch_up(names, session, event, await self._known(names, session, seen))
         see(session, Seen(seen.created, written.revision, written.seq))
         self._commit_event_to_session(session, event)
         return []
 
     async def _catch_up(self, names: Names, session: Session, event: Event, seen: Seen) -> list[Event]:
-        """Gives a session what was appended since, its own event among it, and returns the events of others."""
+        """Gives a session all events since, its own one among them, and returns those of others."""
         now = await self._backend.load(names, after=seen.seq)
         if now is None:
             raise not_found(session.id)
@@ -194,14 +195,17 @@ class StoredSessionService(BaseSessionService):
         return others
 
     async def _derive(self, names: Names, session: Session) -> Seen:
-        """Tells what a session without a note has seen, as ADK does it: by its time, then by its newest event."""
+        """Works out what a session without a note has seen, as ADK does: by its time, then by its newest event."""
         stands = await self._stand(names, session)
         last = session.events[-1].id if session.events else None
         current = stands.revision <= session.last_update_time or stands.newest == last
         return Seen(stands.created, stands.revision if current else session.last_update_time, stands.seq)
 
     async def _known(self, names: Names, session: Session, seen: Seen) -> Seen:
-        """Returns what a session has seen, with its seq. Raises StaleSessionError unless the stored session continues it."""
+        """Returns what a session has seen, with its seq.
+
+        Raises StaleSessionError if the stored session is another one.
+        """
         stands = await self._stand(names, session)
         seq = stands.seq if seen.seq is None else seen.seq
         if stands.created != seen.created or seq is None:
@@ -216,7 +220,7 @@ class StoredSessionService(BaseSessionService):
         return standing if last else standing._replace(seq=0)
 
     async def _tell(self, session: Session, missed: Sequence[Event]) -> None:
-        """Calls the callback, which may append: the append's own turn is over. An error in it does not end the run."""
+        """Calls the callback. It may append, as this append's turn is over. An error in it does not end the run."""
         log.info("session %s received %s events of others", session.id, len(missed))
         if self._on_rebase is None:
             return
@@ -229,14 +233,14 @@ class StoredSessionService(BaseSessionService):
 
 
 def _spellings(session_id: str) -> list[str]:
-    """Returns an id as given, and without blanks around it: DatabaseSessionService keeps these, other services do not."""
+    """Returns an id as given and stripped: DatabaseSessionService keeps blanks around ids, other services do not."""
     return list(dict.fromkeys([session_id, session_id.strip()]))
 
 
 class _Turns:
-    """Lets the appends to one session take turns in the order in which they came, whatever event loops they are in.
+    """Lets the appends to a session take turns in the order in which they came, whatever event loops they run in.
 
-    Two appends that ran at once with one session object would each take the other for somebody else.
+    If two appends ran at the same time with one session object, each would take the other for somebody else's.
     """
 
     def __init__(self) -> None:
@@ -245,9 +249,9 @@ class _Turns:
 
     @asynccontextmanager
     async def of(self, names: Names) -> AsyncIterator[None]:
-        """Waits for its turn; the next one's comes when it ends."""
+        """Waits for this append's turn. The next append's turn comes when this one ends."""
         mine: Future[None] = Future()
-        mine.set_running_or_notify_cancel()  # so that nobody who waits for it can cancel it
+        mine.set_running_or_notify_cancel()  # so that no waiting append can cancel it
         with self._lock:
             before, self._last[names] = self._last.get(names), mine
         try:
@@ -257,7 +261,7 @@ class _Turns:
         finally:
             if before is None:
                 self._end(names, mine)
-            else:  # at once, unless this one was cancelled while it waited
+            else:  # this runs at once, unless this append was cancelled while it waited
                 before.add_done_callback(lambda _: self._end(names, mine))
 
     def _end(self, names: Names, mine: Future[None]) -> None:

@@ -25,12 +25,12 @@ _OWNER: Final = "adkweb"
 
 
 def not_found(session_id: str) -> SessionNotFoundError:
-    """Makes ADK's error for a session that is not there."""
+    """Makes ADK's error for a session that does not exist."""
     return SessionNotFoundError(f"Session {session_id} not found.")
 
 
 def already_exists(session_id: str) -> AlreadyExistsError:
-    """Makes ADK's error for a session that is there already."""
+    """Makes ADK's error for a session that already exists."""
     return AlreadyExistsError(f"Session with id {session_id} already exists.")
 
 
@@ -47,9 +47,9 @@ def stale() -> StaleSessionError:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a caller's session knows of the stored one: which one it is, its revision, and the seq of its newest event.
+    """What a caller's session knows about the stored one: when it was created, its revision, its newest event's seq.
 
-    `created` tells a session from one that was made under the same id later. `seq` is None if it was not read.
+    `created` tells a session from a later one with the same id. `seq` is None if it was not read.
     """
 
     created: float
@@ -58,7 +58,7 @@ class Seen:
 
 
 def seen_by(session: Session) -> Seen | None:
-    """Returns what a session has seen; None if no service of ours made it, or if it was serialised and read again."""
+    """Returns what a session has seen, or None if no service of ours made it, or if it was serialised since."""
     owner, *numbers = (session._storage_update_marker or "").split(" ")
     if owner != _OWNER:
         return None
@@ -67,7 +67,7 @@ def seen_by(session: Session) -> Seen | None:
 
 
 def see(session: Session, seen: Seen) -> None:
-    """Notes what a session has seen, in the field that ADK's own services use: copies of the session keep it."""
+    """Notes what a session has seen, in the field that ADK's own services use. Copies of the session keep it."""
     session._storage_update_marker = (
         f"{_OWNER} {seen.created!r} {seen.revision!r} {'' if seen.seq is None else seen.seq}"
     )
@@ -75,7 +75,10 @@ def see(session: Session, seen: Seen) -> None:
 
 
 def receive(session: Session, event: Event) -> None:
-    """Gives a session an event that somebody else appended. Unlike ADK, takes out the keys that the event removes."""
+    """Gives a session an event that somebody else appended.
+
+    Unlike ADK, it also removes the keys that the event removes.
+    """
     delta = event.actions.state_delta
     session.state.update(delta)
     for key in removed_by({"actions": {"state_delta": delta}, "custom_metadata": event.custom_metadata}):
@@ -87,7 +90,7 @@ def receive(session: Session, event: Event) -> None:
 
 
 def possible(*names: str) -> bool:
-    """Checks that a session can have these names. Others would make a database's driver fail, or have no address."""
+    """Tells whether a session can have these names. With others, a database driver would fail."""
     return all(len(name) <= ID_LENGTH and "\0" not in name and _is_text(name) for name in names)
 
 
@@ -112,7 +115,7 @@ def session_of(
 
 
 def event_of(event: Event, event_id: str, invocation_id: str, timestamp: float) -> Event:
-    """Makes an event of a stored one. The ids are those of the row's columns; the exact time is that in the event."""
+    """Completes a stored event. Its ids come from the columns of its row; its exact time is in the event itself."""
     if event.id != event_id:
         event.id = event_id
     if event.invocation_id != invocation_id:
@@ -125,8 +128,8 @@ def event_of(event: Event, event_id: str, invocation_id: str, timestamp: float) 
 def json_of(event: Event) -> dict[str, Any]:
     """Turns an event into the JSON that is stored.
 
-    Its state delta is the JSON that ADK makes for state. For a model in it, that differs from what ADK puts into the event:
-    nulls are kept. The event therefore tells what the state became.
+    Its state delta is the JSON that ADK stores as state. For a pydantic model, that differs from what ADK puts into the
+    event, because nulls are kept. So the event tells what the state became.
     """
     stored = event.model_dump(mode="json", exclude_none=True)
     if event.actions.state_delta:
@@ -135,7 +138,8 @@ def json_of(event: Event) -> dict[str, Any]:
 
 
 def json_state(state: Mapping[str, Any]) -> State:
-    """Turns state into JSON as ADK does: datetimes, models, sets, decimals; anything else as its repr, with a warning.
+    """Turns state into JSON as ADK does: datetimes, models, sets, decimals. Anything else becomes its repr, with a
+    warning.
 
     Raises InputValidationError for bytes that are not UTF-8. ADK raises UnicodeDecodeError; both are ValueErrors.
     """

@@ -1,4 +1,4 @@
-"""Offers DjangoSessionService, which reads and writes the tables themselves, in a Django process or any other."""
+"""Offers DjangoSessionService, which reads and writes the tables directly, in a Django process or any other."""
 
 import os
 import secrets
@@ -21,21 +21,22 @@ _lock: Final = threading.Lock()
 class DjangoSessionService(StoredSessionService):
     """ADK's session service on the tables that adkweb shows.
 
-    `source` is a SQLite file (created if there is none), a sqlite: or postgresql: URL, or the alias of a source that this
-    process already knows. With `on_stale="rebase"`, an edit by somebody else does not end a run: the session receives it,
-    and `on_rebase(session, events)` is called, if given. Works in any number of event loops and threads.
+    `source` is a SQLite file (created if there is none), a sqlite: or postgresql: URL, or the alias of a source that
+    this process already knows. With `on_stale="rebase"`, an edit by somebody else does not end a run: the session
+    receives it, and `on_rebase(session, events)` is called, if given. One service works in any number of event loops
+    and threads.
     """
 
     def __init__(self, source: str, *, on_stale: OnStale = "raise", on_rebase: OnRebase | None = None) -> None:
         with _lock:
             _set_up_django()
-        from . import table_store  # it imports models, which need a Django that is set up
+        from . import table_store  # it imports models, for which Django must be set up
 
         super().__init__(table_store.Tables(table_store.alias_of(source)), on_stale, on_rebase)
 
 
 def _set_up_django() -> None:
-    """Sets Django up if nobody has. The logging and the time zone of the process stay as they are."""
+    """Sets Django up, if nobody has yet. The logging and the time zone of the process stay as they are."""
     if not settings.configured and ENVIRONMENT_VARIABLE not in os.environ:
         with _kept("TZ", "ADKWEB_SECRET_KEY"):
             # Nothing here is signed, so no key has to be kept in a folder that may not be writable.

@@ -1,4 +1,4 @@
-"""Parses what an adkweb answers, from bytes to ADK's objects."""
+"""Parses the answers of an adkweb into ADK's objects."""
 
 from email.utils import parsedate_to_datetime
 from typing import Final
@@ -13,7 +13,7 @@ from .base import Names
 from .conversion import Seen, event_of, session_of
 from .http_client import Answer
 
-_CLOCK_SECONDS: Final = 1.0  # what two machines of one adkweb may differ
+_CLOCK_SECONDS: Final = 1.0  # how far the clocks of one adkweb's machines may differ
 
 
 class StoredEvent(BaseModel):
@@ -26,7 +26,7 @@ class StoredEvent(BaseModel):
 
 
 class StateAnswer(BaseModel):
-    """State by scope, keys without prefix."""
+    """State by scope, with keys without a prefix."""
 
     app: State
     user: State
@@ -79,10 +79,10 @@ class AppendedAnswer(BaseModel):
 
 
 def is_ours(answer: Answer, stored: SessionAnswer, state: State, seconds: float) -> bool:
-    """Checks whether a session that is there already was created by an earlier try of ours, within so many seconds.
+    """Tells whether an existing session was created by an earlier try of ours, which began `seconds` ago.
 
-    It was if it holds the state that was sent, nobody has written to it since, and it is not older than our first try by
-    adkweb's own clock, which the answer tells.
+    It was if it has the state that we sent, if nobody has written to it since, and if it is not older than our first
+    try. Its age is taken from adkweb's own clock, which is in the answer.
     """
     sent = split(without_temp(state)).session
     untouched = stored.seq == 0 and stored.revision == stored.created and equal(stored.state.session, sent)
@@ -93,7 +93,7 @@ def is_ours(answer: Answer, stored: SessionAnswer, state: State, seconds: float)
 
 
 def session_from(names: Names, stored: SessionAnswer) -> Session:
-    """Makes ADK's session of an answer."""
+    """Turns an answer into ADK's session."""
     state = Scoped(app=stored.state.app, user=stored.state.user, session=stored.state.session)
     return session_of(
         *names,

@@ -1,7 +1,7 @@
-"""Sends requests to an adkweb elsewhere, again and again until one is answered.
+"""Sends requests to a remote adkweb, and repeats them until one is answered.
 
-Every request may be sent twice: an append carries its event's id, and an event that an earlier try stored is told as stored
-already.
+It is safe to send any request twice. An append carries its event's id, so if an earlier try has stored the event, the
+answer says so.
 """
 
 import asyncio
@@ -28,12 +28,12 @@ M = TypeVar("M", bound=BaseModel)
 CONNECT_SECONDS: Final = 5.0
 READ_SECONDS: Final = 30.0
 TRIES: Final = 8
-LAST_TRY_SECONDS: Final = 60.0  # after the first one, no further try begins
-PAUSE_SECONDS: Final = 0.25  # at most, before the second try; twice as long before each one that follows
+LAST_TRY_SECONDS: Final = 60.0  # no try begins later than this after the first one
+PAUSE_SECONDS: Final = 0.25  # the longest pause before the second try; it doubles before each one that follows
 LONGEST_PAUSE_SECONDS: Final = 5.0
 
-_THREADS: Final = 16  # requests at once, each on a connection of its own
-_UNUSED_SECONDS: Final = 4.0  # servers close a connection that rests, uvicorn after 5 s
+_THREADS: Final = 16  # requests at the same time, each on a connection of its own
+_UNUSED_SECONDS: Final = 4.0  # servers close an idle connection, uvicorn after 5 s
 _AGAIN: Final = (429, 502, 503, 504)
 _FAILURES: Final = (httpx.NetworkError, httpx.TimeoutException, httpx.RemoteProtocolError)
 
@@ -46,18 +46,19 @@ class Answer(NamedTuple):
 
     @property
     def status(self) -> int:
-        """Its HTTP status."""
+        """Returns the HTTP status."""
         return self.response.status_code
 
     def as_(self, model: type[M]) -> M:
-        """Parses its body."""
+        """Parses the body."""
         return model.model_validate_json(self.response.content)
 
 
 class Client:
-    """Sends requests to an adkweb; each is sent by a thread of its crew, which alone has a connection.
+    """Sends requests to an adkweb from the threads of its crew. Each thread has a connection of its own.
 
-    Raises PermissionError for what the token may not do, InputValidationError, and ConnectionError, which names the address.
+    Raises PermissionError for anything that the token may not do, InputValidationError, and ConnectionError, which
+    names the address.
     """
 
     def __init__(self, url: str, token: str, source: str | None) -> None:
@@ -68,8 +69,8 @@ class Client:
         self._begin()
 
     async def do(self, work: Callable[[], T]) -> T:
-        """Has a thread do the work, in which it may call `ask`."""
-        if self._process != os.getpid():  # a fork has its parent's memory and none of its threads
+        """Lets a thread do the work, which may call `ask`."""
+        if self._process != os.getpid():  # a forked process has its parent's memory, but not its threads
             self._begin()
         return await asyncio.wrap_future(self._crew.submit(work))
 
@@ -80,7 +81,10 @@ class Client:
     def ask(
         self, method: str, address: str, body: Any = None, headers: dict[str, str] | None = None, **query: Any
     ) -> Answer:
-        """Sends a request and returns its answer: a success, 404, or 409 and 412 where something is written."""
+        """Sends a request and returns its answer, if it is a success, 404 or 412, or 409 to a POST.
+
+        Raises for any other.
+        """
         answer = self._send(
             method,
             f"{self._url}/api{address}",
@@ -99,7 +103,10 @@ class Client:
         return answer
 
     def _send(self, method: str, url: str, **request: Any) -> Answer:
-        """Sends a request until there is an answer, whichever it is. Raises ConnectionError if none comes."""
+        """Sends a request until there is an answer with any other status than _AGAIN.
+
+        Raises ConnectionError if none comes.
+        """
         began = time.monotonic()
         for tries in range(1, TRIES + 1):
             failure: Exception | None = None
@@ -121,7 +128,7 @@ class Client:
         raise ConnectionError(f"adkweb at {self._url} does not answer, asked {tries} times: {why}") from failure
 
     def strange(self, answer: Answer) -> ConnectionError:
-        """Makes the error for an answer that no adkweb gives."""
+        """Makes the error for an answer that an adkweb would not give."""
         return ConnectionError(f"{self._url} does not answer as adkweb does: {sentence_of(answer.response)}")
 
     def _begin(self) -> None:
@@ -147,7 +154,7 @@ class Client:
 
 
 def sentence_of(response: httpx.Response) -> str:
-    """Returns adkweb's own sentence about a failure; the status, if the answer is not adkweb's."""
+    """Returns adkweb's own sentence about a failure, or the HTTP status if the answer is not from adkweb."""
     try:
         return str(response.json()["detail"])
     except (ValueError, TypeError, KeyError):

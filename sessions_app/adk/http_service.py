@@ -15,15 +15,15 @@ _SENDABLE: Final = re.compile(r"[!-~]+")
 
 
 class HttpSessionService(StoredSessionService):
-    """ADK's session service on the sessions of an adkweb elsewhere.
+    """ADK's session service on the sessions of a remote adkweb.
 
-    `uri` is adkweb's address, such as `http://host:8000`; or, as ADK's command line takes it,
+    `uri` is adkweb's address, such as `http://host:8000`. ADK's command line writes it as
     `adkweb://host:8000?source=alias&on_stale=rebase&tls=true`. `token` comes from `adkweb token create`, with the right
-    append, or admin to delete sessions; without it, the environment's ADKWEB_TOKEN is used. `source` is needed if adkweb
-    shows several databases. `on_stale` and `on_rebase` are those of DjangoSessionService. Works in any number of event loops
-    and threads.
+    append, or admin to delete sessions; without it, the environment's ADKWEB_TOKEN is used. `source` is needed if
+    adkweb shows several databases. `on_stale` and `on_rebase` are those of DjangoSessionService. One service works in
+    any number of event loops and threads.
 
-    A request that is not answered is sent again, for a minute at most; nothing is stored twice. Raises ADK's errors,
+    A request that gets no answer is sent again for up to a minute; nothing is stored twice. Raises ADK's errors,
     PermissionError, ConnectionError, and ValueError for an invalid address.
     """
 
@@ -37,7 +37,7 @@ class HttpSessionService(StoredSessionService):
         on_rebase: OnRebase | None = None,
         agents_dir: str | None = None,
     ) -> None:
-        # `agents_dir` is what ADK gives to every service that it makes from a URI.
+        # ADK gives `agents_dir` to every service that it makes from a URI.
         parts = _split(uri)
         url = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
         if parts.scheme == SCHEME:
@@ -48,14 +48,14 @@ class HttpSessionService(StoredSessionService):
 
 
 def register() -> None:
-    """Registers `adkweb://` with ADK's command line; call it in the `services.py` of a folder of agents."""
-    from google.adk.cli.service_registry import get_service_registry  # heavy, and only for this
+    """Registers `adkweb://` with ADK's command line. Call it in the `services.py` of a folder of agents."""
+    from google.adk.cli.service_registry import get_service_registry  # heavy, and needed only here
 
     get_service_registry().register_session_service(SCHEME, lambda uri, **given: HttpSessionService(uri, **given))
 
 
 def _split(uri: str) -> SplitResult:
-    """Splits an address. Raises ValueError, which does not repeat a password."""
+    """Splits an address. Raises ValueError without repeating a password."""
     parts = urlsplit(uri)
     if "@" in parts.netloc:
         raise ValueError(f"adkweb's address has no user and no token in it: give token=…, or set {VARIABLE}.")

@@ -1,4 +1,4 @@
-"""Keeps sessions in an adkweb elsewhere, over its REST API; needs neither Django's settings nor a database's driver."""
+"""Keeps sessions in a remote adkweb, over its REST API. It needs neither Django's settings nor a database driver."""
 
 import time
 from typing import Any, Final
@@ -20,16 +20,17 @@ _LATEST: Final = 2**32 - 1  # no timestamp is later
 
 
 class Remote:
-    """The `Backend` that an adkweb elsewhere is.
+    """The `Backend` that keeps sessions in a remote adkweb.
 
-    Raises ADK's errors, PermissionError for what the token may not do, and ConnectionError, which names the address.
+    Raises ADK's errors, PermissionError for anything that the token may not do, and ConnectionError, which names the
+    address.
     """
 
     def __init__(self, url: str, token: str, source: str | None) -> None:
         self._client = Client(url, token, source)
 
     async def create(self, names: Names, state: State) -> Session:
-        """Creates a session, and loads it with the state of its user and app."""
+        """Creates a session and loads it with the state of its user and app."""
 
         def work() -> Session:
             began = time.monotonic()
@@ -68,7 +69,7 @@ class Remote:
         return await self._client.do(work) if possible(*names) else None
 
     async def load_all(self, app_name: str, user_id: str | None) -> list[Session]:
-        """Loads sessions without events, by page."""
+        """Loads sessions without events, page by page."""
 
         def work() -> list[Session]:
             sessions: dict[tuple[str, str], Session] = {}
@@ -80,7 +81,7 @@ class Remote:
                     return []
                 page = answer.as_(PageAnswer)
                 for item in page.items:
-                    sessions.pop((item.user_id, item.id), None)  # it was updated meanwhile
+                    sessions.pop((item.user_id, item.id), None)  # on an earlier page, too: updated in the meantime
                     state = Scoped(session=item.state, app=page.app, user=page.users.get(item.user_id, {}))
                     sessions[item.user_id, item.id] = session_of(
                         app_name, item.user_id, item.id, state.merged(), Seen(item.created, item.revision, None)
@@ -92,12 +93,12 @@ class Remote:
         return await self._client.do(work) if possible(app_name, user_id or "") else []
 
     async def delete(self, names: Names) -> None:
-        """Deletes a session, or nothing where there is none."""
+        """Deletes a session. Does nothing if there is no such session."""
         if possible(*names):
             await self._client.do(lambda: self._client.ask("DELETE", _address(names)))
 
     async def user_state(self, app_name: str, user_id: str) -> State:
-        """A user's state, or an empty one."""
+        """Returns a user's state, or {} if there is none."""
 
         def work() -> State:
             answer = self._client.ask("GET", f"{_user(Names(app_name, user_id, ''))}/state")
@@ -107,7 +108,7 @@ class Remote:
         return await self._client.do(work) if possible(app_name, user_id) else {}
 
     async def stand(self, names: Names, event_id: str) -> Standing | None:
-        """Where a session stands, and an event in it."""
+        """Returns where a session and one of its events stand."""
 
         def work() -> Standing | None:
             answer = self._client.ask("GET", f"{_address(names)}/standing", event=event_id)
@@ -119,7 +120,7 @@ class Remote:
         return await self._client.do(work) if possible(*names, event_id) else None
 
     async def append(self, names: Names, event: dict[str, Any], revision: float | None) -> Written | None:
-        """Appends an event; sent again after a lost answer, it is there already."""
+        """Appends an event. Returns None if it is already there, sent by an earlier try whose answer was lost."""
 
         def work() -> Written | None:
             expected = {} if revision is None else {"If-Match": f'"{revision!r}"'}
@@ -138,7 +139,7 @@ class Remote:
         return await self._client.do(work)
 
     async def close(self) -> None:
-        """Waits until all work is done, and closes the connections."""
+        """Waits until all work is done and closes the connections."""
         await self._client.close()
 
     def _load(self, names: Names, **part: Any) -> SessionAnswer | None:

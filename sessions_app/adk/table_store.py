@@ -1,4 +1,4 @@
-"""The store that adkweb's tables are; import it only where Django is set up."""
+"""Keeps sessions in ADK's tables, as a `Backend`. Import it only after Django is set up."""
 
 import asyncio
 import threading
@@ -30,11 +30,11 @@ from .threads import Crew
 
 T = TypeVar("T")
 
-_TRUSTED_SECONDS: Final = 1.0  # an unused connection; the server may have been restarted since
+_TRUSTED_SECONDS: Final = 1.0  # for an unused connection: the server may have restarted since
 
 
 def alias_of(text: str) -> str:
-    """The alias of the source that a text names; a SQLite file that is not there is made, as ADK's services make it."""
+    """Returns the alias of the source that an alias, path or URL names. Creates a missing SQLite file, as ADK does."""
     if any(source.alias == text for source in registry.listed()):
         return text
     if "://" not in text or text.startswith("sqlite"):
@@ -48,17 +48,17 @@ def alias_of(text: str) -> str:
 
 
 class Tables:
-    """A `Store`; each call is done by a thread of its crew, which alone has a connection."""
+    """The `Backend` that reads and writes the tables of a source. The threads of its crew do the work."""
 
     def __init__(self, alias: str) -> None:
         self._alias = alias
         self._actor = Actor("agent", "admin")
         self._thread = threading.local()
-        # A quarter of the connections stays for the pages of an adkweb in the same process.
+        # A quarter of the connections is left for the pages of an adkweb in the same process.
         self._crew = Crew(max(1, settings.POOL_SIZE * 3 // 4), connections.close_all, f"adkweb-{alias}")
 
     async def create(self, names: Names, state: State) -> Session:
-        """Creates a session, and loads it with the state of its user and app."""
+        """Creates a session and loads it with the state of its user and app."""
 
         def work() -> Session:
             create_session(
@@ -93,7 +93,7 @@ class Tables:
         return await self._do(Names(app_name, user_id or "", ""), work) if possible(app_name, user_id or "") else []
 
     async def delete(self, names: Names) -> None:
-        """Deletes a session, or nothing where there is none."""
+        """Deletes a session. Does nothing if there is no such session."""
 
         def work() -> None:
             with suppress(NotFound):
@@ -102,7 +102,7 @@ class Tables:
         await self._do(names, work)
 
     async def user_state(self, app_name: str, user_id: str) -> State:
-        """A user's state, or an empty one."""
+        """Returns a user's state, or {} if there is none."""
 
         def work() -> State:
             with suppress(NotFound):
@@ -112,7 +112,7 @@ class Tables:
         return await self._do(Names(app_name, user_id, ""), work) if possible(app_name, user_id) else {}
 
     async def stand(self, names: Names, event_id: str) -> Standing | None:
-        """Where a session stands, and an event in it."""
+        """Returns where a session and one of its events stand."""
 
         def work() -> Standing | None:
             found = whole_session.read_head(self._ref(names), event_id)
@@ -132,14 +132,14 @@ class Tables:
         return await self._do(names, work)
 
     async def close(self) -> None:
-        """Waits until all is done, and closes the connections."""
+        """Waits until all work is done and closes the connections."""
         await asyncio.to_thread(self._crew.close)
 
     def _checked(self, work: Callable[[], T]) -> T:
-        """Does it; on a connection that has rested only after the pool has looked whether it still works."""
+        """Does the work. A connection that was idle goes back to the pool first, which checks that it still works."""
         if time.monotonic() - getattr(self._thread, "used", 0.0) > _TRUSTED_SECONDS:
             connections[self._alias].close()
-        if not database.may_write(self._alias):  # who plugs this service in wants to write through it
+        if not database.may_write(self._alias):  # whoever plugs this service in wants to write through it
             database.get(self._alias, adopting=True)
         try:
             return work()
@@ -150,7 +150,7 @@ class Tables:
         return SessionRef(self._alias, *names)
 
     async def _do(self, names: Names, work: Callable[[], T]) -> T:
-        """Has it done, and says in ADK's words what went wrong; the core's own errors stay where ADK has none."""
+        """Lets a thread do the work and raises ADK's errors. Errors for which ADK has no class stay adkweb's own."""
         try:
             return await asyncio.wrap_future(self._crew.submit(lambda: self._checked(work)))
         except NotFound as error:

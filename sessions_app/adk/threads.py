@@ -1,4 +1,7 @@
-"""Does work in threads that would make an event loop wait. Threads start when there is work and end when there is none."""
+"""Does work in threads, so that no event loop has to wait.
+
+Threads start when there is work and end when there is none.
+"""
 
 import threading
 from collections.abc import Callable
@@ -12,10 +15,10 @@ IDLE_SECONDS: Final = 5.0
 
 
 class Crew:
-    """At most `size` threads, which work for any number of loops and threads; each calls `leave` before it ends.
+    """Up to `size` threads that work for any number of event loops and threads. Each calls `leave` before it ends.
 
-    Unlike a thread of ThreadPoolExecutor, an idle one ends after a while and gives back the connection that it holds.
-    There are never fewer threads at work than jobs that are not done, up to `size`.
+    Unlike in a ThreadPoolExecutor, an idle thread ends after a while and gives back the connection that it holds. Up to
+    `size`, there are never fewer threads at work than unfinished jobs.
     """
 
     def __init__(self, size: int, leave: Callable[[], None], name: str) -> None:
@@ -27,9 +30,9 @@ class Crew:
         self._threads: set[threading.Thread] = set()
 
     def submit(self, work: Callable[[], T]) -> Future[T]:
-        """Has a thread do the work."""
+        """Lets a thread do the work."""
         future: Future[T] = Future()
-        future.set_running_or_notify_cancel()  # nobody takes back what may have begun
+        future.set_running_or_notify_cancel()  # nobody can cancel work that may have begun
         with self._lock:
             self._undone += 1
             if self._working < min(self._undone, self._size):
@@ -41,7 +44,7 @@ class Crew:
         return future
 
     def close(self) -> None:
-        """Waits until all work is done and the threads have ended; the crew can be used again."""
+        """Waits until all work is done and the threads have ended. The crew can be used again."""
         with self._lock:
             threads = list(self._threads)
         for _ in threads:
@@ -60,7 +63,7 @@ class Crew:
                 self._threads.discard(threading.current_thread())
 
     def _next(self) -> tuple[Future[Any], Callable[[], Any]] | None:
-        """Returns a job; None after a while without one, or when `close` asks the thread to leave."""
+        """Returns a job, or None after a while without one, or when `close` asks the thread to leave."""
         try:
             return self._jobs.get(timeout=IDLE_SECONDS)
         except Empty:
@@ -77,7 +80,7 @@ class Crew:
         answer, error = None, None
         try:
             answer = work()
-        except BaseException as raised:  # the one that waits for it gets the error
+        except BaseException as raised:  # the caller that waits for the answer gets it
             error = raised
         with self._lock:  # first: a caller that gets its answer may submit the next job at once
             self._undone -= 1
@@ -85,4 +88,4 @@ class Crew:
             future.set_result(answer)
         else:
             future.set_exception(error)
-            del error  # a cycle, through its traceback
+            del error  # its traceback refers to this frame: a cycle

@@ -1,8 +1,8 @@
-"""Sessions leave a store as a file and enter another: one module a format, and the table of formats.
+"""Exports sessions from a source to a file, and imports them into another: the table of formats.
 
-A format turns `items` into bytes and back; it knows no store of adkweb's. `stored` reads items from a source, in the same
-order every time; `importing` checks all that is read, then says what it would do, or does it through writes/. Adding a
-format: one module, one line here, and how `recognise` knows it.
+A format turns `items` into bytes and back, and knows nothing of sources. `exporting` reads items from a source, always
+in the same order. `importing` checks everything that is read, and then says what it would do, or does it through
+writes/. To add a format, write a module, add a line here, and teach `recognise` to know it.
 """
 
 import re
@@ -18,10 +18,11 @@ from .items import Fault, Item, Reader, open_file
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """One kind of file or database that sessions leave as, or come from.
+    """A kind of file or database that sessions are exported to, or imported from.
 
-    `read` takes a path or URL, and whether the items are for PostgreSQL, which cannot hold everything. `write` is None for
-    what can only be read. `suffix` is that of a file of it, with its dot; `lossless`: what leaves so comes back the same.
+    `read` takes a path or URL, and whether the items are for PostgreSQL, which cannot hold everything. `write` is None
+    if the format can only be read. `suffix` is that of its files, with the dot. An export to a `lossless` format can be
+    imported again without any difference.
     """
 
     what: str
@@ -46,21 +47,21 @@ FORMATS: Final[dict[str, Format]] = {
     "vertex": Format("Vertex AI Agent Engine: agentengine://…", "", False, vertex.read, None),
 }
 
-_HEAD: Final = 4096  # bytes of a file's first line that say whose it is
+_HEAD: Final = 4096  # bytes of a file's first line that are enough to recognise it
 _HEADER: Final = re.compile(rb'\s*\{\s*"adkweb"')
-_OTHERS: Final = {  # what somebody may take for a file of a format
+_OTHERS: Final = {  # files that somebody may try to import nevertheless
     b"\x1f\x8b": "compressed by gzip: unpack it first",
     b"PK\x03\x04": "a zip archive: unpack it first",
     b"PGDMP": "a dump of PostgreSQL: restore it, and give the URL of the database",
 }
-_KEYS: Final[dict[str, tuple[set[str], ...]]] = {  # what the JSON object of a format has, in either spelling
+_KEYS: Final[dict[str, tuple[set[str], ...]]] = {  # the keys of a format's JSON object, in either spelling
     "adk-json": adk_json.NAMES,
     "evalset": evalset.NAMES,
 }
 
 
 def recognise(path: str) -> str:
-    """The name of the format of a file, by what is in it, or of a database at a path or URL. Raises Fault, OSError."""
+    """Returns the name of the format of a file or database, by its content. Raises Fault and OSError."""
     if "://" in path:
         return databases.recognise_database(path)
     with open_file(path) as (file, size):
@@ -75,13 +76,13 @@ def recognise(path: str) -> str:
         if _HEADER.match(head):
             return "jsonl"
         if not head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith((b"{", b"[")):
-            raise _unknown("it begins as none of these")
+            raise _unknown("it begins like none of these")
         file.seek(0)
         found = load(file)
     for name, known in _KEYS.items():
         if isinstance(found, dict) and any(found.keys() >= them for them in known):
             return name
-    raise _unknown("its JSON is none of these")
+    raise _unknown("its JSON is like none of these")
 
 
 def _unknown(what: str) -> Fault:

@@ -1,7 +1,8 @@
-"""A store's items, streamed: names ascending as their characters do, whatever the database's own order, events as appended.
+"""Streams the items of a source: names in the order of their code points, events in the order of appending.
 
-Each session is of one moment: its row and the number of its events are read by one statement, and then so many events,
-which never change. Memory is that of a page of events, however long a session is. An adopted source is not needed.
+The order does not depend on the database. Each session is exported as it was at one moment: its row and the number of
+its events are read by one statement, then that many events, which never change. Only one page of events is in memory at
+a time, however long a session is. The source need not be adopted.
 """
 
 import json
@@ -20,32 +21,33 @@ from ..sources.dialect import SEQ_IN_SESSION
 from ..writes.half_made import IMPORTING
 from .items import EventItem, Item, SessionItem, StateItem, canonical, event_item, microseconds, parse
 
-UNFINISHED: Final = canonical(IMPORTING)  # the state of a session whose import stopped
-_MARK: Final = next(iter(IMPORTING))  # its key, which stays where somebody wrote to it
+UNFINISHED: Final = canonical(IMPORTING)  # the state of a session whose import is not done
+_MARK: Final = next(iter(IMPORTING))  # its key, which stays even if somebody writes to the session
 _KEYS: Final = 2_000  # sessions whose names are read at once
 _STATES: Final = 50
-_MOST_EVENTS: Final = 256  # of a page; fewer where they are large
-_PAGE_LENGTH: Final = 1_000_000  # characters that a page of events aims at
+_MOST_EVENTS: Final = 256  # on a page; fewer if they are large
+_PAGE_LENGTH: Final = 1_000_000  # characters that a page of events should have
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Which sessions: of an app, a user, of this id; None for any. States go along where such a session has them."""
+    """Selects sessions by app, user and id; None selects any. App and user states go with the selected sessions."""
 
     app: str | None = None
     user: str | None = None
     session: str | None = None
 
     def where(self) -> tuple[str, list[str]]:
-        """As SQL over `sessions`, with its values."""
+        """Returns an SQL condition on `sessions`, and its values."""
         given = {"app_name": self.app, "user_id": self.user, "id": self.session}
         found = {f"sessions.{name} = %s": value for name, value in given.items() if value is not None}
         return " AND ".join(found) or "TRUE", list(found.values())
 
 
 def items(source: str, only: Filter) -> Iterator[Item]:
-    """Everything of a source: states of apps, of users, then sessions, each with its events. Raises SourceError, Conflict
-    (a session was deleted while it was read), Invalid (what is stored is not JSON).
+    """Yields the content of a source: the states of apps, the states of users, then each session with its events.
+
+    Raises SourceError, Conflict (a session was deleted while it was read) and Invalid (something stored is not JSON).
     """
     yield from _states(source, "app", only)
     yield from _states(source, "user", only)
@@ -54,7 +56,7 @@ def items(source: str, only: Filter) -> Iterator[Item]:
         ref = SessionRef(source, *names)
         found = head(ref)
         if found is None:
-            continue  # deleted since
+            continue  # it was deleted in the meantime
         if is_half(found):
             raise Conflict(f"The session {'/'.join(names)} is half-imported: finish its import, or delete it, first.")
         yield found
@@ -68,12 +70,12 @@ def items(source: str, only: Filter) -> Iterator[Item]:
 
 
 def is_half(found: SessionItem) -> bool:
-    """Whether a session's import has not ended, whoever wrote to it meanwhile."""
+    """Tells whether a session's import is not done, even if somebody has written to it since."""
     return _MARK in found.state and _MARK in json.loads(found.state)
 
 
 def count(source: str, only: Filter) -> int:
-    """How many events `items` will find, about."""
+    """Returns about how many events `items` will yield."""
     where, values = only.where()
     named = "sessions.app_name = events.app_name AND sessions.user_id = events.user_id AND sessions.id = session_id"
     with database.using(source) as db, db.cursor() as cursor:
@@ -86,7 +88,7 @@ def count(source: str, only: Filter) -> int:
 
 
 def head(ref: SessionRef) -> SessionItem | None:
-    """A session's row with the number of its events; None where there is no such session."""
+    """Returns a session's row with the number of its events, or None if there is no such session."""
     with database.using(ref.source) as db, db.cursor() as cursor:
         initial = f"initial_state{_text(db)}" if database.is_adopted(ref.source) else "NULL"
         cursor.execute(
@@ -105,7 +107,10 @@ def head(ref: SessionRef) -> SessionItem | None:
 
 
 def events(ref: SessionRef, after: Any, most: int) -> tuple[list[EventItem], Any]:
-    """The next events of a session in append order, and the place of the last: what to go on `after`, None at first."""
+    """Returns the next events of a session in append order, and where they end: pass it as `after` to go on.
+
+    `after` is None for the first page.
+    """
     with database.using(ref.source) as db:
         seq = SEQ_IN_SESSION[db.vendor] if database.is_numbered(ref.source) else ""
         order = [seq] if seq else ["timestamp", "id"]
@@ -130,7 +135,7 @@ def events(ref: SessionRef, after: Any, most: int) -> tuple[list[EventItem], Any
 
 
 def state(source: str, item: StateItem) -> dict[str, Any] | None:
-    """What the source has for an item's app or user; None for no row."""
+    """Returns the state that the source has for an item's app or user, or None if it has no row."""
     table, names = _TABLES["app" if item.user is None else "user"]
     with database.using(source) as db, db.cursor() as cursor:
         where = " AND ".join(f"{name} = %s" for name in names)
@@ -170,7 +175,7 @@ def _states(source: str, scope: Scope, only: Filter) -> Iterator[StateItem]:
 def _rows(
     source: str, table: str, names: Sequence[str], more: str, where: str, values: Sequence[str], page: int
 ) -> Iterator[tuple[Any, ...]]:
-    """Rows by name, a page at a time; `more` is columns that come along."""
+    """Yields rows in the order of their names, read page by page. `more` names further columns, separated by blanks."""
     after: tuple[Any, ...] = ()
     while True:
         with database.using(source) as db, db.cursor() as cursor:

@@ -1,8 +1,9 @@
-"""What is read enters a store: checked as a whole first, then told, or done, session by session.
+"""Imports items into a source: checks all of them first, then writes session by session, or only says what it would do.
 
-A session that is not there is written in batches, each a transaction; while it is under way its state marks it
-(writes.IMPORTING). One that is there is compared with the file: equal, it is left; marked, and its events those that the
-file begins with, its import goes on behind them; anything else is reported and never touched.
+A new session is written in batches, each in a transaction. Until the last one, its state marks it as unfinished
+(writes/half_made.py). A session that exists is compared with the file. If they are equal, it stays as it is. If it is
+marked and its events are the first ones in the file, its import goes on after them. Any other session is reported and
+never touched.
 """
 
 from array import array
@@ -22,12 +23,12 @@ from ..writes.copies import ImportedEvent, ImportedSession, import_session, impo
 from . import exporting
 from .items import EventItem, Fault, Item, Reader, SessionItem, StateItem, in_whole_milliseconds
 
-LISTED: Final = 1_000  # of whatever is reported one by one
-_BATCH: Final = 500  # events of a transaction
-_BATCH_LENGTH: Final = 2_000_000  # characters of one, about
+LISTED: Final = 1_000  # of anything that is reported one by one
+_BATCH: Final = 500  # events in a transaction
+_BATCH_LENGTH: Final = 2_000_000  # characters in a transaction, about
 
-Open = Callable[[], AbstractContextManager[Reader]]  # what is imported, each time from its beginning
-Told = Callable[[Reader], None]  # after every item
+Open = Callable[[], AbstractContextManager[Reader]]  # opens what is imported, each time from its beginning
+Told = Callable[[Reader], None]  # called after every item
 
 
 @dataclass(slots=True)
@@ -49,7 +50,10 @@ class Skipped:
 
 @dataclass(slots=True)
 class Differing:
-    """Keys of an app's or a user's state that the store has otherwise (`old` ABSENT: has not) than the file."""
+    """Keys of an app's or a user's state with different values in source and file.
+
+    `old` is ABSENT if it has no such key.
+    """
 
     app: str
     user: str | None
@@ -58,7 +62,7 @@ class Differing:
 
 @dataclass(slots=True)
 class Report:
-    """What an import did, or would do. Of `skipped` and `differing` the first LISTED."""
+    """What an import did, or would do. `skipped` and `differing` have the first LISTED only."""
 
     new: int = 0
     resumed: int = 0
@@ -72,7 +76,7 @@ class Report:
 
 
 def check(read: Open, told: Told = lambda reader: None) -> Counts:
-    """Reads all that there is to import; raises Fault with the place where anything is wrong."""
+    """Reads everything that is to be imported and counts it. Raises Fault, which says where something is wrong."""
     counts = Counts()
     ids = _Ids()
     with read() as reader:
@@ -98,10 +102,10 @@ def bring(
     preview: bool = False,
     told: Told = lambda reader: None,
 ) -> Report:
-    """Writes what is read into a source, or only says what that would do (`preview`).
+    """Imports what is read into a source. With `preview`, only says what that would do.
 
-    State of apps and users that is there changes only with `state`. Raises Fault, NotAllowed, SourceError: what was
-    written by then is whole or goes on with the next import.
+    Existing state of apps and users changes only with `state`. Raises Fault, NotAllowed and SourceError. Sessions that
+    were written by then are complete, or the next import goes on with them.
     """
     with read() as reader:
         return _Import(into, actor, state, preview).run(_items(reader, told))
@@ -141,7 +145,7 @@ class _Import:
         return self.report
 
     def state(self, item: StateItem) -> None:
-        """An app's or a user's."""
+        """Imports the state of an app or a user."""
         scope: Scope = "app" if item.user is None else "user"
         found = exporting.state(self.into, item)
         if found is None:
@@ -156,7 +160,7 @@ class _Import:
             import_state(ref, scope, item.state, actor=self.actor, updated=item.updated, overwrite=self.overwrite)
 
     def session(self, item: SessionItem, batches: Iterator[list[EventItem]]) -> None:
-        """One session; raises Conflict where somebody else writes to it meanwhile."""
+        """Imports a session. Raises Conflict if somebody else writes to it in the meantime."""
         ref = SessionRef(self.into, item.app, item.user, item.session)
         found = exporting.head(ref)
         if found is None:
@@ -184,7 +188,10 @@ class _Import:
     def compare(
         self, ref: SessionRef, found: SessionItem, batches: Iterator[list[EventItem]]
     ) -> tuple[str, list[EventItem] | None]:
-        """The id of the last stored event, and what is left of the batch in which it stands; None where events differ."""
+        """Compares the stored events with the file's. Returns the last stored event's id and the rest of its batch.
+
+        The rest is None if an event differs.
+        """
         there = _stored_events(ref, found.events)
         left, last = found.events, ""
         while left:
@@ -199,7 +206,10 @@ class _Import:
         return last, []
 
     def write(self, item: SessionItem, batches: Iterable[list[EventItem]], there: int, after: str | None) -> None:
-        """The session from its first event on that is not there; `after` that one, None where nothing is there."""
+        """Writes the events that the source does not have yet.
+
+        `there` is how many it has, and `after` the id of the last of them. `after` is None for a new session.
+        """
         if self.preview:
             self.report.events += item.events - there
             return
@@ -216,21 +226,21 @@ class _Import:
             after = batch[-1].id
 
     def skip(self, item: SessionItem, why: str) -> None:
-        """Left as it is."""
+        """Reports that a session is left as it is, and why."""
         self.report.skipped_count += 1
         if len(self.report.skipped) < LISTED:
             self.report.skipped.append(Skipped(SessionRef(self.into, item.app, item.user, item.session), why))
 
 
 def _difference(found: SessionItem, item: SessionItem) -> str:
-    """What the rows of two sessions do not share, as a reason; events are compared elsewhere."""
+    """Returns why the rows of two sessions differ, or "" if they do not. Only the number of events is compared here."""
     if found.events != item.events:
         return f"it is there with other events: {found.events}, the file has {item.events}"
     if found.state != item.state:
         return "it is there with another state"
     if (found.created, found.updated) != (item.created, item.updated):
         return "it is there with other times"
-    # Not known in a store that was not adopted when the session began.
+    # It is not known if the source was not adopted when the session was created.
     if found.initial_state is not None and found.initial_state != item.initial_state:
         return "it is there with another initial state"
     return ""
@@ -238,7 +248,7 @@ def _difference(found: SessionItem, item: SessionItem) -> str:
 
 def _events(items: Iterator[Item]) -> Iterator[EventItem]:
     for item in items:
-        assert isinstance(item, EventItem)  # noqa: S101  a reader sees to it
+        assert isinstance(item, EventItem)  # noqa: S101  readers make sure of it
         yield item
 
 
@@ -265,11 +275,14 @@ def _batches(events: Iterator[EventItem]) -> Iterator[list[EventItem]]:
         yield batch
 
 
-# --- Ids that stand twice ---------------------------------------------------------------------------------------------
+# --- Ids that appear twice --------------------------------------------------------------------------------------------
 
 
 class _Ids:
-    """The ids of a session's events in eight bytes each; `twice` holds the hashes of those that may stand twice."""
+    """The ids of a session's events as hashes of eight bytes.
+
+    `twice` returns the hashes of ids that may appear twice.
+    """
 
     def __init__(self) -> None:
         self._buckets: dict[int, array[int]] = {}
@@ -291,7 +304,7 @@ class _Ids:
 
 
 def _refuse_twice(read: Open, ids: _Ids, told: Told) -> None:
-    """Finds the place of an id that appears twice in a session, by reading again."""
+    """Reads the file again if an id may appear twice in a session. Raises Fault, which says where, if one does."""
     if not (suspects := ids.twice()):
         return
     seen: set[str] = set()

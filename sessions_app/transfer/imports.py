@@ -1,7 +1,7 @@
-"""Imports in the background: a file is checked, waits for a person's word, is imported; all of it outlives the page.
+"""Imports files in the background: a file is checked, waits for a person's decision, and is imported.
 
-Each is a job (jobs/) of two steps, `checking` and `importing`. A process that dies leaves it to another one that has the
-file. Into one source goes one import at a time.
+Each import is a job (jobs/) with two steps, `checking` and `importing`, which goes on if the page is closed. If its
+process dies, another process that has the file goes on with it. Each source has one import at a time.
 """
 
 import json
@@ -27,14 +27,15 @@ Stage = Literal["checking", "ready", "refused", "importing", "stopped", "done"]
 READY: Final = "ready"
 RECENT: Final = 10
 _NAME_LENGTH: Final = 255
-_PARTS: Final = 1_000  # of the work, in which its progress is counted
+_PARTS: Final = 1_000  # the work counts as so many parts for its progress
 
 
 @dataclass(frozen=True, slots=True)
 class Import:
-    """A file that somebody sent. `source` is "" for one that is not open now; `preview` is None until it was checked.
+    """A file that somebody sent. `source` is "" if the source is not open now.
 
-    The report in `preview` says what the import would do, and once it is done, what it did.
+    `preview` is None until the file is checked. Its report says what the import would do and, once it is done, what it
+    did.
     """
 
     id: uuid.UUID
@@ -49,12 +50,15 @@ class Import:
 
     @property
     def working(self) -> bool:
-        """Whether it goes on by itself."""
+        """Tells whether a process is working on the import."""
         return self.stage in ("checking", "importing")
 
 
 def begin(upload: Upload, name: str, source: str, actor: Actor) -> uuid.UUID:
-    """Checks a file, then waits for `go_on`; `name` is for people. Raises NotAllowed, NotFound, SourceError."""
+    """Begins to check a file, and returns the id of the import, which then waits for `go_on`.
+
+    `name` is for people. Raises NotAllowed, NotFound and SourceError.
+    """
     actor.check_may_write()
     database.get(source)
     now = time.time()
@@ -75,10 +79,10 @@ def begin(upload: Upload, name: str, source: str, actor: Actor) -> uuid.UUID:
 
 
 def go_on(import_id: uuid.UUID, actor: Actor, *, state: bool = False) -> None:
-    """Imports a file that was checked, or goes on where its import or its check stopped.
+    """Begins to import a file that was checked, or goes on where its import or check stopped.
 
-    With `state`, keys of apps and users are set, too, that the source has otherwise. Does nothing for an import that is
-    under way or done. Raises Conflict, NotAllowed, NotFound.
+    With `state`, app and user keys that have other values in the source are set, too. Does nothing if the import is
+    under way or done. Raises Conflict, NotAllowed and NotFound.
     """
     actor.check_may_write()
     job = _job(import_id)
@@ -89,7 +93,7 @@ def go_on(import_id: uuid.UUID, actor: Actor, *, state: bool = False) -> None:
         return
     step, lane = ("importing", f"{KIND.name} {job.where}") if job.result else ("checking", "")
     task = json.dumps({**json.loads(job.task), "state": state})
-    if lane:  # one whose process died is in nobody's way
+    if lane:  # an import whose process died must not block this one
         others = _jobs().exclude(pk=job.pk).filter(lane=lane, state=WAITING, claimed_until__lt=time.time())
         others.update(state=STOPPED, claimed_until=None)
     try:
@@ -99,14 +103,14 @@ def go_on(import_id: uuid.UUID, actor: Actor, *, state: bool = False) -> None:
 
 
 def discard(import_id: uuid.UUID) -> None:
-    """Forgets an import and its file; one that is under way stops, and what it wrote by then stays."""
+    """Forgets an import and its file. If it is under way, it stops, and what it has written stays."""
     for job in _jobs().filter(pk=import_id):
         runner.cancel(job)
         uploads.discard(_upload(job))
 
 
 def get(import_id: uuid.UUID) -> Import:
-    """Returns one import as it stands; raises NotFound."""
+    """Returns an import as it stands now. Raises NotFound."""
     return _view(_job(import_id))
 
 
@@ -137,7 +141,7 @@ def _run(job: Job, beat: runner.Beat) -> Outcome:
 
 
 def _can_run(job: Job) -> bool:
-    """Whether this process has the file, and the source open."""
+    """Tells whether this process can read the file and has the source open."""
     return registry.alias_of(job.where) is not None and _upload(job).path.exists()
 
 

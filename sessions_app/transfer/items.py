@@ -1,9 +1,9 @@
-"""What a store is, piece by piece, whatever the format: states, sessions and their events, in one order (pure).
+"""Defines the items of an export, whatever the format: states, sessions and their events, in a fixed order (pure).
 
-Everything is canonical, so that two stores with the same content give the same bytes. Object keys are sorted, as
-PostgreSQL does not keep their order. Numbers are what ADK reads: a float from 1e16 on is the whole number that it is, and
--0.0 is 0.0. A row's time has microseconds, which is all that PostgreSQL keeps; an event's own `timestamp` stays exact, and
-its row's time is that one wherever they are the same to the microsecond.
+Everything is canonical, so that two sources with the same content give the same bytes. Object keys are sorted, because
+PostgreSQL does not keep their order. Numbers are what ADK reads: a float from 1e16 on becomes a whole number, and -0.0
+becomes 0.0. A row's time has microseconds, which is all that PostgreSQL keeps. An event's own `timestamp` stays exact,
+and replaces its row's time if the two are the same to the microsecond.
 """
 
 import json
@@ -21,12 +21,12 @@ from ..domain.units import event_in_seconds, in_seconds, whole_milliseconds
 from ..errors import Invalid
 from ..reads.weights import items
 
-MOST: Final = 64 * 2**20  # bytes of what is read as one: a line, a session
-MOST_ITEMS: Final = 2_000_000  # lists, objects, keys and items of it
+MOST: Final = 64 * 2**20  # bytes that are read as one piece: a line, a session
+MOST_ITEMS: Final = 2_000_000  # lists, objects, keys and items in such a piece
 TOO_MANY: Final = "more lists, objects and items than are read at once"
 _WHOLE: Final = 1e16  # see domain/json_values.py
-_FIRST: Final = -30_000_000_000  # in the year 1019; SQLite does not read earlier dates back
-_DEEPEST: Final = 200  # levels; ADK's parser stops there, and with it its reading of the session
+_FIRST: Final = -30_000_000_000  # in the year 1019; SQLite cannot read earlier dates back
+_DEEPEST: Final = 200  # levels; ADK's parser fails beyond that, and then the session cannot be loaded
 _NUL: Final = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
 
@@ -35,7 +35,7 @@ class Fault(Invalid):
 
 
 class StateItem(NamedTuple):
-    """The state of an app, or of a user in it; keys without prefix. An empty one is no item."""
+    """The state of an app, or of a user in it, with keys without a prefix. Empty states have no item."""
 
     app: str
     user: str | None
@@ -44,7 +44,10 @@ class StateItem(NamedTuple):
 
 
 class SessionItem(NamedTuple):
-    """A session's row, states as canonical JSON; `events` follow it. `initial_state` None: never recorded."""
+    """A session's row, with states as canonical JSON. `events` says how many EventItems follow it.
+
+    `initial_state` is None if it was never recorded.
+    """
 
     app: str
     user: str
@@ -57,7 +60,7 @@ class SessionItem(NamedTuple):
 
 
 class EventItem(NamedTuple):
-    """An event's row, `text` its canonical JSON; `extra`: what its columns say otherwise (id, invocation_id, at)."""
+    """An event's row. `text` is its canonical JSON, `extra` the columns that differ from it (id, invocation_id, at)."""
 
     id: str
     invocation_id: str
@@ -70,25 +73,25 @@ Item = StateItem | SessionItem | EventItem
 
 
 class Reader(Protocol):
-    """The items of something that is read, in order; raises Fault, or Invalid for a fault at `place`."""
+    """Yields the items of a file or database in order. Raises Fault, or Invalid for a fault at `where`."""
 
     @property
     def done(self) -> int:
-        """How far it has read, in the units of `total`: bytes of a file, events of a database."""
+        """Returns how much is read, in the units of `total`: bytes of a file, events of a database."""
         ...
 
     @property
     def total(self) -> int:
-        """How much there is, about."""
+        """Returns about how much there is to read."""
         ...
 
     @property
     def where(self) -> str:
-        """Where it stands, for a fault's reader: "line 12"."""
+        """Returns where the reader is now, for error messages: "line 12"."""
         ...
 
     def __iter__(self) -> Iterator[Item]:
-        """From the beginning, once."""
+        """Reads from the beginning. A reader can be read once."""
         ...
 
 
@@ -96,13 +99,16 @@ _heart: Final[ContextVar[Callable[[], None]]] = ContextVar("heart", default=lamb
 
 
 def beat() -> None:
-    """Says that what reads is still at it, in the middle of a query, too. Raises what ends it: it was cancelled, say."""
+    """Reports that reading goes on, also in the middle of a query.
+
+    Raises whatever is to end it, such as a cancellation.
+    """
     _heart.get()()
 
 
 @contextmanager
 def beating(heart: Callable[[], None]) -> Iterator[None]:
-    """Has `heart` called by every `beat` in here."""
+    """Makes every `beat` inside call `heart`."""
     token = _heart.set(heart)
     try:
         yield
@@ -112,10 +118,10 @@ def beating(heart: Callable[[], None]) -> Iterator[None]:
 
 @contextmanager
 def open_file(path: str) -> Iterator[tuple[BinaryIO, int]]:
-    """A file, and its size in bytes. Raises Fault for what cannot be read twice, OSError."""
+    """Opens a file and yields it with its size in bytes. Raises OSError, and Fault if it cannot be read twice."""
     with Path(path).open("rb") as file:
         if not file.seekable():
-            raise Fault("this is no file: an import reads it twice", place="")
+            raise Fault("this cannot be read twice, which an import has to do", place="")
         size = file.seek(0, SEEK_END)
         file.seek(0)
         yield file, size
@@ -124,7 +130,7 @@ def open_file(path: str) -> Iterator[tuple[BinaryIO, int]]:
 def read_with(
     kind: Callable[[BinaryIO, int, bool], Reader],
 ) -> Callable[[str, bool], AbstractContextManager[Reader]]:
-    """Makes the `Format.read` of a kind of file; `strict` says that the items are for PostgreSQL."""
+    """Makes the `Format.read` of a kind of file."""
 
     @contextmanager
     def read(path: str, strict: bool) -> Iterator[Reader]:
@@ -135,7 +141,10 @@ def read_with(
 
 
 def event_item(data: Any, event_id: str, invocation_id: str, at: float | None) -> EventItem:
-    """An event from its JSON and its columns; `at` None for the event's own time. Raises Invalid where it has none."""
+    """Makes an item of an event's JSON and its columns.
+
+    If `at` is None, the event's own time is taken. Raises Invalid if it has none.
+    """
     data = event_in_seconds(data)
     own = data if isinstance(data, dict) else {}
     extra: dict[str, Any] = {}
@@ -143,7 +152,7 @@ def event_item(data: Any, event_id: str, invocation_id: str, at: float | None) -
     if at is None:
         at = said
     if at is None:
-        raise Invalid("the event has no time: neither “timestamp” in it nor “at” beside it is one")
+        raise Invalid("the event has no time: neither “timestamp” in it nor “at” beside it has one")
     if said is not None and (said == at or microseconds(said) == microseconds(at)):
         at = said
     else:
@@ -156,7 +165,7 @@ def event_item(data: Any, event_id: str, invocation_id: str, at: float | None) -
 
 
 def in_whole_milliseconds(item: Item) -> Item:
-    """An item as a store that keeps milliseconds has it."""
+    """Returns an item as a source that keeps milliseconds would have it."""
     if isinstance(item, SessionItem):
         return item._replace(created=whole_milliseconds(item.created), updated=whole_milliseconds(item.updated))
     if isinstance(item, EventItem):
@@ -168,7 +177,7 @@ def in_whole_milliseconds(item: Item) -> Item:
 
 
 def moment(value: Any) -> float | None:
-    """A number that is a time every store can hold, as seconds; None for anything else."""
+    """Returns a number as a time in seconds, or None if it is not a time that every source can hold."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     value = in_seconds(value)
@@ -180,7 +189,7 @@ def moment(value: Any) -> float | None:
 
 
 def microseconds(seconds: float) -> float:
-    """A time as PostgreSQL keeps it; what is no date stays as it is."""
+    """Rounds a time to microseconds, as PostgreSQL keeps it. A number that is not a date stays as it is."""
     try:
         return datetime.fromtimestamp(seconds, UTC).timestamp()
     except (ValueError, OverflowError, OSError):
@@ -188,7 +197,7 @@ def microseconds(seconds: float) -> float:
 
 
 def parse(text: str, *, strict: bool = False) -> Any:
-    """JSON as ADK reads it, NaN included; `strict` refuses what PostgreSQL cannot hold. Raises Invalid."""
+    """Parses JSON as ADK does, including NaN. With `strict`, refuses what PostgreSQL cannot hold. Raises Invalid."""
     if items(text) > MOST_ITEMS:
         raise Invalid(TOO_MANY)
     try:
@@ -208,13 +217,13 @@ def parse(text: str, *, strict: bool = False) -> Any:
         written = canonical(value)
         if _NUL.search(written):
             raise Invalid("PostgreSQL cannot hold the character U+0000")
-        if re.search(r"\\ud[89a-f]", written):  # else it would have been written as the character
+        if re.search(r"\\ud[89a-f]", written):  # a whole pair would have been written as the character
             _check_characters(value)
     return value
 
 
 def canonical(value: Any) -> str:
-    """The one text of a JSON value; where it holds half of a surrogate pair, in ASCII."""
+    """Returns the canonical text of a JSON value. It is in ASCII if the value has half of a surrogate pair."""
     text = _PLAIN.encode(value)
     if not text.isascii():
         try:
@@ -250,7 +259,7 @@ def _check_characters(value: Any) -> None:
 
 
 def _depth(value: Any) -> int:
-    """How many levels lie in a value; counted without descending, as Python would stop too early."""
+    """Counts the levels of a value, without recursion, which would hit Python's limit too early."""
     levels, layer = 0, [value]
     while layer:
         layer = [

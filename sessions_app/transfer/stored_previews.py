@@ -1,4 +1,4 @@
-"""What is in a file, and what its import did, as the JSON text that a job keeps."""
+"""Turns what is in a file, and what its import did, into the JSON that a job keeps, and back."""
 
 import json
 from dataclasses import asdict
@@ -10,12 +10,12 @@ from ..domain.state import ABSENT, Change
 from .importing import Counts, Differing, Report, Skipped
 from .uploads import Preview
 
-_SHOWN: Final = 100  # of what is listed one by one
+_SHOWN: Final = 100  # of anything that is listed one by one
 _VALUE_LENGTH: Final = 10_000  # characters of a value
 
 
 def text_of(preview: Preview) -> str:
-    """Returns a preview as JSON text; an absent value is left out, and a very long one is cut."""
+    """Returns a preview as JSON. Absent values are left out, and very long ones are cut."""
     report = preview.report
     differing = [
         {"app": each.app, "user": each.user, "changes": [_stored_change(c) for c in each.changes[:_SHOWN]]}
@@ -34,7 +34,7 @@ def text_of(preview: Preview) -> str:
 
 
 def preview_of(text: str, source: str) -> Preview:
-    """Returns the preview that `text_of` made a text of; `source` is the alias that its sessions have today."""
+    """Returns a preview from the JSON that `text_of` made. `source` is the alias that the source has now."""
     told = json.loads(text)
     report = Report(**told["report"])
     report.skipped = [Skipped(SessionRef(source, *names), why) for *names, why in told["skipped"]]

@@ -1,15 +1,17 @@
-"""Files that somebody sends to be imported: kept, looked through, brought in. For pages and programs alike.
+"""Keeps files that somebody sends, previews their import and imports them, for pages and programs alike.
 
     upload = receive(chunks)                        # a file of adkweb's own, in DATA_DIR/uploads
-    found = preview(upload, "local", actor)         # what is in it, what an import would do; writes nothing
+    result = preview(upload, "local", actor)        # what is in it, and what an import would do; writes nothing
     report = bring(upload, "local", actor, state=True)  # checks all of it once more, then writes
     discard(upload)
 
-All of it is synchronous and may take minutes; `told` hears how much of the work is done, from 0 to 1, after each item and
-in the middle of long queries: what it raises ends the work.
-What is wrong with a file is a Fault (`detail["place"]` says where). The actor needs the right “admin” in every app of the
-file, which is known before anything is written; so is every fault, unless the disk fails meanwhile. Sent again, a file
-whose import stopped goes on. Twice is as once. A file is never found by the name that its sender gave it.
+All of this is synchronous and may take minutes. `told` is called with the share of the work that is done, from 0 to 1,
+after each item and in the middle of long queries. If it raises, the work ends.
+
+A problem with a file is a Fault (`detail["place"]` says where it is). The actor needs the right “admin” in every app of
+the file. That is checked before anything is written, and so is the file, unless the disk fails in the meantime. If an
+import stopped, sending the file again goes on with it. Importing a file twice is the same as importing it once. The
+name that the sender gave a file is never used to find it.
 """
 
 import os
@@ -35,28 +37,28 @@ from .importing import Counts, Report
 from .items import EventItem, Fault, Item, Reader, SessionItem, beating
 
 KEPT_SECONDS: Final = 24 * 60 * 60
-LISTED: Final = 20  # sessions that are named
-_PREVIEW_STEPS: Final = (0.6, 0.4)  # how the work is shared between checking and comparing, about
-_BRING_STEPS: Final = (0.3, 0.7)  # and between checking and writing
+LISTED: Final = 20  # sessions that a preview names
+_PREVIEW_STEPS: Final = (0.6, 0.4)  # the shares of checking and comparing in the work, about
+_BRING_STEPS: Final = (0.3, 0.7)  # the shares of checking and writing
 
 Told = Callable[[float], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Upload:
-    """A file that was sent. `id` cannot be guessed, and is its name in the folder."""
+    """A file that was sent. Its `id`, which nobody can guess, is its name in the folder."""
 
     id: str
 
     @property
     def path(self) -> Path:
-        """Where it is."""
+        """Returns the path of the file."""
         return _folder() / self.id
 
 
 @dataclass(slots=True)
 class Preview:
-    """What a file holds, and what bringing it in would do; of its sessions the first LISTED."""
+    """What a file holds, and what importing it would do. `sessions` has the first LISTED only."""
 
     format: str
     counts: Counts
@@ -65,7 +67,7 @@ class Preview:
 
 
 def receive(chunks: Iterable[bytes]) -> Upload:
-    """Keeps what is sent, for a day at most; raises SourceError where this machine cannot."""
+    """Keeps a file that is sent, for a day at most. Raises SourceError if this machine cannot."""
     upload = Upload(secrets.token_hex(16))
     try:
         _folder().mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -76,14 +78,17 @@ def receive(chunks: Iterable[bytes]) -> Upload:
     except OSError as error:
         discard(upload)
         raise SourceError(_("The file cannot be kept on this machine: %(why)s") % {"why": error.strerror}) from error
-    except BaseException:  # whoever sent it is gone
+    except BaseException:  # for example, the sender has disconnected
         discard(upload)
         raise
     return upload
 
 
 def preview(upload: Upload, source: str, actor: Actor, *, told: Told = lambda share: None) -> Preview:
-    """What is in a file, checked to its end, and what it would do. Raises Fault, NotAllowed, NotFound, SourceError."""
+    """Checks a file to its end and returns what is in it and what an import would do, without writing anything.
+
+    Raises Fault, NotAllowed, NotFound and SourceError.
+    """
     sessions: list[SessionRef] = []
     heart = _Heart(told)
     with beating(heart.beat), _looked_at(upload, source, actor, sessions) as (form, read):
@@ -95,20 +100,21 @@ def preview(upload: Upload, source: str, actor: Actor, *, told: Told = lambda sh
 
 
 def bring(upload: Upload, source: str, actor: Actor, *, state: bool = False, told: Told = lambda share: None) -> Report:
-    """Imports a file; `state`: keys of apps and users, too, that the source has otherwise.
+    """Imports a file. With `state`, app and user keys that have other values in the source are set, too.
 
-    Raises Fault, NotAllowed, NotFound before anything is written; Conflict, SourceError: the same again goes on.
+    Raises Fault, NotAllowed and NotFound before anything is written. After Conflict and SourceError, the same call goes
+    on where it stopped.
     """
     heart = _Heart(told)
     with beating(heart.beat), _looked_at(upload, source, actor, []) as (_form, read):
         first, second = _steps(_BRING_STEPS, heart)
         importing.check(read, first)
-        os.utime(upload.path)  # still wanted
+        os.utime(upload.path)  # it is still needed, so `sweep` must not delete it
         return importing.bring(read, source, actor=actor, state=state, told=second)
 
 
 def discard(upload: Upload) -> None:
-    """Deletes a file, and what a database may have left beside it."""
+    """Deletes a file, and the files that SQLite may have left beside it."""
     for path in _folder().glob(f"{upload.id}*"):
         with suppress(OSError):
             path.unlink()
@@ -130,13 +136,13 @@ def _folder() -> Path:
 def _looked_at(
     upload: Upload, source: str, actor: Actor, sessions: list[SessionRef]
 ) -> Iterator[tuple[str, importing.Open]]:
-    """A file's format, and how it is opened; `sessions` is filled while it is read."""
+    """Yields a file's format and how to open it. `sessions` is filled while it is read."""
     strict = database.get(source).vendor == "postgresql"
     try:
         formats_opened.check_pages(str(upload.path))
         form = transfer.recognise(str(upload.path))
         read = FORMATS[form].read
-        assert read  # noqa: S101  recognise knows no others
+        assert read  # noqa: S101  `recognise` returns only formats that can be read
 
         @contextmanager
         def opened() -> Iterator[Reader]:
@@ -144,7 +150,7 @@ def _looked_at(
                 yield _Allowed(reader, actor, source, sessions)
 
         yield form, opened
-    except Fault as error:  # where the file lies is nobody's business
+    except Fault as error:  # the sender must not learn the file's path
         raise Fault(error.message.replace(str(upload.path), _("the file")), **error.detail) from error
     except FileNotFoundError as error:
         raise NotFound(_("This file is not here any more: send it again.")) from error
@@ -153,7 +159,7 @@ def _looked_at(
 
 
 class _Heart:
-    """Tells how much of the work is done, and, in the middle of a long step, once more the same."""
+    """Reports how much of the work is done. In the middle of a long step, it repeats the last share."""
 
     def __init__(self, told: Told) -> None:
         self._told, self._share = told, 0.0
@@ -167,7 +173,7 @@ class _Heart:
 
 
 class _Allowed:
-    """A reader of what an actor may bring; raises NotAllowed at the first app where they may not."""
+    """A reader that raises NotAllowed at the first app in which the actor may not import."""
 
     def __init__(self, reader: Reader, actor: Actor, source: str, sessions: list[SessionRef]) -> None:
         self._reader, self._actor, self._source, self._sessions = reader, actor, source, sessions
@@ -194,7 +200,10 @@ class _Allowed:
 
 
 def _steps(shares: tuple[float, float], told: Told) -> list[importing.Told]:
-    """For each step of the work, what hears its reader and tells how much of all is done."""
+    """Returns a callback for each step of the work.
+
+    It is called with a reader and reports the share of the whole work.
+    """
 
     def step(before: float, share: float) -> importing.Told:
         return lambda reader: told(before + share * min(1.0, reader.done / max(1, reader.total)))

@@ -223,7 +223,7 @@ def test_how_much_of_an_upload_is_sent_is_shown(page: Page, tmp_path: Path) -> N
     bar = page.get_by_role("progressbar", name="Upload")
     expect(bar).to_be_visible()
     expect(page.locator("[data-upload-words]")).to_have_text(re.compile(r"^[1-9]\d? %$"))
-    expect(page.get_by_role("alert")).to_contain_text("it begins as none of these")
+    expect(page.get_by_role("alert")).to_contain_text("it begins like none of these")
 
 
 def test_pages_of_the_import_need_no_scripts(visit: Visit) -> None:
@@ -231,7 +231,7 @@ def test_pages_of_the_import_need_no_scripts(visit: Visit) -> None:
     page.goto("/import/")
     page.get_by_label("File").set_input_files({"name": "no", "mimeType": "", "buffer": b"nothing"})
     page.get_by_role("button", name="Preview import").click()
-    expect(page.get_by_role("alert")).to_contain_text("it begins as none of these")
+    expect(page.get_by_role("alert")).to_contain_text("it begins like none of these")
     page.goto(path("s", *LONG))
     page.locator("summary", has_text="Export").click()
     with page.expect_download() as download:

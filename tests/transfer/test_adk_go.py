@@ -289,13 +289,17 @@ def test_a_database_of_adk_go_1_has_names_with_capitals(
     ("column", "value", "problem"),
     [
         ("content", "{broken", "content: not valid JSON"),
-        ("content", "[]", "content: no JSON object"),
+        ("content", "[]", "content: not a JSON object"),
         ("content", '{"parts":[{"text":1}]}', r"content.parts\[0\].text"),
-        ("actions", b"\x80\x05N.", "actions: no JSON text"),
-        ("actions", b'{"compaction":{"startTimestamp":"soon"}}', "actions.compaction.startTimestamp: this is no time"),
-        ("long_running_tool_ids_json", '"c1"', "no JSON list"),
-        ("node_info_json", "[1]", "no JSON object"),
-        ("timestamp", None, "timestamp: this is no time"),
+        ("actions", b"\x80\x05N.", "actions: not JSON"),
+        (
+            "actions",
+            b'{"compaction":{"startTimestamp":"soon"}}',
+            "actions.compaction.startTimestamp: this is not a time",
+        ),
+        ("long_running_tool_ids_json", '"c1"', "not a JSON list"),
+        ("node_info_json", "[1]", "not a JSON object"),
+        ("timestamp", None, "timestamp: this is not a time"),
     ],
 )
 def test_a_fault_names_the_session_and_the_event(place: str, column: str, value: Any, problem: str) -> None:

@@ -217,7 +217,7 @@ def nested(levels: int) -> Any:
 
 FAULTS = {
     "nothing": (b"", "line 1, column 1", "truncated"),
-    "a list": (b"[]", "", "no object"),
+    "a list": (b"[]", "", "not an object"),
     "no JSON": (b'{"id": "s1",\n "appName": app}', "line 2, column 13", "not valid JSON"),
     "not UTF-8": (b'{"id":\n"\xff"}', "line 2", "UTF-8"),
     "far too deep": (b"[" * 100_000, "", "deeper"),
@@ -226,10 +226,10 @@ FAULTS = {
     "an unknown field": (session(revision=1), "revision", "no such field"),
     "a name that is none": (session(userId=5), "", "userId is not a string"),
     "a name too long": (session(id="x" * 129), "", "129"),
-    "a state that is none": (session(state=[1]), "state", "no object"),
-    "events that are none": (session(events={}), "events", "no list"),
-    "a time that is none": (session(lastUpdateTime="now"), "lastUpdateTime", "no time"),
-    "an event that is none": (session(EVENT, 7), "events[1]", "no object"),
+    "a state that is none": (session(state=[1]), "state", "not an object"),
+    "events that are none": (session(events={}), "events", "not a list"),
+    "a time that is none": (session(lastUpdateTime="now"), "lastUpdateTime", "not a time"),
+    "an event that is none": (session(EVENT, 7), "events[1]", "not an object"),
     "an event without id": (session(EVENT, {**event(), "id": ""}), "events[1].id", "missing"),
     "an event without time": (session(event(timestamp=None)), "events[0].timestamp", "float"),
     "an unknown action": (session(EVENT, event(actions={"foo": 1})), "events[1].actions.foo", "does not know"),

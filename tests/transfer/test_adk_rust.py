@@ -283,16 +283,20 @@ def test_postgresql_gives_the_same_items(place: str, new_database: Callable[[str
     ("column", "value", "problem"),
     [
         ("llm_response", "{broken", "llm_response: not valid JSON"),
-        ("llm_response", "[]", "llm_response: no JSON object"),
-        ("llm_response", '{"content": []}', "content: no JSON object"),
-        ("llm_response", '{"content": {"parts": [1]}}', "content.parts: no list of JSON objects"),
-        ("llm_response", '{"content": {"parts": [{"mime_type": "a/b", "data": [256]}]}}', "data is no list of bytes"),
+        ("llm_response", "[]", "llm_response: not a JSON object"),
+        ("llm_response", '{"content": []}', "content: not a JSON object"),
+        ("llm_response", '{"content": {"parts": [1]}}', "content.parts: not a list of JSON objects"),
+        (
+            "llm_response",
+            '{"content": {"parts": [{"mime_type": "a/b", "data": [256]}]}}',
+            "data is not a list of bytes",
+        ),
         ("llm_response", '{"content": {"parts": [{"text": 1}]}}', r"content.parts\[0\].text"),
-        ("llm_response", '{"content": {"parts": [{"functionResponse": 1}]}}', "function response is no JSON object"),
-        ("actions", '{"compaction": {"start_timestamp": 1e99}}', "start_timestamp: this is no time"),
+        ("llm_response", '{"content": {"parts": [{"functionResponse": 1}]}}', "function response is not a JSON object"),
+        ("actions", '{"compaction": {"start_timestamp": 1e99}}', "start_timestamp: this is not a time"),
         ("actions", '{"state_delta": 1}', "actions.state_delta"),
-        ("long_running_tool_ids", '"c1"', "no JSON list"),
-        ("timestamp", "yesterday", "timestamp: this is no time"),
+        ("long_running_tool_ids", '"c1"', "not a JSON list"),
+        ("timestamp", "yesterday", "timestamp: this is not a time"),
     ],
 )
 def test_a_fault_names_the_session_and_the_event(place: str, column: str, value: Any, problem: str) -> None:

@@ -213,7 +213,7 @@ def test_a_database_from_before_newer_columns_is_read(old: Path) -> None:
         ("content", '{"parts": 1}', "content.parts"),
         ("actions", b"\x80\x05cos\nsystem\n(X\x02\x00\x00\x00idtR.", "the pickle names os.system"),
         ("actions", b"\x80\x05]q", "actions: "),
-        ("timestamp", "some day", "timestamp: this is no time"),
+        ("timestamp", "some day", "timestamp: this is not a time"),
         ("id", "x" * 129, "id has 129 characters"),
     ],
 )

@@ -143,8 +143,8 @@ def test_adk_go_and_adks_v0_are_told_apart_by_more_than_their_columns(tmp_path: 
     [
         ("DROP TABLE user_states", "adk-database", "has no table “user_states”"),
         ("ALTER TABLE sessions RENAME COLUMN state TO other", "adk-database", "“sessions” has no state"),
-        ("SELECT 1", "adk-rust", "no database of the format adk-rust: the table “sessions” has no created_at"),
-        ("SELECT 1", "adk-v0", "no database of the format adk-v0: the table “events” has no actions, author"),
+        ("SELECT 1", "adk-rust", "not a database of the format adk-rust: the table “sessions” has no created_at"),
+        ("SELECT 1", "adk-v0", "not a database of the format adk-v0: the table “events” has no actions, author"),
     ],
 )
 def test_missing_tables_and_columns_are_named(
@@ -173,12 +173,12 @@ def test_missing_tables_and_columns_are_named(
             "app/ana/s1, event e7",
             "event_data: not valid JSON",
         ),
-        ("UPDATE events SET event_data = X'FF' WHERE id = 'e7'", "app/ana/s1, event e7", "event_data: no JSON text"),
-        ("UPDATE events SET timestamp = 'x' WHERE id = 'e7'", "app/ana/s1, event e7", "timestamp: this is no time"),
-        ("UPDATE sessions SET state = '[]' WHERE id = 's1'", "app/ana/s1", "state: no JSON object"),
-        ("UPDATE sessions SET create_time = 1e99 WHERE id = 's1'", "app/ana/s1", "create_time: this is no time"),
+        ("UPDATE events SET event_data = X'FF' WHERE id = 'e7'", "app/ana/s1, event e7", "event_data: not JSON"),
+        ("UPDATE events SET timestamp = 'x' WHERE id = 'e7'", "app/ana/s1, event e7", "timestamp: this is not a time"),
+        ("UPDATE sessions SET state = '[]' WHERE id = 's1'", "app/ana/s1", "state: not a JSON object"),
+        ("UPDATE sessions SET create_time = 1e99 WHERE id = 's1'", "app/ana/s1", "create_time: this is not a time"),
         ("UPDATE app_states SET state = 'x' WHERE app_name = 'app'", "state of app", "state: not valid JSON"),
-        ("UPDATE user_states SET state = '1' WHERE app_name = 'Zoo'", "state of Zoo/ana", "state: no JSON object"),
+        ("UPDATE user_states SET state = '1' WHERE app_name = 'Zoo'", "state of Zoo/ana", "state: not a JSON object"),
         ("UPDATE sessions SET state = '{\"adkweb:importing\":true}' WHERE id = 's1'", "app/ana/s1", "half-imported"),
     ],
 )

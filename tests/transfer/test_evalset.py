@@ -299,7 +299,7 @@ def steps(*steps: Any, **other: Any) -> dict[str, Any]:
 SECOND = "eval_cases[1]"
 FAULTS = {
     "a list": (b"[]", "", "an object"),
-    "no cases": (b'{"eval_set_id": "s"}', "", "no list"),
+    "no cases": (b'{"eval_set_id": "s"}', "", "not a list"),
     "cut off": (case()[:-20], "line 1", "truncated|not valid"),
     "a case that is none": (b'{"eval_set_id": "s", "eval_cases": [1]}', "eval_cases[0]", "an object"),
     "nobody's session": (case(session_input=None), SECOND, "session_input is missing"),
@@ -307,7 +307,7 @@ FAULTS = {
     "no app": (case(session_input={"user_id": "u"}), SECOND, "app_name is not a string"),
     "a session twice": (case(eval_id="good"), SECOND, "app/u/good is there twice"),
     "a state that is none": (case(session_input={**GIVEN, "state": [1]}), SECOND, "an object"),
-    "a time that is none": (case(creation_timestamp="now"), SECOND, "no time"),
+    "a time that is none": (case(creation_timestamp="now"), SECOND, "not a time"),
     "nothing asked": (case({"invocation_id": "x"}), f"{SECOND}.conversation[1]", "user_content is missing"),
     "a wrong type": (case(steps({"author": 1})), f"{SECOND}.conversation[1].author", "str"),
     "an unknown part": (

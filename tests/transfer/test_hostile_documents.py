@@ -125,7 +125,7 @@ def test_whatever_a_store_holds_it_is_written_or_refused(form: str, events: list
     if all(isinstance(event, dict) for event in events):
         json.loads(b"".join(write(items())))
     else:
-        with pytest.raises(Invalid, match="is no object"):
+        with pytest.raises(Invalid, match="is not an object"):
             list(write(items()))
 
 

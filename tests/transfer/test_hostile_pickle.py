@@ -84,29 +84,29 @@ def test_a_call_is_refused_by_its_name_and_not_made(
         (MODEL + b"}X\x0a\x00\x00\x00__reduce__cposix\nsystem\nsb.", "names posix.system"),
         (b"cgoogle.adk.events.event_actions\nos.system\n.", "names google.adk.events.event_actions.os.system"),
         (b"cgoogle.adk.events.event_actions\n__builtins__\n.", "__builtins__"),
-        (b"X\x01\x00\x00\x00a)R.", "calls what is no class"),
-        (b"cdatetime\ndate\n(X\x04\x00\x00\x00abcdtR)R.", "calls what is no class"),
+        (b"X\x01\x00\x00\x00a)R.", "calls something that is not a class"),
+        (b"cdatetime\ndate\n(X\x04\x00\x00\x00abcdtR)R.", "calls something that is not a class"),
         (MODEL + b"cdatetime\ndate\n\x86R.", "damaged"),
         (b"cdatetime\ndate\n.", "itself"),
-        (b"}K\x01cdatetime\ndate\n(K\x01tRs.", "datetime.date that is none"),
-        (b"}K\x01cuuid\nUUID\n)\x81}X\x03\x00\x00\x00intX\x01\x00\x00\x00asbs.", "uuid.UUID that is none"),
-        (b"}K\x01cuuid\nUUID\n)\x81}bs.", "uuid.UUID that is none"),
-        (b"}K\x01cdatetime\ntimezone\n)Rs.", "datetime.timezone that is none"),
-        (b"}K\x01cbuiltins\nbytearray\nJ\xff\xff\xff\x7f\x85Rs.", "bytearray that is none"),  # so many zeros
+        (b"}K\x01cdatetime\ndate\n(K\x01tRs.", "datetime.date that is not valid"),
+        (b"}K\x01cuuid\nUUID\n)\x81}X\x03\x00\x00\x00intX\x01\x00\x00\x00asbs.", "uuid.UUID that is not valid"),
+        (b"}K\x01cuuid\nUUID\n)\x81}bs.", "uuid.UUID that is not valid"),
+        (b"}K\x01cdatetime\ntimezone\n)Rs.", "datetime.timezone that is not valid"),
+        (b"}K\x01cbuiltins\nbytearray\nJ\xff\xff\xff\x7f\x85Rs.", "bytearray that is not valid"),  # so many zeros
         (b"cgoogle.adk.tools.tool_confirmation\nToolConfirmation\n)\x81.", "not EventActions"),
-        (MODEL + b".", "no model"),
+        (MODEL + b".", "not a model"),
         (b"K\x01.", "holds no actions"),
         (b"]q\x00h\x00a.", "nested deeper than 200 levels"),
         (b"]" * 300 + b"a" * 299 + b".", "nested deeper than 200 levels"),
-        (b"", "no pickle"),
+        (b"", "not a pickle"),
         (b".", "damaged"),
-        (b"N", "no pickle"),
+        (b"N", "not a pickle"),
         (b"}.}.", "damaged"),
-        (b"((((", "no pickle"),
+        (b"((((", "not a pickle"),
         (b"h\x07.", "damaged"),
         (b"a.", "damaged"),
         (b"}K\x01s.", "damaged"),
-        (b"\xff\x00 not one", "no pickle"),
+        (b"\xff\x00 not one", "not a pickle"),
     ],
 )
 def test_what_no_actions_consist_of_is_refused(opcodes: bytes, problem: str) -> None:
@@ -132,10 +132,10 @@ def named_often(first: bytes, again: bytes, around: tuple[bytes, bytes] = (b"]("
 @pytest.mark.parametrize(
     ("hostile", "problem"),
     [
-        (b"\x8d" + (2**30).to_bytes(8, "little") + b"short.", "no pickle"),  # claims of 1 GB, of text and of bytes
-        (b"\x8e" + (2**30).to_bytes(8, "little") + b"short.", "no pickle"),
-        (b"\x96" + (2**30).to_bytes(8, "little") + b"short.", "no pickle"),
-        (b"\x8b" + (2**31 - 1).to_bytes(4, "little") + b"short.", "no pickle"),
+        (b"\x8d" + (2**30).to_bytes(8, "little") + b"short.", "not a pickle"),  # claims of 1 GB, of text and of bytes
+        (b"\x8e" + (2**30).to_bytes(8, "little") + b"short.", "not a pickle"),
+        (b"\x96" + (2**30).to_bytes(8, "little") + b"short.", "not a pickle"),
+        (b"\x8b" + (2**31 - 1).to_bytes(4, "little") + b"short.", "not a pickle"),
         (b"Nr\xff\xff\xff\xff0.", "opcode POP"),  # a place in the memo that would want 64 GB before it
         (b"}" * 1_000_100 + b".", "more than 1000000 steps"),
         (b"N" * (unpickle.MOST_BYTES + 1), "the limit is"),
@@ -144,7 +144,7 @@ def named_often(first: bytes, again: bytes, around: tuple[bytes, bytes] = (b"]("
         (named_often(ENUM + LONG + b"\x85R", ENUM + b"h\x01\x85R"), "unfolds to more than"),
         (named_often(b"}" + LONG + b"Ns", b"}h\x01Ns"), "unfolds to more than"),
         (named_often(b"\x8b\xa4\x06\x00\x00" + b"\x7f" * 1_700 + b"q\x01", b"h\x01" * 10), "unfolds to more than"),
-        (named_often(LONG, b"h\x01", (PATH + b"(", b"tR")), "PurePosixPath that is none"),
+        (named_often(LONG, b"h\x01", (PATH + b"(", b"tR")), "PurePosixPath that is not valid"),
         (
             b"\x8a\xff" + b"\x7f" * 255 + b"\x8b" + (9_000).to_bytes(4, "little") + b"\x7f" * 9_000 + b"\x86.",
             "no actions",

@@ -41,13 +41,13 @@ def test_the_snake_case_of_adk_is_recognised(tmp_path: Path) -> None:
     ("content", "found"),
     [
         (b"", "empty"),
-        (b"\n\n", "begins as none"),
+        (b"\n\n", "begins like none"),
         (gzip.compress(b'{"adkweb":"jsonl","version":1}\n', mtime=0), "gzip: unpack"),
         (b"PGDMP\x01\x0e", "dump of PostgreSQL"),
-        (b"hello", "begins as none"),
-        (b"\xff\xfe\x00", "begins as none"),
-        (b"[1]", "its JSON is none"),
-        (b'{"sessions": []}', "its JSON is none"),
+        (b"hello", "begins like none"),
+        (b"\xff\xfe\x00", "begins like none"),
+        (b"[1]", "its JSON is like none"),
+        (b'{"sessions": []}', "its JSON is like none"),
     ],
 )
 def test_anything_else_is_refused_with_what_it_is_and_what_there_is(content: bytes, found: str, tmp_path: Path) -> None:

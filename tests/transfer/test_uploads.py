@@ -144,7 +144,7 @@ def test_state_that_is_there_changes_only_when_asked_for(into: str, tmp_path: Pa
     ("file", "place", "message"),
     [
         (b"", "", "it is empty"),
-        (b"hello", "", "it begins as none of these"),
+        (b"hello", "", "it begins like none of these"),
         (b"\x1f\x8b\x08", "", "compressed by gzip"),
         (b"PK\x03\x04", "", "a zip archive"),
         (b"SQLite format 3\0" + b"\xff" * 4096, "", ""),
@@ -224,7 +224,7 @@ def database(tmp_path: Path, sql: str) -> bytes:
 )
 def test_a_database_whose_rows_never_end_is_not_read(sql: str, tmp_path: Path, into: str) -> None:
     upload = uploads.receive([database(tmp_path, sql)])
-    with pytest.raises(Invalid, match="a database, but of no ADK"):
+    with pytest.raises(Invalid, match="a database, but not of an ADK"):
         uploads.preview(upload, into, ANA)
 
 

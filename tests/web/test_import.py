@@ -289,7 +289,7 @@ def test_a_source_that_is_closed_since_is_named(maria: Browser, store: str, file
     ("content", "message"),
     [
         (b"", "it is empty"),
-        (b"hello", "it begins as none of these"),
+        (b"hello", "it begins like none of these"),
         (b"PK\x03\x04", "a zip archive: unpack it first"),
         (b"\x1f\x8b", "compressed by gzip"),
         (file_of(session_line())[:-20], "line 3: "),

@@ -231,7 +231,7 @@ def _unloadable(event_id: str, invocation_id: str, data: Any) -> str:
     except (ValueError, TypeError, RecursionError):
         return "event_data is not JSON"
     if not isinstance(event, dict):
-        return "event_data is no object"
+        return "event_data is not an object"
     try:
         check_fields({**event, "id": event_id, "invocation_id": invocation_id})
     except Invalid as error:

@@ -1,1 +1,1 @@
-"""Formats of files and databases that sessions are read from and written to, a module each."""
+"""Reads sessions from files and databases, and writes them to files: one module for each format."""

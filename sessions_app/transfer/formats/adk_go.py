@@ -1,9 +1,9 @@
-"""Reads `adk-go`: a database of google/adk-go's session/database, with the schema of 2.3 or of any version before it.
+"""Reads `adk-go`: a database of google/adk-go's session/database, with the schema of version 2.3 or earlier.
 
-Its tables are named like ADK's, but `events` has a column for each field: JSON in camelCase as Go's json package writes it,
-and `actions` as bytes. Before 2.2, the names in `actions` begin with a capital. Go stores zero values (false, "", null)
-where ADK stores nothing. Fields that ADK's events do not have go into `custom_metadata.adk_go` under adk-go's names:
-requestedInput of a workflow's node, confirmationClaim of its actions, excludedEvents of a compaction.
+Its tables are named like ADK's, but `events` has a column for each field: JSON in camelCase as Go's json package writes
+it, and `actions` as bytes. Before 2.2, the names in `actions` begin with a capital letter. Go stores zero values
+(false, "", null) where ADK stores nothing. Fields that ADK's events do not have go into `custom_metadata.adk_go` under
+adk-go's names: requestedInput of a workflow's node, confirmationClaim of its actions, excludedEvents of a compaction.
 """
 
 from typing import Any, Final
@@ -32,7 +32,7 @@ def _event(row: Row, json: Json) -> dict[str, Any]:
     for name, kind in _OTHERS.items():
         value = json.parse(row.get(name), name)
         if value is not None and not isinstance(value, kind):
-            raise Invalid(f"{name}: no JSON {'list' if kind is list else 'object'}")
+            raise Invalid(f"{name}: not a JSON {'list' if kind is list else 'object'}")
         fields[name.removesuffix("_json")] = value
     fields["output"] = json.parse(row.get("output_json"), "output_json")
     rest = {"requestedInput": fields.pop("requested_input")}

@@ -1,7 +1,7 @@
 """Writes and reads `adk-json`: one session as `adk web` exports it and `adk run --save_session` writes it.
 
-Its state is merged. Initial state is not in it, nor when the session was created or when shared state changed. Fields are
-written in camelCase, as ADK's routes spell them; snake_case is read, too.
+Its state is merged. It has no initial state, and no times of the session's creation or of changes of shared state.
+Fields are written in camelCase, as on ADK's routes; snake_case is read, too.
 """
 
 from collections.abc import Iterable, Iterator
@@ -30,14 +30,14 @@ from .document import load, piece
 
 _FIELDS: Final = ("id", "app_name", "user_id", "state", "events", "last_update_time")
 _SNAKE: Final = {camel_name(name): name for name in _FIELDS}
-NAMES: Final = ({"id", "appName", "userId"}, {"id", "app_name", "user_id"})  # of what every session has
+NAMES: Final = ({"id", "appName", "userId"}, {"id", "app_name", "user_id"})  # the fields that every session has
 
 
 # --- Writing ----------------------------------------------------------------------------------------------------------
 
 
 def write(items: Iterable[Item]) -> Iterator[bytes]:
-    """Writes the one session that there is, an event a line. Raises Invalid unless there is exactly one."""
+    """Writes a session with each event on a line. Raises Invalid unless there is exactly one session."""
     states: dict[tuple[str, str | None], dict[str, Any]] = {}
     session: SessionItem | None = None
     events: list[str] = []
@@ -64,10 +64,10 @@ def write(items: Iterable[Item]) -> Iterator[bytes]:
 
 
 def stored_event(item: EventItem) -> Event:
-    """Returns an event with the values of its row, as ADK loads it. Raises Invalid if the event is not an object."""
+    """Returns an event with the values of its row, as ADK loads it. Raises Invalid if it is not an object."""
     event = parse(item.text)
     if not isinstance(event, dict):
-        raise Invalid(f"The event {item.id} is no object; only jsonl can hold it.")
+        raise Invalid(f"The event {item.id} is not an object; only jsonl can hold it.")
     said = {"timestamp" if name == "at" else name: value for name, value in item.extra.items()}
     return event | said
 
@@ -89,16 +89,16 @@ class _Session:
         self.where = "state"
         state = piece(fields.get("state", {}), self._strict)
         if not isinstance(state, dict):
-            raise Invalid("it is no object")
+            raise Invalid("it is not an object")
         self.where = "events"
         events = fields.get("events", [])
         if not isinstance(events, list):
-            raise Invalid("it is no list")
+            raise Invalid("it is not a list")
         first = self._event(0, events[0]).timestamp if events else None
         self.where = camel_name("last_update_time")
         updated = moment(fields.get("last_update_time", first or 0.0))
         if updated is None:
-            raise Invalid("it is no time in seconds since 1970")
+            raise Invalid("it is not a time in seconds since 1970")
         created = updated if first is None else first
         yield from begun(names, split(state), None, (created, updated), len(events))
         for number, event in enumerate(events):
@@ -110,19 +110,19 @@ class _Session:
     def _fields(self) -> dict[str, Any]:
         data = load(self._file)
         if not isinstance(data, dict):
-            raise Invalid("this is no session of ADK's: its JSON is no object")
+            raise Invalid("this is not an ADK session: its JSON is not an object")
         fields = {}
         for name, value in data.items():
             snake = _SNAKE.get(name, name)
             if snake not in _FIELDS:
-                raise Fault("a session of ADK's has no such field", place=name)
+                raise Fault("an ADK session has no such field", place=name)
             fields[snake] = value
         return fields
 
     def _name(self, fields: dict[str, Any], name: str) -> str:
         self.where = ""
         if name not in fields:
-            raise Invalid(f"this is no session of ADK's: {camel_name(name)} is missing")
+            raise Invalid(f"this is not an ADK session: {camel_name(name)} is missing")
         return check_name(fields[name], camel_name(name), ID_LENGTH)
 
     def _event(self, number: int, given: Any) -> EventItem:
@@ -136,7 +136,10 @@ read = read_with(_Session)
 def begun(
     names: list[str], state: Scoped, initial: dict[str, Any] | None, times: tuple[float, float], events: int
 ) -> Iterator[StateItem | SessionItem]:
-    """Yields what comes before a session's events: the state of its app and user, then its row. Leaves out `temp:` keys."""
+    """Yields what comes before a session's events:
+
+    the state of its app and user, then its row, without `temp:` keys.
+    """
     created, updated = map(microseconds, times)
     app, user, session = names
     if state.app:
@@ -148,11 +151,11 @@ def begun(
 
 
 def checked_event(given: Any, where: str, strict: bool) -> EventItem:
-    """Reads an event in either spelling. Raises Fault if ADK could not load it, or it has no id."""
+    """Reads an event in either spelling. Raises Fault if ADK could not load it, or if it has no id."""
     try:
         event = to_snake(piece(given, strict))
         if not isinstance(event, dict):
-            raise Invalid("it is no object")
+            raise Invalid("it is not an object")
         try:
             check_fields(event)
         except Invalid as error:

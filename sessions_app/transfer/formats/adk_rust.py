@@ -1,8 +1,9 @@
 """Reads `adk-rust`: a database of zavora-ai/adk-rust's session services, schema version 1 (0.1 to 0.9).
 
-`events` has the model's answer in `llm_response` and the actions beside it, as Rust's serde writes them. Parts have forms of
-their own, and bytes are lists of numbers. `sessions.state` is a snapshot of all scopes; only the session's own keys count.
-Fields that ADK's events do not have go into `custom_metadata.adk_rust` under adk-rust's names.
+`events` has the model's answer in `llm_response` and the actions in another column, as Rust's serde writes them. Parts
+have forms of their own, and bytes are lists of numbers. `sessions.state` is a snapshot of all scopes, of which only the
+session's own keys are read. Fields that ADK's events do not have go into `custom_metadata.adk_rust` under adk-rust's
+names.
 """
 
 import base64
@@ -18,7 +19,7 @@ from .databases import reader
 from .layouts import Json, Layout, keep, seconds
 from .opened import Row
 
-_Rest = dict[str, Any]  # what ADK has no field for
+_Rest = dict[str, Any]  # anything that ADK has no field for
 _USAGE: Final = {
     "prompt_token_count": "prompt_token_count",
     "candidates_token_count": "candidates_token_count",
@@ -44,7 +45,7 @@ def _event(row: Row, json: Json) -> dict[str, Any]:
     fields["actions"] = _actions(json.object(row["actions"], "actions"), rest)
     waiting = json.parse(row["long_running_tool_ids"], "long_running_tool_ids")
     if not isinstance(waiting, list | None):
-        raise Invalid("long_running_tool_ids: no JSON list")
+        raise Invalid("long_running_tool_ids: not a JSON list")
     fields["long_running_tool_ids"] = waiting or None
     event = {name: value for name, value in fields.items() if value is not None}
     keep(event, "adk_rust", rest)
@@ -86,7 +87,7 @@ def _citations(given: Any, rest: _Rest) -> dict[str, Any] | None:
                 day = date.fromisoformat(str(text)[:10])
                 citation["publication_date"] = {"year": day.year, "month": day.month, "day": day.day}
             except ValueError:
-                rest["citation_metadata"] = given  # all of it, with the date as it is written
+                rest["citation_metadata"] = given  # all of it, with the date as it was
         citations.append(citation)
     return {"citations": citations}
 
@@ -98,7 +99,7 @@ def _content(given: Any, rest: _Rest) -> dict[str, Any] | None:
     if given is None:
         return None
     if not isinstance(given, dict):
-        raise Invalid("content: no JSON object")
+        raise Invalid("content: not a JSON object")
     parts = []
     for number, part in enumerate(_objects(given.get("parts"), "content.parts")):
         made = next((make(part) for name, make in _PARTS.items() if name in part), None)
@@ -126,11 +127,11 @@ def _call(part: dict[str, Any]) -> dict[str, Any]:
 def _response(part: dict[str, Any]) -> dict[str, Any]:
     given = part.get("functionResponse", part.get("function_response"))
     if not isinstance(given, dict):
-        raise Invalid("content.parts: a function response is no JSON object")
+        raise Invalid("content.parts: a function response is not a JSON object")
     value = given.get("response")
     response = (
         value if isinstance(value, dict | None) else {"result": value}
-    )  # as ADK has it where a tool returns no object
+    )  # as ADK does if a tool does not return an object
     inner = [{"inline_data": _blob(each)} for each in _objects(given.get("inline_data"), "inline_data")]
     inner += [{"file_data": _file(each)} for each in _objects(given.get("file_data"), "file_data")]
     response_part = {"id": part.get("id"), "name": given.get("name"), "response": response, "parts": inner or None}
@@ -141,7 +142,7 @@ def _blob(part: dict[str, Any]) -> dict[str, Any]:
     try:
         data = base64.urlsafe_b64encode(bytes(part["data"])).decode()
     except (KeyError, TypeError, ValueError) as error:
-        raise Invalid("content.parts: data is no list of bytes") from error
+        raise Invalid("content.parts: data is not a list of bytes") from error
     return _present({"mime_type": part.get("mime_type"), "data": data})
 
 
@@ -150,7 +151,7 @@ def _file(part: dict[str, Any]) -> dict[str, Any]:
 
 
 def _signature(text: Any) -> dict[str, str]:
-    """Returns a signature as base64, which ADK wants; that of another provider may not be base64."""
+    """Returns a signature as base64, which ADK needs. Other providers' signatures may not be base64."""
     if not isinstance(text, str) or not text:
         return {}
     try:
@@ -179,7 +180,7 @@ def _objects(given: Any, where: str) -> list[dict[str, Any]]:
     if given is None:
         return []
     if not isinstance(given, list) or not all(isinstance(each, dict) for each in given):
-        raise Invalid(f"{where}: no list of JSON objects")
+        raise Invalid(f"{where}: not a list of JSON objects")
     return given
 
 

@@ -1,9 +1,9 @@
 """Reads databases for an import: ADK's own, and those of other ADKs, whose tables are much like ADK's.
 
-A database is opened for reading only. It does not become a source: it is listed nowhere and never adopted. A `Layout`
-says how a kind of database names things. The rest is the same for all kinds: states of apps, states of users, then
-sessions by name, each with its events in append order; where nothing tells that order, by time and id. Each session is
-read as it is at one moment. One page of events is in memory at a time.
+A database is opened for reading only. It does not become a source: it is never listed or adopted. A `Layout` says how a
+kind of database names things. The rest is the same for all kinds: the states of apps, the states of users, then
+sessions by name, each with its events in append order. If nothing tells that order, they are sorted by time and id.
+Each session is read as it was at one moment. Only one page of events is in memory at a time.
 """
 
 from collections.abc import Callable, Iterator
@@ -32,8 +32,8 @@ from ..items import (
 from .layouts import Json, Layout, seconds
 from .opened import Database, Row, opened
 
-_PAGE: Final = 256  # events at most; fewer where they are large
-_PAGE_LENGTH: Final = 1_000_000  # characters that a page of events aims at
+_PAGE: Final = 256  # events at most; fewer if they are large
+_PAGE_LENGTH: Final = 1_000_000  # characters that a page of events should have
 _KEYS: Final = 2_000  # sessions whose names are read at once
 
 
@@ -44,7 +44,7 @@ _GO_ONLY: Final = {"routes_json", "output_json", "node_info_json", "requested_in
 
 
 def recognise_database(address: str) -> str:
-    """Returns the name of a database's format, as its tables tell it. Raises Fault."""
+    """Returns the name of a database's format, according to its tables. Raises Fault."""
     if address.startswith("agentengine://"):
         return "vertex"
     with opened(address) as database:
@@ -59,7 +59,7 @@ def recognise_database(address: str) -> str:
     if not tables:
         raise Fault("this database is empty", place="")
     named = ", ".join(sorted(tables)[:10])
-    raise Fault(f"this is a database, but of no ADK that is known here: it has the tables {named}", place="")
+    raise Fault(f"this is a database, but not of an ADK that adkweb knows: it has the tables {named}", place="")
 
 
 def _pickled_or_not(database: Database, events: dict[str, str]) -> str:
@@ -91,7 +91,7 @@ def reader(layout: Layout) -> Callable[[str, bool], AbstractContextManager[Reade
 
 
 class Items:
-    """Reads the items of a database; raises Fault naming the session and event."""
+    """Reads the items of a database. Raises Fault, which names the session and event."""
 
     def __init__(self, database: Database, layout: Layout, strict: bool) -> None:
         self.done = 0
@@ -123,22 +123,22 @@ class Items:
         }
         for table, columns in wanted.items():
             if table not in self._database.tables:
-                raise Fault(f"this is no database of the format {layout.name}: it has no table “{table}”", place="")
+                raise Fault(f"this is not a database of the format {layout.name}: it has no table “{table}”", place="")
             if missing := columns - self._database.tables[table].keys():
                 named = ", ".join(sorted(missing))
                 raise Fault(
-                    f"this is no database of the format {layout.name}: the table “{table}” has no {named}", place=""
+                    f"this is not a database of the format {layout.name}: the table “{table}” has no {named}", place=""
                 )
 
     def _as_text(self, name: str, table: str) -> str:
-        """Returns the SQL of a column; JSON is read as the text that is stored."""
+        """Returns the SQL that reads a column. JSON is read as the stored text."""
         kind = self._database.tables[table][name]
         quoted = '"' + name.replace('"', '""') + '"'
         parsed = kind in ("json", "jsonb") and self._database.vendor == "postgresql"
         return f"{quoted}::text AS {quoted}" if parsed else quoted
 
     def _named(self, table: str, names: tuple[str, ...], more: tuple[str, ...], page: int) -> Iterator[Row]:
-        """Reads rows by name, a page at a time; `more` are further columns to read."""
+        """Yields rows in the order of their names, read page by page. `more` are further columns to read."""
         postgresql = self._database.vendor == "postgresql"
         collation = '"C"' if postgresql else "BINARY"
         order = ", ".join(f"{name} COLLATE {collation}" for name in names)
@@ -154,8 +154,8 @@ class Items:
             if not rows or (postgresql and len(rows) < page):
                 return
             before, after = after, tuple(rows[-1][name] for name in names)
-            if after == before:  # a database can be made so that nothing lies behind what was read
-                raise Invalid("names that no order leads on from")
+            if after == before:  # somebody can craft a database in which reading never gets further
+                raise Invalid("the names have no order that leads on from here")
 
     def _states(self, table: str, names: tuple[str, ...]) -> Iterator[StateItem]:
         updated = self._layout.updated
@@ -179,9 +179,9 @@ class Items:
             *(app, user, session),
         )
         if not rows:
-            return  # deleted since
+            return  # it was deleted in the meantime
         if len(rows) > 1:
-            raise Invalid("the session stands there twice")
+            raise Invalid("the session is there twice")
         (row,) = rows
         first = row.get("initial_state")
         item = SessionItem(
@@ -240,7 +240,7 @@ class Items:
 
 
 def _cut(name: str) -> str:
-    """Returns the SQL that cuts a column of names on SQLite, where a name has any length; a cut one is still too long."""
+    """Returns the SQL that cuts overlong names on SQLite, where they have any length. A cut name is still too long."""
     return f"CASE WHEN length({name}) > {ID_LENGTH} THEN substr({name}, 1, {ID_LENGTH + 1}) ELSE {name} END AS {name}"
 
 

@@ -1,4 +1,4 @@
-"""Reads a file that is one JSON value, as a whole and piece by piece."""
+"""Reads a file that holds one JSON value, as a whole and piece by piece."""
 
 import json
 from typing import Any, BinaryIO
@@ -9,7 +9,7 @@ from ..items import MOST, MOST_ITEMS, TOO_MANY, Fault, parse
 
 
 def load(file: BinaryIO) -> Any:
-    """Reads the JSON value that a file is. Raises Fault with line and column."""
+    """Reads the JSON value of a file. Raises Fault with line and column."""
     data = file.read(MOST + 1)
     if len(data) > MOST:
         raise Fault(f"the file is larger than {MOST} bytes", place="")
@@ -33,7 +33,7 @@ def load(file: BinaryIO) -> Any:
 
 
 def piece(value: Any, strict: bool) -> Any:
-    """Returns a part of the value with its numbers as ADK reads them; `strict` is for PostgreSQL. Raises Invalid."""
+    """Returns a part of the value, with numbers as ADK reads them. `strict` is for PostgreSQL. Raises Invalid."""
     try:
         text = json.dumps(value)
     except RecursionError as error:

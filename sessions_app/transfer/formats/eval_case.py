@@ -1,7 +1,6 @@
 """Turns a session's events into the conversation of an evaluation case, and back.
 
-A case has what a conversation says: for each invocation the user's message, what agents said, which tools they used, and
-the final response.
+For each invocation, a case has the user's message, what agents said, which tools they used, and the final response.
 """
 
 import math
@@ -15,16 +14,16 @@ from ...errors import Invalid
 from ..items import moment
 
 _USER: Final = "user"
-_AGENT: Final = "agent"  # ADK's name for an agent that has none
+_AGENT: Final = "agent"  # ADK's name for an agent without a name
 _KEPT: Final = ("grounding_metadata", "usage_metadata", "model_version")  # of an event, beside its content
-_STEP: Final = 2e-6  # seconds between events whose times no case has: rows have microseconds
+_STEP: Final = 2e-6  # seconds between events, whose times are not in a case; rows have microseconds
 
 
 # --- From events ------------------------------------------------------------------------------------------------------
 
 
 def conversation(events: list[Event]) -> list[dict[str, Any]]:
-    """Makes a case's conversation of a session's events; an invocation without a word, such as an edit, is left out."""
+    """Turns a session's events into a case's conversation. Invocations without words, such as edits, are left out."""
     by_invocation: dict[str, list[Event]] = {}
     for event in events:
         by_invocation.setdefault(str(event.get("invocation_id") or ""), []).append(event)
@@ -42,7 +41,7 @@ def _invocation(invocation_id: str, events: list[Event]) -> dict[str, Any] | Non
                 user_content, at = event["content"], event["timestamp"]
             continue
         parts = _parts(event)
-        # A live response is both sound and its transcript: the text is what can be judged.
+        # A live response is both sound and its transcript. An evaluation can judge only the text.
         if parts and _is_final(event, parts) and (final is None or not _text(_parts(final)) or _text(parts)):
             final = event
         if event.get("grounding_metadata") is not None or any(map(_says, parts)):
@@ -86,7 +85,7 @@ def _says(part: dict[str, Any]) -> bool:
 
 
 def _is_final(event: Event, parts: list[dict[str, Any]]) -> bool:
-    """Checks that an event is a final response, as ADK's `Event.is_final_response` does."""
+    """Tells whether an event is a final response, as ADK's `Event.is_final_response` does."""
     actions = event.get("actions")
     if (isinstance(actions, dict) and actions.get("skip_summarization")) or event.get("long_running_tool_ids"):
         return True
@@ -101,7 +100,7 @@ def _is_final(event: Event, parts: list[dict[str, Any]]) -> bool:
 
 
 class Events:
-    """Makes events of the invocations of one case; `made` has each with its path in the case."""
+    """Turns the invocations of a case into events. `made` has each event with its path in the case."""
 
     def __init__(self, names: list[str], made: float) -> None:
         self.made: list[tuple[Event, str]] = []
@@ -111,7 +110,7 @@ class Events:
         self._where = ""
 
     def add(self, invocation: dict[str, Any], number: int) -> None:
-        """Makes the events of one invocation. Raises Invalid."""
+        """Adds the events of an invocation. Raises Invalid."""
         self._where = f"conversation[{number}]"
         self._invocation = field(invocation, "invocation_id") or f"{self._names}/{number}"
         self._at = time_of(invocation) or self._at
@@ -129,7 +128,7 @@ class Events:
     def _event(self, author: Any, **fields: Any) -> None:
         at = self._last = self._at if self._at > self._last else self._last + _STEP
         event = {
-            # Always the same, so that importing twice is importing once.
+            # Always the same id, so that a second import changes nothing.
             "id": str(uuid.uuid5(uuid.NAMESPACE_OID, f"adkweb/{self._names}/{len(self.made)}")),
             "invocation_id": self._invocation,
             "author": author,
@@ -141,7 +140,7 @@ class Events:
 
 
 def _steps(said: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Lists what agents said and did in an invocation. The older form of a case has its tools apart."""
+    """Yields what agents said and did in an invocation. The older form of a case keeps tool calls separately."""
     for step in _list(said, "invocation_events"):
         yield {name: field(as_object(step), name) for name in ("author", "content", *_KEPT)}
     responses = [(as_object(response), _id(response)) for response in _list(said, "tool_responses")]
@@ -170,17 +169,17 @@ def _id(tool: dict[str, Any]) -> str:
 
 
 def _put_final(steps: list[dict[str, Any]], final: Any) -> None:
-    """Puts the final response back into its step; only a step that calls a tool still has it."""
+    """Puts the final response back into its step. Only a step that calls a tool still has it."""
     content = to_snake(final, "Content")
     empty = [step for step in steps if step.get("content") is None]
-    bare = [step for step in empty if step.get("grounding_metadata") is None]  # the others may be sources alone
+    bare = [step for step in empty if step.get("grounding_metadata") is None]  # the others may have only sources
     said = bare or empty or [step for step in steps if to_snake(step["content"], "Content") == content]
     if not said:
         said = [{"author": steps[-1]["author"] if steps else _AGENT}]
         steps += said
     step, parts = said[-1], _parts({"content": content})
     step["content"] = content
-    # With tools in it, it was final for one of two reasons: a call that waits, or an answer that nobody sums up.
+    # A response with tools was final for one of two reasons: a call that waits, or an answer that nobody sums up.
     if _has(parts, "function_call"):
         calls = [part["function_call"] for part in parts if isinstance(part.get("function_call"), dict)]
         ids = [call["id"] for call in calls if call.get("id")]
@@ -199,22 +198,22 @@ def field(given: dict[str, Any], name: str) -> Any:
 
 
 def time_of(given: dict[str, Any]) -> float:
-    """Returns when a case or an invocation was made; 0.0 where that is not known."""
+    """Returns when a case or an invocation was created, or 0.0 if it does not say. Raises Invalid."""
     at = moment(field(given, "creation_timestamp") or 0.0)
     if at is None:
-        raise Invalid("creation_timestamp is no time in seconds since 1970")
+        raise Invalid("creation_timestamp is not a time in seconds since 1970")
     return at
 
 
 def _list(given: dict[str, Any], name: str) -> list[Any]:
     value = field(given, name) or []
     if not isinstance(value, list):
-        raise Invalid(f"{name} is no list")
+        raise Invalid(f"{name} is not a list")
     return value
 
 
 def as_object(value: Any) -> dict[str, Any]:
     """Returns a JSON object as it is. Raises Invalid for anything else."""
     if not isinstance(value, dict):
-        raise Invalid("an object is expected where something else stands")
+        raise Invalid("an object is expected here")
     return value

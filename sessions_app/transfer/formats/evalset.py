@@ -1,6 +1,6 @@
-"""Writes and reads `evalset`: sessions as cases of ADK's evaluation, in a file `*.evalset.json`; not lossless.
+"""Writes and reads `evalset`: sessions as cases of ADK's evaluation, in a file `*.evalset.json`. It is not lossless.
 
-The file is the one that `adk web` writes when a session is added to a set of cases. `eval_case` makes a case's conversation.
+`adk web` writes such a file when a session is added to a set of cases. `eval_case` makes a case's conversation.
 """
 
 import re
@@ -23,7 +23,7 @@ NAMES: Final = ({"eval_set_id", "eval_cases"}, {"evalSetId", "evalCases"})
 
 
 def write(items: Iterable[Item]) -> Iterator[bytes]:
-    """Writes a set with a case for each session; the set is named after the first session's app."""
+    """Writes a set with a case for each session. The set is named after the first session's app."""
     name, newest = "adkweb", 0.0
     session: SessionItem | None = None
     events: list[Event] = []
@@ -41,14 +41,14 @@ def write(items: Iterable[Item]) -> Iterator[bytes]:
             newest = max(newest, item.updated)
     if session is not None:
         yield _case(session, events, ids)
-    # ADK takes a set's id for a file's name.
+    # ADK uses a set's id as a file name.
     rest = {"creation_timestamp": newest, "eval_set_id": re.sub(r"[^a-zA-Z0-9_]", "_", name), "name": name}
     yield f"],{canonical(rest)[1:]}\n".encode()
 
 
 def _case(session: SessionItem, events: list[Event], ids: set[str]) -> bytes:
     eval_id = session.session
-    if eval_id in ids:  # of another user
+    if eval_id in ids:  # another user has a session with this id
         eval_id = f"{session.app}/{session.user}/{session.session}"
     comma = "," if ids else ""
     ids.add(eval_id)
@@ -80,7 +80,7 @@ class _Cases:
         """Reads from the file's beginning, once."""
         cases = field(as_object(load(self._file)), "eval_cases")
         if not isinstance(cases, list):
-            raise Invalid("this is no set of ADK's evaluation: eval_cases is no list")
+            raise Invalid("this is not an ADK evaluation set: eval_cases is not a list")
         for number, case in enumerate(cases):
             self.where = f"eval_cases[{number}]"
             yield from self._case(as_object(case))
@@ -113,7 +113,7 @@ class _Cases:
         for event, path in events.made:
             items.append(checked_event(event, f"{where}.{path}", self._strict))
         first, updated = (items[0].timestamp, items[-1].timestamp) if items else (made, made)
-        created = min(made or first, first)  # adk web's case is younger than the session that it is made of
+        created = min(made or first, first)  # adk web creates a case later than its session
         self.where = where
         yield from begun(names, state, state.session, (created, updated), len(items))
         yield from items

@@ -1,7 +1,8 @@
-"""Writes and reads `jsonl`: adkweb's own lossless format, one JSON object a line (docs/transfer.md shows it).
+"""Writes and reads `jsonl`: adkweb's own lossless format, with one JSON object per line (docs/transfer.md shows it).
 
-A file has a header, states of apps, states of users, each session with its events right behind it, and an end. The end has
-counts, which tell a truncated file. Apps, users and sessions ascend by their names, so that none can stand there twice.
+A file has a header, the states of apps, the states of users, each session followed by its events, and an end. The
+counts in the end show whether the file is complete. Apps, users and sessions are sorted by name, so none can be there
+twice.
 """
 
 import json
@@ -27,7 +28,7 @@ from ..items import (
 
 VERSION: Final = 1
 
-_FIELDS: Final[dict[str, tuple[set[str], set[str]]]] = {  # by type of line, what it must have and what it may have
+_FIELDS: Final[dict[str, tuple[set[str], set[str]]]] = {  # by type of line: the fields it must have, and may have
     "app": ({"app", "state", "updated"}, set()),
     "user": ({"app", "user", "state", "updated"}, set()),
     "session": ({"app", "user", "session", "created", "updated", "state", "events"}, {"initial_state"}),
@@ -44,7 +45,7 @@ def write(items: Iterable[Item]) -> Iterator[bytes]:
     for item in items:
         if isinstance(item, EventItem):
             counts["events"] += 1
-            # The parts are canonical already, and are joined in the order of their keys: that is half the work.
+            # The parts are canonical already. Joining them in the order of their keys saves half the work.
             at = f'"at":{canonical(item.extra["at"])},' if "at" in item.extra else ""
             names = "".join(f',"{n}":{canonical(item.extra[n])}' for n in ("id", "invocation_id") if n in item.extra)
             yield f'{{{at}"data":{item.text}{names},"type":"event"}}\n'.encode()
@@ -81,7 +82,7 @@ class _Lines:
 
     @property
     def where(self) -> str:
-        """Names the line that was read last: "line 12"."""
+        """Returns the line that was read last: "line 12"."""
         return f"line {self._line}"
 
     def __iter__(self) -> Iterator[Item]:
@@ -110,7 +111,7 @@ class _Lines:
         except (ValueError, RecursionError):
             header = None
         if not isinstance(header, dict) or header.get("adkweb") != "jsonl":
-            raise Invalid("this is not a jsonl export of adkweb: its first line is no header of one")
+            raise Invalid("this is not a jsonl export of adkweb: its first line is not the header of one")
         if header != {"adkweb": "jsonl", "version": VERSION}:
             raise Invalid(f"this export is not of version {VERSION}, which is all that this adkweb reads")
 
@@ -129,7 +130,7 @@ class _Lines:
         return self._row(kind, line)
 
     def _next_line(self) -> dict[str, Any]:
-        """Reads the next line: an object of a known type with this type's fields."""
+        """Reads the next line, which must be an object of a known type with the fields of this type."""
         text = self._read()
         if not text:
             raise Invalid(f"the file is truncated: it ends here without its end line{self._missing()}")
@@ -141,7 +142,7 @@ class _Lines:
             raise Invalid(f"the file is truncated: it ends within this line{self._missing()}") from None
         kind = line.get("type") if isinstance(line, dict) else None
         if not isinstance(kind, str) or kind not in _FIELDS:
-            raise Invalid(f"the line is no object of a known type: {', '.join(_FIELDS)}")
+            raise Invalid(f"the line is not an object of a known type: {', '.join(_FIELDS)}")
         must, may = _FIELDS[kind]
         if problem := must - line.keys():
             raise Invalid(f"{kind}: {', '.join(sorted(problem))} is missing")
@@ -167,12 +168,12 @@ class _Lines:
         self._last = rank
         self._counts[f"{kind}s"] += 1
         if not isinstance(line["state"], dict):
-            raise Invalid(f"{kind}: state is no object")
+            raise Invalid(f"{kind}: state is not an object")
         if kind != "session":
             return StateItem(names[0], line.get("user"), line["state"], _time(line, "updated"))
         count = line["events"]
         if isinstance(count, bool) or not isinstance(count, int) or count < 0:
-            raise Invalid("session: events is no number of events")
+            raise Invalid("session: events is not a number of events")
         self._session, self._wanted = "/".join(names), count
         initial = canonical(line["initial_state"]) if "initial_state" in line else None
         created, updated = _time(line, "created"), _time(line, "updated")
@@ -196,5 +197,5 @@ def _name(value: Any, what: str, limit: int = ID_LENGTH) -> str:
 def _time(line: dict[str, Any], name: str) -> float:
     value = moment(line[name])
     if value is None:
-        raise Invalid(f"{line['type']}: {name} is no time in seconds since 1970")
+        raise Invalid(f"{line['type']}: {name} is not a time in seconds since 1970")
     return microseconds(value)

@@ -15,15 +15,15 @@ from .opened import Row
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How one kind of database keeps sessions.
+    """How a kind of database keeps sessions.
 
-    `event` makes an event of a row of `events`, without its id, invocation_id and timestamp; `Json` parses its columns.
-    `state` makes a session's own state of the stored one.
+    `event` turns a row of `events` into an event, without its id, invocation_id and timestamp. It gets a `Json` to
+    parse the columns with. `state` turns the stored state of a session into its own state.
     """
 
     name: str
     event: Callable[[Row, "Json"], dict[str, Any]]
-    columns: frozenset[str]  # of `events`, without which it is not this kind
+    columns: frozenset[str]  # columns of `events` that a database of this kind must have
     state: Callable[[dict[str, Any]], dict[str, Any]] = lambda stored: stored
     session: str = "id"  # names of columns of `sessions` and the states
     created: str = "create_time"
@@ -31,13 +31,13 @@ class Layout:
 
 
 class Json:
-    """Parses JSON of columns; `strict` refuses what PostgreSQL cannot hold."""
+    """Parses the JSON in columns. With `strict`, it refuses what PostgreSQL cannot hold."""
 
     def __init__(self, strict: bool) -> None:
         self.strict = strict
 
     def parse(self, value: Any, what: str) -> Any:
-        """Parses a column's JSON; returns None for NULL. Raises Invalid."""
+        """Parses a column's JSON, or returns None for NULL. Raises Invalid."""
         if value is None:
             return None
         raw = value if isinstance(value, str) else blob(value, what)
@@ -46,36 +46,36 @@ class Json:
             text = raw if isinstance(raw, str) else raw.decode()
             return parse_json(text, strict=self.strict)
         except UnicodeDecodeError as error:
-            raise Invalid(f"{what}: no JSON text") from error
+            raise Invalid(f"{what}: not JSON") from error
         except Invalid as error:
             if looks_encrypted(text):
                 raise Invalid(f"{what} is encrypted: only a program with the key can read it") from error
             raise Invalid(f"{what}: {error.message}") from error
 
     def again(self, value: Any, what: str) -> Any:
-        """Turns a value that was not parsed from JSON into what JSON would give. Raises Invalid."""
+        """Turns a Python value into what it would be if it were read from JSON. Raises Invalid."""
         try:
             return self.parse(canonical(value), what)
         except (ValueError, RecursionError) as error:
             raise Invalid(f"{what}: {error}") from error
 
     def object(self, value: Any, what: str) -> dict[str, Any]:
-        """Parses a column's JSON object; returns {} for NULL. Raises Invalid."""
+        """Parses a column's JSON object, or returns {} for NULL. Raises Invalid."""
         parsed = self.parse(value, what)
         if not isinstance(parsed, dict | None):
-            raise Invalid(f"{what}: no JSON object")
+            raise Invalid(f"{what}: not a JSON object")
         return parsed or {}
 
 
 def blob(value: Any, what: str) -> bytes:
-    """Returns a column's bytes. Raises Invalid for a value of another type, which SQLite keeps in any column."""
+    """Returns a column's bytes. Raises Invalid for another type, which SQLite allows in any column."""
     if not isinstance(value, bytes | memoryview):
         raise Invalid(f"{what}: neither text nor bytes")
     return bytes(value)
 
 
 def keep(event: dict[str, Any], adk: str, rest: Mapping[str, Any]) -> None:
-    """Adds to an event's `custom_metadata` what another ADK stores and ADK's events have no field for."""
+    """Adds to an event's `custom_metadata` what another ADK stores but ADK's events have no field for."""
     if kept := {name: value for name, value in rest.items() if value is not None}:
         event["custom_metadata"] = {**event.get("custom_metadata", {}), adk: kept}
 
@@ -85,7 +85,7 @@ _GO_TIME: Final = re.compile(r"([\d-]+[ T][\d:.]+) ([+-]\d\d):?(\d\d)(?: .*)?")
 
 
 def seconds(value: Any, what: str) -> float:
-    """Converts a time of a row to seconds since 1970; UTC if it has no zone. Raises Invalid.
+    """Converts a row's time to seconds since 1970. A time without a zone is in UTC. Raises Invalid.
 
     It can be a number, a datetime or a string such as 2026-01-02 03:04:05 +0000 UTC.
     """
@@ -104,5 +104,5 @@ def seconds(value: Any, what: str) -> float:
             value = None
     parsed = moment(value)
     if parsed is None:
-        raise Invalid(f"{what}: this is no time")
+        raise Invalid(f"{what}: this is not a time")
     return parsed

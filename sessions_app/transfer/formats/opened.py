@@ -15,8 +15,8 @@ from ..items import MOST, Fault, beat
 
 Row = Mapping[str, Any]
 Tables = dict[str, dict[str, str]]  # by name, the types of their columns by name
-_SECONDS: Final = 5  # to connect, and for another program's lock on a SQLite file
-_STEPS: Final = 50_000  # of SQLite between two beats; some milliseconds
+_SECONDS: Final = 5  # to connect, and to wait for another program's lock on a SQLite file
+_STEPS: Final = 50_000  # of SQLite's virtual machine between two beats: some milliseconds
 
 
 # --- Connections ------------------------------------------------------------------------------------------------------
@@ -32,7 +32,7 @@ class Database(Protocol):
     def rows(self, sql: str, *values: Any, length: int | None = None) -> Sequence[Row]:
         """Returns the rows of a query, in which %s stands for a value. Raises Fault if the database cannot answer it.
 
-        With `length`, SQLite stops at the row with which so many characters are reached.
+        With `length`, SQLite stops at the row that reaches this number of characters.
         """
         ...
 
@@ -42,7 +42,7 @@ class _Sqlite:
     columns = """SELECT tables.name AS "table", columns.name, columns.type
         FROM sqlite_master AS tables, pragma_table_info(tables.name) AS columns
         WHERE tables.type = 'table' AND tables.name NOT GLOB 'sqlite_*'
-        AND tables.sql LIKE 'CREATE TABLE %'"""  # as SQLite writes it: no virtual table, whose rows need never end
+        AND tables.sql LIKE 'CREATE TABLE %'"""  # as SQLite writes it; the rows of a virtual table might never end
 
     def __init__(self, path: Path) -> None:
         self.where = str(path)
@@ -79,11 +79,11 @@ class _Sqlite:
 
 
 def _text(text: bytes) -> str:
-    """Decodes stored text. Text that is not UTF-8 would become another text, under a name that is not there."""
+    """Decodes stored text. Raises Fault if it is not UTF-8, instead of reading it as some other text."""
     try:
         return text.decode()
     except UnicodeDecodeError as error:
-        raise Fault(f"a text that is not UTF-8 (byte {error.start + 1} of it)", place="") from error
+        raise Fault(f"text that is not UTF-8 (byte {error.start + 1} of it)", place="") from error
 
 
 def _length(row: Iterable[Any]) -> int:
@@ -124,7 +124,7 @@ def opened(address: str) -> Iterator[Database]:
         if scheme == "sqlite":
             database = _Sqlite(sqlite_path(address))
         elif scheme in ("postgresql", "postgres"):
-            urlsplit(address)  # the driver would repeat the whole of one that is none, with its password
+            urlsplit(address)  # for an invalid URL, the driver's error would show all of it, with the password
             database = _PostgreSQL(address)
         else:
             raise Fault(f"{scheme}:// is not supported: a database is a SQLite file or a postgresql:// URL", place="")
@@ -142,13 +142,13 @@ def opened(address: str) -> Iterator[Database]:
 def check_pages(path: str) -> None:
     """Checks a SQLite file page by page; other files are left alone. Raises Fault.
 
-    A file can be made whose pages lead in a circle: an import would read it for ever.
+    Somebody can craft a file whose pages form a circle, which an import would read for ever.
     """
     with open(path, "rb") as file:
         if not file.read(16).startswith(b"SQLite format 3\0"):
             return
     with opened(path) as database:
-        database.rows("PRAGMA ignore_check_constraints = ON")  # they are the file's own, and can be anything
+        database.rows("PRAGMA ignore_check_constraints = ON")  # they come from the file and can be anything
         (first, *_more) = database.rows("PRAGMA quick_check(1)")
     if (problem := str(next(iter(first.values())))).startswith("***"):
         raise Fault(f"the database is damaged: {' '.join(problem.split())}", place="")
@@ -158,5 +158,5 @@ def check_pages(path: str) -> None:
 def _problems(where: str) -> Iterator[None]:
     try:
         yield
-    except (sqlite3.Error, psycopg.Error, UnicodeDecodeError) as error:  # the last: of a name that is damaged
+    except (sqlite3.Error, psycopg.Error, UnicodeDecodeError) as error:  # the last one comes from a damaged name
         raise Fault(sources_database.problem(where, error).message, place="") from error

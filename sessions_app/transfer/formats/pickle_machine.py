@@ -1,4 +1,4 @@
-"""Reads the opcodes of a pickle and makes plain data of them; nothing of the pickle is run."""
+"""Reads the opcodes of a pickle and turns them into plain data. Nothing in the pickle is run."""
 
 import pickletools
 from collections.abc import Callable
@@ -33,7 +33,7 @@ class Machine:
         except (IndexError, KeyError) as error:
             raise Invalid("the pickle is damaged") from error
         except (ValueError, TypeError, AttributeError) as error:
-            raise Invalid(f"this is no pickle, or a damaged one: {str(error)[:200]}") from error
+            raise Invalid(f"this is not a pickle, or it is damaged: {str(error)[:200]}") from error
         if len(self._stack) != 1 or self._below or file.read(1):
             raise Invalid("the pickle is damaged")
         return self._stack[0]
@@ -97,12 +97,12 @@ class Machine:
         self._stack.append(name_of(module, name))
 
     def _make(self, _argument: Any) -> None:
-        """Notes what REDUCE and NEWOBJ make: a class with its arguments. Nothing is called."""
+        """Records what REDUCE and NEWOBJ would make: a class with its arguments. Nothing is called."""
         what, arguments = self._pop(2)
         if not isinstance(what, Name) or not isinstance(arguments, tuple):
-            raise Invalid("refused, and nothing of it run: the pickle calls what is no class")
+            raise Invalid("refused, and nothing of it run: the pickle calls something that is not a class")
         if str(what) in MAPS and not any(isinstance(a, Map) for a in arguments):
-            self._stack.append(Map([]))  # its items follow; a default factory is not needed
+            self._stack.append(Map([]))  # its items follow; the default factory is not needed
         else:
             self._stack.append(Made(what, arguments))
 
@@ -124,7 +124,7 @@ _EMPTY: Final[dict[str, Callable[[], Any]]] = {
     "NEWFALSE": lambda: False,
     "EMPTY_TUPLE": tuple,
     "EMPTY_LIST": list,
-    "EMPTY_SET": list,  # JSON has no sets, and nothing that is in one needs to be hashable then
+    "EMPTY_SET": list,  # JSON has no sets, and the items of a list need not be hashable
     "EMPTY_DICT": lambda: Map([]),
 }
 _Step = Callable[[Machine, Any], None]

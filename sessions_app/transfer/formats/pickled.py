@@ -1,4 +1,4 @@
-"""Holds what a pickle names, as plain data: classes by name only, and how values of the standard library become JSON.
+"""Represents the content of a pickle as plain data: classes only by name, values of the standard library as JSON.
 
 Nothing here looks up or imports a class that a pickle names.
 """
@@ -29,7 +29,7 @@ class Name:
 
 @dataclass(slots=True, eq=False)
 class Made:
-    """A class with the arguments and the state of which it would have made an object."""
+    """An object that the pickle would have made: its class, the arguments and the state."""
 
     name: Name
     arguments: tuple[Any, ...]
@@ -38,13 +38,13 @@ class Made:
 
 @dataclass(slots=True, eq=False)
 class Map:
-    """A dict as its pairs. No key is ever hashed, as a hostile pickle could make that slow."""
+    """A dict as pairs. No key is ever hashed, because a hostile pickle could make that slow."""
 
     pairs: list[tuple[Any, Any]]
 
 
 ACTIONS: Final = Name("google.adk.events.event_actions", "EventActions")
-_MODELS: Final = frozenset(  # whose models and enumerations actions can hold
+_MODELS: Final = frozenset(  # modules whose models and enumerations can be in actions
     {
         ACTIONS.module,
         "fastapi.openapi.models",
@@ -67,7 +67,10 @@ _PATHS: Final = {
 
 
 def name_of(module: str, name: str) -> Name:
-    """Makes a name that actions can hold; one of the standard library may have its name of Python 2. Raises Invalid."""
+    """Makes the name of a class that can be in actions. Raises Invalid for any other.
+
+    Names of the standard library may be those of Python 2.
+    """
     named = Name({"__builtin__": "builtins"}.get(module, module), name)
     if not (module in _MODELS and _CLASS.fullmatch(name)) and str(named) not in KNOWN:
         raise Invalid(f"refused, and nothing of it run: the pickle names {module[:100]}.{name[:100]}".strip())
@@ -78,7 +81,7 @@ def name_of(module: str, name: str) -> Name:
 
 
 def _moment(value: Made) -> str:
-    """Returns a date, a time or both in ISO 8601, from the bytes that it gives to pickle and its zone, if any."""
+    """Returns a date, a time or both in ISO 8601, from the pickled bytes and the zone, if any."""
     kind: type[date] | type[time] = {"date": date, "datetime": datetime, "time": time}[value.name.name]
     packed, *zone = value.arguments
     if not isinstance(packed, bytes) or len(packed) != {date: 4, datetime: 10, time: 6}[kind] or len(zone) > 1:
@@ -117,7 +120,7 @@ def _duration(value: Made) -> str:
 
 
 def _first(value: Made) -> Any:
-    """Returns the items of which a list, tuple or set was made."""
+    """Returns the items that a list, tuple or set was made from."""
     (argument,) = value.arguments or ((),)
     if not isinstance(argument, list | tuple):
         raise TypeError
@@ -136,7 +139,7 @@ def _map(value: Made) -> Map:
 
 def _bytes(value: Made) -> bytes:
     argument = value.arguments[0]
-    return bytes(argument) if isinstance(argument, bytes | bytearray) else _refuse()  # of a number it would be so many
+    return bytes(argument) if isinstance(argument, bytes | bytearray) else _refuse()  # bytes(n) would be n zeros
 
 
 def _text(value: Made) -> str:
@@ -153,7 +156,7 @@ def _path(value: Made) -> str:
     parts = [part for part in value.arguments if isinstance(part, str)]
     if len(parts) != len(value.arguments):
         raise TypeError
-    if sum(map(len, parts)) > _LONGEST_PATH:  # one that is named a million times
+    if sum(map(len, parts)) > _LONGEST_PATH:  # a pickle can repeat a part a million times
         raise ValueError
     if not parts:
         return "."

@@ -1,9 +1,10 @@
-"""Reads `EventActions` out of a pickle, as JSON, without running anything of the pickle.
+"""Reads `EventActions` from a pickle, as JSON, without running anything in the pickle.
 
-ADK's schema v0 keeps the actions of an event pickled, and a pickle is a program. This is not an unpickler with a list of
-what is forbidden: `pickle_machine` reads the few opcodes that such a pickle has, and makes plain data of them. A name in the
-pickle is never looked up or imported. It only tells how the data behind it becomes JSON (`pickled`). An unknown name ends
-the reading. A model becomes what its `__dict__` says; a value of the standard library becomes what pydantic makes of it.
+ADK's schema v0 keeps the actions of an event as a pickle, and a pickle is a program. This is not an unpickler with a
+list of forbidden things: `pickle_machine` reads the few opcodes that such a pickle has, and turns them into plain data.
+A name in the pickle is never looked up or imported. It only tells how the data after it becomes JSON (`pickled`). At an
+unknown name, reading stops. A model becomes what its `__dict__` has; a value of the standard library becomes what
+pydantic would make of it.
 """
 
 import base64
@@ -16,12 +17,12 @@ from .pickle_machine import Machine
 from .pickled import ACTIONS, KNOWN, Made, Map
 
 MOST_BYTES: Final = 64 * 2**20
-_MOST_LENGTH: Final = MOST_BYTES  # of the JSON, a value counted as 64: what is named twice is written twice, and so on
-_DEEPEST: Final = 200  # levels; ADK's parser stops there
+_MOST_LENGTH: Final = MOST_BYTES  # of the JSON, 64 for each value: a value that is named twice is written twice
+_DEEPEST: Final = 200  # levels; ADK's parser fails beyond that
 
 
 def actions(pickled: bytes) -> dict[str, Any]:
-    """Returns the actions of an event. Raises Invalid unless this is a pickle of EventActions, or of a dict, made by ADK."""
+    """Returns the actions of an event. Raises Invalid unless the pickle holds EventActions or a dict, as ADK's do."""
     if len(pickled) > MOST_BYTES:
         raise Invalid(f"the pickled actions have {len(pickled)} bytes; the limit is {MOST_BYTES}")
     try:
@@ -47,7 +48,7 @@ class _Json:
         self._length = 0
 
     def of(self, value: Any, *, depth: int, keep_null: bool) -> Any:
-        """Turns one value into JSON. `keep_null` keeps a model's nulls, as ADK does where a field can hold any value."""
+        """Turns a value into JSON. `keep_null` keeps a model's nulls, as ADK does in fields that can hold any value."""
         self._count(value)
         if depth > _DEEPEST:
             raise Invalid(f"nested deeper than {_DEEPEST} levels, which no agent could read")
@@ -85,9 +86,9 @@ class _Json:
             try:
                 return self.of(convert(value), depth=depth + 1, keep_null=keep_null)
             except (ValueError, TypeError, AttributeError, LookupError, OverflowError, InvalidOperation) as error:
-                raise Invalid(f"the pickle has a {value.name} that is none") from error
+                raise Invalid(f"the pickle has a {value.name} that is not valid") from error
         if value.state is None and len(value.arguments) == 1 and isinstance(value.arguments[0], str | int):
-            return self.of(value.arguments[0], depth=depth + 1, keep_null=keep_null)  # of an enumeration
+            return self.of(value.arguments[0], depth=depth + 1, keep_null=keep_null)  # an enumeration
         fields = dict(_fields(value))
         any_value = value.name == ACTIONS
         return {
@@ -97,11 +98,11 @@ class _Json:
         }
 
 
-_ANY: Final = {"state_delta", "agent_state", "set_model_response"}  # of actions: any value, whatever its model
+_ANY: Final = {"state_delta", "agent_state", "set_model_response"}  # fields of actions that can hold any value
 
 
 def _fields(value: Made) -> Iterator[tuple[str, Any]]:
-    """Returns the fields of a pydantic model, from the state that it gives to pickle."""
+    """Yields the fields of a pydantic model, from its pickled state."""
     parts = value.state.pairs if isinstance(value.state, Map) and not value.arguments else []
     plain = {key: each for key, each in parts if isinstance(key, str)}
     for part in ("__dict__", "__pydantic_extra__"):
@@ -109,4 +110,4 @@ def _fields(value: Made) -> Iterator[tuple[str, Any]]:
         if isinstance(inner, Map) and all(isinstance(key, str) for key, _each in inner.pairs):
             yield from inner.pairs
         elif inner is not None or part not in plain:
-            raise Invalid(f"the pickle has a {value.name} that is no model")
+            raise Invalid(f"the pickle has a {value.name} that is not a model")

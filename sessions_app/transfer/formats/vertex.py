@@ -1,10 +1,10 @@
-"""Reads `vertex`: sessions of Vertex AI Agent Engine, by google-adk's own VertexAiSessionService (extra `vertex`).
+"""Reads `vertex`: sessions of Vertex AI Agent Engine, with google-adk's own VertexAiSessionService (extra `vertex`).
 
 An address is ADK's URI with the name of the app, which the service does not keep:
-agentengine://projects/P/locations/L/reasoningEngines/ID?app=NAME. Without a name, the app is called ID. The credentials are
-Google's Application Default Credentials. Each session there has its own copy of the `app:` and `user:` keys: the value in
-the session that was updated last counts. The service returns whole sessions, so the largest one has to fit into memory. It
-does not say when a session was created: the time of its first event is taken for it.
+agentengine://projects/P/locations/L/reasoningEngines/ID?app=NAME. Without a name, the app is called ID. The credentials
+are Google's Application Default Credentials. Each session there has its own copy of the `app:` and `user:` keys; the
+values in the session that was updated last are used. The service returns whole sessions, so the largest one has to fit
+into memory. It does not say when a session was created, so the time of its first event is used.
 """
 
 import asyncio
@@ -31,7 +31,10 @@ _ADDRESS: Final = re.compile(r"projects/([\w:.-]+)/locations/([\w-]+)/reasoningE
 
 @contextmanager
 def read(address: str, strict: bool) -> Iterator[Reader]:
-    """Opens an engine for reading. Raises Fault for an invalid address, SourceError where the service does not answer."""
+    """Opens an engine for reading.
+
+    Raises Fault for an invalid address. Reading raises SourceError if nobody answers.
+    """
     parts = urlsplit(address)
     match = _ADDRESS.fullmatch(parts.netloc + parts.path)
     options = parse_qs(parts.query)
@@ -52,10 +55,10 @@ def _service(project: str, location: str, engine: str) -> "VertexAiSessionServic
 
 
 class _Sessions:
-    """Reads the items of one engine. Raises SourceError, and Fault, which names the session and event."""
+    """Reads the items of an engine. Raises SourceError, and Fault, which names the session and event."""
 
     def __init__(self, service: "VertexAiSessionService", runner: asyncio.Runner, app: str, strict: bool) -> None:
-        self.done = self.total = 0  # sessions: how many events there are, nobody says
+        self.done = self.total = 0  # in sessions: the number of events is not known
         self.where = ""
         self._service, self._runner, self._json = service, runner, Json(strict)
         self._app = check_name(app, "app", ID_LENGTH)
@@ -63,14 +66,14 @@ class _Sessions:
     def __iter__(self) -> Iterator[Item]:
         """Reads from the beginning, once."""
         try:
-            # Last updated last.
+            # The most recently updated session comes last.
             listed = self._wait(self._service.list_sessions(app_name=self._app)).sessions
             self.total = len(listed)
             yield from self._states(listed)
             for user, session in sorted((each.user_id, each.id) for each in listed):
                 self.where = f"{self._app}/{user}/{session}"
                 whole = self._wait(self._service.get_session(app_name=self._app, user_id=user, session_id=session))
-                if whole is not None:  # else deleted since
+                if whole is not None:  # otherwise it was deleted in the meantime
                     yield from self._session(whole)
                 self.done += 1
         except Invalid as error:
@@ -79,7 +82,7 @@ class _Sessions:
     def _wait(self, work: Coroutine[Any, Any, T]) -> T:
         try:
             return self._runner.run(work)
-        except Exception as error:  # of Google's libraries, whose errors share no class
+        except Exception as error:  # the errors of Google's libraries have no class in common
             raise SourceError(f"Vertex AI does not answer as it should: {str(error)[:500]}") from error
 
     def _states(self, listed: Iterable["Session"]) -> Iterator[StateItem]:
@@ -104,7 +107,7 @@ class _Sessions:
             self.where = f"{self._app}/{session.user_id}/{session.id}, event {event.id}"
             data = event.model_dump(mode="json", exclude_none=True)
             if isinstance(waiting := data.get("long_running_tool_ids"), list):
-                waiting.sort()  # a set's, in any order
+                waiting.sort()  # it comes from a set, in any order
             yield self._event(self._json.again(data, "the event"))
 
     def _event(self, data: dict[str, Any]) -> EventItem:
