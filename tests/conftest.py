@@ -136,13 +136,13 @@ def _on_server(request: pytest.FixtureRequest) -> Iterator[Callable[..., str]]:
 
 
 @pytest.fixture
-def new_database(_on_server: Callable[..., str], tmp_path: Path) -> Callable[[str], str]:
-    """Makes an empty database of a format; what to give to `sources.add`, or to google-adk."""
+def new_database(_on_server: Callable[..., str], tmp_path: Path) -> Callable[..., str]:
+    """Makes an empty database of a format, or a copy on PostgreSQL; what to give to `registry.add`, or to google-adk."""
 
-    def make(form: str) -> str:
+    def make(form: str, template: str = "template1") -> str:
         name = f"test{next(_numbers)}"
         if form == "postgresql":
-            return _on_server(name)
+            return _on_server(name, template)
         path = tmp_path / f"{name}.db"
         path.touch()
         return str(path)

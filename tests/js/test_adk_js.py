@@ -9,7 +9,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from functools import cache
 from itertools import pairwise
@@ -51,13 +51,33 @@ STATE: Final = {"step": "search", "user:tier": "gold", "app:limit": 10, "camelCa
 Open = Callable[..., str]
 
 
-def js(place: str, *words: str, session: str = "s1") -> dict[str, Any] | None:
+@cache
+def _node() -> subprocess.Popen[str]:
+    """A Node.js that has imported adk-js, which takes seconds."""
+    return subprocess.Popen([NODE, HERE / "agent.js"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _ended() -> Iterator[None]:
+    yield
+    with _node() as process:
+        assert process.stdin
+        process.stdin.close()
+    _node.cache_clear()
+
+
+def js(place: str, command: str, *given: Any, session: str = "s1") -> dict[str, Any] | None:
     """What adk-js has, after a command."""
-    done = subprocess.run(
-        [NODE, HERE / "agent.js", place, session, *words], capture_output=True, text=True, timeout=60, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    answer: dict[str, Any] | None = json.loads(done.stdout.splitlines()[-1])  # after what adk-js logs
+    node = _node()
+    assert node.stdin
+    assert node.stdout
+    node.stdin.write(json.dumps([place, session, command, *given]) + "\n")
+    node.stdin.flush()
+    line = next((line for line in node.stdout if line.startswith("ANSWER ")), None)
+    assert line, node.wait()
+    told = json.loads(line.removeprefix("ANSWER "))
+    assert "error" not in told, told["error"]
+    answer: dict[str, Any] | None = told["session"]
     return answer
 
 
@@ -69,8 +89,8 @@ def template(postgresql_server: PostgreSQL, tmp_path_factory: pytest.TempPathFac
     def make(form: str) -> str:
         sqlite = str(tmp_path_factory.mktemp("js") / "js.db")
         found = sqlite if form == "sqlite" else postgresql_server.create_database("made_by_js")
-        js(found, "create", json.dumps(STATE))
-        js(found, "say", "hello", '{"step": "choose"}')
+        js(found, "create", STATE)
+        js(found, "say", "hello", {"step": "choose"})
         return found
 
     return make
@@ -78,18 +98,13 @@ def template(postgresql_server: PostgreSQL, tmp_path_factory: pytest.TempPathFac
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def place(
-    request: pytest.FixtureRequest, template: Callable[[str], str], new_database: Callable[[str], str], tmp_path: Path
+    request: pytest.FixtureRequest, template: Callable[[str], str], new_database: Callable[..., str], tmp_path: Path
 ) -> str:
     """Such a database."""
     made = template(request.param)
     if request.param == "sqlite":
         return str(shutil.copy(made, tmp_path / "js.db"))
-    url = new_database("postgresql")
-    name = url.rpartition("/")[2]
-    with psycopg.connect(made.replace("/made_by_js", "/postgres"), autocommit=True) as db:
-        db.execute(f"DROP DATABASE {name}".encode())
-        db.execute(f"CREATE DATABASE {name} TEMPLATE made_by_js".encode())
-    return url
+    return new_database("postgresql", template="made_by_js")
 
 
 @pytest.fixture
@@ -225,7 +240,7 @@ def test_adk_js_sees_an_edit_with_its_time_and_goes_on(place: str, ref: SessionR
     ours = timeline.events(ref).rows[-1]
     assert (ours.timestamp, ours.data["timestamp"]) == (edit["timestamp"] / 1000,) * 2
     assert before < ours.timestamp == views.session(ref).revision
-    js(place, "say", "and now?", "{}")
+    js(place, "say", "and now?", {})
     texts = [view.description.text for view in timeline.events(ref).rows]
     assert texts[-2:] == ["and now?", "You said: and now?"]
     assert views.session(ref).state.session["last"] == "You said: and now?"
@@ -281,7 +296,7 @@ def test_a_fork_has_the_times_of_its_origin(ref: SessionRef, actor: Actor) -> No
 def test_the_indexes_that_it_drops_come_back_and_nothing_is_wrong_without(
     place: str, ref: SessionRef, actor: Actor
 ) -> None:
-    js(place, "say", "again", "{}")
+    js(place, "say", "again", {})
     missing = set(sources_adoption.missing(ref.source))
     assert missing
     assert missing <= sources_schema.INDEXES
@@ -325,10 +340,10 @@ def test_release_takes_everything_away_and_adk_js_goes_on(place: str, open_sourc
     before = schema(place)
     ref = SessionRef(open_source(place), "booking", "ana", "s1")
     edits.edit_state(ref, [Entry("step", "pay", "choose")], actor=actor)
-    js(place, "say", "with adkweb", "{}")
+    js(place, "say", "with adkweb", {})
     online.release(ref.source)
     assert schema(place) == before
-    theirs = js(place, "say", "without", "{}")
+    theirs = js(place, "say", "without", {})
     assert theirs is not None
     assert theirs["state"]["step"] == "pay"
 
@@ -343,8 +358,8 @@ def test_on_postgresql_it_may_write_beside_google_adk(
     adk = Adk("postgresql", url)
     adk.append(adk.create(), "from Python")
     adk.close()
-    js(url, "create", "{}", session="s2")
-    js(url, "say", "from JavaScript", "{}", session="s2")
+    js(url, "create", {}, session="s2")
+    js(url, "say", "from JavaScript", {}, session="s2")
     alias = open_source(url)
     for ref in (SessionRef(alias, "booking", "ana", name) for name in ("s1", "s2")):
         edits.edit_state(ref, [Entry("step", "pay", ABSENT)], actor=actor)
@@ -365,8 +380,8 @@ def test_a_file_that_both_wrote_is_refused_and_can_be_imported(
     adk = Adk("sqlite-database", file)
     adk.append(adk.create(), "from Python")
     adk.close()
-    js(file, "create", "{}", session="s2")
-    js(file, "say", "from JavaScript", "{}", session="s2")
+    js(file, "create", {}, session="s2")
+    js(file, "say", "from JavaScript", {}, session="s2")
     before = Path(file).read_bytes()
     with pytest.raises(SourceError, match=r"of several kinds \(milliseconds, text\).*adkweb import"):
         open_source(file)
