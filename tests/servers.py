@@ -27,8 +27,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, LiteralString, Self
 from urllib.parse import quote
+
+if TYPE_CHECKING:
+    import psycopg
 
 # psycopg and redis are imported where they are used: install_browser.py reads this file with the standard library only.
 
@@ -217,6 +220,8 @@ class PostgreSQL(_Server):
         self.fsync = fsync
         self.max_connections = max_connections
         self._bin = Path()
+        self._version = 0
+        self._connection: psycopg.Connection | None = None
 
     def url(self, dbname: str = "postgres") -> str:
         """The URL of one of its databases, for a superuser without a password."""
@@ -224,30 +229,37 @@ class PostgreSQL(_Server):
 
     def create_database(self, name: str, template: str = "template1") -> str:
         """Create a database, empty or a copy of another one that nobody is connected to, and return its URL."""
-        import psycopg
-        from psycopg import sql
-
-        with psycopg.connect(self.url(), autocommit=True) as connection:
-            connection.execute(
-                sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(sql.Identifier(name), sql.Identifier(template))
-            )
+        # Copied file by file: half the time of writing each page to the log, where nothing is synced to a disk.
+        strategy = " STRATEGY FILE_COPY" if self._version >= 15 and not self.fsync else ""
+        self._administer("CREATE DATABASE {} TEMPLATE {}" + strategy, name, template)
         return self.url(name)
 
     def drop_database(self, name: str) -> None:
         """Drop a database and end the connections to it; harmless where there is none."""
+        self._administer("DROP DATABASE IF EXISTS {} WITH (FORCE)", name)
+
+    def stop(self) -> None:
+        """Stop the server, and close the connection that makes its databases."""
+        if self._connection and os.getpid() == self._owner:
+            self._connection.close()
+        super().stop()
+
+    def _administer(self, statement: LiteralString, *names: str) -> None:
         import psycopg
         from psycopg import sql
 
-        with psycopg.connect(self.url(), autocommit=True) as connection:
-            connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
+        if self._connection is None or self._connection.closed:
+            self._connection = psycopg.connect(self.url(), autocommit=True)
+        self._connection.execute(sql.SQL(statement).format(*map(sql.Identifier, names)))
 
     def _user(self) -> int | None:
         return NOBODY if os.geteuid() == 0 else None
 
     def _prepare(self, directory: Path) -> None:
         self._bin = _readable_by(self._user(), postgresql_bin(), directory)
+        self._version = _major_version(self._bin)
         command = [str(self._bin / "initdb"), "-D", str(directory / "data"), "-U", "postgres", "-A", "trust"]
-        command += ["--no-sync", "--encoding=UTF8", *_locale(self._bin)]
+        command += ["--no-sync", "--encoding=UTF8", *_locale(self._version)]
         done = subprocess.run(
             _launched(command, self._user(), signal.SIGKILL),
             cwd=directory,
@@ -409,11 +421,14 @@ def _package(name: str) -> Path | None:
     return Path(spec.origin).parent if spec and spec.origin else None
 
 
-def _locale(folder: Path) -> list[str]:
-    """The options of initdb for the same UTF-8 behaviour on every machine."""
+def _major_version(folder: Path) -> int:
     # "postgres (PostgreSQL) 18.6" or "postgres (PostgreSQL) 19beta1".
     answer = subprocess.run([folder / "postgres", "--version"], capture_output=True, text=True, check=True).stdout
-    major = int("".join(character if character.isdecimal() else " " for character in answer).split()[0])
+    return int("".join(character if character.isdecimal() else " " for character in answer).split()[0])
+
+
+def _locale(major: int) -> list[str]:
+    """The options of initdb for the same UTF-8 behaviour on every machine."""
     # PostgreSQL has had its own C.UTF-8 since 17; before, it is the operating system's.
     return ["--locale-provider=builtin", "--locale=C.UTF-8"] if major >= 17 else ["--locale=C.UTF-8"]
 
