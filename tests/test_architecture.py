@@ -33,7 +33,6 @@ LONGER: Final[dict[str, int]] = {
     "sources/database.py": 303,
     "sources/online.py": 419,
     "sources/registry.py: _register_url": 60,
-    "transfer/importing.py": 305,
 }
 
 

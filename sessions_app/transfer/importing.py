@@ -1,9 +1,8 @@
 """Imports items into a source: checks all of them first, then writes session by session, or only says what it would do.
 
 A new session is written in batches, each in a transaction. Until the last one, its state marks it as unfinished
-(writes/half_made.py). A session that exists is compared with the file. If they are equal, it stays as it is. If it is
-marked and its events are the first ones in the file, its import goes on after them. Any other session is reported and
-never touched.
+(writes/half_made.py). A session that exists is compared with the file. If it is marked and its events are the first
+ones in the file, its import goes on after them. Any other session is never touched, and is reported if it differs.
 """
 
 from array import array
@@ -50,10 +49,7 @@ class Skipped:
 
 @dataclass(slots=True)
 class Differing:
-    """Keys of an app's or a user's state with different values in source and file.
-
-    `old` is ABSENT if it has no such key.
-    """
+    """Keys of an app's or a user's state whose values differ: `old` is the source's or ABSENT, `new` the file's."""
 
     app: str
     user: str | None
@@ -145,7 +141,6 @@ class _Import:
         return self.report
 
     def state(self, item: StateItem) -> None:
-        """Imports the state of an app or a user."""
         scope: Scope = "app" if item.user is None else "user"
         found = exporting.state(self.into, item)
         if found is None:
@@ -188,10 +183,7 @@ class _Import:
     def compare(
         self, ref: SessionRef, found: SessionItem, batches: Iterator[list[EventItem]]
     ) -> tuple[str, list[EventItem] | None]:
-        """Compares the stored events with the file's. Returns the last stored event's id and the rest of its batch.
-
-        The rest is None if an event differs.
-        """
+        """Returns the id of the last stored event, and the rest of its batch, which is None if an event differs."""
         there = _stored_events(ref, found.events)
         left, last = found.events, ""
         while left:
@@ -206,10 +198,7 @@ class _Import:
         return last, []
 
     def write(self, item: SessionItem, batches: Iterable[list[EventItem]], there: int, after: str | None) -> None:
-        """Writes the events that the source does not have yet.
-
-        `there` is how many it has, and `after` the id of the last of them. `after` is None for a new session.
-        """
+        """Writes the events that the source lacks. It has `there` events, and `after` is the id of the last, if any."""
         if self.preview:
             self.report.events += item.events - there
             return
@@ -226,7 +215,6 @@ class _Import:
             after = batch[-1].id
 
     def skip(self, item: SessionItem, why: str) -> None:
-        """Reports that a session is left as it is, and why."""
         self.report.skipped_count += 1
         if len(self.report.skipped) < LISTED:
             self.report.skipped.append(Skipped(SessionRef(self.into, item.app, item.user, item.session), why))
@@ -275,14 +263,8 @@ def _batches(events: Iterator[EventItem]) -> Iterator[list[EventItem]]:
         yield batch
 
 
-# --- Ids that appear twice --------------------------------------------------------------------------------------------
-
-
 class _Ids:
-    """The ids of a session's events as hashes of eight bytes.
-
-    `twice` returns the hashes of ids that may appear twice.
-    """
+    """The ids of a session's events as hashes of eight bytes. `twice` returns the hashes that appear twice."""
 
     def __init__(self) -> None:
         self._buckets: dict[int, array[int]] = {}
