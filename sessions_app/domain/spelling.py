@@ -5,11 +5,11 @@ the like stays as it is, and so do fields that ADK does not know.
 """
 
 import functools
-import json
 import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, Final
+
+from .adk_fields import models
 
 _Rename = Callable[[Any], Any]
 
@@ -32,64 +32,41 @@ def camel_name(name: str) -> str:
     return re.sub("_([a-z0-9]?)", lambda found: found[1].upper(), name)
 
 
-def _plain(names: str) -> dict[str, str]:
-    return dict.fromkeys(names.split(), "any")
+def _plain(names: str) -> dict[str, Any]:
+    return {name: {} for name in names.split()}
 
 
-# The credentials in `requested_auth_configs`. adk_fields.json does not list their fields: nobody writes them by hand.
+def _of(model: str) -> dict[str, Any]:
+    return {"$ref": f"#/$defs/{model}"}
+
+
+# The credentials in `requested_auth_configs`. adk_schema.json does not list their fields: nobody writes them by hand.
 _CREDENTIALS: Final = {
     "AuthConfig": {
         **_plain("credential_key"),
-        "auth_scheme": "AuthScheme",
-        "raw_auth_credential": "AuthCredential",
-        "exchanged_auth_credential": "AuthCredential",
+        "auth_scheme": _of("AuthScheme"),
+        "raw_auth_credential": _of("AuthCredential"),
+        "exchanged_auth_credential": _of("AuthCredential"),
     },
     "AuthScheme": _plain("type_ in_"),  # the only fields of any scheme that have two spellings
     "AuthCredential": {
         **_plain("auth_type resource_ref api_key"),
-        "http": "HttpAuth",
-        "service_account": "ServiceAccount",
-        "oauth2": "OAuth2Auth",
+        "http": _of("HttpAuth"),
+        "service_account": _of("ServiceAccount"),
+        "oauth2": _of("OAuth2Auth"),
     },
     "HttpAuth": _plain("additional_headers"),
     "ServiceAccount": {
         **_plain("use_default_credential use_id_token"),
-        "service_account_credential": "ServiceAccountCredential",
+        "service_account_credential": _of("ServiceAccountCredential"),
     },
-    "ServiceAccountCredential": dict.fromkeys(
-        [
-            "type_",
-            "project_id",
-            "private_key_id",
-            "private_key",
-            "client_email",
-            "client_id",
-            "auth_uri",
-            "token_uri",
-            "auth_provider_x509_cert_url",
-            "client_x509_cert_url",
-            "universe_domain",
-        ],
-        "str",
+    "ServiceAccountCredential": _plain(
+        "type_ project_id private_key_id private_key client_email client_id auth_uri token_uri auth_provider_x509_cert_url "
+        "client_x509_cert_url universe_domain"
     ),
-    "OAuth2Auth": dict.fromkeys(
-        [
-            "client_id",
-            "client_secret",
-            "auth_uri",
-            "redirect_uri",
-            "auth_response_uri",
-            "auth_code",
-            "access_token",
-            "refresh_token",
-            "id_token",
-            "expires_at",
-            "expires_in",
-            "code_verifier",
-            "code_challenge_method",
-            "token_endpoint_auth_method",
-        ],
-        "any",
+    "OAuth2Auth": _plain(
+        "client_id client_secret auth_uri redirect_uri auth_response_uri auth_code access_token refresh_token id_token "
+        "expires_at expires_in code_verifier code_challenge_method token_endpoint_auth_method"
     ),
 }
 _ONE_SPELLING: Final = "CacheMetadata"  # its fields are snake_case on ADK's routes, too
@@ -98,16 +75,17 @@ _ONE_SPELLING: Final = "CacheMetadata"  # its fields are snake_case on ADK's rou
 @functools.cache
 def _renaming(camel: bool) -> dict[str, _Rename]:
     """Returns a function for each model that renames the fields of its objects. They are built once."""
-    models = json.loads((Path(__file__).parent / "adk_fields.json").read_text()) | _CREDENTIALS
-    models["EventActions"]["requested_auth_configs"] = "{AuthConfig}"
-    del models[_ONE_SPELLING]
-    tables: dict[str, dict[str, tuple[str, _Rename | None]]] = {name: {} for name in models}
+    fields = {name: model["properties"] for name, model in models().items() if name != _ONE_SPELLING} | _CREDENTIALS
+    fields["EventActions"] = {
+        **fields["EventActions"],
+        "requested_auth_configs": {"additionalProperties": _of("AuthConfig")},
+    }
+    tables: dict[str, dict[str, tuple[str, _Rename | None]]] = {name: {} for name in fields}
     renames = {name: _object(table) for name, table in tables.items()}
     for name, table in tables.items():
-        for given, kind in models[name].items():
-            snake = given.removesuffix("!")
+        for snake, schema in fields[name].items():
             spelled = camel_name(snake)
-            entry = (spelled if camel else snake, _inner(kind, renames))
+            entry = (spelled if camel else snake, _inner(schema, renames))
             if entry != (snake, None) or not camel:
                 table[snake] = entry
             if not camel:
@@ -115,16 +93,14 @@ def _renaming(camel: bool) -> dict[str, _Rename]:
     return renames
 
 
-def _inner(kind: str, renames: dict[str, _Rename]) -> _Rename | None:
-    """Returns a function that renames the fields in a value of this kind, or None if it has none of ADK's fields.
-
-    adk_fields.py explains the kinds.
-    """
-    kind = kind.removesuffix("|null")
-    rename = renames.get(kind.strip("[]{}"))
-    if rename is None or kind[0] not in "[{":
-        return rename
-    return _list(rename) if kind[0] == "[" else _values(rename)
+def _inner(schema: dict[str, Any], renames: dict[str, _Rename]) -> _Rename | None:
+    """Returns a function that renames the fields in a value of this JSON Schema, or None if it has none of ADK's fields."""
+    if "$ref" in schema:
+        return renames.get(schema["$ref"].rpartition("/")[2])
+    for name, within in (("items", _list), ("additionalProperties", _values)):
+        if name in schema and (inner := _inner(schema[name], renames)):
+            return within(inner)
+    return None
 
 
 def _object(table: dict[str, tuple[str, _Rename | None]]) -> _Rename:

@@ -1,63 +1,87 @@
-"""Writes sessions_app/domain/adk_fields.json anew, from google-adk's own models: python -m tests.adk.fields"""
+"""Writes sessions_app/domain/adk_schema.json anew, from google-adk's own models: python -m tests.adk.fields"""
 
 from __future__ import annotations
 
-import enum
 import json
-import types as builtin_types
-import typing
 from pathlib import Path
 from typing import Any
 
 from google.adk.events import Event
 from google.genai._common import CaseInSensitiveEnum
-from pydantic import BaseModel
+from pydantic.json_schema import GenerateJsonSchema
 
 import sessions_app
 
-FILE = Path(sessions_app.__file__).parent / "domain" / "adk_fields.json"
+FILE = Path(sessions_app.__file__).parent / "domain" / "adk_schema.json"
+BASE64 = "^(?:[A-Za-z0-9+/_-]{4})*(?:[A-Za-z0-9+/_-]{2}==|[A-Za-z0-9+/_-]{3}=)?$"
 
 
-def fields() -> dict[str, dict[str, str]]:
-    """Every model inside an event: the kind of each field; `!` marks one that must be there, `*` any other field."""
-    found: dict[str, dict[str, str]] = {}
-    _kind(Event, found)
-    return found
+class _Growing(GenerateJsonSchema):
+    """The API's own enumerations grow, and take any text."""
+
+    def enum_schema(self, schema: Any) -> dict[str, Any]:
+        """A string, or one of an enumeration."""
+        return {"type": "string"} if issubclass(schema["cls"], CaseInSensitiveEnum) else super().enum_schema(schema)
+
+
+def models() -> dict[str, Any]:
+    """Every model inside an event as JSON Schema: pydantic's, with types in one list where it has them in `anyOf`.
+
+    So what is wrong has one path and one reason. A field that is not known is "Unknown", which nothing is or anything.
+    """
+    event = Event.model_json_schema(by_alias=False, schema_generator=_Growing)
+    known = event.pop("$defs") | {"Event": event}
+    return {name: _model(model, known) for name, model in known.items() if "properties" in model}
 
 
 def text() -> str:
     """The file: one model a line."""
-    lines = (f"  {json.dumps(name)}: {json.dumps(model)}" for name, model in sorted(fields().items()))
+    lines = (f"  {json.dumps(name)}: {json.dumps(model, sort_keys=True)}" for name, model in sorted(models().items()))
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
-def _kind(annotation: Any, found: dict[str, dict[str, str]]) -> str:
-    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
-    if origin in (typing.Union, builtin_types.UnionType):
-        return "|".join(_kind(each, found) for each in arguments)
-    if origin in (list, set):
-        return f"[{_kind(arguments[0], found)}]"
-    if origin is dict:
-        return f"{{{_kind(arguments[1], found)}}}"
-    if origin is typing.Literal:
-        return "|".join(f"={value}" for value in arguments)
-    if annotation in (Any, type(None)):
-        return "any" if annotation is Any else "null"
-    if issubclass(annotation, enum.Enum):
-        # The API's own enumerations grow, and take any text.
-        known = [f"={member.value}" for member in annotation]
-        return "str" if issubclass(annotation, CaseInSensitiveEnum) else "|".join(known)
-    if issubclass(annotation, BaseModel):
-        if annotation.__name__ not in found:
-            model = found[annotation.__name__] = {}
-            if annotation.model_config.get("extra") != "forbid":
-                model["*"] = "any"
-            for name, field in sorted(annotation.model_fields.items()):
-                kind = _kind(field.annotation, found)
-                bounded = any(getattr(each, "ge", None) == 0 for each in field.metadata)
-                model[name + "!" * field.is_required()] = kind.replace("int", "count") if bounded else kind
-        return str(annotation.__name__)
-    return str(annotation.__name__)
+def _model(model: dict[str, Any], known: dict[str, Any]) -> dict[str, Any]:
+    kept: dict[str, Any] = {"required": sorted(model["required"])} if "required" in model else {}
+    if model.get("additionalProperties") is False:
+        kept["additionalProperties"] = {"$ref": "#/$defs/Unknown"}
+    return {**kept, "properties": {name: _field(field, known) for name, field in model["properties"].items()}}
+
+
+def _field(field: dict[str, Any], known: dict[str, Any]) -> dict[str, Any]:
+    kept = {"default": field["default"]} if field.get("default") is not None else {}
+    return {**kept, **_kind(field, known)}
+
+
+def _kind(schema: dict[str, Any], known: dict[str, Any]) -> dict[str, Any]:
+    if "anyOf" in schema:
+        return _one_of([_kind(each, known) for each in schema["anyOf"]])
+    if "$ref" in schema:
+        model = known[schema["$ref"].rpartition("/")[2]]
+        return {"type": ["object"], "$ref": schema["$ref"]} if "properties" in model else _kind(model, known)
+    if "type" not in schema:
+        return {}
+    kept = {name: schema[name] for name in ("enum", "minimum") if name in schema}
+    if "const" in schema:
+        kept["enum"] = [schema["const"]]
+    if "items" in schema:
+        kept["items"] = _kind(schema["items"], known)
+    if isinstance(schema.get("additionalProperties"), dict):
+        kept["additionalProperties"] = _kind(schema["additionalProperties"], known)
+    if schema["type"] == "number":
+        kept |= {"exclusiveMinimum": -(2.0**1023), "exclusiveMaximum": 2.0**1023}
+    if schema.get("format") == "base64url":
+        kept["pattern"] = BASE64
+    return {"type": [schema["type"]], **kept}
+
+
+def _one_of(kinds: list[dict[str, Any]]) -> dict[str, Any]:
+    if {} in kinds:
+        return {}
+    merged = {name: value for kind in kinds for name, value in kind.items()}
+    types = [name for kind in kinds for name in kind["type"]]
+    if "enum" in merged and "null" in types:
+        merged["enum"] = [*merged["enum"], None]
+    return {**merged, "type": types}
 
 
 if __name__ == "__main__":

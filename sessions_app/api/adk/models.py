@@ -1,31 +1,24 @@
-"""google-adk's models of an event, put together from adk_fields.json: they read what it reads, and refuse as it does.
+"""google-adk's models of an event, put together from their JSON Schema: they read what it reads, and refuse as it does.
 
 adkweb runs without google-adk, and answers its clients all the same: same coercions, same errors, same JSON.
 """
 
-import json
-import re
 import time
 from functools import cache
-from pathlib import Path
 from typing import Any, Final, Literal, Union
 
 from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
 from pydantic.alias_generators import to_camel
 
-_FIELDS: Final = Path(__file__).parents[2] / "domain" / "adk_fields.json"
-_ALTERNATIVES: Final = re.compile(r"[\[{][^\]}]*[\]}]|[^|]+")
+from ...domain.adk_fields import models
+
 _PLAIN: Final[dict[str, Any]] = {
-    "any": Any,
-    "bool": bool,
-    "bytes": bytes,
-    "count": int,
-    "float": float,
-    "int": int,
+    "boolean": bool,
+    "integer": int,
     "null": None,
-    "str": str,
+    "number": float,
+    "string": str,
 }
-_DEFAULTS: Final[dict[str, Any]] = {"bool": False, "str": ""}
 _ONE_SPELLING: Final = "CacheMetadata"  # google-adk gives it no camelCase
 
 
@@ -36,24 +29,19 @@ def event_model() -> type[BaseModel]:
 
 
 @cache
-def _fields() -> dict[str, dict[str, str]]:
-    fields: dict[str, dict[str, str]] = json.loads(_FIELDS.read_text())
-    return fields
-
-
-@cache
 def _model(name: str) -> type[BaseModel]:
-    fields = _fields()[name]
+    model = models()[name]
     config = ConfigDict(
-        extra="ignore" if "*" in fields else "forbid",
+        extra="forbid" if "additionalProperties" in model else "ignore",
         alias_generator=None if name == _ONE_SPELLING else to_camel,
         populate_by_name=True,
         protected_namespaces=(),
         ser_json_bytes="base64",
         val_json_bytes="base64",
     )
+    required = model.get("required", [])
     told: dict[str, Any] = {
-        each.removesuffix("!"): (_type(kind), _field(each, kind)) for each, kind in fields.items() if each != "*"
+        each: (_type(schema), _field(schema, each in required)) for each, schema in model["properties"].items()
     }
     if name == "Event":
         told["timestamp"] = (float, Field(default_factory=time.time))
@@ -63,34 +51,32 @@ def _model(name: str) -> type[BaseModel]:
     return create_model(name, __config__=config, **told)
 
 
-def _type(kinds: str) -> Any:
+def _type(schema: dict[str, Any]) -> Any:
+    if "type" not in schema:
+        return Any
     types: list[Any] = []
-    for kind in _ALTERNATIVES.findall(kinds):
-        if kind[0] == "[":
-            types.append(list[_type(kind[1:-1])])  # type: ignore[misc]
-        elif kind[0] == "{":
-            types.append(dict[str, _type(kind[1:-1])])  # type: ignore[misc]
-        elif kind[0] == "=":
-            types.append(Literal[kind[1:]])
+    for name in schema["type"]:
+        if "$ref" in schema and name == "object":
+            types.append(_model(schema["$ref"].rpartition("/")[2]))
+        elif name == "object":
+            types.append(dict[str, _type(schema.get("additionalProperties", {}))])  # type: ignore[misc]
+        elif name == "array":
+            types.append(list[_type(schema["items"])])  # type: ignore[misc]
+        elif name == "string" and "enum" in schema:
+            types.append(Literal[schema["enum"][0]])
         else:
-            types.append(_PLAIN[kind] if kind in _PLAIN else _model(kind))
+            types.append(bytes if name == "string" and "pattern" in schema else _PLAIN[name])
     return Union[tuple(types)]  # noqa: UP007  made of what a table says
 
 
-def _field(name: str, kind: str) -> Any:
+def _field(schema: dict[str, Any], required: bool) -> Any:
     """A field's default: none where it must be there, null where it may be, else google-adk's."""
-    bounds: dict[str, Any] = {"ge": 0} if kind.startswith("count") else {}
-    if name.endswith("!"):
+    bounds: dict[str, Any] = {"ge": schema["minimum"]} if "minimum" in schema else {}
+    if required:
         return Field(**bounds)
-    if kind.endswith("null") or kind == "any":
-        return Field(default=None, **bounds)
-    if kind[0] == "{":
-        return Field(default_factory=dict)
-    return Field(default=_DEFAULTS[kind]) if kind in _DEFAULTS else Field(default_factory=lambda: _empty(kind))
-
-
-def _empty(kind: str) -> Any:
-    return _model(kind)()
+    if "default" in schema or "null" in schema.get("type", ["null"]):
+        return Field(default=schema.get("default"), **bounds)
+    return Field(default_factory=_model(schema["$ref"].rpartition("/")[2]) if "$ref" in schema else dict)
 
 
 def _shorthand(data: Any) -> Any:
