@@ -1,12 +1,12 @@
-"""Websockets: every viewer sees every event as it happens, whoever wrote it.
+"""Shows every event to every viewer as it happens, over websockets, whoever wrote it.
 
-sockets.py           the door: origin, sign-in, the frames of a client; and the ASGI application of them all
-client.py            one client that watches: what waits to be sent to it
-source_follower.py   one thread for each source that somebody watches: looks what is new, reads it, hands it to the watchers
-room.py              one watched session: who has seen what of it
+sockets.py           the door: origin, sign-in, the frames of a client, and the ASGI application
+client.py            a client that watches, and what waits to be sent to it
+source_follower.py   one thread for each source that somebody watches: reads what is new and hands it to the watchers
+room.py              a session that is watched, and what each watcher has seen of it
 home_feed.py         the feed of home
-queue_worker.py      applies queued edits; takes over jobs whose process died
-source_finder.py     opens the databases that appear
+queue_worker.py      applies queued edits, and takes over jobs whose process died
+source_finder.py     opens databases that appear
 
-What is new in a source is asked of reads/tail.py.
+reads/tail.py tells what is new in a source.
 """

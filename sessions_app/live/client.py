@@ -1,4 +1,4 @@
-"""One client that watches, seen from the threads that read: what waits to be sent to it, and how it ends."""
+"""Represents a client that watches, for the threads that read: what waits to be sent to it, and how it ends."""
 
 import asyncio
 import json
@@ -6,16 +6,16 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Any, Final
 
-MOST_WAITING: Final = 4_000_000  # characters that wait for a client which reads slowly, or never
-SHARE: Final = 10  # of the time, one part goes into making what is pushed
-LONGEST_REST: Final = 5.0  # seconds: a page that looks live is never older, however slow the machine was for a moment
+MOST_WAITING: Final = 4_000_000  # characters that wait for a client that reads slowly, or not at all
+SHARE: Final = 10  # after making a part, this many times as long goes by before it is made again
+LONGEST_REST: Final = 5.0  # seconds; a live page is never older, even if the machine was slow for a moment
 
-# How a socket ends, beside 1000, by the client.
+# The codes with which a socket is closed, apart from 1000, by the client.
 FAULT, BAD_REQUEST, SIGNED_OUT, REFUSED, GONE, SLOW = 1011, 4400, 4401, 4403, 4404, 4408
 
 
 class Watcher:
-    """A socket that follows something; `sign_in` is the key of its browser's sign-in, `name` who it is."""
+    """A socket that follows something. `sign_in` is the key of its browser's sign-in, and `name` the person's name."""
 
     def __init__(self, sign_in: str, name: str, language: str) -> None:
         self.sign_in = sign_in
@@ -29,12 +29,12 @@ class Watcher:
         self._end: tuple[int, str] | None = None
 
     def end(self, code: int, reason: str) -> None:
-        """Closes the socket with a reason, after what waits; from any thread."""
+        """Closes the socket with a reason, after sending what waits. It may be called from any thread."""
         self.closed = True
         self._call(self._finish, code, reason)
 
     async def next(self) -> str | tuple[int, str]:
-        """What to send next, or how to close."""
+        """Waits for and returns the next text to send, or the code and reason with which to close."""
         while not self._waiting:
             if self._end:
                 return self._end
@@ -45,8 +45,9 @@ class Watcher:
         return text
 
     def take(self, text: str) -> None:
-        """Queues a text; in the loop's own thread. A client that does not read is let go, and loses nothing: when it
-        comes back it says where it was.
+        """Queues a text. Call it in the event loop's thread.
+
+        A client that does not read is closed. It loses nothing: when it comes back, it says where it was.
         """
         if self._end:
             return
@@ -69,13 +70,13 @@ class Watcher:
 
 
 def rest_after(took: float) -> float:
-    """How long to leave a part as it is after making it took so long, both in seconds."""
+    """Returns how long a part is left as it is, after making it took `took` seconds."""
     return min(SHARE * took, LONGEST_REST)
 
 
 def push(watchers: Iterable[Watcher], message: dict[str, Any]) -> None:
-    """Sends a message to each of them, written once; from any thread."""
-    # Half of a surrogate pair, which ADK's SQLite files may hold, cannot be sent: it becomes a question mark.
+    """Sends a message to all watchers. It is serialised once. It may be called from any thread."""
+    # ADK's SQLite files may hold half of a surrogate pair, which cannot be sent: it becomes a question mark.
     text = json.dumps(message, ensure_ascii=False).encode("utf-8", "replace").decode()
     for watcher in watchers:
         watcher._call(watcher.take, text)

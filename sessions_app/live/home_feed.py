@@ -1,4 +1,4 @@
-"""The feed of home: one thread for all who look at it, while somebody does."""
+"""Feeds the home page: one thread for all who look at it, as long as somebody does."""
 
 import logging
 import threading
@@ -16,16 +16,16 @@ from .source_follower import Follower, follow
 
 log = logging.getLogger("adkweb.live")
 
-LOOK_SECONDS: Final = 5.0  # what runs may have fallen silent, a source may have appeared
+LOOK_SECONDS: Final = 5.0  # by then, a running invocation may have fallen silent, or a source may have appeared
 INTERVAL_SECONDS: Final = 0.3
 
 
 class Lobby(threading.Thread):
-    """Makes home's activity anew whenever something moves in any source."""
+    """The thread that renders home's activity again whenever something moves in any source."""
 
     def __init__(self) -> None:
         super().__init__(name="adkweb-live-feed", daemon=True)
-        self._watchers: dict[Watcher, dict[str, str]] = {}  # and what each was given
+        self._watchers: dict[Watcher, dict[str, str]] = {}  # with the parts that each was given
         self._moved = threading.Event()
         self._entered = threading.Event()
         self._followers: set[Follower] = set()
@@ -43,25 +43,25 @@ class Lobby(threading.Thread):
         self._moved.set()
 
     def wake(self) -> None:
-        """Looks at once."""
+        """Makes the thread look at once."""
         self._moved.set()
 
     def run(self) -> None:
-        """Until nobody watches."""
+        """Serves the watchers until nobody watches any more."""
         while not self._has_ended():
             self._moved.clear()
             self._entered.clear()
             began, took = time.monotonic(), 0.0
             try:
                 took = 0.0 if self._serve() else time.monotonic() - began
-            except DatabaseError as error:  # adkweb's own, which knows who may look
+            except DatabaseError as error:  # of adkweb's own database, which knows who may look
                 log.warning("the feed waits: %s", error)
                 connections["default"].close_if_unusable_or_obsolete()
             except Exception:
                 log.exception("the feed")
                 for watcher in list(self._watchers):
                     self._dismiss(watcher, FAULT, "fault")
-            self._entered.wait(max(INTERVAL_SECONDS, rest_after(took)))  # who has just come is not kept waiting
+            self._entered.wait(max(INTERVAL_SECONDS, rest_after(took)))  # a new watcher is not kept waiting
             self._moved.wait(LOOK_SECONDS)
         for follower in self._followers:
             follower.do(lambda f=follower: f.hearers.discard(self._moved.set))  # type: ignore[misc]
@@ -76,13 +76,16 @@ class Lobby(threading.Thread):
         return False
 
     def _serve(self) -> bool:
-        """Makes and sends the parts. Returns whether a source did not answer; waiting for it does not count as work."""
+        """Makes and sends the parts.
+
+        Returns whether a source did not answer, as waiting for it does not count as work.
+        """
         self._followers = {
             follow(source.alias, lambda follower: follower.hearers.add(self._moved.set)) for source in registry.listed()
         }
         watchers = list(self._watchers)
         answer = activity({follower.source for follower in self._followers if follower.away})
-        # After reading what is pushed, as in room.py: who lost the right to look meanwhile gets nothing of it.
+        # Checked after reading what is pushed, as in room.py: whoever has lost the right to look since gets none of it.
         allowed = sign_in.signed_in({watcher.sign_in for watcher in watchers})
         staying = [watcher for watcher in watchers if watcher.sign_in in allowed]
         for watcher in {*watchers} - {*staying}:
@@ -98,7 +101,7 @@ class Lobby(threading.Thread):
 
     def _note(self, watcher: Watcher, made: dict[str, str]) -> None:
         with _lock:
-            if watcher in self._watchers and not watcher.closed:  # who left meanwhile has left
+            if watcher in self._watchers and not watcher.closed:  # it may have left in the meantime
                 self._watchers[watcher] = made
             else:
                 self._watchers.pop(watcher, None)
@@ -113,14 +116,14 @@ _lobby: Lobby | None = None
 
 
 def look() -> None:
-    """Has home's activity made anew soon, if somebody looks at it: a source has appeared."""
+    """Updates home soon, if somebody looks at it, because a source has appeared."""
     with _lock:
         if _lobby:
             _lobby.wake()
 
 
 def enter(watcher: Watcher) -> Lobby:
-    """The lobby, with one more watcher in it."""
+    """Adds a watcher to the lobby and returns the lobby. Starts its thread if nobody was watching."""
     global _lobby
     with _lock:
         if _lobby is None:

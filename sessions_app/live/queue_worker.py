@@ -1,4 +1,7 @@
-"""Applies queued edits as soon as their agents are idle, and takes over jobs whose process died; one thread a process."""
+"""Applies queued edits as soon as their agents are idle, and takes over jobs whose process died.
+
+There is one such thread in each process.
+"""
 
 import logging
 import threading
@@ -12,15 +15,15 @@ from ..edits import fork_jobs, queue
 from ..jobs import runner
 from ..transfer import imports
 
-KINDS: Final = (imports.KIND, fork_jobs.KIND)  # of jobs that are taken over; their modules make them known
+KINDS: Final = (imports.KIND, fork_jobs.KIND)  # the jobs to take over; importing their modules registers them
 log = logging.getLogger("adkweb.live")
 
-BUSY_SECONDS: Final = 0.5  # between looks while an edit waits
-REST_SECONDS: Final = 10.0  # for one that another process queued, and did not live to apply
+BUSY_SECONDS: Final = 0.5  # between checks while an edit waits
+REST_SECONDS: Final = 10.0  # otherwise, for edits that another process queued before it died
 
 
 class Worker(threading.Thread):
-    """Looks whenever something moved, and now and then."""
+    """The thread that checks queued edits and jobs whenever an edit is queued, and from time to time."""
 
     def __init__(self) -> None:
         super().__init__(name="adkweb-queued", daemon=True)
@@ -28,17 +31,17 @@ class Worker(threading.Thread):
         self._ended = False
 
     def hear(self, move: Move) -> None:
-        """A listener of broadcast.py."""
+        """Makes the thread check at once if an edit was queued. This is a listener of broadcast.py."""
         if move.what == "queued":
             self._moved.set()
 
     def end(self) -> None:
-        """Stops after what it is at."""
+        """Stops the thread after its current work."""
         self._ended = True
         self._moved.set()
 
     def run(self) -> None:
-        """Until the server ends."""
+        """Works until the server stops."""
         broadcast.listen(self.hear)
         while not self._ended:
             self._moved.clear()
@@ -47,7 +50,7 @@ class Worker(threading.Thread):
                 runner.take_over()
                 queue.apply_due()
                 waiting = queue.any_waiting()
-            except DatabaseError as error:  # adkweb's own; the edits are kept there
+            except DatabaseError as error:  # of adkweb's own database, where the edits are kept
                 log.warning("queued edits wait: %s", error)
                 connections["default"].close_if_unusable_or_obsolete()
             except Exception:
@@ -61,7 +64,7 @@ _worker: Worker | None = None
 
 
 def start() -> None:
-    """Begins, once in a process."""
+    """Starts the worker of this process, if it is not running."""
     global _worker
     if _worker is None:
         _worker = Worker()
@@ -69,7 +72,7 @@ def start() -> None:
 
 
 def stop() -> None:
-    """Ends."""
+    """Stops the worker of this process."""
     global _worker
     if _worker is not None:
         _worker.end()

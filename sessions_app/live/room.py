@@ -1,4 +1,4 @@
-"""One watched session: who watches it, what each has seen, and what is pushed to whom."""
+"""Serves a session that is watched: who watches it, what each watcher has seen, and what is pushed to whom."""
 
 import math
 import time
@@ -19,32 +19,33 @@ from ..web.session import news
 from ..web.session.timeline import Invocation
 from .client import FAULT, GONE, SIGNED_OUT, Watcher, push, rest_after
 
-# How often at most each part of the page is made anew, in seconds; more rarely where it takes long: see `rest_after`.
+# The shortest time between two updates of each part of the page, in seconds. It is longer for slow parts: see
+# `rest_after`.
 INTERVALS: Final = {"status": 0.0, "state": 0.25, "stats": 2.0}
-RUNNING_SECONDS: Final = 5.0  # how often it is asked whether a running invocation has fallen silent
-PRESENCE_SECONDS: Final = 20.0  # how often a process repeats who watches; forgotten after three times this
+RUNNING_SECONDS: Final = 5.0  # how often to check whether a running invocation has fallen silent
+PRESENCE_SECONDS: Final = 20.0  # how often a process repeats who watches; the others forget it after three times this
 
 
 @dataclass(eq=False)
 class Seat:
-    """A watcher in a room: where it stands in the timeline, and what it was given beside it."""
+    """A watcher in a room: where it is in the timeline, and which other parts it was given."""
 
     watcher: Watcher
     chosen: news.Filter
     seq: Seq
-    fresh: bool = True  # has just said where it is
+    fresh: bool = True  # it has just said where it is
     behind: bool = True
-    lost: bool = False  # was told to load the timeline anew, and has not said where it is since
+    lost: bool = False  # it was told to reload the timeline, and has not said where it is since
     parts: dict[str, str] = field(default_factory=dict)
 
 
 class Room:
-    """Serves the watchers of one session; all of it in the one thread of its source."""
+    """Serves the watchers of a session. Everything runs in the thread of the session's source."""
 
     def __init__(self, ref: SessionRef) -> None:
         self.ref = ref
         self.seats: list[Seat] = []
-        self.due = 0.0  # of time.monotonic
+        self.due = 0.0  # in time.monotonic()
         self.told_people: tuple[str, ...] = ()
         self._revision: newest.Revision | None = None
         self._created: Any = None
@@ -52,13 +53,13 @@ class Room:
         self._stale: set[str] = set()
         self._earliest: dict[str, float] = {}
         self._parts: dict[str, dict[str, str]] = defaultdict(dict)  # by language
-        self._last: dict[tuple[news.Filter, Seq], Invocation] = {}  # by place, what a timeline ends with
+        self._last: dict[tuple[news.Filter, Seq], Invocation] = {}  # what a timeline ends with, by filter and seq
         self._present: dict[str, tuple[float, tuple[str, ...]]] = {}  # by process: until when, and who watches there
 
     def follow(self, revision: newest.Revision | None, *, moved: bool) -> None:
         """Gives every watcher the events that it has not seen.
 
-        `revision` is the session's, None where it is gone; `moved` where it has new events.
+        `revision` is the session's, or None if it was deleted. `moved` tells whether it has new events.
         """
         if revision is None:
             self._end()
@@ -89,11 +90,11 @@ class Room:
         self._last = {seen: last for seen, last in self._last.items() if seen in taken}
 
     def refresh(self) -> None:
-        """Gives every watcher the parts that it lacks, and sets `due`: when to be called again though nothing moved."""
+        """Gives every watcher the parts that it lacks, and sets `due`: when to call this again if nothing moves."""
         self.seats = [seat for seat in self.seats if not seat.watcher.closed]
         languages = {seat.watcher.language for seat in self.seats}
         for language in self._parts.keys() - languages:
-            del self._parts[language]  # nobody would keep them up to date
+            del self._parts[language]  # they would not be kept up to date
         self._make()
         groups: dict[Any, list[Seat]] = defaultdict(list)
         for seat in self.seats:
@@ -115,11 +116,14 @@ class Room:
                 self.due = 0.0
 
     def people(self) -> tuple[str, ...]:
-        """Who watches in this process, a browser counted once."""
+        """Returns the names of those who watch in this process, each browser once."""
         return tuple(sorted({seat.watcher.sign_in: seat.watcher.name for seat in self.seats}.values()))
 
     def meet(self, process: str, people: tuple[str, ...]) -> bool:
-        """Notes who watches in a process, this one or another; whether nobody was known to watch there."""
+        """Records who watches in a process, this one or another.
+
+        Returns whether nobody was known to watch there before.
+        """
         now = time.monotonic()
         before = self._present.get(process)
         self._present[process] = (now + 3 * PRESENCE_SECONDS, people)
@@ -128,13 +132,13 @@ class Room:
         return bool(people) and (before is None or before[0] <= now or not before[1])
 
     def _begin_anew(self) -> None:
-        """It was deleted, and another of its name created: nothing that was known of it holds."""
+        """Makes everybody reload, because the session was deleted and another one with its name was created."""
         self._last = {}
         for seat in self.seats:
-            seat.seq, seat.fresh = Seq(-1), True  # a place that nothing follows: they load the timeline anew
+            seat.seq, seat.fresh = Seq(-1), True  # nothing follows this seq, so they reload the timeline
 
     def _welcome(self, seat: Seat) -> None:
-        """Somebody who has just said where they are: too far away, and they load the timeline anew."""
+        """Receives a watcher who has just said where they are. If they are too far behind, they reload the timeline."""
         seat.fresh = False
         with translation.override(seat.watcher.language):
             if "state" not in self._parts[seat.watcher.language]:
@@ -145,7 +149,7 @@ class Room:
                 push([seat.watcher], {"reset": True})
 
     def _make(self) -> None:
-        """Makes the parts anew that are out of date, where their time has come."""
+        """Updates the parts that are out of date and whose time has come."""
         now = time.monotonic()
         if self._running and now >= self._earliest.get("status", 0) + RUNNING_SECONDS:
             self._stale.add("status")
@@ -169,8 +173,9 @@ class Room:
             self._stale.discard(part)
 
     def _push(self, seats: list[Seat], message: dict[str, Any]) -> list[Seat]:
-        """Sends a message, where there is one, to those who may still look: asked on every push, after reading what is
-        pushed. Returns them.
+        """Sends a message, unless it is empty, to those who may still look, and returns them.
+
+        Their sign-ins are checked on every push, after reading what is pushed.
         """
         if not message or not seats:
             return seats
@@ -201,18 +206,18 @@ class Room:
         seat.watcher.end(code, reason)
 
     def dismiss(self) -> None:
-        """Closes every socket: a fault of adkweb's own."""
+        """Closes every socket, because of a fault in adkweb."""
         for seat in list(self.seats):
             self.leave(seat, FAULT, "fault")
 
     def check_sign_ins(self) -> None:
-        """Lets those go whose sign-in ended while nothing happened."""
+        """Closes the sockets of those whose sign-in ended while nothing happened."""
         allowed = sign_in.signed_in({seat.watcher.sign_in for seat in self.seats})
         for seat in [seat for seat in self.seats if seat.watcher.sign_in not in allowed]:
             self.leave(seat, SIGNED_OUT, "signed out")
 
     def be_away(self, text: str) -> None:
-        """Tells that the source does not answer, to each once; everybody is behind from now on."""
+        """Tells everybody once that the source does not answer. From now on, everybody is behind."""
         self.say("away", text)
         for seat in self._push([seat for seat in self.seats if seat.parts.get("away") != text], {"away": text}):
             seat.parts["away"] = text
@@ -221,7 +226,7 @@ class Room:
         self._fall_behind()
 
     def _be_back(self) -> None:
-        """The source answers: said before anything else, to those who were told otherwise."""
+        """Tells those who were told otherwise that the source answers again, before anything else."""
         self.say("away", "")
         for seat in self._push([seat for seat in self.seats if seat.parts.get("away")], {"away": ""}):
             seat.parts["away"] = ""

@@ -1,7 +1,7 @@
-"""The websocket door: who may open one, what a client may say, and the ASGI applications of all of them.
+"""Opens websockets: who may open one, what a client may say, and the ASGI application.
 
-A client says where it was (`?after=`, a place in append order), or says it anew by the frame `{"after": 413}`; nothing
-else is understood. What it is sent are JSON objects, whose fields docs/live.md lists.
+A client says where it was with `?after=` and a seq. Later, it can say so again with the frame `{"after": 313}`. Any
+other frame closes the socket. A client is sent JSON objects, whose fields docs/live.md lists.
 """
 
 import asyncio
@@ -39,16 +39,16 @@ class Refused(RuntimeError):
 
 
 class Socket(AsyncWebsocketConsumer):
-    """What all sockets share: the handshake, and sending what waits in the watcher."""
+    """What all sockets share: the handshake, and sending what waits for the watcher."""
 
     channel_layer_alias = ""  # followers reach their watchers directly
     watcher: Watcher | None = None
     sender: asyncio.Task[None] | None = None
 
     async def connect(self) -> None:
-        """Accepts whom it may concern; tells others why not, which a refused handshake could not."""
+        """Accepts the socket and begins to watch. Closes it with a reason, which a refused handshake could not give."""
         if not same_origin(self.scope):
-            await self.close(REFUSED)  # a page of somebody else's: not even a reason
+            await self.close(REFUSED)  # a page of another site gets no reason
             return
         await self.accept()
         try:
@@ -62,26 +62,26 @@ class Socket(AsyncWebsocketConsumer):
             self.watcher = None
             await self.close(*refused.args)
             return
-        except DatabaseError:  # adkweb's own, which knows who is signed in: they come back
+        except DatabaseError:  # of adkweb's own database, which knows who is signed in; the client tries again
             self.watcher = None
             await self.close(FAULT, "adkweb's own database does not answer")
             return
         self.sender = asyncio.create_task(self._send(self.watcher))
 
     async def enter(self, watcher: Watcher) -> None:
-        """Begins to watch; raises Refused."""
+        """Begins to watch. Raises Refused."""
         raise NotImplementedError
 
     async def leave(self, watcher: Watcher) -> None:
-        """Ends to watch."""
+        """Stops watching."""
         raise NotImplementedError
 
     async def hear(self, said: dict[str, Any]) -> None:
-        """What the client says; raises Refused for what is not understood."""
-        raise Refused(BAD_REQUEST, "this socket understands nothing")
+        """Handles what the client says. Raises Refused for anything unknown."""
+        raise Refused(BAD_REQUEST, "this socket takes no messages")
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
-        """One frame of the client's."""
+        """Handles a frame from the client."""
         if self.watcher is None:
             return
         try:
@@ -119,18 +119,18 @@ class SessionSocket(Socket):
         try:
             await database_sync_to_async(news.check, thread_sensitive=False)(self.ref, chosen)
         except SourceError:
-            pass  # away: the follower says so, and gives everything when it is back
+            pass  # the source is away: the follower says so, and sends everything when it is back
         except Error as error:
             await self.send(text_data=json.dumps({"gone": error.message}))
             raise Refused(GONE, "no such session") from error
         self.follower = source_follower.follow(self.ref.source, lambda follower: follower.enter(self.ref, self.seat))
 
     async def leave(self, watcher: Watcher) -> None:
-        """Gives the seat back."""
+        """Gives up the seat."""
         self.follower.leave(self.ref, self.seat)
 
     async def hear(self, said: dict[str, Any]) -> None:
-        """Where the client is now."""
+        """Moves the seat to where the client says it is now."""
         if said.keys() != {"after"}:
             raise Refused(BAD_REQUEST, "unknown command")
         self.follower.move(self.ref, self.seat, _seq(said["after"]))
@@ -140,28 +140,28 @@ class FeedSocket(Socket):
     """Follows what goes on in all sources."""
 
     async def enter(self, watcher: Watcher) -> None:
-        """Takes part in the lobby."""
+        """Enters the lobby."""
         self.lobby = home_feed.enter(watcher)
 
     async def leave(self, watcher: Watcher) -> None:
-        """Goes."""
+        """Leaves the lobby."""
         self.lobby.leave(watcher)
 
 
 class NoSocket(AsyncWebsocketConsumer):
-    """Any other address."""
+    """The socket of any other address, which is refused."""
 
     channel_layer_alias = ""
 
     async def connect(self) -> None:
-        """Refuses."""
+        """Closes the socket."""
         await self.close(GONE)
 
 
 def same_origin(scope: Any) -> bool:
-    """Whether a page of this very server, or of one that ADKWEB_TRUSTED_ORIGINS names, opens the socket.
+    """Tells whether the socket is opened by a page of this server, or of one that ADKWEB_TRUSTED_ORIGINS names.
 
-    A browser sends the sign-in cookie whoever's page asks, and only the origin tells whose it is.
+    A browser sends the sign-in cookie for any site's page. Only the origin tells which site it is.
     """
     headers = dict(scope["headers"])
     origin, host = (headers.get(name, b"").decode("latin-1").lower() for name in (b"origin", b"host"))
@@ -175,7 +175,7 @@ def same_origin(scope: Any) -> bool:
 
 
 async def _person(scope: Any) -> tuple[str, str]:
-    """The sign-in and the name of whoever opens a socket; raises Refused."""
+    """Returns the sign-in and the name of the person who opens a socket. Raises Refused."""
     cookies = parse_cookie(dict(scope["headers"]).get(b"cookie", b"").decode("latin-1"))
     sign_in = cookies.get(settings.SESSION_COOKIE_NAME, "")
     client = (scope.get("client") or [""])[0]
@@ -195,14 +195,14 @@ def _seq(said: Any) -> Seq:
     try:
         return Seq(news.number_in(str(said)))
     except Invalid as error:
-        raise Refused(BAD_REQUEST, "after: a place in append order") from error
+        raise Refused(BAD_REQUEST, "after: must be a seq") from error
 
 
 class Lifespan:
-    """Starts and ends what runs beside the requests, with the server."""
+    """Starts and stops the threads that run beside the requests, together with the server."""
 
     async def __call__(self, scope: Any, receive: Callable[..., Any], send: Callable[..., Any]) -> None:
-        """The ASGI lifespan protocol."""
+        """Follows the ASGI lifespan protocol."""
         while True:
             message = await receive()
             if message["type"] == "lifespan.startup":
@@ -220,7 +220,7 @@ class Lifespan:
 
 
 def application(http: Any) -> ProtocolTypeRouter:
-    """Every protocol's application: `http` for pages and programs, live pages over websockets."""
+    """Returns the ASGI application: `http` serves pages and programs, websockets serve live pages."""
     routes: list[Any] = [
         path(address, cast(Any, socket.as_asgi()))
         for address, socket in ((LIVE_SESSION, SessionSocket), ("live/feed/", FeedSocket))

@@ -1,6 +1,7 @@
-"""Opens databases as soon as their agents make them, and keeps their indexes; one thread in each process.
+"""Opens databases as soon as their agents create them, and restores their indexes. There is one thread in each process.
 
-Nobody need look for that: of a session that is created before adkweb opens its database, initial state is not kept.
+It does not wait until somebody looks, because the initial state of a session is lost if the session is created before
+adkweb opens its database.
 """
 
 import logging
@@ -17,13 +18,13 @@ log = logging.getLogger("adkweb.live")
 
 LOOK_SECONDS: Final = 2.0
 INDEX_SECONDS: Final = 60.0
-SHARE: Final = 20  # of the time, one part at most goes into making indexes
+SHARE: Final = 20  # at most one part in so many of the time goes into making indexes
 
 
 class Searcher(threading.Thread):
-    """Looks every LOOK_SECONDS; where nothing is new, that is to list folders and to ask which file each source is.
+    """The thread that looks every LOOK_SECONDS. If nothing is new, it only lists folders and checks each source's file.
 
-    Every INDEX_SECONDS it makes indexes again that another program dropped.
+    Every INDEX_SECONDS, it makes again the indexes that another program dropped.
     """
 
     def __init__(self) -> None:
@@ -31,11 +32,11 @@ class Searcher(threading.Thread):
         self._ended = threading.Event()
 
     def end(self) -> None:
-        """Stops after what it is at."""
+        """Stops the thread after its current work."""
         self._ended.set()
 
     def run(self) -> None:
-        """Until the server ends."""
+        """Works until the server stops."""
         due = 0.0
         while not self._ended.is_set():
             try:

@@ -1,7 +1,7 @@
-"""One thread for each source that somebody watches: sees what is new, reads it once, hands it to all who watch.
+"""Follows each source that somebody watches, in one thread: reads what is new once and hands it to all who watch.
 
-It ends when nobody watches any more. What it does not hear about (a writer that is not adkweb, a message that was lost) it
-finds by looking; being told only makes it look at once.
+The thread ends when nobody watches any more. It looks for what is new by itself, so it also finds what other programs
+write, and what it was not told because a message was lost. Being told only makes it look at once.
 """
 
 import logging
@@ -25,21 +25,22 @@ from .room import PRESENCE_SECONDS, Room, Seat
 log = logging.getLogger("adkweb.live")
 
 LOOK_SECONDS: Final = {"sqlite": 0.1, "postgresql": 0.2}
-SWEEP_SECONDS: Final = 2.0  # between looks at what no event tells: a session deleted, a user's state written elsewhere
+# Between checks for what no event tells: a deleted session, a user's state that was written elsewhere.
+SWEEP_SECONDS: Final = 2.0
 SIGN_IN_SECONDS: Final = 30.0
-LINGER_SECONDS: Final = 5.0  # somebody who goes from page to page is back at once
-AWAY_SECONDS: Final = 0.5  # between two tries of a source that does not answer, at first
+LINGER_SECONDS: Final = 5.0  # somebody who goes from page to page is back within this time
+AWAY_SECONDS: Final = 0.5  # between the first two tries of a source that does not answer
 LONGEST_AWAY_SECONDS: Final = 8.0
 
 
 class Follower(threading.Thread):
-    """Follows a source for those who watch its sessions, and for `hearers`, who are told that something moved."""
+    """The thread of a source. It serves those who watch its sessions, and tells `hearers` that something moved."""
 
     def __init__(self, source: str) -> None:
         super().__init__(name=f"adkweb-live-{source}", daemon=True)
         self.source = source
         self.hearers: set[Callable[[], None]] = set()
-        self.away = False  # the source did not answer when it was asked last
+        self.away = False  # whether the source did not answer the last time
         self.ended = False
         self._rooms: dict[SessionRef, Room] = {}
         self._wake = threading.Event()
@@ -47,13 +48,13 @@ class Follower(threading.Thread):
         self._wishes: list[Callable[[], None]] = []
         self._told: set[SessionRef] = set()
         self._tail: Tail | None = None
-        self._last: dict[str, float] = {}  # when what is done now and then was done last
+        self._last: dict[str, float] = {}  # when each recurring task was done last
         self._used = time.monotonic()
 
     # --- From any thread ---------------------------------------------------------------------------------------------
 
     def do(self, wish: Callable[[], None]) -> None:
-        """Has something done in the follower's own thread, soon."""
+        """Does something in the follower's own thread, soon."""
         with self._lock:
             self._wishes.append(wish)
         self._wake.set()
@@ -82,7 +83,7 @@ class Follower(threading.Thread):
         self.do(leave)
 
     def move(self, ref: SessionRef, seat: Seat, seq: Seq) -> None:
-        """A watcher says anew where it is."""
+        """Moves a watcher to where it says it is now."""
 
         def move() -> None:
             seat.seq, seat.fresh, seat.behind, seat.lost = seq, True, True, False
@@ -92,7 +93,7 @@ class Follower(threading.Thread):
         self.do(move)
 
     def tell(self, move: Move) -> None:
-        """Something moved: look at once."""
+        """Makes the thread look at once, because something moved."""
         if move.what == "events":
             with self._lock:
                 self._told.add(move.ref)
@@ -103,10 +104,10 @@ class Follower(threading.Thread):
             elif move.process != PROCESS:
                 self.do(lambda: self._meet(room, move))
 
-    # --- In its own --------------------------------------------------------------------------------------------------
+    # --- In its own thread -------------------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Until nobody has watched for LINGER_SECONDS."""
+        """Follows the source until nobody has watched for LINGER_SECONDS."""
         failures = 0
         while not self._has_ended():
             self._wake.clear()
@@ -137,7 +138,7 @@ class Follower(threading.Thread):
         return self.ended
 
     def _look(self) -> float:
-        """One look; returns how long to wait for the next."""
+        """Looks once and serves what is new. Returns how many seconds to wait before the next look."""
         with self._lock:
             wishes, self._wishes = self._wishes, []
             told, self._told = self._told, set()
@@ -160,7 +161,7 @@ class Follower(threading.Thread):
         revisions = newest.revisions(self.source, self._rooms.keys())
         check = self._is_time("sign-ins", SIGN_IN_SECONDS)
         repeat = self._is_time("presence", PRESENCE_SECONDS)
-        for ref, room in self._rooms.items():  # events first, to all: they are what is waited for
+        for ref, room in self._rooms.items():  # events first, to everybody: they are what people wait for
             self._try(room, partial(room.follow, revisions.get(ref), moved=ref in moved))
         for ref, room in list(self._rooms.items()):
             if check:
@@ -179,7 +180,7 @@ class Follower(threading.Thread):
             room.follow(None, moved=True)
         except (Error, DatabaseError):
             raise
-        except Exception:  # a fault of adkweb's own: these watchers come back, and other sessions are not disturbed
+        except Exception:  # a fault in adkweb: these watchers come back, and other sessions are not disturbed
             log.exception("following %s", "/".join(room.ref))
             room.dismiss()
 
@@ -194,7 +195,7 @@ class Follower(threading.Thread):
         return due
 
     def _be_away(self, error: Error | DatabaseError) -> None:
-        """The source does not answer: who watches is told, and given everything when it is back."""
+        """Tells all watchers that the source does not answer. They get everything when it is back."""
         self._tail = None
         text = error.message if isinstance(error, Error) else str(error)
         for connection in connections.all(initialized_only=True):
@@ -213,7 +214,7 @@ class Follower(threading.Thread):
 
     def _meet(self, room: Room, move: Move) -> None:
         if room.meet(move.process, move.people):
-            self._announce(room)  # who has just come does not know yet who is here
+            self._announce(room)  # the process that has just come does not know yet who is here
 
     def _announce(self, room: Room) -> None:
         room.told_people = room.people()
@@ -226,7 +227,7 @@ _followers: dict[str, Follower] = {}
 
 
 def follow(source: str, use: Callable[[Follower], None]) -> Follower:
-    """The follower of a source, begun where nobody watched yet; `use` is called before it can end."""
+    """Returns the follower of a source, and starts it if nobody was watching. `use` is called before it can end."""
     with _lock:
         follower = _followers.get(source)
         if follower is None:
@@ -237,7 +238,7 @@ def follow(source: str, use: Callable[[Follower], None]) -> Follower:
 
 
 def tell(move: Move) -> None:
-    """Passes on what moved to whom it concerns; a listener of broadcast.py."""
+    """Passes on what moved to the follower of its source. This is a listener of broadcast.py."""
     follower = _followers.get(move.ref.source)
     if follower:
         follower.tell(move)

@@ -131,7 +131,7 @@ def test_a_filter_that_does_not_exist_is_told(stage: Stage) -> None:
 @pytest.mark.parametrize("after", [None, "", "x", "1.5", "NaN", "1;2", "--1", "\x00"])
 def test_a_place_that_is_none_is_answered_with_a_reason(stage: Stage, after: str | None) -> None:
     page = stage.page(stage.new_session(events=1), after=after)
-    assert page.until_end() == (4400, "after: a place in append order")
+    assert page.until_end() == (4400, "after: must be a seq")
 
 
 @pytest.mark.parametrize("language", ["xx", "", "en-\x00", "../../etc"])
@@ -216,7 +216,7 @@ def test_homes_socket_understands_nothing_and_says_so(stage: Stage) -> None:
     page = stage.feed()
     page.until(lambda page: "feed" in page.parts, "the feed")
     page.say({"after": 0})
-    assert page.until_end() == (4400, "this socket understands nothing")
+    assert page.until_end() == (4400, "this socket takes no messages")
 
 
 @pytest.mark.parametrize("form", ["sqlite", "postgresql"])

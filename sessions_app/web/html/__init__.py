@@ -1,1 +1,1 @@
-"""Values, times, links and differences as HTML. Everything is escaped."""
+"""Renders values, times, links and differences as HTML. Everything is escaped."""

@@ -1,4 +1,4 @@
-"""Differences of values as HTML: the words of strings, the paths of nested values, or both values. All is escaped."""
+"""Renders the difference of two values as HTML: by words, by paths, or as both values. Everything is escaped."""
 
 import math
 import re
@@ -17,24 +17,24 @@ from ...domain.json_values import dumps, kind
 from ...domain.state import ABSENT, UNKNOWN, same
 from .json_tree import LINE_LIMIT, TEXT_LIMIT, Tree, brief
 
-SECONDS: Final = 1.0  # that the differences of one page may take; those that follow are shown as both values
-PLACES: Final = 40  # of one pair of values
-PIECES: Final = 400  # of one pair of texts
-NODES: Final = 60  # values of one tree
-_EDGE: Final = 80  # characters of a text that are shown on either side of what changed
-_STEP: Final = 60  # characters of one step of a path
+SECONDS: Final = 1.0  # for all differences of a page; after that, both values are shown instead
+PLACES: Final = 40  # for a pair of values
+PIECES: Final = 400  # for a pair of texts
+NODES: Final = 60  # values in a tree
+_EDGE: Final = 80  # characters of a text that are shown on either side of a change
+_STEP: Final = 60  # characters in a step of a path
 _PLAIN: Final = re.compile(r"[\w-]{1,60}")
 _CLASSES: Final = {"string": "s bidi", "number": "n", "boolean": "b"}
 
 
 class Differences:
-    """The differences of one page, which take no longer than SECONDS together."""
+    """The differences on one page, which together take no longer than SECONDS."""
 
     def __init__(self) -> None:
         self._until = time.monotonic() + SECONDS
 
     def html(self, old: Any, new: Any) -> SafeString:
-        """Returns the difference of two values. Either may be ABSENT or UNKNOWN."""
+        """Returns the difference between two values. Either may be ABSENT or UNKNOWN."""
         if old is not UNKNOWN and same(old, new):
             return format_html('<div class="vary">{}{}</div>', value(new), _word(_("as before")))
         if time.monotonic() < self._until:
@@ -69,7 +69,10 @@ def path(steps: tuple[str | int, ...]) -> str:
 
 
 def value(shown: Any) -> SafeString:
-    """Returns one value: on a line if it is short, else as a tree or a block of text. ABSENT and UNKNOWN become words."""
+    """Returns a value:
+
+    on a line if it is short, otherwise as a tree or a block of text. ABSENT and UNKNOWN become words.
+    """
     if shown is ABSENT:
         return _word(_("no such key"))
     if shown is UNKNOWN:

@@ -1,4 +1,7 @@
-"""JSON values as HTML: on one line, or as a tree of rows that open and close. All is escaped; large values are cut."""
+"""Renders JSON values as HTML: on one line, or as a tree of rows that open and close.
+
+Everything is escaped, and large values are cut.
+"""
 
 import math
 from typing import Any, Final
@@ -11,16 +14,16 @@ from django.utils.translation import ngettext
 from ...domain.json_values import dumps, kind
 from ...domain.state import ABSENT, UNKNOWN
 
-NAME_LIMIT: Final = 20  # characters of a key that no column cuts
+NAME_LIMIT: Final = 20  # characters of a key; no column cuts a key that is not longer
 NAME_END: Final = 10  # characters at the end of a longer key that are always shown
 NAME_CUT: Final = 120  # characters of a key, at most
 NAME_WHOLE: Final = 1_024  # characters of a key in its title
 SURE_LIMIT: Final = 18  # characters of a text that every column shows
-LINE_LIMIT: Final = 80  # characters of a text that stay on its row
+LINE_LIMIT: Final = 80  # characters of a text that fit on its row
 TEXT_LIMIT: Final = 5_000  # characters of a text that are shown when it is opened
-NODE_LIMIT: Final = 400  # values of one tree
-DEPTH_LIMIT: Final = 12  # levels of one tree
-OPEN_LIMIT: Final = 8  # entries up to which a nested value starts open, where trees do
+NODE_LIMIT: Final = 400  # values in a tree
+DEPTH_LIMIT: Final = 12  # levels in a tree
+OPEN_LIMIT: Final = 8  # entries in a nested value that starts open, in a tree that starts open
 _CLASSES: Final = {"string": "s", "number": "n", "boolean": "b", "null": "z"}
 
 
@@ -52,9 +55,10 @@ def _brief_branch(value: list[Any] | dict[str, Any], length: int, depth: int) ->
 
 
 def name(key: Any) -> SafeString:
-    """Returns a key that loses its middle where there is no room: its end is what tells similar keys apart.
+    """Returns a key that loses its middle if there is no room, because the ends of similar keys tell them apart.
 
-    Only an ASCII key is cut. In other scripts a cut could split a character, or reorder text written from the right.
+    Only ASCII keys are cut. In other scripts, a cut could split a character, or reorder text written from right to
+    left.
     """
     text = str(key)
     if not text.isascii() or len(text) <= NAME_LIMIT:
@@ -73,7 +77,7 @@ class Tree:
         self.opened = opened
 
     def top(self, key: str, value: Any, by: str = "") -> SafeString:
-        """Returns the row of a key. `by` stands at its end."""
+        """Returns the row of a key, with `by` at its end."""
         return self._row(key, value, 1, by, top=True)
 
     def children(self, value: Any) -> SafeString:

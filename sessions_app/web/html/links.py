@@ -1,4 +1,4 @@
-"""Template tags for links and icons. Built into every template."""
+"""Defines the template tags for links and icons, which are built into every template."""
 
 from typing import Any
 
@@ -41,7 +41,7 @@ def event_url(view: EventView, name: str = "event") -> str:
 
 @register.simple_tag
 def sibling_link(view: EventView, event_id: Any) -> SafeString:
-    """Returns a link to another event of the session, by the id that this event noted."""
+    """Returns a link to another event of the session, by the id that this event's note has."""
     name = plain(event_id)[:KEY_LENGTH]
     url = reverse("event", kwargs={**view.ref._asdict(), "event_id": name}) if name else ""
     return format_html('<a class="mono bidi" href="{}">{}</a>', url, name) if url else format_html("{}", name)
@@ -49,7 +49,7 @@ def sibling_link(view: EventView, event_id: Any) -> SafeString:
 
 @register.simple_tag
 def media_url(view: EventView, part: Part) -> str:
-    """Returns the URL of inline data. Empty if the event does not hold the data itself."""
+    """Returns the URL of inline data, or "" if the event does not hold the data itself."""
     if not isinstance(part.value.get("data"), str):
         return ""
     number = view.description.number_of(part)
@@ -58,8 +58,10 @@ def media_url(view: EventView, part: Part) -> str:
 
 @register.simple_tag
 def query(**values: str) -> str:
-    """Returns a query string. Half of a surrogate pair becomes a question mark, as no URL can hold it. A value longer than
-    any key is cut: it would lead nowhere.
+    """Returns a query string.
+
+    Half of a surrogate pair becomes a question mark, because no URL can hold it. A value that is longer than any key is
+    cut, because it would lead nowhere.
     """
     return urlencode({name: value[: 4 * KEY_LENGTH].encode("utf-8", "replace") for name, value in values.items()})
 
@@ -78,7 +80,7 @@ def crumbs(source: str, app_name: str = "", user_id: str | None = None) -> SafeS
 
 @register.simple_tag
 def session_crumbs(ref: SessionRef, title: str | None = None, *, here: bool = False) -> SafeString:
-    """Returns the breadcrumbs to a session. With `here`, it is the current page. Looks up a title that is not given."""
+    """Returns the breadcrumbs to a session, which is the current page with `here`. Looks up the title if it is None."""
     of_app = ref == own_session(ref.source, ref.app_name)
     links = _links(ref.source, ref.app_name, None if of_app else ref.user_id)
     name = session_name(ref, lists.title(ref) if title is None else title)
@@ -87,7 +89,7 @@ def session_crumbs(ref: SessionRef, title: str | None = None, *, here: bool = Fa
 
 @register.simple_tag
 def session_name(ref: SessionRef, title: str = "") -> str:
-    """Returns a session's title, or its id. A session of adkweb's own edits is named by whose state it edits."""
+    """Returns a session's title or id. adkweb's own sessions are called after the state that they edit."""
     if ref == own_session(ref.source, ref.app_name):
         return _("Changes of this app")
     return _("Changes of this user") if ref.session_id == OWN_NAME else title or ref.session_id
@@ -95,7 +97,7 @@ def session_name(ref: SessionRef, title: str = "") -> str:
 
 @register.simple_tag
 def where(ref: SessionRef) -> str:
-    """Returns app, user and session in one line. A session of adkweb's own edits is named by whose state it edits."""
+    """Returns app, user and session in one line. For adkweb's own sessions, returns whose state they edit."""
     names = [ref.app_name] if ref == own_session(ref.source, ref.app_name) else [ref.app_name, ref.user_id]
     return " / ".join(names if ref.session_id == OWN_NAME else [*names, ref.session_id])
 
@@ -121,7 +123,7 @@ def _links(source: str, app_name: str, user_id: str | None) -> list[tuple[str, s
 
 
 def _trail(links: list[tuple[str, str]], here: str | None = None) -> SafeString:
-    """Returns breadcrumbs. Each is cut where there is no room, and whole on hover."""
+    """Returns breadcrumbs. Each is cut if there is no room, and its title shows all of it."""
     trail = format_html_join(
         "", '<li><a class="bidi" href="{}" title="{}">{}</a></li>', [(url, name, name) for url, name in links]
     )
@@ -148,8 +150,9 @@ def written_by(context: dict[str, Any], row: Row, target: Target) -> SafeString:
 
 @register.simple_tag
 def wrote(row: Row, ref: SessionRef, kind: str = "session", edit: str = "") -> SafeString:
-    """Returns the end of a key's row: its buttons, the link to its history, and who wrote it last. The number of the event
-    leads to the state just after it, in whichever session that was.
+    """Returns the end of a key's row: its buttons, the link to its history, and who wrote it last.
+
+    The number of the event links to the state just after it, in whichever session that was.
     """
     acts = format_html('<span class="rowacts">{}{}</span>', edit, _history(row.key, ref, kind))
     if row.writer is None:
@@ -169,7 +172,7 @@ def wrote(row: Row, ref: SessionRef, kind: str = "session", edit: str = "") -> S
 
 def _history(name: str, ref: SessionRef, kind: str) -> SafeString:
     if len(name) > KEY_LENGTH:
-        return SafeString()  # no address is so long
+        return SafeString()  # no address is that long
     names = dict(list(ref._asdict().items())[: {"app": 2, "user": 3}.get(kind)])
     url = reverse(f"{kind}-history", kwargs=names)
     return format_html(

@@ -1,4 +1,4 @@
-"""Responses with HTML, and with anything else."""
+"""Makes responses with HTML, and with any other data."""
 
 from typing import Any
 
@@ -10,10 +10,10 @@ from django.utils.cache import patch_vary_headers
 def page(request: HttpRequest, template: str, context: dict[str, Any] | None = None, status: int = 200) -> HttpResponse:
     """Renders a template.
 
-    ADK's SQLite files may hold half of a surrogate pair, which cannot be sent; it is shown as a question mark.
+    ADK's SQLite files may hold half of a surrogate pair, which cannot be sent. It is shown as a question mark.
     """
     response = data(render_to_string(template, context, request), "text/html; charset=utf-8", status)
-    # One address answers a page or a fragment: a browser that goes back must not show the one for the other.
+    # The same address can answer with a page or a fragment. A browser that goes back must not mix them up.
     patch_vary_headers(response, ["HX-Request"])
     return response
 

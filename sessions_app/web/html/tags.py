@@ -1,4 +1,4 @@
-"""Template tags and filters: values, times, links. Built into every template."""
+"""Defines the template tags and filters for values, events and numbers, which are built into every template."""
 
 import re
 from itertools import islice
@@ -29,20 +29,20 @@ register.filter("key_name", name)
 
 @register.filter
 def words(value: Any, length: int = 240) -> str:
-    """Returns a text on one line, cut."""
+    """Returns a value as text on one line, cut to a length."""
     line = " ".join(plain(value)[: length * 4].split())
     return line if len(line) <= length else line[: length - 1] + "…"
 
 
 @register.filter
 def soft(name: str) -> SafeString:
-    """Lets a long name break after punctuation: `igor.kim@` and not `igor.kim@example.co`."""
+    """Lets a long name break after punctuation: after `igor.kim@`, not after `igor.kim@example.co`."""
     return mark_safe(re.sub(r"([-_/.,:;=@]+)(?=\w)", r"\1<wbr>", conditional_escape(name)))  # noqa: S308 - escaped
 
 
 @register.filter
 def pretty(value: Any) -> str:
-    """Returns a value as indented JSON, cut."""
+    """Returns a value as indented JSON, cut to PRETTY_LENGTH."""
     return beginning(value, PRETTY_LENGTH)
 
 
@@ -73,7 +73,7 @@ def known(value: Any) -> bool:
 
 @register.filter
 def absent(value: Any) -> bool:
-    """Tells whether there is no value."""
+    """Tells whether a value is ABSENT."""
     return value is ABSENT
 
 
@@ -114,7 +114,7 @@ def items(mapping: Any) -> Any:
 
 @register.filter
 def result(response: Any) -> Any:
-    """What a tool answered, without the wrapper that ADK puts around an answer that is no object."""
+    """Returns what a tool answered, without the wrapper that ADK puts around an answer that is not an object."""
     if isinstance(response, dict) and len(response) == 1 and "result" in response:
         return response["result"]
     return response
@@ -122,46 +122,49 @@ def result(response: Any) -> Any:
 
 @register.filter
 def plain(value: Any) -> str:
-    """A text as it is, any other value as JSON text."""
+    """Returns a string as it is, and any other value as JSON."""
     return value if isinstance(value, str) else dumps(value)
 
 
 @register.filter
 def summary(compaction: Any) -> str:
-    """The text that a compaction puts in the place of earlier events."""
+    """Returns the text by which a compaction replaces earlier events."""
     return describe({"content": compaction.get("compacted_content")}).text if isinstance(compaction, dict) else ""
 
 
 @register.filter
 def asked_about(call: Part) -> str:
-    """The tool that a confirmation is asked for."""
+    """Returns the name of the tool for which a confirmation is asked."""
     original = call.value.get("originalFunctionCall") if isinstance(call.value, dict) else None
     return str(original.get("name", "")) if isinstance(original, dict) else call.name
 
 
 @register.filter
 def heard(data: dict[str, Any]) -> Any:
-    """What was heard, or else what was said."""
+    """Returns the transcription of what was heard, otherwise of what was said, otherwise ""."""
     transcriptions = (data.get(f"{way}_transcription") for way in ("input", "output"))
     return next((text for spoken in transcriptions if isinstance(spoken, dict) and (text := spoken.get("text"))), "")
 
 
 @register.filter
 def keys_of(data: dict[str, Any]) -> str:
-    """An unknown event's fields."""
+    """Returns the names of an unknown event's fields."""
     names = data.keys() - {"id", "invocation_id", "timestamp", "author", "actions"}
     return ", ".join(name[:100] for name in sorted(names)[:20])
 
 
 @register.simple_tag
 def kv(key: str, value: Any, by: str = "", whole: str = "", *, opened: bool = False) -> SafeString:
-    """A key and its value as a row, nested values as a tree; `by` stands at the end, `whole` leads to all of it."""
+    """Returns a key and its value as a row, with nested values as a tree.
+
+    `by` comes at the end of the row. `whole` is the URL of the whole value.
+    """
     return Tree(whole, opened).top(key, value, by)
 
 
 @register.simple_tag
 def tree(value: Any, whole: str = "") -> SafeString:
-    """A value's own rows, opened: the arguments of a call, say."""
+    """Returns the rows of a value, opened, for example the arguments of a call."""
     return Tree(whole, opened=True).children(value)
 
 
@@ -170,7 +173,7 @@ def tree(value: Any, whole: str = "") -> SafeString:
 
 @register.filter
 def count(number: int | None, limit: int = 0) -> str:
-    """A number with thin spaces between thousands, and a plus where counting stopped at a limit."""
+    """Returns a number with thin spaces between thousands, and a plus if counting stopped at the limit."""
     if number is None:
         return ""
     text = f"{min(number, limit) if limit else number:,}".replace(",", "\u202f")
@@ -179,25 +182,25 @@ def count(number: int | None, limit: int = 0) -> str:
 
 @register.filter
 def counted(number: int) -> str:
-    """A number that reads/lists.py counts up to COUNT_LIMIT."""
+    """Returns a number that reads/lists.py counts up to COUNT_LIMIT."""
     return count(number, COUNT_LIMIT)
 
 
 @register.filter
 def percent(share: float) -> int:
-    """How much of a whole is done, never all of it before it is."""
+    """Returns a share as a percentage, at most 99."""
     return min(99, int(share * 100))
 
 
 @register.filter
 def row_counted(number: int) -> str:
-    """A number that reads/lists.py counts up to ROW_COUNT_LIMIT."""
+    """Returns a number that reads/lists.py counts up to ROW_COUNT_LIMIT."""
     return count(number, ROW_COUNT_LIMIT)
 
 
 @register.filter
 def thousands(number: int | None) -> str:
-    """A number of tokens: 840, 2.1k, 96.4k, 1.2M."""
+    """Returns a number of tokens in short: 840, 2.1k, 96.4k, 1.2M."""
     if number is None:
         return ""
     for limit, unit in ((1_000_000, "M"), (1_000, "k")):

@@ -1,4 +1,4 @@
-"""Targets: the session, app or user whose state a page shows and edits. One panel and one form serve all three."""
+"""Defines targets: the session, app or user whose state a page shows and edits, all with the same panel and form."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,13 +22,15 @@ from ...writes.append import Appended
 from ...writes.half_made import is_half
 
 ROWS: Final = 300  # keys of a scope that a panel shows
-MOST_ROWS: Final = 2_000  # that it shows when it shows all
+MOST_ROWS: Final = 2_000  # keys that it shows when a person asks for all
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A key in the state panel. At an event, `change` is what the event wrote and `unknown` says why a value is unknown.
-    `said` is the value by the events, if another one is stored.
+    """A key in the state panel.
+
+    At an event, `change` is what the event wrote, and `unknown` says why the value is unknown. `said` is the value that
+    the events give the key, if a different one is stored.
     """
 
     key: str
@@ -41,7 +43,7 @@ class Row:
 
     @property
     def drifted(self) -> bool:
-        """Tells whether the events say something else. What they say may be newer than the value."""
+        """Tells whether the events give the key another value. It may be newer than the one that is shown."""
         return self.said is not UNKNOWN and not same(self.said, self.value)
 
     @property
@@ -52,7 +54,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A scope in the state panel. `more` of its keys are not shown. `size` is set if it is too large to be read."""
+    """A scope in the state panel. `more` of its keys are not shown. `size` is set if its state is too large to read."""
 
     scope: Scope
     rows: list[Row]
@@ -83,19 +85,19 @@ def actor(request: HttpRequest) -> access_actor.Actor:
 def address_at(ref: SessionRef, event_id: str, name: str = "session", /, **more: str) -> str:
     """Returns the URL of a session's page at an event. Empty values of `more` are left out."""
     asked = {"at": event_id, **{name: value for name, value in more.items() if value}}
-    # Half of a surrogate pair, which no address can hold, becomes a question mark.
+    # Half of a surrogate pair becomes a question mark, because no address can hold it.
     query = urlencode({name: value.encode("utf-8", "replace") for name, value in asked.items()})
     return f"{reverse(name, kwargs=ref._asdict())}?{query}"
 
 
 def who_wrote(view: views.SessionView) -> tuple[Mapping[str, Writer], Collection[str], State]:
-    """Returns the last writers of the keys, the keys set at creation, and the values by the events of keys that drifted.
+    """Returns the last writers of the keys, the keys set at creation, and what the events say for keys that drifted.
 
-    While the source is being read, returns what this session's newest events tell of its own keys.
+    While the source is still being indexed, returns what the newest events of this session tell about its own keys.
     """
     try:
         now = moments.state_now(view.ref)
-        # It may be newer than the view: what it tells holds for the values that stand in both.
+        # It may be newer than the view, so it tells only about values that are the same in both.
         shown = {name for name in {*now.writers, *now.initial} if same(now.state.get(name), view.state.get(name))}
         drifted = {} if is_half(view.state.session) else drift.glance(now)
         return {name: now.writers[name] for name in shown & now.writers.keys()}, now.initial & shown, drifted
@@ -115,8 +117,9 @@ def of_session(
     *,
     whole: bool = True,
 ) -> Target:
-    """Returns a session's merged state with its three scopes, and its writers if the caller has asked `who_wrote`. Unless
-    `whole`, shows ROWS keys of a scope: those written last, and those that drifted.
+    """Returns a session's merged state with its three scopes, and its writers if the caller has asked `who_wrote`.
+
+    Unless `whole`, each scope shows the ROWS keys that were written last, and those that drifted.
     """
     ref = view.ref
     writers, drifted = writers or {}, drifted or {}
@@ -151,7 +154,7 @@ def of_session(
 
 
 def _newest(names: Iterable[str], writers: Mapping[str, Writer], *, whole: bool = False) -> list[str]:
-    """Returns the keys that were written last, then, by name, those that no event wrote."""
+    """Returns the keys in the order of their last writing, the newest first, then by name those that no event wrote."""
     most = MOST_ROWS if whole else ROWS
     return sorted(sorted(names), key=lambda name: -writers[name].timestamp if name in writers else 0.0)[:most]
 
@@ -187,7 +190,10 @@ def of_user(source: str, app_name: str, user_id: str, *, partly: bool = False) -
 
 
 def _state(read: Callable[[], State], partly: bool) -> tuple[State, int]:
-    """Reads a scope's state. With `partly`, one that is too large is returned empty, with its size."""
+    """Reads a scope's state and returns it with 0.
+
+    With `partly`, a state that is too large comes back as {} and its size.
+    """
     try:
         return read(), 0
     except Invalid as error:
@@ -197,8 +203,9 @@ def _state(read: Callable[[], State], partly: bool) -> tuple[State, int]:
 
 
 def with_writers(target: Target, *, whole: bool) -> Target:
-    """Adds the writers to an app's or a user's state, as far as they are known now. Unless `whole`, keeps the ROWS keys that
-    were written last.
+    """Adds the writers to an app's or a user's state, as far as they are known now.
+
+    Unless `whole`, only the ROWS keys that were written last are kept.
     """
     try:
         writers, initial = moments.authors(target.ref, target.kind, split(target.state).scope(target.kind))

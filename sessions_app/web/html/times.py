@@ -1,4 +1,4 @@
-"""Template filters for times and durations. Built into every template."""
+"""Defines the template tags and filters for times and durations, which are built into every template."""
 
 import time
 from datetime import UTC, datetime
@@ -12,7 +12,7 @@ from .tags import register
 
 @register.filter
 def duration(seconds: float | None) -> str:
-    """Returns seconds as a person reads them: 0.8 s, 12 s, 3 min, 5 h, 2 d. Never negative."""
+    """Returns seconds in a readable form: 0.8 s, 12 s, 3 min, 5 h, 2 d. It is never negative."""
     if seconds is None:
         return ""
     size = max(0.0, seconds)
@@ -60,7 +60,7 @@ def exact(seconds: float) -> SafeString:
 
 @register.simple_tag
 def elapsed(since: float) -> SafeString:
-    """Returns how long something has been going on. The browser counts on."""
+    """Returns how long something has been going on. The browser goes on counting."""
     return format_html(
         '<time datetime="{}" data-elapsed>{}</time>',
         datetime.fromtimestamp(since, UTC).isoformat(timespec="milliseconds"),
