@@ -126,12 +126,13 @@ def show(what: str, times: list[float], target: float = TARGET) -> None:
 def cold(place: str, event_id: str) -> float:
     """The first question in a process: to connect is within it, to start Python is not. Runs in a process of its own."""
     prepare()
+    from sessions_app.access.actor import SYSTEM
     from sessions_app.domain.session_ref import SessionRef
     from sessions_app.history import moments
     from sessions_app.sources import registry
 
     (source,) = registry.add(place)
-    return timed(lambda: moments.state_at(SessionRef(source.alias, APP, USER, LONG), event_id))
+    return timed(lambda: moments.state_at(SessionRef(source.alias, APP, USER, LONG), event_id, actor=SYSTEM))
 
 
 # In the page: what is drawn, and what is asked for meanwhile.
@@ -204,6 +205,7 @@ class Bench:
 
     def calls(self) -> None:
         """Prints what pages and the API ask."""
+        from sessions_app.access.actor import SYSTEM
         from sessions_app.history import drift, key_history, moments
 
         context = multiprocessing.get_context("spawn")
@@ -213,29 +215,36 @@ class Bench:
                 [processes.apply(cold, (self.place, self.event())) for _ in range(COLD)],
             )
         questions: dict[str, Callable[[], Any]] = {
-            "state at an event": lambda: moments.state_at(self.ref, self.event()),
+            "state at an event": lambda: moments.state_at(self.ref, self.event(), actor=SYSTEM),
             f"history of a key with {self.events // SHARE:,} writes, first page": lambda: key_history.history(
-                self.ref, "n"
+                self.ref, "n", actor=SYSTEM
             ),
-            f"history of a key with {self.events // RARE:,} writes": lambda: key_history.history(self.ref, "rare"),
-            "history of an app: key, first page": lambda: key_history.history(self.ref, "app:limit"),
+            f"history of a key with {self.events // RARE:,} writes": lambda: key_history.history(
+                self.ref, "rare", actor=SYSTEM
+            ),
+            "history of an app: key, first page": lambda: key_history.history(self.ref, "app:limit", actor=SYSTEM),
             "two events compared": lambda: moments.compare(
-                moments.state_at(self.ref, self.event()), moments.state_at(self.ref, self.event())
+                moments.state_at(self.ref, self.event(), actor=SYSTEM),
+                moments.state_at(self.ref, self.event(), actor=SYSTEM),
             ),
         }
         for what, ask in questions.items():
             show(what, [timed(ask) for _ in range(self.times)])
-        show("drift, by replaying the session", [timed(lambda: drift.own(self.ref)) for _ in range(3)], target=2_000)
+        show(
+            "drift, by replaying the session",
+            [timed(lambda: drift.own(self.ref, actor=SYSTEM)) for _ in range(3)],
+            target=2_000,
+        )
         show("state at an event that was appended just now", [self._appended() for _ in range(self.times)])
 
     def _appended(self) -> float:
-        from sessions_app.access.actor import Actor
+        from sessions_app.access.actor import SYSTEM, Actor
         from sessions_app.history import moments
         from sessions_app.writes.append import append_event
 
         event = {"author": "agent", "actions": {"state_delta": {"n": self.random.random(), "app:limit": 1}}}
         event_id = append_event(self.ref, event, actor=Actor("benchmark", "admin")).event["id"]
-        return timed(lambda: moments.state_at(self.ref, event_id))
+        return timed(lambda: moments.state_at(self.ref, event_id, actor=SYSTEM))
 
     def over_http(self) -> None:
         """Prints the same as a browser gets it; the server is asked once before."""

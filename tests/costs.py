@@ -173,6 +173,7 @@ def _main(file: str, given: str) -> None:
     from django.db import connections
 
     from sessions_app.access import tokens
+    from sessions_app.access.actor import SYSTEM
     from sessions_app.errors import Error
     from sessions_app.history.moments import state_now
     from sessions_app.sources import database, registry
@@ -190,7 +191,7 @@ def _main(file: str, given: str) -> None:
 
         for _try in range(5):  # until what time travel uses was read, once
             try:
-                state_now(SessionRef("store", APP, USER, SESSION))
+                state_now(SessionRef("store", APP, USER, SESSION), actor=SYSTEM)
                 break
             except Error:
                 continue

@@ -135,7 +135,7 @@ TRIAL: Final = textwrap.dedent(
         "rewind": {right: response.status_code for right, response in rewind.items()},
         "lines": person.get(session).content.decode(),
         "kind": programs["append"].get(f"{api}s1/events/{routed}").json()["kind"],
-        "terminal": told(timeline.event(ref, routed)),
+        "terminal": told(timeline.event(ref, routed, actor=Actor("maria", "read"))),
         "tokens": person.get("/tokens/").content.decode(),
     }))
     """

@@ -12,7 +12,8 @@ from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser
 from django.utils.translation import gettext as _
 
-from ..errors import NotAllowed
+from ..domain.session_ref import SessionRef
+from ..errors import NotAllowed, NotFound
 
 Right = Literal["read", "append", "admin"]
 RIGHTS: Final[tuple[Right, ...]] = ("read", "append", "admin")  # each includes those before it
@@ -29,6 +30,16 @@ class Actor:
     def may_see(self, app_name: str) -> bool:
         """Tells whether an app exists for this actor."""
         return fnmatchcase(app_name, self.apps)
+
+    @property
+    def sees_all(self) -> bool:
+        """Whether every app exists for this actor, so that a list need not ask of each."""
+        return self.apps == "*"
+
+    def check_sees(self, ref: SessionRef) -> None:
+        """Raises NotFound where the session's app does not exist for this actor, as for a session that does not exist."""
+        if not self.may_see(ref.app_name):
+            raise NotFound(_("Session %(id)s not found.") % {"id": ref.session_id})
 
     def check_may(self, right: Right, app_name: str) -> None:
         """Raises NotAllowed where this actor lacks a right in an app."""
@@ -53,6 +64,7 @@ class Actor:
 
 
 SYSTEM: Final = Actor("adkweb", "admin")  # the machine itself
+PEOPLE: Final = Actor("people", "read")  # whoever is signed in: what sockets send to all of them is read once
 
 
 def of_person(name: str) -> Actor:

@@ -64,7 +64,7 @@ class Tables:
             create_session(
                 self._alias, names.app_name, names.user_id, actor=self._actor, state=state, session_id=names.session_id
             )
-            found = whole_session.load(self._ref(names), newest=0)
+            found = whole_session.load(self._ref(names), newest=0, actor=self._actor)
             if found is None:
                 raise NotFound
             return _session(found)
@@ -79,7 +79,7 @@ class Tables:
         following = None if after is None else Seq(after)
 
         def work() -> Session | None:
-            found = whole_session.load(self._ref(names), newest=newest, since=since, after=following)
+            found = whole_session.load(self._ref(names), newest=newest, since=since, after=following, actor=self._actor)
             return None if found is None else _session(found)
 
         return await self._do(names, work) if possible(*names) else None
@@ -88,7 +88,12 @@ class Tables:
         """Loads sessions without events."""
 
         def work() -> list[Session]:
-            return [_session(found) for found in stored_sessions.load_all(self._alias, app_name, user_id)]
+            return [
+                _session(found)
+                for found in stored_sessions.load_all(
+                    stored_sessions.Selection(self._alias, app_name, user_id), actor=self._actor
+                )
+            ]
 
         return await self._do(Names(app_name, user_id or "", ""), work) if possible(app_name, user_id or "") else []
 
@@ -106,7 +111,7 @@ class Tables:
 
         def work() -> State:
             with suppress(NotFound):
-                return views.user_state(self._alias, app_name, user_id)
+                return views.user_state(self._alias, app_name, user_id, actor=self._actor)
             return {}
 
         return await self._do(Names(app_name, user_id, ""), work) if possible(app_name, user_id) else {}
@@ -115,7 +120,7 @@ class Tables:
         """Returns where a session and one of its events stand."""
 
         def work() -> Standing | None:
-            found = whole_session.read_head(self._ref(names), event_id)
+            found = whole_session.read_head(self._ref(names), event_id, actor=self._actor)
             return None if found is None else Standing(found.created, found.revision, found.newest, found.seq)
 
         return await self._do(names, work) if possible(*names) else None

@@ -12,6 +12,7 @@ from typing import Any, Final
 from django.db.models import Q, QuerySet
 from django.db.models.fields.json import KeyTextTransform, KeyTransform
 
+from ..access.actor import Actor
 from ..domain.edit_note import SYSTEM
 from ..domain.json_values import as_object
 from ..domain.kinds import Part, describe
@@ -73,11 +74,12 @@ class Conversation:
 # --- A timeline -------------------------------------------------------------------------------------------------------
 
 
-def left_out(ref: SessionRef, views: Sequence[EventView]) -> dict[str, LeftOut]:
+def left_out(ref: SessionRef, views: Sequence[EventView], *, actor: Actor) -> dict[str, LeftOut]:
     """Returns, by id, the events that no agent is given any more: a rewind took them back, or a summary covers them.
 
     Returns nothing where events have no order. Raises Behind, soon, where the source is not read yet.
     """
+    actor.check_sees(ref)
     seqs = [view.seq for view in views if view.seq is not None]
     if not seqs or not database.has_order(ref.source):
         return {}
@@ -160,7 +162,13 @@ def _ids(ref: SessionRef, seqs: Collection[Seq]) -> dict[Seq, str]:
 
 
 def conversation(
-    ref: SessionRef, at: EventView | None = None, agent: str = "", branch: str | None = None, before: str | None = None
+    ref: SessionRef,
+    at: EventView | None = None,
+    agent: str = "",
+    branch: str | None = None,
+    before: str | None = None,
+    *,
+    actor: Actor,
 ) -> Conversation:
     """Returns a page of what the model of an agent is given: the newest, or the one before a cursor.
 
@@ -168,6 +176,7 @@ def conversation(
     reads. It reads with the branch, isolation scope and node path of its last event; `branch` replaces the first of these.
     Raises Behind, Invalid.
     """
+    actor.check_sees(ref)
     has_order = database.has_order(ref.source)
     if has_order:
         indexing.catch_up(ref.source, ref=ref)

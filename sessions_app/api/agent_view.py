@@ -13,7 +13,7 @@ from ..domain.positions import number_of
 from ..domain.session_ref import SessionRef
 from ..reads import timeline, views
 from . import schemas
-from .authorize import source_of
+from .authorize import actor_of, source_of
 from .bodies import answer, body_of, body_schema
 from .history import NOW, moment_of, writer_of
 from .sessions import SESSION
@@ -38,7 +38,7 @@ def instruction(
     """With the state now, or at an event; each placeholder with who wrote its value last, and what is missing."""
     ref = SessionRef(source_of(request, app_name, source), app_name, user_id, session_id)
     body = body_of(request, schemas.Template)
-    shown = preview(moment_of(ref, at), body.template)
+    shown = preview(moment_of(request, ref, at), body.template)
     text = instructions.rendered([each.piece for each in shown])
     return answer({"text": text, "pieces": [_piece(each) for each in shown]})
 
@@ -57,8 +57,15 @@ def conversation(
 ) -> HttpResponse:
     """The contents of its request, the newest, or those before; and between them the events that ADK leaves out, and why."""
     ref = SessionRef(source_of(request, app_name, source), app_name, user_id, session_id)
-    views.session(ref)
-    told = conversations.conversation(ref, None if at == NOW else timeline.event(ref, at), agent, branch, before)
+    views.session(ref, actor=actor_of(request))
+    told = conversations.conversation(
+        ref,
+        None if at == NOW else timeline.event(ref, at, actor=actor_of(request)),
+        agent,
+        branch,
+        before,
+        actor=actor_of(request),
+    )
     return answer(
         {
             "agent": told.reader.agent,

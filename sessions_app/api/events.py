@@ -45,14 +45,14 @@ def listed(
 ) -> HttpResponse:
     """The newest, those before them, or those after a place; in append order, with what each changed."""
     ref = SessionRef(source_of(request, app_name, source), app_name, user_id, session_id)
-    revision = views.session(ref, partly=True).revision
+    revision = views.session(ref, partly=True, actor=actor_of(request)).revision
     if after is None:
-        page = timeline.events(ref, before=before, kind=kind, author=author, limit=limit)
+        page = timeline.events(ref, before=before, kind=kind, author=author, limit=limit, actor=actor_of(request))
         return answer({"items": [_event(view) for view in page.rows], "next": page.next}, revision=revision)
     if before is not None:
         raise Invalid("before, after: one of them")
     check_order(ref.source)
-    page = timeline.events_after(ref, Seq(after), kind=kind, author=author, limit=limit)
+    page = timeline.events_after(ref, Seq(after), kind=kind, author=author, limit=limit, actor=actor_of(request))
     following = str(page.rows[-1].seq) if page.next else None
     return answer({"items": [_event(view) for view in page.rows], "next": following}, revision=revision)
 
@@ -63,7 +63,7 @@ def get(
 ) -> HttpResponse:
     """With what it changed."""
     ref = SessionRef(source_of(request, app_name, source), app_name, user_id, session_id)
-    return answer(_event(timeline.event(ref, event_id)))
+    return answer(_event(timeline.event(ref, event_id, actor=actor_of(request))))
 
 
 @router.post(
@@ -94,13 +94,13 @@ def append(
         appended = append_event(ref, event, actor=actor_of(request), expected=expected_revision(request))
     except StaleSession as error:
         raise Precondition from error
-    return told(appended, ref)
+    return told(request, appended, ref)
 
 
 @router.get("/edits", response=schemas.Edits, summary="Edits, in every session")
 def all_edits(request: HttpRequest, before: str | None = None) -> HttpResponse:
     """Who changed what, why, and what stood there before; the newest first. Those in apps that the token may see."""
-    page, problems = edits(before, sees=actor_of(request).may_see)
+    page, problems = edits(before, actor=actor_of(request))
     items = [
         {**_names(view.ref), "actor": view.description.edit.get("actor"), "reason": view.description.edit.get("reason")}
         | _event(view)
@@ -110,13 +110,13 @@ def all_edits(request: HttpRequest, before: str | None = None) -> HttpResponse:
     return answer({"items": items, "next": page.next, "problems": told})
 
 
-def told(appended: Appended, ref: SessionRef) -> HttpResponse:
+def told(request: HttpRequest, appended: Appended, ref: SessionRef) -> HttpResponse:
     """What was stored; or what was there already, with its place. Then without the session's revision, which would let who
     sent it again write over what others wrote since, unseen.
     """
     if appended.seq is not None:
         return answer(_told(appended, appended.seq), 201, appended.revision)
-    stands = whole_session.read_head(ref, appended.event["id"])
+    stands = whole_session.read_head(ref, appended.event["id"], actor=actor_of(request))
     return answer(_told(appended, stands.seq if stands else None), 200)
 
 

@@ -12,12 +12,13 @@ from ..domain.session_ref import SessionRef, own_session
 from ..domain.state import STORED, UNKNOWN, Change, Scope, State, full_key
 from ..errors import Invalid
 from ..history import drift, key_history, moments
+from ..history.chains import PAGE
 from ..history.key_history import KeyWrite
 from ..history.moments import Moment
 from ..reads import views
 from ..reads.deltas import Writer
 from . import schemas
-from .authorize import source_of
+from .authorize import actor_of, source_of
 from .bodies import answer, change_of, text_of
 from .events import EVENTS
 from .sessions import SESSION, USER
@@ -30,7 +31,7 @@ MOST: Final = 500  # writes of a page
 LONGEST: Final = 4_000_000  # characters of a page, after which it ends
 _STEP: Final = 25  # writes read at once
 NOW: Final = "now"
-_LIMIT: Final = Query(moments.PAGE, ge=1, le=MOST)
+_LIMIT: Final = Query(PAGE, ge=1, le=MOST)
 _KEY: Final = Query(..., description="with its prefix")
 
 
@@ -48,7 +49,7 @@ def state_at(
     is named, and never guessed. 503 with `Retry-After` while the source is read for the first time.
     """
     ref = SessionRef(source_of(request, app_name, source), app_name, user_id, session_id)
-    return answer(_moment(moments.state_at(ref, event_id, before=before)))
+    return answer(_moment(moments.state_at(ref, event_id, before=before, actor=actor_of(request))))
 
 
 @router.get(SESSION + "/state/history", response=schemas.History, summary="Every value that a key had")
@@ -64,8 +65,8 @@ def history_of_session(
 ) -> HttpResponse:
     """A key of any scope; of `user:` and `app:` keys the writes of every session."""
     of = SessionRef(source_of(request, app_name, source), app_name, user_id, session_id)
-    views.session(of, partly=True)
-    return _history(of, key, before, limit)
+    views.session(of, partly=True, actor=actor_of(request))
+    return _history(request, of, key, before, limit)
 
 
 @router.get(USER + "/state/history", response=schemas.History, summary="Every value that a key of a user had")
@@ -80,8 +81,8 @@ def history_of_user(
 ) -> HttpResponse:
     """A key that begins with `user:`."""
     alias = source_of(request, app_name, source)
-    views.user_state(alias, app_name, user_id, partly=True)
-    return _history(own_session(alias, app_name, user_id), key, before, limit, "user")
+    views.user_state(alias, app_name, user_id, partly=True, actor=actor_of(request))
+    return _history(request, own_session(alias, app_name, user_id), key, before, limit, "user")
 
 
 @router.get(APP + "/state/history", response=schemas.History, summary="Every value that a key of an app had")
@@ -95,8 +96,8 @@ def history_of_app(
 ) -> HttpResponse:
     """A key that begins with `app:`."""
     alias = source_of(request, app_name, source)
-    views.app(alias, app_name, partly=True)
-    return _history(own_session(alias, app_name), key, before, limit, "app")
+    views.app(alias, app_name, partly=True, actor=actor_of(request))
+    return _history(request, own_session(alias, app_name), key, before, limit, "app")
 
 
 @router.get(SESSION + "/compare", response=schemas.Comparison, summary="What differs between two moments")
@@ -116,7 +117,7 @@ def compare(
     other = ref._replace(
         user_id=user_id if b_user is None else b_user, session_id=session_id if b_session is None else b_session
     )
-    changes = moments.compare(moment_of(ref, a), moment_of(other, b))
+    changes = moments.compare(moment_of(request, ref, a), moment_of(request, other, b))
     return answer({"items": [_change(change) for change in changes]})
 
 
@@ -126,8 +127,8 @@ def drifted(
 ) -> HttpResponse:
     """By replaying the session's events; of `user:` and `app:` keys beside what was last written, as far as is known."""
     ref = SessionRef(source_of(request, app_name, source), app_name, user_id, session_id)
-    own = drift.own(ref)
-    shared = drift.Report() if own.untold else drift.shared(ref)
+    own = drift.own(ref, actor=actor_of(request))
+    shared = drift.Report() if own.untold else drift.shared(ref, actor=actor_of(request))
     return answer(
         {
             "events": own.events,
@@ -141,9 +142,13 @@ def drifted(
 # --- As JSON ----------------------------------------------------------------------------------------------------------
 
 
-def moment_of(ref: SessionRef, at: str) -> Moment:
+def moment_of(request: HttpRequest, ref: SessionRef, at: str) -> Moment:
     """A session's state at an event of this id, or `now`. Raises NotFound."""
-    return moments.state_now(ref) if at == NOW else moments.state_at(ref, at)
+    return (
+        moments.state_now(ref, actor=actor_of(request))
+        if at == NOW
+        else moments.state_at(ref, at, actor=actor_of(request))
+    )
 
 
 def _moment(moment: Moment) -> dict[str, Any]:
@@ -181,13 +186,15 @@ def writer_of(writer: Writer) -> dict[str, Any]:
     }
 
 
-def _history(of: SessionRef, key: str, before: str | None, limit: int, only: Scope | None = None) -> HttpResponse:
+def _history(
+    request: HttpRequest, of: SessionRef, key: str, before: str | None, limit: int, only: Scope | None = None
+) -> HttpResponse:
     if only and Change(key, None, None).scope != only:
         raise Invalid(_("%(key)s: here, a key begins with %(scope)s:") % {"key": key, "scope": only})
     items: list[dict[str, Any]] = []
     length, wanted = 0, 1
     while True:  # a few more at a time, as nobody knows how large the values are that come
-        page = key_history.history(of, key, before, wanted)
+        page = key_history.history(of, key, before, wanted, actor=actor_of(request))
         more = [_write(write) for write in page.rows]
         items += more
         length += len(text_of(more))

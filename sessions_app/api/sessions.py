@@ -52,7 +52,7 @@ def of_app(
     source: str | None = None,
 ) -> HttpResponse:
     """A page of them, the last active first."""
-    return _listed(source_of(request, app_name, source), app_name, None, before, limit, hidden)
+    return _listed(request, source_of(request, app_name, source), app_name, None, before, limit, hidden)
 
 
 @router.get(
@@ -71,7 +71,8 @@ def states(
     so that none is left out. State that they share stands once.
     """
     alias = source_of(request, app_name, source)
-    page = stored_sessions.load_page(alias, app_name, user, after, limit, hidden=hidden, most=whole_session.STATE)
+    selection = stored_sessions.Selection(alias, app_name, user, hidden)
+    page = stored_sessions.load_page(selection, after, limit, actor=actor_of(request), most=whole_session.STATE)
     items = [
         {
             "user_id": stored.ref.user_id,
@@ -98,7 +99,7 @@ def of_user(
     source: str | None = None,
 ) -> HttpResponse:
     """A page of them, the last active first."""
-    return _listed(source_of(request, app_name, source), app_name, user_id, before, limit, hidden)
+    return _listed(request, source_of(request, app_name, source), app_name, user_id, before, limit, hidden)
 
 
 @router.post(
@@ -139,7 +140,9 @@ def get(
     ref = SessionRef(source_of(request, app_name, source), app_name, user_id, session_id)
     if after is not None:
         check_order(ref.source)
-    opened = whole_session.stream(ref, newest=newest, since=since, after=None if after is None else Seq(after))
+    opened = whole_session.stream(
+        ref, newest=newest, since=since, after=None if after is None else Seq(after), actor=actor_of(request)
+    )
     if opened is None:
         raise NotFound(_("Session %(id)s not found.") % {"id": session_id})
     session, pages = opened
@@ -154,7 +157,7 @@ def standing(
 ) -> HttpResponse:
     """Its revision, its newest event, and the place of the event that is asked about."""
     ref = SessionRef(source_of(request, app_name, source), app_name, user_id, session_id)
-    stands = whole_session.read_head(ref, event)
+    stands = whole_session.read_head(ref, event, actor=actor_of(request))
     if stands is None:
         raise NotFound(_("Session %(id)s not found.") % {"id": session_id})
     told = {"created": stands.created, "revision": stands.revision, "newest": stands.newest, "seq": stands.seq}
@@ -177,9 +180,9 @@ def delete(
 
 
 def _listed(
-    source: str, app_name: str, user_id: str | None, before: str | None, limit: int, hidden: bool
+    request: HttpRequest, source: str, app_name: str, user_id: str | None, before: str | None, limit: int, hidden: bool
 ) -> HttpResponse:
-    page = lists.sessions(source, app_name, user_id, before, limit, hidden=hidden)
+    page = lists.sessions(source, app_name, user_id, before, limit, hidden=hidden, actor=actor_of(request))
     items = [
         {
             **_names(row.ref),

@@ -39,7 +39,9 @@ def of_session(
     request: HttpRequest, app_name: str, user_id: str, session_id: str, source: str | None = None
 ) -> HttpResponse:
     """Its own, its user's and its app's; keys without prefix."""
-    view = views.session(SessionRef(source_of(request, app_name, source), app_name, user_id, session_id))
+    view = views.session(
+        SessionRef(source_of(request, app_name, source), app_name, user_id, session_id), actor=actor_of(request)
+    )
     state = view.state
     return answer({"app": state.app, "user": state.user, "session": state.session}, revision=view.revision)
 
@@ -47,13 +49,13 @@ def of_session(
 @router.get(USER + "/state", response=schemas.Json, summary="State of a user")
 def of_user(request: HttpRequest, app_name: str, user_id: str, source: str | None = None) -> HttpResponse:
     """Shared by all the sessions of this user in this app; keys without prefix."""
-    return answer(views.user_state(source_of(request, app_name, source), app_name, user_id))
+    return answer(views.user_state(source_of(request, app_name, source), app_name, user_id, actor=actor_of(request)))
 
 
 @router.get(APP + "/state", response=schemas.Json, summary="State of an app")
 def of_app(request: HttpRequest, app_name: str, source: str | None = None) -> HttpResponse:
     """Shared by all users; keys without prefix."""
-    return answer(views.app(source_of(request, app_name, source), app_name)[1])
+    return answer(views.app(source_of(request, app_name, source), app_name, actor=actor_of(request))[1])
 
 
 @router.patch(
@@ -70,7 +72,7 @@ def edit_session(
     body, who, revision = body_of(request, schemas.Edit), actor_of(request), expected_revision(request)
 
     def read() -> State:
-        view = views.session(ref)
+        view = views.session(ref, actor=actor_of(request))
         if revision not in (None, view.revision):
             raise Precondition
         return view.state.merged()
@@ -78,7 +80,7 @@ def edit_session(
     def apply(entries: Sequence[Entry], once: str) -> Appended:
         return edit.edit_state(ref, entries, actor=who, reason=body.reason, once=once, revision=revision)
 
-    return _edit(body, ref, who, read, apply)
+    return _edit(request, body, ref, read, apply)
 
 
 @router.patch(
@@ -93,12 +95,12 @@ def edit_user(request: HttpRequest, app_name: str, user_id: str, source: str | N
     body, who = body_of(request, schemas.Edit), actor_of(request)
 
     def read() -> State:
-        return _prefixed("user:", views.user_state(alias, app_name, user_id))
+        return _prefixed("user:", views.user_state(alias, app_name, user_id, actor=actor_of(request)))
 
     def apply(entries: Sequence[Entry], once: str) -> Appended:
         return edit.edit_user_state(alias, app_name, user_id, entries, actor=who, reason=body.reason, once=once)
 
-    return _edit(body, own_session(alias, app_name, user_id), who, read, apply)
+    return _edit(request, body, own_session(alias, app_name, user_id), read, apply)
 
 
 @router.patch(
@@ -113,27 +115,29 @@ def edit_app(request: HttpRequest, app_name: str, source: str | None = None) -> 
     body, who = body_of(request, schemas.Edit), actor_of(request)
 
     def read() -> State:
-        return _prefixed("app:", views.app(alias, app_name)[1])
+        return _prefixed("app:", views.app(alias, app_name, actor=actor_of(request))[1])
 
     def apply(entries: Sequence[Entry], once: str) -> Appended:
         return edit.edit_app_state(alias, app_name, entries, actor=who, reason=body.reason, once=once)
 
-    return _edit(body, own_session(alias, app_name), who, read, apply)
+    return _edit(request, body, own_session(alias, app_name), read, apply)
 
 
-def _edit(body: schemas.Edit, ref: SessionRef, actor: Actor, read: Callable[[], State], apply: Apply) -> HttpResponse:
+def _edit(
+    request: HttpRequest, body: schemas.Edit, ref: SessionRef, read: Callable[[], State], apply: Apply
+) -> HttpResponse:
     """Applies an edit; keys of which nothing is expected are compared with nothing, whoever writes meanwhile."""
     changes, wanted = _checked(body)
-    once = f"{actor.name}\n{body.once}" if body.once else ""
-    if once and (stored := _stored(ref, once, changes)):
-        return told(stored, ref)
+    once = f"{actor_of(request).name}\n{body.once}" if body.once else ""
+    if once and (stored := _stored(ref, once, changes, actor_of(request))):
+        return told(request, stored, ref)
     state = read()
     for _attempt in range(_TRIES):
         entries = [Entry(name, value, wanted.get(name, state.get(name, ABSENT))) for name, value in changes.items()]
         if not any(not same(entry.value, entry.seen) for entry in entries) and not _differing(wanted, state):
             return answer({"seq": None, "revision": None, "event": None})
         try:
-            return told(apply(entries, once), ref)
+            return told(request, apply(entries, once), ref)
         except StaleSession as error:
             raise Precondition from error
         except Conflict as conflict:
@@ -158,11 +162,11 @@ def _checked(body: schemas.Edit) -> tuple[State, State]:
     return changes, wanted
 
 
-def _stored(ref: SessionRef, once: str, changes: State) -> Appended | None:
+def _stored(ref: SessionRef, once: str, changes: State, actor: Actor) -> Appended | None:
     """This very edit of this very program, whatever was written since; None where it is not stored."""
     entries = [Entry(name, value, ABSENT) for name, value in changes.items()]
     try:
-        return Appended(timeline.event(ref, edit.edit_id(once, entries)).data)
+        return Appended(timeline.event(ref, edit.edit_id(once, entries), actor=actor).data)
     except NotFound:
         return None
 

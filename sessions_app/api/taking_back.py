@@ -45,7 +45,7 @@ def undo(
     """
     ref = SessionRef(source_of(request, app_name, source, "append"), app_name, user_id, session_id)
     body = body_of(request, schemas.Undo)
-    plan = undoing.undo(ref, event_id)
+    plan = undoing.undo(ref, event_id, actor=actor_of(request))
     if before := plan.event.description.actions.get("rewind_before_invocation_id"):
         raise Invalid(_("This event rewinds to before %(id)s: rewind to before its own invocation.") % {"id": before})
     if not body.overwrite and (contested := {step.key: step.now for step in plan.steps if step.contested}):
@@ -67,7 +67,7 @@ def restore(
     body = body_of(request, schemas.Restore)
     if strange := set(body.scopes) - {*STORED}:
         raise Invalid(_("There is no scope “%(name)s”.") % {"name": min(strange)})
-    plan = undoing.restore(ref, body.to, keys=body.keys, scopes=cast(list[Scope], body.scopes))
+    plan = undoing.restore(ref, body.to, keys=body.keys, scopes=cast(list[Scope], body.scopes), actor=actor_of(request))
     return _take_back(request, plan, body.reason, {"restores": body.to})
 
 
@@ -88,7 +88,7 @@ def rewind(
         done = rewinds.rewind(ref, body.before, actor=who, reason=body.reason, revision=revision, once=once)
     except StaleSession as error:
         raise error if revision is None else Precondition() from error
-    return told(done, ref)
+    return told(request, done, ref)
 
 
 @router.post(
@@ -134,8 +134,8 @@ def repair(
     """
     ref = SessionRef(source_of(request, app_name, source, "append"), app_name, user_id, session_id)
     body, who = body_of(request, schemas.Repair), actor_of(request)
-    choices = repairs.choose(ref, body.keep, body.put_back)
-    return told(repairs.repair(ref, choices, actor=who, reason=body.reason), ref)
+    choices = repairs.choose(ref, body.keep, body.put_back, actor=actor_of(request))
+    return told(request, repairs.repair(ref, choices, actor=who, reason=body.reason), ref)
 
 
 def _take_back(request: HttpRequest, plan: undoing.Plan, reason: str, of: dict[str, str]) -> HttpResponse:
@@ -144,4 +144,4 @@ def _take_back(request: HttpRequest, plan: undoing.Plan, reason: str, of: dict[s
         done = edit.edit_state(plan.event.ref, plan.entries, actor=who, reason=reason, revision=revision, of=of)
     except StaleSession as error:
         raise Precondition from error
-    return told(done, plan.event.ref)
+    return told(request, done, plan.event.ref)

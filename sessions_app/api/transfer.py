@@ -46,7 +46,11 @@ def export(
     write = FORMATS[format].write
     assert write  # noqa: S101  it is one of WRITTEN
     name = f'attachment; filename="export{FORMATS[format].suffix}"'
-    return streamed(write(exporting.items(alias, only)), "application/octet-stream", {"Content-Disposition": name})
+    return streamed(
+        write(exporting.items(alias, only, actor=actor_of(request))),
+        "application/octet-stream",
+        {"Content-Disposition": name},
+    )
 
 
 @router.post(
@@ -97,7 +101,7 @@ def _source(request: HttpRequest, app: str | None, source: str | None, every_app
     """As for one app; without one, the token must be for every app where nothing else would tell them apart."""
     if app is not None:
         return source_of(request, app, source)
-    if every_app and actor_of(request).apps != "*":
+    if every_app and not actor_of(request).sees_all:
         raise NotAllowed(_("This token is not for every app; name one."))
     every = [each.alias for each in registry.listed()]
     if source is None and len(every) != 1:

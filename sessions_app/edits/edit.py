@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from django.utils.translation import gettext as _
 
+from ..access.actor import SYSTEM as MACHINE
 from ..access.actor import Actor
 from ..domain.adk_fields import check_fields
 from ..domain.edit_note import EDIT_PREFIX, SYSTEM, edit_of
@@ -144,7 +145,7 @@ def add_event(ref: SessionRef, event: Mapping[str, Any], *, actor: Actor, reason
     checked["author"] = checked["author"] or SYSTEM
     checked["invocation_id"] = checked["invocation_id"] or EDIT_PREFIX + str(uuid.uuid4())
     for attempt in range(_TRIES):
-        state = views.session(ref).state
+        state = views.session(ref, actor=actor).state
         before = {name: state.get(name) for name in delta_of(checked)}
         noted = note([Entry(name, None, value) for name, value in before.items()], actor, reason)
         noted["removed"] = edit_of(checked).get("removed", [])
@@ -166,7 +167,7 @@ def append_once(
 
     Raises what `append_event` does.
     """
-    running = timeline.in_flight(ref)
+    running = timeline.in_flight(ref, actor=actor)
     if running and running.invocation_id and not running.waiting:
         noted = {**edit_of(event), "ended": running.invocation_id}
         event = {**event, "custom_metadata": {**event["custom_metadata"], "adkweb": noted}}
@@ -182,7 +183,7 @@ def append_once(
 def stored(ref: SessionRef, event: Mapping[str, Any]) -> EventView | None:
     """This very edit as it is stored, sent again or not; None where it is not. Raises SourceError."""
     try:
-        before = timeline.event(ref, event["id"])
+        before = timeline.event(ref, event["id"], actor=MACHINE)
     except NotFound:
         return None
     return before if equal(_told(before.data), _told(event)) else None

@@ -23,6 +23,7 @@ from typing import Any
 from django.db.models import QuerySet
 from django.utils.translation import gettext as _
 
+from ..access.actor import SYSTEM as MACHINE
 from ..access.actor import Actor
 from ..domain.edit_note import EDIT_PREFIX, ORIGIN, SYSTEM, edit_of
 from ..domain.event import ID_LENGTH, check_event, delta_of
@@ -67,12 +68,12 @@ def fork(
 def prepare(ref: SessionRef, event_id: str, into: SessionRef, actor: Actor, reason: str) -> "Copying":
     """Finds out what there is to copy, and whether it can be; writes nothing. Raises what `fork` does."""
     actor.check_may("admin", ref.app_name)
-    return Copying(ref, into, timeline.event(ref, event_id), edits.note([], actor, reason))
+    return Copying(ref, into, timeline.event(ref, event_id, actor=actor), edits.note([], actor, reason))
 
 
-def count(ref: SessionRef, event_id: str, into: SessionRef) -> tuple[int, int]:
+def count(ref: SessionRef, event_id: str, into: SessionRef, actor: Actor) -> tuple[int, int]:
     """Counts the events that a fork has by now, and those that it is to have. Raises NotFound, SourceError."""
-    event = timeline.event(ref, event_id)
+    event = timeline.event(ref, event_id, actor=actor)
     left_out = _notes(ref, into)
     with database.using(ref.source):
         return events_of(into).count(), _to_copy(ref, event.seq, left_out).count()
@@ -81,7 +82,7 @@ def count(ref: SessionRef, event_id: str, into: SessionRef) -> tuple[int, int]:
 def take_away(into: SessionRef, actor: Actor) -> None:
     """Deletes a half that can never become whole, because its origin was deleted, unless somebody wrote to it."""
     with suppress(Error):
-        half = reads_views.session(into)
+        half = reads_views.session(into, actor=actor)
         with database.using(into.source):
             newest = [view_of(into, row) for row in events_of(into).order_by("-seq")[:1]]
         ours = [view for view in newest if ORIGIN in as_object(view.data.get("custom_metadata"))]
@@ -107,8 +108,8 @@ class Copying:
 
     def __init__(self, ref: SessionRef, into: SessionRef, event: EventView, who: dict[str, Any]) -> None:
         self.ref, self.into, self.event = ref, into, event
-        state = moments.state_at(ref, event.id).state.session
-        whole = whole_session.stream(ref)
+        state = moments.state_at(ref, event.id, actor=MACHINE).state.session
+        whole = whole_session.stream(ref, actor=MACHINE)
         if whole is None:
             raise NotFound(_("Session %(id)s not found.") % {"id": ref.session_id})
         self._pages = whole[1]
@@ -116,9 +117,9 @@ class Copying:
         with database.using(ref.source):
             self.total = _to_copy(ref, event.seq, self._left_out).count()
             first = events_of(ref).order_by("seq").values_list("id", flat=True).first() or event.id
-        before = moments.state_at(ref, first, before=True).state.session
+        before = moments.state_at(ref, first, before=True, actor=MACHINE).state.session
         # Takes unknown values from the copied events, so that the fork does not begin with drift.
-        state |= moments.written(ref, event, [name for name, value in state.items() if value is UNKNOWN])
+        state |= moments.written(ref, event, [name for name, value in state.items() if value is UNKNOWN], actor=MACHINE)
         now = time.time()
         self._note = self._noted(who, now)
         self._session = ImportedSession(into, now, now, json.dumps(_known(state)), json.dumps(_known(before)), True)
@@ -162,7 +163,7 @@ class Copying:
     def _there(self) -> tuple[int, str | None]:
         """How many events are there already, and the last one's id; None where nothing is."""
         try:
-            state = reads_views.session(self.into).state.session
+            state = reads_views.session(self.into, actor=MACHINE).state.session
         except NotFound:
             return 0, None
         if not is_half(state):
@@ -204,7 +205,7 @@ def _notes(ref: SessionRef, into: SessionRef) -> list[str]:
     notes = []
     for event_id in {note_id(ref), note_id(into)}:
         with suppress(NotFound):
-            event = timeline.event(ref, event_id).data
+            event = timeline.event(ref, event_id, actor=MACHINE).data
             if note_in(ref, event) and not event.get("content") and not any(as_object(event.get("actions")).values()):
                 notes.append(event_id)
             elif event_id == note_id(into):

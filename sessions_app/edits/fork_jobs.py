@@ -74,17 +74,17 @@ def begin(
     return into
 
 
-def progress(ref: SessionRef, event_id: str, into: SessionRef) -> Progress:
+def progress(ref: SessionRef, event_id: str, into: SessionRef, *, actor: Actor) -> Progress:
     """Tells how far a fork is; raises NotFound, SourceError."""
     job = _jobs().filter(pk=_id_of(into)).first()
     try:
-        done = not is_half(views.session(into).state.session)
+        done = not is_half(views.session(into, actor=actor).state.session)
     except NotFound:
         if job is None or job.state == REFUSED:
             raise
         done = False  # nothing is copied yet
     working = job is not None and job.state == WAITING
-    return Progress(*fork.count(ref, event_id, into), done, working, "" if done or job is None else job.message)
+    return Progress(*fork.count(ref, event_id, into, actor), done, working, "" if done or job is None else job.message)
 
 
 # --- At work ----------------------------------------------------------------------------------------------------------
@@ -94,7 +94,7 @@ def _run(job: Job, beat: runner.Beat) -> Outcome:
     task, actor = json.loads(job.task), runner.actor_of(job)
     into = SessionRef(registry.alias_of(job.where) or "", job.app_name, job.user_id, job.session_id)
     ref = into._replace(user_id=task["user"], session_id=task["session"])
-    made = fork_tree.origin(into)
+    made = fork_tree.origin(into, actor=actor)
     if made is not None and (made.origin, made.event_id) == (ref, task["event"]):
         return Outcome(DONE)  # its process died before it could say so
     try:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from ..access.actor import Actor
 from ..domain.edit_note import edit_of
 from ..domain.event import Event
 from ..domain.json_values import as_object
@@ -48,30 +49,32 @@ class Node:
     forks: list["Node"] = field(default_factory=list)
 
 
-def origin(ref: SessionRef) -> Fork | None:
+def origin(ref: SessionRef, *, actor: Actor) -> Fork | None:
     """Returns of what a session is a fork; None where it is none, or where nobody noted it. Raises SourceError."""
     try:
-        return note_in(ref, timeline.event(ref, note_id(ref)).data)
+        return note_in(ref, timeline.event(ref, note_id(ref), actor=actor).data)
     except NotFound:
         return None
 
 
-def forks_of(ref: SessionRef) -> list[Fork]:
+def forks_of(ref: SessionRef, *, actor: Actor) -> list[Fork]:
     """Returns the forks of a session, the oldest first, at most so many as are shown; none where the source was not adopted.
 
     Raises Behind.
     """
+    actor.check_sees(ref)
     return _forks([ref])
 
 
-def tree(ref: SessionRef) -> Node:
+def tree(ref: SessionRef, *, actor: Actor) -> Node:
     """Returns the forks around a session: from the session that is no fork down, at most so many as are shown."""
-    top, fork, seen = ref, origin(ref), {ref}
+    actor.check_sees(ref)
+    top, fork, seen = ref, origin(ref, actor=actor), {ref}
     while fork is not None and fork.origin not in seen:
         top = fork.origin
         seen.add(top)
-        fork = origin(top)
-    root = Node(top, None, whole_session.read_head(top) is not None)
+        fork = origin(top, actor=actor)
+    root = Node(top, None, whole_session.read_head(top, actor=actor) is not None)
     nodes, level = {top: root}, [top]
     while level and len(nodes) < _SHOWN:
         forks = [each for each in _forks(level) if each.ref not in nodes]

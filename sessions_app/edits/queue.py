@@ -20,7 +20,7 @@ from django.utils import translation
 from django.utils.translation import gettext as _
 
 from .. import broadcast
-from ..access.actor import actor_of, of_person
+from ..access.actor import SYSTEM, Actor, actor_of, of_person
 from ..domain.edit_note import EDIT_PREFIX, edit_of, ended_by
 from ..domain.event import ID_LENGTH, Event
 from ..domain.invocations import Running
@@ -50,9 +50,9 @@ _KEPT_SECONDS: Final = 30 * 86400.0  # an edit of which its author knows what be
 _IN_DOUBT: Final = 0.0  # a claim that has ended, while nobody could say whether the event was written
 
 
-def held(ref: SessionRef) -> Running | None:
+def held(ref: SessionRef, *, actor: Actor) -> Running | None:
     """Returns the invocation that a write from outside would end now; None where none runs, or it waits for a person."""
-    found = timeline.in_flight(ref)
+    found = timeline.in_flight(ref, actor=actor)
     return None if found is None or found.waiting else found
 
 
@@ -73,7 +73,7 @@ def queue_edit(
     actor = actor_of(person)
     actor.check_may_write()
     event, seen = edits.state_event(entries, actor, reason, once=once, of=of)
-    state = reads_views.session(ref).state
+    state = reads_views.session(ref, actor=actor).state
     names = [check_name(name, _("a name"), ID_LENGTH) for name in ref[1:]]
     job_id = uuid.uuid5(uuid.NAMESPACE_OID, ascii([person.pk, registry.identity(ref.source), *names, event["id"]]))
     job = queued_edit.jobs().filter(pk=job_id).first()
@@ -95,8 +95,9 @@ def get(queued_id: uuid.UUID | str) -> Queued:
     return queued_edit.view_of(queued_edit.job_of(queued_id))
 
 
-def of_session(ref: SessionRef) -> list[Queued]:
+def of_session(ref: SessionRef, *, actor: Actor) -> list[Queued]:
     """Returns a session's edits that wait, and those of which their authors do not know yet what became; newest first."""
+    actor.check_sees(ref)
     rows = queued_edit.jobs().filter(
         Q(state=WAITING) | Q(told=False),
         where=registry.identity(ref.source),
@@ -210,7 +211,7 @@ def _outcome(job: Job, ref: SessionRef) -> Outcome:
         claimed_until = None
         _check_author(job.person)
         # First: whatever an agent writes after this makes the append stale.
-        revision = reads_views.session(ref).revision
+        revision = reads_views.session(ref, actor=SYSTEM).revision
         if not _is_idle(ref):
             return _let_go(None)
         claimed_until = _IN_DOUBT
@@ -246,7 +247,7 @@ def _is_idle(ref: SessionRef) -> bool:
     """Whether no agent holds the session: no invocation runs, and the last one did not end a moment ago by itself. After
     one that an edit ended, nothing follows.
     """
-    if held(ref) is not None:
+    if held(ref, actor=SYSTEM) is not None:
         return False
     with database.using(ref.source):
         for view in views(ordered(events_of(ref), ref.source), ref.source, _EDITS, ref=ref)[0]:

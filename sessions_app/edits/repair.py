@@ -34,12 +34,12 @@ class Choice:
     stored: Any
 
 
-def choose(ref: SessionRef, keep: Collection[str], put_back: Collection[str]) -> list[Choice]:
+def choose(ref: SessionRef, keep: Collection[str], put_back: Collection[str], *, actor: Actor) -> list[Choice]:
     """A choice for each of these keys, of the drift as it is now. Raises Invalid for a key that does not differ, or that no
     event reaches; NotFound, Behind, SourceError.
     """
     names, kept = [*keep, *put_back], set(keep)
-    found = [*own(ref).drifted, *(shared(ref).drifted if any_shared(names) else ())]
+    found = [*own(ref, actor=actor).drifted, *(shared(ref, actor=actor).drifted if any_shared(names) else ())]
     changes = {each.change.key: each.change for each in found if not each.stray}
     for name, times in Counter(names).items():
         if name not in changes:
@@ -59,12 +59,15 @@ def repair(ref: SessionRef, choices: Sequence[Choice], *, actor: Actor, reason: 
     actor.check_may("append", ref.app_name)
     event = repair_event(choices, actor, reason, once)
     for _attempt in range(_TRIES):
-        found = own(ref)
-        drifted = [*found.drifted, *(shared(ref).drifted if any_shared(choice.key for choice in choices) else ())]
+        found = own(ref, actor=actor)
+        drifted = [
+            *found.drifted,
+            *(shared(ref, actor=actor).drifted if any_shared(choice.key for choice in choices) else ()),
+        ]
         if (stored := _still(drifted, choices)) is None:
             if once and (before := edit.stored(ref, event)):
                 return Appended(before.data)
-            state = views.session(ref).state
+            state = views.session(ref, actor=actor).state
             raise Conflict(current={choice.key: state.get(choice.key) for choice in choices})
         try:
             return edit.append_once(ref, event, actor, stored, found.revision)

@@ -74,11 +74,11 @@ class Plan:
         return bool(self.first.description.actions.get("rewind_before_invocation_id"))
 
 
-def plan(ref: SessionRef, invocation_id: str) -> Plan:
+def plan(ref: SessionRef, invocation_id: str, *, actor: Actor) -> Plan:
     """What rewinding to before an invocation would write and hide; raises NotFound, Conflict (the session is being copied or
     imported), Behind, SourceError.
     """
-    session = views.session(ref)  # first: what is written from here on makes the rewind stale
+    session = views.session(ref, actor=actor)  # first: what is written from here on makes the rewind stale
     check_whole(session.state.session)
     with database.using(ref.source):
         found = events_of(ref)
@@ -86,7 +86,7 @@ def plan(ref: SessionRef, invocation_id: str) -> Plan:
         first = next((view_of(ref, row) for row in rows), None)
     if first is None:
         raise NotFound(_("There is no invocation “%(id)s” in this session.") % {"id": invocation_id})
-    then = moments.state_at(ref, first.id, before=True).state.session
+    then = moments.state_at(ref, first.id, before=True, actor=actor).state.session
     unknown = {name for name, value in then.items() if value is UNKNOWN}
     own = {name: value for name, value in session.state.session.items() if name not in unknown}
     past = {name: value for name, value in then.items() if value is not UNKNOWN}
@@ -138,23 +138,23 @@ def rewind(
     """
     actor.check_may("append", ref.app_name)
     event_id = edit.id_of(once, ["rewind", invocation_id]) if once else str(uuid.uuid4())
-    if once and (before := _written(ref, event_id, invocation_id)):
+    if once and (before := _written(ref, event_id, invocation_id, actor)):
         return Appended(before.data)
     try:
-        found = plan(ref, invocation_id)
+        found = plan(ref, invocation_id, actor=actor)
         event = event_of(found, actor, reason, event_id)
         expected = found.revision if revision is None else revision
         return append_event(ref, event, actor=actor, origin="person", expected=expected)
     except Error:
         # Sent twice at the same moment, it is the other one that was written.
-        if once and (before := _written(ref, event_id, invocation_id)):
+        if once and (before := _written(ref, event_id, invocation_id, actor)):
             return Appended(before.data)
         raise
 
 
-def _written(ref: SessionRef, event_id: str, invocation_id: str) -> EventView | None:
+def _written(ref: SessionRef, event_id: str, invocation_id: str, actor: Actor) -> EventView | None:
     try:
-        found = timeline.event(ref, event_id)
+        found = timeline.event(ref, event_id, actor=actor)
     except NotFound:
         return None
     if found.description.actions.get("rewind_before_invocation_id") != invocation_id:

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from django.utils.translation import gettext as _
 
+from ..access.actor import Actor
 from ..domain.edit_note import edit_of
 from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT, STORED, UNKNOWN, Scope, same, scope_of
@@ -61,18 +62,18 @@ class Plan:
         return [step.entry for step in self.steps]
 
 
-def undo(ref: SessionRef, event_id: str) -> Plan:
+def undo(ref: SessionRef, event_id: str, *, actor: Actor) -> Plan:
     """What undoes an event: each key of its delta as it was just before; an undo can be undone, too.
 
     Raises Invalid where there is nothing to undo and says why (`detail["writer"]`: the event that has done it), Conflict for
     a session that is being copied or imported, NotFound, Behind, SourceError.
     """
-    event = timeline.event(ref, event_id)
-    check_whole(views.session(ref).state.session)
-    wrote = moments.made(event)
+    event = timeline.event(ref, event_id, actor=actor)
+    check_whole(views.session(ref, actor=actor).state.session)
+    wrote = moments.made(event, actor=actor)
     if not wrote:
         raise Invalid(_("This event changed no state: there is nothing to undo."))
-    before, now = moments.state_at(ref, event_id, before=True).state, moments.state_now(ref)
+    before, now = moments.state_at(ref, event_id, before=True, actor=actor).state, moments.state_now(ref, actor=actor)
     plan, settled = Plan(event), []
     for name, value in sorted(wrote.items()):
         then = before.get(name)
@@ -85,24 +86,26 @@ def undo(ref: SessionRef, event_id: str) -> Plan:
         else:
             plan.steps.append(Step(name, then, value, now.state.get(name)))
     if not plan.steps:
-        raise _nothing(event, settled, plan.unknown, now.writers)
+        raise _nothing(event, settled, plan.unknown, now.writers, actor)
     return plan
 
 
-def restore(ref: SessionRef, event_id: str, *, keys: Collection[str] = (), scopes: Collection[Scope] = STORED) -> Plan:
+def restore(
+    ref: SessionRef, event_id: str, *, actor: Actor, keys: Collection[str] = (), scopes: Collection[Scope] = STORED
+) -> Plan:
     """What brings keys (without any: whole scopes) back to the state just after an event.
 
     Raises Invalid for a key that is there neither then nor now and where nothing differs, Conflict for a session that is
     being copied or imported, NotFound, Behind, SourceError.
     """
-    check_whole(views.session(ref).state.session)
-    moment, now = moments.state_at(ref, event_id), moments.state_now(ref)
+    check_whole(views.session(ref, actor=actor).state.session)
+    moment, now = moments.state_at(ref, event_id, actor=actor), moments.state_now(ref, actor=actor)
     then, stand = moment.state.merged(), now.state.merged()
     for name in keys:
         if name not in then and name not in stand:
             raise Invalid(_("There is no key “%(key)s”, neither then nor now.") % {"key": name})
     names = set(keys) or {name for name in then.keys() | stand.keys() if scope_of(name)[0] in scopes}
-    plan = Plan(moment.event or timeline.event(ref, event_id))
+    plan = Plan(moment.event or timeline.event(ref, event_id, actor=actor))
     for name in sorted(names):
         value, current = then.get(name, ABSENT), stand.get(name, ABSENT)
         if value is UNKNOWN:
@@ -114,38 +117,43 @@ def restore(ref: SessionRef, event_id: str, *, keys: Collection[str] = (), scope
     return plan
 
 
-def _nothing(event: EventView, settled: list[str], unknown: list[str], writers: Mapping[str, Writer]) -> Error:
+def _nothing(
+    event: EventView, settled: list[str], unknown: list[str], writers: Mapping[str, Writer], actor: Actor
+) -> Error:
     if not settled and not unknown:
         return Invalid(_("This event changed no value: it wrote what stood there already."))
     if not settled:
         return Invalid(_("This cannot be undone.") + _left_alone(unknown))
     removed = [name for name in settled if name not in writers][:_LOOKED_UP]
-    told = [*(writers[name] for name in settled if name in writers), *(_last(event.ref, name) for name in removed)]
+    told = [
+        *(writers[name] for name in settled if name in writers),
+        *(_last(event.ref, name, actor) for name in removed),
+    ]
     others = [writer for writer in told if writer and (writer.ref, writer.event_id) != (event.ref, event.id)]
     last = max(others, key=lambda writer: writer.seq or 0, default=None)
     if last is None:
         return Invalid(_("The values from before this event stand again.") + _left_alone(unknown))
     place = last.seq if last.seq is not None else last.event_id
-    if _undoes(last, event):
+    if _undoes(last, event, actor):
         said = _("This was undone already, by event #%(seq)s.") % {"seq": place}
     else:
         said = _("The values from before this event stand again: event #%(seq)s wrote them.") % {"seq": place}
     return Invalid(said + _left_alone(unknown), writer=last)
 
 
-def _last(ref: SessionRef, name: str) -> Writer | None:
+def _last(ref: SessionRef, name: str, actor: Actor) -> Writer | None:
     """The event that wrote, or removed, a key last."""
-    write = next(iter(key_history.history(ref, name, limit=1).rows), None)
+    write = next(iter(key_history.history(ref, name, limit=1, actor=actor).rows), None)
     if write is None or not write.event_id:
         return None
     return Writer(write.event_id, write.seq, write.author, write.actor, write.timestamp, write.ref)
 
 
-def _undoes(writer: Writer, event: EventView) -> bool:
+def _undoes(writer: Writer, event: EventView, actor: Actor) -> bool:
     try:
         return (
             writer.ref == event.ref
-            and edit_of(timeline.event(writer.ref, writer.event_id).data).get("undoes") == event.id
+            and edit_of(timeline.event(writer.ref, writer.event_id, actor=actor).data).get("undoes") == event.id
         )
     except Error:  # deleted meanwhile: only the words are poorer
         return False

@@ -12,6 +12,7 @@ from typing import Any, Final, Literal
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.utils.translation import gettext as _
 
+from ..access.actor import Actor
 from ..domain.json_values import as_object, read_stored
 from ..domain.positions import NO_SEQ, Seq
 from ..domain.session_ref import SessionRef
@@ -76,7 +77,7 @@ class Report:
     either: list[str] = field(default_factory=list)
 
 
-def own(ref: SessionRef) -> Report:
+def own(ref: SessionRef, *, actor: Actor) -> Report:
     """The drift of a session's own keys, by replaying all its events.
 
     Of a session whose initial state was never recorded only the keys that its events write; of one that is being imported,
@@ -84,6 +85,7 @@ def own(ref: SessionRef) -> Report:
     them, has not drifted, where either is possible. The session may be written to meanwhile: state and events are of one
     moment. Memory is that of a page of events. Raises NotFound, SourceError.
     """
+    actor.check_sees(ref)
     with database.using(ref.source) as db:
         if not database.is_numbered(ref.source):
             return Report(untold="places")
@@ -119,7 +121,7 @@ def own(ref: SessionRef) -> Report:
     return Report(drifted, unknown, head.revision, count, either=either)
 
 
-def shared(ref: SessionRef, scopes: Collection[Scope] = _SHARED) -> Report:
+def shared(ref: SessionRef, scopes: Collection[Scope] = _SHARED, *, actor: Actor) -> Report:
     """The `user:` and `app:` keys, or those of one of the two, that differ from what was last written to them, as far as
     is known.
 
@@ -127,19 +129,19 @@ def shared(ref: SessionRef, scopes: Collection[Scope] = _SHARED) -> Report:
     of which anything is left, nothing can be known; of none, where the source was not adopted. Raises Behind, NotFound,
     SourceError.
     """
-    now = moments.state_now(ref)
+    now = moments.state_now(ref, actor=actor)
     if not database.is_numbered(ref.source):
         return Report(unknown=sorted(_of_others(now, scopes)))
     found = _of_others(now, scopes)
     asked = found.keys() - now.writers.keys()
     with suppress(NotFound):  # there is no event yet
-        told = _of_others(moments.state_at_place(ref, _FOREVER), scopes)
+        told = _of_others(moments.state_at_place(ref, _FOREVER, actor=actor), scopes)
         asked |= {name for name, value in told.items() if value is UNKNOWN and name not in found}
     drifted, unknown, either = [], [], []
     looked_at = sorted(asked, key=lambda name: (name not in now.otherwise, name))[:_LOOKED_AT]
     for name in sorted(looked_at):
         stored = found.get(name, ABSENT)
-        write = next(iter(key_history.history(ref, name, limit=1).rows), None)
+        write = next(iter(key_history.history(ref, name, limit=1, actor=actor).rows), None)
         if write and write.change.new is UNKNOWN:
             either.append(name)
         elif write and not same(write.change.new, stored):
@@ -150,7 +152,7 @@ def shared(ref: SessionRef, scopes: Collection[Scope] = _SHARED) -> Report:
     return Report(drifted, sorted({*unknown, *(asked - {*looked_at} - now.initial)}), either=either)
 
 
-def glance(now: moments.Moment) -> State:
+def glance(now: moments.Moment, *, actor: Actor) -> State:
     """What events say of keys that are stored otherwise, by full key, from the last write of each and no replay: for a page.
 
     Of the keys that sessions share only those whose last update was lost: another value may have been written by a session
@@ -160,19 +162,19 @@ def glance(now: moments.Moment) -> State:
         now.ref.source
     ):  # by time alone nobody knows what was written last
         return {}
-    again = views.session(now.ref).state  # what was written while events were read is no drift
+    again = views.session(now.ref, actor=actor).state  # what was written while events were read is no drift
     found: State = {}
     for name in sorted(now.otherwise)[:GLANCE]:
         stored = again.get(name)
         if not same(stored, now.state.get(name)):
             continue
-        if scope_of(name)[0] == "session" or _was_lost(now.ref, name, stored):
+        if scope_of(name)[0] == "session" or _was_lost(now.ref, name, stored, actor):
             found[name] = now.otherwise[name]
     return found
 
 
-def _was_lost(ref: SessionRef, name: str, stored: Any) -> bool:
-    write = next(iter(key_history.history(ref, name, limit=1).rows), None)
+def _was_lost(ref: SessionRef, name: str, stored: Any, actor: Actor) -> bool:
+    write = next(iter(key_history.history(ref, name, limit=1, actor=actor).rows), None)
     return write is not None and not same(write.change.new, stored) and same(write.change.old, stored)
 
 

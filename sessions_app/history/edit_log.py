@@ -1,8 +1,8 @@
 """Lists every edit in every session, by page."""
 
 import time
-from collections.abc import Callable
 
+from ..access.actor import Actor
 from ..errors import Behind, Error, SourceError
 from ..reads.event_views import EventView
 from ..reads.lists import PAGE
@@ -15,11 +15,12 @@ from .edited import EditAt, edits_of
 def edits(
     before: str | None = None,
     limit: int = PAGE,
-    sees: Callable[[str], bool] | None = None,
     seconds: float | None = None,
+    *,
+    actor: Actor,
 ) -> tuple[Page[EventView], list[Error]]:
-    """The edits in every session of every source, the newest first, or those in apps that somebody sees; and of sources
-    that were left out, or are not read to their end after so many seconds, why: SourceError, Behind.
+    """The edits in every session of every source, the newest first, or those in apps that the actor may see; and of
+    sources that were left out, or are not read to their end after so many seconds, why: SourceError, Behind.
     """
     found: list[tuple[EditAt, EventView]] = []
     problems: list[Error] = []
@@ -34,7 +35,7 @@ def edits(
                 indexing.catch_up(source.alias, max(0.0, until - time.monotonic()))
             except Behind as error:  # what is read so far is shown
                 problems.append(Behind(f"{source.where}: {error.message}", **error.detail))
-            some, end = edits_of(source.alias, below, limit + 1, sees)
+            some, end = edits_of(source.alias, below, limit + 1, None if actor.sees_all else actor.may_see)
         except SourceError as error:  # one that is away must not take the others' edits with it
             problems.append(error)
             continue

@@ -6,6 +6,7 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
+from ..access.actor import Actor
 from ..domain.positions import NO_SEQ, Position, Seq, seq_of
 from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT, STORED, UNKNOWN, Change, Scope, scope_of
@@ -13,8 +14,8 @@ from ..errors import Invalid
 from ..reads import views
 from ..reads.paging import Page, read_cursor, write_cursor
 from . import beginnings, merging
+from .chains import PAGE, chain_of
 from .index import consult, writes_of
-from .moments import PAGE, chain_of
 from .written import CHUNK, Written, written_at
 
 
@@ -35,22 +36,27 @@ class KeyWrite:
 # --- History ----------------------------------------------------------------------------------------------------------
 
 
-def history(ref: SessionRef, name: str, before: str | None = None, limit: int = PAGE) -> Page[KeyWrite]:
+def history(
+    ref: SessionRef, name: str, before: str | None = None, limit: int = PAGE, *, actor: Actor
+) -> Page[KeyWrite]:
     """Every write of a full key, the newest first; of a `user:` or `app:` key those of all sessions.
 
     The last page ends with the value that the session began with, where it is known. Of another incarnation of the session,
     deleted since, nothing. Raises Invalid for a `temp:` key, which is never stored.
     """
+    actor.check_sees(ref)
     scope, _bare = scope_of(name)
     if scope not in STORED:
         raise Invalid(_("%(key)s: temp: keys live for one invocation and are never stored") % {"key": name})
-    page = _page(ref, name, scope, before, limit, limit)
+    page = _page(ref, name, scope, before, limit, limit, actor)
     while page.next and not page.rows:  # of very many writes of sessions that are gone, a few at a time would take long
-        page = _page(ref, name, scope, page.next, limit, max(limit, CHUNK))
+        page = _page(ref, name, scope, page.next, limit, max(limit, CHUNK), actor)
     return page
 
 
-def _page(ref: SessionRef, name: str, scope: Scope, before: str | None, limit: int, most: int) -> Page[KeyWrite]:
+def _page(
+    ref: SessionRef, name: str, scope: Scope, before: str | None, limit: int, most: int, actor: Actor
+) -> Page[KeyWrite]:
     """The next writes, no more than `limit`, among the next `most` places; perhaps none, and still a next page."""
     below = Position(read_cursor(before, int)[0]) if before else None
     found = consult(ref.source, lambda: writes_of(ref, name, below, most + 1), ref)
@@ -59,10 +65,10 @@ def _page(ref: SessionRef, name: str, scope: Scope, before: str | None, limit: i
     if scope == "session" and len(written) < len(found):  # what is gone may be another session's, which had the same id
         begun = beginnings.begun(ref)
         found = [place for place in found if place in written or place >= begun]
-    first = _first(ref, scope, name) if len(found) <= most else None
+    first = _first(ref, scope, name, actor) if len(found) <= most else None
     values = {place: each.value(name) for place, each in written.items()}
     if merging.possible(ref.source) != merging.REPLACED and not all(each.settles(name) for each in written.values()):
-        folded = _merged(ref, name, found[0], found[-1], is_newest=before is None)
+        folded = _merged(ref, name, found[0], found[-1], actor, is_newest=before is None)
         values |= {at: folded[at] for at, each in written.items() if at in folded and not each.settles(name)}
     rows: list[KeyWrite] = []
     seen = 0
@@ -77,39 +83,41 @@ def _page(ref: SessionRef, name: str, scope: Scope, before: str | None, limit: i
     if len(found) > seen:
         return Page(rows, write_cursor(found[seen - 1]))
     if scope == "session" and first is not UNKNOWN and first is not ABSENT:
-        created = views.session(ref, partly=True).create_time
+        created = views.session(ref, partly=True, actor=actor).create_time
         rows.append(KeyWrite(ref, "", NO_SEQ, created, "", "", "", Change(name, ABSENT, first)))
     return Page(rows)
 
 
-def _merged(ref: SessionRef, name: str, newest: Position, oldest: Position, *, is_newest: bool) -> dict[Position, Any]:
+def _merged(
+    ref: SessionRef, name: str, newest: Position, oldest: Position, actor: Actor, *, is_newest: bool
+) -> dict[Position, Any]:
     """A full key's value after each of its writes between two places, where its source may have merged them."""
-    chain, start = chain_of(ref, name, newest, oldest), _first(ref, scope_of(name)[0], name)
+    chain, start = chain_of(ref, name, newest, oldest), _first(ref, scope_of(name)[0], name, actor)
     shared = scope_of(name)[0] != "session"
     folded = merging.fold(chain, start, merging.reading(ref), shared=shared)
     values = {place: merging.certain(each) for place, each in folded.items()}
     if is_newest and newest in values:
-        stored = _stored(ref, name)
+        stored = _stored(ref, name, actor)
         possible = merging.fold(chain, start, merging.possible(ref.source), shared=shared)[newest]
         if stored is not UNKNOWN and merging.explains(possible, chain[-1].value, stored):
             values[newest] = stored
     return values
 
 
-def _stored(ref: SessionRef, name: str) -> Any:
+def _stored(ref: SessionRef, name: str, actor: Actor) -> Any:
     """A full key's value now; UNKNOWN where the state is too large to be read."""
     try:
-        return _read(ref, *scope_of(name))
+        return _read(ref, *scope_of(name), actor)
     except Invalid:
         return UNKNOWN
 
 
-def _read(ref: SessionRef, scope: Scope, bare: str) -> Any:
+def _read(ref: SessionRef, scope: Scope, bare: str, actor: Actor) -> Any:
     if scope == "session":
-        return views.session(ref).state.session.get(bare, ABSENT)
+        return views.session(ref, actor=actor).state.session.get(bare, ABSENT)
     if scope == "user":
-        return views.user_state(ref.source, ref.app_name, ref.user_id).get(bare, ABSENT)
-    return views.app(ref.source, ref.app_name)[1].get(bare, ABSENT)
+        return views.user_state(ref.source, ref.app_name, ref.user_id, actor=actor).get(bare, ABSENT)
+    return views.app(ref.source, ref.app_name, actor=actor)[1].get(bare, ABSENT)
 
 
 def _before(
@@ -133,10 +141,10 @@ def _before(
     return values[older]
 
 
-def _first(ref: SessionRef, scope: Scope, name: str) -> Any:
+def _first(ref: SessionRef, scope: Scope, name: str, actor: Actor) -> Any:
     """A key's value before the first write of it; UNKNOWN where that is not recorded."""
     if scope == "session":
-        initial = views.session(ref, partly=True).initial_state
+        initial = views.session(ref, partly=True, actor=actor).initial_state
         return UNKNOWN if initial is None else initial.get(name, ABSENT)
     return ABSENT if beginnings.all_recorded(ref, scope) else UNKNOWN
 

@@ -8,10 +8,11 @@ be known is UNKNOWN, and never guessed. Every answer reads first what is new in 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Final
+from typing import Any
 
 from django.utils.translation import gettext as _
 
+from ..access.actor import Actor
 from ..domain.edit_note import edit_of
 from ..domain.positions import NO_SEQ, Position, Seq, position_of
 from ..domain.session_ref import SessionRef
@@ -22,11 +23,10 @@ from ..reads.deltas import Writer
 from ..reads.event_views import EventView, events_of, ordered
 from ..sources import database
 from . import beginnings, merging
-from .index import MOST_PLACES, Places, consult, places, too_many, writes_of
+from .chains import chain_of
+from .index import MOST_PLACES, Places, consult, places, too_many
 from .keeping import is_shortened, stored_key
-from .written import CHUNK, Written, written_at
-
-PAGE: Final = 50  # writes of a key
+from .written import Written, written_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,15 +53,14 @@ class Moment:
 # --- State ------------------------------------------------------------------------------------------------------------
 
 
-def state_at(ref: SessionRef, event_id: str, *, before: bool = False) -> Moment:
+def state_at(ref: SessionRef, event_id: str, *, actor: Actor, before: bool = False) -> Moment:
     """The state just after an event, or just before it. Raises NotFound for one that is gone."""
-    event = timeline.event(ref, event_id)
-    return _state_upto(
-        ref, event, Position(position_of(event.seq) - before) if event.seq is not None else beginnings.FOREVER
-    )
+    event = timeline.event(ref, event_id, actor=actor)
+    upto = Position(position_of(event.seq) - before) if event.seq is not None else beginnings.FOREVER
+    return _state_upto(ref, event, upto, actor)
 
 
-def made(event: EventView) -> State:
+def made(event: EventView, *, actor: Actor) -> State:
     """What an event made of the stored keys of its delta, by full key: ABSENT where it removed one, UNKNOWN where its value
     may have been merged or not. Raises what state_at does.
     """
@@ -71,30 +70,34 @@ def made(event: EventView) -> State:
     }
     if merging.possible(event.ref.source) != merging.REPLACED and not edit_of(event.data):
         doubtful = [name for name, value in values.items() if merging.is_doubtful(value)]
-        after = state_at(event.ref, event.id).state if doubtful else Scoped()
+        after = state_at(event.ref, event.id, actor=actor).state if doubtful else Scoped()
         values |= {name: after.get(name) for name in doubtful}
     return values
 
 
-def state_at_place(ref: SessionRef, seq: Seq) -> Moment:
+def state_at_place(ref: SessionRef, seq: Seq, *, actor: Actor) -> Moment:
     """The state just after the session's event at a place, or the nearest before it; raises NotFound for none."""
+    actor.check_sees(ref)
+    actor.check_sees(ref)
     with database.using(ref.source):
         event_id = ordered(events_of(ref).filter(seq__lte=seq), ref.source).values_list("id", flat=True).first()
     if event_id is None:
         raise NotFound(_("There is no event here; it may have been deleted."))
-    return state_at(ref, event_id)
+    return state_at(ref, event_id, actor=actor)
 
 
-def state_now(ref: SessionRef) -> Moment:
+def state_now(ref: SessionRef, *, actor: Actor) -> Moment:
     """The state as it is stored, with who wrote it, as far as that is known."""
+    actor.check_sees(ref)
+    actor.check_sees(ref)
     database.get(ref.source)
     if not database.has_order(ref.source):
-        return Moment(ref, None, NO_SEQ, views.session(ref).state, unrecorded=True)
-    return _state_upto(ref, None, beginnings.FOREVER)
+        return Moment(ref, None, NO_SEQ, views.session(ref, actor=actor).state, unrecorded=True)
+    return _state_upto(ref, None, beginnings.FOREVER, actor)
 
 
-def _state_upto(ref: SessionRef, event: EventView | None, upto: Position) -> Moment:
-    now = views.session(ref)  # before the projection: a key that is written meanwhile is then known to be
+def _state_upto(ref: SessionRef, event: EventView | None, upto: Position, actor: Actor) -> Moment:
+    now = views.session(ref, actor=actor)  # before the projection: a key that is written meanwhile is then known to be
     wanted = consult(ref.source, lambda: {scope: places(ref, scope, upto) for scope in STORED}, ref)
     asked = {place for each in wanted.values() for found in each.values() for place in found[:2] if place is not None}
     if len(asked) > MOST_PLACES:
@@ -117,26 +120,28 @@ def _state_upto(ref: SessionRef, event: EventView | None, upto: Position) -> Mom
         writers |= wrote
         initial |= began
         otherwise |= {} if event else told.otherwise()
-    seq = event.seq or NO_SEQ if event else timeline.newest_seq(ref)
+    seq = event.seq or NO_SEQ if event else timeline.newest_seq(ref, actor=actor)
     return Moment(ref, event, seq, state, writers, initial, now.initial_state is None, frozenset(either), otherwise)
 
 
-def authors(ref: SessionRef, scope: Scope, state: State) -> tuple[dict[str, Writer], frozenset[str]]:
+def authors(ref: SessionRef, scope: Scope, state: State, *, actor: Actor) -> tuple[dict[str, Writer], frozenset[str]]:
     """Who wrote the `user:` or `app:` keys that stand now, bare in `state`, and which stand since a session was created; by
     full key. Of `key` only what the scope is of matters; there may be no such session. Raises Behind, SourceError.
     """
+    actor.check_sees(ref)
     found = consult(ref.source, lambda: places(ref, scope, beginnings.FOREVER))
     written = written_at(ref.source, {each.last for each in found.values() if each.last is not None})
     return _Scope(ref, scope, state, None, found, written).authors(state)
 
 
-def written(ref: SessionRef, event: EventView, names: Collection[str]) -> State:
+def written(ref: SessionRef, event: EventView, names: Collection[str], *, actor: Actor) -> State:
     """Returns what the events up to one make of these bare keys of the session, whatever is stored now; UNKNOWN for those
     that none of them wrote. Raises Behind, SourceError.
     """
+    actor.check_sees(ref)
     if not names:
         return {}
-    now = views.session(ref)
+    now = views.session(ref, actor=actor)
     upto = position_of(event.seq) if event.seq is not None else beginnings.FOREVER
     found = consult(ref.source, lambda: places(ref, "session", upto), ref)
     asked = {each.last for bare, each in found.items() if each.last is not None}
@@ -144,10 +149,11 @@ def written(ref: SessionRef, event: EventView, names: Collection[str]) -> State:
     return {name: told.written(name) for name in names}
 
 
-def gone(ref: SessionRef, state: Mapping[str, Any], scopes: Collection[Scope] = STORED) -> list[str]:
+def gone(ref: SessionRef, state: Mapping[str, Any], scopes: Collection[Scope] = STORED, *, actor: Actor) -> list[str]:
     """The full keys of these scopes that an event wrote once, and that are not in `state`; `key` as in `authors`. Raises
     Behind, Invalid for a source without places, SourceError.
     """
+    actor.check_sees(ref)
     kept = consult(ref.source, lambda: {scope: places(ref, scope, beginnings.FOREVER) for scope in scopes})
     found = {
         scope: {name: each for name, each in some.items() if is_shortened(name) or full_key(scope, name) not in state}
@@ -340,40 +346,6 @@ class _Scope:
                 if scope == self._scope and stored_key(bare) == kept:
                     return bare
         return kept
-
-
-# --- Where deltas are merged ------------------------------------------------------------------------------------------
-
-
-_CHAIN: Final = 1_000  # writes of one key that are folded; before more of them, its value is UNKNOWN
-
-
-def chain_of(
-    ref: SessionRef, name: str, place: Position, down_to: Position = beginnings.FOREVER
-) -> list[merging.Write]:
-    """The writes of a full key from a place back to one, at `down_to` or before, that settles its value; with none, from its
-    first write.
-    """
-    scope, begun = scope_of(name)[0], Position(0)
-    chain: list[merging.Write] = []
-    below, most = Position(place + 1), PAGE
-    while len(chain) < _CHAIN:
-        found = writes_of(ref, name, below, most)
-        written = {at: own for at, each in written_at(ref.source, found).items() if (own := each.within(ref, scope))}
-        if scope == "session" and len(written) < len(found):
-            begun = begun or beginnings.begun(ref)
-        for at in found:
-            each = written.get(at)
-            if each is None and at < begun:  # of another session, which had the same id
-                return chain[::-1]
-            known = each is not None and (scope == "session" or not each.imported)  # else nobody knows when
-            chain.append(each.write(at, name) if each and known else merging.Write(at, UNKNOWN, True))
-            if at <= down_to and chain[-1].settles:
-                return chain[::-1]
-        if len(found) < most:
-            return chain[::-1]
-        below, most = found[-1], CHUNK
-    return [merging.Write(Position(0), UNKNOWN, True), *chain[::-1]]
 
 
 # --- Comparing --------------------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from typing import Final
 
 from django.utils.translation import gettext as _
 
+from ..access.actor import Actor
 from ..domain.kinds import HIGHLIGHTS
 from ..domain.positions import Seq, stands_for_time
 from ..domain.rewinds import taken_back
@@ -41,8 +42,9 @@ class Bar:
     gone: bool = False
 
 
-def bars(ref: SessionRef, most: int = BARS) -> list[Bar]:
+def bars(ref: SessionRef, most: int = BARS, *, actor: Actor) -> list[Bar]:
     """The session's events in at most this many bars, the oldest first. Raises Behind, Invalid, SourceError."""
+    actor.check_sees(ref)
     indexing.catch_up(ref.source, ref=ref)
     with database.using(ref.source) as db, db.cursor() as cursor:
         place, order = (MOMENT, "timestamp") if by_time(db) else (SEQ_IN_SESSION[db.vendor],) * 2
@@ -71,17 +73,18 @@ def _telling(counts: Sequence[int]) -> str:
     return found[-1] if found else ""
 
 
-def event_at(ref: SessionRef, place: Seq, steps: int = 0, *, writes: bool = False) -> str:
+def event_at(ref: SessionRef, place: Seq, steps: int = 0, *, actor: Actor, writes: bool = False) -> str:
     """The id of the event so many steps after a place, or before it; without steps, of the one there or nearest before.
 
     With `writes`, each step goes to an event that changed state. Beyond the ends it is the first event or the last; where
     no other has changed state, the one at the place. Events of one place are one step. Raises NotFound for a session without
     events, and for a place from before it was adopted or released; Behind, SourceError.
     """
+    actor.check_sees(ref)
     if writes and steps:
         indexing.catch_up(ref.source, ref=ref)
         found = _writes_after(ref, place, steps) if steps > 0 else _writes_before(ref, place, -steps)
-        return event_at(ref, found or place)
+        return event_at(ref, found or place, actor=actor)
     with database.using(ref.source):
         if 0 < place < _END and stands_for_time(place) == database.is_numbered(ref.source):
             raise NotFound(_("This database was adopted, or released, since this page was loaded: load it again."))

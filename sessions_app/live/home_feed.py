@@ -9,6 +9,7 @@ from django.db import DatabaseError, connections
 from django.utils import translation
 
 from ..access import sign_in
+from ..access.actor import PEOPLE
 from ..sources import registry
 from ..web.lists.feed import activity, parts
 from .client import FAULT, SIGNED_OUT, Watcher, push, rest_after
@@ -84,7 +85,7 @@ class Lobby(threading.Thread):
             follow(source.alias, lambda follower: follower.hearers.add(self._moved.set)) for source in registry.listed()
         }
         watchers = list(self._watchers)
-        answer = activity({follower.source for follower in self._followers if follower.away})
+        answer = activity(PEOPLE, {follower.source for follower in self._followers if follower.away})
         # Checked after reading what is pushed, as in room.py: whoever has lost the right to look since gets none of it.
         allowed = sign_in.signed_in({watcher.sign_in for watcher in watchers})
         staying = [watcher for watcher in watchers if watcher.sign_in in allowed]

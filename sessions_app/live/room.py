@@ -11,6 +11,7 @@ from django.utils import translation
 from django.utils.translation import gettext as _
 
 from ..access import sign_in
+from ..access.actor import PEOPLE
 from ..domain.invocations import Running
 from ..domain.positions import Seq
 from ..domain.session_ref import SessionRef
@@ -80,7 +81,7 @@ class Room:
                 groups[seat.chosen, seat.seq, seat.watcher.language].append(seat)
         for (chosen, seq, language), seats in groups.items():
             with translation.override(language):
-                following = news.following(self.ref, seq, chosen, self._last.get((chosen, seq)))
+                following = news.following(self.ref, seq, chosen, PEOPLE, self._last.get((chosen, seq)))
             if following.last:
                 self._last[chosen, following.seq] = following.last
             message = {"events": following.html, "seq": following.seq} if following.html else {"seq": following.seq}
@@ -144,7 +145,7 @@ class Room:
             if "state" not in self._parts[seat.watcher.language]:
                 self._stale |= INTERVALS.keys()
                 self._earliest.clear()
-            if news.must_reset(self.ref, seat.seq):
+            if news.must_reset(self.ref, seat.seq, PEOPLE):
                 seat.behind, seat.lost = False, True
                 push([seat.watcher], {"reset": True})
 
@@ -156,12 +157,12 @@ class Room:
         due = [part for part in INTERVALS if part in self._stale and self._earliest.get(part, 0) <= now]
         if not due:
             return
-        view = views.session(self.ref, partly=True)
-        self._running = timeline.in_flight(self.ref)
+        view = views.session(self.ref, partly=True, actor=PEOPLE)
+        self._running = timeline.in_flight(self.ref, actor=PEOPLE)
         makers: dict[str, Callable[[], str]] = {
             "status": lambda: news.status(self._running, view.revision),
-            "state": lambda: news.state(view),
-            "stats": lambda: news.stats(self.ref),
+            "state": lambda: news.state(view, PEOPLE),
+            "stats": lambda: news.stats(self.ref, PEOPLE),
         }
         for part in due:
             began = time.monotonic()

@@ -21,6 +21,7 @@ from django.urls import path, re_path
 
 from .. import broadcast
 from ..access import sign_in as access_sign_in
+from ..access.actor import PEOPLE
 from ..domain.positions import Seq
 from ..domain.session_ref import SessionRef
 from ..errors import Error, Invalid, SourceError
@@ -117,7 +118,7 @@ class SessionSocket(Socket):
         chosen = news.Filter(self.query.get("kind", ""), self.query.get("author", ""))
         self.seat = Seat(watcher, chosen, _seq(self.query.get("after", "")))
         try:
-            await database_sync_to_async(news.check, thread_sensitive=False)(self.ref, chosen)
+            await database_sync_to_async(news.check, thread_sensitive=False)(self.ref, chosen, PEOPLE)
         except SourceError:
             pass  # the source is away: the follower says so, and sends everything when it is back
         except Error as error:

@@ -14,6 +14,7 @@ from typing import Final
 from django.db import DatabaseError, connections
 
 from .. import broadcast
+from ..access.actor import SYSTEM
 from ..broadcast import PROCESS, Move
 from ..domain.positions import Seq
 from ..domain.session_ref import SessionRef
@@ -158,7 +159,7 @@ class Follower(threading.Thread):
         return max(0.0, min(look, self._due()) - time.monotonic())
 
     def _serve(self, moved: set[SessionRef]) -> None:
-        revisions = newest.revisions(self.source, self._rooms.keys())
+        revisions = newest.revisions(self.source, self._rooms.keys(), actor=SYSTEM)
         check = self._is_time("sign-ins", SIGN_IN_SECONDS)
         repeat = self._is_time("presence", PRESENCE_SECONDS)
         for ref, room in self._rooms.items():  # events first, to everybody: they are what people wait for

@@ -13,6 +13,7 @@ from django.db.models import BooleanField, Q, QuerySet
 from django.db.models.expressions import RawSQL
 from django.utils.translation import gettext as _
 
+from ..access.actor import Actor
 from ..domain.edit_note import edit_of
 from ..domain.event import removed_by
 from ..domain.json_values import as_object, read_stored_or_none
@@ -26,6 +27,7 @@ from ..models import Event, Session
 from ..sources import database
 from ..sources.dialect import SEQ
 from .filters import BY_AUTHOR, FILTERS
+from .listed import in_seen_apps
 from .paging import read_cursor, write_cursor
 from .weights import LARGE, Measured, Size, large, weight
 
@@ -72,16 +74,16 @@ def any_of(wanted: Mapping[tuple[str, str, str], Collection[Seq]]) -> Q:
     return Q(*each, _connector=Q.OR) if wanted else Q(pk__in=[])
 
 
-def newest_views(source: str, limit: int, most: int) -> list[EventView]:
-    """The newest events of any session, the newest first, and no more than weigh `most`; without numbers, of the ACTIVE
-    sessions that were written last.
+def newest_views(source: str, limit: int, most: int, actor: Actor) -> list[EventView]:
+    """The newest events of any session that the actor may see, the newest first, and no more than weigh `most`; without
+    numbers, of the ACTIVE sessions that were written last.
     """
-    events = measured(Event.objects.using(source))
+    events = measured(in_seen_apps(Event.objects.using(source), source, actor))
     if database.is_numbered(source):
         return views(events.order_by(RawSQL(SEQ[connections[source].vendor], []).desc()), source, limit, most)[0]
-    last = Session.objects.using(source).order_by("-update_time").values_list("app_name", "user_id", "id")[:ACTIVE]
+    sessions = in_seen_apps(Session.objects.using(source), source, actor).order_by("-update_time")
     newest: list[EventView] = []
-    for names in last:
+    for names in sessions.values_list("app_name", "user_id", "id")[:ACTIVE]:
         ref = SessionRef(source, *names)
         newest += views(ordered(events_of(ref), source), source, max(limit // 10, 12), most // ACTIVE, ref)[0]
     return sorted(newest, key=lambda view: (view.seq or 0, view.id), reverse=True)[:limit]

@@ -3,12 +3,14 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ..access.actor import Actor
 from ..domain.session_ref import SessionRef
 from ..sources import database
 from ..sources.dialect import SEQ, SEQ_IN_SESSION
 from ..sources.registry import Source
 from .deltas import add_changes
 from .event_views import EventView, events_of, ordered, views
+from .lists import app_names
 from .tail import PAGE, EventName, Rowids, Transactions, names
 from .weights import LARGE
 
@@ -36,14 +38,16 @@ class Only:
 
 
 class Following:
-    """Follows a source; `whole`: from a file's beginning, else from now. For one thread.
+    """Follows the events of a source that the actor may see. For one thread.
 
-    Raises SourceError where the source is away; the next call goes on where this one ended.
+    With `whole` it begins where a file does, else now. Raises SourceError where the source is away; the next call goes on
+    where this one ended.
     """
 
-    def __init__(self, source: Source, only: Only, *, whole: bool = False) -> None:
+    def __init__(self, source: Source, only: Only, *, actor: Actor, whole: bool = False) -> None:
         self.source = source
         self._only = only
+        self._actor = actor
         self._shown: set[EventName] = set()  # by `newest`, and perhaps new all the same
         # Numbers that were passed over are given up after a while: the sessions that a page watches are read anew
         # then. Here nothing is, so PostgreSQL is followed by transactions.
@@ -54,6 +58,9 @@ class Following:
         """Returns the newest events, in append order."""
         where, values = self._only.where()
         order = _order(self.source, one_session=len(values) == 3)
+        if not self._actor.sees_all:
+            seen = app_names(self.source.alias, actor=self._actor)
+            where, values = f"{where} AND app_name IN ({', '.join(['%s'] * len(seen)) or 'NULL'})", [*values, *seen]
         shown = names(self.source.alias, f"WHERE {where} ORDER BY {order} LIMIT %s", [*values, number])[::-1]
         self._shown = set(shown)
         return list(self._views(shown))
@@ -61,7 +68,10 @@ class Following:
     def more(self) -> Iterator[EventView]:
         """Yields what is new since the last time, in append order."""
         for page in self._tail.new() or ():
-            yield from self._views([n for n in page if n not in self._shown and self._only.matches(n.ref)])
+            yield from self._views([n for n in page if n not in self._shown and self._selects(n.ref)])
+
+    def _selects(self, ref: SessionRef) -> bool:
+        return self._only.matches(ref) and self._actor.may_see(ref.app_name)
 
     def _views(self, wanted: list[EventName]) -> Iterator[EventView]:
         for start in range(0, len(wanted), PAGE):

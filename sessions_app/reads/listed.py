@@ -1,11 +1,12 @@
 """Decides which sessions lists show, and orders the newest events."""
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
-from django.db.models import BooleanField, Q, QuerySet
+from django.db.models import BooleanField, Model, Q, QuerySet
 from django.db.models.expressions import RawSQL
 
+from ..access.actor import Actor
 from ..domain.edit_note import EDIT_PREFIX
 from ..domain.session_ref import OWN_NAME, SessionRef
 from ..models import App, Session, User
@@ -14,6 +15,7 @@ from ..sources.dialect import SEQ_IN_SESSION
 from .filters import FILTERS
 from .weights import GLANCED
 
+Row = TypeVar("Row", bound=Model)
 SPOKEN: Final = 100  # events looked through for one that is no edit
 # The events of a row of `sessions`, as SQL.
 OF_SESSION: Final = """events.app_name = sessions.app_name AND events.user_id = sessions.user_id
@@ -60,6 +62,17 @@ def listed(source: str) -> str:
 def sessions_of(source: str, app_name: str) -> QuerySet[Session]:
     """Every session of an app, in no order."""
     return Session.objects.using(source).filter(app_name=app_name)
+
+
+def in_seen_apps(rows: QuerySet[Row], source: str, actor: Actor) -> QuerySet[Row]:
+    """Those of apps that an actor may see. Adds a question only where the actor may not see every app."""
+    return rows if actor.sees_all else rows.filter(app_name__in=names_of_apps(source, actor))
+
+
+def names_of_apps(source: str, actor: Actor) -> list[str]:
+    """The names of the apps that an actor may see, in order: those with sessions, and those with state only."""
+    names = set(Session.objects.using(source).values_list("app_name", flat=True).distinct())
+    return sorted(filter(actor.may_see, names | set(App.objects.using(source).values_list("app_name", flat=True))))
 
 
 def is_listed(source: str) -> RawSQL:

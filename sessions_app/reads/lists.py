@@ -10,12 +10,22 @@ from django.db.models.expressions import RawSQL
 from django.db.models.fields.json import KeyTextTransform, KeyTransform
 from django.db.models.functions import Substr
 
+from ..access.actor import Actor
 from ..domain.positions import Seq
 from ..domain.session_ref import SessionRef
 from ..errors import SourceError
 from ..models import App, Event, Session
 from ..sources import database
-from .listed import count_errors, count_events, in_lists, is_listed, of_known_users, sessions_of
+from .listed import (
+    count_errors,
+    count_events,
+    in_lists,
+    in_seen_apps,
+    is_listed,
+    names_of_apps,
+    of_known_users,
+    sessions_of,
+)
 from .paging import Page, read_cursor, write_cursor
 from .weights import Small
 
@@ -60,34 +70,37 @@ class SessionRow:
 # --- Apps and users ---------------------------------------------------------------------------------------------------
 
 
-def apps(source: str) -> list[AppRow]:
-    """Every app of a source, by name: those with sessions, and those with state only."""
+def apps(source: str, *, actor: Actor) -> list[AppRow]:
+    """Every app of a source that the actor may see, by name: those with sessions, and those with state only."""
     with database.using(source):
-        return [app_row_of(source, name) for name in app_names(source)]
+        return [app_row_of(source, name) for name in names_of_apps(source, actor)]
 
 
-def app_names(source: str) -> list[str]:
+def app_names(source: str, *, actor: Actor) -> list[str]:
     """The names of a source's apps, in order."""
     with database.using(source):
-        names = set(Session.objects.using(source).values_list("app_name", flat=True).distinct())
-        return sorted(names | set(App.objects.using(source).values_list("app_name", flat=True)))
+        return names_of_apps(source, actor)
 
 
-def has_sessions(source: str) -> bool:
-    """Whether a source has any session."""
+def has_sessions(source: str, *, actor: Actor) -> bool:
+    """Whether a source has any session that the actor may see."""
     with database.using(source):
-        return Session.objects.using(source).exists()
+        return in_seen_apps(Session.objects.using(source), source, actor).exists()
 
 
-def has_app(source: str, app_name: str) -> bool:
+def has_app(source: str, app_name: str, *, actor: Actor) -> bool:
     """Whether a source has sessions or state of an app."""
+    if not actor.may_see(app_name):
+        return False
     with database.using(source):
         any_session = Session.objects.using(source).filter(app_name=app_name).exists()
         return any_session or App.objects.using(source).filter(app_name=app_name).exists()
 
 
-def users(source: str, app_name: str, after: str | None = None) -> Page[UserRow]:
+def users(source: str, app_name: str, after: str | None = None, *, actor: Actor) -> Page[UserRow]:
     """The users of an app, by id; also one who has no session, but whose state was edited."""
+    if not actor.may_see(app_name):
+        return Page([])
     with database.using(source):
         sessions = sessions_of(source, app_name)
         listed = of_known_users(sessions, source)
@@ -112,9 +125,12 @@ def sessions(
     before: str | None = None,
     limit: int = PAGE,
     *,
+    actor: Actor,
     hidden: bool = False,
 ) -> Page[SessionRow]:
     """Sessions of an app or of one user, the most recently active first; `hidden`: also those of `own_session`."""
+    if not actor.may_see(app_name):
+        return Page([])
     with database.using(source):
         query = sessions_of(source, app_name)
         if user_id is not None:
@@ -135,19 +151,22 @@ def sessions(
         )
 
 
-def left_out(ref: SessionRef) -> SessionRow | None:
+def left_out(ref: SessionRef, *, actor: Actor) -> SessionRow | None:
     """The session of `own_session` that lists leave out; None where there is none."""
+    if not actor.may_see(ref.app_name):
+        return None
     with database.using(ref.source):
         query = sessions_of(ref.source, ref.app_name).filter(user_id=ref.user_id, id=ref.session_id)
         rows = _session_rows(query.exclude(is_listed(ref.source)), ref.source, 1)
         return rows[0] if rows else None
 
 
-def numbers(events: Collection[tuple[SessionRef, str]]) -> dict[tuple[SessionRef, str], Seq]:
+def numbers(events: Collection[tuple[SessionRef, str]], *, actor: Actor) -> dict[tuple[SessionRef, str], Seq]:
     """Returns the seqs of events by session and id, of those that exist and have one. Asks each source once."""
     seqs = {}
-    for alias in {ref.source for ref, _id in events}:
-        wanted = [(ref, name) for ref, name in events if ref.source == alias]
+    seen = [(ref, name) for ref, name in events if actor.may_see(ref.app_name)]
+    for alias in {ref.source for ref, _id in seen}:
+        wanted = [(ref, name) for ref, name in seen if ref.source == alias]
         apps, users, sessions = (set(names) for names in zip(*(ref[1:] for ref, _id in wanted), strict=True))
         with suppress(SourceError), database.using(alias):
             if not database.is_numbered(alias):
@@ -160,8 +179,10 @@ def numbers(events: Collection[tuple[SessionRef, str]]) -> dict[tuple[SessionRef
     return seqs
 
 
-def title(ref: SessionRef) -> str:
+def title(ref: SessionRef, *, actor: Actor) -> str:
     """A session's title; empty where it has none."""
+    if not actor.may_see(ref.app_name):
+        return ""
     with database.using(ref.source):
         return titles_of(ref.source, [ref]).get(ref, "")
 

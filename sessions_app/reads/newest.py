@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from django.conf import settings
 
+from ..access.actor import Actor
 from ..domain.invocations import Running, running
 from ..domain.positions import NO_SEQ, Seq
 from ..domain.session_ref import SessionRef
@@ -49,8 +50,9 @@ class Revision(NamedTuple):
 _ROW: Final = {"postgresql": "{0}.xmin::text", "sqlite": "md5(hex({0}.state))"}
 
 
-def revisions(source: str, keys: Collection[SessionRef]) -> dict[SessionRef, Revision]:
+def revisions(source: str, keys: Collection[SessionRef], *, actor: Actor) -> dict[SessionRef, Revision]:
     """For each session that exists, what differs as soon as its state, or its user's or app's, was written."""
+    keys = [ref for ref in keys if actor.may_see(ref.app_name)]
     if not keys:
         return {}
     names = [name for ref in keys for name in ref[1:]]
@@ -102,17 +104,17 @@ def newest_seq(source: str) -> Seq:
             return cursor.fetchone()[0] or NO_SEQ
 
 
-def newest_events(source: str, limit: int) -> list[EventView]:
+def newest_events(source: str, limit: int, *, actor: Actor) -> list[EventView]:
     """The newest events of any session, the newest first."""
     with database.using(source):
-        return newest_views(source, limit, GLANCE)
+        return newest_views(source, limit, GLANCE, actor)
 
 
-def running_now(source: str) -> list[RunningSession]:
+def running_now(source: str, *, actor: Actor) -> list[RunningSession]:
     """The sessions whose agent runs now, as far as the source's newest events tell; the one with the newest event first."""
     with database.using(source):
         by_session: dict[SessionRef, list[dict[str, Any]]] = {}
-        for view in newest_views(source, RUNNING_REACH, GLANCE):
+        for view in newest_views(source, RUNNING_REACH, GLANCE, actor):
             by_session.setdefault(view.ref, []).append(view.data)
         now = time.time()
         flights = {ref: running(events[::-1], now, settings.SILENCE_SECONDS) for ref, events in by_session.items()}

@@ -5,6 +5,7 @@ from typing import Final
 
 from django.db.backends.base.base import BaseDatabaseWrapper
 
+from ..access.actor import Actor
 from ..domain.session_ref import SessionRef
 from ..sources import database
 from .filters import FILTERS, TOKENS
@@ -27,10 +28,11 @@ class Stats:
     more: bool
 
 
-def stats(ref: SessionRef) -> Stats:
+def stats(ref: SessionRef, *, actor: Actor) -> Stats:
     """Numbers of a session: events, invocations (an edit is none), tokens, and events by filter; of an event that is long
     nothing but that it is there.
     """
+    actor.check_sees(ref)
     with database.using(ref.source) as db:
         number, more = _counted(db, ref)
         edits = FILTERS["edits"][db.vendor]

@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
 
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
+from ..access.actor import Actor
 from ..domain.session_ref import SessionRef
 from ..domain.state import Scoped
 from ..models import read_instant, stored_instant
@@ -19,22 +21,27 @@ from .weights import LARGE, weight
 from .whole_session import PAGE, TEXT_OF, StoredSession, read_state
 
 
-def load_all(source: str, app_name: str, user_id: str | None = None, *, hidden: bool = False) -> list[StoredSession]:
-    """Returns every session of an app, or of one user; the one updated longest ago first, which is ADK's order.
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Selects the sessions of an app, or of one of its users; `hidden`: also those of `own_session`."""
 
-    `hidden`: also those of `own_session`.
-    """
-    return list(each_session(source, app_name, user_id, hidden=hidden))
+    source: str
+    app_name: str
+    user_id: str | None = None
+    hidden: bool = False
 
 
-def each_session(
-    source: str, app_name: str, user_id: str | None = None, *, hidden: bool = False, most: int | None = None
-) -> Iterator[StoredSession]:
+def load_all(selection: Selection, *, actor: Actor) -> list[StoredSession]:
+    """Returns every session that is selected; the one updated longest ago first, which is ADK's order."""
+    return list(each_session(selection, actor=actor))
+
+
+def each_session(selection: Selection, *, actor: Actor, most: int | None = None) -> Iterator[StoredSession]:
     """Yields what `load_all` returns, in the memory of a page. Raises Invalid for a state that weighs more than `most`."""
     seen: set[tuple[str, str]] = set()  # one that is updated between two pages comes again
     after: str | None = ""
     while after is not None:
-        page = load_page(source, app_name, user_id, after or None, hidden=hidden, most=most)
+        page = load_page(selection, after or None, actor=actor, most=most)
         for session in page.rows:
             if (names := (session.ref.user_id, session.ref.session_id)) not in seen:
                 seen.add(names)
@@ -43,21 +50,22 @@ def each_session(
 
 
 def load_page(
-    source: str,
-    app_name: str,
-    user_id: str | None = None,
+    selection: Selection,
     after: str | None = None,
     limit: int = PAGE,
     *,
-    hidden: bool = False,
+    actor: Actor,
     most: int | None = None,
 ) -> Page[StoredSession]:
     """Returns a page of what `load_all` returns: at most `limit` sessions, fewer where their states weigh much.
 
     A session that is updated meanwhile comes again at the end, and none is left out.
     """
+    source, app_name = selection.source, selection.app_name
+    if not actor.may_see(app_name):
+        return Page([])
     with database.using(source) as db:
-        rows, more = _session_rows(db, source, app_name, user_id, after, limit, hidden)
+        rows, more = _session_rows(db, selection, after, limit)
         users, whole = _user_states(source, app_name, list(dict.fromkeys(row[0] for row in rows)))
         if not whole:
             rows, more = list(takewhile(lambda row: row[0] in users, rows)), True
@@ -81,18 +89,13 @@ def load_page(
 
 
 def _session_rows(
-    db: BaseDatabaseWrapper,
-    source: str,
-    app_name: str,
-    user_id: str | None,
-    after: str | None,
-    limit: int,
-    hidden: bool,
+    db: BaseDatabaseWrapper, selection: Selection, after: str | None, limit: int
 ) -> tuple[list[tuple[Any, ...]], bool]:
     """Returns the rows of sessions after a cursor, and whether there are others: one at least, and what LARGE allows."""
-    names: dict[str, Any] = {"app": app_name} | ({} if user_id is None else {"user": user_id})
+    source, user_id = selection.source, selection.user_id
+    names: dict[str, Any] = {"app": selection.app_name} | ({} if user_id is None else {"user": user_id})
     of_user = "" if user_id is None else "AND user_id = %(user)s"
-    shown = "" if hidden else f"AND {listed(source)}"
+    shown = "" if selection.hidden else f"AND {listed(source)}"
     beyond = ""
     if after is not None:
         moment, user, name = read_cursor(after, float, str, str)

@@ -5,6 +5,7 @@ from typing import Final
 
 from django.utils.translation import gettext as _
 
+from ..access.actor import Actor
 from ..domain.session_ref import SessionRef
 from ..domain.state import Scope
 from ..errors import NotFound
@@ -13,16 +14,18 @@ from ..sources import database
 _PIECE: Final = 8_000_000  # characters
 
 
-def state_text(ref: SessionRef, scope: Scope) -> Iterator[str]:
+def state_text(ref: SessionRef, scope: Scope, *, actor: Actor) -> Iterator[str]:
     """The JSON text of a scope's state as it is stored, however large: by pieces, and never parsed. Raises NotFound."""
+    actor.check_sees(ref)
     table, names = {"session": ("sessions", 4), "user": ("user_states", 3), "app": ("app_states", 2)}[scope]
     columns = ("app_name", "user_id", "id")[: names - 1]
     where = " AND ".join(f"{name} = %s" for name in columns)
     return _pieces(ref.source, f"SELECT %s FROM {table} WHERE {where}", "state", ref[1:names])
 
 
-def event_text(ref: SessionRef, event_id: str) -> Iterator[str]:
+def event_text(ref: SessionRef, event_id: str, *, actor: Actor) -> Iterator[str]:
     """The JSON text of an event as it is stored, however large: by pieces, and never parsed. Raises NotFound."""
+    actor.check_sees(ref)
     where = "app_name = %s AND user_id = %s AND session_id = %s AND id = %s"
     return _pieces(ref.source, f"SELECT %s FROM events WHERE {where}", "event_data", (*ref[1:], event_id))
 

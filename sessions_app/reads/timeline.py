@@ -7,6 +7,7 @@ from django.conf import settings
 from django.db.models import Q
 from django.utils.translation import gettext as _
 
+from ..access.actor import Actor
 from ..domain.invocations import Running, running
 from ..domain.positions import NO_SEQ, Seq
 from ..domain.session_ref import SessionRef
@@ -25,12 +26,13 @@ IN_FLIGHT: Final = 100  # events looked through for the invocation in flight
 
 
 def events(
-    ref: SessionRef, *, before: str | None = None, kind: str = "", author: str = "", limit: int = EVENTS
+    ref: SessionRef, *, actor: Actor, before: str | None = None, kind: str = "", author: str = "", limit: int = EVENTS
 ) -> Page[EventView]:
     """A page of the timeline in append order, the newest or those before a cursor; `next` leads to earlier ones.
 
     `kind` is one of FILTERS.
     """
+    actor.check_sees(ref)
     with database.using(ref.source):
         query = filtered(events_of(ref), ref, kind, author)
         if before:
@@ -41,10 +43,10 @@ def events(
         return Page(page, page[0].cursor if more else None)
 
 
-def event(ref: SessionRef, event_id: str) -> EventView:
+def event(ref: SessionRef, event_id: str, *, actor: Actor) -> EventView:
     """One event; raises NotFound."""
     with database.using(ref.source):
-        row = events_of(ref).filter(id=event_id).first()
+        row = events_of(ref).filter(id=event_id).first() if actor.may_see(ref.app_name) else None
         if row is None:
             raise NotFound(_("There is no event %(id)s in this session; it may have been deleted.") % {"id": event_id})
         view = view_of(ref, row)
@@ -53,9 +55,10 @@ def event(ref: SessionRef, event_id: str) -> EventView:
 
 
 def events_after(
-    ref: SessionRef, seq: Seq | str, *, kind: str = "", author: str = "", limit: int = EVENTS
+    ref: SessionRef, seq: Seq | str, *, actor: Actor, kind: str = "", author: str = "", limit: int = EVENTS
 ) -> Page[EventView]:
     """The events after a seq, or a cursor, at most `limit`, in append order: what somebody who was there has missed."""
+    actor.check_sees(ref)
     with database.using(ref.source):
         after = Q(seq__gt=seq) if isinstance(seq, int) else after_cursor(ref.source, seq)
         query = filtered(events_of(ref).filter(after), ref, kind, author)
@@ -65,27 +68,31 @@ def events_after(
         return Page(page, page[-1].cursor if more else None)
 
 
-def newest_seq(ref: SessionRef) -> Seq:
+def newest_seq(ref: SessionRef, *, actor: Actor) -> Seq:
     """Returns the seq of a session's newest event; 0 where there is none."""
+    actor.check_sees(ref)
     with database.using(ref.source):
         return events_of(ref).order_by("-seq").values_list("seq", flat=True).first() or NO_SEQ
 
 
-def misses_more_than(ref: SessionRef, seq: Seq, number: int) -> bool:
+def misses_more_than(ref: SessionRef, seq: Seq, number: int, *, actor: Actor) -> bool:
     """Tells whether more than `number` events follow a seq."""
+    actor.check_sees(ref)
     with database.using(ref.source):
         return bool(events_of(ref).filter(seq__gt=seq).order_by("seq").values_list("seq")[number : number + 1])
 
 
-def in_flight(ref: SessionRef) -> Running | None:
+def in_flight(ref: SessionRef, *, actor: Actor) -> Running | None:
     """The invocation that has begun and not ended, by the newest events and the silence that the settings define."""
+    actor.check_sees(ref)
     with database.using(ref.source):
         newest, _more = views(ordered(events_of(ref), ref.source), ref.source, IN_FLIGHT, GLANCE, ref)
         return running([view.data for view in reversed(newest)], time.time(), settings.SILENCE_SECONDS)
 
 
-def around(view: EventView, reach: int = 200) -> tuple[list[EventView], list[EventView]]:
+def around(view: EventView, reach: int = 200, *, actor: Actor) -> tuple[list[EventView], list[EventView]]:
     """The events before and after one, nearest first, at most `reach` each: for its neighbours and its paired calls."""
+    actor.check_sees(view.ref)
     with database.using(view.ref.source):
         query = events_of(view.ref)
         earlier = ordered(query.filter(before_cursor(view.ref.source, view.cursor)), view.ref.source)

@@ -6,6 +6,7 @@ from typing import Final
 
 from django.utils.translation import gettext as _
 
+from ..access.actor import Actor
 from ..domain.json_values import as_object, read_stored
 from ..domain.session_ref import SessionRef
 from ..domain.state import Scope, Scoped, State
@@ -34,23 +35,26 @@ _STATE: Final = Measured("state")  # for `_read_state` to read
 _SCOPES: Final[tuple[Scope, ...]] = ("session", "user", "app")
 
 
-def app(source: str, app_name: str, *, partly: bool = False) -> tuple[AppRow, State]:
+def app(source: str, app_name: str, *, actor: Actor, partly: bool = False) -> tuple[AppRow, State]:
     """One app and its state; raises NotFound. As `session` does with one that is too large to be read."""
     with database.using(source):
         text = App.objects.using(source).filter(app_name=app_name).values_list(_STATE, flat=True).first()
-        if text is None and not sessions_of(source, app_name).exists():
+        is_there = text is not None or sessions_of(source, app_name).exists()
+        if not is_there or not actor.may_see(app_name):
             raise NotFound(_("There is no app “%(name)s” in this source.") % {"name": app_name})
         return app_row_of(source, app_name), {} if partly else _read_state(text)
 
 
-def user_state(source: str, app_name: str, user_id: str, *, partly: bool = False) -> State:
+def user_state(source: str, app_name: str, user_id: str, *, actor: Actor, partly: bool = False) -> State:
     """A user's state, keys without prefix; raises NotFound for a user without session and state. As `session` does with one
     that is too large to be read.
     """
     with database.using(source):
         rows = User.objects.using(source).filter(app_name=app_name, user_id=user_id)
         text = rows.values_list(_STATE, flat=True).first()
-        if text is None and not Session.objects.using(source).filter(app_name=app_name, user_id=user_id).exists():
+        sessions = Session.objects.using(source).filter(app_name=app_name, user_id=user_id)
+        is_there = text is not None or sessions.exists()
+        if not is_there or not actor.may_see(app_name):
             raise NotFound(_("There is no user “%(name)s” in this app.") % {"name": user_id})
         return {} if partly else _read_state(text)
 
@@ -65,10 +69,11 @@ def _too_large(size: int) -> str:
     return _("This state is too large to be read here: %(n)s characters.") % {"n": size}
 
 
-def session(ref: SessionRef, *, partly: bool = False) -> SessionView:
+def session(ref: SessionRef, *, actor: Actor, partly: bool = False) -> SessionView:
     """One session with its state by scope; raises NotFound, and Invalid for a state that is too large to be read; `partly`:
     then without the scopes that are.
     """
+    actor.check_sees(ref)
     with database.using(ref.source) as db, db.cursor() as cursor:
         texts = [measured_sql(f"{table}.state", db.vendor) for table in "sua"]
         initial_state = measured_sql("s.initial_state", db.vendor) if database.is_adopted(ref.source) else "NULL"

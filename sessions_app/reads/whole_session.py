@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.utils.translation import gettext as _
 
+from ..access.actor import SYSTEM, Actor
 from ..domain.json_values import as_object, read_stored
 from ..domain.positions import NO_SEQ, Seq
 from ..domain.session_ref import SessionRef
@@ -67,6 +68,7 @@ class Head:
 def load(
     ref: SessionRef,
     *,
+    actor: Actor,
     newest: int | None = None,
     since: float | None = None,
     after: Seq | None = None,
@@ -78,6 +80,8 @@ def load(
     Of the events only the `newest` so many, those with a timestamp of `since` or later, those after the seq `after`.
     Raises Invalid for a state that weighs more than `most`, and `TooLong` for events of more than `longest` characters.
     """
+    if not actor.may_see(ref.app_name):
+        return None
     with database.using(ref.source) as db:
         statement, parameters = _loading(db, ref, newest, since, after)
         if longest is None:
@@ -135,22 +139,30 @@ def _no_longer(rows: Iterator[tuple[Any, ...]], longest: int) -> Iterator[tuple[
 
 
 def stream(
-    ref: SessionRef, *, newest: int | None = None, since: float | None = None, after: Seq | None = None
+    ref: SessionRef, *, actor: Actor, newest: int | None = None, since: float | None = None, after: Seq | None = None
 ) -> tuple[StoredSession, Iterator[list[StoredEvent]]] | None:
     """As `load`, its events by page: memory is that of a page, and nothing is held open while a slow reader takes them.
 
     The session is of one moment, and so are its events: those up to the newest one at that moment, which never change.
     Raises NotFound between two pages where it was deleted, so that nobody takes its beginning for all of it.
     """
+    if not actor.may_see(ref.app_name):
+        return None
     database.get(ref.source)
     numbered = database.is_numbered(ref.source)
     if not numbered or (newest is not None and newest <= _FEW):  # without seqs to page by, or most likely one page
         with suppress(TooLong):
             session = load(
-                ref, newest=newest, since=since, after=after, most=STATE, longest=LARGE if numbered else None
+                ref,
+                newest=newest,
+                since=since,
+                after=after,
+                most=STATE,
+                longest=LARGE if numbered else None,
+                actor=actor,
             )
             return None if session is None else (session, iter([session.events]))
-    session = load(ref, newest=0, most=STATE)
+    session = load(ref, newest=0, most=STATE, actor=actor)
     if session is None:
         return None
     first = max(after or NO_SEQ, _before_newest(ref, newest, since) if newest is not None else NO_SEQ)
@@ -189,7 +201,7 @@ def _pages(ref: SessionRef, last: Seq, since: float | None, after: Seq) -> Itera
                     if left < 0:
                         break
         if not rows:
-            if since is None or read_head(ref) is None:
+            if since is None or read_head(ref, actor=SYSTEM) is None:
                 raise NotFound(_("The session was deleted while it was read."))
             return
         after, page = rows[-1][-1], [_event(row) for row in rows]
@@ -204,8 +216,10 @@ def _event(row: tuple[Any, ...]) -> StoredEvent:
     return StoredEvent(text_in_seconds(text or "{}", at), event_id, invocation_id, at, seq)
 
 
-def read_head(ref: SessionRef, event_id: str = "") -> Head | None:
+def read_head(ref: SessionRef, event_id: str = "", *, actor: Actor) -> Head | None:
     """Returns the head of a session, and the seq of an event in it; None where there is no such session."""
+    if not actor.may_see(ref.app_name):
+        return None
     with database.using(ref.source) as db, db.cursor() as cursor:
         seq, order = _order(ref.source, db.vendor)
         cursor.execute(

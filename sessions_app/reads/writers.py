@@ -1,5 +1,6 @@
 """Finds who wrote each key last."""
 
+from ..access.actor import Actor
 from ..domain.json_values import as_object
 from ..domain.positions import NO_SEQ, Seq
 from ..domain.session_ref import SessionRef
@@ -11,8 +12,9 @@ from .listed import sessions_since
 # --- Who wrote a key --------------------------------------------------------------------------------------------------
 
 
-def writers(ref: SessionRef, after: Seq = NO_SEQ) -> dict[str, Writer]:
+def writers(ref: SessionRef, after: Seq = NO_SEQ, *, actor: Actor) -> dict[str, Writer]:
     """The last writer of every full key that the newest RECENT events of this session wrote, or those after a seq."""
+    actor.check_sees(ref)
     with database.using(ref.source):
         writers: dict[str, Writer] = {}
         for row in state_rows(ref, after=after)[0]:
@@ -20,8 +22,9 @@ def writers(ref: SessionRef, after: Seq = NO_SEQ) -> dict[str, Writer]:
         return writers
 
 
-def last_writer(ref: SessionRef, full_key: str) -> Writer | None:
+def last_writer(ref: SessionRef, full_key: str, *, actor: Actor) -> Writer | None:
     """Who last wrote a key of any scope, looked for in the sessions that were active since the scope changed."""
+    actor.check_sees(ref)
     scope, _bare = scope_of(full_key)
     with database.using(ref.source):
         sessions = [ref] if scope == "session" else list(sessions_since(ref, scope))

@@ -12,10 +12,12 @@ from typing import Any, Final
 
 from django.db.backends.base.base import BaseDatabaseWrapper
 
+from ..access.actor import Actor
 from ..domain.session_ref import SessionRef
 from ..domain.state import Scope
 from ..errors import Conflict, Invalid
 from ..models import read_instant, stored_instant
+from ..reads.lists import app_names
 from ..sources import database
 from ..sources.dialect import SEQ_IN_SESSION
 from ..writes.half_made import IMPORTING
@@ -44,19 +46,19 @@ class Filter:
         return " AND ".join(found) or "TRUE", list(found.values())
 
 
-def items(source: str, only: Filter) -> Iterator[Item]:
-    """Yields the content of a source: the states of apps, the states of users, then each session with its events.
+def items(source: str, only: Filter, *, actor: Actor) -> Iterator[Item]:
+    """Yields what the actor may see of a source: the states of apps and of users, then each session with its events.
 
     Raises SourceError, Conflict (a session was deleted while it was read) and Invalid (something stored is not JSON).
     """
-    yield from _states(source, "app", only)
-    yield from _states(source, "user", only)
+    yield from _states(source, "app", only, actor)
+    yield from _states(source, "user", only, actor)
     where, values = only.where()
     for names in _rows(source, "sessions", ("app_name", "user_id", "id"), "", where, values, _KEYS):
         ref = SessionRef(source, *names)
-        found = head(ref)
+        found = head(ref) if actor.may_see(ref.app_name) else None
         if found is None:
-            continue  # it was deleted in the meantime
+            continue  # it was deleted in the meantime, or its app does not exist for the actor
         if is_half(found):
             raise Conflict(f"The session {'/'.join(names)} is half-imported: finish its import, or delete it, first.")
         yield found
@@ -74,14 +76,18 @@ def is_half(found: SessionItem) -> bool:
     return _MARK in found.state and _MARK in json.loads(found.state)
 
 
-def count(source: str, only: Filter) -> int:
+def count(source: str, only: Filter, *, actor: Actor) -> int:
     """Returns about how many events `items` will yield."""
     where, values = only.where()
+    if not actor.sees_all:
+        seen = app_names(source, actor=actor)
+        where = f"{where} AND sessions.app_name IN ({', '.join(['%s'] * len(seen)) or 'NULL'})"
+        values = [*values, *seen]
     named = "sessions.app_name = events.app_name AND sessions.user_id = events.user_id AND sessions.id = session_id"
     with database.using(source) as db, db.cursor() as cursor:
         cursor.execute(
             "SELECT count(*) FROM events"
-            + (f" WHERE EXISTS (SELECT 1 FROM sessions WHERE {named} AND {where})" if values else ""),
+            + (f" WHERE EXISTS (SELECT 1 FROM sessions WHERE {named} AND {where})" if where != "TRUE" else ""),
             values,
         )
         return int(cursor.fetchone()[0])
@@ -159,7 +165,7 @@ _TABLES: Final[dict[Scope, tuple[str, tuple[str, ...]]]] = {
 }
 
 
-def _states(source: str, scope: Scope, only: Filter) -> Iterator[StateItem]:
+def _states(source: str, scope: Scope, only: Filter, actor: Actor) -> Iterator[StateItem]:
     table, names = _TABLES[scope]
     where, values = only.where()
     if values:
@@ -168,7 +174,7 @@ def _states(source: str, scope: Scope, only: Filter) -> Iterator[StateItem]:
     for row in _rows(source, table, names, "state update_time", where, values, _STATES):
         app, user = row[0], row[1] if scope == "user" else None
         found = _json(row[-2], SessionRef(source, app, user or "", ""))
-        if found:
+        if found and actor.may_see(app):
             yield StateItem(app, user, found, microseconds(read_instant(row[-1])))
 
 

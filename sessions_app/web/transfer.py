@@ -37,14 +37,14 @@ _SWAPPED: Final = (400, 409)  # what base.html tells htmx to show in the page
 @require_GET
 def export_app(request: HttpRequest, source: str, app_name: str) -> StreamingHttpResponse:
     """Downloads every session of an app."""
-    views.app(source, app_name, partly=True)
+    views.app(source, app_name, partly=True, actor=actor(request))
     return _export(request, source, exporting.Filter(app_name))
 
 
 @require_GET
 def export_user(request: HttpRequest, source: str, app_name: str, user_id: str) -> StreamingHttpResponse:
     """Downloads every session of a user."""
-    views.user_state(source, app_name, user_id, partly=True)
+    views.user_state(source, app_name, user_id, partly=True, actor=actor(request))
     return _export(request, source, exporting.Filter(app_name, user_id))
 
 
@@ -52,7 +52,7 @@ def export_user(request: HttpRequest, source: str, app_name: str, user_id: str) 
 def export_session(request: HttpRequest, **names: str) -> StreamingHttpResponse:
     """Downloads a session."""
     ref = SessionRef(**names)
-    views.session(ref, partly=True)
+    views.session(ref, partly=True, actor=actor(request))
     return _export(request, ref.source, exporting.Filter(*ref[1:]))
 
 
@@ -65,7 +65,7 @@ def _export(request: HttpRequest, source: str, only: exporting.Filter) -> Stream
     file = "-".join(names).lstrip(".")[:_NAME_LENGTH] + form.suffix
     disposition = content_disposition_header(as_attachment=True, filename=file)
     return streamed(
-        form.write(exporting.items(source, only)),
+        form.write(exporting.items(source, only, actor=actor(request))),
         "application/json" if form.suffix.endswith(".json") else "application/jsonl",
         {"Content-Disposition": str(disposition)},
     )

@@ -10,7 +10,7 @@ from google.adk.errors import StaleSessionError
 from google.adk.errors.session_not_found_error import SessionNotFoundError
 from google.adk.sessions.base_session_service import GetSessionConfig
 
-from sessions_app.access.actor import Actor
+from sessions_app.access.actor import SYSTEM, Actor
 from sessions_app.domain.state import ABSENT
 from sessions_app.edits import edit as edits
 from sessions_app.edits.edit import Entry
@@ -33,15 +33,15 @@ def test_adk_uses_a_database_that_adkweb_created_at_once(create: Callable[[], st
     assert [found.id for found in listed.sessions] == ["s1", "s2"]
     assert adk.get().state == {"step": "book", "user:tier": "gold", "app:version": 4}
     assert adk.run(adk.service.get_user_state(app_name=APP, user_id=USER)) == {"tier": "gold"}
-    assert [row.ref.session_id for row in lists.sessions(source, APP).rows] == ["s2", "s1"]
-    view = views.session(key_of(source))
+    assert [row.ref.session_id for row in lists.sessions(source, APP, actor=SYSTEM).rows] == ["s2", "s1"]
+    view = views.session(key_of(source), actor=SYSTEM)
     assert view.state.merged() == {"step": "book", "user:tier": "gold", "app:version": 4}
-    (shown,) = timeline.events(view.ref).rows
+    (shown,) = timeline.events(view.ref, actor=SYSTEM).rows
     assert (shown.description.text, shown.description.delta) == ("Hello", {"step": "book", "app:version": 4})
     adk.run(adk.service.delete_session(app_name=APP, user_id=USER, session_id="s1"))
     with pytest.raises(NotFound):
-        views.session(key_of(source))
-    assert [row.ref.session_id for row in lists.sessions(source, APP).rows] == ["s2"]
+        views.session(key_of(source), actor=SYSTEM)
+    assert [row.ref.session_id for row in lists.sessions(source, APP, actor=SYSTEM).rows] == ["s2"]
 
 
 def test_a_database_that_adk_wrote_first_is_adopted_and_both_go_on(adopt: Callable[[], str], adk: Adk) -> None:
@@ -50,15 +50,17 @@ def test_a_database_that_adk_wrote_first_is_adopted_and_both_go_on(adopt: Callab
         adk.append(session, f"before {number}", count=number)
     source = adopt()
     ref = key_of(source)
-    assert [view.description.text for view in timeline.events(ref).rows] == [f"before {n}" for n in range(3)]
+    assert [view.description.text for view in timeline.events(ref, actor=SYSTEM).rows] == [
+        f"before {n}" for n in range(3)
+    ]
     adk.append(session, "after", count=3)  # the very session object from before the adoption
     append_event(ref, _message("from adkweb"), actor=Actor("maria", "admin"))
     reloaded = adk.get()
     assert [_text(event) for event in reloaded.events] == ["before 0", "before 1", "before 2", "after", "from adkweb"]
     adk.append(reloaded, "and on", count=4)
-    texts = [view.description.text for view in timeline.events(ref).rows]
+    texts = [view.description.text for view in timeline.events(ref, actor=SYSTEM).rows]
     assert texts == ["before 0", "before 1", "before 2", "after", "from adkweb", "and on"]
-    assert views.session(ref).state.merged() == {**STORED, "count": 4}
+    assert views.session(ref, actor=SYSTEM).state.merged() == {**STORED, "count": 4}
 
 
 def test_adk_sees_an_edit_in_state_and_in_events_and_appends_on(
@@ -89,7 +91,7 @@ def test_adk_sees_an_edit_in_state_and_in_events_and_appends_on(
         "removed": ["draft"],
     }
     adk.append(reloaded, "Goodbye", step="done")
-    assert adk.get().state == {**expected, "step": "done"} == views.session(ref).state.merged()
+    assert adk.get().state == {**expected, "step": "done"} == views.session(ref, actor=SYSTEM).state.merged()
     # Another session of this user sees the wider scopes.
     assert adk.create("s2").state == {name: value for name, value in expected.items() if ":" in name}
 
@@ -103,9 +105,9 @@ def test_a_session_that_adkweb_created_is_loaded_and_appended_to_by_adk(
     assert session.state == {**STORED, "step": "ready"}
     assert [_text(event) for event in session.events] == ["Welcome"]
     adk.append(session, "Hi", step="go", user__tier="silver", app__version=None)
-    assert [view.description.text for view in timeline.events(ref).rows] == ["Welcome", "Hi"]
-    assert views.session(ref).state.merged() == {"step": "go", "user:tier": "silver", "app:version": None}
-    assert views.session(ref).initial_state == STORED
+    assert [view.description.text for view in timeline.events(ref, actor=SYSTEM).rows] == ["Welcome", "Hi"]
+    assert views.session(ref, actor=SYSTEM).state.merged() == {"step": "go", "user:tier": "silver", "app:version": None}
+    assert views.session(ref, actor=SYSTEM).initial_state == STORED
 
 
 def test_an_empty_session_of_adkwebs_can_be_appended_to_by_adk(
@@ -115,7 +117,7 @@ def test_an_empty_session_of_adkwebs_can_be_appended_to_by_adk(
     for user in ("ana", "지우"):
         create_session(source, APP, user, actor=actor, session_id="s1")
         adk.append(adk.get(user=user), "Hi", a=1, app__b=2, user__c=3)
-        state = views.session(key_of(source, user=user)).state.merged()
+        state = views.session(key_of(source, user=user), actor=SYSTEM).state.merged()
         assert state == {"a": 1, "app:b": 2, "user:c": 3}
 
 
@@ -128,10 +130,10 @@ def test_an_edit_makes_adks_old_session_object_stale_and_a_reloaded_one_goes_on(
     edits.edit_state(ref, [Entry("step", 3, 2)], actor=actor)
     with pytest.raises(StaleSessionError):
         adk.append(old, "lost", step=99)
-    assert views.session(ref).state.session == {"step": 3}
-    assert len(timeline.events(ref).rows) == 2
+    assert views.session(ref, actor=SYSTEM).state.session == {"step": 3}
+    assert len(timeline.events(ref, actor=SYSTEM).rows) == 2
     adk.append(adk.get(), "second", step=4)
-    assert views.session(ref).state.session == {"step": 4}
+    assert views.session(ref, actor=SYSTEM).state.session == {"step": 4}
 
 
 def test_an_edit_with_a_clock_behind_adks_still_makes_the_old_session_stale(
@@ -143,17 +145,20 @@ def test_an_edit_with_a_clock_behind_adks_still_makes_the_old_session_stale(
     with pytest.raises(StaleSessionError):
         adk.append(old, "lost")
     adk.append(adk.get(), "kept")
-    assert [view.description.text for view in timeline.events(ref).rows] == ["from another machine", "kept"]
+    assert [view.description.text for view in timeline.events(ref, actor=SYSTEM).rows] == [
+        "from another machine",
+        "kept",
+    ]
 
 
 def test_an_adk_append_makes_adkwebs_revision_stale(adopt: Callable[[], str], adk: Adk, actor: Actor) -> None:
     session = adk.create()
     ref = key_of(adopt())
-    seen = views.session(ref).revision
+    seen = views.session(ref, actor=SYSTEM).revision
     adk.append(session, "Hello")
     with pytest.raises(StaleSession):
         append_event(ref, _message("late"), actor=actor, expected=seen)
-    append_event(ref, _message("in time"), actor=actor, expected=views.session(ref).revision)
+    append_event(ref, _message("in time"), actor=actor, expected=views.session(ref, actor=SYSTEM).revision)
     assert [_text(event) for event in adk.get().events] == ["Hello", "in time"]
 
 
@@ -164,7 +169,7 @@ def test_the_revision_that_adkweb_answers_is_the_one_that_adk_loads(
     ref = key_of(adopt())
     for _ in range(20):
         revision = append_event(ref, _message("x"), actor=actor).revision
-        assert adk.get().last_update_time == revision == views.session(ref).revision
+        assert adk.get().last_update_time == revision == views.session(ref, actor=SYSTEM).revision
 
 
 def test_adk_and_adkweb_refuse_a_session_that_the_other_has_already(
@@ -190,7 +195,7 @@ def test_what_adkweb_deletes_is_gone_for_adk_with_its_events(adopt: Callable[[],
         adk.append(session, "late")
     again = adk.create("s1")
     assert (again.events, again.state) == ([], {"user:tier": "gold", "app:version": 3})
-    assert timeline.events(ref).rows == []
+    assert timeline.events(ref, actor=SYSTEM).rows == []
 
 
 def test_adk_reads_the_newest_events_and_those_after_a_moment_of_both_writers(
@@ -224,10 +229,10 @@ def test_the_initial_state_of_sessions_that_adk_creates_after_adoption_is_known_
     adk.create("empty")
     changed = adk.get("after")
     adk.append(changed, "Hello", a=2)
-    assert views.session(key_of(source, "before")).initial_state is None
+    assert views.session(key_of(source, "before"), actor=SYSTEM).initial_state is None
     # ADK gives adkweb's trigger the session's own keys only: the others belong to no one session.
-    assert views.session(key_of(source, "after")).initial_state == {"a": {"b": [1.0, None, "é"]}}
-    assert views.session(key_of(source, "empty")).initial_state == {}
+    assert views.session(key_of(source, "after"), actor=SYSTEM).initial_state == {"a": {"b": [1.0, None, "é"]}}
+    assert views.session(key_of(source, "empty"), actor=SYSTEM).initial_state == {}
 
 
 def test_two_agents_processes_and_adkweb_write_one_user_and_nothing_is_lost(
@@ -242,7 +247,7 @@ def test_two_agents_processes_and_adkweb_write_one_user_and_nothing_is_lost(
         second.append(two, "y", **{f"user__b{number}": number})
         edits.edit_user_state(source, APP, USER, [Entry(f"user:c{number}", number, ABSENT)], actor=actor)
     expected = {f"{letter}{number}": number for letter in "abc" for number in range(5)}
-    assert views.user_state(source, APP, USER) == expected
+    assert views.user_state(source, APP, USER, actor=SYSTEM) == expected
     assert first.run(first.service.get_user_state(app_name=APP, user_id=USER)) == expected
 
 

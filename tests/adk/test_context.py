@@ -25,7 +25,7 @@ from google.genai import types
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sessions_app.access.actor import Actor
+from sessions_app.access.actor import SYSTEM, Actor
 from sessions_app.agent_view.contents import Contents, contents, task
 from sessions_app.agent_view.conversation import conversation
 from sessions_app.agent_view.exclusion import Reader
@@ -331,8 +331,8 @@ def test_a_stored_conversation_is_google_adks(
     ref = key_of(adopt(), name)
     loaded = adk.get(name).events
     for place in sorted({len(loaded) - 1, len(loaded) // 2}) if loaded else ():
-        view = timeline.event(ref, loaded[place].id)
-        found = conversation(ref, view, agent)
+        view = timeline.event(ref, loaded[place].id, actor=SYSTEM)
+        found = conversation(ref, view, agent, actor=SYSTEM)
         branch, scope, path = found.reader.branch or None, found.reader.isolation_scope, found.reader.path or None
         made = _get_contents(
             branch,
@@ -391,8 +391,8 @@ def test_a_template_on_a_stored_session_is_filled_in_as_google_adk_does(
         assert session is not None
         seen.append((str(event["id"]), injected(template, session)))
     for event_id, expected in seen:
-        assert filled(moments.state_at(ref, event_id), template) == expected
-    assert filled(moments.state_now(ref), template) == seen[-1][1]
+        assert filled(moments.state_at(ref, event_id, actor=SYSTEM), template) == expected
+    assert filled(moments.state_now(ref, actor=SYSTEM), template) == seen[-1][1]
     adk.close()
 
 

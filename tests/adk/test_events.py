@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from sessions_app.access.actor import Actor
+from sessions_app.access.actor import SYSTEM, Actor
 from sessions_app.domain import json_values
 from sessions_app.errors import Invalid
 from sessions_app.reads import timeline, views
@@ -39,7 +39,7 @@ def test_an_event_with_every_field_is_read_by_adk_as_adkweb_got_it(
     append_event(ref, dumped, actor=actor)
     (loaded,) = adk.get().events
     assert loaded == Event.model_validate(dumped)
-    (shown,) = timeline.events(ref).rows
+    (shown,) = timeline.events(ref, actor=SYSTEM).rows
     assert json_values.equal(shown.data, dumped)
 
 
@@ -48,7 +48,7 @@ def test_an_event_with_every_field_is_shown_as_adk_wrote_it(create: Callable[[],
     event = rich_event()
     dumped = event.model_dump(mode="json", exclude_none=True)
     adk.run(adk.service.append_event(adk.create(), event))
-    (shown,) = timeline.events(key_of(source)).rows
+    (shown,) = timeline.events(key_of(source), actor=SYSTEM).rows
     assert json_values.equal(shown.data, dumped)
     assert adk.get().events == [Event.model_validate(dumped)]
 
@@ -71,14 +71,14 @@ def test_fields_that_this_adk_does_not_know_are_kept_in_storage_and_do_not_distu
     stored = append_event(ref, event, actor=actor).event
     (loaded,) = adk.get().events
     assert loaded.id == stored["id"]
-    (shown,) = timeline.events(ref).rows
+    (shown,) = timeline.events(ref, actor=SYSTEM).rows
     assert shown.data == stored
     assert event.items() <= shown.data.items()
     with connections[ref.source].cursor() as cursor:
         cursor.execute("SELECT event_data FROM events")
         assert event.items() <= json.loads(cursor.fetchone()[0]).items()
     adk.append(adk.get(), "and on")
-    assert len(timeline.events(ref).rows) == 2
+    assert len(timeline.events(ref, actor=SYSTEM).rows) == 2
 
 
 @pytest.mark.parametrize("place_of", ["delta", "args", "custom_metadata", "output"])
@@ -103,7 +103,9 @@ def test_adk_loads_and_goes_on_with_initial_state_as_deep_as_adkweb_accepts(
     state = {"a": deep, "user:a": deep, "app:a": deep}
     ref = create_session(create(), APP, USER, actor=actor, session_id="s1", state=state)
     adk.append(adk.get(), "and on", b=1, user__b=1, app__b=1)
-    assert adk.get().state == views.session(ref).state.merged() == {**state, "b": 1, "user:b": 1, "app:b": 1}
+    assert (
+        adk.get().state == views.session(ref, actor=SYSTEM).state.merged() == {**state, "b": 1, "user:b": 1, "app:b": 1}
+    )
 
 
 _texts = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"), max_size=12)
@@ -133,13 +135,13 @@ def test_any_json_that_adkweb_stores_is_loaded_equal_and_kept_by_adks_next_appen
     user = f"user{next(_numbers)}"
     ref = create_session(source, APP, user, actor=actor, session_id="s1", state=state)
     append_event(ref, {"author": "x", "actions": {"state_delta": delta}}, actor=actor)
-    expected = views.session(ref).state.merged()
+    expected = views.session(ref, actor=SYSTEM).state.merged()
     assert json_values.equal({**expected, **state, **delta}, expected)
     session = adk.get(user=user)
     assert json_values.equal(session.state, expected)
     assert json_values.equal(session.events[-1].actions.state_delta, delta)
     adk.append(session, "and on", **{"a new key": 1, "user__a new key": 1, "app__a new key": 1})
-    after = views.session(ref).state.merged()
+    after = views.session(ref, actor=SYSTEM).state.merged()
     added = {"a new key": 1, "user:a new key": 1, "app:a new key": 1}
     assert json_values.equal(after, {**expected, **added})
     assert json_values.equal(adk.get(user=user).state, after)

@@ -23,7 +23,7 @@ from google.adk.errors.already_exists_error import AlreadyExistsError
 from google.adk.errors.input_validation_error import InputValidationError
 from google.adk.sessions import Session
 
-from sessions_app.access.actor import Actor
+from sessions_app.access.actor import SYSTEM, Actor
 from sessions_app.adk import HttpSessionService, http_client
 from sessions_app.domain.state import ABSENT
 from sessions_app.edits import edit
@@ -96,7 +96,7 @@ def test_an_append_whose_answer_is_lost_is_stored_once_and_the_run_goes_on(
             assert (stored.state, session.state) == ({"n": 2}, {"n": 2, "temp:x": 2})
 
     asyncio.run(run())
-    assert len(timeline.events(key_of(source)).rows) == 3
+    assert len(timeline.events(key_of(source), actor=SYSTEM).rows) == 3
 
 
 def test_an_append_whose_answer_is_lost_receives_what_came_after_it(
@@ -115,7 +115,7 @@ def test_an_append_whose_answer_is_lost_receives_what_came_after_it(
             await service.append_event(session, event("and on"))
 
     asyncio.run(run())
-    assert len(timeline.events(key_of(source)).rows) == 3
+    assert len(timeline.events(key_of(source), actor=SYSTEM).rows) == 3
 
 
 def test_a_session_whose_creation_was_not_answered_is_ours_and_one_of_others_is_not(
@@ -307,7 +307,7 @@ def test_tokens_that_may_not_are_refused_at_once_with_adkwebs_sentence(
                 await refused(work, PermissionError, "may do nothing in the app “booking”")
 
     asyncio.run(run())
-    assert len(timeline.events(key_of(source)).rows) == 1
+    assert len(timeline.events(key_of(source), actor=SYSTEM).rows) == 1
 
 
 def test_a_token_is_never_shown(

@@ -16,6 +16,7 @@ from typing import Any
 import httpx
 import pytest
 
+from sessions_app.access.actor import SYSTEM
 from sessions_app.errors import NotFound
 from sessions_app.reads import timeline, views
 from tests.adk.services import APP, USER, key_of
@@ -160,14 +161,14 @@ def test_adks_servers_keep_their_sessions_in_adkweb_and_a_run_goes_on_through_an
         assert client.get(SESSIONS).json() == []
         made = client.post(SESSIONS, json={"sessionId": "s1", "state": {"user:tier": "gold"}})
         assert made.status_code == 200, made.text
-        assert views.session(key_of(source)).state.merged() == {"user:tier": "gold"}
+        assert views.session(key_of(source), actor=SYSTEM).state.merged() == {"user:tier": "gold"}
         assert [each["id"] for each in client.get(SESSIONS).json()] == ["s1"]
 
         edit_when_it_looks(agents / APP, serving, new_token(), source)
         events = run_of(client)
         # The instruction of its next step, and the state of its next look, have the edit.
         assert events[-1]["content"]["parts"][0]["text"].startswith("saw 100; told: limit 100")
-        shown = timeline.events(key_of(source)).rows
+        shown = timeline.events(key_of(source), actor=SYSTEM).rows
         assert [view.description.author for view in shown].count("system") == 1
         assert [view.id for view in shown if view.description.author == APP] == [each["id"] for each in events]
 
@@ -177,7 +178,7 @@ def test_adks_servers_keep_their_sessions_in_adkweb_and_a_run_goes_on_through_an
         client.delete(f"{SESSIONS}/s1").raise_for_status()
         assert client.get(SESSIONS).json() == []
     with pytest.raises(NotFound):
-        views.session(key_of(source))
+        views.session(key_of(source), actor=SYSTEM)
 
 
 def edit_when_it_looks(folder: Path, serving: Serving, secret: str, source: str) -> None:
@@ -216,4 +217,4 @@ def test_the_service_that_the_docs_show_works(
     exec(shown.replace('"http://host:8000"', f"{serving.url!r}, source={source!r}"), names)
     asyncio.run(names["service"].create_session(app_name=APP, user_id=USER, session_id="s1"))
     asyncio.run(names["service"].close())
-    assert views.session(key_of(source)).ref == key_of(source)
+    assert views.session(key_of(source), actor=SYSTEM).ref == key_of(source)

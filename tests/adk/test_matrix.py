@@ -20,7 +20,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from sessions_app.access.actor import Actor
+from sessions_app.access.actor import SYSTEM, Actor
 from sessions_app.domain.json_values import equal
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT, UNKNOWN, State
@@ -93,10 +93,10 @@ def schema(form: str, place: str) -> list[Any]:
 
 def same_as_adk(ref: SessionRef, adk: dict[str, Any]) -> None:
     """adkweb reads the state and the events, in order, that google-adk reads; and finds no drift in them."""
-    assert equal(views.session(ref).state.merged(), adk["state"])
+    assert equal(views.session(ref, actor=SYSTEM).state.merged(), adk["state"])
     assert [event["id"] for _seq, event in events_of(ref)] == adk["events"]
-    assert [*drift.own(ref).drifted, *drift.shared(ref).drifted] == []
-    told = moments.state_at(ref, adk["events"][-1]).state.merged()
+    assert [*drift.own(ref, actor=SYSTEM).drifted, *drift.shared(ref, actor=SYSTEM).drifted] == []
+    told = moments.state_at(ref, adk["events"][-1], actor=SYSTEM).state.merged()
     unknown = {name: adk["state"][name] for name, value in told.items() if value is UNKNOWN}
     assert unknown.keys() <= {"app:season"}, "with which a session began: ADK does not record when"
     assert equal({**told, **unknown}, adk["state"])
@@ -127,7 +127,7 @@ def test_a_store_is_opened_and_edited_and_its_agent_goes_on(
     assert edited.event["id"] in gone_on["events"]
     assert gone_on["events"][: len(made["events"])] == made["events"]
     same_as_adk(ref, gone_on)
-    at_edit = moments.state_at(ref, edited.event["id"]).state.merged()
+    at_edit = moments.state_at(ref, edited.event["id"], actor=SYSTEM).state.merged()
     assert {name: at_edit[name] for name in wanted} == wanted
     assert "cfg" not in at_edit
 

@@ -21,7 +21,7 @@ from google.adk.tools import ToolContext
 from google.genai import types
 from pydantic import PrivateAttr
 
-from sessions_app.access.actor import Actor
+from sessions_app.access.actor import SYSTEM, Actor
 from sessions_app.adk import DjangoSessionService
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.edits import edit, fork, rewind, undo
@@ -167,7 +167,7 @@ def test_ours_keeps_the_initial_state_which_adks_loses(source: str, agent: tuple
     rewind.rewind(key_of(source, "ours"), ours[0], actor=MARIA)
     assert present(run(guide.load("theirs"))) == {}
     assert run(guide.load("ours")).state.items() >= {"limit": 40, "kept": [1]}.items()
-    assert views.session(key_of(source, "ours")).state.session == {"limit": 40, "kept": [1]}
+    assert views.session(key_of(source, "ours"), actor=SYSTEM).state.session == {"limit": 40, "kept": [1]}
     instruction, contents = run(guide.say("ours", "go on"))
     assert "limit 40" in instruction
     assert contents == ["user: go on"]
@@ -202,10 +202,10 @@ def test_the_plan_counts_what_the_model_does_not_get(source: str, agent: tuple[A
     guide, run = agent
     invocations = run(guide.talk("s1", {}))
     ref = key_of(source)
-    plan = rewind.plan(ref, invocations[1])
+    plan = rewind.plan(ref, invocations[1], actor=SYSTEM)
     # The same contents are sent but for the rewound events, each of which is one content.
     all_of_it = run(guide.say("s1", "go on"))[1]
-    rewind.rewind(ref, rewind.plan(ref, invocations[1]).invocation_id, actor=MARIA)
+    rewind.rewind(ref, rewind.plan(ref, invocations[1], actor=SYSTEM).invocation_id, actor=MARIA)
     assert len(all_of_it) - len(run(guide.say("s1", "go on"))[1]) == plan.gone.events
 
 
@@ -213,10 +213,10 @@ def test_a_running_agent_reads_an_undo_in_its_next_turn(source: str, agent: tupl
     guide, run = agent
     run(guide.talk("s1", {}))
     ref = key_of(source)
-    wrote = next(view for view in timeline.events(ref).rows[::-1] if "limit" in view.description.delta)
-    edit.edit_state(ref, undo.undo(ref, wrote.id).entries, actor=MARIA, of={"undoes": wrote.id})
+    wrote = next(view for view in timeline.events(ref, actor=SYSTEM).rows[::-1] if "limit" in view.description.delta)
+    edit.edit_state(ref, undo.undo(ref, wrote.id, actor=SYSTEM).entries, actor=MARIA, of={"undoes": wrote.id})
     assert "at go to Seoul limit 2" in run(guide.say("s1", "go on"))[0]
-    assert "been go to Oslo" not in views.session(ref).state.session
+    assert "been go to Oslo" not in views.session(ref, actor=SYSTEM).state.session
 
 
 # --- Forks ------------------------------------------------------------------------------------------------------------
@@ -226,7 +226,7 @@ def test_in_a_fork_the_agent_goes_on_as_the_first_session_would_have(source: str
     guide, run = agent
     invocations = run(guide.talk("s1", {"limit": 40}))
     ref = key_of(source)
-    last = [view for view in timeline.events(ref).rows if view.invocation_id == invocations[1]][-1]
+    last = [view for view in timeline.events(ref, actor=SYSTEM).rows if view.invocation_id == invocations[1]][-1]
     into = fork.fork(ref, last.id, user_id=USER, session_id="fork", actor=MARIA)
     rewind.rewind(ref, invocations[2], actor=MARIA)  # the first session, brought to the same moment
     assert present(run(guide.load("fork"))) == present(run(guide.load("s1")))
@@ -236,27 +236,27 @@ def test_in_a_fork_the_agent_goes_on_as_the_first_session_would_have(source: str
     instruction, contents = run(guide.say("fork", "go back"))
     assert "at go to Lisbon limit 41" in instruction
     assert not any("Seoul" in words or "go on" in words for words in contents)
-    assert len(timeline.events(ref).rows) > 0
+    assert len(timeline.events(ref, actor=SYSTEM).rows) > 0
 
 
 def test_the_agent_goes_on_in_a_fork_of_another_user(source: str, agent: tuple[Agent, Run]) -> None:
     guide, run = agent
     run(guide.talk("s1", {}))
     ref = key_of(source)
-    first = timeline.events(ref).rows[0]
+    first = timeline.events(ref, actor=SYSTEM).rows[0]
     into = fork.fork(ref, first.id, user_id="ben", session_id="s1", actor=MARIA)
     assert into == SessionRef(source, APP, "ben", "s1")
     _instruction, contents = run(guide.say("s1", "go on", user="ben"))
     assert contents == [f"user: {SAID[0]}", "user: go on"]
-    assert views.user_state(source, APP, "ben") == {"trips": 1}
-    assert views.user_state(source, APP, USER) == {"trips": 3}
+    assert views.user_state(source, APP, "ben", actor=SYSTEM) == {"trips": 1}
+    assert views.user_state(source, APP, USER, actor=SYSTEM) == {"trips": 3}
 
 
 def test_a_fork_is_edited_while_no_agent_runs(source: str, agent: tuple[Agent, Run]) -> None:
     guide, run = agent
     run(guide.talk("s1", {}))
     ref = key_of(source)
-    into = fork.fork(ref, timeline.events(ref).rows[-1].id, user_id=USER, session_id="fork", actor=MARIA)
+    into = fork.fork(ref, timeline.events(ref, actor=SYSTEM).rows[-1].id, user_id=USER, session_id="fork", actor=MARIA)
     edit.edit_state(into, [Entry("limit", 7, 3)], actor=MARIA)
     assert "limit 7" in run(guide.say("fork", "go on"))[0]
     assert "limit 3" in run(guide.say("s1", "go on"))[0]

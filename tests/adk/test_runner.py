@@ -18,7 +18,7 @@ from google.adk.runners import Runner
 from google.genai import types
 from pytest_django import DjangoDbBlocker, Settings
 
-from sessions_app.access.actor import Actor
+from sessions_app.access.actor import SYSTEM, Actor
 from sessions_app.domain.state import ABSENT
 from sessions_app.edits import edit as edits
 from sessions_app.edits import queue
@@ -68,7 +68,7 @@ def test_the_agent_sees_an_edit_between_its_turns_and_goes_on(
     ref = key_of(adopt())
     assert "TP431 at 412.50" in _answer(chat("Find me a flight from Lisbon to Seoul on 2026-12-01"))
     # A person picks another flight, a seat for all of this user's trips, and takes out what is not needed.
-    state = views.session(ref).state
+    state = views.session(ref, actor=SYSTEM).state
     assert state.get("best_flight") == "TP431"
     entries = [
         Entry("best_flight", "KE924", "TP431"),
@@ -80,13 +80,13 @@ def test_the_agent_sees_an_edit_between_its_turns_and_goes_on(
     called = next(call for event in events for call in event.get_function_calls())
     assert (called.name, called.args) == ("book", {"flight": "KE924", "seat": "window"})
     assert "KE924 is held" in _answer(events)
-    view = views.session(ref).state
+    view = views.session(ref, actor=SYSTEM).state
     assert view.get("booking")["flight"] == "KE924"
     assert view.get("searches") is ABSENT
     # The tool now counts its searches from the beginning again, and `app:` state from other sessions goes on.
     chat("Find me a flight from Porto to Seoul on 2026-12-02")
-    assert views.session(ref).state.get("searches") == 1
-    assert views.session(ref).state.get("app:total_searches") == 2
+    assert views.session(ref, actor=SYSTEM).state.get("searches") == 1
+    assert views.session(ref, actor=SYSTEM).state.get("app:total_searches") == 2
 
 
 def test_everything_that_a_run_writes_is_shown_in_its_order(
@@ -98,12 +98,12 @@ def test_everything_that_a_run_writes_is_shown_in_its_order(
     chat("Book the cheapest one")
     chat("Pay with the blue card")
     stored = adk.get()
-    shown = timeline.events(ref).rows
+    shown = timeline.events(ref, actor=SYSTEM).rows
     assert [view.id for view in shown] == [event.id for event in stored.events]
     assert [view.data for view in shown] == [
         event.model_dump(mode="json", exclude_none=True) for event in stored.events
     ]
-    assert views.session(ref).state.merged() == stored.state
+    assert views.session(ref, actor=SYSTEM).state.merged() == stored.state
 
 
 def test_an_edit_of_app_or_user_state_does_not_stop_a_running_invocation(
@@ -134,9 +134,11 @@ def test_an_edit_of_the_session_itself_stops_a_running_invocation_and_the_next_t
 
     with pytest.raises(StaleSessionError):
         adk.run(_run_with_edits(adk, booking, edit))
-    assert timeline.in_flight(ref) is None  # told by the edit, at once: what ended the run stored no event
+    assert (
+        timeline.in_flight(ref, actor=SYSTEM) is None
+    )  # told by the edit, at once: what ended the run stored no event
     # What the contract says of ADK's own service; nothing of either side is lost or half there.
-    assert views.session(ref).state.get("note") == "from outside"
+    assert views.session(ref, actor=SYSTEM).state.get("note") == "from outside"
     assert "TP431" in _answer(chat("Find me a flight from Lisbon to Seoul on 2026-12-01"))
 
 

@@ -19,7 +19,7 @@ from google.adk.sessions import BaseSessionService, InMemorySessionService, Sess
 from google.adk.tools import ToolContext
 from google.genai import types
 
-from sessions_app.access.actor import Actor
+from sessions_app.access.actor import SYSTEM, Actor
 from sessions_app.adk.base import StoredSessionService
 from sessions_app.domain.state import ABSENT
 from sessions_app.edits import edit as edits
@@ -149,7 +149,7 @@ def test_adks_own_service_goes_on_with_the_conversation(
     asyncio.run(begin())
     adk.run(Conversation(adk.service, booking).say(SAID[1]))
     asyncio.run(end())
-    state = views.session(key_of(source)).state
+    state = views.session(key_of(source), actor=SYSTEM).state
     assert state.get("booking")["status"] == "confirmed"
     assert state.get("payment")["card"] == "blue"
 
@@ -201,7 +201,7 @@ def editor(source: str, only: int | None = None) -> Callable[[int], Awaitable[No
     """Sets the key `limit` from outside, as the dashboard does, after each event or after one."""
 
     def edit(number: int) -> None:
-        entry = Entry("limit", number * 100, views.session(key_of(source)).state.get("limit"))
+        entry = Entry("limit", number * 100, views.session(key_of(source), actor=SYSTEM).state.get("limit"))
         edits.edit_state(key_of(source), [entry], actor=Actor("maria", "admin"))
 
     async def edit_if(number: int) -> None:
@@ -231,7 +231,7 @@ def test_an_edit_reaches_the_running_agent_in_its_next_step(source: str, ours: O
             assert len(received) == 1
 
     asyncio.run(run())
-    (edit,) = edit_log.edits()[0].rows
+    (edit,) = edit_log.edits(actor=SYSTEM)[0].rows
     assert edit.description.edit["actor"] == "maria"
 
 
@@ -305,7 +305,7 @@ def test_an_edit_does_not_end_a_run_that_goes_on_after_it(source: str, ours: Our
     edit = editor(source, only=2)
 
     def look() -> None:
-        seen.append(timeline.in_flight(key_of(source)) is not None)
+        seen.append(timeline.in_flight(key_of(source), actor=SYSTEM) is not None)
 
     async def look_and_edit(number: int) -> None:
         await asyncio.to_thread(look)

@@ -10,7 +10,7 @@ import pytest
 from django.db import connections
 from django.test.utils import CaptureQueriesContext
 
-from sessions_app.access.actor import Actor
+from sessions_app.access.actor import SYSTEM, Actor
 from sessions_app.agent_view import conversation as agent_view_conversation
 from sessions_app.agent_view.contents import contents
 from sessions_app.agent_view.conversation import conversation, left_out
@@ -64,7 +64,7 @@ def summary(start: float, end: float, text: str = "before") -> dict[str, Any]:
 
 
 def whys(ref: SessionRef) -> dict[str, tuple[str, str]]:
-    found = left_out(ref, timeline.events(ref).rows)
+    found = left_out(ref, timeline.events(ref, actor=SYSTEM).rows, actor=SYSTEM)
     return {name: (each.kind, each.by) for name, each in found.items()}
 
 
@@ -103,21 +103,21 @@ def test_a_rewind_to_an_unknown_invocation_greys_nothing(ref: SessionRef, add: A
 
 
 def test_a_summary_greys_what_it_covers_by_time(ref: SessionRef, add: Add) -> None:
-    views = [timeline.event(ref, add(f"{number}")) for number in range(4)]
+    views = [timeline.event(ref, add(f"{number}"), actor=SYSTEM) for number in range(4)]
     by = add(author="user", actions=summary(views[0].timestamp, views[2].timestamp))
     assert whys(ref) == {view.id: ("compacted", by) for view in views[:3]}
 
 
 def test_a_summary_that_was_rewound_greys_nothing(ref: SessionRef, add: Add) -> None:
-    view = timeline.event(ref, add("one", "i1"))
+    view = timeline.event(ref, add("one", "i1"), actor=SYSTEM)
     by = add(invocation="i2", actions=summary(view.timestamp, view.timestamp))
     again = add(invocation="i3", actions=rewind("i2"))
     assert whys(ref) == {by: ("rewound", again)}
 
 
 def test_a_summary_of_another_branch_or_scope_greys_nothing(ref: SessionRef, add: Add) -> None:
-    mine = timeline.event(ref, add("mine", branch="root.a"))
-    scoped = timeline.event(ref, add("scoped", isolation_scope="c1"))
+    mine = timeline.event(ref, add("mine", branch="root.a"), actor=SYSTEM)
+    scoped = timeline.event(ref, add("scoped", isolation_scope="c1"), actor=SYSTEM)
     add(author="user", branch="root.b", actions=summary(mine.timestamp, scoped.timestamp))
     assert whys(ref) == {}
     by = add(author="user", branch="root", actions=summary(mine.timestamp, scoped.timestamp))
@@ -128,8 +128,8 @@ def test_what_greys_a_page_may_lie_far_behind_it(ref: SessionRef, add: Add) -> N
     fill(ref, 2_000)
     execute(ref.source, "UPDATE events SET invocation_id = 'here' WHERE id = 'e200'")
     add(invocation="late", actions=rewind("here"))
-    page = timeline.events(ref, before=timeline.event(ref, "e250").cursor).rows
-    assert set(left_out(ref, page)) == {f"e{number}" for number in range(200, 250)}
+    page = timeline.events(ref, before=timeline.event(ref, "e250", actor=SYSTEM).cursor, actor=SYSTEM).rows
+    assert set(left_out(ref, page, actor=SYSTEM)) == {f"e{number}" for number in range(200, 250)}
 
 
 def test_a_timeline_does_not_wait_for_a_source_that_is_not_read(
@@ -139,16 +139,16 @@ def test_a_timeline_does_not_wait_for_a_source_that_is_not_read(
     indexing.forget(ref.source)
     monkeypatch.setattr(agent_view_conversation, "_TIMELINE_SECONDS", 0.0)
     with pytest.raises(Behind):
-        left_out(ref, timeline.events(ref).rows)
+        left_out(ref, timeline.events(ref, actor=SYSTEM).rows, actor=SYSTEM)
 
 
 def test_without_places_nothing_is_greyed(ref: SessionRef, add: Add) -> None:
     add("one", "i1")
     add(invocation="i2", actions=rewind("i1"))
-    views = timeline.events(ref).rows
+    views = timeline.events(ref, actor=SYSTEM).rows
     for view in views:
         view.seq = None
-    assert left_out(ref, views) == {}
+    assert left_out(ref, views, actor=SYSTEM) == {}
 
 
 # --- The conversation -------------------------------------------------------------------------------------------------
@@ -160,18 +160,18 @@ def test_a_conversation_shows_what_arrives_between_what_does_not(ref: SessionRef
     add(invocation="i3", actions=rewind("i2"))
     add(invocation="i4", actions={"state_delta": {"x": 1}})
     add("right", "i5")
-    assert texts(conversation(ref)) == ["hello", "[rewound]", "[rewind]", "[empty]", "right"]
+    assert texts(conversation(ref, actor=SYSTEM)) == ["hello", "[rewound]", "[rewind]", "[empty]", "right"]
 
 
 def test_an_agent_reads_as_it_read_last(ref: SessionRef, add: Add) -> None:
     add("one", author="booking")
     add("two", author="billing", branch="booking.billing", node_info={"path": "booking@1/billing@1"})
     add("three", author="fares", branch="booking.fares", isolation_scope="c1")
-    found = conversation(ref, agent="billing")
+    found = conversation(ref, agent="billing", actor=SYSTEM)
     assert found.reader == Reader("billing", "booking.billing", None, "booking@1/billing@1")
     assert texts(found) == ["one", "two", "[scope]"]
-    assert conversation(ref).reader == Reader("fares", "booking.fares", "c1", "")
-    assert conversation(ref, agent="booking", branch="booking.fares").reader.branch == "booking.fares"
+    assert conversation(ref, actor=SYSTEM).reader == Reader("fares", "booking.fares", "c1", "")
+    assert conversation(ref, agent="booking", branch="booking.fares", actor=SYSTEM).reader.branch == "booking.fares"
     assert (found.agents, found.branches) == (["fares", "billing", "booking"], ["booking.billing", "booking.fares"])
 
 
@@ -180,20 +180,20 @@ def test_a_conversation_at_an_event_ends_with_it(ref: SessionRef, add: Add) -> N
     two = add("two", "i2")
     add("three", "i3")
     add(invocation="i4", actions=rewind("i1"))
-    assert texts(conversation(ref, timeline.event(ref, two))) == ["one", "two"]
-    assert texts(conversation(ref)) == ["[rewound]"] * 3 + ["[rewind]"]
+    assert texts(conversation(ref, timeline.event(ref, two, actor=SYSTEM), actor=SYSTEM)) == ["one", "two"]
+    assert texts(conversation(ref, actor=SYSTEM)) == ["[rewound]"] * 3 + ["[rewind]"]
 
 
 def test_a_response_stands_beside_its_call_and_a_summary_where_it_ends(ref: SessionRef, add: Add) -> None:
     call = {"role": "model", "parts": [{"function_call": {"name": "look", "id": "c1", "args": {}}}]}
     answer = {"role": "user", "parts": [{"function_response": {"name": "look", "id": "c1", "response": {"n": 1}}}]}
-    old = timeline.event(ref, add("old"))
+    old = timeline.event(ref, add("old"), actor=SYSTEM)
     add(content=call)
     add("meanwhile", author="user")
     add(content=answer)
     add(author="user", actions=summary(old.timestamp, old.timestamp, "in short"))
     add("go on", author="user")
-    found = conversation(ref, agent="booking")
+    found = conversation(ref, agent="booking", actor=SYSTEM)
     assert texts(found) == ["[compacted]", "in short", "{}", "{'n': 1}", "meanwhile", "go on"]
     assert [line.turn.summary for line in found.lines if line.turn] == [False, True, False, False, False, False][1:]
 
@@ -203,15 +203,15 @@ def test_pages_of_a_long_conversation_are_all_of_it(ref: SessionRef, add: Add, m
     monkeypatch.setattr(agent_view_conversation, "REACH", 5)
     for number in range(40):
         add(f"{number}", f"i{number // 2}", "user" if number % 2 else "booking")
-    begin = timeline.event(ref, timeline.events(ref).rows[4].id)
+    begin = timeline.event(ref, timeline.events(ref, actor=SYSTEM).rows[4].id, actor=SYSTEM)
     back = add(invocation="back", actions=rewind("i15"))
     add(author="user", invocation="sum", actions=summary(begin.timestamp, begin.timestamp + 20, "summed"))
     add("end", "last", "user")
-    views = timeline.events(ref).rows
+    views = timeline.events(ref, actor=SYSTEM).rows
     whole = contents([view.data for view in views], Reader("booking"))
     found, before = [], None
     while True:
-        page = conversation(ref, before=before)
+        page = conversation(ref, before=before, actor=SYSTEM)
         found = [*page.lines, *found]
         if not (before := page.earlier):
             break
@@ -234,18 +234,18 @@ def test_a_page_in_the_middle_of_a_long_session_costs_as_many_queries_as_of_a_sh
         execute(ref.source, f"UPDATE events SET invocation_id = 'here' WHERE id = 'e{middle - 50}'")
         event = {"author": "user", "invocation_id": "late", "actions": rewind("here")}
         append_event(found, event, actor=actor)
-        conversation(found)
+        conversation(found, actor=SYSTEM)
         with CaptureQueriesContext(connections[ref.source]) as queries:
-            page = conversation(found, before=timeline.event(found, f"e{middle}").cursor)
-            before = timeline.event(found, f"e{middle}").cursor
-            assert len(left_out(found, timeline.events(found, before=before).rows)) == 50
+            page = conversation(found, before=timeline.event(found, f"e{middle}", actor=SYSTEM).cursor, actor=SYSTEM)
+            before = timeline.event(found, f"e{middle}", actor=SYSTEM).cursor
+            assert len(left_out(found, timeline.events(found, before=before, actor=SYSTEM).rows, actor=SYSTEM)) == 50
         assert len(page.lines) == 100
         counts.append(len(queries))
     assert counts[1] <= counts[0]
 
 
 def test_an_empty_session_has_an_empty_conversation(ref: SessionRef) -> None:
-    found = conversation(ref)
+    found = conversation(ref, actor=SYSTEM)
     assert (found.lines, found.earlier, found.agents, found.reader) == ([], None, [], Reader(""))
 
 
@@ -253,7 +253,7 @@ def test_an_empty_session_has_an_empty_conversation(ref: SessionRef) -> None:
 
 
 def shown(ref: SessionRef, template: str, at: str | None = None) -> list[tuple[str, str | None, str]]:
-    moment = moments.state_at(ref, at) if at else moments.state_now(ref)
+    moment = moments.state_at(ref, at, actor=SYSTEM) if at else moments.state_now(ref, actor=SYSTEM)
     return [(s.piece.name, s.piece.shown, s.fault) for s in preview(moment, template) if s.piece.kind != "text"]
 
 
@@ -273,7 +273,7 @@ def test_a_template_is_filled_in_with_the_state_of_its_moment(ref: SessionRef, a
 def test_a_value_has_the_event_that_wrote_it_in_whichever_session(ref: SessionRef, add: Add, actor: Actor) -> None:
     other = create_session(*ref[:3], session_id="s2", actor=actor)
     by = append_event(other, {"actions": {"state_delta": {"user:tier": "gold"}}}, actor=actor).event["id"]
-    (found,) = preview(moments.state_now(ref), "{user:tier}")
+    (found,) = preview(moments.state_now(ref, actor=SYSTEM), "{user:tier}")
     assert found.writer
     assert (found.writer.ref, found.writer.event_id, found.initial) == (other, by, False)
 
@@ -291,7 +291,7 @@ def test_an_artifact_is_known_by_the_event_that_saved_it(ref: SessionRef, add: A
     before = add("one")
     add(actions={"artifact_delta": {"notes.md": 0}})
     by = add(actions={"artifact_delta": {"notes.md": 3}})
-    (found,) = preview(moments.state_now(ref), "{artifact.notes.md?}")
+    (found,) = preview(moments.state_now(ref, actor=SYSTEM), "{artifact.notes.md?}")
     assert (found.fault, found.piece.shown, found.version, found.writer and found.writer.event_id) == (
         "unread",
         None,
@@ -306,7 +306,7 @@ def test_an_artifact_is_known_by_the_event_that_saved_it(ref: SessionRef, add: A
 
 def test_a_large_value_a_thousand_times_is_refused_before_it_is_put_together(ref: SessionRef, add: Add) -> None:
     add(actions={"state_delta": {"big": ["x" * 100] * 5_000}})
-    moment = moments.state_now(ref)
+    moment = moments.state_now(ref, actor=SYSTEM)
     assert len(preview(moment, "{big} " * 9)) == 18
     tracemalloc.start()
     with pytest.raises(Invalid, match="more than 5000000 characters"):
@@ -319,7 +319,7 @@ def test_a_large_value_a_thousand_times_is_refused_before_it_is_put_together(ref
 
 
 def test_a_template_has_so_many_characters_and_no_more(ref: SessionRef) -> None:
-    moment = moments.state_now(ref)
+    moment = moments.state_now(ref, actor=SYSTEM)
     assert len(preview(moment, "x" * LONGEST)) == 1
     with pytest.raises(Invalid, match="500000 characters"):
         preview(moment, "x" * (LONGEST + 1))

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
+from sessions_app.access.actor import SYSTEM
 from sessions_app.api.adk import sending
 from sessions_app.api.adk.models import event_model
 from sessions_app.api.adk.sending import redacted
@@ -142,7 +143,7 @@ def test_events_of_a_new_session_are_stored_as_google_adk_stores_those_that_it_d
     ours, _theirs = both
     sent = {"sessionId": "s2", "events": [{"customMetadata": {"a": 1, "__adk_internal_x": 2}}]}
     assert ours.ask("POST", SESSIONS, json=sent).json()["events"][0]["customMetadata"] == {"a": 1}
-    found = whole_session.load(SessionRef(store, APP, USER, "s2"))
+    found = whole_session.load(SessionRef(store, APP, USER, "s2"), actor=SYSTEM)
     assert found is not None
     metadata = json.loads(found.events[0].text)["custom_metadata"]
     assert metadata == {"a": 1, "__adk_internal_restored_event": True}

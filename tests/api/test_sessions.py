@@ -11,7 +11,7 @@ import pytest
 from django.db import connections
 from pytest_django import DjangoDbBlocker, Settings
 
-from sessions_app.access.actor import Actor
+from sessions_app.access.actor import SYSTEM, Actor
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.errors import NotFound
 from sessions_app.reads import stored_sessions, whole_session
@@ -217,7 +217,7 @@ def test_a_session_that_is_deleted_while_it_is_read_never_looks_whole(
     each_ref: SessionRef, actor: Actor, query: dict[str, Any]
 ) -> None:
     fill(each_ref, whole_session.PAGE + 1)
-    found = whole_session.stream(each_ref, **query)
+    found = whole_session.stream(each_ref, **query, actor=SYSTEM)
     assert found
     _session, pages = found
     assert len(next(pages)) == whole_session.PAGE
@@ -230,10 +230,11 @@ def test_a_list_of_sessions_ends_by_what_the_states_of_their_users_weigh(each_re
     for n in range(6):
         state = {"user:k": "x" * (LARGE // 2), "n": n} if n % 2 else {"n": n}
         create_session(each_ref.source, each_ref.app_name, f"user {n}", actor=actor, state=state)
+    selection = stored_sessions.Selection(each_ref.source, each_ref.app_name)
     seen: dict[str, int] = {}
     after, pages = None, 0
     while after or not pages:
-        page = stored_sessions.load_page(each_ref.source, each_ref.app_name, after=after)
+        page = stored_sessions.load_page(selection, after=after, actor=SYSTEM)
         seen |= {found.ref.user_id: len(found.state.user.get("k", "")) for found in page.rows}
         after, pages = page.next, pages + 1
     assert {name: size for name, size in seen.items() if name.startswith("user ")} == {

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pytest_django import Settings
 
-from sessions_app.access.actor import Actor
+from sessions_app.access.actor import SYSTEM, Actor
 from sessions_app.domain.json_values import equal
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT, State
@@ -93,12 +93,12 @@ def test_the_last_event_of_a_fork_says_where_it_comes_from_as_an_edit(
         "replaced": {},
         "removed": [],
     }
-    found = fork_tree.origin(into)
+    found = fork_tree.origin(into, actor=SYSTEM)
     assert found
     assert (found.ref, found.origin, found.event_id, found.actor) == (into, ref, event_id, actor.name)
     assert found.reason == "what if"
     assert begun <= found.created <= time.time()
-    assert [view.id for view in edit_log.edits()[0].rows] == [note["id"]]
+    assert [view.id for view in edit_log.edits(actor=SYSTEM)[0].rows] == [note["id"]]
 
 
 def test_a_fork_at_the_first_event_of_many_and_at_the_last(
@@ -154,7 +154,7 @@ def test_a_fork_of_a_session_that_drifted_begins_with_what_its_events_say(
     execute(ref.source, f"UPDATE sessions SET state = '{text}'")
     copy = fork(ref, at, actor)
     assert own(copy) == {"step": "pay", "draft": {"a": [1]}, "n": 1, "m": 1}
-    assert drift.own(copy).drifted == []
+    assert drift.own(copy, actor=SYSTEM).drifted == []
 
 
 def test_history_and_moments_of_shared_keys_know_no_fork(
@@ -163,10 +163,14 @@ def test_history_and_moments_of_shared_keys_know_no_fork(
     event_id = add(ref, user__tier="silver", app__new=1)
     fork(ref, event_id, actor)
     later = add(ref, user__tier="black")
-    assert [write.change.new for write in key_history.history(ref, "user:tier").rows] == ["black", "silver", "gold"]
-    before = moments.state_at(ref, later, before=True)
+    assert [write.change.new for write in key_history.history(ref, "user:tier", actor=SYSTEM).rows] == [
+        "black",
+        "silver",
+        "gold",
+    ]
+    before = moments.state_at(ref, later, before=True, actor=SYSTEM)
     assert (before.state.get("user:tier"), before.writers["user:tier"].event_id) == ("silver", event_id)
-    assert moments.state_at(ref, event_id, before=True).state.get("app:new") is ABSENT  # still known
+    assert moments.state_at(ref, event_id, before=True, actor=SYSTEM).state.get("app:new") is ABSENT  # still known
 
 
 def test_a_fork_of_a_fork_keeps_where_events_were_first_written(
@@ -196,7 +200,7 @@ def test_a_fork_can_have_the_name_that_an_ancestor_of_its_origin_had(
         delete_session(one, actor=actor)
         again = fork(two, events_of(two)[-1][1]["id"], actor, "one")
         assert own(again) == own(two)
-        assert fork_tree.origin(again) == fork_tree.forks_of(two)[0]
+        assert fork_tree.origin(again, actor=SYSTEM) == fork_tree.forks_of(two, actor=SYSTEM)[0]
         delete_session(two, actor=actor)
         delete_session(again, actor=actor)
 
@@ -214,7 +218,7 @@ def test_a_copy_of_a_note_from_before_does_not_stand_in_a_forks_way(
     last = add(two, step="more")
     again = fork(two, last, actor, "one")
     assert [event["id"] for _seq, event in events_of(again)].count(note["id"]) == 1
-    assert fork_tree.origin(again) == fork_tree.forks_of(two)[0]
+    assert fork_tree.origin(again, actor=SYSTEM) == fork_tree.forks_of(two, actor=SYSTEM)[0]
 
 
 def test_an_event_under_a_forks_own_id_refuses_it_before_anything_is_made(
@@ -236,7 +240,7 @@ def test_a_fork_is_edited_undone_rewound_and_goes_on(ref: SessionRef, actor: Act
     into = fork(ref, event_id, actor)
     add(into, step="done")
     edits.edit_state(into, [Entry("step", "edited", "done")], actor=actor)
-    (step,) = undo.undo(into, event_id).steps
+    (step,) = undo.undo(into, event_id, actor=SYSTEM).steps
     assert (step.then, step.wrote, step.now, step.contested) == ("search", "pay", "edited", True)
     rewind.rewind(into, "i1", actor=actor)
     assert own(into) == {"step": "search", "draft": {"a": [1]}}
@@ -250,13 +254,13 @@ def test_no_agent_runs_in_a_fork_before_it_goes_on_there(ref: SessionRef, actor:
     append_event(ref, {"author": "user", "invocation_id": "i1", **said}, actor=actor)
     asked = {"author": "agent", "invocation_id": "i1", "long_running_tool_ids": ["c"], **call}
     first = append_event(ref, {"author": "agent", "invocation_id": "i1", **call}, actor=actor).event["id"]
-    assert queue.held(ref)
+    assert queue.held(ref, actor=SYSTEM)
     into = fork(ref, first, actor)
-    assert queue.held(into) is None
+    assert queue.held(into, actor=SYSTEM) is None
     append_event(into, {"author": "user", "invocation_id": "i2", **said}, actor=actor)
-    assert queue.held(into)
+    assert queue.held(into, actor=SYSTEM)
     second = append_event(ref, asked | {"id": "asked"}, actor=actor).event["id"]
-    waiting = timeline.in_flight(fork(ref, second, actor, "waits"))
+    waiting = timeline.in_flight(fork(ref, second, actor, "waits"), actor=SYSTEM)
     assert waiting
     assert (waiting.waiting, waiting.waits_for) == (True, ("ask",))
 
@@ -268,7 +272,7 @@ def test_what_was_never_recorded_is_left_out(ref: SessionRef, actor: Actor, add:
     into = fork(ref, event_id, actor)
     # `step` was overwritten before anybody looked; `draft` nobody has written since the session began.
     assert own(into) == {"new": 1, "draft": {"a": [1]}}
-    assert views.session(into).initial_state == {"draft": {"a": [1]}}
+    assert views.session(into, actor=SYSTEM).initial_state == {"draft": {"a": [1]}}
 
 
 _names = st.sampled_from(["a", "b", "user:a", "app:a"])
@@ -296,7 +300,7 @@ def test_a_forks_events_say_what_is_stored_for_any_history(
     assert equal(own(into), states[place])
     assert equal((state_of(into)["user"], state_of(into)["app"]), shared)
     for event_id, state in zip(ids[: place + 1], states, strict=False):
-        assert equal(moments.state_at(into, event_id).state.session, state)
+        assert equal(moments.state_at(into, event_id, actor=SYSTEM).state.session, state)
     assert_state_is_what_events_say(source, _initial(source))
 
 
@@ -374,12 +378,12 @@ def test_a_fork_that_was_cut_off_says_so_and_goes_on_where_it_stopped(source: st
     into = ref._replace(session_id="fork")
     assert own(into) == IMPORTING
     assert heard == [(1_000, 3_200), (2_000, 3_200)]
-    half = fork_jobs.progress(ref, "e3200", into)
+    half = fork_jobs.progress(ref, "e3200", into, actor=SYSTEM)
     assert (half.copied, half.total, half.done, half.percent) == (2_000, 3_200, False, 62)
     assert forks.fork(ref, "e3200", user_id="ana", session_id="fork", actor=actor) == into
     assert own(into) == {"n": 3_200}
     assert [event["id"] for _seq, event in events_of(into)][:-1] == [f"e{n}" for n in range(1, 3_201)]
-    assert fork_jobs.progress(ref, "e3200", into).done
+    assert fork_jobs.progress(ref, "e3200", into, actor=SYSTEM).done
     with pytest.raises(AlreadyExists):
         forks.fork(ref, "e3200", user_id="ana", session_id="fork", actor=actor)
 
@@ -427,15 +431,15 @@ def test_nobody_writes_to_a_fork_that_is_being_copied(source: str, actor: Actor)
     fill(ref, 1_500)
     into = _half(ref, actor, "e1400")
     before = everything(source)
-    copied = timeline.event(into, "e5")
+    copied = timeline.event(into, "e5", actor=SYSTEM)
     refused: list[Callable[[], Any]] = [
         lambda: append_event(into, {"author": "agent"}, actor=actor),
         lambda: edits.edit_state(into, [Entry("n", 1, ABSENT)], actor=actor),
         lambda: edits.edit_state(into, [Entry("adkweb:importing", ABSENT, True)], actor=actor),
         lambda: edits.add_event(into, {"author": "user"}, actor=actor),
-        lambda: undo.undo(into, "e5"),
-        lambda: undo.restore(into, "e5"),
-        lambda: rewind.plan(into, copied.invocation_id),
+        lambda: undo.undo(into, "e5", actor=SYSTEM),
+        lambda: undo.restore(into, "e5", actor=SYSTEM),
+        lambda: rewind.plan(into, copied.invocation_id, actor=SYSTEM),
         lambda: rewind.rewind(into, copied.invocation_id, actor=actor),
     ]
     for write in refused:
@@ -456,7 +460,7 @@ def test_a_half_made_fork_that_google_adk_wrote_to_says_what_to_do(
     into = _half(ref, actor, "e1400")
     _adk_writes(into, **delta)
     before = everything(source)
-    assert not fork_jobs.progress(ref, "e1400", into).done
+    assert not fork_jobs.progress(ref, "e1400", into, actor=SYSTEM).done
     with pytest.raises(AlreadyExists, match="fork is half-made, and somebody else has written to it: delete it"):
         fork(ref, "e1400", actor)
     with pytest.raises(Conflict, match="being copied or imported"):
@@ -522,12 +526,12 @@ def test_a_long_fork_of_a_fork_under_an_earlier_name_goes_on_where_it_was_cut_of
     two = fork(one, "g1400", actor, "two")
     delete_session(one, actor=actor)
     into = _half(two, actor, "g1399", "one")
-    assert fork_jobs.progress(two, "g1399", into).copied == 1_000
+    assert fork_jobs.progress(two, "g1399", into, actor=SYSTEM).copied == 1_000
     fork(two, "g1399", actor, "one")
     order = "rowid" if connections[source].vendor == "sqlite" else "seq"
     ids = [found for (found,) in query(source, f"SELECT id FROM events WHERE session_id = 'one' ORDER BY {order}")]
     assert ids[:-1] == [f"e{n}" for n in range(1, 501)] + ["f0", "f1", "f2"] + [f"g{n}" for n in range(1_400)]
-    assert fork_tree.origin(into) == fork_tree.forks_of(two)[0]
+    assert fork_tree.origin(into, actor=SYSTEM) == fork_tree.forks_of(two, actor=SYSTEM)[0]
 
 
 @pytest.mark.parametrize("form", ["sqlite"], indirect=True)
@@ -560,11 +564,11 @@ def test_the_tree_is_the_same_from_wherever_it_is_looked_at(
     deep = fork(two, event_id, actor, "deep", "ben")
     drawn = {"s1": [{"one": []}, {"two": [{"deep": []}]}]}
     for each in (ref, one, two, deep):
-        assert _drawn(fork_tree.tree(each)) == drawn
-    assert [each.ref for each in fork_tree.forks_of(ref)] == [one, two]
-    assert fork_tree.origin(ref) is None
+        assert _drawn(fork_tree.tree(each, actor=SYSTEM)) == drawn
+    assert [each.ref for each in fork_tree.forks_of(ref, actor=SYSTEM)] == [one, two]
+    assert fork_tree.origin(ref, actor=SYSTEM) is None
     delete_session(ref, actor=actor)
-    assert _drawn(fork_tree.tree(deep)) == {"gone": [{"one": []}, {"two": [{"deep": []}]}]}
+    assert _drawn(fork_tree.tree(deep, actor=SYSTEM)) == {"gone": [{"one": []}, {"two": [{"deep": []}]}]}
 
 
 def test_a_tree_is_listed_each_session_before_its_forks(ref: SessionRef, actor: Actor, add: Callable[..., str]) -> None:
@@ -572,7 +576,7 @@ def test_a_tree_is_listed_each_session_before_its_forks(ref: SessionRef, actor: 
     one = fork(ref, event_id, actor, "one")
     fork(ref, event_id, actor, "two")
     fork(fork(one, event_id, actor, "deep"), event_id, actor, "deeper")
-    listed = [(node.ref.session_id, node.level) for node in fork_tree.listed(fork_tree.tree(ref))]
+    listed = [(node.ref.session_id, node.level) for node in fork_tree.listed(fork_tree.tree(ref, actor=SYSTEM))]
     assert listed == [("s1", 1), ("one", 2), ("deep", 3), ("deeper", 4), ("two", 2)]
 
 
@@ -582,8 +586,8 @@ def test_a_session_of_the_same_name_of_another_user_has_other_forks(
     other = create_session(ref.source, APP, "ben", actor=actor, session_id="s1")
     fork(ref, add(ref, a=1), actor, "one")
     fork(other, add(other, a=1), actor, "two", "ben")
-    assert [each.ref.session_id for each in fork_tree.forks_of(ref)] == ["one"]
-    assert [each.ref.session_id for each in fork_tree.forks_of(other)] == ["two"]
+    assert [each.ref.session_id for each in fork_tree.forks_of(ref, actor=SYSTEM)] == ["one"]
+    assert [each.ref.session_id for each in fork_tree.forks_of(other, actor=SYSTEM)] == ["two"]
 
 
 def test_what_others_wrote_there_is_no_fork_and_breaks_nothing(
@@ -594,8 +598,8 @@ def test_what_others_wrote_there_is_no_fork_and_breaks_nothing(
     ):
         event = {"id": f"x{number}", "custom_metadata": {"adkweb": {"forked": noted}}}
         append_event(ref, event, actor=actor, origin="person")
-    assert fork_tree.forks_of(ref) == []
-    assert fork_tree.origin(ref) is None
+    assert fork_tree.forks_of(ref, actor=SYSTEM) == []
+    assert fork_tree.origin(ref, actor=SYSTEM) is None
 
 
 def test_the_tree_survives_export_and_import(
@@ -608,5 +612,5 @@ def test_the_tree_survives_export_and_import(
     into = fork(ref, add(ref, step="pay"), actor)
     other = open_source(new_database("sqlite"), "sqlite")
     imported(other, exported(ref.source))
-    assert _drawn(fork_tree.tree(ref._replace(source=other))) == {"s1": [{"fork": []}]}
-    assert fork_tree.origin(into._replace(source=other)) is not None
+    assert _drawn(fork_tree.tree(ref._replace(source=other), actor=SYSTEM)) == {"s1": [{"fork": []}]}
+    assert fork_tree.origin(into._replace(source=other), actor=SYSTEM) is not None

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from sessions_app.access.actor import Actor
+from sessions_app.access.actor import SYSTEM, Actor
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.edits import fork as forks
 from sessions_app.edits import fork_jobs, fork_tree
@@ -81,7 +81,7 @@ def killed(ref: SessionRef, database_name: str, own: str) -> SessionRef:
 def assert_whole(ref: SessionRef, into: SessionRef) -> None:
     assert state_of(into)["session"] == {"n": 2_400}
     assert [event["id"] for _seq, event in events_of(into)][:-1] == [f"e{n}" for n in range(1, 2_401)]
-    made = fork_tree.origin(into)
+    made = fork_tree.origin(into, actor=SYSTEM)
     assert made is not None
     assert (made.origin, made.event_id, made.reason) == (ref, AT, "what if")
 
@@ -96,14 +96,14 @@ def assert_gone(into: SessionRef) -> None:
 def test_a_long_fork_is_copied_in_the_background(ref: SessionRef, actor: Actor) -> None:
     into = begin(ref, actor)
     settle()
-    shown = fork_jobs.progress(ref, AT, into)
+    shown = fork_jobs.progress(ref, AT, into, actor=SYSTEM)
     assert (shown.done, shown.percent, shown.working, shown.stopped) == (True, 100, False, "")
     assert_whole(ref, into)
     assert not Job.objects.exists()
 
 
 def test_a_fork_whose_process_is_killed_goes_on_in_another(ref: SessionRef, killed: SessionRef) -> None:
-    half = fork_jobs.progress(ref, AT, killed)
+    half = fork_jobs.progress(ref, AT, killed, actor=SYSTEM)
     assert (half.copied, half.total, half.done, half.working) == (1_000, 2_400, False, True)
     assert state_of(killed)["session"] == IMPORTING
     assert runner.take_over() == 0  # its claim lasts
@@ -132,7 +132,7 @@ def test_a_half_that_somebody_deleted_is_not_made_again(ref: SessionRef, killed:
     settle()
     assert_gone(killed)
     with pytest.raises(NotFound):
-        fork_jobs.progress(ref, AT, killed)
+        fork_jobs.progress(ref, AT, killed, actor=SYSTEM)
     begin(ref, actor)
     settle()
     assert_whole(ref, killed)
@@ -165,7 +165,7 @@ def test_a_fork_that_is_sent_again_while_it_is_copied_is_copied_once(
 
     monkeypatch.setattr(Copying, "run", wait)
     into = begin(ref, actor)
-    early = fork_jobs.progress(ref, AT, into)
+    early = fork_jobs.progress(ref, AT, into, actor=SYSTEM)
     assert (early.copied, early.total, early.percent, early.done, early.working) == (0, 2_400, 0, False, True)
     begin(ref, actor)
     go.set()
@@ -187,11 +187,11 @@ def test_a_fork_that_stopped_says_why_and_goes_on(
     into = begin(ref, actor)
     settle()
     monkeypatch.undo()
-    half = fork_jobs.progress(ref, AT, into)
+    half = fork_jobs.progress(ref, AT, into, actor=SYSTEM)
     assert (half.copied, half.done, half.working, half.stopped) == (1_000, False, False, "away")
     begin(ref, actor)
     settle()
-    assert fork_jobs.progress(ref, AT, into).done
+    assert fork_jobs.progress(ref, AT, into, actor=SYSTEM).done
     assert_whole(ref, into)
 
 
@@ -204,7 +204,7 @@ def test_a_fork_that_stopped_before_its_first_page_says_why(
     monkeypatch.setattr(forks, "import_session", away)
     into = begin(ref, actor)
     settle()
-    shown = fork_jobs.progress(ref, AT, into)
+    shown = fork_jobs.progress(ref, AT, into, actor=SYSTEM)
     assert (shown.copied, shown.total, shown.done, shown.stopped) == (0, 2_400, False, "away")
 
 

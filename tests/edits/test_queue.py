@@ -15,7 +15,7 @@ from django.db import connections
 from django.utils import translation
 from pytest_django import Settings
 
-from sessions_app.access.actor import Actor
+from sessions_app.access.actor import SYSTEM, Actor
 from sessions_app.domain.json_values import equal
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT
@@ -116,7 +116,7 @@ def test_an_edit_waits_while_an_invocation_runs_and_becomes_one_event_when_it_ha
     assert queue.apply_due() == 0
     assert everything(ref.source) == before
     assert (now(waiting).state, queue.any_waiting(), queue.outcomes(maria)) == ("waiting", True, [])
-    (shown,) = queue.of_session(ref)
+    (shown,) = queue.of_session(ref, actor=SYSTEM)
     assert (shown.ref, shown.actor, shown.reason, shown.entries) == (ref, "maria", "by phone", entries)
     assert [(c.key, c.old, c.new) for c in shown.changes][1] == ("draft", {"a": [1]}, ABSENT)
 
@@ -135,7 +135,7 @@ def test_an_edit_waits_while_an_invocation_runs_and_becomes_one_event_when_it_ha
         "queued": waiting.created,
     }
     after = {"step": "pay", "user:tier": "gold", "user:new": None, "app:version": 3}
-    assert views.session(ref).state.merged() == after
+    assert views.session(ref, actor=SYSTEM).state.merged() == after
     assert_state_is_what_events_say(ref.source, {ref: START})
     (outcome,) = queue.outcomes(maria)
     assert (outcome.state, outcome.seq) == ("applied", events_of(ref)[-1][0])
@@ -171,7 +171,7 @@ def test_after_an_edit_that_ended_the_invocation_nothing_is_waited_for(
     assert queue.apply_due() == 0
     now_or_never = edit.edit_state(ref, [Entry("note", 1, ABSENT)], actor=AGENT).event
     assert now_or_never["custom_metadata"]["adkweb"]["ended"] == "i1"
-    assert queue.held(ref) is None
+    assert queue.held(ref, actor=SYSTEM) is None
     assert queue.apply_due() == 1
     assert now(waiting).state == "applied"
 
@@ -201,10 +201,10 @@ def test_an_invocation_that_waits_for_a_person_holds_no_session(ref: SessionRef,
     say(ref, "user", LONG_AGO)
     call = {"function_call": {"id": "c1", "name": "ask", "args": {}}}
     say(ref, "agent", LONG_AGO, part=call, long_running_tool_ids=["c1"])
-    running = timeline.in_flight(ref)
+    running = timeline.in_flight(ref, actor=SYSTEM)
     assert running is not None
     assert running.waiting
-    assert queue.held(ref) is None
+    assert queue.held(ref, actor=SYSTEM) is None
     queue.queue_edit(ref, PAY, person=maria)
     assert queue.apply_due() == 1
 
@@ -225,8 +225,8 @@ def test_an_invocation_that_begins_between_the_look_and_the_append_is_not_ended(
     waiting = queue.queue_edit(ref, PAY, person=maria)
     look = timeline.in_flight
 
-    def look_just_before(*arguments: Any) -> Any:
-        found = look(*arguments)
+    def look_just_before(*arguments: Any, **named: Any) -> Any:
+        found = look(*arguments, **named)
         run(ref)
         return found
 
@@ -310,7 +310,7 @@ def test_a_read_only_adkweb_queues_applies_and_withdraws_nothing(
     with pytest.raises(NotAllowed):
         queue.withdraw(waiting.id, maria)
     assert queue.apply_due() == 0
-    assert (now(waiting).state, len(queue.of_session(ref))) == ("waiting", 1)
+    assert (now(waiting).state, len(queue.of_session(ref, actor=SYSTEM))) == ("waiting", 1)
 
 
 def test_a_form_that_is_sent_twice_is_queued_once(ref: SessionRef, maria: User, bo: User) -> None:
@@ -402,9 +402,9 @@ def test_an_edit_of_somebody_who_has_no_account_any_more_is_not_applied(
     assert queue.apply_due() == 1
     assert everything(ref.source) == before
     assert (now(waiting).state, now(waiting).message) == ("failed", "Whoever queued it has no account any more.")
-    assert [found.id for found in queue.of_session(ref)] == [waiting.id]
+    assert [found.id for found in queue.of_session(ref, actor=SYSTEM)] == [waiting.id]
     queue.dismiss(waiting.id, bo)
-    assert queue.of_session(ref) == []
+    assert queue.of_session(ref, actor=SYSTEM) == []
 
 
 def test_an_author_who_was_renamed_stands_in_the_event_as_who_queued_it(ref: SessionRef, maria: User) -> None:
@@ -425,7 +425,7 @@ def test_only_its_author_dismisses_an_outcome_and_a_waiting_edit_has_none(
         queue.dismiss(waiting.id, bo)
     assert (queue.outcomes(bo), len(queue.outcomes(maria))) == ([], 1)
     queue.dismiss(waiting.id, maria)
-    assert (queue.outcomes(maria), queue.of_session(ref)) == ([], [])
+    assert (queue.outcomes(maria), queue.of_session(ref, actor=SYSTEM)) == ([], [])
 
 
 def test_what_everybody_knows_is_not_kept_for_ever(ref: SessionRef, maria: User) -> None:
@@ -555,7 +555,7 @@ def test_an_edit_of_a_database_that_goes_away_waits_until_it_is_back(
 ) -> None:
     waiting = queue.queue_edit(ref, PAY, person=maria)
 
-    def away(*_: Any) -> Any:
+    def away(*_: Any, **__: Any) -> Any:
         raise SourceError("away")
 
     monkeypatch.setattr(views, "session", away)
@@ -598,7 +598,7 @@ def test_another_database_under_the_same_name_gets_nothing(
         (tmp_path / folder / "same.db").touch()
         alias = open_source(str(tmp_path / folder / "same.db"), form)
         ref = SessionRef(alias, "booking", "ana", "s1")
-        if not lists.sessions(alias, "booking").rows:
+        if not lists.sessions(alias, "booking", actor=SYSTEM).rows:
             create_session(*ref[:3], session_id="s1", state=START, actor=AGENT)
         return ref
 
@@ -608,10 +608,10 @@ def test_another_database_under_the_same_name_gets_nothing(
     registry._identity.pop(first.source)  # a restart
     second = opened("two")
     assert second == first
-    assert (queue.apply_due(), queue.of_session(second), now(waiting).ref) == (0, [], None)
+    assert (queue.apply_due(), queue.of_session(second, actor=SYSTEM), now(waiting).ref) == (0, [], None)
     third = opened("one")
     assert third.source != first.source
-    assert [found.ref for found in queue.of_session(third)] == [third]
+    assert [found.ref for found in queue.of_session(third, actor=SYSTEM)] == [third]
     assert queue.apply_due() == 1
     assert (state_of(third)["session"]["step"], state_of(second)["session"]["step"]) == ("pay", "search")
 
@@ -649,10 +649,10 @@ def test_a_fault_with_one_edit_does_not_hold_up_the_others(
 def test_any_key_and_value_comes_through_the_queue_as_it_was(ref: SessionRef, maria: User, name: str) -> None:
     value = {"n": [1.5, 10**30, True, None, "é\u2028🧳", {name: "</script>"}], "long": "x" * 1_000_000}
     queue.queue_edit(ref, [Entry(name, value, ABSENT)], person=maria, reason="🧳 <i>שלום</i>")
-    (shown,) = queue.of_session(ref)
+    (shown,) = queue.of_session(ref, actor=SYSTEM)
     assert equal([shown.entries[0].key, shown.entries[0].value], [name, value])
     assert queue.apply_due() == 1
-    assert equal(views.session(ref).state.get(name), value)
+    assert equal(views.session(ref, actor=SYSTEM).state.get(name), value)
     assert edits_in(ref)[0]["custom_metadata"]["adkweb"]["reason"] == "🧳 <i>שלום</i>"
 
 
@@ -660,7 +660,7 @@ def test_any_key_and_value_comes_through_the_queue_as_it_was(ref: SessionRef, ma
 @on_both_of_adkwebs_own
 def test_what_adk_stored_although_it_is_not_json_can_be_replaced(ref: SessionRef, maria: User) -> None:
     execute(ref.source, "UPDATE sessions SET state = %s", ['{"n": NaN, "half": "\\ud83d", "zero": "\\u0000"}'])
-    state = views.session(ref).state
+    state = views.session(ref, actor=SYSTEM).state
     entries = [Entry(name, 1, state.get(name)) for name in ("n", "half", "zero")]
     queue.queue_edit(ref, entries, person=maria)
     assert queue.apply_due() == 1

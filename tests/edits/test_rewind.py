@@ -13,7 +13,7 @@ from django.db import connections
 from django.test.utils import CaptureQueriesContext
 from pytest_django import Settings
 
-from sessions_app.access.actor import Actor
+from sessions_app.access.actor import SYSTEM, Actor
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT
 from sessions_app.edits import rewind, undo
@@ -69,7 +69,7 @@ def test_a_rewind_is_one_event_as_adk_writes_it_with_who_and_why(
     }
     assert "content" not in event
     assert appended.event["id"] == event["id"]
-    assert views.session(ref).state.merged() == {
+    assert views.session(ref, actor=SYSTEM).state.merged() == {
         **START, "step": "pay", "kept": None, "user:tier": "black", "app:limit": 4
     }  # fmt: skip
     assert_state_is_what_events_say(ref.source, {ref: START})
@@ -80,7 +80,7 @@ def test_a_rewind_to_the_first_invocation_keeps_the_initial_state(
 ) -> None:
     say(ref, "i1", {"step": "pay", "draft": None, "new": 1})
     rewind.rewind(ref, "i1", actor=actor)
-    assert views.session(ref).state.merged() == START
+    assert views.session(ref, actor=SYSTEM).state.merged() == START
 
 
 def test_the_plan_says_what_the_agent_will_not_see_and_what_stays(
@@ -90,7 +90,7 @@ def test_the_plan_says_what_the_agent_will_not_see_and_what_stays(
     first = say(ref, "i2", {"step": "pay"}, artifact_delta={"plan.txt": 1})
     say(ref, "i2", artifact_delta={"plan.txt": 2, "new.txt": 0, "user:photo.png": 1})
     last = say(ref, "i3")
-    plan = rewind.plan(ref, "i2")
+    plan = rewind.plan(ref, "i2", actor=SYSTEM)
     assert (ids_of(plan.gone), plan.back, plan.first.id) == ((3, first, last, True), 0, first)
     assert [(c.key, c.old, c.new) for c in plan.changes] == [("step", "pay", "search")]
     assert plan.artifacts == [Artifact("new.txt", None, 0), Artifact("plan.txt", 0, 2)]
@@ -102,13 +102,13 @@ def test_a_rewind_is_taken_back_by_a_rewind_to_before_it(
 ) -> None:
     say(ref, "i1", {"step": "pay"})
     say(ref, "i2", {"step": "done", "new": 1})
-    after = views.session(ref).state.merged()
+    after = views.session(ref, actor=SYSTEM).state.merged()
     first = rewind.rewind(ref, "i2", actor=actor)
-    plan = rewind.plan(ref, first.event["invocation_id"])
+    plan = rewind.plan(ref, first.event["invocation_id"], actor=SYSTEM)
     assert (ids_of(plan.gone), plan.back) == ((0, "", "", True), 1)  # ADK itself shows no rewind to the agent
     rewind.rewind(ref, first.event["invocation_id"], actor=actor)
-    assert views.session(ref).state.merged() == after
-    plan = rewind.plan(ref, "i1")
+    assert views.session(ref, actor=SYSTEM).state.merged() == after
+    plan = rewind.plan(ref, "i1", actor=SYSTEM)
     assert (plan.gone.events, plan.back) == (2, 0)
 
 
@@ -121,11 +121,11 @@ def test_what_was_said_after_a_rewind_that_was_taken_back_counts_as_what_it_is(
     back = rewind.rewind(ref, first, actor=actor).event["invocation_id"]
     late = say(ref, "on")
     # Before the second rewind the agent saw i0 and the talk; now it sees i0, i1, i2 and what came after.
-    plan = rewind.plan(ref, back)
+    plan = rewind.plan(ref, back, actor=SYSTEM)
     assert (ids_of(plan.gone), plan.back) == ((3, early[1], late, False), 1)
     assert plan.takes_back
     rewind.rewind(ref, back, actor=actor)
-    plan = rewind.plan(ref, "i1")
+    plan = rewind.plan(ref, "i1", actor=SYSTEM)
     assert (ids_of(plan.gone), plan.back) == ((1, *[events_of(ref)[4][1]["id"]] * 2, True), 0)
     assert not plan.takes_back
 
@@ -135,11 +135,11 @@ def test_events_that_were_rewound_earlier_count_once(ref: SessionRef, actor: Act
         say(ref, f"i{number}")
     rewind.rewind(ref, "i3", actor=actor)
     say(ref, "i5")
-    plan = rewind.plan(ref, "i2")
+    plan = rewind.plan(ref, "i2", actor=SYSTEM)
     assert (plan.gone.events, plan.back, plan.gone.all) == (2, 0, False)  # i2 and i5
     rewind.rewind(ref, "i1", actor=actor)
     # Before i3 stood i1 and i2, which the agent would see again, as ADK reads rewinds.
-    assert (rewind.plan(ref, "i3").gone.events, rewind.plan(ref, "i3").back) == (0, 2)
+    assert (rewind.plan(ref, "i3", actor=SYSTEM).gone.events, rewind.plan(ref, "i3", actor=SYSTEM).back) == (0, 2)
 
 
 @pytest.mark.parametrize("name", ["nope", "", "I1"])
@@ -155,12 +155,12 @@ def test_a_rewind_to_an_unknown_invocation_is_refused(
 
 def test_a_rewind_of_a_session_without_events_is_refused(ref: SessionRef, actor: Actor) -> None:
     with pytest.raises(NotFound):
-        rewind.plan(ref, "i1")
+        rewind.plan(ref, "i1", actor=SYSTEM)
 
 
 def test_nobodys_write_is_lost(ref: SessionRef, actor: Actor, say: Callable[..., str]) -> None:
     say(ref, "i1", {"step": "pay"})
-    plan = rewind.plan(ref, "i1")
+    plan = rewind.plan(ref, "i1", actor=SYSTEM)
     say(ref, "i2", {"late": 1})
     before = everything(ref.source)
     with pytest.raises(StaleSession):
@@ -172,7 +172,7 @@ def test_a_rewind_sent_twice_by_one_form_is_written_once(
     ref: SessionRef, actor: Actor, say: Callable[..., str]
 ) -> None:
     say(ref, "i1", {"step": "pay"})
-    plan = rewind.plan(ref, "i1")
+    plan = rewind.plan(ref, "i1", actor=SYSTEM)
     first = rewind.rewind(ref, "i1", actor=actor, revision=plan.revision, once="form")
     again = rewind.rewind(ref, "i1", actor=actor, revision=plan.revision, once="form")
     assert (again.event["id"], again.seq) == (first.event["id"], None)
@@ -183,7 +183,7 @@ def test_a_rewind_sent_many_times_at_once_is_written_once_and_each_is_answered(
     ref: SessionRef, actor: Actor, say: Callable[..., str], tmp_path: Path
 ) -> None:
     say(ref, "i1", {"step": "pay"})
-    plan = rewind.plan(ref, "i1")
+    plan = rewind.plan(ref, "i1", actor=SYSTEM)
 
     def send(_number: int) -> str:
         try:
@@ -204,17 +204,17 @@ def test_keys_that_were_never_recorded_are_left_alone_and_named(
     say(ref, "i1", {"other": 1})
     say(ref, "i2", {"other": 2})
     say(ref, "i3", {"step": "pay"})
-    plan = rewind.plan(ref, "i2")
+    plan = rewind.plan(ref, "i2", actor=SYSTEM)
     assert plan.unknown == ["step"]
     assert [change.key for change in plan.changes] == ["other"]
     rewind.rewind(ref, "i2", actor=actor)
-    assert views.session(ref).state.session == {"step": "pay", "draft": {"a": [1]}, "other": 1}
+    assert views.session(ref, actor=SYSTEM).state.session == {"step": "pay", "draft": {"a": [1]}, "other": 1}
 
 
 def test_undoing_the_state_of_a_rewind_is_possible(ref: SessionRef, actor: Actor, say: Callable[..., str]) -> None:
     say(ref, "i1", {"step": "pay", "new": 1})
     event_id = rewind.rewind(ref, "i1", actor=actor).event["id"]
-    steps = {step.key: (step.then, step.now) for step in undo.undo(ref, event_id).steps}
+    steps = {step.key: (step.then, step.now) for step in undo.undo(ref, event_id, actor=SYSTEM).steps}
     assert steps == {"step": ("pay", "search"), "new": (1, ABSENT)}
 
 
@@ -243,9 +243,9 @@ def test_a_preview_asks_as_little_of_many_rewinds_as_of_one(
             say(ref, invocation, artifact_delta={f"{number}.txt": 0})
             rewind.rewind(ref, invocation, actor=actor)
         say(ref, "last", artifact_delta={"last.txt": rewinds})
-        rewind.plan(ref, "last")
+        rewind.plan(ref, "last", actor=SYSTEM)
         with CaptureQueriesContext(connections[ref.source]) as queries:
-            plan = rewind.plan(ref, "r1.0")
+            plan = rewind.plan(ref, "r1.0", actor=SYSTEM)
         asked.append(len(queries))
         assert plan.artifacts[-1] == Artifact("last.txt", None, rewinds)
     assert asked[0] == asked[1]
@@ -263,5 +263,5 @@ def test_an_artifact_delta_of_any_shape_is_passed_over_or_told(
         event_id = say(ref, "i1")
         event = {"id": event_id, "author": "agent", "actions": {"artifact_delta": delta}}
         execute(ref.source, "UPDATE events SET event_data = %s WHERE id = %s", [json.dumps(event), event_id])
-    found = rewind.plan(ref, "i1").artifacts
+    found = rewind.plan(ref, "i1", actor=SYSTEM).artifacts
     assert found == [Artifact(name, None, version) for name, version in sorted(told.items())]

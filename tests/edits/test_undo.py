@@ -13,7 +13,7 @@ from django.db import connections
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessions_app.access.actor import Actor
+from sessions_app.access.actor import SYSTEM, Actor
 from sessions_app.domain.json_values import equal
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT, State
@@ -34,12 +34,12 @@ _numbers = itertools.count()
 
 def take_back(ref: SessionRef, event_id: str, actor: Actor) -> str:
     """Undoes an event whatever was written since; the undo's id."""
-    plan = undo.undo(ref, event_id)
+    plan = undo.undo(ref, event_id, actor=SYSTEM)
     return str(edit.edit_state(ref, plan.entries, actor=actor, of={"undoes": event_id}).event["id"])
 
 
 def state(ref: SessionRef) -> State:
-    return views.session(ref).state.merged()
+    return views.session(ref, actor=SYSTEM).state.merged()
 
 
 # --- Undo -------------------------------------------------------------------------------------------------------------
@@ -84,7 +84,7 @@ def test_undone_already_names_the_event_that_has_done_it(
     event_id = add(ref, step="pay")
     undone = take_back(ref, event_id, actor)
     with pytest.raises(Invalid, match=r"undone already, by event #\d+") as refused:
-        undo.undo(ref, event_id)
+        undo.undo(ref, event_id, actor=SYSTEM)
     assert refused.value.detail["writer"].event_id == undone
 
 
@@ -94,7 +94,7 @@ def test_where_another_event_brought_the_values_back_it_is_named_as_such(
     event_id = add(ref, step="pay")
     again = add(ref, step="search")
     with pytest.raises(Invalid, match=r"stand again: event #\d+ wrote them") as refused:
-        undo.undo(ref, event_id)
+        undo.undo(ref, event_id, actor=SYSTEM)
     assert refused.value.detail["writer"].event_id == again
 
 
@@ -104,23 +104,23 @@ def test_what_removed_a_key_again_is_named_and_only_an_undo_is_called_one(
     event_id = add(ref, new=1)
     undone = take_back(ref, event_id, actor)
     with pytest.raises(Invalid, match=r"undone already, by event #\d+") as refused:
-        undo.undo(ref, event_id)
+        undo.undo(ref, event_id, actor=SYSTEM)
     assert refused.value.detail["writer"].event_id == undone
     other = append_event(
         ref, {"author": "agent", "invocation_id": "i2", "actions": {"state_delta": {"fresh": 1}}}, actor=actor
     ).event["id"]
     rewound = rewind.rewind(ref, "i2", actor=actor).event["id"]
     with pytest.raises(Invalid, match=r"stand again: event #\d+ wrote them") as refused:
-        undo.undo(ref, other)
+        undo.undo(ref, other, actor=SYSTEM)
     assert refused.value.detail["writer"].event_id == rewound
 
 
 def test_where_no_event_brought_the_values_back_none_is_named(ref: SessionRef, add: Callable[..., str]) -> None:
-    before = json.dumps(views.session(ref).state.session)
+    before = json.dumps(views.session(ref, actor=SYSTEM).state.session)
     event_id = add(ref, new=1)
     execute(ref.source, "UPDATE sessions SET state = %s", [before])
     with pytest.raises(Invalid) as refused:
-        undo.undo(ref, event_id)
+        undo.undo(ref, event_id, actor=SYSTEM)
     assert refused.value.message == "The values from before this event stand again."
 
 
@@ -129,7 +129,7 @@ def test_what_was_written_since_is_contested_and_the_rest_is_not(ref: SessionRef
     add(ref, step="done", draft={"a": [1]})
     other = create_session(ref.source, APP, "ana", actor=Actor("other", "admin"))
     add(other, user__tier="black")
-    plan = undo.undo(ref, event_id)
+    plan = undo.undo(ref, event_id, actor=SYSTEM)
     assert [(s.key, s.then, s.wrote, s.now, s.contested) for s in plan.steps] == [
         ("app:limit", 3, 4, 4, False),
         ("step", "search", "pay", "done", True),
@@ -142,7 +142,7 @@ def test_a_key_that_was_removed_since_is_contested_and_can_be_brought_back(
 ) -> None:
     event_id = add(ref, step="pay")
     edit.edit_state(ref, [Entry("step", ABSENT, "pay")], actor=actor)
-    (step,) = undo.undo(ref, event_id).steps
+    (step,) = undo.undo(ref, event_id, actor=SYSTEM).steps
     assert (step.then, step.wrote, step.now, step.contested) == ("search", "pay", ABSENT, True)
     take_back(ref, event_id, actor)
     assert state(ref) == START
@@ -151,7 +151,7 @@ def test_a_key_that_was_removed_since_is_contested_and_can_be_brought_back(
 def test_a_write_between_looking_and_sending_is_not_lost(
     ref: SessionRef, actor: Actor, add: Callable[..., str]
 ) -> None:
-    plan = undo.undo(ref, add(ref, step="pay", new=1))
+    plan = undo.undo(ref, add(ref, step="pay", new=1), actor=SYSTEM)
     add(ref, new=2)
     before = everything(ref.source)
     with pytest.raises(Conflict) as refused:
@@ -168,7 +168,7 @@ def test_an_event_that_changed_nothing_has_nothing_to_undo(
     ref: SessionRef, add: Callable[..., str], delta: State, message: str
 ) -> None:
     with pytest.raises(Invalid, match=message):
-        undo.undo(ref, add(ref, **delta))
+        undo.undo(ref, add(ref, **delta), actor=SYSTEM)
 
 
 def test_what_stood_before_and_was_never_recorded_is_left_alone_and_named(
@@ -177,9 +177,9 @@ def test_what_stood_before_and_was_never_recorded_is_left_alone_and_named(
     execute(ref.source, "UPDATE sessions SET initial_state = NULL")
     event_id = add(ref, step="pay")
     with pytest.raises(Invalid, match=r"cannot be undone\. Earlier values unknown: step"):
-        undo.undo(ref, event_id)
+        undo.undo(ref, event_id, actor=SYSTEM)
     second = add(ref, step="done", draft=1)
-    plan = undo.undo(ref, second)
+    plan = undo.undo(ref, second, actor=SYSTEM)
     assert ([s.key for s in plan.steps], plan.unknown) == (["step"], ["draft"])
     take_back(ref, second, actor)
     assert state(ref) == START | {"step": "pay", "draft": 1}
@@ -187,16 +187,16 @@ def test_what_stood_before_and_was_never_recorded_is_left_alone_and_named(
 
 def test_an_event_that_is_gone_cannot_be_undone(ref: SessionRef) -> None:
     with pytest.raises(NotFound, match="may have been deleted"):
-        undo.undo(ref, "gone")
+        undo.undo(ref, "gone", actor=SYSTEM)
     with pytest.raises(NotFound, match="may have been deleted"):
-        undo.restore(ref, "gone")
+        undo.restore(ref, "gone", actor=SYSTEM)
 
 
 # --- Restore ----------------------------------------------------------------------------------------------------------
 
 
 def bring_back(ref: SessionRef, event_id: str, actor: Actor, **which: Any) -> None:
-    plan = undo.restore(ref, event_id, **which)
+    plan = undo.restore(ref, event_id, **which, actor=SYSTEM)
     edit.edit_state(ref, plan.entries, actor=actor, of={"restores": event_id})
 
 
@@ -210,18 +210,18 @@ def test_a_key_a_scope_or_everything_is_restored_to_a_moment(
     bring_back(ref, event_id, actor, keys=["step", "late"])
     assert state(ref) == {k: v for k, v in late.items() if k != "late"} | {"step": "pay"}
     bring_back(ref, event_id, actor, scopes=["user"])
-    assert views.user_state(ref.source, APP, "ana") == {"tier": "silver"}
+    assert views.user_state(ref.source, APP, "ana", actor=SYSTEM) == {"tier": "silver"}
     assert state(ref)["app:limit"] == 9
     bring_back(ref, event_id, actor)
     assert state(ref) == at
     assert events_of(ref)[-1][1]["custom_metadata"]["adkweb"]["restores"] == event_id
     with pytest.raises(Invalid, match="Nothing differs"):
-        undo.restore(ref, event_id)
+        undo.restore(ref, event_id, actor=SYSTEM)
 
 
 def test_a_key_that_was_never_there_cannot_be_restored(ref: SessionRef, add: Callable[..., str]) -> None:
     with pytest.raises(Invalid, match="no key “nope”, neither then nor now"):
-        undo.restore(ref, add(ref, step="pay"), keys=["step", "nope"])
+        undo.restore(ref, add(ref, step="pay"), keys=["step", "nope"], actor=SYSTEM)
 
 
 def test_a_restore_while_another_session_writes_is_all_or_nothing(
@@ -229,7 +229,7 @@ def test_a_restore_while_another_session_writes_is_all_or_nothing(
 ) -> None:
     event_id = add(ref, step="pay")
     add(ref, step="done", user__tier="silver", app__limit=9)
-    plan = undo.restore(ref, event_id)
+    plan = undo.restore(ref, event_id, actor=SYSTEM)
     other = create_session(ref.source, APP, "ben", actor=actor)
     add(other, app__limit=10)
     before = everything(ref.source)
@@ -246,10 +246,10 @@ def test_what_was_never_recorded_is_not_restored_and_named(
     execute(ref.source, "UPDATE sessions SET initial_state = NULL")
     event_id = add(ref, other=1)
     add(ref, step="done", other=2)
-    plan = undo.restore(ref, event_id, scopes=["session"])
+    plan = undo.restore(ref, event_id, scopes=["session"], actor=SYSTEM)
     assert ([s.key for s in plan.steps], plan.unknown) == (["other"], ["step"])
     with pytest.raises(Invalid, match=r"Nothing differs from that moment\. Earlier values unknown: step"):
-        undo.restore(ref, event_id, keys=["step"])
+        undo.restore(ref, event_id, keys=["step"], actor=SYSTEM)
 
 
 def test_the_number_of_questions_does_not_grow_with_the_keys(
@@ -257,9 +257,9 @@ def test_the_number_of_questions_does_not_grow_with_the_keys(
 ) -> None:
     event_id = add(ref, **{f"k{n}": n for n in range(300)})
     add(ref, **{f"k{n}": -n for n in range(300)})
-    moments.state_now(ref)
+    moments.state_now(ref, actor=SYSTEM)
     with django_assert_max_num_queries(25, connection=connections[ref.source]):
-        assert len(undo.restore(ref, event_id).steps) == 299
+        assert len(undo.restore(ref, event_id, actor=SYSTEM).steps) == 299
 
 
 # --- Any history ------------------------------------------------------------------------------------------------------
@@ -333,7 +333,7 @@ def test_nothing_is_taken_back_in_a_session_that_is_being_copied(ref: SessionRef
     event_id = add(ref, step="pay")
     execute(ref.source, "UPDATE sessions SET state = %s", ['{"adkweb:importing": true}'])
     before = everything(ref.source)
-    for plan in (lambda: undo.undo(ref, event_id), lambda: undo.restore(ref, event_id)):
+    for plan in (lambda: undo.undo(ref, event_id, actor=SYSTEM), lambda: undo.restore(ref, event_id, actor=SYSTEM)):
         with pytest.raises(Conflict, match="being copied or imported"):
             plan()
     assert everything(ref.source) == before
@@ -346,7 +346,7 @@ def test_of_several_events_that_brought_values_back_the_last_is_named(
     add(ref, draft={"a": [1]})
     last = add(ref, step="search")
     with pytest.raises(Invalid) as nothing:
-        undo.undo(ref, event_id)
+        undo.undo(ref, event_id, actor=SYSTEM)
     assert nothing.value.detail["writer"].event_id == last
     assert "undone already" not in nothing.value.message
 
@@ -361,5 +361,5 @@ def test_an_undo_of_the_same_id_in_another_session_is_none_of_this_event(
     append_event(other, {**event, "actions": {"state_delta": {"user:tier": "iron"}}}, actor=actor)
     add(other, user__tier="gold")
     with pytest.raises(Invalid) as nothing:
-        undo.undo(other, "same")
+        undo.undo(other, "same", actor=SYSTEM)
     assert "undone already" not in nothing.value.message

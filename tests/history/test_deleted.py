@@ -9,6 +9,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from hypothesis import given
 
+from sessions_app.access.actor import SYSTEM
 from sessions_app.domain.json_values import equal
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT, UNKNOWN, Scoped
@@ -62,10 +63,10 @@ def test_however_sessions_are_deleted_what_is_told_is_true(source: str, history:
         if rebuilt:
             indexing.rebuild(source)
         for ref, event_id, before, after in fold.seen:
-            told_truly(moments.state_at(ref, event_id).state, after)
-            told_truly(moments.state_at(ref, event_id, before=True).state, before)
+            told_truly(moments.state_at(ref, event_id, actor=SYSTEM).state, after)
+            told_truly(moments.state_at(ref, event_id, before=True, actor=SYSTEM).state, before)
         for ref in fold.session:
-            now, stored = moments.state_now(ref).state, fold.state(ref)
+            now, stored = moments.state_now(ref, actor=SYSTEM).state, fold.state(ref)
             assert all(equal(now.scope(each), stored.scope(each)) for each in ("app", "user", "session"))
 
 
@@ -79,8 +80,8 @@ def test_a_creation_is_not_forgotten_when_the_newest_event_goes(source: str) -> 
     indexing.catch_up(source)
     delete_session(newest, actor=ALICE)
     gold = append(ref, {"user:tier": "gold"})
-    assert moments.state_at(ref, gold, before=True).state.user == {"tier": "basic"}
-    assert [step.then for step in undo.undo(ref, gold).steps] == ["basic"]
+    assert moments.state_at(ref, gold, before=True, actor=SYSTEM).state.user == {"tier": "basic"}
+    assert [step.then for step in undo.undo(ref, gold, actor=SYSTEM).steps] == ["basic"]
 
 
 @pytest.mark.parametrize("looked", [True, False])
@@ -98,11 +99,11 @@ def test_what_it_wrote_last_is_not_told_as_the_value_before_it(source: str, look
     between = append(one, {"n": 1})
     last = append(one, {"user:tier": "platinum", "app:limit": 3})
     for _round in range(2):
-        state = moments.state_at(one, between).state
+        state = moments.state_at(one, between, actor=SYSTEM).state
         assert (state.user, state.app) == ({"tier": UNKNOWN}, {"limit": UNKNOWN})
-        assert key_history.history(one, "user:tier").rows[0].change.old is UNKNOWN
+        assert key_history.history(one, "user:tier", actor=SYSTEM).rows[0].change.old is UNKNOWN
         with pytest.raises(Invalid, match="Earlier values unknown"):
-            undo.undo(one, last)
+            undo.undo(one, last, actor=SYSTEM)
         indexing.rebuild(source)
 
 
@@ -113,7 +114,7 @@ def test_what_it_began_with_is_not_told_as_the_value_before_it(source: str) -> N
     delete_session(two, actor=ALICE)
     between = append(one, {"n": 1})
     append(one, {"user:tier": "platinum"})
-    assert moments.state_at(one, between).state.user == {"tier": UNKNOWN}
+    assert moments.state_at(one, between, actor=SYSTEM).state.user == {"tier": UNKNOWN}
 
 
 def test_it_makes_nothing_unknown_that_it_did_not_write(source: str) -> None:
@@ -126,7 +127,7 @@ def test_it_makes_nothing_unknown_that_it_did_not_write(source: str) -> None:
     delete_session(two, actor=ALICE)
     delete_session(ben, actor=ALICE)
     indexing.rebuild(source)
-    state = moments.state_at(one, between).state
+    state = moments.state_at(one, between, actor=SYSTEM).state
     assert (state.user["tier"], state.app) == ("silver", {"limit": 1})
 
 
@@ -148,12 +149,12 @@ def test_adk_deletes_the_session_of_the_newest_events(form: str, new_database: A
     later = [append(made, {"n": number}) for number in range(12)]
     adk.close()
     for _round in range(2):
-        assert moments.state_at(made, gold, before=True).state.user["tier"] == "basic"
+        assert moments.state_at(made, gold, before=True, actor=SYSTEM).state.user["tier"] == "basic"
         for each in later:
-            assert moments.state_at(made, each).state.user["tier"] == "gold"
-        rows = key_history.history(made, "user:tier").rows
+            assert moments.state_at(made, each, actor=SYSTEM).state.user["tier"] == "gold"
+        rows = key_history.history(made, "user:tier", actor=SYSTEM).rows
         assert [row.change.new for row in rows] == ["gold", "basic", "silver"]
-        assert [step.then for step in undo.undo(made, gold).steps] == ["basic"]
+        assert [step.then for step in undo.undo(made, gold, actor=SYSTEM).steps] == ["basic"]
         indexing.rebuild(source)
 
 
@@ -167,7 +168,7 @@ def test_state_that_stood_there_before_adopting_may_be_of_sessions_that_are_gone
     adk.close()
     ref = create(open_source(place, ""), "new")
     event_id = append(ref, {"user:tier": "silver", "app:limit": 11})
-    before = moments.state_at(ref, event_id, before=True).state
+    before = moments.state_at(ref, event_id, before=True, actor=SYSTEM).state
     assert (before.user, before.app) == ({"tier": UNKNOWN}, {"limit": UNKNOWN})
 
 
@@ -177,7 +178,7 @@ def test_state_that_was_imported_without_a_session_is_not_taken_as_never_there(s
     import_state(at, "app", {"limit": 10}, actor=ALICE, updated=1.0, overwrite=False)
     ref = create(source, "new")
     event_id = append(ref, {"user:tier": "silver", "app:limit": 11})
-    before = moments.state_at(ref, event_id, before=True).state
+    before = moments.state_at(ref, event_id, before=True, actor=SYSTEM).state
     assert (before.user, before.app) == ({"tier": UNKNOWN}, {"limit": UNKNOWN})
 
 
@@ -187,7 +188,7 @@ def test_after_a_truncate_nothing_is_taken_as_never_written(source: str) -> None
     execute(source, "TRUNCATE sessions, events")
     ref = create(source, "two")
     event_id = append(ref, {"user:tier": "silver"})
-    assert moments.state_at(ref, event_id, before=True).state.user == {"tier": UNKNOWN}
+    assert moments.state_at(ref, event_id, before=True, actor=SYSTEM).state.user == {"tier": UNKNOWN}
 
 
 def test_very_many_writes_of_a_session_that_is_gone_are_passed_over(source: str) -> None:
@@ -198,9 +199,9 @@ def test_very_many_writes_of_a_session_that_is_gone_are_passed_over(source: str)
         append(gone, {"user:n": number})
     delete_session(gone, actor=ALICE)
     append(here, {"n": 1})
-    (write,) = key_history.history(here, "user:n", limit=1).rows
+    (write,) = key_history.history(here, "user:n", limit=1, actor=SYSTEM).rows
     assert write.change.new == "kept"
-    assert [each.change.key for each in drift.shared(here).drifted] == ["user:n"]
+    assert [each.change.key for each in drift.shared(here, actor=SYSTEM).drifted] == ["user:n"]
 
 
 def test_where_nothing_is_new_nothing_is_written(source: str) -> None:
@@ -221,4 +222,4 @@ def test_adopting_what_is_adopted_notes_nothing_again(source: str) -> None:
     before = adoption.missing(source)
     online.add(source)
     assert before == []
-    assert views.session(SessionRef(source, "booking", "ana", "one")).state.user == {"tier": "gold"}
+    assert views.session(SessionRef(source, "booking", "ana", "one"), actor=SYSTEM).state.user == {"tier": "gold"}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from django.db import connections
 
-from sessions_app.access.actor import Actor
+from sessions_app.access.actor import SYSTEM, Actor
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT, Change
 from sessions_app.edits import repair as edits_repair
@@ -62,7 +62,7 @@ def store_shared(ref: SessionRef, table: str, **state: Any) -> None:
 
 def chosen(ref: SessionRef, keep: bool, *names: str) -> list[Choice]:
     """A choice for these keys, or for all that differ."""
-    found = [each.change for each in (*drift.own(ref).drifted, *drift.shared(ref).drifted)]
+    found = [each.change for each in (*drift.own(ref, actor=SYSTEM).drifted, *drift.shared(ref, actor=SYSTEM).drifted)]
     return [Choice(c.key, keep, c.old, c.new) for c in found if not names or c.key in names]
 
 
@@ -76,7 +76,7 @@ def repair(ref: SessionRef, keep: bool, *names: str, **more: Any) -> Appended:
 def test_every_key_is_told_with_the_event_that_wrote_it_last(ref: SessionRef) -> None:
     last = events_of(ref)[-1]
     store(ref, n=1, gone=None, extra=5)
-    found = {each.change.key: each for each in drift.own(ref).drifted}
+    found = {each.change.key: each for each in drift.own(ref, actor=SYSTEM).drifted}
     assert {name: (each.change.old, each.change.new) for name, each in found.items()} == {
         "n": (2, 1),
         "first": (1, ABSENT),
@@ -85,7 +85,7 @@ def test_every_key_is_told_with_the_event_that_wrote_it_last(ref: SessionRef) ->
     }
     assert found["n"].last == drift.Written(ref, last[1]["id"], last[0], 1)
     assert [name for name, each in found.items() if each.last is None] == ["extra", "first", "gone"]
-    assert drift.own(ref).events == 3
+    assert drift.own(ref, actor=SYSTEM).events == 3
 
 
 @pytest.mark.parametrize(("stored", "lost"), [(1, True), (0, False), (None, False)])
@@ -93,34 +93,34 @@ def test_a_value_that_stood_there_before_the_last_event_is_told_as_a_lost_update
     ref: SessionRef, stored: Any, lost: bool
 ) -> None:
     store(ref, first=1, gone=[1], n=stored)
-    (found,) = drift.own(ref).drifted
+    (found,) = drift.own(ref, actor=SYSTEM).drifted
     assert found.lost == lost
 
 
 def test_a_first_write_that_is_lost_is_told(ref: SessionRef) -> None:
     add(ref, fresh=1)
     store(ref, first=1, gone=[1], n=2)
-    (found,) = drift.own(ref).drifted
+    (found,) = drift.own(ref, actor=SYSTEM).drifted
     assert (found.change, found.lost) == (Change("fresh", 1, ABSENT), True)
 
 
 def test_a_state_of_many_events_and_scopes_has_no_drift(ref: SessionRef) -> None:
     add(ref, ("first",), user__tier=1, app__limit=None, temp__x=1)
     add(ref, ("user:tier",), first=None)
-    assert drift.own(ref) == drift.Report([], [], drift.own(ref).revision, 5)
-    assert drift.shared(ref) == drift.Report()
+    assert drift.own(ref, actor=SYSTEM) == drift.Report([], [], drift.own(ref, actor=SYSTEM).revision, 5)
+    assert drift.shared(ref, actor=SYSTEM) == drift.Report()
 
 
 def test_keys_older_than_adkweb_that_no_event_wrote_cannot_be_known(ref: SessionRef) -> None:
     execute(ref.source, "UPDATE sessions SET initial_state = NULL")
     store(ref, first=7, n=1)
-    found = drift.own(ref)
+    found = drift.own(ref, actor=SYSTEM)
     assert ([each.change for each in found.drifted], found.unknown) == ([Change("n", 2, 1)], ["first"])
 
 
 def test_nothing_is_told_of_a_session_that_is_being_imported(ref: SessionRef) -> None:
     store(ref, **IMPORTING)
-    assert drift.own(ref).untold == "importing"
+    assert drift.own(ref, actor=SYSTEM).untold == "importing"
 
 
 def test_nothing_is_told_where_events_have_no_places(
@@ -132,7 +132,7 @@ def test_nothing_is_told_where_events_have_no_places(
     database = connections.databases[source]["ADKWEB"]
     database["adopted"] = False
     try:
-        assert drift.own(ref) == drift.Report(untold="places")
+        assert drift.own(ref, actor=SYSTEM) == drift.Report(untold="places")
     finally:
         database["adopted"] = True
 
@@ -140,7 +140,7 @@ def test_nothing_is_told_where_events_have_no_places(
 def test_a_session_that_is_not_there_is_none(ref: SessionRef) -> None:
     for ask in (drift.own, drift.shared):
         with pytest.raises(NotFound):
-            ask(ref._replace(session_id="ghost"))
+            ask(ref._replace(session_id="ghost"), actor=SYSTEM)
 
 
 # --- Shared keys ------------------------------------------------------------------------------------------------------
@@ -154,7 +154,7 @@ def test_a_shared_key_that_is_not_what_was_last_written_is_told_with_who_wrote_i
     event = add(other, **{name.replace(":", "__"): "written"})
     store_shared(ref, table, **{name.partition(":")[2]: "put there"})
     for session in (ref, other):
-        (found,) = drift.shared(session).drifted
+        (found,) = drift.shared(session, actor=SYSTEM).drifted
         assert found.change == Change(name, "written", "put there")
         assert found.last is not None
         assert (found.last.ref, found.last.event_id) == (other, event)
@@ -163,7 +163,7 @@ def test_a_shared_key_that_is_not_what_was_last_written_is_told_with_who_wrote_i
 def test_a_shared_key_that_was_taken_away_is_told(ref: SessionRef) -> None:
     add(ref, user__tier="silver", user__other=1)
     store_shared(ref, "user_states", other=1)
-    (found,) = drift.shared(ref).drifted
+    (found,) = drift.shared(ref, actor=SYSTEM).drifted
     assert (found.change, found.lost) == (Change("user:tier", "silver", ABSENT), False)
 
 
@@ -172,7 +172,7 @@ def test_a_shared_key_of_which_nothing_is_left_that_wrote_it_cannot_be_known(ref
     add(other, app__new=1)
     delete_session(other, actor=MARIA)
     store_shared(ref, "user_states", tier="gold", put=1)
-    found = drift.shared(ref)
+    found = drift.shared(ref, actor=SYSTEM)
     assert (found.drifted, found.unknown) == ([], ["app:new", "user:put"])
 
 
@@ -180,14 +180,14 @@ def test_a_shared_key_of_which_nothing_is_left_that_wrote_it_cannot_be_known(ref
 
 
 def glance(ref: SessionRef) -> dict[str, Any]:
-    return drift.glance(moments.state_now(ref))
+    return drift.glance(moments.state_now(ref, actor=SYSTEM), actor=SYSTEM)
 
 
 def test_a_glance_tells_a_session_s_own_keys_as_a_replay_does(ref: SessionRef) -> None:
     add(ref, late=1, gone=None)
     assert glance(ref) == {}
     store(ref, n=1, extra=5, gone=2)
-    assert glance(ref) == {each.change.key: each.change.old for each in drift.own(ref).drifted}
+    assert glance(ref) == {each.change.key: each.change.old for each in drift.own(ref, actor=SYSTEM).drifted}
     gone = {"gone": None} if merging.possible(ref.source) == merging.REPLACED else {}  # a null, or no key
     assert glance(ref) == {"extra": ABSENT, "first": 1, "late": 1, "n": 2} | gone
 
@@ -213,8 +213,8 @@ def test_a_glance_guesses_nothing(ref: SessionRef) -> None:
 def test_what_is_written_while_somebody_looks_is_no_drift(ref: SessionRef, monkeypatch: pytest.MonkeyPatch) -> None:
     read, written = views.session, []
 
-    def written_just_after(*arguments: Any) -> Any:
-        found = read(*arguments)
+    def written_just_after(*arguments: Any, **named: Any) -> Any:
+        found = read(*arguments, **named)
         written.append(add(ref, n=10 + len(written)))
         return found
 
@@ -238,8 +238,8 @@ def test_what_is_stored_stays_and_becomes_an_event(ref: SessionRef) -> None:
     assert (note["actor"], note["reason"], note["removed"]) == ("maria", "it is right", ["first"])
     assert note["replaced"] == {"n": 2, "gone": [1], "first": 1, "user:tier": "gold"}
     assert state_of(ref) == before
-    assert (drift.own(ref).drifted, drift.shared(ref).drifted) == ([], [])
-    assert moments.state_at(ref, done.event["id"]).state.session == {"n": 1, "gone": None, "extra": 5}
+    assert (drift.own(ref, actor=SYSTEM).drifted, drift.shared(ref, actor=SYSTEM).drifted) == ([], [])
+    assert moments.state_at(ref, done.event["id"], actor=SYSTEM).state.session == {"n": 1, "gone": None, "extra": 5}
 
 
 def test_what_the_events_say_is_put_back(ref: SessionRef) -> None:
@@ -250,14 +250,14 @@ def test_what_the_events_say_is_put_back(ref: SessionRef) -> None:
     assert (note["removed"], note["replaced"]) == (["extra"], {"n": 1, "gone": None, "extra": 5, "user:tier": "silver"})
     assert state_of(ref)["session"] == {"first": 1, "gone": [1], "n": 2}
     assert state_of(ref)["user"] == {"tier": "gold"}
-    assert (drift.own(ref).drifted, drift.shared(ref).drifted) == ([], [])
+    assert (drift.own(ref, actor=SYSTEM).drifted, drift.shared(ref, actor=SYSTEM).drifted) == ([], [])
 
 
 def test_only_the_keys_that_were_chosen_are_repaired_each_its_own_way(ref: SessionRef) -> None:
     store(ref, n=1, gone=None, extra=5, first=1)
     edits_repair.repair(ref, [*chosen(ref, True, "n"), *chosen(ref, False, "gone")], actor=MARIA)
     assert state_of(ref)["session"] == {"first": 1, "gone": [1], "n": 1, "extra": 5}
-    assert [each.change for each in drift.own(ref).drifted] == [Change("extra", ABSENT, 5)]
+    assert [each.change for each in drift.own(ref, actor=SYSTEM).drifted] == [Change("extra", ABSENT, 5)]
 
 
 @pytest.mark.parametrize("keep", [True, False])
@@ -313,7 +313,7 @@ def test_a_repair_beside_an_agent_that_writes_succeeds_and_loses_nothing(ref: Se
         ]
     )
     assert [each for each in done if isinstance(each, Exception)] == []
-    assert drift.own(ref).drifted == []
+    assert drift.own(ref, actor=SYSTEM).drifted == []
     assert state_of(ref)["session"]["n"] == 1
 
 
@@ -322,17 +322,17 @@ def test_of_two_repairs_at_once_one_is_written(ref: SessionRef) -> None:
     both = [chosen(ref, True), chosen(ref, False)]
     done = in_threads([lambda c=c: edits_repair.repair(ref, c, actor=MARIA) for c in both])  # type: ignore[misc]
     assert sorted(type(each).__name__ for each in done) == ["Appended", "Conflict"]
-    assert drift.own(ref).drifted == []
+    assert drift.own(ref, actor=SYSTEM).drifted == []
 
 
 def test_tens_of_thousands_of_keys_that_drifted_can_be_chosen(ref: SessionRef) -> None:
     names = [f"k{number}" for number in range(30_000)]
     store(ref, **dict.fromkeys(names, 1))
-    assert len(choose(ref, names, [])) == len(names)
+    assert len(choose(ref, names, [], actor=SYSTEM)) == len(names)
     with pytest.raises(Invalid, match="k7: appears twice"):
-        choose(ref, names, ["k7"])
+        choose(ref, names, ["k7"], actor=SYSTEM)
     execute(ref.source, "UPDATE sessions SET initial_state = NULL")
-    assert len(drift.own(ref).unknown) == len(names)
+    assert len(drift.own(ref, actor=SYSTEM).unknown) == len(names)
 
 
 def test_a_key_that_does_not_differ_cannot_be_repaired(ref: SessionRef) -> None:
@@ -344,7 +344,7 @@ def test_a_key_that_does_not_differ_cannot_be_repaired(ref: SessionRef) -> None:
 
 def test_a_key_with_a_prefix_in_a_sessions_own_state_is_told_and_no_event_can_repair_it(ref: SessionRef) -> None:
     store(ref, **{"first": 1, "gone": [1], "n": 2, "user:tier": "x"})
-    (found,) = drift.own(ref).drifted
+    (found,) = drift.own(ref, actor=SYSTEM).drifted
     assert (found.change, found.stray) == (Change("user:tier", ABSENT, "x"), True)
     before = everything(ref.source)
     with pytest.raises(Conflict):
@@ -361,7 +361,7 @@ def test_a_stored_value_that_is_no_json_cannot_be_kept_and_is_put_back(
     with pytest.raises(Invalid, match="NaN"):
         repair(ref, True)
     repair(ref, False)
-    assert drift.own(ref).drifted == []
+    assert drift.own(ref, actor=SYSTEM).drifted == []
 
 
 def test_who_may_only_read_repairs_nothing(ref: SessionRef) -> None:

@@ -12,6 +12,7 @@ import pytest
 from django.db import connection, connections
 from django.test.utils import CaptureQueriesContext
 
+from sessions_app.access.actor import SYSTEM, Actor
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT
 from sessions_app.edits import fork, fork_tree
@@ -49,7 +50,7 @@ def edit(ref: SessionRef, **values: Any) -> str:
 
 
 def edits_of(source: str) -> list[str]:
-    return [view.id for view in edits()[0].rows if view.ref.source == source]
+    return [view.id for view in edits(actor=SYSTEM)[0].rows if view.ref.source == source]
 
 
 # --- How much it costs ------------------------------------------------------------------------------------------------
@@ -178,23 +179,23 @@ def test_edits_come_from_what_is_read_and_the_list_says_that_more_is_to_come(sou
     first = edit(ref, a=1)
     fill(ref, 6_000)
     last = edit(ref, b=1)
-    page, problems = edits(seconds=0)
+    page, problems = edits(seconds=0, actor=SYSTEM)
     assert [view.id for view in page.rows] == [first]
     (behind,) = problems
     assert isinstance(behind, Behind)
     assert "still being read" in behind.message
     indexing.catch_up(source, 60.0)
     assert edits_of(source) == [last, first]
-    assert edits()[1] == []
+    assert edits(actor=SYSTEM)[1] == []
 
 
 def test_only_edits_in_apps_that_somebody_sees_are_counted(source: str) -> None:
     keys = [create_session(source, app, "ana", session_id="s1", actor=ALICE) for app in ("mine", "other")]
     made = [edit(keys[number % 2], **{f"k{number}": 1}) for number in range(8)]
-    page, _problems = edits(limit=4, sees=lambda app: app == "mine")
+    page, _problems = edits(limit=4, actor=Actor("mallory", "read", "mine"))
     assert ([view.id for view in page.rows], page.next) == (made[::2][::-1], None)
-    page, _problems = edits(limit=3, sees=lambda app: app == "mine")
-    rest, _problems = edits(page.next, limit=3, sees=lambda app: app == "mine")
+    page, _problems = edits(limit=3, actor=Actor("mallory", "read", "mine"))
+    rest, _problems = edits(page.next, limit=3, actor=Actor("mallory", "read", "mine"))
     assert [view.id for view in (*page.rows, *rest.rows)] == made[::2][::-1]
 
 
@@ -238,18 +239,18 @@ def test_forks_are_found_by_keys_and_nothing_is_looked_through(source: str) -> N
     into = fork.fork(ref, append(ref), user_id="ana", session_id="fork", actor=ALICE)
     indexing.catch_up(source)
     with CaptureQueriesContext(connections[source]) as queries:
-        assert [each.ref for each in fork_tree.forks_of(ref)] == [into]
+        assert [each.ref for each in fork_tree.forks_of(ref, actor=SYSTEM)] == [into]
     assert not [each["sql"] for each in queries if "forked" in each["sql"]]
     delete_session(into, actor=ALICE)
-    assert fork_tree.forks_of(ref) == []
+    assert fork_tree.forks_of(ref, actor=SYSTEM) == []
 
 
 def test_a_fork_that_was_made_before_the_source_was_read(source: str) -> None:
     ref = create_session(source, "booking", "ana", session_id="s1", actor=ALICE)
     into = fork.fork(ref, append(ref), user_id="ben", session_id="fork", actor=ALICE)
     indexing.rebuild(source)
-    assert [each.ref for each in fork_tree.forks_of(ref)] == [into]
-    assert fork_tree.forks_of(ref._replace(user_id="ben")) == []
+    assert [each.ref for each in fork_tree.forks_of(ref, actor=SYSTEM)] == [into]
+    assert fork_tree.forks_of(ref._replace(user_id="ben"), actor=SYSTEM) == []
 
 
 # --- What an older adkweb kept ----------------------------------------------------------------------------------------
@@ -262,9 +263,9 @@ def test_what_an_older_adkweb_kept_is_read_anew_once(source: str) -> None:
     number = StateChange.objects.count()
     StateChange.objects.filter(key="fork").delete()
     Projection.objects.update(version=1)
-    assert [each.ref for each in fork_tree.forks_of(ref)] == [into]
+    assert [each.ref for each in fork_tree.forks_of(ref, actor=SYSTEM)] == [into]
     assert StateChange.objects.count() == number
-    assert moments.state_now(ref).state.session == {"n": 1}
+    assert moments.state_now(ref, actor=SYSTEM).state.session == {"n": 1}
     before = Projection.objects.get()
     with CaptureQueriesContext(connection) as queries:
         indexing.catch_up(source)

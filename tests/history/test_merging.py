@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pytest_django import Settings
 
+from sessions_app.access.actor import SYSTEM
 from sessions_app.domain.json_values import equal
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT, UNKNOWN, State
@@ -46,15 +47,15 @@ def new(source: str, state: State | None = None, *, merges: bool = True, user: s
 
 
 def stored(ref: SessionRef) -> State:
-    return views.session(ref).state.merged()
+    return views.session(ref, actor=SYSTEM).state.merged()
 
 
 def at(ref: SessionRef, event_id: str, *, before: bool = False) -> State:
-    return moments.state_at(ref, event_id, before=before).state.merged()
+    return moments.state_at(ref, event_id, before=before, actor=SYSTEM).state.merged()
 
 
 def drifted(ref: SessionRef) -> list[drift.Drift]:
-    return [*drift.own(ref).drifted, *drift.shared(ref).drifted]
+    return [*drift.own(ref, actor=SYSTEM).drifted, *drift.shared(ref, actor=SYSTEM).drifted]
 
 
 def test_a_merged_file_is_recognised_and_folded_so(source: str) -> None:
@@ -76,13 +77,13 @@ def test_a_merged_file_is_recognised_and_folded_so(source: str) -> None:
     ]
     assert "gone" not in at(ref, ids[1])
     assert at(ref, ids[4])["n"] == stored(ref)["n"] == {"a": 1, "b": 2}
-    assert [write.change.new for write in key_history.history(ref, "cfg").rows] == [
+    assert [write.change.new for write in key_history.history(ref, "cfg", actor=SYSTEM).rows] == [
         5,
         {"a": 1, "b": {"x": 1}},
         {"a": 1, "b": {"x": 1, "y": 2}},
         {"a": 1},
     ]
-    assert moments.state_now(ref).writers["n"].event_id == ids[4]
+    assert moments.state_now(ref, actor=SYSTEM).writers["n"].event_id == ids[4]
     assert drifted(ref) == []
 
 
@@ -113,12 +114,12 @@ def test_without_evidence_what_differs_is_unknown_and_says_why(source: str) -> N
     ref = new(source)
     ids = [append(ref, delta) for delta in ({"cfg": {"a": 1}}, {"cfg": {"b": 2}}, {"cfg": 3})]
     assert at(ref, ids[0])["cfg"] == {"a": 1}, "both readings agree"
-    moment = moments.state_at(ref, ids[1])
+    moment = moments.state_at(ref, ids[1], actor=SYSTEM)
     assert moment.state.session["cfg"] is UNKNOWN
     assert moment.either == {"cfg"}
     with pytest.raises(Invalid, match="unknown: cfg"):
-        undo.restore(ref, ids[1], keys=["cfg"])
-    assert key_history.history(ref, "cfg").rows[1].change.new is UNKNOWN
+        undo.restore(ref, ids[1], keys=["cfg"], actor=SYSTEM)
+    assert key_history.history(ref, "cfg", actor=SYSTEM).rows[1].change.new is UNKNOWN
 
 
 @pytest.mark.parametrize(("said", "cfg"), [("merged", {"a": 1, "b": 2}), ("replaced", {"b": 2})])
@@ -136,7 +137,7 @@ def test_an_undo_of_what_was_merged_brings_back_what_stood_before(source: str) -
     ref = new(source)
     append(ref, {"cfg": {"a": 1}, "other": {"a": 1}})
     event_id = append(ref, {"cfg": {"b": 2}, "other": {"b": 1}})
-    plan = undo.undo(ref, event_id)
+    plan = undo.undo(ref, event_id, actor=SYSTEM)
     assert [(step.key, step.then, step.contested) for step in plan.steps] == [
         ("cfg", {"a": 1}, False),
         ("other", {"a": 1}, False),
@@ -162,10 +163,10 @@ def test_no_repair_is_offered_where_nobody_knows_which_reading_is_right(source: 
     append(ref, {"cfg": {"a": 1}})
     append(ref, {"cfg": {"b": 2}})
     execute(source, 'UPDATE sessions SET state = \'{"cfg": {"z": 1}}\' WHERE app_name = %s', [ref.app_name])
-    report = drift.own(ref)
+    report = drift.own(ref, actor=SYSTEM)
     assert (report.drifted, report.either) == ([], ["cfg"])
     with pytest.raises(Invalid, match="no drift that an event could repair"):
-        choose(ref, [], ["cfg"])
+        choose(ref, [], ["cfg"], actor=SYSTEM)
 
 
 def test_other_forms_are_never_read_as_merged(
@@ -231,18 +232,18 @@ def test_what_is_told_is_so_or_unknown(
         only_what_is_so(at(ref, event_id, before=True), before)
         for plan, truth in ((undo.undo, before), (undo.restore, after)):
             try:
-                steps_back = plan(ref, event_id).steps
+                steps_back = plan(ref, event_id, actor=SYSTEM).steps
             except Invalid:
                 continue
             only_what_is_so(
                 {step.key: step.then for step in steps_back}, {s.key: truth.get(s.key, ABSENT) for s in steps_back}
             )
     for ref in {each[0] for each in seen}:
-        assert moments.state_now(ref).state.merged() == stored(ref)
+        assert moments.state_now(ref, actor=SYSTEM).state.merged() == stored(ref)
         assert drifted(ref) == []
         around = {event_id: (before, after) for of, event_id, before, after in seen if of == ref}
         for name in _KEYS:
-            for write in key_history.history(ref, name).rows:
+            for write in key_history.history(ref, name, actor=SYSTEM).rows:
                 if write.event_id in around:
                     before, after = around[write.event_id]
                     only_what_is_so({name: write.change.old}, {name: before.get(name, ABSENT)})
@@ -254,4 +255,4 @@ def test_what_is_told_is_so_or_unknown(
 def test_no_repair_is_offered_however_it_was_upgraded(source: str, steps: Any, began: State, merged: int) -> None:
     for ref in {each[0] for each in play(source, steps, began, merged)}:
         assert drifted(ref) == []
-        assert moments.state_now(ref).state.merged() == stored(ref)
+        assert moments.state_now(ref, actor=SYSTEM).state.merged() == stored(ref)

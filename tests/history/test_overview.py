@@ -9,7 +9,7 @@ import pytest
 from django.db import connections
 from django.test.utils import CaptureQueriesContext
 
-from sessions_app.access.actor import Actor
+from sessions_app.access.actor import SYSTEM, Actor
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT
 from sessions_app.edits.edit import Entry, edit_state
@@ -45,14 +45,14 @@ def append(actor: Actor) -> Append:
 
 
 def told(ref: SessionRef, most: int = 300) -> list[tuple[int, int, str]]:
-    return [(bar.events, bar.writes, bar.kind) for bar in bars(ref, most)]
+    return [(bar.events, bar.writes, bar.kind) for bar in bars(ref, most, actor=SYSTEM)]
 
 
 # --- Bars -------------------------------------------------------------------------------------------------------------
 
 
 def test_a_session_without_events_has_no_bars(ref: SessionRef) -> None:
-    assert bars(ref) == []
+    assert bars(ref, actor=SYSTEM) == []
 
 
 def test_few_events_have_a_bar_each_which_tells_what_they_are(ref: SessionRef, append: Append, actor: Actor) -> None:
@@ -68,7 +68,7 @@ def test_few_events_have_a_bar_each_which_tells_what_they_are(ref: SessionRef, a
         places.append(append(ref, **event))
         append(other, **event)
     edit_state(ref, [Entry("b", 1, ABSENT)], actor=actor)
-    found = bars(ref)
+    found = bars(ref, actor=SYSTEM)
     assert [(bar.first, bar.last) for bar in found[:5]] == [(place, place) for place in places]
     assert told(ref) == [(1, 0, ""), (1, 1, "state"), (1, 0, "error"), (1, 1, "rewind"), (1, 0, ""), (1, 1, "edit")]
 
@@ -76,7 +76,7 @@ def test_few_events_have_a_bar_each_which_tells_what_they_are(ref: SessionRef, a
 def test_many_events_share_bars_and_none_is_left_out(ref: SessionRef, append: Append) -> None:
     fill(ref, 700)
     append(ref, error_code="500", actions={"state_delta": {"n": 0}})
-    found = bars(ref)
+    found = bars(ref, actor=SYSTEM)
     assert len(found) == 300
     assert sum(bar.events for bar in found) == 701
     assert {bar.events for bar in found} == {2, 3}
@@ -87,7 +87,7 @@ def test_many_events_share_bars_and_none_is_left_out(ref: SessionRef, append: Ap
 
 def test_what_a_rewind_took_back_is_gone_until_that_is_taken_back(ref: SessionRef, append: Append) -> None:
     def gone() -> str:
-        return "".join("x" if bar.gone else "-" for bar in bars(ref))
+        return "".join("x" if bar.gone else "-" for bar in bars(ref, actor=SYSTEM))
 
     def rewind(to: str, invocation: str) -> None:
         append(ref, invocation_id=invocation, actions={"rewind_before_invocation_id": to})
@@ -97,7 +97,7 @@ def test_what_a_rewind_took_back_is_gone_until_that_is_taken_back(ref: SessionRe
     rewind("i2", "r1")
     append(ref, invocation_id="on")
     assert gone() == "--xx--"
-    assert [bar.gone for bar in bars(ref, 2)] == [False, False]  # a bar of three has one that is not
+    assert [bar.gone for bar in bars(ref, 2, actor=SYSTEM)] == [False, False]  # a bar of three has one that is not
     rewind("r1", "r2")
     assert gone() == "----xx-"
     rewind("i1", "r3")
@@ -117,7 +117,7 @@ def test_a_strip_costs_the_same_queries_for_every_session_and_reads_no_event(ref
     fill(ref, 20_000)
     indexing.catch_up(ref.source, 60)
     with CaptureQueriesContext(connections[ref.source]) as captured:
-        found = bars(ref)
+        found = bars(ref, actor=SYSTEM)
     assert sum(bar.events for bar in found) == 20_000
     assert len(captured) <= 5
     about_state = [entry["sql"] for entry in captured if "ORDER BY" in entry["sql"] and "LIMIT" not in entry["sql"]]
@@ -148,7 +148,7 @@ def test_steps_lead_from_event_to_event_and_end_at_the_ends(
     placed: tuple[SessionRef, list[int]], start: int, steps: int, expected: str
 ) -> None:
     ref, places = placed
-    assert event_at(ref, places[start], steps) == expected
+    assert event_at(ref, places[start], steps, actor=SYSTEM) == expected
 
 
 @pytest.mark.parametrize(
@@ -160,16 +160,16 @@ def test_steps_over_changes_pass_over_what_changed_nothing(
     placed: tuple[SessionRef, list[int]], start: int, steps: int, expected: str
 ) -> None:
     ref, places = placed
-    assert event_at(ref, places[start], steps, writes=True) == expected
+    assert event_at(ref, places[start], steps, writes=True, actor=SYSTEM) == expected
 
 
 def test_a_place_between_events_is_the_one_before_and_the_first_where_none_is(
     placed: tuple[SessionRef, list[int]],
 ) -> None:
     ref, places = placed
-    assert event_at(ref, places[3] + 1) == "e3"
-    assert event_at(ref, 0) == "e0"
-    assert event_at(ref, 2**62) == "e5"
+    assert event_at(ref, places[3] + 1, actor=SYSTEM) == "e3"
+    assert event_at(ref, 0, actor=SYSTEM) == "e0"
+    assert event_at(ref, 2**62, actor=SYSTEM) == "e5"
 
 
 def test_a_change_far_back_is_found(ref: SessionRef, append: Append) -> None:
@@ -179,11 +179,11 @@ def test_a_change_far_back_is_found(ref: SessionRef, append: Append) -> None:
         fill(filler, 3_000)
     last = append(ref, id="last")
     assert query(ref.source, "SELECT count(*) FROM events")[0][0] == 9_002
-    assert event_at(ref, last, -1, writes=True) == "first"
-    assert event_at(ref, last, -1) == "first"
+    assert event_at(ref, last, -1, writes=True, actor=SYSTEM) == "first"
+    assert event_at(ref, last, -1, actor=SYSTEM) == "first"
     assert first < last
 
 
 def test_a_session_without_events_has_no_place_to_go_to(ref: SessionRef) -> None:
     with pytest.raises(NotFound, match="no events"):
-        event_at(ref, 1)
+        event_at(ref, 1, actor=SYSTEM)

@@ -20,7 +20,7 @@ import psycopg
 import pytest
 from pytest_django import Settings
 
-from sessions_app.access.actor import Actor
+from sessions_app.access.actor import SYSTEM, Actor
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT
 from sessions_app.edits import edit as edits
@@ -136,48 +136,48 @@ def schema(place: str) -> list[Any]:
 
 
 def test_everything_is_read_in_seconds(ref: SessionRef) -> None:
-    (row,) = lists.sessions(ref.source, "booking").rows
+    (row,) = lists.sessions(ref.source, "booking", actor=SYSTEM).rows
     assert is_now(row.create_time)
     assert is_now(row.update_time)
-    (app,) = lists.apps(ref.source)
+    (app,) = lists.apps(ref.source, actor=SYSTEM)
     assert app.last_activity == row.update_time
-    said, answered = timeline.events(ref).rows
+    said, answered = timeline.events(ref, actor=SYSTEM).rows
     assert [view.timestamp for view in (said, answered)] == [view.data["timestamp"] for view in (said, answered)]
     assert is_now(answered.timestamp)
     assert said.timestamp <= answered.timestamp == row.update_time
-    loaded = whole_session.load(ref)
+    loaded = whole_session.load(ref, actor=SYSTEM)
     assert loaded is not None
     assert [json.loads(event.text) for event in loaded.events] == [said.data, answered.data]
     assert [event.text for event in loaded.events] == [
         event.text
-        for page in whole_session.stream(ref)[1]
+        for page in whole_session.stream(ref, actor=SYSTEM)[1]
         for event in page  # type: ignore[index]
     ]
-    since = whole_session.load(ref, since=answered.timestamp)
+    since = whole_session.load(ref, since=answered.timestamp, actor=SYSTEM)
     assert since is not None
     assert [event.id for event in since.events] == [answered.id]
-    exported = list(exporting.items(ref.source, exporting.Filter()))
+    exported = list(exporting.items(ref.source, exporting.Filter(), actor=SYSTEM))
     assert [item.timestamp for item in exported if hasattr(item, "timestamp")] == [said.timestamp, answered.timestamp]
     assert all("at" not in getattr(item, "extra", {}) for item in exported)
 
 
 def test_states_are_what_adk_js_reads_and_every_event_has_one(place: str, ref: SessionRef) -> None:
-    session = views.session(ref)
+    session = views.session(ref, actor=SYSTEM)
     theirs = js(place, "read")
     assert theirs is not None
     assert session.state.merged() == theirs["state"]
-    said, answered = timeline.events(ref).rows
-    assert moments.state_at(ref, said.id).state.session["step"] == "choose"
-    assert moments.state_at(ref, answered.id).state.session["last"] == "You said: hello"
-    assert timeline.in_flight(ref) is None
-    assert newest.running_now(ref.source) == []
+    said, answered = timeline.events(ref, actor=SYSTEM).rows
+    assert moments.state_at(ref, said.id, actor=SYSTEM).state.session["step"] == "choose"
+    assert moments.state_at(ref, answered.id, actor=SYSTEM).state.session["last"] == "You said: hello"
+    assert timeline.in_flight(ref, actor=SYSTEM) is None
+    assert newest.running_now(ref.source, actor=SYSTEM) == []
 
 
 def test_pages_and_routes_show_it(ref: SessionRef, maria: Browser, program: Program) -> None:
     assert "booking" in maria.open("home").text
     assert "You said: hello" in maria.open("session", **ref._asdict()).text
     maria.open("app", **names_of(ref, 2))
-    answered = timeline.events(ref).rows[-1]
+    answered = timeline.events(ref, actor=SYSTEM).rows[-1]
     assert "58861" not in maria.open("event", **ref._asdict(), event_id=answered.id).text
     adks = program.get(f"/apps/booking/users/ana/sessions/s1?source={ref.source}").json()
     ours = program.get(address(ref)).json()
@@ -190,9 +190,14 @@ def test_read_only_it_is_shown_and_left_as_it_is(place: str, open_source: Open, 
     settings.READ_ONLY = True
     before = schema(place)
     ref = SessionRef(open_source(place), "booking", "ana", "s1")
-    assert [view.description.text for view in timeline.events(ref).rows] == ["hello", "You said: hello"]
-    assert all(is_now(view.timestamp) for view in timeline.events(ref).rows)
-    assert timeline.events(ref, before=timeline.events(ref).rows[-1].cursor).rows[-1].description.text == "hello"
+    assert [view.description.text for view in timeline.events(ref, actor=SYSTEM).rows] == ["hello", "You said: hello"]
+    assert all(is_now(view.timestamp) for view in timeline.events(ref, actor=SYSTEM).rows)
+    assert (
+        timeline.events(ref, before=timeline.events(ref, actor=SYSTEM).rows[-1].cursor, actor=SYSTEM)
+        .rows[-1]
+        .description.text
+        == "hello"
+    )
     assert schema(place) == before
 
 
@@ -222,7 +227,7 @@ def test_tail_says_the_time_of_day(place: str, tail: Callable[..., Tailing]) -> 
 
 
 def test_adk_js_sees_an_edit_with_its_time_and_goes_on(place: str, ref: SessionRef, actor: Actor) -> None:
-    before = views.session(ref).revision
+    before = views.session(ref, actor=SYSTEM).revision
     edits.edit_state(
         ref,
         [Entry("step", "pay", "choose"), Entry("user:tier", "silver", "gold"), Entry("app:limit", ABSENT, 10)],
@@ -237,19 +242,19 @@ def test_adk_js_sees_an_edit_with_its_time_and_goes_on(place: str, ref: SessionR
     assert isinstance(edit["timestamp"], int)
     assert is_now(edit["timestamp"] / 1000)
     assert theirs["lastUpdateTime"] == edit["timestamp"]
-    ours = timeline.events(ref).rows[-1]
+    ours = timeline.events(ref, actor=SYSTEM).rows[-1]
     assert (ours.timestamp, ours.data["timestamp"]) == (edit["timestamp"] / 1000,) * 2
-    assert before < ours.timestamp == views.session(ref).revision
+    assert before < ours.timestamp == views.session(ref, actor=SYSTEM).revision
     js(place, "say", "and now?", {})
-    texts = [view.description.text for view in timeline.events(ref).rows]
+    texts = [view.description.text for view in timeline.events(ref, actor=SYSTEM).rows]
     assert texts[-2:] == ["and now?", "You said: and now?"]
-    assert views.session(ref).state.session["last"] == "You said: and now?"
-    assert drift.own(ref).drifted == []
+    assert views.session(ref, actor=SYSTEM).state.session["last"] == "You said: and now?"
+    assert drift.own(ref, actor=SYSTEM).drifted == []
 
 
 def test_a_revision_advances_by_what_adk_js_can_see_and_is_compared(ref: SessionRef, actor: Actor) -> None:
     past = {"author": "agent", "timestamp": 1_700_000_000.123456, "actions": {"state_delta": {"n": 1}}}
-    revisions = [views.session(ref).revision]
+    revisions = [views.session(ref, actor=SYSTEM).revision]
     for number in range(3):
         appended = append_event(ref, {**past, "id": f"e{number}"}, actor=actor, revision=None, expected=revisions[-1])
         assert appended.revision is not None
@@ -269,25 +274,31 @@ def test_an_event_that_is_sent_again_is_the_one_that_is_there(ref: SessionRef, a
 
 
 def test_what_is_imported_twice_is_there_once(ref: SessionRef, demo: str, actor: Actor) -> None:
-    upload = uploads.receive(FORMATS["jsonl"].write(exporting.items(demo, exporting.Filter())))
+    upload = uploads.receive(FORMATS["jsonl"].write(exporting.items(demo, exporting.Filter(), actor=SYSTEM)))
     first, second = (uploads.bring(upload, ref.source, actor) for _time in range(2))
     uploads.discard(upload)
     assert (first.skipped, second.skipped, second.new) == ([], [], 0)
-    source = [item.timestamp for item in exporting.items(demo, exporting.Filter()) if isinstance(item, EventItem)]
+    source = [
+        item.timestamp
+        for item in exporting.items(demo, exporting.Filter(), actor=SYSTEM)
+        if isinstance(item, EventItem)
+    ]
     ours = [
         item.timestamp
-        for item in exporting.items(ref.source, exporting.Filter())
-        if isinstance(item, EventItem) and item.id not in {view.id for view in timeline.events(ref).rows}
+        for item in exporting.items(ref.source, exporting.Filter(), actor=SYSTEM)
+        if isinstance(item, EventItem) and item.id not in {view.id for view in timeline.events(ref, actor=SYSTEM).rows}
     ]
     assert ours == pytest.approx(source, abs=0.001)
 
 
 def test_a_fork_has_the_times_of_its_origin(ref: SessionRef, actor: Actor) -> None:
-    answered = timeline.events(ref).rows[-1]
+    answered = timeline.events(ref, actor=SYSTEM).rows[-1]
     into = fork.fork(ref, answered.id, user_id="ana", session_id="s2", actor=actor)
-    copies = timeline.events(into).rows
-    assert [view.timestamp for view in copies[:2]] == [view.timestamp for view in timeline.events(ref).rows]
-    assert is_now(fork_tree.forks_of(ref)[0].created)
+    copies = timeline.events(into, actor=SYSTEM).rows
+    assert [view.timestamp for view in copies[:2]] == [
+        view.timestamp for view in timeline.events(ref, actor=SYSTEM).rows
+    ]
+    assert is_now(fork_tree.forks_of(ref, actor=SYSTEM)[0].created)
 
 
 # --- adk-js starts again ----------------------------------------------------------------------------------------------
@@ -302,8 +313,10 @@ def test_the_indexes_that_it_drops_come_back_and_nothing_is_wrong_without(
     assert missing <= sources_schema.INDEXES
     created = create_session(ref.source, "booking", "ana", state={"user:tier": "new"}, actor=actor)
     append_event(created, {"author": "agent", "actions": {"state_delta": {"n": 1}}}, actor=actor)
-    assert timeline.events(ref).rows[-1].description.text == "You said: again"
-    assert moments.state_now(created).state.merged() == views.session(created).state.merged()
+    assert timeline.events(ref, actor=SYSTEM).rows[-1].description.text == "You said: again"
+    assert (
+        moments.state_now(created, actor=SYSTEM).state.merged() == views.session(created, actor=SYSTEM).state.merged()
+    )
     adopting.go_on()
     adopting.wait(ref.source, lambda adoption: None)
     assert sources_adoption.missing(ref.source) == []
@@ -311,7 +324,7 @@ def test_the_indexes_that_it_drops_come_back_and_nothing_is_wrong_without(
     assert adopting.of(ref.source) is None
     assert js(place, "delete") is None
     with pytest.raises(NotFound):
-        views.session(ref)
+        views.session(ref, actor=SYSTEM)
 
 
 def test_the_server_puts_them_back(place: str, ref: SessionRef) -> None:
@@ -363,9 +376,9 @@ def test_on_postgresql_it_may_write_beside_google_adk(
     alias = open_source(url)
     for ref in (SessionRef(alias, "booking", "ana", name) for name in ("s1", "s2")):
         edits.edit_state(ref, [Entry("step", "pay", ABSENT)], actor=actor)
-        assert all(is_now(view.timestamp) for view in timeline.events(ref).rows)
-        assert all(is_now(view.data["timestamp"]) for view in timeline.events(ref).rows)
-        loaded = whole_session.load(ref)
+        assert all(is_now(view.timestamp) for view in timeline.events(ref, actor=SYSTEM).rows)
+        assert all(is_now(view.data["timestamp"]) for view in timeline.events(ref, actor=SYSTEM).rows)
+        loaded = whole_session.load(ref, actor=SYSTEM)
         assert loaded is not None
         assert all(is_now(json.loads(event.text)["timestamp"]) for event in loaded.events)
     adk = Adk("postgresql", url)

@@ -17,6 +17,7 @@ from django.urls import reverse
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
+from sessions_app.access.actor import SYSTEM
 from sessions_app.access.sign_ins import SessionStore
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.reads import timeline
@@ -50,7 +51,7 @@ def ids_of(ref: SessionRef, **chosen: str) -> list[str]:
     found: list[str] = []
     after: int | str | None = 0
     while after is not None:
-        page = timeline.events_after(ref, after, **chosen)
+        page = timeline.events_after(ref, after, **chosen, actor=SYSTEM)
         found += [event.id for event in page.rows]
         after = page.next
     return found

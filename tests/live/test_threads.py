@@ -224,7 +224,7 @@ def test_a_thread_ends_although_its_source_does_not_answer(
     reader = house.watch(ref)
     eventually(lambda: reader.parts.get("status"), "the first message")
 
-    def fail(*_values: Any) -> Any:
+    def fail(*_values: Any, **_named: Any) -> Any:
         from sessions_app.errors import SourceError
 
         raise SourceError("the disk is on fire")
@@ -249,7 +249,7 @@ def test_a_source_that_is_away_for_days_is_followed_again_when_it_is_back(
     eventually(lambda: reader.parts.get("status"), "the first message")
     tries, real = Counter[str](), newest.revisions
 
-    def fail(*_values: Any) -> Any:
+    def fail(*_values: Any, **_named: Any) -> Any:
         tries["all"] += 1
         raise SourceError("the disk is on fire")
 
@@ -274,11 +274,11 @@ def test_who_watches_while_the_source_is_away_is_told_once_and_gets_everything_a
     away, tries = threading.Event(), []
     real = newest.revisions
 
-    def revisions(*values: Any) -> Any:
+    def revisions(*values: Any, **named: Any) -> Any:
         if away.is_set():
             tries.append(1)
             raise SourceError("the disk is on fire")
-        return real(*values)
+        return real(*values, **named)
 
     monkeypatch.setattr(newest, "revisions", revisions)
     away.set()
@@ -341,12 +341,12 @@ def test_home_does_not_wait_for_a_source_that_is_known_to_be_away(
     away, asked = threading.Event(), Counter[str]()
 
     def waits_in_vain(real: Callable[..., Any], name: str) -> Callable[..., Any]:
-        def ask(*values: Any) -> Any:
+        def ask(*values: Any, **named: Any) -> Any:
             if away.is_set():
                 asked[name] += 1
                 time.sleep(1)  # as a server that does not answer makes wait
                 raise SourceError("the disk is on fire")
-            return real(*values)
+            return real(*values, **named)
 
         return ask
 

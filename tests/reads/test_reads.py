@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from django.db import connections
 
-from sessions_app.access.actor import Actor
+from sessions_app.access.actor import SYSTEM, Actor
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT, UNKNOWN
 from sessions_app.edits.edit import Entry, edit_app_state, edit_state
@@ -80,14 +80,16 @@ def test_pages_of_sessions_lose_and_repeat_nothing_when_many_were_active_at_the_
             [APP, user, name, "{}", moments[n], moments[n]],
         )
     expected.sort(reverse=True)
-    assert _all(lambda before: lists.sessions(source, APP, before=before), _name) == [row[1:] for row in expected]
+    assert _all(lambda before: lists.sessions(source, APP, before=before, actor=SYSTEM), _name) == [
+        row[1:] for row in expected
+    ]
     only = [row[1:] for row in expected if row[1] == "user3"]
-    assert _all(lambda before: lists.sessions(source, APP, "user3", before=before), _name) == only
-    assert _all(lambda before: lists.sessions(source, APP, before=before, limit=7), _name) == [
+    assert _all(lambda before: lists.sessions(source, APP, "user3", before=before, actor=SYSTEM), _name) == only
+    assert _all(lambda before: lists.sessions(source, APP, before=before, limit=7, actor=SYSTEM), _name) == [
         row[1:] for row in expected
     ]
     for limit in (60, 90, 180, 181):  # where a page ends exactly with a moment, and with the list
-        pages = _pages(lambda before: lists.sessions(source, APP, before=before, limit=limit))  # noqa: B023
+        pages = _pages(lambda before: lists.sessions(source, APP, before=before, limit=limit, actor=SYSTEM))  # noqa: B023
         assert sum(len(page.rows) for page in pages) == 180
         assert all(page.rows for page in pages)
 
@@ -95,31 +97,31 @@ def test_pages_of_sessions_lose_and_repeat_nothing_when_many_were_active_at_the_
 def test_a_session_that_becomes_active_between_two_pages_is_not_lost_from_the_list(source: str, actor: Actor) -> None:
     for n in range(70):
         create_session(source, APP, "ana", actor=actor, session_id=f"s{n:02}")
-    first = lists.sessions(source, APP)
+    first = lists.sessions(source, APP, actor=SYSTEM)
     append_event(SessionRef(source, APP, "ana", "s00"), {"author": "x"}, actor=actor)
-    second = lists.sessions(source, APP, before=first.next)
+    second = lists.sessions(source, APP, before=first.next, actor=SYSTEM)
     names = {row.ref.session_id for row in [*first.rows, *second.rows]}
     assert names == {f"s{n:02}" for n in range(1, 70)}  # s00 moved to the top, above the first page
-    assert lists.sessions(source, APP).rows[0].ref.session_id == "s00"
+    assert lists.sessions(source, APP, actor=SYSTEM).rows[0].ref.session_id == "s00"
 
 
 def test_pages_of_events_lose_and_repeat_nothing_while_others_are_appended(ref: SessionRef, actor: Actor) -> None:
     _insert(ref, [{"id": f"e{n:03}", "timestamp": 1_700_000_000 + n % 3} for n in range(250)])
-    first = timeline.events(ref)
+    first = timeline.events(ref, actor=SYSTEM)
     append_event(ref, {"id": "new", "author": "x"}, actor=actor)
-    second = timeline.events(ref, before=first.next)
-    third = timeline.events(ref, before=second.next)
+    second = timeline.events(ref, before=first.next, actor=SYSTEM)
+    third = timeline.events(ref, before=second.next, actor=SYSTEM)
     assert [len(page.rows) for page in (first, second, third)] == [100, 100, 50]
     assert third.next is None
     seen = [view.id for page in (third, second, first) for view in page.rows]
     assert seen == [f"e{n:03}" for n in range(250)]
-    assert timeline.events(ref).rows[-1].id == "new"
+    assert timeline.events(ref, actor=SYSTEM).rows[-1].id == "new"
 
 
 @pytest.mark.parametrize("count", [0, 1, 99, 100, 101, 200])
 def test_there_is_an_earlier_page_exactly_where_there_are_earlier_events(ref: SessionRef, count: int) -> None:
     _insert(ref, [{"id": f"e{n}"} for n in range(count)])
-    pages = _pages(lambda before: timeline.events(ref, before=before))
+    pages = _pages(lambda before: timeline.events(ref, before=before, actor=SYSTEM))
     assert [len(page.rows) for page in pages] == ([100] * (count // 100) + [count % 100] * bool(count % 100) or [0])
 
 
@@ -132,15 +134,20 @@ def test_a_state_that_cannot_be_read_is_an_error_in_words_and_an_event_takes_no_
     deep = '{"actions": {"state_delta": {"x": %s}}}'
     for value in ("[" * 3_000 + "]" * 3_000, "9" * 5_000):
         execute(ref.source, "UPDATE events SET event_data = %s WHERE id = 'e1'", [deep.replace("%s", value)])
-        assert [view.id for view in timeline.events(ref).rows] == ["e1", "e2"]
+        assert [view.id for view in timeline.events(ref, actor=SYSTEM).rows] == ["e1", "e2"]
         execute(ref.source, "UPDATE sessions SET state = %s", ['{"x": %s}'.replace("%s", value)])
         if value[0] == "9":
-            assert views.session(ref).state.session == {"x": float("inf")}
-            assert history_moments.state_at(ref, "e1").ref == ref
+            assert views.session(ref, actor=SYSTEM).state.session == {"x": float("inf")}
+            assert history_moments.state_at(ref, "e1", actor=SYSTEM).ref == ref
             continue
-        for ask in (views.session, history_moments.state_now, lambda key: history_moments.state_at(key, "e2"), own):
+        for ask in (
+            views.session,
+            history_moments.state_now,
+            lambda key, actor: history_moments.state_at(key, "e2", actor=actor),
+            own,
+        ):
             with pytest.raises(Invalid, match="too deep"):
-                ask(ref)
+                ask(ref, actor=SYSTEM)
 
 
 def test_pages_of_users_lose_and_repeat_nothing(source: str, actor: Actor) -> None:
@@ -149,7 +156,9 @@ def test_pages_of_users_lose_and_repeat_nothing(source: str, actor: Actor) -> No
         create_session(source, APP, name, actor=actor)
     create_session(source, APP, "ana", actor=actor)
     create_session(source, "other", "zoe", actor=actor)
-    rows = _all(lambda after: lists.users(source, APP, after=after), lambda row: (row.user_id, row.sessions))
+    rows = _all(
+        lambda after: lists.users(source, APP, after=after, actor=SYSTEM), lambda row: (row.user_id, row.sessions)
+    )
     assert sorted(name for name, _ in rows) == names
     assert len(rows) == len(names)
     assert dict(rows) == {name: 2 if name == "ana" else 1 for name in names}
@@ -181,7 +190,7 @@ def test_pages_of_edits_lose_and_repeat_nothing_across_sources_with_equal_moment
         return view.id, view.ref.source
 
     for limit in (lists.PAGE, 7, 60):
-        seen = _all(lambda before: edits(before, limit=limit)[0], place)  # noqa: B023
+        seen = _all(lambda before: edits(before, limit=limit, actor=SYSTEM)[0], place)  # noqa: B023
         assert seen == [(event_id, alias) for _moment, alias, _n, event_id in expected]
 
 
@@ -219,10 +228,10 @@ FORGED = {
 @pytest.mark.parametrize("token", FORGED.values(), ids=FORGED.keys())
 def test_a_place_in_a_list_that_nobody_gave_out_is_refused_and_breaks_nothing(ref: SessionRef, token: str) -> None:
     works: list[Callable[[], Any]] = [
-        lambda: timeline.events(ref, before=token),
-        lambda: lists.sessions(ref.source, APP, before=token),
-        lambda: lists.users(ref.source, APP, after=token),
-        lambda: edits(token),
+        lambda: timeline.events(ref, before=token, actor=SYSTEM),
+        lambda: lists.sessions(ref.source, APP, before=token, actor=SYSTEM),
+        lambda: lists.users(ref.source, APP, after=token, actor=SYSTEM),
+        lambda: edits(token, actor=SYSTEM),
     ]
     for work in works:
         try:
@@ -235,61 +244,63 @@ def test_a_place_in_a_list_that_nobody_gave_out_is_refused_and_breaks_nothing(re
 
 
 def test_the_demo_is_counted_right(demo: str) -> None:
-    apps = {row.app_name: row for row in lists.apps(demo)}
+    apps = {row.app_name: row for row in lists.apps(demo, actor=SYSTEM)}
     for name, row in apps.items():
         sessions = query(demo, "SELECT count(*), max(update_time) FROM sessions WHERE app_name = %s", [name])
         users = query(demo, "SELECT count(DISTINCT user_id) FROM sessions WHERE app_name = %s", [name])
         assert (row.sessions, row.last_activity, row.users) == (*sessions[0], users[0][0])
-        found, state = views.app(demo, name)
+        found, state = views.app(demo, name, actor=SYSTEM)
         assert found == row
         stored = query(demo, "SELECT state FROM app_states WHERE app_name = %s", [name])
         assert state == (json.loads(stored[0][0]) if stored else {})
     assert set(apps) == {"booking", "support"}
-    for row in lists.sessions(demo, "booking").rows:
+    for row in lists.sessions(demo, "booking", actor=SYSTEM).rows:
         events = query(
             demo,
             "SELECT count(*) FROM events WHERE app_name = %s AND user_id = %s AND session_id = %s",
             row.ref[1:],
         )
         assert row.events == events[0][0]
-        title = views.session(row.ref).state.session.get("__session_metadata__", {}).get("displayName", "")
-        assert row.title == title == views.session(row.ref).title
+        title = (
+            views.session(row.ref, actor=SYSTEM).state.session.get("__session_metadata__", {}).get("displayName", "")
+        )
+        assert row.title == title == views.session(row.ref, actor=SYSTEM).title
 
 
 def test_apps_and_users_with_state_only_are_shown(source: str, actor: Actor) -> None:
     ref = create_session(source, APP, "ana", actor=actor, state={"user:a": 1, "app:b": 2}, session_id="s1")
     delete_session(ref, actor=actor)
-    assert [(row.app_name, row.sessions) for row in lists.apps(source)] == [(APP, 0)]
-    assert views.app(source, APP)[1] == {"b": 2}
-    assert views.user_state(source, APP, "ana") == {"a": 1}
+    assert [(row.app_name, row.sessions) for row in lists.apps(source, actor=SYSTEM)] == [(APP, 0)]
+    assert views.app(source, APP, actor=SYSTEM)[1] == {"b": 2}
+    assert views.user_state(source, APP, "ana", actor=SYSTEM) == {"a": 1}
 
 
 def test_what_is_not_there_is_not_found_by_name(source: str, ref: SessionRef) -> None:
     with pytest.raises(NotFound, match="nowhere"):
-        views.app(source, "nowhere")
+        views.app(source, "nowhere", actor=SYSTEM)
     with pytest.raises(NotFound, match="nobody"):
-        views.user_state(source, APP, "nobody")
+        views.user_state(source, APP, "nobody", actor=SYSTEM)
     with pytest.raises(NotFound, match="s9"):
-        views.session(ref._replace(session_id="s9"))
+        views.session(ref._replace(session_id="s9"), actor=SYSTEM)
     with pytest.raises(NotFound, match="e9"):
-        timeline.event(ref, "e9")
+        timeline.event(ref, "e9", actor=SYSTEM)
     with pytest.raises(NotFound, match="no source"):
-        lists.apps("elsewhere")
-    assert timeline.events(ref._replace(session_id="s9")).rows == []
+        lists.apps("elsewhere", actor=SYSTEM)
+    assert timeline.events(ref._replace(session_id="s9"), actor=SYSTEM).rows == []
 
 
 def test_a_name_that_no_database_can_hold_is_not_found_or_invalid_and_no_fault_of_the_source(ref: SessionRef) -> None:
     works: list[Callable[[], Any]] = [
-        lambda: views.session(ref._replace(user_id="a\0")),
-        lambda: views.app(ref.source, "a\0"),
-        lambda: views.user_state(ref.source, APP, "a\0"),
-        lambda: timeline.event(ref, "a\0"),
-        lambda: views.session(ref._replace(session_id="x" * 10_000)),
+        lambda: views.session(ref._replace(user_id="a\0"), actor=SYSTEM),
+        lambda: views.app(ref.source, "a\0", actor=SYSTEM),
+        lambda: views.user_state(ref.source, APP, "a\0", actor=SYSTEM),
+        lambda: timeline.event(ref, "a\0", actor=SYSTEM),
+        lambda: views.session(ref._replace(session_id="x" * 10_000), actor=SYSTEM),
     ]
     for work in works:
         with pytest.raises((NotFound, Invalid)):
             work()
-    assert views.session(ref).ref == ref
+    assert views.session(ref, actor=SYSTEM).ref == ref
 
 
 def test_sessions_of_the_same_name_do_not_mix(source: str, actor: Actor) -> None:
@@ -298,11 +309,11 @@ def test_sessions_of_the_same_name_do_not_mix(source: str, actor: Actor) -> None
         create_session(*ref[:3], session_id="s1", actor=actor, state={"me": [*ref[1:3]], "user:u": ref.user_id})
         append_event(ref, {"id": "same", "author": ref.user_id, "actions": {"state_delta": {"x": 1}}}, actor=actor)
     for ref in keys:
-        view = views.session(ref)
+        view = views.session(ref, actor=SYSTEM)
         assert view.state.merged() == {"me": [*ref[1:3]], "x": 1, "user:u": ref.user_id}
-        assert [each.data["author"] for each in timeline.events(ref).rows] == [ref.user_id]
-        assert statistics.stats(ref).events == 1
-        assert [row.ref for row in lists.sessions(source, ref.app_name, ref.user_id).rows] == [ref]
+        assert [each.data["author"] for each in timeline.events(ref, actor=SYSTEM).rows] == [ref.user_id]
+        assert statistics.stats(ref, actor=SYSTEM).events == 1
+        assert [row.ref for row in lists.sessions(source, ref.app_name, ref.user_id, actor=SYSTEM).rows] == [ref]
 
 
 # --- Filters ----------------------------------------------------------------------------------------------------------
@@ -342,21 +353,21 @@ def test_filters_select_in_the_demo_what_a_naive_reading_selects(demo_everywhere
         stored = [json.loads(data) for (data,) in _stored(ref)]
         for name, naive in NAIVE.items():
             expected = [event["id"] for event in stored if naive(event)]
-            assert [view.id for view in timeline.events(ref, kind=name).rows] == expected
-            assert statistics.stats(ref).kinds[name] == len(expected)
+            assert [view.id for view in timeline.events(ref, kind=name, actor=SYSTEM).rows] == expected
+            assert statistics.stats(ref, actor=SYSTEM).kinds[name] == len(expected)
             found[name] += len(expected)
-        row = next(r for r in lists.sessions(ref.source, ref.app_name).rows if r.ref == ref)
+        row = next(r for r in lists.sessions(ref.source, ref.app_name, actor=SYSTEM).rows if r.ref == ref)
         assert row.errors == sum(NAIVE["errors"](event) for event in stored[-100:])
         for author in {event["author"] for event in stored}:
             of_author = [event["id"] for event in stored if event["author"] == author]
-            assert [view.id for view in timeline.events(ref, author=author).rows] == of_author
+            assert [view.id for view in timeline.events(ref, author=author, actor=SYSTEM).rows] == of_author
     assert all(found.values())  # the demo has something of every kind
 
 
 def test_numbers_of_the_demo_are_those_of_a_naive_count(demo_everywhere: str) -> None:
     for ref in _sessions(demo_everywhere):
         stored = [json.loads(data) for (data,) in _stored(ref)]
-        stats = statistics.stats(ref)
+        stats = statistics.stats(ref, actor=SYSTEM)
         assert stats.events == len(stored)
         said = [event for event in stored if "adkweb" not in event.get("custom_metadata", {})]
         assert stats.invocations == len({event["invocation_id"] for event in said})
@@ -404,18 +415,18 @@ def test_nothing_that_is_stored_breaks_a_page_or_the_pages_of_others(
 ) -> None:
     good = {"id": "good", "content": {"parts": [{"text": "hello"}]}, "actions": {"state_delta": {"a": 1}}}
     _insert(ref, [{"id": "strange", "data": event}, {"data": good, **good}])
-    assert [view.id for view in timeline.events(ref).rows] == ["strange", "good"]
+    assert [view.id for view in timeline.events(ref, actor=SYSTEM).rows] == ["strange", "good"]
     for name in filters.FILTERS:
-        ids = [view.id for view in timeline.events(ref, kind=name).rows]
+        ids = [view.id for view in timeline.events(ref, kind=name, actor=SYSTEM).rows]
         assert ("good" in ids) == (name in ("messages", "state"))
-    assert statistics.stats(ref).events == 2
-    assert timeline.event(ref, "strange").id == "strange"
-    assert writers(ref)["a"].event_id == "good"
-    assert last_writer(ref, "a") is not None
-    assert len(lists.sessions(source, APP).rows) == 1
-    edits()
+    assert statistics.stats(ref, actor=SYSTEM).events == 2
+    assert timeline.event(ref, "strange", actor=SYSTEM).id == "strange"
+    assert writers(ref, actor=SYSTEM)["a"].event_id == "good"
+    assert last_writer(ref, "a", actor=SYSTEM) is not None
+    assert len(lists.sessions(source, APP, actor=SYSTEM).rows) == 1
+    edits(actor=SYSTEM)
     edit_state(ref, [Entry("b", 1, ABSENT)], actor=actor)
-    assert len(timeline.events(ref).rows) == 3
+    assert len(timeline.events(ref, actor=SYSTEM).rows) == 3
 
 
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity"])
@@ -426,22 +437,22 @@ def test_numbers_that_are_not_json_and_that_adk_stores_in_sqlite_break_nothing(
     data = '{"id": "odd", "author": "x", "actions": {"state_delta": {"a": %s}}, "content": {"parts": [{"text": "t"}]}}'
     _insert(ref, [{"id": "odd", "text": data % number}, {"id": "good", "data": {"actions": {"state_delta": {"b": 1}}}}])
     execute(ref.source, "UPDATE sessions SET state = %s", [f'{{"a": {number}}}'])
-    odd, good = timeline.events(ref).rows
+    odd, good = timeline.events(ref, actor=SYSTEM).rows
     assert (odd.id, good.id) == ("odd", "good")
     for name in filters.FILTERS:
-        timeline.events(ref, kind=name)
-    assert statistics.stats(ref).events == 2
-    assert repr(views.session(ref).state.get("a")) == repr(float(number))
-    lists.sessions(ref.source, APP)
-    writers(ref)
-    edits()
+        timeline.events(ref, kind=name, actor=SYSTEM)
+    assert statistics.stats(ref, actor=SYSTEM).events == 2
+    assert repr(views.session(ref, actor=SYSTEM).state.get("a")) == repr(float(number))
+    lists.sessions(ref.source, APP, actor=SYSTEM)
+    writers(ref, actor=SYSTEM)
+    edits(actor=SYSTEM)
     edit_state(ref, [Entry("c", 1, ABSENT)], actor=actor)
-    assert views.session(ref).state.get("c") == 1
+    assert views.session(ref, actor=SYSTEM).state.get("c") == 1
 
 
 def test_an_unknown_filter_is_refused(ref: SessionRef) -> None:
     with pytest.raises(Invalid, match="no filter “everything”"):
-        timeline.events(ref, kind="everything")
+        timeline.events(ref, kind="everything", actor=SYSTEM)
 
 
 # --- The values before ------------------------------------------------------------------------------------------------
@@ -453,7 +464,7 @@ def test_changes_show_the_values_before(source: str, actor: Actor) -> None:
         append_event(ref, {"author": "x", "actions": {"state_delta": delta}}, actor=actor)
     edit_state(ref, [Entry("a", ABSENT, [3]), Entry("user:u", 7, 6)], actor=actor)
     append_event(ref, {"author": "x", "actions": {"state_delta": {"a": 4}}}, actor=actor)
-    assert [{c.key: (c.old, c.new) for c in view.changes} for view in timeline.events(ref).rows] == [
+    assert [{c.key: (c.old, c.new) for c in view.changes} for view in timeline.events(ref, actor=SYSTEM).rows] == [
         {"a": (1, 2), "b": (ABSENT, {"x": 1})},
         {"a": (2, None), "user:u": (UNKNOWN, 6)},  # another session may have written it meanwhile
         {"a": (None, [3]), "b": ({"x": 1}, {"x": 2}), "c": (ABSENT, "new")},
@@ -464,13 +475,13 @@ def test_changes_show_the_values_before(source: str, actor: Actor) -> None:
 
 def test_the_value_before_is_found_on_earlier_pages(ref: SessionRef, actor: Actor) -> None:
     _insert(ref, [{"id": f"e{n}", "data": {"actions": {"state_delta": {"n": n}}}} for n in range(150)])
-    newest = timeline.events(ref)
+    newest = timeline.events(ref, actor=SYSTEM)
     assert [(c.old, c.new) for view in newest.rows for c in view.changes] == [(n - 1, n) for n in range(50, 150)]
-    earlier = timeline.events(ref, before=newest.next)
+    earlier = timeline.events(ref, before=newest.next, actor=SYSTEM)
     assert [(c.old, c.new) for view in earlier.rows for c in view.changes] == [
         (n - 1 if n else ABSENT, n) for n in range(50)
     ]
-    assert [(c.old, c.new) for c in timeline.event(ref, "e77").changes] == [(76, 77)]
+    assert [(c.old, c.new) for c in timeline.event(ref, "e77", actor=SYSTEM).changes] == [(76, 77)]
 
 
 def test_the_values_before_are_right_under_every_filter(ref: SessionRef, actor: Actor) -> None:
@@ -479,12 +490,16 @@ def test_the_values_before_are_right_under_every_filter(ref: SessionRef, actor: 
     for n in range(6):
         event = {"author": f"agent{n % 2}", "actions": {"state_delta": {"n": n}}, **(message if n % 2 == 0 else {})}
         append_event(ref, event, actor=actor)
-    assert [(c.old, c.new) for view in timeline.events(ref, kind="messages").rows for c in view.changes] == [
+    assert [
+        (c.old, c.new) for view in timeline.events(ref, kind="messages", actor=SYSTEM).rows for c in view.changes
+    ] == [
         (ABSENT, 0),
         (1, 2),
         (3, 4),
     ]
-    assert [(c.old, c.new) for view in timeline.events(ref, author="agent1").rows for c in view.changes] == [
+    assert [
+        (c.old, c.new) for view in timeline.events(ref, author="agent1", actor=SYSTEM).rows for c in view.changes
+    ] == [
         (0, 1),
         (2, 3),
         (4, 5),
@@ -497,8 +512,14 @@ def test_the_value_before_is_unknown_where_nothing_tells_it(ref: SessionRef) -> 
     rows = [{"id": "first", "data": {"actions": {"state_delta": {"a": 1, "b": 1}}}}]
     rows += [{"id": f"e{n}"} for n in range(RECENT + 1)]
     _insert(ref, [*rows, {"id": "last", "data": {"actions": {"state_delta": {"a": 2, "c": 1}}}}])
-    assert [(c.key, c.old) for c in timeline.event(ref, "last").changes] == [("a", UNKNOWN), ("c", UNKNOWN)]
-    assert [(c.key, c.old) for c in timeline.event(ref, "first").changes] == [("a", UNKNOWN), ("b", UNKNOWN)]
+    assert [(c.key, c.old) for c in timeline.event(ref, "last", actor=SYSTEM).changes] == [
+        ("a", UNKNOWN),
+        ("c", UNKNOWN),
+    ]
+    assert [(c.key, c.old) for c in timeline.event(ref, "first", actor=SYSTEM).changes] == [
+        ("a", UNKNOWN),
+        ("b", UNKNOWN),
+    ]
 
 
 # --- Who wrote a key --------------------------------------------------------------------------------------------------
@@ -509,7 +530,7 @@ def test_the_last_writer_of_every_key_is_known(source: str, actor: Actor) -> Non
     first = append_event(ref, _event("agent", a=1, b=1, user__u=1), actor=actor)
     second = append_event(ref, _event("other", b=2, app__p=1), actor=actor)
     edit = edit_state(ref, [Entry("a", ABSENT, 1)], actor=actor)
-    found = writers(ref)
+    found = writers(ref, actor=SYSTEM)
     assert {name: (writer.event_id, writer.author, writer.actor) for name, writer in found.items()} == {
         "a": (edit.event["id"], "system", "maria@example.com"),
         "b": (second.event["id"], "other", ""),
@@ -519,9 +540,9 @@ def test_the_last_writer_of_every_key_is_known(source: str, actor: Actor) -> Non
     assert found["b"].seq == second.seq
     assert found["b"].timestamp == pytest.approx(second.event["timestamp"], abs=1e-6)
     for name in found:
-        assert last_writer(ref, name) == found[name]
-    assert last_writer(ref, "initial") is None
-    assert last_writer(ref, "never") is None
+        assert last_writer(ref, name, actor=SYSTEM) == found[name]
+    assert last_writer(ref, "initial", actor=SYSTEM) is None
+    assert last_writer(ref, "never", actor=SYSTEM) is None
 
 
 def test_the_last_writer_of_a_shared_key_may_be_in_another_session_or_another_users(source: str, actor: Actor) -> None:
@@ -535,7 +556,7 @@ def test_the_last_writer_of_a_shared_key_may_be_in_another_session_or_another_us
     assert _writer(mine, "app:p") == omar.event["id"]
     edit = edit_app_state(source, APP, [Entry("app:p", 3, 2)], actor=actor)
     assert _writer(mine, "app:p") == edit.event["id"]
-    writer = last_writer(mine, "app:p")
+    writer = last_writer(mine, "app:p", actor=SYSTEM)
     assert writer
     assert writer.actor == "maria@example.com"
 
@@ -562,23 +583,25 @@ def test_a_session_with_a_hundred_thousand_events_is_read_by_index_and_counted_i
 
     start = time.monotonic()
     with db.execute_wrapper(record):
-        newest = timeline.events(ref)
-        middle = timeline.events(ref, before=newest.next)
-        found = writers(ref)
-        last = last_writer(ref, "n")
-        stats = statistics.stats(ref)
-        timeline.around(middle.rows[50])
-        rows = lists.sessions(ref.source, APP).rows
+        newest = timeline.events(ref, actor=SYSTEM)
+        middle = timeline.events(ref, before=newest.next, actor=SYSTEM)
+        found = writers(ref, actor=SYSTEM)
+        last = last_writer(ref, "n", actor=SYSTEM)
+        stats = statistics.stats(ref, actor=SYSTEM)
+        timeline.around(middle.rows[50], actor=SYSTEM)
+        rows = lists.sessions(ref.source, APP, actor=SYSTEM).rows
         seq = reads_newest.newest_seq(ref.source)
         holes = [1, 5] if db.vendor == "postgresql" else []
         found_there = reads_newest.appended(ref.source, seq - 3, holes)
         assert [each for each, _ref in found_there] == [*holes, seq - 2, seq - 1, seq]
         assert {each.session_id for _seq, each in found_there} == {"s1", *(["other"] if holes else [])}
-        assert timeline.misses_more_than(ref, seq - 1000, 999)
-        assert not timeline.misses_more_than(ref, seq - 1000, 1000)
-        assert len(timeline.events_after(ref, seq - 7).rows) == 7
-        reads_newest.revisions(ref.source, [ref])
-    assert [view.id for view in reads_newest.newest_events(ref.source, 3)] == [f"e{LARGE - n}" for n in range(3)]
+        assert timeline.misses_more_than(ref, seq - 1000, 999, actor=SYSTEM)
+        assert not timeline.misses_more_than(ref, seq - 1000, 1000, actor=SYSTEM)
+        assert len(timeline.events_after(ref, seq - 7, actor=SYSTEM).rows) == 7
+        reads_newest.revisions(ref.source, [ref], actor=SYSTEM)
+    assert [view.id for view in reads_newest.newest_events(ref.source, 3, actor=SYSTEM)] == [
+        f"e{LARGE - n}" for n in range(3)
+    ]
     spent = time.monotonic() - start
     assert [view.id for view in newest.rows] == [f"e{n}" for n in range(LARGE - 99, LARGE + 1)]
     assert middle.rows[-1].id == f"e{LARGE - 100}"
@@ -669,6 +692,6 @@ def _event(author: str, **delta: Any) -> dict[str, Any]:
 
 
 def _writer(ref: SessionRef, name: str) -> str:
-    writer = last_writer(ref, name)
+    writer = last_writer(ref, name, actor=SYSTEM)
     assert writer is not None
     return writer.event_id

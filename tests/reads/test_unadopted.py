@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import settings as hypothesis
 from pytest_django import Settings
 
+from sessions_app.access.actor import SYSTEM
 from sessions_app.agent_view import conversation
 from sessions_app.domain import positions
 from sessions_app.domain.json_values import equal
@@ -90,14 +91,18 @@ def test_state_at_every_event_is_that_of_the_same_database_adopted(
         if what != "look":
             getattr(fold, what)(*rest)
     asked = [(ref, event_id) for ref, event_id, _before, _after in fold.seen]
-    adopted = [moments.state_at(*each) for each in asked]
+    adopted = [moments.state_at(*each, actor=SYSTEM) for each in asked]
     # Nothing says what sessions began with: where one wrote a shared key last, no event tells what is stored. Where a
     # session is gone, nothing says which of them it has written.
     begun = {name for what, *rest in history if what == "create" for name in rest[2]}
     gone = any(what == "delete" for what, *_ in history)
     with unadopted():
         for each, before in zip(asked, adopted, strict=True):
-            told_alike(before, moments.state_at(*each), hidden=lambda name: ":" in name and (gone or name in begun))
+            told_alike(
+                before,
+                moments.state_at(*each, actor=SYSTEM),
+                hidden=lambda name: ":" in name and (gone or name in begun),
+            )
 
 
 def append(ref: SessionRef, delta: dict[str, Any], **more: Any) -> str:
@@ -109,10 +114,10 @@ def test_a_shared_key_that_a_later_session_began_with_is_unknown(source: str, un
     ref = create_session(source, "booking", "ana", actor=ALICE)
     event_id = append(ref, {"user:tier": "gold", "user:city": "Rome"})
     create_session(source, "booking", "ana", state={"user:tier": "silver"}, actor=ALICE)
-    assert moments.state_at(ref, event_id).state.user == {"tier": "gold", "city": "Rome"}
+    assert moments.state_at(ref, event_id, actor=SYSTEM).state.user == {"tier": "gold", "city": "Rome"}
     with unadopted():  # the event says gold and silver is stored: its write may have been lost as well
         indexing.rebuild(source)  # what was read while it was adopted is not known to who opens it now
-        assert moments.state_at(ref, event_id).state.user == {"tier": UNKNOWN, "city": "Rome"}
+        assert moments.state_at(ref, event_id, actor=SYSTEM).state.user == {"tier": UNKNOWN, "city": "Rome"}
 
 
 def test_whatever_only_reads_works(source: str, unadopted: Unadopted) -> None:
@@ -122,23 +127,28 @@ def test_whatever_only_reads_works(source: str, unadopted: Unadopted) -> None:
     other = append(two, {"user:tier": "gold", "app:limit": 3})
     last = append(one, {"n": 2})
     with unadopted():
-        assert moments.state_at(one, first).state.user == {"tier": "silver"}
-        then = moments.state_at(one, last).state
+        assert moments.state_at(one, first, actor=SYSTEM).state.user == {"tier": "silver"}
+        then = moments.state_at(one, last, actor=SYSTEM).state
         assert (then.app, then.user, then.session) == ({"limit": 3}, {"tier": "gold"}, {"n": 2})
-        assert [write.event_id for write in key_history.history(one, "user:tier").rows] == [other, first]
-        assert [change.key for change in moments.compare(moments.state_at(one, first), moments.state_now(one))] == [
+        assert [write.event_id for write in key_history.history(one, "user:tier", actor=SYSTEM).rows] == [other, first]
+        assert [
+            change.key
+            for change in moments.compare(
+                moments.state_at(one, first, actor=SYSTEM), moments.state_now(one, actor=SYSTEM)
+            )
+        ] == [
             "app:limit",
             "n",
             "user:tier",
         ]
-        bars = overview.bars(one)
+        bars = overview.bars(one, actor=SYSTEM)
         assert [(bar.events, bar.kind) for bar in bars] == [(1, "state"), (1, "state")]
-        assert overview.event_at(one, bars[0].first) == first
-        assert overview.event_at(one, bars[0].first, 1, writes=True) == last
-        assert [view.id for view in newest.newest_events(source, 2)] == [last, other]
-        assert moments.state_now(one).writers["n"].event_id == last
+        assert overview.event_at(one, bars[0].first, actor=SYSTEM) == first
+        assert overview.event_at(one, bars[0].first, 1, writes=True, actor=SYSTEM) == last
+        assert [view.id for view in newest.newest_events(source, 2, actor=SYSTEM)] == [last, other]
+        assert moments.state_now(one, actor=SYSTEM).writers["n"].event_id == last
         indexing.rebuild(source)
-        assert moments.state_at(one, last).state == then
+        assert moments.state_at(one, last, actor=SYSTEM).state == then
 
 
 # --- PostgreSQL: by time ----------------------------------------------------------------------------------------------
@@ -174,12 +184,14 @@ def test_an_agent_goes_on_writing_while_it_is_read(adk: Adk, opened: str) -> Non
         event = adk.append(session, **delta)
         fold["last"] = number
         ref = key_of(opened, session.id, session.user_id)
-        then = moments.state_at(ref, event.id).state
+        then = moments.state_at(ref, event.id, actor=SYSTEM).state
         assert (then.session, then.app) == ({"n": number}, fold)
         assert then.user[f"{number % 4}"] == number
         session = sessions[number % 3] = adk.get(session.id, session.user_id)
     ref = key_of(opened, "s1", "u1")
-    assert [write.change.new for write in key_history.history(ref, "app:last").rows] == list(range(23, -1, -1))
+    assert [write.change.new for write in key_history.history(ref, "app:last", actor=SYSTEM).rows] == list(
+        range(23, -1, -1)
+    )
     assert not database.is_adopted(opened)
 
 
@@ -199,12 +211,14 @@ def insert(source: str, session: str, *events: tuple[str, str, dict[str, Any]], 
 def test_what_is_written_late_with_an_early_time_takes_its_place(opened: str) -> None:
     ref = key_of(opened, "s0")
     insert(opened, "s0", ("a", "10:00", {"n": 1}), ("c", "12:00", {"m": 1}))
-    assert moments.state_at(ref, "c").state.session["m"] is UNKNOWN, "another value is stored than it wrote"
+    assert moments.state_at(ref, "c", actor=SYSTEM).state.session["m"] is UNKNOWN, (
+        "another value is stored than it wrote"
+    )
     insert(opened, "s0", ("b", "11:00", {"n": 2}))
     execute(opened, """UPDATE sessions SET state = '{"n": 2, "m": 1}'""")
-    assert moments.state_at(ref, "a").state.session["n"] == 1
-    assert moments.state_at(ref, "c").state.session == {"n": 2, "m": 1}
-    assert [row.event_id for row in key_history.history(ref, "n").rows] == ["b", "a"]
+    assert moments.state_at(ref, "a", actor=SYSTEM).state.session["n"] == 1
+    assert moments.state_at(ref, "c", actor=SYSTEM).state.session == {"n": 2, "m": 1}
+    assert [row.event_id for row in key_history.history(ref, "n", actor=SYSTEM).rows] == ["b", "a"]
 
 
 def test_of_what_has_the_same_time_nobody_knows_the_order(adk: Adk, opened: str) -> None:
@@ -218,15 +232,17 @@ def test_of_what_has_the_same_time_nobody_knows_the_order(adk: Adk, opened: str)
     insert(opened, "s0", ("f", "12:00", {"n": 3, "k": 3}))
     execute(opened, """UPDATE sessions SET state = '{"n": 3, "k": 3, "only": 1}' WHERE id = 's0'""")
     execute(opened, """UPDATE sessions SET state = '{"n": 7}' WHERE id = 's9'""")
-    assert moments.state_at(ref, "a").state.session["n"] == 0
-    then = moments.state_at(ref, "b").state
+    assert moments.state_at(ref, "a", actor=SYSTEM).state.session["n"] == 0
+    then = moments.state_at(ref, "b", actor=SYSTEM).state
     assert (then.session["n"], then.session["k"], then.session["only"]) == (UNKNOWN, UNKNOWN, 1)
-    assert moments.state_at(ref, "c").state.session["k"] == 1
-    assert moments.state_at(key_of(opened, "s9"), "d").state.session["n"] == 7, "its own key, whoever else writes then"
-    later = moments.state_at(ref, "f").state
+    assert moments.state_at(ref, "c", actor=SYSTEM).state.session["k"] == 1
+    assert moments.state_at(key_of(opened, "s9"), "d", actor=SYSTEM).state.session["n"] == 7, (
+        "its own key, whoever else writes then"
+    )
+    later = moments.state_at(ref, "f", actor=SYSTEM).state
     assert (later.session["n"], later.session["k"]) == (3, 3)
-    assert [row.change.new for row in key_history.history(ref, "n").rows] == [3, UNKNOWN, 0]
-    assert moments.state_at(ref, "c", before=True).state.session["n"] == 0
+    assert [row.change.new for row in key_history.history(ref, "n", actor=SYSTEM).rows] == [3, UNKNOWN, 0]
+    assert moments.state_at(ref, "c", before=True, actor=SYSTEM).state.session["n"] == 0
 
 
 def test_it_is_adopted_while_it_is_read(adk: Adk, opened: str) -> None:
@@ -236,20 +252,20 @@ def test_it_is_adopted_while_it_is_read(adk: Adk, opened: str) -> None:
         ids.append(adk.append(session, n=number, user__x=number).id)
         session = adk.get("s0")
     ref = key_of(opened, "s0")
-    before = [moments.state_at(ref, each).state for each in ids]
-    page = overview.bars(ref)[2].first
+    before = [moments.state_at(ref, each, actor=SYSTEM).state for each in ids]
+    page = overview.bars(ref, actor=SYSTEM)[2].first
     database.adopt_open(opened)
     assert database.is_numbered(opened)
     ids.append(adk.append(session, n=6, user__x=6).id)
-    assert [moments.state_at(ref, each).state for each in ids[:6]] == before
-    assert moments.state_at(ref, ids[6]).state.session == {"n": 6}
-    assert [view.seq for view in timeline.events(ref).rows] == list(range(1, 8))
+    assert [moments.state_at(ref, each, actor=SYSTEM).state for each in ids[:6]] == before
+    assert moments.state_at(ref, ids[6], actor=SYSTEM).state.session == {"n": 6}
+    assert [view.seq for view in timeline.events(ref, actor=SYSTEM).rows] == list(range(1, 8))
     with pytest.raises(NotFound, match="load it again"):
-        overview.event_at(ref, page)
+        overview.event_at(ref, page, actor=SYSTEM)
     online.release(opened)
     registry.opened_files.pop(opened)
     database.get(opened)
-    assert [moments.state_at(ref, each).state for each in ids[:6]] == before
+    assert [moments.state_at(ref, each, actor=SYSTEM).state for each in ids[:6]] == before
 
 
 def test_what_is_new_is_read_and_nothing_else(
@@ -290,7 +306,7 @@ def test_a_first_reading_goes_on_where_it_was_interrupted(opened: str, monkeypat
     indexing._memories.clear()
     indexing._paces.clear()  # another page asks, later
     ref = key_of(opened, "s0")
-    values = [row.change.new for row in key_history.history(ref, "n").rows]
+    values = [row.change.new for row in key_history.history(ref, "n", actor=SYSTEM).rows]
     assert values == [99, *range(39, -1, -1), -1]
 
 
@@ -298,7 +314,7 @@ def test_edits_of_before_a_release_are_listed(source: str, unadopted: Unadopted)
     ref = create_session(source, "booking", "ana", actor=ALICE)
     edit_state(ref, [Entry("n", 1, ABSENT)], actor=ALICE, reason="a test")
     with unadopted():
-        (edit,) = edits()[0].rows
+        (edit,) = edits(actor=SYSTEM)[0].rows
         assert (edit.ref, [change.key for change in edit.changes]) == (ref, ["n"])
 
 
@@ -310,8 +326,8 @@ def test_without_an_index_a_large_table_has_no_order(opened: str, monkeypatch: p
     registry.opened_files.pop(opened)
     database.get(opened)
     with pytest.raises(Invalid, match="no order"):
-        moments.state_at(key_of(opened, "s0"), "a")
-    assert moments.state_now(key_of(opened, "s0")).state.session == {}
+        moments.state_at(key_of(opened, "s0"), "a", actor=SYSTEM)
+    assert moments.state_now(key_of(opened, "s0"), actor=SYSTEM).state.session == {}
     execute(opened, "CREATE INDEX any_name ON events (app_name, user_id, session_id, timestamp)")
     assert adoption.inspect(opened).ordered
 
@@ -322,7 +338,7 @@ def test_another_process_has_seen_that_it_was_adopted(adk: Adk, opened: str) -> 
     online.add(opened)
     Projection.objects.create(where=registry.identity(opened), version=indexing.VERSION, seq=7)
     with pytest.raises(Behind):
-        moments.state_at(ref, event.id)
+        moments.state_at(ref, event.id, actor=SYSTEM)
     assert Projection.objects.get().seq == 7, "what it reads is not thrown away"
 
 
@@ -348,14 +364,14 @@ def test_a_page_reads_no_more_of_a_large_database_than_it_shows(adk: Adk, opened
     database._due[opened] = math.inf  # looking whether it is adopted by now reads its first rows
     for _twice in range(2):
         before = scans()
-        for event in (timeline.events(keys[3]).rows[0], timeline.event(keys[3], "e10")):
-            assert moments.state_at(keys[3], event.id).state.session
-        assert len(key_history.history(keys[3], "n").rows) == 50
-        assert len(overview.bars(keys[3])) == overview.BARS
-        assert overview.event_at(keys[3], overview.bars(keys[3])[5].first, 2)
-        assert len(newest.newest_events(opened, 12)) == 12
-        newest.running_now(opened)
-        conversation.left_out(keys[3], timeline.events(keys[3]).rows)
+        for event in (timeline.events(keys[3], actor=SYSTEM).rows[0], timeline.event(keys[3], "e10", actor=SYSTEM)):
+            assert moments.state_at(keys[3], event.id, actor=SYSTEM).state.session
+        assert len(key_history.history(keys[3], "n", actor=SYSTEM).rows) == 50
+        assert len(overview.bars(keys[3], actor=SYSTEM)) == overview.BARS
+        assert overview.event_at(keys[3], overview.bars(keys[3], actor=SYSTEM)[5].first, 2, actor=SYSTEM)
+        assert len(newest.newest_events(opened, 12, actor=SYSTEM)) == 12
+        newest.running_now(opened, actor=SYSTEM)
+        conversation.left_out(keys[3], timeline.events(keys[3], actor=SYSTEM).rows, actor=SYSTEM)
         assert scans() == before
         adk.append(adk.get("s3", "u3"), n=-1)
         _end_others(opened)
@@ -375,13 +391,13 @@ def test_times_with_a_zone_are_read_as_well(place: str, adk: Adk, open_source: C
         insert(source, "s0", ("a", "10:00:00.001", {"n": 1}), ("b", "10:00:00.002", {"n": 2, "user:x": 1}))
         execute(source, """UPDATE sessions SET state = '{"n": 2}'""")
         ref = key_of(source, "s0")
-        assert moments.state_at(ref, "a").state.session == {"n": 1}
-        assert moments.state_at(ref, "b").state.session == {"n": 2}
-        first, second = timeline.events(ref).rows
+        assert moments.state_at(ref, "a", actor=SYSTEM).state.session == {"n": 1}
+        assert moments.state_at(ref, "b", actor=SYSTEM).state.session == {"n": 2}
+        first, second = timeline.events(ref, actor=SYSTEM).rows
         assert (first.seq, second.seq) == (positions.seq_at(1767261600.001), positions.seq_at(1767261600.002))
-        assert [bar.first for bar in overview.bars(ref)] == [first.seq, second.seq]
-        assert overview.event_at(ref, first.seq or 0, 1) == "b"
-        assert [row.event_id for row in key_history.history(ref, "user:x").rows] == ["b"]
+        assert [bar.first for bar in overview.bars(ref, actor=SYSTEM)] == [first.seq, second.seq]
+        assert overview.event_at(ref, first.seq or 0, 1, actor=SYSTEM) == "b"
+        assert [row.event_id for row in key_history.history(ref, "user:x", actor=SYSTEM).rows] == ["b"]
     finally:
         with psycopg.connect(place, autocommit=True) as db:
             db.execute("ALTER ROLE CURRENT_USER RESET timezone")

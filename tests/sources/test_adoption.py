@@ -18,7 +18,7 @@ from django.db import connections
 from google.adk.sessions.schemas import v0
 from pytest_django import Settings
 
-from sessions_app.access.actor import Actor
+from sessions_app.access.actor import SYSTEM, Actor
 from sessions_app.domain.positions import stands_for_time
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.errors import NotAllowed, SourceError
@@ -80,11 +80,11 @@ def test_a_session_to_which_nothing_happened_yet_is_as_it_was_created(
     written.create("fresh", {"step": "search", "user:u": 2})
     source = open_source(place)
     fresh, older = key_of(source)._replace(session_id="fresh"), key_of(source)
-    assert views.session(fresh).initial_state == {"step": "search"}
-    assert views.session(older).initial_state is None
+    assert views.session(fresh, actor=SYSTEM).initial_state == {"step": "search"}
+    assert views.session(older, actor=SYSTEM).initial_state is None
     written.append(written.get("fresh"), "hello", step="pay")
-    event = timeline.events(fresh).rows[-1]
-    assert history_moments.state_at(fresh, event.id, before=True).state.session == {"step": "search"}
+    event = timeline.events(fresh, actor=SYSTEM).rows[-1]
+    assert history_moments.state_at(fresh, event.id, before=True, actor=SYSTEM).state.session == {"step": "search"}
 
 
 def test_adopting_again_does_nothing(place: str, written: Adk, open_source: Callable[[str], str]) -> None:
@@ -102,7 +102,7 @@ def test_events_written_before_keep_their_order_and_new_ones_follow(
 ) -> None:
     ref = key_of(open_source(place))
     written.append(written.get(), "after")
-    page = timeline.events(ref).rows
+    page = timeline.events(ref, actor=SYSTEM).rows
     assert [view.description.text for view in page] == ["s1 0", "s1 1", "s1 2", "s1 3", "after"]
     seqs = [view.seq or 0 for view in page]
     assert seqs == sorted(set(seqs))
@@ -126,10 +126,10 @@ def test_seq_follows_the_timestamps_of_a_postgresql_table_whatever_the_order_on_
         connection.execute("UPDATE events SET invocation_id = 'moved on disk' WHERE id IN ('event3', 'event0')")
     ref = key_of(open_source(place))
     expected = [f"event{number}" for _, number in sorted(zip(moments, itertools.count(), strict=False))]
-    assert [view.id for view in timeline.events(ref).rows] == expected
+    assert [view.id for view in timeline.events(ref, actor=SYSTEM).rows] == expected
     adk.append(adk.get(), "after")
     adk.close()
-    page = timeline.events(ref).rows
+    page = timeline.events(ref, actor=SYSTEM).rows
     assert [view.id for view in page[:-1]] == expected
     assert [view.seq for view in page] == list(range(1, 10))
 
@@ -168,7 +168,7 @@ def test_killed_after_any_statement_adopting_goes_on_where_it_stopped_and_adk_ne
             break
     assert (code, statements) > (0, 10)
     alias = open_source(place)
-    texts = [view.description.text for view in timeline.events(key_of(alias)).rows]
+    texts = [view.description.text for view in timeline.events(key_of(alias), actor=SYSTEM).rows]
     assert texts[4:] == [f"after {number}" for number in range(1, statements + 1)]
     assert database.keeps_creations(alias)
     undisturbed = new_database(form)
@@ -243,7 +243,7 @@ def test_threads_that_open_a_database_at_once_all_succeed(
         barrier.wait(10)
         try:
             database.open_source(source)
-            lists.apps(source.alias)
+            lists.apps(source.alias, actor=SYSTEM)
         except Exception as error:
             errors.append(error)
         finally:
@@ -270,7 +270,7 @@ def test_where_a_long_transaction_holds_the_table_writers_pass_and_adopting_give
         with pytest.raises(SourceError, match=r"stopped: .*lock timeout.*goes on where it stopped"):
             open_source(place)
         adk.append(adk.get(), "meanwhile")
-    assert len(timeline.events(key_of(open_source(place))).rows) == 1
+    assert len(timeline.events(key_of(open_source(place)), actor=SYSTEM).rows) == 1
     adk.close()
 
 
@@ -288,7 +288,7 @@ def test_release_leaves_everything_exactly_as_before(
     online.release(alias)  # again: nothing to do
     written.append(written.get(), "after")
     online.add(alias)
-    assert timeline.events(key_of(alias)).rows[-1].description.text == "after"
+    assert timeline.events(key_of(alias), actor=SYSTEM).rows[-1].description.text == "after"
 
 
 def test_release_of_a_database_that_adkweb_created_leaves_adks_tables(
@@ -360,14 +360,14 @@ def test_without_seq_events_come_by_timestamp_and_id_and_pages_lose_and_repeat_n
     _insert(place, statement, rows)
     settings.READ_ONLY = True
     ref = key_of(open_source(place))
-    pages = [timeline.events(ref)]
+    pages = [timeline.events(ref, actor=SYSTEM)]
     while pages[-1].next:
-        pages.append(timeline.events(ref, before=pages[-1].next))
+        pages.append(timeline.events(ref, before=pages[-1].next, actor=SYSTEM))
     assert [len(page.rows) for page in pages] == [100, 100, 50]
     seen = [view.id for page in reversed(pages) for view in page.rows]
     assert seen == [name for _, name in sorted(expected)]
     middle = pages[1].rows[50]
-    earlier, later = timeline.around(middle)
+    earlier, later = timeline.around(middle, actor=SYSTEM)
     assert [view.id for view in [*reversed(earlier), middle, *later]] == seen
     places = [view.seq or 0 for page in reversed(pages) for view in page.rows]
     assert all(map(stands_for_time, places)), "no number is made up for them"
@@ -376,19 +376,19 @@ def test_without_seq_events_come_by_timestamp_and_id_and_pages_lose_and_repeat_n
 
 def _shows_everything(alias: str, actor: Actor) -> None:
     assert not database.is_adopted(alias)
-    assert [row.app_name for row in lists.apps(alias)] == [APP]
-    assert [row.user_id for row in lists.users(alias, APP).rows] == ["ana", "지우"]
-    assert len(lists.sessions(alias, APP).rows) == 3
+    assert [row.app_name for row in lists.apps(alias, actor=SYSTEM)] == [APP]
+    assert [row.user_id for row in lists.users(alias, APP, actor=SYSTEM).rows] == ["ana", "지우"]
+    assert len(lists.sessions(alias, APP, actor=SYSTEM).rows) == 3
     ref = SessionRef(alias, APP, "지우", "s1")
-    view = views.session(ref)
+    view = views.session(ref, actor=SYSTEM)
     assert (view.state.get("n"), view.initial_state) == (3, None)
-    assert statistics.stats(ref).events == 4
-    page = timeline.events(ref).rows
+    assert statistics.stats(ref, actor=SYSTEM).events == 4
+    page = timeline.events(ref, actor=SYSTEM).rows
     assert [each.description.text for each in page] == ["s1 0", "s1 1", "s1 2", "s1 3"]
     assert [change.old for change in page[1].changes if change.key == "n"] == [0]
-    assert writers(ref)["n"].event_id == page[3].id
-    assert timeline.event(ref, page[0].id).id == page[0].id
-    assert edits()[0].rows == []
+    assert writers(ref, actor=SYSTEM)["n"].event_id == page[3].id
+    assert timeline.event(ref, page[0].id, actor=SYSTEM).id == page[0].id
+    assert edits(actor=SYSTEM)[0].rows == []
     with pytest.raises(NotAllowed):
         append_event(ref, {"author": "x"}, actor=actor)
 
@@ -470,7 +470,7 @@ def test_a_user_who_does_not_own_the_tables_is_told_what_is_needed_and_may_read(
     for source in registry.listed():
         database.forget(source.alias)
     settings.READ_ONLY = True
-    assert len(timeline.events(key_of(open_source(theirs))).rows) == 1
+    assert len(timeline.events(key_of(open_source(theirs)), actor=SYSTEM).rows) == 1
 
 
 # --- Looking at a database from outside -------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ import pytest
 from django.db import connections
 from pytest_django import Settings
 
-from sessions_app.access.actor import Actor
+from sessions_app.access.actor import SYSTEM, Actor
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT
 from sessions_app.edits import edit
@@ -121,7 +121,7 @@ def test_a_new_agents_database_appears_by_itself(tmp_path: Path) -> None:
     assert [source.alias for source in registry.listed()] == ["first"]
     agent(tmp_path, "second")
     assert database.get("second").alias == "second"
-    assert [row.app_name for row in lists.apps("second")] == [APP]
+    assert [row.app_name for row in lists.apps("second", actor=SYSTEM)] == [APP]
 
 
 def columns(file: Path) -> set[str]:
@@ -141,7 +141,7 @@ def test_what_appears_in_a_folder_is_adopted_before_anybody_asks_for_it(tmp_path
     adk.append(adk.create("first", {"step": "ask", "user:name": "Ana"}), "hello", step="pay")
     adk.close()
     assert database.open_new() == []
-    assert views.session(SessionRef("agent", APP, USER, "first")).initial_state == {"step": "ask"}
+    assert views.session(SessionRef("agent", APP, USER, "first"), actor=SYSTEM).initial_state == {"step": "ask"}
 
 
 def test_a_file_that_an_agent_made_anew_is_adopted_before_anybody_asks_for_it(tmp_path: Path) -> None:
@@ -197,7 +197,7 @@ def test_what_appears_is_not_adopted_when_read_only(tmp_path: Path, settings: Se
     file = agent(tmp_path)
     before = file.read_bytes()
     database.open_new()
-    assert [row.app_name for row in lists.apps("agent")] == [APP]
+    assert [row.app_name for row in lists.apps("agent", actor=SYSTEM)] == [APP]
     assert file.read_bytes() == before
 
 
@@ -302,7 +302,7 @@ def test_an_empty_file_becomes_a_database_of_adks_but_not_when_read_only(tmp_pat
     assert file.stat().st_size == 0
     database.forget("new")
     settings.READ_ONLY = False
-    assert lists.apps(opened(str(file)).alias) == []
+    assert lists.apps(opened(str(file)).alias, actor=SYSTEM) == []
 
 
 # --- URLs -------------------------------------------------------------------------------------------------------------
@@ -313,22 +313,22 @@ def test_every_form_of_a_postgresql_url_is_understood(
     scheme: str, new_database: Callable[[str], str], postgresql_server: PostgreSQL
 ) -> None:
     url = new_database("postgresql").replace("postgresql", scheme, 1)
-    assert lists.apps(opened(url).alias) == []
+    assert lists.apps(opened(url).alias, actor=SYSTEM) == []
 
 
 @pytest.mark.parametrize("form", ["sqlite:///{}", "sqlite+aiosqlite:///{}"])
 def test_every_form_of_a_sqlite_url_is_understood(form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = agent(tmp_path, "with space and ü")
-    assert [row.app_name for row in lists.apps(opened(form.format(file)).alias)] == [APP]
+    assert [row.app_name for row in lists.apps(opened(form.format(file)).alias, actor=SYSTEM)] == [APP]
     database.forget("with space and ü")
     monkeypatch.chdir(tmp_path)
     relative = str(file.relative_to(tmp_path)).replace(" ", "%20")
-    assert [row.app_name for row in lists.apps(opened(form.format(relative)).alias)] == [APP]
+    assert [row.app_name for row in lists.apps(opened(form.format(relative)).alias, actor=SYSTEM)] == [APP]
 
 
 def test_special_characters_in_a_url_reach_the_server(postgresql_server: PostgreSQL) -> None:
     url = postgresql_server.create_database("Größe 1/2 %")
-    assert lists.apps(opened(url).alias) == []
+    assert lists.apps(opened(url).alias, actor=SYSTEM) == []
 
 
 @pytest.mark.parametrize(
@@ -409,7 +409,7 @@ def test_a_file_damaged_in_its_middle_says_so_and_the_rest_of_adkweb_goes_on(tmp
         _read_all("broken")
     assert healthy.exists()
     _read_all("healthy")
-    page, problems = edits()
+    page, problems = edits(actor=SYSTEM)
     assert page.rows == []
     assert len(problems) <= 1
 
@@ -428,15 +428,15 @@ def test_a_locked_file_is_not_written_and_says_so_and_is_written_when_free(
         with pytest.raises(SourceError, match=r"agent.*another program holds the file locked; nothing was written"):
             append_event(ref, {"id": "late", "author": "x"}, actor=actor)
         with pytest.raises(SourceError, match="another program holds the file locked"):
-            timeline.events(ref)
+            timeline.events(ref, actor=SYSTEM)
         other.execute("ROLLBACK")
         other.execute("BEGIN IMMEDIATE")  # a writer that has not written yet: reading goes on
-        assert len(timeline.events(ref).rows) == 1
+        assert len(timeline.events(ref, actor=SYSTEM).rows) == 1
         with pytest.raises(SourceError, match="nothing was written"):
             edit.edit_state(ref, [Entry("a", 1, ABSENT)], actor=actor)
         other.execute("ROLLBACK")
     append_event(ref, {"id": "late", "author": "x"}, actor=actor)
-    assert [view.id for view in timeline.events(ref).rows][1:] == ["late"]
+    assert [view.id for view in timeline.events(ref, actor=SYSTEM).rows][1:] == ["late"]
 
 
 def test_a_file_that_is_locked_when_it_is_first_opened_is_tried_again(tmp_path: Path) -> None:
@@ -448,7 +448,7 @@ def test_a_file_that_is_locked_when_it_is_first_opened_is_tried_again(tmp_path: 
         with pytest.raises(SourceError, match="locked"):
             database.open_source(source)
         other.execute("ROLLBACK")
-    assert len(lists.apps(source.alias)) == 1
+    assert len(lists.apps(source.alias, actor=SYSTEM)) == 1
 
 
 def test_a_file_that_is_gone_is_said_to_be_gone_and_is_back_when_it_is(tmp_path: Path) -> None:
@@ -456,10 +456,10 @@ def test_a_file_that_is_gone_is_said_to_be_gone_and_is_back_when_it_is(tmp_path:
     (source,) = registry.add(str(file))
     moved = file.rename(tmp_path / "moved.db")
     with pytest.raises(SourceError, match=r"session\.db: the file is gone"):
-        lists.apps(source.alias)
+        lists.apps(source.alias, actor=SYSTEM)
     assert not file.exists()
     moved.rename(file)
-    assert len(lists.apps(source.alias)) == 1
+    assert len(lists.apps(source.alias, actor=SYSTEM)) == 1
 
 
 # --- Servers that cannot be used --------------------------------------------------------------------------------------
@@ -505,7 +505,7 @@ def test_wrong_and_missing_passwords_are_told_apart_and_never_shown(server: Post
         opened(url.replace("postgres@", "ana@"))
     database.forget("locked")
     source = opened(url.replace("postgres@", "ana:right%20s3cret@"))
-    assert lists.apps(source.alias) == []
+    assert lists.apps(source.alias, actor=SYSTEM) == []
     assert "s3cret" not in source.where
 
 
@@ -519,24 +519,24 @@ def test_a_server_that_goes_away_is_named_and_after_its_return_nothing_is_lost(
     named = rf"postgresql://postgres@127\.0\.0\.1:{server.port}/agents: "
     server.stop()
     with pytest.raises(SourceError, match=named):
-        timeline.events(ref)
+        timeline.events(ref, actor=SYSTEM)
     with pytest.raises(SourceError, match=named):
         append_event(ref, {"id": "never", "author": "x"}, actor=actor)
     # By now it is known that nobody answers, and nobody waits for it again.
     start = time.monotonic()
     with pytest.raises(SourceError, match=named + "no server answers there"):
         edit.edit_state(ref, [Entry("n", 9, 0)], actor=actor)
-    page, problems = edits()
+    page, problems = edits(actor=SYSTEM)
     assert (page.rows, len(problems)) == ([], 1)
-    assert len(lists.apps(healthy.alias)) == 1  # the other source does not notice
+    assert len(lists.apps(healthy.alias, actor=SYSTEM)) == 1  # the other source does not notice
     assert time.monotonic() - start < 1
     server.start()
     append_event(ref, {"id": "after", "author": "x"}, actor=actor)
     edit.edit_state(ref, [Entry("n", 1, 0)], actor=actor)
-    assert views.session(ref).state.get("n") == 1
-    assert [view.id for view in timeline.events(ref).rows][:2] == ["before", "after"]
-    assert len(timeline.events(ref).rows) == 3
-    assert len(edits()[0].rows) == 1
+    assert views.session(ref, actor=SYSTEM).state.get("n") == 1
+    assert [view.id for view in timeline.events(ref, actor=SYSTEM).rows][:2] == ["before", "after"]
+    assert len(timeline.events(ref, actor=SYSTEM).rows) == 3
+    assert len(edits(actor=SYSTEM)[0].rows) == 1
 
 
 def test_a_server_that_restarts_costs_one_answer_at_most(server: PostgreSQL, actor: Actor) -> None:
@@ -546,7 +546,7 @@ def test_a_server_that_restarts_costs_one_answer_at_most(server: PostgreSQL, act
         server.stop()
         server.start()
         assert _attempts(lambda: append_event(ref, {"id": f"e{number}", "author": "x"}, actor=actor)) <= 2  # noqa: B023
-    assert [view.id for view in timeline.events(ref).rows] == ["e0", "e1", "e2"]
+    assert [view.id for view in timeline.events(ref, actor=SYSTEM).rows] == ["e0", "e1", "e2"]
 
 
 def test_a_server_that_is_away_at_first_is_used_as_soon_as_it_answers(server: PostgreSQL) -> None:
@@ -554,9 +554,9 @@ def test_a_server_that_is_away_at_first_is_used_as_soon_as_it_answers(server: Po
     server.stop()
     (source,) = registry.add(url)
     with pytest.raises(SourceError, match=r"no server answers there\. adkweb tries again with every request"):
-        lists.apps(source.alias)
+        lists.apps(source.alias, actor=SYSTEM)
     server.start()
-    assert lists.apps(source.alias) == []
+    assert lists.apps(source.alias, actor=SYSTEM) == []
 
 
 def test_a_connection_that_the_server_ends_costs_one_answer_at_most(server: PostgreSQL, actor: Actor) -> None:
@@ -565,7 +565,7 @@ def test_a_connection_that_the_server_ends_costs_one_answer_at_most(server: Post
     with psycopg.connect(server.url(), autocommit=True) as admin:
         admin.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'agents'")
     assert _attempts(lambda: append_event(ref, {"id": "one", "author": "x"}, actor=actor)) <= 2
-    assert [view.id for view in timeline.events(ref).rows] == ["one"]
+    assert [view.id for view in timeline.events(ref, actor=SYSTEM).rows] == ["one"]
 
 
 def test_a_server_that_does_not_answer_holds_up_no_other_source(tmp_path: Path) -> None:
@@ -577,7 +577,7 @@ def test_a_server_that_does_not_answer_holds_up_no_other_source(tmp_path: Path) 
         (file,) = registry.add(str(agent(tmp_path)))
         waiting = threading.Thread(target=lambda: _attempts(lambda: database.open_source(slow), most=1))
         waiting.start()
-        assert len(lists.apps(file.alias)) == 1
+        assert len(lists.apps(file.alias, actor=SYSTEM)) == 1
         assert waiting.is_alive()
         waiting.join(10)
         with pytest.raises(SourceError, match="does not answer in time"):
@@ -609,13 +609,13 @@ def _fill(file: Path, events: int) -> None:
 
 def _read_all(alias: str) -> None:
     """Looks at every session and event."""
-    for app in lists.apps(alias):
-        for row in lists.sessions(alias, app.app_name).rows:
-            views.session(row.ref)
-            statistics.stats(row.ref)
-            page = timeline.events(row.ref)
+    for app in lists.apps(alias, actor=SYSTEM):
+        for row in lists.sessions(alias, app.app_name, actor=SYSTEM).rows:
+            views.session(row.ref, actor=SYSTEM)
+            statistics.stats(row.ref, actor=SYSTEM)
+            page = timeline.events(row.ref, actor=SYSTEM)
             while page.next:
-                page = timeline.events(row.ref, before=page.next)
+                page = timeline.events(row.ref, before=page.next, actor=SYSTEM)
 
 
 def test_a_file_that_is_deleted_and_made_anew_is_opened_anew(
@@ -628,25 +628,25 @@ def test_a_file_that_is_deleted_and_made_anew_is_opened_anew(
     connections[alias].close()
     path.unlink()
     with pytest.raises(SourceError, match="the file is gone"):
-        lists.apps(alias)
+        lists.apps(alias, actor=SYSTEM)
     other = tmp_path / "other.db"
     other.touch()
     connections[open_source(str(other), "sqlite-database")].close()
     other.rename(path)  # the other time format, as when an agent's service was exchanged
-    assert lists.apps(alias) == []
+    assert lists.apps(alias, actor=SYSTEM) == []
     ref = create_session(alias, "app", "user", session_id="new", actor=actor)
     with connections[alias].cursor() as cursor:
         cursor.execute("SELECT typeof(update_time) FROM sessions")
         assert cursor.fetchall() == [("text",)]
-    assert views.session(ref).ref == ref
+    assert views.session(ref, actor=SYSTEM).ref == ref
 
 
 def test_a_source_that_is_released_while_it_is_open_is_adopted_again(source: str, actor: Actor) -> None:
     ref = create_session(source, "app", "user", actor=actor)
     online.release(source)
     with suppress(SourceError):  # the first request finds out
-        views.session(ref)
-    assert views.session(ref).ref == ref
+        views.session(ref, actor=SYSTEM)
+    assert views.session(ref, actor=SYSTEM).ref == ref
 
 
 @pytest.mark.parametrize(

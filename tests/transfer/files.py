@@ -11,7 +11,7 @@ from typing import Any
 
 from django.db import connections
 
-from sessions_app.access.actor import Actor
+from sessions_app.access.actor import SYSTEM, Actor
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.transfer import FORMATS, exporting, importing
 from sessions_app.transfer.importing import Open
@@ -27,7 +27,7 @@ def exported(source: str, form: str = "jsonl", **only: str) -> bytes:
     """A source as a file."""
     write = FORMATS[form].write
     assert write
-    return b"".join(write(exporting.items(source, exporting.Filter(**only))))
+    return b"".join(write(exporting.items(source, exporting.Filter(**only), actor=SYSTEM)))
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from google.adk.events import Event, EventActions
 from google.adk.sessions import Session
 from google.genai import types
 
+from sessions_app.access.actor import SYSTEM
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.errors import Invalid
 from sessions_app.reads import views
@@ -119,7 +120,7 @@ def test_what_google_adk_exports_comes_in_with_its_ids_times_and_state(
     assert copy.last_update_time == pytest.approx(original.last_update_time, abs=2e-6, rel=0)
     for a, b in zip(original.events, copy.events, strict=True):
         assert b.timestamp == pytest.approx(a.timestamp, abs=2e-6, rel=0)
-    seen = views.session(SessionRef(source, APP, USER, "s1"))
+    seen = views.session(SessionRef(source, APP, USER, "s1"), actor=SYSTEM)
     assert (seen.state.user, seen.state.app["n"]) == ({"lang": "en", "b": None}, 3)
     assert seen.create_time == pytest.approx(original.events[0].timestamp, abs=2e-6, rel=0)
     agent = service(form, place)
@@ -166,7 +167,7 @@ def test_every_session_that_a_store_can_hold_leaves_and_comes_back(full: str, ma
         file = exported(full, "adk-json", app=app, user=user, session=session)
         loaded = Session.model_validate_json(file)
         assert (loaded.app_name, loaded.user_id, loaded.id) == (app, user, session)
-        seen = views.session(SessionRef(full, app, user, session))
+        seen = views.session(SessionRef(full, app, user, session), actor=SYSTEM)
         assert loaded.state == seen.state.merged()
         into = make(form)
         if session == "s1":  # its events hold numbers and texts of every kind
@@ -180,9 +181,9 @@ def test_state_of_app_and_user_that_is_there_changes_only_when_asked_for(source:
     report = imported(source, adks_export, "adk-json")
     changed = {c.key for differing in report.differing for c in differing.changes}
     assert changed == {"app:n", "app:plan_name", "app:c", "user:lang", "user:b"}
-    assert views.session(SessionRef(source, APP, USER, "own")).state.app == {"n": "mine"}
+    assert views.session(SessionRef(source, APP, USER, "own"), actor=SYSTEM).state.app == {"n": "mine"}
     imported(source, adks_export, "adk-json", state=True)
-    state = views.session(SessionRef(source, APP, USER, "own")).state
+    state = views.session(SessionRef(source, APP, USER, "own"), actor=SYSTEM).state
     assert (state.app["n"], state.user["kept"]) == (3, 1)
 
 
@@ -273,5 +274,5 @@ def test_times_that_are_missing_are_those_of_the_events(make: Make) -> None:
     source = make("sqlite")
     known = {name: value for name, value in SESSION.items() if name != "lastUpdateTime"}
     imported(source, json.dumps(known).encode(), "adk-json")
-    seen = views.session(SessionRef(source, "app", "u", "s1"))
+    seen = views.session(SessionRef(source, "app", "u", "s1"), actor=SYSTEM)
     assert (seen.create_time, seen.revision) == (2.5, 2.5)

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from sessions_app.access.actor import SYSTEM
 from sessions_app.sources import registry
 from sessions_app.transfer import exporting, importing, recognise
 from sessions_app.transfer.formats.databases import recognise_database
@@ -39,7 +40,7 @@ def test_a_store_enters_another_and_is_the_same(
     place = new_database(form)
     source = open_source(place, form)
     furnish(source)
-    assert items(place, "adk-database") == list(exporting.items(source, exporting.Filter()))
+    assert items(place, "adk-database") == list(exporting.items(source, exporting.Filter(), actor=SYSTEM))
     target = open_source(new_database(other), other)
     report = bring(place, "adk-database", target)
     assert (report.new, report.events, report.skipped_count, report.differing_count) == (4, 7, 0, 0)

@@ -17,6 +17,7 @@ from google.adk.events import Event, EventActions
 from google.adk.sessions import Session
 from google.genai import types
 
+from sessions_app.access.actor import SYSTEM
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT
 from sessions_app.edits import edit
@@ -153,7 +154,7 @@ def test_an_exported_set_comes_in_as_sessions_that_are_exported_the_same(store: 
     assert [case.conversation for case in again.eval_cases] == [case.conversation for case in first.eval_cases]
     assert [case.session_input for case in again.eval_cases] == [case.session_input for case in first.eval_cases]
     for name in sessions:
-        seen = views.session(SessionRef(into, APP, USER, name))
+        seen = views.session(SessionRef(into, APP, USER, name), actor=SYSTEM)
         assert seen.state.session == STATE
         times = [event["timestamp"] for _seq, event in events_of(SessionRef(into, APP, USER, name))]
         assert times == sorted(set(times))
@@ -231,7 +232,7 @@ def test_the_older_form_with_tools_apart_is_read_in_both_spellings(make: Make, a
     file = EvalSet(eval_set_id="s", eval_cases=[CASE]).model_dump_json(by_alias=alias, exclude_none=True).encode()
     imported(source, file, "evalset")
     ref = SessionRef(source, "app", "u", "case1")
-    state = views.session(ref).state
+    state = views.session(ref, actor=SYSTEM).state
     assert (state.session, state.app, state.user) == ({"n": 1}, {"plan": "x"}, {"lang": "ko"})
     events = [Event.model_validate(event) for _seq, event in events_of(ref)]
     told = [

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from django.db import connections
 
+from sessions_app.access.actor import SYSTEM
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT
 from sessions_app.errors import Conflict, NotAllowed
@@ -77,8 +78,8 @@ def test_an_import_cut_off_before_any_batch_goes_on_there(
     ref = SessionRef(source, "app", "u", "a")
     if 0 < at < 5:
         # Who looks meanwhile sees the events so far and a state that says why there are no more.
-        assert views.session(ref).state.session == IMPORTING
-        assert len(timeline.events(ref).rows) == written == at * 2
+        assert views.session(ref, actor=SYSTEM).state.session == IMPORTING
+        assert len(timeline.events(ref, actor=SYSTEM).rows) == written == at * 2
         assert imported(source, file, preview=True).resumed == 1
     report = imported(source, file)
     assert report.resumed == (0 < at < 5)
@@ -94,7 +95,7 @@ def test_a_session_whose_last_batch_alone_is_missing_is_finished(source: str, fi
     drifted(SessionRef(source, "app", "u", "a"), json.dumps(IMPORTING))
     report = imported(source, file)
     assert (report.resumed, report.events, report.same) == (1, 0, 2)
-    assert views.session(SessionRef(source, "app", "u", "a")).state.session == {"n": [1]}
+    assert views.session(SessionRef(source, "app", "u", "a"), actor=SYSTEM).state.session == {"n": [1]}
 
 
 def test_a_session_that_exists_otherwise_is_skipped_and_reported(source: str, file: bytes) -> None:
@@ -195,10 +196,10 @@ def test_state_of_apps_and_users_that_is_there_changes_only_when_asked_for(sourc
         report = imported(source, file, **options)
         told = {(d.app, d.user, c.key, c.old, c.new) for d in report.differing for c in d.changes}
         assert told == {("app", None, "app:plan", "mine", "x"), ("app", "u", "user:lang", ABSENT, "ko")}
-        state = views.session(SessionRef(source, "app", "u", "own")).state
+        state = views.session(SessionRef(source, "app", "u", "own"), actor=SYSTEM).state
         assert (state.app, state.user) == ({"plan": "mine", "kept": 1}, {"mine": 2})
     assert imported(source, file, state=True).differing_count == 2
-    state = views.session(SessionRef(source, "app", "u", "own")).state
+    state = views.session(SessionRef(source, "app", "u", "own"), actor=SYSTEM).state
     assert (state.app, state.user) == ({"plan": "x", "kept": 1}, {"mine": 2, "lang": "ko"})
     before = everything(source)
     assert imported(source, file, state=True).differing == []
@@ -219,7 +220,7 @@ def test_nobody_imports_into_a_read_only_adkweb(source: str, file: bytes, settin
 
 def test_a_session_deleted_while_it_is_exported_is_an_error_and_no_short_session(source: str, file: bytes) -> None:
     imported(source, file)
-    found = exporting.items(source, exporting.Filter())
+    found = exporting.items(source, exporting.Filter(), actor=SYSTEM)
     while not isinstance(next(found), exporting.SessionItem):
         pass
     delete_session(SessionRef(source, "app", "u", "a"), actor=ANA)

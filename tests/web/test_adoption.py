@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from pytest_django import Settings
 
-from sessions_app.access.actor import Actor
+from sessions_app.access.actor import SYSTEM, Actor
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.errors import NotAllowed
 from sessions_app.reads import newest, timeline, views
@@ -75,7 +75,7 @@ def test_one_button_adopts_and_the_session_can_be_edited(ref: SessionRef, maria:
     assert "is adopted" in maria.open("adoption", source=ref.source).text
     assert "not adopted" not in maria.open("session", **ref._asdict()).text
     append_event(ref, {"author": "x", "actions": {"state_delta": {"step": "done"}}}, actor=actor)
-    assert [view.seq for view in timeline.events(ref).rows] == [1, 2]
+    assert [view.seq for view in timeline.events(ref, actor=SYSTEM).rows] == [1, 2]
     assert maria.send("adoption", {}, source=ref.source).status_code == 400  # nothing is left to do
 
 
@@ -92,10 +92,10 @@ def test_one_button_adopts_and_the_session_can_be_edited(ref: SessionRef, maria:
 def test_nothing_is_written_before_it_is_adopted(
     ref: SessionRef, actor: Actor, write: Callable[[SessionRef, Actor], object]
 ) -> None:
-    revision = views.session(ref).revision
+    revision = views.session(ref, actor=SYSTEM).revision
     with pytest.raises(NotAllowed, match=r"not adopted yet.*adkweb adopt postgresql://"):
         write(ref, actor)
-    assert views.session(ref).revision == revision
+    assert views.session(ref, actor=SYSTEM).revision == revision
 
 
 def test_what_is_in_the_way_is_said_and_the_same_button_goes_on(
@@ -135,7 +135,7 @@ def test_indexes_that_another_program_drops_come_back_by_themselves(ref: Session
     database.adopt_open(ref.source)
     with database.using(ref.source) as db, db.cursor() as cursor:
         cursor.execute("DROP INDEX adkweb_events_seq")
-    assert [view.description.text for view in timeline.events(ref).rows] == ["Hello"]
+    assert [view.description.text for view in timeline.events(ref, actor=SYSTEM).rows] == ["Hello"]
     adopting.go_on()
     adopting.wait(ref.source, lambda adoption: None)
     assert sources_adoption.missing(ref.source) == []
@@ -162,13 +162,13 @@ def test_home_names_the_newest_events_and_what_runs(ref: SessionRef, maria: Brow
     feed = maria.open("home").one(id="feed")
     assert "Nothing has happened yet" not in feed.text
     assert [item.one("b").text for item in feed.all("li")] == ["booking"]
-    assert [session.ref for session in newest.running_now(ref.source)] in ([ref], [])
+    assert [session.ref for session in newest.running_now(ref.source, actor=SYSTEM)] in ([ref], [])
 
 
 def test_time_travel_works_before_it_is_adopted_and_says_how_events_are_ordered(
     ref: SessionRef, maria: Browser
 ) -> None:
-    (event,) = timeline.events(ref).rows
+    (event,) = timeline.events(ref, actor=SYSTEM).rows
     page = maria.open("session", query={"at": event.id}, **ref._asdict())
     assert "ordered by their time, then by their id" in page.text
     panel = page.one(id="moment")
@@ -191,7 +191,7 @@ def test_without_an_order_nothing_offers_time_travel(
     ref: SessionRef, maria: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(database, "has_order", lambda alias: False)
-    (event,) = timeline.events(ref).rows
+    (event,) = timeline.events(ref, actor=SYSTEM).rows
     page = maria.open("session", query={"at": event.id}, **ref._asdict())
     assert "without time travel" in page.text
     assert "have no order" in page.one("p", "momentfault").text

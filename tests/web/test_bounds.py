@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from sessions_app.access.actor import SYSTEM
 from sessions_app.domain import differences
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT, UNKNOWN
@@ -57,7 +59,7 @@ def test_what_is_too_large_is_a_line_with_its_size_and_can_be_downloaded_as_it_i
     assert "too large to be shown here" in event.one("main").text
     assert body(maria.get(event.links()["Download"])).decode() == text
     with pytest.raises(Invalid, match="too large"):
-        views.session(ref)
+        views.session(ref, actor=SYSTEM)
 
 
 @pytest.mark.django_db
@@ -83,12 +85,12 @@ def test_a_page_of_events_ends_by_what_they_weigh_and_leads_on(ref: SessionRef, 
     before = None
     pages = 0
     while before or not pages:
-        page = timeline.events(ref, before=before)
+        page = timeline.events(ref, before=before, actor=SYSTEM)
         found = [view.id for view in page.rows] + found
         before, pages = page.next, pages + 1
     assert found == ids
     assert pages == 3
-    after = timeline.events_after(ref, 0)
+    after = timeline.events_after(ref, 0, actor=SYSTEM)
     assert 0 < len(after.rows) < 12
     assert after.next
 
@@ -96,7 +98,7 @@ def test_a_page_of_events_ends_by_what_they_weigh_and_leads_on(ref: SessionRef, 
 @pytest.mark.parametrize("newest", [0, 1, 5, 12, 10**9])
 def test_so_many_of_the_newest_events_are_the_same_by_page_as_at_once(ref: SessionRef, add: Any, newest: int) -> None:
     ids = [add(ref, {"text": "x" * 1_500_000}) for _ in range(8)]
-    found = whole_session.stream(ref, newest=newest)
+    found = whole_session.stream(ref, newest=newest, actor=SYSTEM)
     assert found
     pages = list(found[1])
     assert [event.id for page in pages for event in page] == (ids[-newest:] if newest else [])
@@ -121,24 +123,24 @@ HUGE = delta(k="x" * LARGE, other=2)
 @pytest.mark.django_db
 def test_a_moment_tells_what_it_can_and_no_value_that_an_event_too_large_wrote(storing: Any) -> None:
     key = storing(delta(k=1, stays="a"), HUGE, delta(late=3), state={"k": 5, "stays": "a", "other": 2, "late": 3})
-    then = moments.state_at(key, "e1").state.session
+    then = moments.state_at(key, "e1", actor=SYSTEM).state.session
     assert then["stays"] == "a"
     assert then["k"] is then["other"] is UNKNOWN
-    written = [(write.event_id, write.change.new) for write in key_history.history(key, "k").rows]
+    written = [(write.event_id, write.change.new) for write in key_history.history(key, "k", actor=SYSTEM).rows]
     assert written == [("e1", UNKNOWN), ("e0", 1)]
 
 
 @pytest.mark.django_db
 def test_a_session_that_is_too_large_to_be_replayed_says_so(storing: Any, maria: Browser) -> None:
     ref = storing(delta(k=1), HUGE, state={"k": 5})
-    assert drift.own(ref) == drift.Report(untold="size")
+    assert drift.own(ref, actor=SYSTEM) == drift.Report(untold="size")
     assert "too large to be replayed" in maria.open("drift", **ref._asdict()).one("main").text
 
 
 @pytest.mark.django_db
 def test_the_history_of_a_key_in_a_state_that_is_too_large_is_told_without_the_value_that_stands(storing: Any) -> None:
     key = storing(delta(k={"a": 1}), delta(k={"b": 2}), state={"k": {"b": 2}, "huge": "x" * LARGE})
-    assert [write.event_id for write in key_history.history(key, "k").rows] == ["e1", "e0"]
+    assert [write.event_id for write in key_history.history(key, "k", actor=SYSTEM).rows] == ["e1", "e0"]
 
 
 @pytest.mark.django_db
@@ -175,9 +177,9 @@ def test_all_of_a_state_is_as_much_as_a_page_holds_and_the_rest_is_downloaded(st
 @pytest.mark.django_db
 def test_numbers_of_a_session_end_by_what_its_events_weigh(storing: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     key = storing(*[parts({"text": "x" * 1_000})] * 30)
-    assert statistics.stats(key).events == 30
+    assert statistics.stats(key, actor=SYSTEM).events == 30
     monkeypatch.setattr(statistics, "_HEAVIEST", 10_000)
-    stats = statistics.stats(key)
+    stats = statistics.stats(key, actor=SYSTEM)
     assert (stats.more, 0 < stats.events < 30) == (True, True)
 
 
@@ -240,14 +242,15 @@ def names_of(page: Any) -> list[str]:
 def test_a_list_of_sessions_ends_by_what_their_states_weigh_and_leads_on(storing: Any) -> None:
     heavy = {"k": "x" * (LARGE // 3)}
     ref = storing(state=heavy, sessions=[heavy] * 8)
-    page = stored_sessions.load_page(ref.source, APP)
+    selection = stored_sessions.Selection(ref.source, APP)
+    page = stored_sessions.load_page(selection, actor=SYSTEM)
     assert 0 < len(page.rows) < 9
-    again = stored_sessions.load_page(ref.source, APP, after=page.next)
+    again = stored_sessions.load_page(selection, after=page.next, actor=SYSTEM)
     assert names_of(again.rows)[0] not in names_of(page.rows)
-    assert names_of(stored_sessions.each_session(ref.source, APP, USER)) == names_of(
-        stored_sessions.load_all(ref.source, APP)
+    assert names_of(stored_sessions.each_session(replace(selection, user_id=USER), actor=SYSTEM)) == names_of(
+        stored_sessions.load_all(selection, actor=SYSTEM)
     )
-    assert sorted(names_of(stored_sessions.load_all(ref.source, APP))) == sorted(
+    assert sorted(names_of(stored_sessions.load_all(selection, actor=SYSTEM))) == sorted(
         ["s1", *(f"other{n}" for n in range(1, 9))]
     )
 
@@ -258,7 +261,7 @@ def test_a_history_that_weighs_much_names_all_its_writes_and_has_the_newest_valu
 ) -> None:
     monkeypatch.setattr("sessions_app.history.written._HEAVIEST", 10_000)
     key = storing(*[delta(k=str(n) * 2_000) for n in range(8)], state={"k": "7" * 2_000})
-    values = [write.change.new for write in key_history.history(key, "k").rows]
+    values = [write.change.new for write in key_history.history(key, "k", actor=SYSTEM).rows]
     assert len(values) == 8
     assert values[:2] == ["7" * 2_000, "6" * 2_000]
     assert values[-1] is UNKNOWN

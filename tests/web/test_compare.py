@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from django.urls import reverse
 
-from sessions_app.access.actor import Actor
+from sessions_app.access.actor import SYSTEM, Actor
 from sessions_app.domain.json_values import equal
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT
@@ -95,9 +95,9 @@ def test_the_delta_makes_the_first_state_into_the_second(
     answer = maria.get(page.links()["Download"])
     assert answer["Content-Disposition"] == 'attachment; filename="state-delta.json"'
     assert answer.json() == delta
-    state = moments.state_at(anywhere, two[0]).state.merged() | delta
+    state = moments.state_at(anywhere, two[0], actor=SYSTEM).state.merged() | delta
     del state["count"]
-    assert equal(state, moments.state_at(anywhere, two[1]).state.merged())
+    assert equal(state, moments.state_at(anywhere, two[1], actor=SYSTEM).state.merged())
 
 
 def test_an_event_is_compared_with_now(anywhere: SessionRef, two: tuple[str, str], maria: Browser, add: Add) -> None:
@@ -121,7 +121,7 @@ def test_the_two_can_be_swapped_and_the_link_shared(anywhere: SessionRef, two: t
 
 
 def test_events_can_be_named_by_number(anywhere: SessionRef, two: tuple[str, str], maria: Browser) -> None:
-    first, second = (timeline.event(anywhere, event_id).seq for event_id in two)
+    first, second = (timeline.event(anywhere, event_id, actor=SYSTEM).seq for event_id in two)
     for a, b in ((f"#{first}", f"{second}"), (f" {first} ", f"#{second}")):
         page = compared(maria, anywhere, a, b)
         assert told(page) == told(compared(maria, anywhere, *two))
@@ -131,10 +131,10 @@ def test_events_can_be_named_by_number(anywhere: SessionRef, two: tuple[str, str
 def test_a_number_means_that_event_and_no_other(
     anywhere: SessionRef, two: tuple[str, str], maria: Browser, add: Add, actor: Actor
 ) -> None:
-    last = timeline.event(anywhere, two[1]).seq
+    last = timeline.event(anywhere, two[1], actor=SYSTEM).seq
     other = create_session(*anywhere[:2], "ben", actor=actor)
     add(other)
-    for asked in (f"#{timeline.newest_seq(other)}", "999"):
+    for asked in (f"#{timeline.newest_seq(other, actor=SYSTEM)}", "999"):
         page = compared(maria, anywhere, asked, status=404)
         number = asked.removeprefix("#")
         assert page.one("p", "error").text == (

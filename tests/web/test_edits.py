@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from django.urls import reverse
 
-from sessions_app.access.actor import Actor
+from sessions_app.access.actor import SYSTEM, Actor
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT
 from sessions_app.edits import rewind
@@ -133,7 +133,7 @@ def test_while_a_source_is_read_the_list_says_so_and_asks_again(
     ref: SessionRef, maria: Browser, actor: Actor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     edit_state(ref, [Entry("step", "pay", "choose")], actor=actor)
-    edits()
+    edits(actor=SYSTEM)
 
     def behind(*_asked: object) -> None:
         raise Behind("still being read: about 20 s left.", share=0.5, left="about 20 s left")

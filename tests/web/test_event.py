@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from django.urls import reverse
 
-from sessions_app.access.actor import Actor
+from sessions_app.access.actor import SYSTEM, Actor
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT
 from sessions_app.edits.edit import Entry, edit_state
@@ -142,7 +142,7 @@ def test_a_state_change_shows_before_and_after(ref: SessionRef, maria: Browser, 
 def test_the_raw_event_is_a_download_of_what_is_stored(ref: SessionRef, maria: Browser, add: Add) -> None:
     event_id = add(ref, {"text": "</script> 👩 é"}, tomorrow={"x": [1, None]})
     response = maria.get(address(ref, event_id, "event-json"))
-    assert json.loads(response.content) == timeline.event(ref, event_id).data
+    assert json.loads(response.content) == timeline.event(ref, event_id, actor=SYSTEM).data
     assert response["Content-Type"] == "application/json"
     assert response["Content-Disposition"] == 'attachment; filename="event.json"'
     assert response["Content-Security-Policy"] == "default-src 'none'; sandbox"

@@ -17,7 +17,7 @@ from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT, UNKNOWN
 from sessions_app.edits.edit import Entry, edit_app_state, edit_state, edit_user_state
 from sessions_app.history import indexing
-from sessions_app.history.moments import PAGE
+from sessions_app.history.chains import PAGE
 from sessions_app.web.html.difference import Differences
 from sessions_app.web.session.history import line
 from sessions_app.writes.sessions import create_session

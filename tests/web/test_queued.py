@@ -12,7 +12,7 @@ from django.contrib.auth.models import User
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from sessions_app.access.actor import Actor
+from sessions_app.access.actor import SYSTEM, Actor
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT
 from sessions_app.edits import edit
@@ -78,7 +78,7 @@ def queue(maria: Browser, ref: SessionRef, **values: str) -> Queued:
     sent = open_form(maria, ref, *(name.replace("_", ":") for name in values)).fields()
     sent |= {f"value-{number}": text for number, text in enumerate(values.values())}
     assert send(maria, ref, {**sent, "reason": "by phone"}, "queue").status_code == 302
-    return queued.of_session(ref)[0]
+    return queued.of_session(ref, actor=SYSTEM)[0]
 
 
 def listed(browser: Browser, ref: SessionRef) -> list[Element]:
@@ -214,7 +214,7 @@ def test_the_same_form_sent_twice_waits_once(running: SessionRef, maria: Browser
     for _ in range(2):
         assert send(maria, running, sent, "queue").status_code == 302
     assert len(listed(maria, running)) == 1
-    maria.send("queued-withdraw", {}, queued_id=queued.of_session(running)[0].id)
+    maria.send("queued-withdraw", {}, queued_id=queued.of_session(running, actor=SYSTEM)[0].id)
     send(maria, running, sent, "queue")
     messages = maria.open("session", **running._asdict()).one("div", "toasts").text
     assert "was queued before, and does not wait any more" in messages
@@ -473,7 +473,7 @@ def test_the_edits_page_and_the_timeline_show_a_queued_edit_as_any_other(running
     queue(maria, running, step='"pay"')
     end(running)
     queued.apply_due()
-    page, problems = edits()
+    page, problems = edits(actor=SYSTEM)
     assert (page.rows[0].description.edit["actor"], problems) == (NAME, [])
     assert "by phone" in maria.open("edits").text
     assert "by maria" in maria.open("session", **running._asdict()).text

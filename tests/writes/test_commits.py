@@ -20,6 +20,7 @@ from django.db import OperationalError, connections, transaction
 from django.utils import translation
 
 from sessions_app import broadcast
+from sessions_app.access.actor import SYSTEM
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.errors import Conflict, NotFound, SourceError, StaleSession
 from sessions_app.reads import views
@@ -133,7 +134,7 @@ def test_writers_who_wait_share_one_commit(ref: SessionRef, mode: str) -> None:
 @pytest.mark.usefixtures("mode")
 def test_one_that_is_refused_fails_alone_in_its_own_thread_and_language(ref: SessionRef) -> None:
     append(ref, 0)
-    revision = views.session(ref).revision
+    revision = views.session(ref, actor=SYSTEM).revision
     missing = ref._replace(session_id="missing")
 
     def spanish() -> Appended:

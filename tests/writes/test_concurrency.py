@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from django.db import transaction
 
-from sessions_app.access.actor import Actor
+from sessions_app.access.actor import SYSTEM, Actor
 from sessions_app.domain.event import new_id
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT, State
@@ -44,7 +44,7 @@ def test_120_threads_that_write_120_app_keys_lose_none(source: str) -> None:
         [partial(append, ref, {f"app:k{n}": n}) for n, ref in zip(range(120), itertools.cycle(sessions), strict=False)]
     )
     assert failures(results) == []
-    assert views.app(source, "app")[1] == {f"k{n}": n for n in range(120)}
+    assert views.app(source, "app", actor=SYSTEM)[1] == {f"k{n}": n for n in range(120)}
     assert_state_is_what_events_say(source)
 
 
@@ -57,7 +57,9 @@ def test_20_sessions_created_at_once_with_app_and_user_state_lose_none(source: s
     )
     assert failures(results) == []
     everything = {f"k{n}": n for n in range(20)}
-    assert views.app(source, "app")[1] == views.user_state(source, "app", "user") == everything
+    assert (
+        views.app(source, "app", actor=SYSTEM)[1] == views.user_state(source, "app", "user", actor=SYSTEM) == everything
+    )
 
 
 def test_a_session_created_by_many_at_once_is_created_once(source: str) -> None:
@@ -69,7 +71,10 @@ def test_a_session_created_by_many_at_once_is_created_once(source: str) -> None:
     )
     assert [type(error) for error in failures(results)] == [AlreadyExists] * 11
     (winner,) = [n for n, result in enumerate(results) if isinstance(result, SessionRef)]
-    assert views.session(SessionRef(source, "app", "user", "s")).state.merged() == {"by": winner, "app:by": winner}
+    assert views.session(SessionRef(source, "app", "user", "s"), actor=SYSTEM).state.merged() == {
+        "by": winner,
+        "app:by": winner,
+    }
 
 
 def test_16_writers_of_all_scopes_in_shared_sessions_finish_and_every_event_stands_once(source: str) -> None:
@@ -130,7 +135,7 @@ def test_writers_of_one_session_see_places_and_revisions_that_only_grow(source: 
     revisions = [done.revision for done in by_place]
     assert revisions == sorted(set(revisions), key=float)  # type: ignore[arg-type]
     assert [event["id"] for _seq, event in events_of(ref)] == [done.event["id"] for done in by_place]
-    assert views.session(ref).revision == revisions[-1]
+    assert views.session(ref, actor=SYSTEM).revision == revisions[-1]
 
 
 @pytest.mark.parametrize("name", ["k", "user:k", "app:k"])
@@ -149,7 +154,7 @@ def test_of_many_who_edit_a_key_with_the_same_value_in_sight_exactly_one_wins(
         assert error.detail == {"current": {name: winners[0]}}
     ((_seq, event),) = events_of(ref)
     assert event["custom_metadata"]["adkweb"]["actor"] == f"person{winners[0]}"
-    assert views.session(ref).state.get(name) == winners[0]
+    assert views.session(ref, actor=SYSTEM).state.get(name) == winners[0]
 
 
 def test_people_in_different_sessions_who_edit_one_app_key_do_not_overwrite_each_other(source: str) -> None:
@@ -165,7 +170,7 @@ def test_people_in_different_sessions_who_edit_one_app_key_do_not_overwrite_each
 
 def test_of_many_who_append_on_the_same_revision_exactly_one_wins(source: str) -> None:
     ref = create_session(source, "app", "user", actor=ALICE)
-    revision = views.session(ref).revision
+    revision = views.session(ref, actor=SYSTEM).revision
     results = in_threads([partial(append, ref, {"k": n, "app:k": n}, expected=revision) for n in range(8)])
     assert [type(error) for error in failures(results)] == [StaleSession] * 7
     assert len(events_of(ref)) == 1
@@ -177,7 +182,7 @@ def test_counting_by_reading_expecting_and_trying_again_loses_no_count(source: s
     def count(_number: int) -> None:
         for _ in range(5):
             while True:
-                seen = views.session(ref).state.get("app:count")
+                seen = views.session(ref, actor=SYSTEM).state.get("app:count")
                 try:
                     append(ref, {"app:count": seen + 1}, expected={"app:count": seen})
                     break
@@ -185,7 +190,7 @@ def test_counting_by_reading_expecting_and_trying_again_loses_no_count(source: s
                     continue
 
     assert failures(in_threads([partial(count, n) for n in range(6)])) == []
-    assert views.session(ref).state.get("app:count") == 30
+    assert views.session(ref, actor=SYSTEM).state.get("app:count") == 30
 
 
 def test_a_session_deleted_among_its_writers_leaves_no_event_behind(source: str) -> None:
@@ -211,5 +216,5 @@ def test_places_tell_the_order_of_writes_to_a_shared_scope_even_where_one_had_to
             time.sleep(0.01)
         assert failures(in_threads([partial(append, other, {"app:k": "other"})])) == []
     assert failures(result.result()) == []
-    assert views.app(source, "app")[1] == {"k": "waiting"}
+    assert views.app(source, "app", actor=SYSTEM)[1] == {"k": "waiting"}
     assert_state_is_what_events_say(source)

@@ -18,6 +18,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
+from sessions_app.access.actor import SYSTEM
 from sessions_app.domain.event import Event, new_id
 from sessions_app.domain.json_values import equal
 from sessions_app.domain.session_ref import SessionRef
@@ -93,10 +94,10 @@ class Both:
         theirs = self.in_adk(ref)
         if theirs is None:
             with pytest.raises(NotFound):
-                views.session(ref)
+                views.session(ref, actor=SYSTEM)
             return
-        assert equal(views.session(ref).state.merged(), theirs.state)
-        ours = timeline.events(ref).rows
+        assert equal(views.session(ref, actor=SYSTEM).state.merged(), theirs.state)
+        ours = timeline.events(ref, actor=SYSTEM).rows
         assert [view.id for view in ours] == [event.id for event in theirs.events]
         for mine, other in zip(ours, theirs.events, strict=True):
             assert equal(mine.description.delta, other.actions.state_delta)
@@ -164,7 +165,7 @@ class Machine(RuleBasedStateMachine):
     def lists_are_the_same(self) -> None:
         for user in (None, *USERS):
             found = self.both.run(self.both.adk.list_sessions(app_name=self.both.app, user_id=user)).sessions
-            rows = lists.sessions(self.both.source, self.both.app, user).rows
+            rows = lists.sessions(self.both.source, self.both.app, user, actor=SYSTEM).rows
             assert {row.ref[2:] for row in rows} == {(session.user_id, session.id) for session in found}
             times = [row.update_time for row in rows]
             assert times == sorted(times, reverse=True)
@@ -174,7 +175,7 @@ class Machine(RuleBasedStateMachine):
         for user in USERS:
             theirs = self.both.run(self.both.adk.get_user_state(app_name=self.both.app, user_id=user))
             try:
-                ours = views.user_state(self.both.source, self.both.app, user)
+                ours = views.user_state(self.both.source, self.both.app, user, actor=SYSTEM)
             except NotFound:
                 ours = {}
             assert equal(ours, theirs)
@@ -201,16 +202,16 @@ def _another_event_under_a_stored_id(both: Both, ref: SessionRef) -> None:
 
 
 def _an_old_timestamp(both: Both, ref: SessionRef) -> None:
-    before = views.session(ref).revision
+    before = views.session(ref, actor=SYSTEM).revision
     both.append(ref, {"timestamp": 1000.0})
     session = both.in_adk(ref)
     assert session is not None
     assert session.last_update_time == 1000.0
-    assert views.session(ref).revision > before
+    assert views.session(ref, actor=SYSTEM).revision > before
 
 
 def _an_old_copy_of_the_session(both: Both, ref: SessionRef) -> None:
-    old, revision = both.in_adk(ref), views.session(ref).revision
+    old, revision = both.in_adk(ref), views.session(ref, actor=SYSTEM).revision
     assert old is not None
     both.append(ref, {"id": "one", "timestamp": 1.0})
     both.run(both.adk.append_event(old, AdkEvent(id="two", author="x")))
@@ -238,7 +239,7 @@ def _removing_a_key(both: Both, ref: SessionRef) -> None:
     session = both.in_adk(ref)
     assert session is not None
     assert session.state == {"a": None}
-    assert views.session(ref).state.merged() == {}
+    assert views.session(ref, actor=SYSTEM).state.merged() == {}
 
 
 def _deleting_what_is_not_there(both: Both, ref: SessionRef) -> None:
@@ -251,7 +252,7 @@ def _blanks_around_an_id_that_is_looked_up(both: Both, ref: SessionRef) -> None:
     padded = both.ref(ref.user_id, f" {ref.session_id} ")
     assert both.in_adk(padded) is not None
     with pytest.raises(NotFound):
-        views.session(padded)
+        views.session(padded, actor=SYSTEM)
 
 
 DIFFERENCES: list[tuple[Callable[[Both, SessionRef], None], str]] = [

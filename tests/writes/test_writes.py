@@ -10,7 +10,7 @@ from django.conf import LazySettings
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sessions_app.access.actor import Actor
+from sessions_app.access.actor import SYSTEM, Actor
 from sessions_app.domain.event import Event, check_event
 from sessions_app.domain.json_values import equal
 from sessions_app.domain.session_ref import SessionRef
@@ -58,7 +58,7 @@ def test_an_append_changes_every_scope_that_its_delta_names(source: str, actor: 
     ref = create_session(source, "app", "user", actor=actor, state={"a": 1, "user:b": 2, "app:c": 3, "temp:d": 4})
     delta = {"a": 10, "user:b": None, "app:c": [1], "temp:d": 5}
     append_event(ref, {"author": "x", "actions": {"state_delta": delta}}, actor=actor)
-    assert views.session(ref).state.merged() == {"a": 10, "user:b": None, "app:c": [1]}
+    assert views.session(ref, actor=SYSTEM).state.merged() == {"a": 10, "user:b": None, "app:c": [1]}
 
 
 def test_scopes_are_shared_as_far_as_their_names_say(source: str) -> None:
@@ -67,10 +67,10 @@ def test_scopes_are_shared_as_far_as_their_names_say(source: str) -> None:
         for app, user in (("app", "user"), ("app", "user"), ("app", "user2"), ("app2", "user"))
     )
     append(mine, delta({"s": 1, "user:u": 2, "app:a": 3}))
-    assert views.session(mine).state.merged() == {"s": 1, "app:a": 3, "user:u": 2}
-    assert views.session(other_session).state.merged() == {"app:a": 3, "user:u": 2}
-    assert views.session(other_user).state.merged() == {"app:a": 3}
-    assert views.session(other_app).state.merged() == {}
+    assert views.session(mine, actor=SYSTEM).state.merged() == {"s": 1, "app:a": 3, "user:u": 2}
+    assert views.session(other_session, actor=SYSTEM).state.merged() == {"app:a": 3, "user:u": 2}
+    assert views.session(other_user, actor=SYSTEM).state.merged() == {"app:a": 3}
+    assert views.session(other_app, actor=SYSTEM).state.merged() == {}
 
 
 def test_a_value_replaces_its_whole_key_and_null_is_stored(ref: SessionRef) -> None:
@@ -93,7 +93,7 @@ def test_a_removal_leaves_the_stored_state_of_its_scope_and_stands_as_null_in_th
 def test_a_removal_of_one_key_does_not_touch_another_scopes_key_of_the_same_name(source: str) -> None:
     ref = create_session(source, "app", "user", actor=ALICE, state={"k": 1, "user:k": 2, "app:k": 3})
     append(ref, delta({"user:k": None}, removed=["user:k"]))
-    assert views.session(ref).state.merged() == {"k": 1, "app:k": 3}
+    assert views.session(ref, actor=SYSTEM).state.merged() == {"k": 1, "app:k": 3}
 
 
 def test_the_first_delta_of_a_scope_may_be_a_removal(source: str) -> None:
@@ -117,13 +117,13 @@ def test_whatever_is_appended_reads_back_equal_and_state_is_its_fold(
     source: str, initial: State, series: list[Event]
 ) -> None:
     ref = create_session(source, "folded", "user", actor=ALICE, state=initial)
-    merged = views.session(ref).state.merged()  # app and user state of the examples before, too
+    merged = views.session(ref, actor=SYSTEM).state.merged()  # app and user state of the examples before, too
     appended = [append(ref, event) for event in {event.get("id", n): event for n, event in enumerate(series)}.values()]
     for done in appended:
         merged |= done.event["actions"]["state_delta"]
-        assert equal(timeline.event(ref, done.event["id"]).data, done.event)
-    assert equal(views.session(ref).state.merged(), merged)
-    assert equal(views.session(ref).initial_state, without_temp(initial))
+        assert equal(timeline.event(ref, done.event["id"], actor=SYSTEM).data, done.event)
+    assert equal(views.session(ref, actor=SYSTEM).state.merged(), merged)
+    assert equal(views.session(ref, actor=SYSTEM).initial_state, without_temp(initial))
     delete_session(ref, actor=ALICE)
 
 
@@ -135,11 +135,11 @@ def test_every_float_reads_back_as_the_same_number(source: str, numbers: list[fl
     ref = create_session(source, "floats", "user", actor=ALICE, state={"initial": numbers})
     for _ in range(2):  # read, merged and written again
         appended = append(ref, delta({f"k{n}": number for n, number in enumerate(numbers)} | {"user:all": numbers}))
-    state = views.session(ref).state
+    state = views.session(ref, actor=SYSTEM).state
     assert state.session == {"initial": numbers} | {f"k{n}": number for n, number in enumerate(numbers)}
     assert state.user["all"] == numbers
-    assert timeline.event(ref, appended.event["id"]).data["actions"]["state_delta"]["user:all"] == numbers
-    assert views.session(ref).initial_state == {"initial": numbers}
+    assert timeline.event(ref, appended.event["id"], actor=SYSTEM).data["actions"]["state_delta"]["user:all"] == numbers
+    assert views.session(ref, actor=SYSTEM).initial_state == {"initial": numbers}
     delete_session(ref, actor=ALICE)
 
 
@@ -147,9 +147,9 @@ def test_integers_beyond_64_bits_read_back_equal(ref: SessionRef) -> None:
     numbers = [2**53 + 1, 2**63, -(2**64) - 1, 10**100 + 7, -(10**4299)]
     appended = append(ref, delta({"a": numbers, "user:b": numbers[-1], "app:c": {"n": numbers[2]}}))
     append(ref, delta({"another": 1, "user:another": 1, "app:another": 1}))
-    state = views.session(ref).state
+    state = views.session(ref, actor=SYSTEM).state
     assert (state.get("a"), state.get("user:b"), state.get("app:c")) == (numbers, numbers[-1], {"n": numbers[2]})
-    assert timeline.event(ref, appended.event["id"]).data["actions"]["state_delta"]["a"] == numbers
+    assert timeline.event(ref, appended.event["id"], actor=SYSTEM).data["actions"]["state_delta"]["a"] == numbers
 
 
 def test_a_nan_that_adk_stored_does_not_stop_edits_of_other_keys(form: str, ref: SessionRef) -> None:
@@ -163,13 +163,13 @@ def test_a_nan_that_adk_stored_does_not_stop_edits_of_other_keys(form: str, ref:
     append(ref, delta({"app:b": 1, "b": 1}))
     stored = query(ref.source, "SELECT state FROM sessions")[0][0]
     assert "NaN" in stored
-    state = views.session(ref).state
+    state = views.session(ref, actor=SYSTEM).state
     for scope in (state.session, state.user, state.app):
         assert scope["a"] == 2
         assert scope["bad"] != scope["bad"]
         assert scope["worse"] == [float("inf"), -float("inf")]
     append(ref, delta({"bad": 0}), expected={"bad": float("nan")})
-    assert views.session(ref).state.session["bad"] == 0
+    assert views.session(ref, actor=SYSTEM).state.session["bad"] == 0
 
 
 def test_half_a_character_that_adk_stored_does_not_stop_edits_of_other_keys(form: str, ref: SessionRef) -> None:
@@ -177,7 +177,7 @@ def test_half_a_character_that_adk_stored_does_not_stop_edits_of_other_keys(form
         return  # JSONB refuses it
     execute(ref.source, """UPDATE sessions SET state = '{"bad": "\\ud83d", "a": 1}'""")
     append(ref, delta({"a": 2}), expected={"a": 1})
-    assert views.session(ref).state.session == {"bad": "\ud83d", "a": 2}
+    assert views.session(ref, actor=SYSTEM).state.session == {"bad": "\ud83d", "a": 2}
 
 
 # --- Events -----------------------------------------------------------------------------------------------------------
@@ -198,15 +198,15 @@ def test_an_append_returns_the_stored_event_its_place_and_the_new_revision(ref: 
     assert appended.event["actions"] == {"state_delta": {"a": 2}}
     assert events_of(ref) == [(appended.seq, appended.event)]
     assert appended.event["x_unknown"] == {"n": [None]}
-    assert appended.revision == views.session(ref).revision
-    view = timeline.event(ref, "e1")
+    assert appended.revision == views.session(ref, actor=SYSTEM).revision
+    view = timeline.event(ref, "e1", actor=SYSTEM)
     assert (view.seq, view.timestamp, view.data) == (appended.seq, event["timestamp"], appended.event)
 
 
 def test_places_grow_in_append_order_whatever_the_timestamps(ref: SessionRef) -> None:
     appended = [append(ref, delta({"a": n}, timestamp=1000.0 - n)) for n in range(5)]
     assert [seq for seq, _event in events_of(ref)] == sorted({done.seq for done in appended if done.seq})
-    assert [view.id for view in timeline.events(ref).rows] == [done.event["id"] for done in appended]
+    assert [view.id for view in timeline.events(ref, actor=SYSTEM).rows] == [done.event["id"] for done in appended]
 
 
 def test_the_same_event_twice_is_stored_once_and_applied_once(ref: SessionRef) -> None:
@@ -221,7 +221,7 @@ def test_the_same_event_twice_is_stored_once_and_applied_once(ref: SessionRef) -
 
 
 def test_the_same_event_sent_again_with_what_was_expected_the_first_time_is_no_conflict(ref: SessionRef) -> None:
-    revision = views.session(ref).revision
+    revision = views.session(ref, actor=SYSTEM).revision
     event = delta({"a": 2, "app:c": None}, ["app:c"], id="e1")
     append(ref, event, expected=revision)
     assert append(ref, event, expected=revision).seq is None
@@ -232,7 +232,7 @@ def test_the_same_event_sent_again_with_what_was_expected_the_first_time_is_no_c
 
 
 def test_the_same_event_sent_by_many_at_once_is_stored_once(ref: SessionRef) -> None:
-    revision = views.session(ref).revision
+    revision = views.session(ref, actor=SYSTEM).revision
     event = delta({"a": 2, "user:b": 3, "app:c": 4})
     expectations: list[Any] = [None, revision, {"a": 1, "app:c": 3}, None]
     results = in_threads([lambda e=e: append(ref, event, expected=e) for e in expectations * 3])
@@ -247,7 +247,7 @@ def test_another_event_under_a_stored_events_id_is_a_clear_conflict(ref: Session
     append(ref, delta({"a": 2}, id="e1"))
     before = everything(ref.source)
     if expected == "revision":
-        expected = views.session(ref).revision
+        expected = views.session(ref, actor=SYSTEM).revision
     with pytest.raises(Conflict, match="Another event of this session has the id e1"):
         append(ref, delta({"a": 3}, id="e1"), expected=expected)
     assert everything(ref.source) == before
@@ -257,7 +257,7 @@ def test_two_sessions_may_have_events_of_the_same_id(ref: SessionRef) -> None:
     other = create_session(ref.source, "app", "user", actor=ALICE)
     append(ref, delta({"a": 1}, id="e1"))
     append(other, delta({"a": 2}, id="e1"))
-    assert [views.session(k).state.session["a"] for k in (ref, other)] == [1, 2]
+    assert [views.session(k, actor=SYSTEM).state.session["a"] for k in (ref, other)] == [1, 2]
 
 
 @pytest.mark.parametrize("expected", [None, 1.0, {"a": 1}, {"app:a": ABSENT}])
@@ -272,14 +272,14 @@ def test_a_session_that_does_not_exist_is_not_found_and_no_state_is_written(sour
 
 
 def test_an_append_on_the_revision_that_was_read_succeeds_again_and_again(ref: SessionRef) -> None:
-    revision: float | None = views.session(ref).revision
+    revision: float | None = views.session(ref, actor=SYSTEM).revision
     for n in range(5):
         revision = append(ref, delta({"a": n}), expected=revision).revision
-    assert views.session(ref).revision == revision
+    assert views.session(ref, actor=SYSTEM).revision == revision
 
 
 def test_an_append_on_an_old_revision_is_stale_and_writes_nothing(ref: SessionRef) -> None:
-    revision = views.session(ref).revision
+    revision = views.session(ref, actor=SYSTEM).revision
     append(ref, delta({"a": 2}))
     before = everything(ref.source)
     for old in (revision, 0.0, revision + 3600):
@@ -327,7 +327,7 @@ def test_a_value_that_is_another_by_now_is_a_conflict_that_tells_it_and_writes_n
 )
 def test_values_that_are_still_as_expected_let_the_append_through(ref: SessionRef, expected: dict[str, Any]) -> None:
     append(ref, delta({"a": 5, "user:b": 5, "app:c": 5}), expected=expected)
-    assert views.session(ref).state.merged() == {"a": 5, "user:b": 5, "app:c": 5}
+    assert views.session(ref, actor=SYSTEM).state.merged() == {"a": 5, "user:b": 5, "app:c": 5}
 
 
 def test_null_and_absent_are_different_expectations(ref: SessionRef) -> None:
@@ -354,15 +354,15 @@ def test_expectations_of_a_user_and_an_app_without_rows_can_be_met(ref: SessionR
 @example([2.0**32 - 1] * 4)
 def test_every_append_advances_the_revision_whatever_its_timestamp(source: str, timestamps: list[float]) -> None:
     ref = create_session(source, "app", "times", actor=ALICE)
-    revision = views.session(ref).revision
+    revision = views.session(ref, actor=SYSTEM).revision
     for timestamp in timestamps:
         appended = append(ref, {"timestamp": timestamp}, expected=revision)
         assert appended.revision is not None
         assert appended.revision > revision
         assert appended.revision == pytest.approx(max(timestamp, revision), abs=1e-5, rel=1e-15)
-        revision = views.session(ref).revision
+        revision = views.session(ref, actor=SYSTEM).revision
         assert revision == appended.revision
-        assert timeline.event(ref, appended.event["id"]).timestamp == timestamp
+        assert timeline.event(ref, appended.event["id"], actor=SYSTEM).timestamp == timestamp
     delete_session(ref, actor=ALICE)
 
 
@@ -379,7 +379,7 @@ def test_initial_state_is_split_by_scope_and_kept_as_given_without_temp_keys(sou
         "app": {"c": "x", "user:e": 2, "": 1},
     }
     append(ref, delta({"a": 1}))
-    assert views.session(ref).initial_state == state
+    assert views.session(ref, actor=SYSTEM).initial_state == state
     assert events_of(ref)[0][1]["actions"]["state_delta"] == {"a": 1}  # initial state is not an event
 
 
@@ -387,7 +387,7 @@ def test_a_created_session_has_the_rows_that_adks_own_service_needs(source: str)
     ref = create_session(source, "app", "user", actor=ALICE)
     assert counts(source) == {"app_states": 1, "user_states": 1, "sessions": 1, "events": 0}
     assert state_of(ref) == {"session": {}, "user": {}, "app": {}}
-    assert abs(views.session(ref).revision - time.time()) < 10
+    assert abs(views.session(ref, actor=SYSTEM).revision - time.time()) < 10
 
 
 def test_a_created_session_does_not_disturb_the_state_of_its_user_and_app(ref: SessionRef) -> None:
@@ -405,7 +405,7 @@ def test_a_session_without_an_id_gets_a_fresh_one(source: str, given_id: str | N
 def test_blanks_around_a_new_sessions_id_are_stripped(source: str) -> None:
     ref = create_session(source, "a", "u", actor=ALICE, session_id=" s 1\n")
     assert ref.session_id == "s 1"
-    assert views.session(ref).ref == ref
+    assert views.session(ref, actor=SYSTEM).ref == ref
 
 
 def test_a_second_session_of_the_same_id_is_refused_and_changes_nothing(source: str) -> None:
@@ -428,15 +428,15 @@ def test_deleting_takes_the_events_along_and_leaves_user_and_app_state(ref: Sess
         append(session, delta({"user:b": 5, "app:c": 6}))
     delete_session(ref, actor=ALICE)
     assert counts(ref.source) == {"app_states": 1, "user_states": 1, "sessions": 1, "events": 1}
-    assert views.session(other).state.merged() == {"x": 1, "user:b": 5, "app:c": 6}
+    assert views.session(other, actor=SYSTEM).state.merged() == {"x": 1, "user:b": 5, "app:c": 6}
     for again in (
-        lambda: views.session(ref),
+        lambda: views.session(ref, actor=SYSTEM),
         lambda: append(ref, delta({"app:c": 7})),
         lambda: delete_session(ref, actor=ALICE),
     ):
         with pytest.raises(NotFound):
             again()
-    assert views.session(other).state.app == {"c": 6}
+    assert views.session(other, actor=SYSTEM).state.app == {"c": 6}
 
 
 def test_a_session_made_anew_under_a_deleted_ones_id_starts_anew(ref: SessionRef) -> None:
@@ -444,9 +444,9 @@ def test_a_session_made_anew_under_a_deleted_ones_id_starts_anew(ref: SessionRef
     delete_session(ref, actor=ALICE)
     again = create_session(*ref[:3], session_id=ref.session_id, actor=ALICE, state={"z": 1})
     assert again == ref
-    assert timeline.events(ref).rows == []
-    assert views.session(ref).initial_state == {"z": 1}
-    assert views.session(ref).state.merged() == {"z": 1, "user:b": 3, "app:c": 3}
+    assert timeline.events(ref, actor=SYSTEM).rows == []
+    assert views.session(ref, actor=SYSTEM).initial_state == {"z": 1}
+    assert views.session(ref, actor=SYSTEM).state.merged() == {"z": 1, "user:b": 3, "app:c": 3}
     assert append(ref, delta({"a": 9}, id="e1")).seq is not None
 
 
@@ -479,9 +479,9 @@ def test_names_of_any_characters_are_kept_as_they_are(source: str, name: str) ->
     assert ref == (source, name, name, session_id)
     event_id = append(ref, delta({name: name, f"user:{name}": 1}, id=name, invocation_id=name, author=name)).event["id"]
     assert event_id == name or (not name and event_id)
-    view = timeline.event(ref, event_id)
+    view = timeline.event(ref, event_id, actor=SYSTEM)
     assert (view.id, view.invocation_id, view.data["author"]) == (event_id, name, name)
-    state = views.session(ref).state
+    state = views.session(ref, actor=SYSTEM).state
     assert (state.session, state.user, state.app) == ({name: name}, {name: 1}, {"a": 1})
     delete_session(ref, actor=ALICE)
     assert counts(source)["sessions"] == 0
@@ -492,20 +492,20 @@ def test_a_key_may_be_empty_or_very_long(ref: SessionRef, name: str) -> None:
     for full in (name, f"user:{name}", f"app:{name}"):
         append(ref, delta({full: {"n": 1}}), expected={full: ABSENT})
         append(ref, delta({full: None}), expected={full: {"n": 1}})
-        assert views.session(ref).state.get(full) is None
+        assert views.session(ref, actor=SYSTEM).state.get(full) is None
         append(ref, delta({full: None}, removed=[full]), expected={full: None})
-        assert views.session(ref).state.get(full) is ABSENT
-    assert views.session(ref).state.merged() == {"a": 1, "user:b": 2, "app:c": 3}
+        assert views.session(ref, actor=SYSTEM).state.get(full) is ABSENT
+    assert views.session(ref, actor=SYSTEM).state.merged() == {"a": 1, "user:b": 2, "app:c": 3}
 
 
 def test_an_event_of_five_megabytes_is_stored_and_read(ref: SessionRef) -> None:
     text = "0123456789 שלום 👩‍👩‍👧‍👦\n" + "five megabytes " * 350_000
     append(ref, {"id": "big", "content": {"parts": [{"text": text}]}})
-    assert timeline.event(ref, "big").description.text == text
+    assert timeline.event(ref, "big", actor=SYSTEM).description.text == text
     delta = {"a": text, "app:c": text}
     append(ref, {"id": "larger", "actions": {"state_delta": delta}})  # than what is shown
-    assert views.session(ref).state.merged() == {"a": text, "user:b": 2, "app:c": text}
-    stored = whole_session.load(ref, newest=1)
+    assert views.session(ref, actor=SYSTEM).state.merged() == {"a": text, "user:b": 2, "app:c": text}
+    stored = whole_session.load(ref, newest=1, actor=SYSTEM)
     assert stored
     assert json.loads(stored.events[0].text)["actions"]["state_delta"] == delta
 

@@ -122,7 +122,7 @@ def _list_apps(request: HttpRequest, source: str | None = None) -> HttpResponse:
     every = [database.get(source)] if source is not None else registry.listed()
     for each in every:
         try:
-            names |= {row.app_name for row in lists.apps(each.alias) if actor_of(request).may_see(row.app_name)}
+            names |= {row.app_name for row in lists.apps(each.alias, actor=actor_of(request))}
         except SourceError as error:
             away.append(error)
     if away and len(away) == len(every):
@@ -138,7 +138,11 @@ def _list(request: HttpRequest, app_name: str, user_id: str, source: str | None 
     hidden = validated(bool, request.GET.get("hidden", False), "query", "hidden")
     alias = _source(request, app_name, source, "read")
     sessions = (
-        stored_sessions.each_session(alias, app_name, user_id, hidden=hidden, most=whole_session.STATE)
+        stored_sessions.each_session(
+            stored_sessions.Selection(alias, app_name, user_id, hidden),
+            actor=actor_of(request),
+            most=whole_session.STATE,
+        )
         if alias is not None
         else []
     )
@@ -174,13 +178,13 @@ def _created(
         raise Refused(409, f"Session already exists: {session_id}") from error
     for event in events:
         append_event(ref, event, actor=actor)
-    return _session(ref)
+    return _session(request, ref)
 
 
 def _get(
     request: HttpRequest, app_name: str, user_id: str, session_id: str, source: str | None = None
 ) -> HttpResponseBase:
-    return _session(_key(request, app_name, user_id, session_id, source, "read"))
+    return _session(request, _key(request, app_name, user_id, session_id, source, "read"))
 
 
 def _update(
@@ -194,7 +198,7 @@ def _update(
         append_event(ref, event, actor=actor_of(request))
     except NotFound as error:
         raise Refused(404, _GONE) from error
-    return _session(ref, {name: value for name, value in delta.items() if name.startswith(TEMP)})
+    return _session(request, ref, {name: value for name, value in delta.items() if name.startswith(TEMP)})
 
 
 def _delete(
@@ -203,7 +207,7 @@ def _delete(
     """Deletes a session; that there is none is as good."""
     alias = _source(request, app_name, source, "admin")
     if alias is not None:
-        ref = _resolved(SessionRef(alias, app_name, user_id, session_id))
+        ref = _resolved(request, SessionRef(alias, app_name, user_id, session_id))
         with suppress(NotFound):
             delete_session(ref, actor=actor_of(request))
     return _answer(None)
@@ -225,17 +229,19 @@ def _key(
     alias = _source(request, app_name, source, right)
     if alias is None:
         raise Refused(404, _GONE)
-    return _resolved(SessionRef(alias, app_name, user_id, session_id))
+    return _resolved(request, SessionRef(alias, app_name, user_id, session_id))
 
 
-def _resolved(ref: SessionRef) -> SessionRef:
+def _resolved(request: HttpRequest, ref: SessionRef) -> SessionRef:
     """The session under this id, or else under the id without blanks around it: a new session's id loses them."""
     stripped = ref.session_id.strip()
-    return ref if stripped == ref.session_id or whole_session.read_head(ref) else ref._replace(session_id=stripped)
+    if stripped == ref.session_id or whole_session.read_head(ref, actor=actor_of(request)):
+        return ref
+    return ref._replace(session_id=stripped)
 
 
-def _session(ref: SessionRef, temp: dict[str, Any] | None = None) -> HttpResponseBase:
-    opened = whole_session.stream(ref)
+def _session(request: HttpRequest, ref: SessionRef, temp: dict[str, Any] | None = None) -> HttpResponseBase:
+    opened = whole_session.stream(ref, actor=actor_of(request))
     if opened is None:
         raise Refused(404, _GONE)
     session, pages = opened

@@ -7,6 +7,7 @@ from typing import Final
 from django.db import connections
 from django.urls import reverse
 
+from ...access.actor import SYSTEM
 from ...domain.session_ref import SessionRef
 from ...domain.state import Change, Scope
 from ...errors import Behind, Invalid, NotFound
@@ -37,7 +38,7 @@ def drift(source: Source, every_session: bool) -> Iterator[Finding]:
         for ref in keys:
             looked += 1
             try:
-                report = own(ref)
+                report = own(ref, actor=SYSTEM)
                 bar.moved(report.events)
                 changes = [each.change for each in report.drifted]
             except NotFound:  # deleted meanwhile
@@ -93,7 +94,7 @@ def shared_drift(source: Source, ready: bool) -> Iterator[Finding]:
 def _shared(ref: SessionRef, scope: Scope) -> list[Change]:
     while True:
         try:
-            return [each.change for each in shared(ref, [scope]).drifted]
+            return [each.change for each in shared(ref, [scope], actor=SYSTEM).drifted]
         except Behind:  # the source's events are still being read: this goes on with it
             continue
 

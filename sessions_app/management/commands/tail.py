@@ -17,6 +17,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
+from ...access.actor import SYSTEM
 from ...domain.kinds import TABLE
 from ...domain.state import ABSENT, UNKNOWN, Change
 from ...errors import SourceError
@@ -119,7 +120,7 @@ class _Feed:
     def open(self) -> Following:
         """Raises SourceError."""
         if self._following is None:
-            self._following = Following(self._source, self._only, whole=self._whole)
+            self._following = Following(self._source, self._only, whole=self._whole, actor=SYSTEM)
         return self._following
 
     def newest(self, number: int) -> list[EventView]:

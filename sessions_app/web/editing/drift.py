@@ -62,7 +62,7 @@ def session(request: HttpRequest, **names: str) -> HttpResponse:
         event = repair_event(choices, actor(request), reason)
         if request.POST.get("action", "preview") == "preview":
             return _preview(request, ref, event)
-        if request.POST.get("action") != "apply-now" and queue.held(ref):
+        if request.POST.get("action") != "apply-now" and queue.held(ref, actor=actor(request)):
             return _preview(request, ref, event, status=409)  # which says what runs, and lets the person choose
         appended = repair(ref, choices, actor=actor(request), reason=reason, once=request.POST.get("once", ""))
     except Error as error:
@@ -76,15 +76,21 @@ def session(request: HttpRequest, **names: str) -> HttpResponse:
 
 def _is_long(request: HttpRequest, ref: SessionRef) -> bool:
     """Tells whether the page is sent before its content: not for htmx, nor without scripts (?wait=no)."""
-    views.session(ref, partly=True)
+    views.session(ref, partly=True, actor=actor(request))
     whole = request.htmx or "wait" in request.GET  # type: ignore[attr-defined]
-    return not whole and database.is_numbered(ref.source) and timeline.misses_more_than(ref, NO_SEQ, LONG)
+    return (
+        not whole
+        and database.is_numbered(ref.source)
+        and timeline.misses_more_than(ref, NO_SEQ, LONG, actor=actor(request))
+    )
 
 
 def _waiting(request: HttpRequest, ref: SessionRef) -> HttpResponse:
     """Shows the page at once. It then asks for its content, which takes longer."""
     return page(
-        request, "editing/drift/drift.html", {"ref": ref, "view": views.session(ref, partly=True), "waiting": True}
+        request,
+        "editing/drift/drift.html",
+        {"ref": ref, "view": views.session(ref, partly=True, actor=actor(request)), "waiting": True},
     )
 
 
@@ -93,7 +99,7 @@ def _preview(
 ) -> HttpResponse:
     """Shows the form with the event that it would write, or with the error. htmx gets only its end."""
     status = status_of(error) if error else status
-    context: dict[str, Any] = {"error": error.message if error else "", "held": queue.held(ref)}
+    context: dict[str, Any] = {"error": error.message if error else "", "held": queue.held(ref, actor=actor(request))}
     if event:
         context |= {"event": dumps(event, indent=2), "changes": _changes(event)}
     if request.htmx:  # type: ignore[attr-defined]
@@ -102,10 +108,10 @@ def _preview(
 
 
 def _page(request: HttpRequest, ref: SessionRef, more: dict[str, Any] | None = None, status: int = 200) -> HttpResponse:
-    view, own = views.session(ref), history_drift.own(ref)
+    view, own = views.session(ref, actor=actor(request)), history_drift.own(ref, actor=actor(request))
     shared, told = history_drift.Report(), {"share": None, "fault": ""}
     try:
-        shared = shared if own.untold else history_drift.shared(ref)
+        shared = shared if own.untold else history_drift.shared(ref, actor=actor(request))
     except Behind as behind:  # the session's own keys are told meanwhile
         told |= behind.detail
     except Invalid as error:  # too large
@@ -126,7 +132,7 @@ def _page(request: HttpRequest, ref: SessionRef, more: dict[str, Any] | None = N
         "fixable": any(not row.drift.stray for row in rows),
         "once": request.POST.get("once") or new_id(),
         "reason": request.POST.get("reason", ""),
-        "held": queue.held(ref) if rows else None,
+        "held": queue.held(ref, actor=actor(request)) if rows else None,
         **(more or {}),
     }
     template = "editing/drift/_content.html" if request.htmx else "editing/drift/drift.html"  # type: ignore[attr-defined]

@@ -14,6 +14,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods
 from django_htmx.http import HttpResponseClientRedirect
 
+from ...access.actor import Actor
 from ...domain.event import new_id
 from ...domain.invocations import Running
 from ...domain.json_values import KEY_LENGTH, dumps
@@ -42,29 +43,29 @@ _FULL: Final = 6  # keys that are put back with an editor each; more of them are
 @require_http_methods(["GET", "POST"])
 def session(request: HttpRequest, **names: str) -> HttpResponse:
     """Edits state of any scope in a session."""
-    return _edit(request, of_session(views.session(SessionRef(**names))))
+    return _edit(request, of_session(views.session(SessionRef(**names), actor=actor(request))))
 
 
 @require_http_methods(["GET", "POST"])
 def app(request: HttpRequest, source: str, app_name: str) -> HttpResponse:
     """Edits `app:` state."""
-    return _edit(request, of_app(source, app_name))
+    return _edit(request, of_app(source, app_name, actor(request)))
 
 
 @require_http_methods(["GET", "POST"])
 def user(request: HttpRequest, source: str, app_name: str, user_id: str) -> HttpResponse:
     """Edits `user:` state."""
-    return _edit(request, of_user(source, app_name, user_id))
+    return _edit(request, of_user(source, app_name, user_id, actor(request)))
 
 
 def taking_back(request: HttpRequest, plan: Plan, of: str, reason: str) -> HttpResponse:
     """Shows the form, filled with what undoes an event or restores a moment."""
-    target = of_session(views.session(plan.event.ref))
+    target = of_session(views.session(plan.event.ref, actor=actor(request)))
     compact = len(plan.steps) > _FULL
     rows = [state_form.step_row(step, compact=compact) for step in plan.steps[: state_form.MOST]]
     for row in rows:
         if row.conflict:
-            row.writer = last_writer(target.ref, row.key)
+            row.writer = last_writer(target.ref, row.key, actor=actor(request))
     more = len(plan.steps) - len(rows)
     return _form(request, target, rows, reason=reason, of={of: plan.event.id}, unknown=plan.unknown, more=more)
 
@@ -93,7 +94,7 @@ def _form_again(request: HttpRequest, target: Target, queued: Queued) -> HttpRes
         raise NotFound(_("There is no such edit."))
     rows = [state_form.asked_row(entry) for entry in queued.entries]
     for row, entry in zip(rows, queued.entries, strict=True):
-        _note_conflict(row, entry.seen, target.state.get(row.key, ABSENT), target.ref)
+        _note_conflict(row, entry.seen, target.state.get(row.key, ABSENT), target.ref, actor(request))
     error = Conflict().message if any(row.conflict for row in rows) else ""
     return _form(request, target, rows, error, reason=queued.reason, of=queued.of)
 
@@ -120,7 +121,7 @@ def _submit(request: HttpRequest, target: Target, rows: list[state_form.FormRow]
     if entries is None:
         return _form(request, target, rows, status=400)
     action = request.POST.get("action", "apply")
-    if action == "apply" and _held(target):
+    if action == "apply" and _held(target, actor(request)):
         return _form(request, target, rows, status=409)  # which says what runs, and lets the person choose
     try:
         if action == "queue" and target.kind == "session":
@@ -128,7 +129,7 @@ def _submit(request: HttpRequest, target: Target, rows: list[state_form.FormRow]
         else:
             _apply(request, target, entries)
     except Conflict as conflict:
-        _note_conflicts(target, rows, entries, conflict)
+        _note_conflicts(request, target, rows, entries, conflict)
         return _form(request, target, rows, error=conflict.message, status=409)
     except Invalid as error:
         return _form(request, target, rows, error=error.message, status=400)
@@ -141,14 +142,14 @@ def _submit(request: HttpRequest, target: Target, rows: list[state_form.FormRow]
 
 
 def _note_conflicts(
-    target: Target, rows: list[state_form.FormRow], entries: list[edit.Entry], conflict: Conflict
+    request: HttpRequest, target: Target, rows: list[state_form.FormRow], entries: list[edit.Entry], conflict: Conflict
 ) -> None:
     """Notes in each row of the form what somebody else wrote there meanwhile."""
     current = conflict.detail.get("current")
     if current is None:
         return
     for row, entry in zip((row for row in rows if row.taken), entries, strict=True):
-        _note_conflict(row, entry.seen, current.get(row.key, ABSENT), target.ref)
+        _note_conflict(row, entry.seen, current.get(row.key, ABSENT), target.ref, actor(request))
 
 
 def _of(request: HttpRequest) -> dict[str, str]:
@@ -162,7 +163,7 @@ def _checked_of(request: HttpRequest, target: Target) -> dict[str, str]:
     if len(of) > 1:
         raise Invalid(_("An edit undoes an event or restores a moment, not both."))
     for event_id in of.values():
-        timeline.event(target.ref, event_id)
+        timeline.event(target.ref, event_id, actor=actor(request))
     return of
 
 
@@ -211,18 +212,18 @@ def _queue(request: HttpRequest, target: Target, entries: list[edit.Entry]) -> N
         messages.info(request, _("This edit was queued before, and does not wait any more."))
 
 
-def _held(target: Target) -> Running | None:
+def _held(target: Target, who: Actor) -> Running | None:
     """Returns the invocation that applying now would end. None for an app or a user: no agent runs in their session."""
     with suppress(Error):  # the form comes back filled, whatever happened
-        return queue.held(target.ref) if target.kind == "session" else None
+        return queue.held(target.ref, actor=who) if target.kind == "session" else None
     return None
 
 
-def _note_conflict(row: state_form.FormRow, seen: Any, current: Any, ref: SessionRef) -> None:
+def _note_conflict(row: state_form.FormRow, seen: Any, current: Any, ref: SessionRef, who: Actor) -> None:
     """Notes a conflict in the row. Sending the form again is then about the current value."""
     row.conflict = not same(current, seen)
     if row.conflict:
-        row.current, row.writer = current, last_writer(ref, row.key)
+        row.current, row.writer = current, last_writer(ref, row.key, actor=who)
         row.seen = "" if current is ABSENT else state_form.kept(current)
 
 
@@ -250,7 +251,7 @@ def _form(  # noqa: PLR0913  (what a form says, for its template)
     more: int = 0,
 ) -> HttpResponse:
     template = "editing/edit/_form.html" if request.htmx else "editing/edit/edit.html"  # type: ignore[attr-defined]
-    told = _taking_back(target, of or _of(request))
+    told = _taking_back(target, of or _of(request), actor(request))
     for row in rows:
         if row.conflict and told["undoes"] and told["past"]:
             row.wrote = _wrote(told["past"], row.key)
@@ -262,7 +263,7 @@ def _form(  # noqa: PLR0913  (what a form says, for its template)
         "once": request.POST.get("once") or new_id(),
         "reason": request.POST.get("reason", reason),
         "queued": request.POST.get("queued") or request.GET.get("queued", ""),
-        "held": _held(target),
+        "held": _held(target, actor(request)),
         "half": is_half(target.state),
         "ref": target.ref,
         "conflict": any(row.conflict for row in rows),
@@ -276,11 +277,11 @@ def _form(  # noqa: PLR0913  (what a form says, for its template)
     return page(request, template, context, status)
 
 
-def _taking_back(target: Target, of: dict[str, str]) -> dict[str, Any]:
+def _taking_back(target: Target, of: dict[str, str], who: Actor) -> dict[str, Any]:
     """Returns what the form says of the event that it undoes or restores."""
     past = None
     with suppress(Error):  # it may be gone; sending the form says so
-        past = next((timeline.event(target.ref, event_id) for event_id in of.values()), None)
+        past = next((timeline.event(target.ref, event_id, actor=who) for event_id in of.values()), None)
     return {"of": of, "undoes": "undoes" in of, "past": past}
 
 

@@ -11,6 +11,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_http_methods
 from django_htmx.http import HttpResponseClientRedirect
 
+from ...access.actor import Actor
 from ...domain.event import new_id
 from ...domain.session_ref import SessionRef
 from ...edits import fork as forks
@@ -30,7 +31,7 @@ _STILL: Final = 20  # looks at a fork that does not move, until it counts as sto
 @require_http_methods(["GET", "POST"])
 def fork(request: HttpRequest, event_id: str, **names: str) -> HttpResponse:
     """Copies a session up to an event into a new one. With ?session= and ?user=, shows the progress."""
-    event = timeline.event(SessionRef(**names), event_id)
+    event = timeline.event(SessionRef(**names), event_id, actor=actor(request))
     actor(request).check_may_write()
     if request.method == "GET":
         if "session" in request.GET:
@@ -39,7 +40,7 @@ def fork(request: HttpRequest, event_id: str, **names: str) -> HttpResponse:
     user_id, session_id = request.POST.get("user_id", ""), request.POST.get("session_id", "")
     try:
         into = forks.name(event.ref, user_id, session_id, request.POST.get("once", ""))
-        if not _is_there(event, into):
+        if not _is_there(event, into, actor(request)):
             reason = request.POST.get("reason", "")
             fork_jobs.begin(
                 event.ref, event_id, user_id=user_id, session_id=into.session_id, actor=actor(request), reason=reason
@@ -48,7 +49,7 @@ def fork(request: HttpRequest, event_id: str, **names: str) -> HttpResponse:
         return _page(request, event, {"session_id": error.message}, 409)
     except Error as error:
         return _page(request, event, {error.detail.get("field", "form"): error.message}, status_of(error))
-    if fork_jobs.progress(event.ref, event_id, into).done:
+    if fork_jobs.progress(event.ref, event_id, into, actor=actor(request)).done:
         return _done(request, event.ref, into)
     return redirect(_watch(event, into, request.POST.get("reason", "")))
 
@@ -58,19 +59,24 @@ def tree(request: HttpRequest, **names: str) -> HttpResponse:
     """Shows the tree of forks. The session page asks by htmx for one line, which is empty without forks."""
     ref = SessionRef(**names)
     template = "editing/fork/_forks.html" if request.htmx else "editing/fork/forks.html"  # type: ignore[attr-defined]
-    view = None if request.htmx else views.session(ref, partly=True)  # type: ignore[attr-defined]
-    context = {"ref": ref, "view": view, "nodes": fork_tree.listed(fork_tree.tree(ref)), "of": fork_tree.origin(ref)}
+    view = None if request.htmx else views.session(ref, partly=True, actor=actor(request))  # type: ignore[attr-defined]
+    context = {
+        "ref": ref,
+        "view": view,
+        "nodes": fork_tree.listed(fork_tree.tree(ref, actor=actor(request))),
+        "of": fork_tree.origin(ref, actor=actor(request)),
+    }
     half = view is not None and is_half(view.state.session)
-    return page(request, template, {**context, "half": half, "forks": fork_tree.forks_of(ref)})
+    return page(request, template, {**context, "half": half, "forks": fork_tree.forks_of(ref, actor=actor(request))})
 
 
 def _page(
     request: HttpRequest, event: EventView, errors: dict[str, str] | None = None, status: int = 200
 ) -> HttpResponse:
-    then = moments.state_at(event.ref, event.id).state
+    then = moments.state_at(event.ref, event.id, actor=actor(request)).state
     context: dict[str, Any] = {
         "ref": event.ref,
-        "view": views.session(event.ref),
+        "view": views.session(event.ref, actor=actor(request)),
         "event": event,
         "own": len(then.session),
         "user_id": request.POST.get("user_id", event.ref.user_id),
@@ -84,7 +90,7 @@ def _page(
 
 def _progress(request: HttpRequest, event: EventView) -> HttpResponse:
     into = event.ref._replace(user_id=request.GET.get("user", ""), session_id=request.GET["session"])
-    progress = fork_jobs.progress(event.ref, event.id, into)
+    progress = fork_jobs.progress(event.ref, event.id, into, actor=actor(request))
     if progress.done:
         return _done(request, event.ref, into)
     still = _number(request.GET.get("still")) + 1 if _number(request.GET.get("was")) == progress.copied else 0
@@ -116,9 +122,9 @@ def _watch(event: EventView, into: SessionRef, reason: str, **more: int) -> str:
     return f"{address}?{urlencode(query)}"
 
 
-def _is_there(event: EventView, into: SessionRef) -> bool:
+def _is_there(event: EventView, into: SessionRef, who: Actor) -> bool:
     """Tells whether this fork exists already, because the form was sent twice."""
-    origin = fork_tree.origin(into)
+    origin = fork_tree.origin(into, actor=who)
     return origin is not None and (origin.origin, origin.event_id) == (event.ref, event.id)
 
 

@@ -15,6 +15,7 @@ from ...domain.state import ABSENT
 from ...edits import queue
 from ...errors import Conflict
 from ..html.render import data, page
+from ..html.targets import actor
 
 
 @require_GET
@@ -23,7 +24,9 @@ def of_session(request: HttpRequest, **names: str) -> HttpResponse:
     ref = SessionRef(**names)
     if not request.htmx:  # type: ignore[attr-defined]
         return redirect(reverse("session", kwargs=names))
-    return page(request, "editing/queued/_list.html", {"ref": ref, "queued": queue.of_session(ref)})
+    return page(
+        request, "editing/queued/_list.html", {"ref": ref, "queued": queue.of_session(ref, actor=actor(request))}
+    )
 
 
 @require_GET

@@ -37,7 +37,7 @@ def rewind(request: HttpRequest, **names: str) -> HttpResponse:
     before = request.GET.get("before", "")
     if request.method == "GET":
         return _page(request, ref, before)
-    if request.POST.get("action") != "now" and queue.held(ref):
+    if request.POST.get("action") != "now" and queue.held(ref, actor=actor(request)):
         return _page(request, ref, before, status=409)  # which says what runs, and lets the person choose
     try:
         appended = core.rewind(
@@ -61,13 +61,13 @@ def rewind(request: HttpRequest, **names: str) -> HttpResponse:
 
 
 def _page(request: HttpRequest, ref: SessionRef, before: str, error: str = "", status: int = 200) -> HttpResponse:
-    plan = core.plan(ref, before)
+    plan = core.plan(ref, before, actor=actor(request))
     context: dict[str, Any] = {
         "ref": ref,
-        "view": views.session(ref),
+        "view": views.session(ref, actor=actor(request)),
         "plan": plan,
         "revision": repr(plan.revision),
-        "held": queue.held(ref),
+        "held": queue.held(ref, actor=actor(request)),
         "once": request.POST.get("once") or new_id(),
         "reason": request.POST.get("reason", ""),
         "error": error,

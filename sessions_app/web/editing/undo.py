@@ -20,11 +20,11 @@ from . import edit, rewind
 def undo(request: HttpRequest, event_id: str, **names: str) -> HttpResponse:
     """Shows the form that undoes an event. A rewind is undone by another rewind, to before it."""
     actor(request).check_may_write()
-    event = timeline.event(SessionRef(**names), event_id)
+    event = timeline.event(SessionRef(**names), event_id, actor=actor(request))
     if event.description.actions.get("rewind_before_invocation_id") and event.invocation_id:
         return redirect(rewind.address(event.ref, event.invocation_id))
     try:
-        plan = core.undo(event.ref, event_id)
+        plan = core.undo(event.ref, event_id, actor=actor(request))
     except Invalid as nothing:
         return _nothing(request, event, _("Undo event %(number)s"), nothing)
     return edit.taking_back(request, plan, "undoes", _("Undo of event %(number)s") % {"number": _number(event)})
@@ -34,12 +34,14 @@ def undo(request: HttpRequest, event_id: str, **names: str) -> HttpResponse:
 def restore(request: HttpRequest, **names: str) -> HttpResponse:
     """Shows the form that restores keys (?key=…), scopes (?scope=…) or everything to just after an event (?to=)."""
     actor(request).check_may_write()
-    event = timeline.event(SessionRef(**names), request.GET.get("to", ""))
+    event = timeline.event(SessionRef(**names), request.GET.get("to", ""), actor=actor(request))
     scopes = [scope for scope in STORED if scope in request.GET.getlist("scope")]
     if unknown := set(request.GET.getlist("scope")) - {*STORED, ""}:
         raise Invalid(_("There is no scope “%(name)s”.") % {"name": min(unknown)})
     try:
-        plan = core.restore(event.ref, event.id, keys=request.GET.getlist("key"), scopes=scopes or STORED)
+        plan = core.restore(
+            event.ref, event.id, keys=request.GET.getlist("key"), scopes=scopes or STORED, actor=actor(request)
+        )
     except Invalid as nothing:
         return _nothing(request, event, _("Restore the state at event %(number)s"), nothing)
     return edit.taking_back(request, plan, "restores", _("Back to event %(number)s") % {"number": _number(event)})

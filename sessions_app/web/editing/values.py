@@ -12,7 +12,7 @@ from ...errors import Invalid, NotFound
 from ...http.streaming import streamed
 from ...reads import texts, views
 from ..html.render import data
-from ..html.targets import Target, of_app, of_session, of_user
+from ..html.targets import Target, actor, of_app, of_session, of_user
 
 
 @require_GET
@@ -20,7 +20,7 @@ def session(request: HttpRequest, **names: str) -> HttpResponseBase:
     """Returns a value that a session sees, or downloads a whole scope with ?scope=."""
     if "scope" in request.GET:
         return _stored(request, SessionRef(**names))
-    return _value(request, of_session(views.session(SessionRef(**names))))
+    return _value(request, of_session(views.session(SessionRef(**names), actor=actor(request))))
 
 
 @require_GET
@@ -28,7 +28,7 @@ def app(request: HttpRequest, source: str, app_name: str) -> HttpResponseBase:
     """Returns a value of `app:` state, or downloads all of it with ?scope=."""
     if "scope" in request.GET:
         return _stored(request, SessionRef(source, app_name, "", ""), "app")
-    return _value(request, of_app(source, app_name))
+    return _value(request, of_app(source, app_name, actor(request)))
 
 
 @require_GET
@@ -36,7 +36,7 @@ def user(request: HttpRequest, source: str, app_name: str, user_id: str) -> Http
     """Returns a value of `user:` state, or downloads all of it with ?scope=."""
     if "scope" in request.GET:
         return _stored(request, SessionRef(source, app_name, user_id, ""), "user")
-    return _value(request, of_user(source, app_name, user_id))
+    return _value(request, of_user(source, app_name, user_id, actor(request)))
 
 
 def _stored(request: HttpRequest, ref: SessionRef, only: Scope | None = None) -> HttpResponseBase:
@@ -44,7 +44,7 @@ def _stored(request: HttpRequest, ref: SessionRef, only: Scope | None = None) ->
     scope = next((each for each in STORED if each == request.GET["scope"] and only in (None, each)), None)
     if scope is None:
         raise NotFound(_("There is no such state here."))
-    pieces = (piece.encode("utf-8", "replace") for piece in texts.state_text(ref, scope))
+    pieces = (piece.encode("utf-8", "replace") for piece in texts.state_text(ref, scope, actor=actor(request)))
     name = f'attachment; filename="{scope}-state.json"'
     return streamed(pieces, "application/json", {"Content-Disposition": name})
 

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from django.template import Context
 from django.templatetags.static import static
 from django.urls import reverse
 from django.utils.html import format_html, format_html_join
@@ -16,7 +17,7 @@ from ...domain.session_ref import OWN_NAME, SessionRef, own_session
 from ...reads import lists
 from ...reads.event_views import EventView
 from .tags import plain, register, soft, words
-from .targets import Row, Target, address_at
+from .targets import Row, Target, actor, address_at
 
 # --- Links ------------------------------------------------------------------------------------------------------------
 
@@ -78,12 +79,12 @@ def crumbs(source: str, app_name: str = "", user_id: str | None = None) -> SafeS
     return _trail(_links(source, app_name, user_id))
 
 
-@register.simple_tag
-def session_crumbs(ref: SessionRef, title: str | None = None, *, here: bool = False) -> SafeString:
+@register.simple_tag(takes_context=True)
+def session_crumbs(context: Context, ref: SessionRef, title: str | None = None, *, here: bool = False) -> SafeString:
     """Returns the breadcrumbs to a session, which is the current page with `here`. Looks up the title if it is None."""
     of_app = ref == own_session(ref.source, ref.app_name)
     links = _links(ref.source, ref.app_name, None if of_app else ref.user_id)
-    name = session_name(ref, lists.title(ref) if title is None else title)
+    name = session_name(ref, lists.title(ref, actor=actor(context["request"])) if title is None else title)
     return _trail(links, name) if here else _trail([*links, (session_url(ref), name)])
 
 

@@ -90,19 +90,19 @@ def address_at(ref: SessionRef, event_id: str, name: str = "session", /, **more:
     return f"{reverse(name, kwargs=ref._asdict())}?{query}"
 
 
-def who_wrote(view: views.SessionView) -> tuple[Mapping[str, Writer], Collection[str], State]:
+def who_wrote(view: views.SessionView, who: access_actor.Actor) -> tuple[Mapping[str, Writer], Collection[str], State]:
     """Returns the last writers of the keys, the keys set at creation, and what the events say for keys that drifted.
 
     While the source is still being indexed, returns what the newest events of this session tell about its own keys.
     """
     try:
-        now = moments.state_now(view.ref)
+        now = moments.state_now(view.ref, actor=who)
         # It may be newer than the view, so it tells only about values that are the same in both.
         shown = {name for name in {*now.writers, *now.initial} if same(now.state.get(name), view.state.get(name))}
-        drifted = {} if is_half(view.state.session) else drift.glance(now)
+        drifted = {} if is_half(view.state.session) else drift.glance(now, actor=who)
         return {name: now.writers[name] for name in shown & now.writers.keys()}, now.initial & shown, drifted
     except (Behind, Invalid):
-        last = reads_writers.writers(view.ref)
+        last = reads_writers.writers(view.ref, actor=who)
         writers = {name: writer for name, writer in last.items() if scope_of(name)[0] == "session"}
         began = split(view.initial_state or {}).session
         unwritten = view.state.session.keys() - last.keys()
@@ -159,9 +159,9 @@ def _newest(names: Iterable[str], writers: Mapping[str, Writer], *, whole: bool 
     return sorted(sorted(names), key=lambda name: -writers[name].timestamp if name in writers else 0.0)[:most]
 
 
-def of_app(source: str, app_name: str, *, partly: bool = False) -> Target:
+def of_app(source: str, app_name: str, who: access_actor.Actor, *, partly: bool = False) -> Target:
     """Returns an app's state."""
-    state, size = _state(lambda: views.app(source, app_name)[1], partly)
+    state, size = _state(lambda: views.app(source, app_name, actor=who)[1], partly)
     return _one_scope(
         "app",
         own_session(source, app_name),
@@ -174,9 +174,9 @@ def of_app(source: str, app_name: str, *, partly: bool = False) -> Target:
     )
 
 
-def of_user(source: str, app_name: str, user_id: str, *, partly: bool = False) -> Target:
+def of_user(source: str, app_name: str, user_id: str, who: access_actor.Actor, *, partly: bool = False) -> Target:
     """Returns a user's state in an app."""
-    state, size = _state(lambda: views.user_state(source, app_name, user_id), partly)
+    state, size = _state(lambda: views.user_state(source, app_name, user_id, actor=who), partly)
     return _one_scope(
         "user",
         own_session(source, app_name, user_id),
@@ -202,13 +202,13 @@ def _state(read: Callable[[], State], partly: bool) -> tuple[State, int]:
         return {}, error.detail["size"]
 
 
-def with_writers(target: Target, *, whole: bool) -> Target:
+def with_writers(target: Target, who: access_actor.Actor, *, whole: bool) -> Target:
     """Adds the writers to an app's or a user's state, as far as they are known now.
 
     Unless `whole`, only the ROWS keys that were written last are kept.
     """
     try:
-        writers, initial = moments.authors(target.ref, target.kind, split(target.state).scope(target.kind))
+        writers, initial = moments.authors(target.ref, target.kind, split(target.state).scope(target.kind), actor=who)
     except (Behind, Invalid):
         writers, initial = {}, frozenset()
     shown = sorted(_newest(target.state, writers, whole=whole))

@@ -6,22 +6,22 @@ from django.views.decorators.http import require_GET
 from ...domain.session_ref import own_session
 from ...reads import lists, views
 from ..html.render import page
-from ..html.targets import of_app, with_writers
+from ..html.targets import actor, of_app, with_writers
 
 
 @require_GET
 def app(request: HttpRequest, source: str, app_name: str) -> HttpResponse:
     """The app's state beside the newest sessions and the first users."""
-    row, _state = views.app(source, app_name, partly=True)
+    row, _state = views.app(source, app_name, partly=True, actor=actor(request))
     whole = "all" in request.GET
     context = {
         "source": source,
         "app": row,
-        "target": with_writers(of_app(source, app_name, partly=True), whole=whole),
+        "target": with_writers(of_app(source, app_name, actor(request), partly=True), actor(request), whole=whole),
         "all": whole,
-        "users": lists.users(source, app_name),
-        "sessions": lists.sessions(source, app_name),
-        "changes": lists.left_out(own_session(source, app_name)),
+        "users": lists.users(source, app_name, actor=actor(request)),
+        "sessions": lists.sessions(source, app_name, actor=actor(request)),
+        "changes": lists.left_out(own_session(source, app_name), actor=actor(request)),
     }
     return page(request, "lists/app/app.html", context)
 
@@ -29,6 +29,6 @@ def app(request: HttpRequest, source: str, app_name: str) -> HttpResponse:
 @require_GET
 def users(request: HttpRequest, source: str, app_name: str) -> HttpResponse:
     """The users of an app, by page; rows alone for htmx."""
-    rows = lists.users(source, app_name, request.GET.get("after"))
+    rows = lists.users(source, app_name, request.GET.get("after"), actor=actor(request))
     template = "lists/app/_user_rows.html" if request.htmx else "lists/app/users.html"  # type: ignore[attr-defined]
     return page(request, template, {"source": source, "app_name": app_name, "users": rows})

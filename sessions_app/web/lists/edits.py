@@ -7,6 +7,7 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_GET
 
+from ...access.actor import Actor
 from ...domain.positions import Seq
 from ...domain.session_ref import SessionRef
 from ...errors import Behind
@@ -15,6 +16,7 @@ from ...reads import lists
 from ...reads.event_views import EventView
 from ..editing.edit import TAKING_BACK
 from ..html.render import page
+from ..html.targets import actor
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +33,13 @@ class Row:
 @require_GET
 def edits(request: HttpRequest) -> HttpResponse:
     """Lists the edits of all sources, the newest first. htmx gets the rows, or the list while a source is being read."""
-    listed, problems = edit_log.edits(request.GET.get("before"))
+    listed, problems = edit_log.edits(request.GET.get("before"), actor=actor(request))
     htmx: Any = request.htmx  # type: ignore[attr-defined]
     whole = "lists/edits/_list.html" if htmx.target == "edits" else "lists/edits/edits.html"
     behind = [error for error in problems if isinstance(error, Behind)]
     context = {
         "edits": listed,
-        "rows": _rows(listed.rows),
+        "rows": _rows(listed.rows, actor(request)),
         "behind": behind,
         "problems": [error for error in problems if error not in behind],
         "where": request.get_full_path(),
@@ -45,9 +47,9 @@ def edits(request: HttpRequest) -> HttpResponse:
     return page(request, "lists/edits/_rows.html" if htmx and htmx.target != "edits" else whole, context)
 
 
-def _rows(listed: Sequence[EventView]) -> list[Row]:
+def _rows(listed: Sequence[EventView], who: Actor) -> list[Row]:
     """Returns the rows, the newest edit first. An edit stands again if the edit that undid it was undone."""
-    numbers = lists.numbers([(view.ref, _past(view)) for view in listed if _past(view)])
+    numbers = lists.numbers([(view.ref, _past(view)) for view in listed if _past(view)], actor=who)
     undone: dict[tuple[SessionRef, str], tuple[EventView, set[str]]] = {}  # by what, and which of its keys
     rewound: dict[tuple[SessionRef, str], EventView] = {}
     rows = []

@@ -8,11 +8,13 @@ from typing import Final
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.http import require_GET
 
+from ...access.actor import Actor
 from ...errors import SourceError
 from ...reads import lists
 from ...reads import newest as reads_newest
 from ...reads.event_views import EventView
 from ...sources import registry
+from ..html.targets import actor
 from ..session.news import fragment
 
 EVENTS: Final = 12
@@ -28,7 +30,7 @@ class Activity:
     away: bool  # whether a source did not answer
 
 
-def activity(away: Collection[str] = ()) -> Activity:
+def activity(who: Actor, away: Collection[str] = ()) -> Activity:
     """Reads the activity of all sources that answer. Those known to be `away` are not asked: each would be waited for."""
     running, events = [], []
     states: list[tuple[str, bool | None]] = []
@@ -37,10 +39,10 @@ def activity(away: Collection[str] = ()) -> Activity:
             states.append((source.alias, None))
             continue
         try:
-            running += reads_newest.running_now(source.alias)
-            newest = reads_newest.newest_events(source.alias, EVENTS)
+            running += reads_newest.running_now(source.alias, actor=who)
+            newest = reads_newest.newest_events(source.alias, EVENTS, actor=who)
             events += newest
-            states.append((source.alias, bool(newest) or lists.has_sessions(source.alias)))
+            states.append((source.alias, bool(newest) or lists.has_sessions(source.alias, actor=who)))
         except SourceError:
             states.append((source.alias, None))
     running.sort(key=lambda session: session.flight.last, reverse=True)
@@ -58,4 +60,4 @@ def parts(activity: Activity) -> dict[str, str]:
 @require_GET
 def feed(request: HttpRequest) -> HttpResponse:
     """Returns what the websocket would push, for a page that has none."""
-    return JsonResponse(parts(activity()), headers={"Cache-Control": "private, no-cache"})
+    return JsonResponse(parts(activity(actor(request))), headers={"Cache-Control": "private, no-cache"})

@@ -10,6 +10,7 @@ from ...history import edit_log
 from ...reads import lists
 from ...sources import adopting, database, registry
 from ..html.render import page
+from ..html.targets import actor
 from .feed import activity
 
 RECENT = 8  # sessions, and edits
@@ -33,18 +34,20 @@ def home(request: HttpRequest) -> HttpResponse:
     for source in registry.listed():
         item = Shown(source)
         try:
-            item.apps = lists.apps(source.alias)
+            item.apps = lists.apps(source.alias, actor=actor(request))
             item.adopted, item.adoption = database.is_adopted(source.alias), adopting.of(source.alias)
             recent += [
-                row for app in item.apps for row in lists.sessions(source.alias, app.app_name, limit=RECENT).rows
+                row
+                for app in item.apps
+                for row in lists.sessions(source.alias, app.app_name, limit=RECENT, actor=actor(request)).rows
             ]
         except SourceError as error:
             item.problem = error.message
         shown.append(item)
     recent.sort(key=lambda row: row.update_time, reverse=True)
-    edits, _problems = edit_log.edits(limit=RECENT, seconds=0.2)
+    edits, _problems = edit_log.edits(limit=RECENT, seconds=0.2, actor=actor(request))
     context = {
-        "activity": activity(),
+        "activity": activity(actor(request)),
         "shown": shown,
         "recent": recent[:RECENT],
         "edits": edits.rows,

@@ -25,7 +25,7 @@ from ..html.targets import actor
 @require_GET
 def sessions(request: HttpRequest, source: str, app_name: str, user_id: str | None = None) -> HttpResponse:
     """Lists the sessions of an app or a user, the last active first. htmx gets the rows."""
-    rows = lists.sessions(source, app_name, user_id, request.GET.get("before"))
+    rows = lists.sessions(source, app_name, user_id, request.GET.get("before"), actor=actor(request))
     template = "lists/sessions/_rows.html" if request.htmx else "lists/sessions/list.html"  # type: ignore[attr-defined]
     return page(request, template, {"source": source, "app_name": app_name, "user_id": user_id, "sessions": rows})
 
@@ -60,10 +60,10 @@ def delete(request: HttpRequest, **names: str) -> HttpResponse:
     """Deletes a session after its id has been typed."""
     ref = SessionRef(**names)
     actor(request).check_may_write()
-    view = views.session(ref, partly=True)
+    view = views.session(ref, partly=True, actor=actor(request))
     # An id that nobody could type is confirmed by a word.
     wanted = ref.session_id if _typed(ref.session_id) else "delete"
-    context = {"view": view, "ref": ref, "wanted": wanted, "held": queue.held(ref)}
+    context = {"view": view, "ref": ref, "wanted": wanted, "held": queue.held(ref, actor=actor(request))}
     if request.method == "GET":
         return page(request, "lists/sessions/delete.html", context)
     if _typed(request.POST.get("confirm", "")) != _typed(wanted):

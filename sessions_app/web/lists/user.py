@@ -6,7 +6,7 @@ from django.views.decorators.http import require_GET
 from ...domain.session_ref import own_session
 from ...reads import lists
 from ..html.render import page
-from ..html.targets import of_user, with_writers
+from ..html.targets import actor, of_user, with_writers
 
 
 @require_GET
@@ -17,9 +17,11 @@ def user(request: HttpRequest, source: str, app_name: str, user_id: str) -> Http
         "source": source,
         "app_name": app_name,
         "user_id": user_id,
-        "target": with_writers(of_user(source, app_name, user_id, partly=True), whole=whole),
+        "target": with_writers(
+            of_user(source, app_name, user_id, actor(request), partly=True), actor(request), whole=whole
+        ),
         "all": whole,
-        "sessions": lists.sessions(source, app_name, user_id),
-        "changes": lists.left_out(own_session(source, app_name, user_id)),
+        "sessions": lists.sessions(source, app_name, user_id, actor=actor(request)),
+        "changes": lists.left_out(own_session(source, app_name, user_id), actor=actor(request)),
     }
     return page(request, "lists/user/user.html", context)

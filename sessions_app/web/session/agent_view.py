@@ -9,6 +9,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods
 
+from ...access.actor import Actor
 from ...agent_view.conversation import conversation
 from ...agent_view.preview import Shown, preview
 from ...domain.edit_note import SYSTEM
@@ -24,6 +25,7 @@ from ...reads import timeline, views
 from ...reads.event_views import EventView
 from ..html.links import query
 from ..html.render import page
+from ..html.targets import actor
 
 SHOWN: Final = 100_000  # characters of what it becomes that are shown
 VALUE: Final = 2_000  # characters of one value that are shown in it
@@ -79,8 +81,8 @@ def context(request: HttpRequest, **names: str) -> HttpResponse:
     event_id = request.GET.get("at", "")
     if request.htmx and request.method == "POST":  # type: ignore[attr-defined]
         return page(request, "session/agent_view/_preview.html", {"ref": ref, **_instruction(request, ref, event_id)})
-    view = views.session(ref, partly=True)
-    event = timeline.event(ref, event_id) if event_id else None
+    view = views.session(ref, partly=True, actor=actor(request))
+    event = timeline.event(ref, event_id, actor=actor(request)) if event_id else None
     told: dict[str, Any] = {"ref": ref, "at": event, "address": _address(ref, {"at": event_id} if event_id else {})}
     try:
         told |= _conversation(request, ref, event)
@@ -90,7 +92,7 @@ def context(request: HttpRequest, **names: str) -> HttpResponse:
         told["behind"] = error.message  # what was sent comes back with it
     if request.htmx and "before" in request.GET:  # type: ignore[attr-defined]
         return page(request, "session/agent_view/_turns.html", told)
-    told |= {"view": view, "given": _given(event), **_instruction(request, ref, event_id)}
+    told |= {"view": view, "given": _given(event, actor(request)), **_instruction(request, ref, event_id)}
     return page(request, "session/agent_view/agent_view.html", told, told.get("status", 200))
 
 
@@ -98,7 +100,7 @@ def _conversation(request: HttpRequest, ref: SessionRef, event: EventView | None
     before = request.GET.get("before") or None
     branch = request.GET.get("branch", "")
     own = "" if branch == _NO_BRANCH else branch or None
-    shown = conversation(ref, event, request.GET.get("agent", ""), own, before)
+    shown = conversation(ref, event, request.GET.get("agent", ""), own, before, actor=actor(request))
     asked = {"at": event.id if event else "", "key": request.GET.get("key", "")}
     chosen = {name: value for name, value in asked.items() if value}
     reading = {"agent": shown.reader.agent, **({"branch": branch} if branch else {})}
@@ -115,13 +117,13 @@ def _conversation(request: HttpRequest, ref: SessionRef, event: EventView | None
     }
 
 
-def _given(event: EventView | None) -> str:
+def _given(event: EventView | None, who: Actor) -> str:
     """Returns the URL of what a model was given for this event: the moment before it. Empty if no model wrote it."""
     if event is None or event.description.author in ("", USER, SYSTEM):
         return ""
     if as_object(event.data.get("content")).get("role") != "model":
         return ""
-    earlier, _later = timeline.around(event, 1)
+    earlier, _later = timeline.around(event, 1, actor=who)
     return _address(event.ref, {"at": earlier[0].id, "agent": event.description.author}) if earlier else ""
 
 
@@ -135,7 +137,11 @@ def _instruction(request: HttpRequest, ref: SessionRef, event_id: str) -> dict[s
     sent = request.POST.get("template")
     told: dict[str, Any] = {"template": (sent or "").replace("\r\n", "\n"), "from_key": name}
     try:
-        moment = moments.state_at(ref, event_id) if event_id else moments.state_now(ref)
+        moment = (
+            moments.state_at(ref, event_id, actor=actor(request))
+            if event_id
+            else moments.state_now(ref, actor=actor(request))
+        )
     except (Invalid, Behind) as error:
         if isinstance(error, Behind) and request.method == "GET":
             raise

@@ -11,6 +11,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
+from ...access.actor import Actor
 from ...domain.json_values import beginning, check_name, dumps
 from ...domain.positions import Seq, number_of
 from ...domain.session_ref import SessionRef
@@ -22,6 +23,7 @@ from ...http.problems import status_of
 from ...reads import views
 from ..html import difference
 from ..html.render import data, page
+from ..html.targets import actor
 
 NOW: Final = "now"
 ROWS: Final = 300  # keys of a scope that are shown
@@ -69,12 +71,12 @@ class Side:
 def compare(request: HttpRequest, **names: str) -> HttpResponse:
     """Shows what differs between two moments. An error of a moment stands beside its field."""
     ref = SessionRef(**names)
-    views.session(ref, partly=True)  # raises NotFound
+    views.session(ref, partly=True, actor=actor(request))  # raises NotFound
     a, b, fault = _asked(request, ref)
     context: dict[str, Any] = {"ref": ref, "a": a, "b": b, "with": request.GET.get("with", ""), "fault": fault}
     if fault:
         return page(request, "session/compare/compare.html", context, 400)
-    status = max(_find(side) for side in (a, b))
+    status = max(_find(side, actor(request)) for side in (a, b))
     if a.moment and b.moment:
         changes = moments.compare(a.moment, b.moment)
         delta = beginning(_delta(changes), COPY_LIMIT)
@@ -99,7 +101,7 @@ def delta(request: HttpRequest, **names: str) -> HttpResponse:
     a, b, fault = _asked(request, SessionRef(**names))
     if fault:
         raise Invalid(fault)
-    changes = moments.compare(_moment(a.ref, a.asked), _moment(b.ref, b.asked))
+    changes = moments.compare(*(_moment(side.ref, side.asked, actor(request)) for side in (a, b)))
     response = data(dumps(_delta(changes), indent=2), "application/json")
     response.headers["Content-Disposition"] = (
         content_disposition_header(as_attachment=True, filename="state-delta.json") or "attachment"
@@ -112,13 +114,13 @@ def _asked(request: HttpRequest, ref: SessionRef) -> tuple[Side, Side, str]:
     other, name = request.GET.get("with", "").strip(), request.GET.get("b", "").strip()
     a = Side(ref, request.GET.get("a", "").strip())
     try:
-        second, event_id = _other(ref, other) if other else (ref, NOW)
+        second, event_id = _other(ref, other, actor(request)) if other else (ref, NOW)
     except Error as error:
         return a, Side(ref, name or NOW), error.message
     return a, Side(second, name or event_id), ""
 
 
-def _other(ref: SessionRef, asked: str) -> tuple[SessionRef, str]:
+def _other(ref: SessionRef, asked: str, who: Actor) -> tuple[SessionRef, str]:
     """Returns the session that `asked` names by its link or its id, and the link's event, or `now`."""
     try:
         names = resolve(urlsplit(asked).path).kwargs
@@ -128,7 +130,7 @@ def _other(ref: SessionRef, asked: str) -> tuple[SessionRef, str]:
             raise Invalid(_("This is not the link of a session, which begins with /s/.")) from error
     try:
         check_name(asked, _("A session's id"), NAME_LENGTH)
-        return views.session(ref._replace(session_id=asked), partly=True).ref, NOW
+        return views.session(ref._replace(session_id=asked), partly=True, actor=who).ref, NOW
     except (NotFound, Invalid) as error:
         raise Invalid(
             _("%(user)s has no session “%(id)s” in this app. Give its id, or the link of another session.")
@@ -136,12 +138,12 @@ def _other(ref: SessionRef, asked: str) -> tuple[SessionRef, str]:
         ) from error
 
 
-def _find(side: Side) -> int:
+def _find(side: Side, who: Actor) -> int:
     """Finds the moment of a side or notes its error. Returns the HTTP status. Raises Behind."""
     if not side.asked:
         return 200
     try:
-        side.moment = _moment(side.ref, side.asked)
+        side.moment = _moment(side.ref, side.asked, who)
     except Behind:
         raise
     except Error as error:
@@ -150,18 +152,18 @@ def _find(side: Side) -> int:
     return 200
 
 
-def _moment(ref: SessionRef, asked: str) -> Moment:
+def _moment(ref: SessionRef, asked: str, who: Actor) -> Moment:
     """Returns the moment that an event's id, its number or `now` names."""
     if asked == NOW:
-        return moments.state_now(ref)
+        return moments.state_now(ref, actor=who)
     check_name(asked, _("The event's id"), NAME_LENGTH)
     number = asked.removeprefix("#")
     try:
-        return moments.state_at(ref, asked)
+        return moments.state_at(ref, asked, actor=who)
     except NotFound:
         if not (number.isdecimal() and number.isascii() and len(number) < 19):
             raise
-    moment = moments.state_at_place(ref, Seq(int(number)))
+    moment = moments.state_at_place(ref, Seq(int(number)), actor=who)
     if moment.seq != int(number):  # a number that a person types means that event, and no other
         said = _("There is no event #%(number)s in this session.") % {"number": number}
         raise NotFound(

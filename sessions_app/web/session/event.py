@@ -15,6 +15,7 @@ from django.utils.http import content_disposition_header
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_http_methods
 
+from ...access.actor import Actor
 from ...domain.event import new_id
 from ...domain.json_values import beginning, dumps, loads
 from ...domain.kinds import Part
@@ -43,26 +44,26 @@ TEMPLATE: Final = {"author": "user", "content": {"role": "user", "parts": [{"tex
 @require_GET
 def event(request: HttpRequest, event_id: str, **names: str) -> HttpResponse:
     """Shows an event with its parts, its neighbours and its paired calls."""
-    view = timeline.event(SessionRef(**names), event_id)
+    view = timeline.event(SessionRef(**names), event_id, actor=actor(request))
     begins = {name: max(0, number_in(request.GET.get(name) or "0")) for name in ("parts", "changes")}
-    return page(request, "session/event/event.html", {"ref": view.ref, **about(view, **begins)})
+    return page(request, "session/event/event.html", {"ref": view.ref, **about(view, actor(request), **begins)})
 
 
 @require_GET
 def raw(request: HttpRequest, event_id: str, **names: str) -> HttpResponseBase:
     """Downloads the event as JSON. One too large to be parsed is sent as it is stored."""
     ref = SessionRef(**names)
-    view = timeline.event(ref, event_id)
+    view = timeline.event(ref, event_id, actor=actor(request))
     if not view.size:
         return _download(dumps(view.data, indent=2), "application/json", "event.json")
-    pieces = (piece.encode("utf-8", "replace") for piece in texts.event_text(ref, event_id))
+    pieces = (piece.encode("utf-8", "replace") for piece in texts.event_text(ref, event_id, actor=actor(request)))
     return streamed(pieces, "application/json", {"Content-Disposition": 'attachment; filename="event.json"'})
 
 
 @require_GET
 def media(request: HttpRequest, event_id: str, number: int, **names: str) -> HttpResponse:
     """Returns a piece of inline data: shown if it is an image without scripts, downloaded otherwise."""
-    view = timeline.event(SessionRef(**names), event_id)
+    view = timeline.event(SessionRef(**names), event_id, actor=actor(request))
     pieces = view.description.media
     if number >= len(pieces):
         raise NotFound(_("This event has no such data."))
@@ -79,11 +80,11 @@ def add(request: HttpRequest, **names: str) -> HttpResponse:
     ref = SessionRef(**names)
     who = actor(request)
     who.check_may_write()
-    once, view = request.POST.get("once") or new_id(), reads_views.session(ref, partly=True)
+    once, view = request.POST.get("once") or new_id(), reads_views.session(ref, partly=True, actor=actor(request))
     context: dict[str, Any] = {
         "ref": ref,
         "view": view,
-        "held": queue.held(ref),
+        "held": queue.held(ref, actor=actor(request)),
         "half": is_half(view.state.session),
         "text": dumps(TEMPLATE, indent=2),
         "once": once,
@@ -103,11 +104,11 @@ def add(request: HttpRequest, **names: str) -> HttpResponse:
     return redirect(reverse("session", kwargs=names) + f"#event-{quote(appended.event['id'])}")
 
 
-def about(view: EventView, parts: int = 0, changes: int = 0) -> dict[str, Any]:
+def about(view: EventView, who: Actor, parts: int = 0, changes: int = 0) -> dict[str, Any]:
     """Returns the context of an event's templates: its neighbours, PARTS of its parts and of its changes from the given
     index on, and its JSON, cut to RAW_LIMIT.
     """
-    earlier, later = timeline.around(view)
+    earlier, later = timeline.around(view, actor=who)
     shown = view.description.parts[parts : parts + PARTS]
     raw = "" if view.size else beginning(view.data, RAW_LIMIT)
     return {
@@ -115,7 +116,7 @@ def about(view: EventView, parts: int = 0, changes: int = 0) -> dict[str, Any]:
         "ordered": database.has_order(view.ref.source),
         "parts": shown,
         "parts_page": _Shown("parts", parts, len(view.description.parts)),
-        "changes": _changes(view, view.changes[changes : changes + PARTS]),
+        "changes": _changes(view, view.changes[changes : changes + PARTS], who),
         "changes_page": _Shown("changes", changes, len(view.changes)),
         "previous": earlier[0] if earlier else None,
         "following": later[0] if later else None,
@@ -159,7 +160,7 @@ class _Shown:
         return self.last if self.last < self.number else None
 
 
-def _changes(view: EventView, shown: list[Change]) -> list[Change]:
+def _changes(view: EventView, shown: list[Change], who: Actor) -> list[Change]:
     """Fills in the values before the event that only other sessions' events tell."""
 
     def untold(change: Change) -> bool:
@@ -168,7 +169,8 @@ def _changes(view: EventView, shown: list[Change]) -> list[Change]:
     if view.seq is None or not any(map(untold, shown)):
         return shown
     try:
-        before, made = moments.state_at(view.ref, view.id, before=True).state, moments.made(view)
+        before = moments.state_at(view.ref, view.id, before=True, actor=who).state
+        made = moments.made(view, actor=who)
     except (Behind, Invalid, NotFound):
         return shown
     return [replace(each, old=before.get(each.key), new=made[each.key]) if untold(each) else each for each in shown]

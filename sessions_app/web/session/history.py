@@ -13,6 +13,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
+from ...access.actor import Actor
 from ...domain.session_ref import SessionRef
 from ...domain.state import ABSENT, STORED, scope_of
 from ...errors import Behind, Invalid
@@ -21,7 +22,7 @@ from ...history.key_history import KeyWrite
 from ...reads import views
 from ..html import difference
 from ..html.render import page
-from ..html.targets import Target, of_app, of_session, of_user
+from ..html.targets import Target, actor, of_app, of_session, of_user
 
 KEYS: Final = 500  # that are offered to choose from
 _WIDTH: Final = 600  # of the line, in its own units
@@ -53,19 +54,19 @@ class Line:
 @require_GET
 def session(request: HttpRequest, **names: str) -> HttpResponse:
     """Shows the history of a key of any scope, as a session sees it."""
-    return _history(request, of_session(views.session(SessionRef(**names)), {}))
+    return _history(request, of_session(views.session(SessionRef(**names), actor=actor(request)), {}))
 
 
 @require_GET
 def app(request: HttpRequest, source: str, app_name: str) -> HttpResponse:
     """Shows the history of an `app:` key."""
-    return _history(request, of_app(source, app_name))
+    return _history(request, of_app(source, app_name, actor(request)))
 
 
 @require_GET
 def user(request: HttpRequest, source: str, app_name: str, user_id: str) -> HttpResponse:
     """Shows the history of a `user:` key."""
-    return _history(request, of_user(source, app_name, user_id))
+    return _history(request, of_user(source, app_name, user_id, actor(request)))
 
 
 def line(values: Iterable[Any]) -> Line | None:
@@ -95,12 +96,12 @@ def _history(request: HttpRequest, target: Target) -> HttpResponse:
     context: dict[str, Any] = {"target": target, "ref": target.ref, "address": address, "name": name}
     context |= {"keys": list(target.state)[:KEYS], "asked": "key" in request.GET}
     if not context["asked"]:
-        context["gone"] = _gone(target)
+        context["gone"] = _gone(target, actor(request))
         return page(request, "session/history/history.html", context)
     scope = scope_of(name)[0]
     if target.kind not in ("session", scope):
         raise Invalid(_("%(key)s: here, a key begins with %(scope)s:") % {"key": name, "scope": target.kind})
-    writes = key_history.history(target.ref, name, before)
+    writes = key_history.history(target.ref, name, before, actor=actor(request))
     shown, now = difference.Differences(), target.state.get(name, ABSENT)
     context |= {
         "scope": scope,
@@ -114,10 +115,12 @@ def _history(request: HttpRequest, target: Target) -> HttpResponse:
     return page(request, "session/history/_rows.html" if more else "session/history/history.html", context)
 
 
-def _gone(target: Target) -> list[str]:
+def _gone(target: Target, who: Actor) -> list[str]:
     """Returns the keys that were removed, as far as the index knows now."""
     try:
-        return moments.gone(target.ref, target.state, STORED if target.kind == "session" else [target.kind])[:KEYS]
+        return moments.gone(target.ref, target.state, STORED if target.kind == "session" else [target.kind], actor=who)[
+            :KEYS
+        ]
     except (Behind, Invalid):
         return []
 

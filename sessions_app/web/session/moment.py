@@ -10,6 +10,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
+from ...access.actor import Actor
 from ...domain.json_values import dumps
 from ...domain.positions import Seq
 from ...domain.session_ref import SessionRef
@@ -23,7 +24,7 @@ from ...reads.event_views import EventView
 from ...sources import database
 from ..html.difference import Differences
 from ..html.render import data, page
-from ..html.targets import MOST_ROWS, ROWS, Group, Row, address_at
+from ..html.targets import MOST_ROWS, ROWS, Group, Row, actor, address_at
 from .event import about
 from .news import number_in
 
@@ -43,7 +44,7 @@ def state_at(request: HttpRequest, **names: str) -> HttpResponse:
     if event_id is None:
         raise Invalid(_("This link names no event."))
     if "key" in request.GET:
-        return _value(moments.state_at(ref, event_id), request.GET["key"])
+        return _value(moments.state_at(ref, event_id, actor=actor(request)), request.GET["key"])
     if not request.htmx:  # type: ignore[attr-defined]
         return redirect(address_at(ref, event_id, show=request.GET.get("show", "")))
     context = panel(request, ref, event_id)
@@ -66,7 +67,7 @@ def chosen(request: HttpRequest, ref: SessionRef) -> str | None:
     seq, steps = number_in(request.GET["seq"]), number_in(request.GET.get("step", "0"))
     if not 0 <= seq < 2**63 or abs(steps) > _MOST_STEPS:
         raise Invalid(_("The number in this link is not valid."))
-    return overview.event_at(ref, Seq(seq), steps, writes="writes" in request.GET)
+    return overview.event_at(ref, Seq(seq), steps, writes="writes" in request.GET, actor=actor(request))
 
 
 def panel(request: HttpRequest, ref: SessionRef, event_id: str) -> dict[str, Any]:
@@ -80,11 +81,13 @@ def panel(request: HttpRequest, ref: SessionRef, event_id: str) -> dict[str, Any
         "where": address_at(ref, event_id, "state-at", show=shown),
     }
     try:
-        context["event"] = event = timeline.event(ref, event_id)
+        context["event"] = event = timeline.event(ref, event_id, actor=actor(request))
         if context["show"] == "event":
-            context |= about(event)
+            context |= about(event, actor(request))
         else:
-            context |= _state(ref, event, only_changes=context["show"] == "changes", whole="all" in request.GET)
+            context |= _state(
+                ref, event, actor(request), only_changes=context["show"] == "changes", whole="all" in request.GET
+            )
     except Behind as behind:
         context |= {"behind": True, **behind.detail, "status": 202}
     except NotFound as gone:
@@ -94,9 +97,9 @@ def panel(request: HttpRequest, ref: SessionRef, event_id: str) -> dict[str, Any
     return context
 
 
-def _state(ref: SessionRef, event: EventView, *, only_changes: bool, whole: bool) -> dict[str, Any]:
-    after = moments.state_at(ref, event.id)
-    changed = {change.key: change for change in _changes(ref, event)}
+def _state(ref: SessionRef, event: EventView, who: Actor, *, only_changes: bool, whole: bool) -> dict[str, Any]:
+    after = moments.state_at(ref, event.id, actor=who)
+    changed = {change.key: change for change in _changes(ref, event, who)}
     groups = [_group(after, scope, changed, only_changes, whole) for scope in STORED]
     unknown = [] if only_changes else [row for group in groups for row in group.rows if row.unknown]
     groups = [replace(group, rows=[row for row in group.rows if row not in unknown]) for group in groups]
@@ -125,12 +128,12 @@ def _value(then: Moment, name: str) -> HttpResponse:
     return data(dumps(value, indent=2), "text/plain; charset=utf-8")
 
 
-def _changes(ref: SessionRef, event: EventView) -> list[Change]:
+def _changes(ref: SessionRef, event: EventView, who: Actor) -> list[Change]:
     """Returns what the event wrote, with the values before it."""
-    written = moments.made(event)
+    written = moments.made(event, actor=who)
     if not written:
         return []
-    before = moments.state_at(ref, event.id, before=True).state
+    before = moments.state_at(ref, event.id, before=True, actor=who).state
     return [Change(name, before.get(name), value) for name, value in written.items()]
 
 

@@ -9,6 +9,7 @@ from django.template.loader import render_to_string
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
+from ...access.actor import Actor
 from ...domain.invocations import Running
 from ...domain.positions import NO_SEQ, Seq
 from ...domain.session_ref import SessionRef
@@ -16,7 +17,7 @@ from ...errors import Invalid
 from ...reads import statistics, timeline, views
 from ...reads.paging import write_cursor
 from ...sources import database
-from ..html.targets import of_session, who_wrote
+from ..html.targets import actor, of_session, who_wrote
 from .timeline import Invocation, invocations
 
 BATCH: Final = 100  # events in one push
@@ -41,19 +42,21 @@ class News:
     more: bool = False
 
 
-def following(ref: SessionRef, seq: Seq, chosen: Filter, last: Invocation | None = None) -> News:
+def following(ref: SessionRef, seq: Seq, chosen: Filter, who: Actor, last: Invocation | None = None) -> News:
     """Returns the events after a seq as rows: at most BATCH, and whether there are `more`.
 
     `last` is the invocation that the timeline ends with. It is looked up if the caller does not know it.
     """
     # What a filter hides is passed, too; asked for first, so that what is appended meanwhile is left for the next time.
-    newest = timeline.newest_seq(ref) if chosen.kind or chosen.author else NO_SEQ
-    page = timeline.events_after(ref, seq, kind=chosen.kind, author=chosen.author, limit=BATCH)
+    newest = timeline.newest_seq(ref, actor=who) if chosen.kind or chosen.author else NO_SEQ
+    page = timeline.events_after(ref, seq, kind=chosen.kind, author=chosen.author, limit=BATCH, actor=who)
     events = page.rows
     if not events:
         return News("", max(seq, newest), last)
     if last is None:
-        before = timeline.events(ref, before=write_cursor(seq + 1), kind=chosen.kind, author=chosen.author).rows
+        before = timeline.events(
+            ref, before=write_cursor(seq + 1), kind=chosen.kind, author=chosen.author, actor=who
+        ).rows
         last = invocations(before)[-1] if before else None
     groups = invocations(events, last)
     more = page.next is not None
@@ -62,9 +65,9 @@ def following(ref: SessionRef, seq: Seq, chosen: Filter, last: Invocation | None
     return News(html, reached if more else max(newest, reached), groups[-1], more)
 
 
-def state(view: views.SessionView) -> str:
+def state(view: views.SessionView, who: Actor) -> str:
     """Renders the groups of the state panel."""
-    return fragment("html/state/_groups.html", target=of_session(view, *who_wrote(view), whole=False))
+    return fragment("html/state/_groups.html", target=of_session(view, *who_wrote(view, who), whole=False))
 
 
 def status(running: Running | None, revision: float) -> str:
@@ -72,9 +75,9 @@ def status(running: Running | None, revision: float) -> str:
     return fragment("session/news/_status.html", revision=revision, running=running)
 
 
-def stats(ref: SessionRef) -> str:
+def stats(ref: SessionRef, who: Actor) -> str:
     """Renders the session's numbers."""
-    return fragment("session/page/_stats.html", ref=ref, stats=statistics.stats(ref))
+    return fragment("session/page/_stats.html", ref=ref, stats=statistics.stats(ref, actor=who))
 
 
 def fragment(template: str, **context: Any) -> str:
@@ -90,30 +93,36 @@ def news(request: HttpRequest, **names: str) -> HttpResponse:
     ref = SessionRef(**names)
     chosen = Filter(request.GET.get("kind", ""), request.GET.get("author", ""))
     seq = Seq(number_in(request.GET.get("after", "")))
-    view = views.session(ref, partly=True)
-    answer: dict[str, Any] = {"status": status(timeline.in_flight(ref), view.revision), "revision": str(view.revision)}
+    view = views.session(ref, partly=True, actor=actor(request))
+    answer: dict[str, Any] = {
+        "status": status(timeline.in_flight(ref, actor=actor(request)), view.revision),
+        "revision": str(view.revision),
+    }
     if request.GET.get("revision") == answer["revision"]:
         return _answer(answer)
-    answer |= {"state": state(view), "stats": stats(ref)}
-    if must_reset(ref, seq):
+    who = actor(request)
+    answer |= {"state": state(view, who), "stats": stats(ref, who)}
+    if must_reset(ref, seq, who):
         return _answer({**answer, "reset": True})
-    arrived = following(ref, seq, chosen)
+    arrived = following(ref, seq, chosen, who)
     return _answer({**answer, "events": arrived.html, "seq": arrived.seq, "more": arrived.more})
 
 
-def check(ref: SessionRef, chosen: Filter) -> None:
+def check(ref: SessionRef, chosen: Filter, who: Actor) -> None:
     """Checks that a session can be followed. Raises NotFound, Invalid or SourceError."""
-    views.session(ref, partly=True)
-    timeline.events_after(ref, NO_SEQ, kind=chosen.kind, author=chosen.author, limit=1)
+    views.session(ref, partly=True, actor=who)
+    timeline.events_after(ref, NO_SEQ, kind=chosen.kind, author=chosen.author, limit=1, actor=who)
 
 
-def must_reset(ref: SessionRef, seq: Seq) -> bool:
+def must_reset(ref: SessionRef, seq: Seq, who: Actor) -> bool:
     """Tells whether a page that has read up to a seq must load its timeline anew: it has missed too much, nothing here is
     numbered, or the database or the session was deleted and made again.
     """
     if not database.is_numbered(ref.source):
         return True
-    return not 0 <= seq <= timeline.newest_seq(ref) or timeline.misses_more_than(ref, seq, CATCH_UP)
+    return not 0 <= seq <= timeline.newest_seq(ref, actor=who) or timeline.misses_more_than(
+        ref, seq, CATCH_UP, actor=who
+    )
 
 
 def number_in(text: str) -> int:

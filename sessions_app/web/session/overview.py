@@ -11,6 +11,7 @@ from django.views.decorators.http import require_GET
 from ...domain.session_ref import SessionRef
 from ...history.overview import Bar, bars
 from ..html.render import page
+from ..html.targets import actor
 
 PITCH: Final = 6  # from bar to bar, in the picture's own units
 HEIGHT: Final = 44
@@ -35,7 +36,7 @@ def strip(request: HttpRequest, **names: str) -> HttpResponse:
     ref = SessionRef(**names)
     if not request.htmx:  # type: ignore[attr-defined]
         return redirect(reverse("session", kwargs=names))
-    shown = bars(ref)
+    shown = bars(ref, actor=actor(request))
     context: dict[str, Any] = {
         "ref": ref,
         "bars": _drawn(shown),

@@ -6,6 +6,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_GET
 
+from ...access.actor import Actor
 from ...domain.positions import Seq
 from ...domain.session_ref import SessionRef
 from ...edits import queue
@@ -16,7 +17,7 @@ from ...reads.paging import write_cursor
 from ...sources import database
 from ...writes.half_made import is_half
 from ..html.render import page
-from ..html.targets import address_at, of_session, who_wrote
+from ..html.targets import actor, address_at, of_session, who_wrote
 from .moment import chosen, panel, renamed
 from .timeline import invocations, no_longer_given
 
@@ -30,13 +31,13 @@ def session(request: HttpRequest, **names: str) -> HttpResponse:
     if old := renamed(request):
         return old
     ref = SessionRef(**names)
-    view = views.session(ref, partly=True)
+    view = views.session(ref, partly=True, actor=actor(request))
     event_id = chosen(request, ref)
     if event_id and "seq" in request.GET:
         return redirect(address_at(ref, event_id, **_filters(request), show=request.GET.get("show", "")))
     then = panel(request, ref, event_id) if event_id else {}
     whole = "all" in request.GET and not event_id
-    writers = () if "behind" in then else who_wrote(view)  # not waited for twice
+    writers = () if "behind" in then else who_wrote(view, actor(request))  # not waited for twice
     context = {
         **then,
         "view": view,
@@ -44,8 +45,8 @@ def session(request: HttpRequest, **names: str) -> HttpResponse:
         "revision": view.revision,
         "half": is_half(view.state.session),
         "all": whole,
-        "running": timeline.in_flight(ref),
-        "queued": queue.of_session(ref),
+        "running": timeline.in_flight(ref, actor=actor(request)),
+        "queued": queue.of_session(ref, actor=actor(request)),
         "numbered": database.is_numbered(ref.source),
         "ordered": database.has_order(ref.source),
         "target": of_session(view, *writers, whole=whole),
@@ -61,7 +62,7 @@ def events(request: HttpRequest, **names: str) -> HttpResponse:
     if not request.htmx:  # type: ignore[attr-defined]
         return session(request, **names)
     around = request.GET.get("around")
-    context = _timeline(request, ref, timeline.event(ref, around) if around else None)
+    context = _timeline(request, ref, timeline.event(ref, around, actor=actor(request)) if around else None)
     return page(request, "session/timeline/_events.html", {"ref": ref, "at": around, **context})
 
 
@@ -69,7 +70,11 @@ def events(request: HttpRequest, **names: str) -> HttpResponse:
 def stats(request: HttpRequest, **names: str) -> HttpResponse:
     """Renders the session's numbers, which take longer than the page may."""
     ref = SessionRef(**names)
-    return page(request, "session/page/_stats.html", {"ref": ref, "stats": statistics.stats(ref), **_filters(request)})
+    return page(
+        request,
+        "session/page/_stats.html",
+        {"ref": ref, "stats": statistics.stats(ref, actor=actor(request)), **_filters(request)},
+    )
 
 
 def _timeline(request: HttpRequest, ref: SessionRef, about: EventView | None = None) -> dict[str, Any]:
@@ -80,26 +85,26 @@ def _timeline(request: HttpRequest, ref: SessionRef, about: EventView | None = N
     """
     filters = _filters(request)
     seq = timeline.newest_seq(
-        ref
+        ref, actor=actor(request)
     )  # first: what is appended meanwhile comes twice to a page that follows, and not never
     before, after = request.GET.get("before"), request.GET.get("after")
     later = None
     if about and about.seq is not None:
-        batch = timeline.events(ref, before=write_cursor(about.seq + 1), limit=_BEFORE, **filters)
-        following, later = _after(ref, about.seq, _AFTER, filters)
+        batch = timeline.events(ref, before=write_cursor(about.seq + 1), limit=_BEFORE, **filters, actor=actor(request))
+        following, later = _after(ref, about.seq, _AFTER, filters, actor(request))
         rows, earlier = batch.rows + following, batch.next
     elif after:
-        rows, later = _after(ref, after, timeline.EVENTS, filters)
+        rows, later = _after(ref, after, timeline.EVENTS, filters, actor(request))
         earlier = rows[0].cursor if rows and not request.htmx else None  # type: ignore[attr-defined]
     else:
-        batch = timeline.events(ref, before=before, **filters)
+        batch = timeline.events(ref, before=before, **filters, actor=actor(request))
         rows, earlier = batch.rows, batch.next
         if before and rows and rows[-1].seq is not None and not request.htmx:  # type: ignore[attr-defined]
             later = rows[-1].cursor
     return {
         **filters,
         "seq": seq,
-        "invocations": invocations(rows, gone=no_longer_given(ref, rows)),
+        "invocations": invocations(rows, gone=no_longer_given(ref, rows, actor(request))),
         "earlier": earlier,
         "later": later,
         "tail": bool(later) and not (after and request.htmx),  # type: ignore[attr-defined]
@@ -108,10 +113,10 @@ def _timeline(request: HttpRequest, ref: SessionRef, about: EventView | None = N
 
 
 def _after(
-    ref: SessionRef, after: Seq | str, limit: int, filters: dict[str, Any]
+    ref: SessionRef, after: Seq | str, limit: int, filters: dict[str, Any], who: Actor
 ) -> tuple[list[EventView], str | None]:
     """Returns the events after a seq or a cursor, and the cursor that leads on."""
-    page = timeline.events_after(ref, after, limit=limit, **filters)
+    page = timeline.events_after(ref, after, limit=limit, **filters, actor=who)
     return page.rows, page.next
 
 

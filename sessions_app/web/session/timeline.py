@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from ...access.actor import Actor
 from ...agent_view.conversation import LeftOut, left_out
 from ...domain.edit_note import ended_by
 from ...domain.session_ref import SessionRef
@@ -71,9 +72,9 @@ def invocations(
     return groups
 
 
-def no_longer_given(ref: SessionRef, events: Sequence[EventView]) -> dict[str, LeftOut]:
+def no_longer_given(ref: SessionRef, events: Sequence[EventView], who: Actor) -> dict[str, LeftOut]:
     """Returns by id why no agent is given an event any more. Empty if that is unknown now: no timeline waits for it."""
     try:
-        return left_out(ref, events)
+        return left_out(ref, events, actor=who)
     except Error:
         return {}

@@ -1,0 +1,125 @@
+"""Who may not see an app gets nothing of it, on no page: the rule is the core's, and no page has to know it."""
+
+from __future__ import annotations
+
+import re
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+import pytest
+from django.db import connections
+from django.urls import URLPattern, reverse
+
+from sessions_app.access import actor as access_actor
+from sessions_app.access.actor import SYSTEM, Actor
+from sessions_app.domain.positions import NO_SEQ
+from sessions_app.domain.session_ref import SessionRef
+from sessions_app.domain.state import ABSENT
+from sessions_app.edits.edit import Entry, edit_state
+from sessions_app.errors import NotFound
+from sessions_app.reads.following import Following, Only
+from sessions_app.sources import registry
+from sessions_app.transfer import exporting
+from sessions_app.web import urls
+from sessions_app.web.lists import feed
+from sessions_app.web.session import news
+from sessions_app.writes.append import append_event
+from sessions_app.writes.sessions import create_session
+from tests.web.conftest import Browser
+
+pytestmark = pytest.mark.django_db
+
+SECRET: Final = "4111-1111"
+OWN: Final = Actor("maria", "admin", "booking*")
+QUERY: Final = {
+    "key": "card",
+    "a": "e1",
+    "b": "now",
+    "to": "e1",
+    "at": "e1",
+    "before": "i1",
+    "after": "0",
+    "scope": "session",
+}
+ONCE: Final = re.compile(
+    r'nonce="[^"]*"|csp-nonce" content="[^"]*"|csrfmiddlewaretoken" value="[^"]*"|"X-CSRFToken": "[^"]*"'
+)
+LISTS: Final = {"users", "sessions", "user-sessions"}  # whose cursors are others
+OF_AN_APP: Final = [
+    pattern for pattern in urls.urlpatterns if isinstance(pattern, URLPattern) and "app_name" in str(pattern.pattern)
+]
+
+
+@pytest.fixture
+def other(ref: SessionRef, actor: Actor) -> SessionRef:
+    """A session with a secret, of an app that Maria may not see."""
+    made = create_session(
+        ref.source, "weather", "zoe", session_id="s9", state={"card": SECRET, "user:card": SECRET}, actor=actor
+    )
+    event = {"id": "e1", "author": "agent", "invocation_id": "i1", "actions": {"state_delta": {"app:card": SECRET}}}
+    append_event(made, event, actor=actor)
+    return made
+
+
+@pytest.fixture
+def limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """People see the apps that begin with “booking”, and no other."""
+    monkeypatch.setattr(access_actor, "of_person", lambda name: OWN)
+
+
+def address_of(pattern: URLPattern, ref: SessionRef) -> str:
+    given = {**ref._asdict(), "event_id": "e1", "number": 0}
+    names = {name: given[name] for name in pattern.pattern.converters}
+    return reverse(str(pattern.name), kwargs=names)
+
+
+def answer_to(maria: Browser, pattern: URLPattern, query: dict[str, str], ref: SessionRef) -> tuple[int, str]:
+    """What Maria gets, without what is new in every answer and without the app's name."""
+    answer = maria.get(address_of(pattern, ref), query)
+    content = b"".join(answer.streaming_content) if answer.streaming else answer.content
+    text = content.decode() + answer.headers.get("Location", "")
+    return answer.status_code, ONCE.sub("", text).replace(ref.app_name, "APP")
+
+
+@pytest.mark.parametrize("pattern", OF_AN_APP, ids=lambda pattern: str(pattern.name))
+@pytest.mark.parametrize("query", [{}, QUERY], ids=["plain", "asked"])
+def test_a_page_of_an_app_that_somebody_may_not_see_is_that_of_one_that_is_not_there(
+    ref: SessionRef, other: SessionRef, maria: Browser, limited: None, pattern: URLPattern, query: dict[str, str]
+) -> None:
+    query = {} if pattern.name in LISTS else query
+    answer = answer_to(maria, pattern, query, other)
+    assert answer == answer_to(maria, pattern, query, other._replace(app_name="atlantis"))
+    # And where it is no error: as of an app that she might see, if it were there.
+    assert answer[0] == 404 or answer == answer_to(maria, pattern, query, other._replace(app_name="bookings"))
+
+
+@pytest.mark.parametrize("name", ["home", "feed", "edits", "new-session"])
+def test_lists_of_all_apps_leave_out_those_that_somebody_may_not_see(
+    ref: SessionRef, other: SessionRef, maria: Browser, name: str, request: pytest.FixtureRequest
+) -> None:
+    edit_state(other, [Entry("x", 1, ABSENT)], actor=Actor("adam", "admin"))
+    assert "weather" in maria.get(reverse(name)).content.decode() or name == "new-session"
+    request.getfixturevalue("limited")
+    assert "weather" not in maria.get(reverse(name)).content.decode()
+
+
+def test_sockets_commands_and_exports_leave_them_out_too(ref: SessionRef, other: SessionRef) -> None:
+    with pytest.raises(NotFound):
+        news.check(other, news.Filter(), OWN)
+    with pytest.raises(NotFound):
+        news.following(other, NO_SEQ, news.Filter(), OWN)
+    assert {event.ref.app_name for event in feed.activity(OWN).events} == set()
+    assert {event.ref.app_name for event in feed.activity(SYSTEM).events} == {"weather"}
+    (source,) = [each for each in registry.listed() if each.alias == ref.source]
+    assert [view.id for view in Following(source, Only(), actor=SYSTEM).newest(10)] == ["e1"]
+    followed = Following(source, Only(), actor=OWN)
+    assert followed.newest(10) == []
+    with ThreadPoolExecutor(1) as somebody:
+        for of, name in ((other, "e2"), (ref, "e3")):
+            somebody.submit(append_event, of, {"id": name, "author": "agent"}, actor=SYSTEM).result()
+        somebody.submit(connections.close_all).result()
+    assert [view.id for view in followed.more()] == ["e3"]
+    exported = list(exporting.items(ref.source, exporting.Filter(), actor=OWN))
+    assert SECRET not in repr(exported)
+    assert len(exported) == 4  # the app's state, the user's, the session, its event
+    assert exporting.count(ref.source, exporting.Filter(), actor=OWN) == 1
