@@ -1,8 +1,8 @@
-"""Wiring: settings, URLs, the ASGI application, the command. And the front door for programs:
+"""Wires adkweb together: settings, URLs, the ASGI application, the command. It is also the front door for programs:
 
     from adkweb import DjangoSessionService, HttpSessionService, register
 
-`import adkweb` alone sets up no Django and loads no google-adk; the first use of a name does.
+`import adkweb` alone neither sets up Django nor loads google-adk. The first use of a name does.
 """
 
 from importlib.metadata import PackageNotFoundError, version

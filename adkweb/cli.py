@@ -10,19 +10,19 @@ from django.core.management import call_command, execute_from_command_line
 
 from . import __version__
 
-# A folder may have the name of any other of Django's commands, and be a source.
+# Django's other commands are left out: a folder that is a source may have such a name.
 COMMANDS: Final = {
     "serve": "what adkweb does without a command",
     "create": "make a database with ADK's tables",
     "adopt": "add what adkweb needs to databases, ahead of serving",
     "release": "take that away again",
-    "reindex": "read anew which events wrote which keys",
-    "export": "write the sessions of a store to a file",
-    "import": "bring exported sessions into a store",
-    "tail": "follow a store in the terminal",
+    "reindex": "read again which events wrote which keys",
+    "export": "write the sessions of a source to a file",
+    "import": "bring exported sessions into a source",
+    "tail": "follow a source in the terminal",
     "doctor": "check databases, sources and settings, and say what to do",
     "completion": "print what completes these commands in bash, zsh or fish",
-    "token": "make, list and revoke the tokens by which programs sign in",
+    "token": "make, list and revoke the tokens with which programs sign in",
     "createsuperuser": "make an account with a password",
     "changepassword": "change a password",
 }
@@ -67,6 +67,6 @@ def main() -> None:
 
 
 def manage() -> None:
-    """Django's own entry, for manage.py."""
+    """Runs any of Django's commands, for manage.py."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "adkweb.settings")
     execute_from_command_line(sys.argv)

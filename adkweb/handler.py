@@ -1,7 +1,7 @@
-"""HTTP for a project whose views and middleware are all synchronous: a request runs whole in one thread.
+"""Handles HTTP for a project whose views and middleware are all synchronous: each request runs in one thread.
 
-Django's own handler starts two threads and an event loop for each request, and opens every database anew in them, which is
-most of the time that a small request takes. Here a thread serves one request after the other and keeps its connections.
+Django's own handler starts two threads and an event loop for each request, and opens every database again in them. That
+takes most of the time of a small request. Here, a thread serves one request after the other and keeps its connections.
 """
 
 from collections.abc import AsyncIterator
@@ -18,25 +18,25 @@ from servestatic.middleware import ServeStaticMiddleware
 
 from sessions_app.http.compressed import static_file
 
-_MOST_IDLE: Final = 16  # threads that are kept while there is nothing for them to do
+_MOST_IDLE: Final = 16  # threads that are kept while they have nothing to do
 _idle: Final[list[ThreadPoolExecutor]] = []
 
 
 class Handler(ASGIHandler):
-    """Django's, with static files served by the event loop and everything else by threads that are used again."""
+    """Django's handler, but the event loop serves static files, and reused threads serve everything else."""
 
     def load_middleware(self, is_async: bool = True) -> None:
-        """The synchronous chain, behind static files."""
+        """Loads the synchronous middleware, behind static files."""
         super().load_middleware(is_async=False)
         self._static = ServeStaticMiddleware(self._in_thread)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """One request."""
+        """Handles a request."""
         async with _thread():
             await self.handle(scope, receive, send)
 
     async def get_response_async(self, request: HttpRequest) -> HttpResponseBase:
-        """A static file, or what the chain answers."""
+        """Returns a static file, or the answer of the middleware and views."""
         response: HttpResponseBase = await self._static(request)
         return await static_file(request, response) if request.path_info.startswith(settings.STATIC_URL) else response
 
@@ -46,7 +46,7 @@ class Handler(ASGIHandler):
 
 @asynccontextmanager
 async def _thread() -> AsyncIterator[None]:
-    """What is synchronous within runs in one thread, which goes on to other requests afterwards."""
+    """Runs all synchronous code inside in one thread, which serves other requests afterwards."""
     thread = _idle.pop() if _idle else ThreadPoolExecutor(1, "http-request")
     context = ThreadSensitiveContext()
     SyncToAsync.context_to_thread_executor[context] = thread

@@ -1,22 +1,25 @@
-"""How a line of the log is written."""
+"""Formats the lines of the log."""
 
 import logging
 
 
 class Line(logging.Formatter):
-    """One line for each message, whatever names are in it, so that none can forge another; a traceback is indented."""
+    """Writes each message on one line, whatever names are in it, so that none can forge another.
+
+    Tracebacks are indented.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line, and a traceback where there is one."""
-        record.exc_text = None  # as another handler's formatter may have written it
+        """Returns the line, with a traceback if there is one."""
+        record.exc_text = None  # another handler's formatter may have set it
         return super().format(record)
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802
-        """The line."""
+        """Returns the line."""
         return _escaped(super().formatMessage(record))
 
     def formatException(self, ei: object) -> str:  # noqa: N802
-        """The traceback of an error."""
+        """Returns the traceback of an error."""
         lines = super().formatException(ei).splitlines()  # type: ignore[arg-type]
         return "\n".join("  " + _escaped(line) for line in lines)
 

@@ -1,4 +1,4 @@
-"""Every setting, read from the environment once. docs/settings.md explains those that begin with ADKWEB_."""
+"""Reads every setting from the environment, once. docs/settings.md explains those that begin with ADKWEB_."""
 
 import hashlib
 import json
@@ -18,7 +18,7 @@ env = environ.Env()
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 PACKAGE = Path(__file__).resolve().parent
-# In a checkout templates and static files stand at the top; an installed package carries them inside.
+# In a checkout, templates and static files are in the top folder; an installed package has them inside.
 FILES = CHECKOUT if (CHECKOUT / "templates").is_dir() else PACKAGE
 DEMO = PACKAGE / "demo.db" if FILES is PACKAGE else CHECKOUT / "examples" / "demo.db"
 
@@ -32,7 +32,7 @@ def _sources(text: str) -> list[str]:
 
 
 def _one_of(name: str, *values: str) -> str:
-    """A setting that is one of some words, the first of them by default."""
+    """Reads a setting that is one of these words, by default the first."""
     value = env.str(name, default=values[0])
     if value not in values:
         raise SystemExit(f"{name} is {value!r}; it may be {', '.join(values)}.")
@@ -58,7 +58,7 @@ CSRF_TRUSTED_ORIGINS = env.list("ADKWEB_TRUSTED_ORIGINS", default=[])
 
 
 def _secret_key() -> str:
-    """The key that signs cookies: given, or made once and kept beside adkweb's own data."""
+    """Returns the key that signs cookies: the one given, or one that is made once and kept beside adkweb's own data."""
     given: str = env.str("ADKWEB_SECRET_KEY", default="")
     if given:
         return given
@@ -79,11 +79,11 @@ def _secret_key() -> str:
     return file.read_text()
 
 
-with suppress(OSError):  # what is missing is said by what needs it
+with suppress(OSError):  # whatever needs the folder reports what is wrong with it
     private_files.keep_folder(DATA_DIR)
 SECRET_KEY = _secret_key()
 
-# --- adkweb's own data; the sources are added by sessions_app.sources ------------------------------------------------
+# --- adkweb's own data; sessions_app.sources adds the sources ---------------------------------------------------------
 
 DATABASES: dict[str, dict[str, Any]] = {"default": env.db_url_config(DATABASE_URL)}
 if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
@@ -95,7 +95,7 @@ if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
     }
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
-# Within one process nothing needs a layer; several tell each other through Redis.
+# A single process needs no layer; several processes tell each other through Redis.
 REDIS_LAYER = {
     "BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer",
     "CONFIG": {"hosts": [REDIS_URL], "prefix": "adkweb"},
@@ -107,7 +107,7 @@ CHANNEL_LAYERS = {"default": REDIS_LAYER} if REDIS_URL else {}
 ROOT_URLCONF = "adkweb.urls"
 ASGI_APPLICATION = "adkweb.asgi.application"
 INSTALLED_APPS = [
-    "sessions_app.apps.SessionsConfig",  # first: its createsuperuser stands for Django's
+    "sessions_app.apps.SessionsConfig",  # first, so that its createsuperuser replaces Django's
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
@@ -164,8 +164,8 @@ AUTH_PASSWORD_VALIDATORS = [
 LOGIN_URL = "sign-in"
 LOGIN_REDIRECT_URL = "home"
 SESSION_ENGINE = "sessions_app.access.sign_ins"
-# A browser sends cookies to every port of a host: adkwebs on one machine, each with its own data, have their own names.
-# Processes that share their data share the key.
+# A browser sends cookies to every port of a host, so adkwebs on one machine with different data need different names.
+# Processes that share their data share the key, and so the names.
 _COOKIE = "adkweb_{}_" + hashlib.sha256(f"cookies\n{SECRET_KEY}".encode()).hexdigest()[:8]
 _COOKIE = f"__Host-{_COOKIE}" if HTTPS else _COOKIE
 SESSION_COOKIE_NAME = _COOKIE.format("session")
@@ -178,7 +178,7 @@ SECURE_HSTS_SECONDS = 60 * 60 * 24 * 365 if HTTPS else 0
 SECURE_CROSS_ORIGIN_OPENER_POLICY = "same-origin"
 SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
-# An event may be large; the limit keeps one request from filling the memory.
+# An event may be large. The limit keeps a request from filling the memory.
 DATA_UPLOAD_MAX_MEMORY_SIZE = env.int("ADKWEB_MAX_BODY", default=16 * 1024 * 1024)
 DATA_UPLOAD_MAX_NUMBER_FIELDS = 5000
 MESSAGE_STORAGE = "django.contrib.messages.storage.session.SessionStorage"
@@ -203,7 +203,7 @@ STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     "staticfiles": {"BACKEND": "sessions_app.http.static.VersionedStaticFiles"},
 }
-SERVESTATIC_USE_FINDERS = True  # no collectstatic step between a checkout and its pages
+SERVESTATIC_USE_FINDERS = True  # a checkout needs no collectstatic step
 SERVESTATIC_AUTOREFRESH = DEBUG
 
 USE_TZ = True
@@ -219,7 +219,8 @@ LOGGING = {
     "formatters": {
         "line": {"class": "adkweb.logs.Line", "format": "{asctime} {levelname} {name}: {message}", "style": "{"}
     },
-    # A database that is away, and a source that is still being read, are told by whoever notices, once, and are no mistake.
+    # A database that does not answer, or a source that is still being indexed, is not a mistake. Whoever notices logs
+    # it.
     "filters": {
         "mistakes": {
             "()": "django.utils.log.CallbackFilter",
@@ -230,7 +231,7 @@ LOGGING = {
     "root": {"handlers": ["stderr"], "level": "WARNING"},
     "loggers": {
         "adkweb": {"level": "INFO"},
-        "channels_redis": {"level": "CRITICAL"},  # broadcast.py says it once, and not with a traceback a second
+        "channels_redis": {"level": "CRITICAL"},  # broadcast.py logs a warning, instead of a traceback every second
         "django.request": {"level": "ERROR", "filters": ["mistakes"]},
         "django.security.DisallowedHost": {"level": "CRITICAL"},
     },

@@ -1,4 +1,4 @@
-"""Every door to sessions_app."""
+"""Routes every address to sessions_app."""
 
 from django.urls import include, path
 

@@ -1,9 +1,9 @@
-"""“This session moved”: told after commit to whoever follows, in this process and, through Redis, in others.
+"""Tells whoever follows a session that it moved, after the commit: in this process and, through Redis, in others.
 
-What is told is a pointer, never content, and nothing depends on its arriving: who follows a source also looks without
-being told (live/), so a lost message, or a Redis that is away, costs latency and never an event. Telling never
-waits and never fails: this process's listeners are called directly, and a thread of its own tells Redis; of several
-pointers to one session that wait there it sends the last.
+A message is a pointer without content, and nothing depends on its arrival. Whoever follows a source also looks without
+being told (live/), so a lost message or a missing Redis costs time, but never an event. Telling never waits and never
+fails: the listeners in this process are called directly, and a separate thread tells Redis. If several messages about a
+session wait there, only the last of each kind is sent.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ _PATIENCE_SECONDS: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """That something of a session moved: its events or state, its queued edits, or who watches it, in which process."""
+    """A message that a session moved: its events or state, its queued edits, or who watches it in a process."""
 
     what: What
     ref: SessionRef
@@ -46,7 +46,7 @@ Listener = Callable[[Move], None]
 
 
 def tell(what: What, ref: SessionRef, people: tuple[str, ...] = ()) -> None:
-    """Tells every listener, here at once and in other processes soon; call it after commit."""
+    """Tells every listener, in this process at once and in others soon. Call it after the commit."""
     move = Move(what, ref, PROCESS, people)
     _hear(move)
     if settings.REDIS_URL:
@@ -54,14 +54,14 @@ def tell(what: What, ref: SessionRef, people: tuple[str, ...] = ()) -> None:
 
 
 def listen(listener: Listener) -> None:
-    """Calls back on every move, from any thread; `listener` must not wait."""
+    """Adds a listener. It is called for every move, from any thread, and must not wait."""
     _listeners.append(listener)
     if settings.REDIS_URL:
         _sender()
 
 
 def stop_listening(listener: Listener) -> None:
-    """The opposite of `listen`."""
+    """Removes a listener."""
     with suppress(ValueError):
         _listeners.remove(listener)
 
@@ -74,7 +74,7 @@ def _hear(move: Move) -> None:
     for listener in list(_listeners):
         try:
             listener(move)
-        except Exception:  # one that fails must not keep the others from hearing, nor the write from succeeding
+        except Exception:  # its failure must not keep the others from hearing, or the write from succeeding
             log.exception("a listener failed")
 
 
@@ -92,7 +92,7 @@ def _thread() -> "_Thread":
 
 
 class _Thread(threading.Thread):
-    """Tells and hears Redis; owns the channel layer, whose queues and connections belong to one event loop."""
+    """Talks to Redis. It owns the channel layer, whose queues and connections belong to one event loop."""
 
     def __init__(self) -> None:
         super().__init__(name="adkweb-broadcast", daemon=True)
@@ -108,7 +108,7 @@ class _Thread(threading.Thread):
             self.loop.call_soon_threadsafe(self.something.set)
 
     def run(self) -> None:
-        """Until the process ends."""
+        """Sends and receives until the process ends."""
         asyncio.set_event_loop(self.loop)
         self.loop.call_soon(self.ready.set)
         self.loop.run_until_complete(self._both())
@@ -130,7 +130,7 @@ class _Thread(threading.Thread):
         message = {"type": "move", "what": move.what, "key": list(move.ref), "people": list(move.people)}
         try:
             await asyncio.wait_for(layer.group_send(GROUP, {**message, "process": PROCESS}), _PATIENCE_SECONDS)
-        except Exception as error:  # whatever the layer raises: others find the events by themselves
+        except Exception as error:  # whatever the layer raises; others find the events by themselves
             log.warning("other adkweb processes are told nothing, and look by themselves: %s", error)
             self.waiting.clear()
             await asyncio.sleep(_RETRY_SECONDS)
@@ -143,7 +143,7 @@ class _Thread(threading.Thread):
                 while True:
                     try:
                         message = await layer.receive(channel)
-                    except ValueError:  # no message of adkweb's; the next one may be
+                    except ValueError:  # not a message from adkweb; the next one may be
                         continue
                     self._take(message)
             except Exception as error:
@@ -156,7 +156,7 @@ class _Thread(threading.Thread):
             if not all(isinstance(text, str) for text in (what, process, *key, *people)):
                 raise TypeError
             move = Move(what, SessionRef(*key), process, tuple(people))
-        except (KeyError, TypeError):  # of another version of adkweb, or of somebody else
+        except (KeyError, TypeError):  # from another version of adkweb, or from somebody else
             return
         if move.process != PROCESS:
             _hear(move)

@@ -1,4 +1,4 @@
-"""The backend, as Django looks for it."""
+"""Defines the database backend, in the module in which Django looks for it."""
 
 from pathlib import Path
 from typing import Any
@@ -9,10 +9,10 @@ from sessions_app.access import private_files
 
 
 class DatabaseWrapper(base.DatabaseWrapper):
-    """Makes the file itself: SQLite would make one that everybody can read."""
+    """Django's SQLite backend, which creates the file itself: SQLite would create one that everybody can read."""
 
     def get_new_connection(self, conn_params: dict[str, Any]) -> Any:
-        """A connection to a file that is closed to others."""
+        """Returns a connection to a file that is closed to others."""
         name = str(conn_params["database"])
         if not name.startswith(("file:", ":memory:")):
             private_files.keep_database(Path(name))

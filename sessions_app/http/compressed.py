@@ -1,4 +1,4 @@
-"""Answers that are text, compressed: pages and JSON by gzip, and static files once for all who ask."""
+"""Compresses answers that are text with gzip: pages and JSON each time, static files only once."""
 
 import asyncio
 import gzip
@@ -16,19 +16,19 @@ _TEXTS: Final = ("text/", "application/json", "application/problem+json", "appli
 
 
 def is_text(response: HttpResponseBase) -> bool:
-    """Whether compressing it is worth it."""
+    """Tells whether an answer is text, which is worth compressing."""
     return response.get("Content-Type", "").startswith(_TEXTS)
 
 
 class Compressed(GZipMiddleware):
-    """Django's, which adds a random length to each answer, so that nobody learns what it holds from its length (BREACH).
+    """Django's middleware, which adds a random length to each answer, so that its length reveals nothing (BREACH).
 
-    The secret of a form is masked anew in each answer. What nobody may keep (`no-store`: a new token) is not compressed,
-    nor is what is streamed: an export goes out as it is read.
+    The secret of a form is masked differently in each answer. An answer that nobody may keep (`no-store`: a new token)
+    is not compressed, nor is a streamed one, because an export is sent while it is read.
     """
 
     def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
-        """The answer, compressed where the browser takes it so."""
+        """Returns the answer, compressed if the browser accepts that."""
         if response.streaming or "no-store" in response.get("Cache-Control", "") or not is_text(response):
             return response
         compressed: HttpResponseBase = super().process_response(request, response)
@@ -39,7 +39,7 @@ _static: dict[tuple[str, str], bytes] = {}
 
 
 async def static_file(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
-    """The static file of an answer, compressed; each is compressed once, and kept."""
+    """Returns the answer with its static file compressed. Each file is compressed once and then kept."""
     if response.status_code != 200 or not is_text(response) or request.method != "GET":
         return response
     patch_vary_headers(response, ["Accept-Encoding"])

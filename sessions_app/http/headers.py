@@ -1,4 +1,4 @@
-"""What every answer tells a browser, be it a page, a file, an error before any page, or a refusal of a body."""
+"""Adds the security headers of every answer: of pages and files, of early errors, and of refused bodies."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
@@ -20,17 +20,17 @@ Message = dict[str, Any]
 
 
 class Headed:
-    """An ASGI application whose answers have these headers, where they say nothing else themselves."""
+    """An ASGI application that adds these headers to its answers, unless they have their own."""
 
     def __init__(self, application: Any) -> None:
         self._application = application
 
     async def __call__(self, scope: Message, receive: Any, send: Callable[[Message], Awaitable[None]]) -> None:
-        """The application's answer."""
+        """Sends the application's answer with the headers."""
         if scope["type"] != "http":
             await self._application(scope, receive, send)
             return
-        if settings.HTTPS:  # whatever the proxy says, or forgets to say
+        if settings.HTTPS:  # whether or not the proxy says so
             scope = {**scope, "scheme": "https"}
 
         async def sending(message: Message) -> None:
@@ -44,13 +44,13 @@ class Headed:
 
 
 class SecureCookies:
-    """Cookies that were set behind TLS are sent back behind TLS only."""
+    """Marks cookies that are set over TLS as secure, so that browsers send them back only over TLS."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        """The answer."""
+        """Returns the answer with its cookies marked."""
         response = self.get_response(request)
         if request.is_secure():
             for cookie in response.cookies.values():

@@ -1,7 +1,8 @@
-"""Bodies are refused while they arrive: Django would keep all of one, on disk, before it looked at who sends it.
+"""Refuses bodies while they arrive. Django would keep all of a body, on disk, before it checked who sends it.
 
-Anybody may send a little, as the form that signs in needs. Whoever sends more is known first: programs by their token,
-people by their browser's sign-in. What is too large, too slow, or one file too many at once is refused, too.
+Anybody may send a little, which the sign-in form needs. Before anybody may send more, adkweb checks who it is: programs
+by their token, people by their browser's sign-in. A body is also refused if it is too large or too slow, or if too many
+files are arriving at once.
 """
 
 import asyncio
@@ -24,13 +25,13 @@ from ..errors import NotAllowed
 from .problems import for_programs, problem
 
 SMALL: Final = 64 * 1024  # bytes that anybody may send
-UPLOADS: Final = 4  # files that one process receives at once
-PATIENCE_SECONDS = 30.0  # that a body may take
-SLOWEST = 32 * 1024  # bytes a second, by which a large body may take longer
+UPLOADS: Final = 4  # files that a process receives at the same time
+PATIENCE_SECONDS = 30.0  # for a body to arrive
+SLOWEST = 32 * 1024  # bytes a second; a large body may take longer, at this rate
 _RETRY_SECONDS: Final = 10
 _UPLOADS: Final = re.compile(r"/(api/)?import/?")
 
-GONE: Final = "adkweb.gone"  # in a request's scope: an Event, set as soon as nobody waits for the answer
+GONE: Final = "adkweb.gone"  # in a request's scope: an Event that is set as soon as nobody waits for the answer
 
 Message = dict[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -46,14 +47,14 @@ class Refused(Exception):
 
 
 class Limited:
-    """An ASGI application that takes bodies up to ADKWEB_MAX_BODY, files to import up to ADKWEB_MAX_UPLOAD bytes."""
+    """An ASGI application that limits bodies to ADKWEB_MAX_BODY bytes, and imported files to ADKWEB_MAX_UPLOAD."""
 
     def __init__(self, application: Any) -> None:
         self._application = application
         self._uploads = 0
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        """The application's answer, or the refusal."""
+        """Sends the application's answer, or the refusal."""
         headers = dict(scope["headers"]) if scope["type"] == "http" else {}
         if not headers.keys() & {b"content-length", b"transfer-encoding"}:  # HTTP has no other sign of a body
             await self._application(scope, receive, send)
@@ -84,7 +85,7 @@ class Limited:
             if begun:
                 raise
             await _refuse(send, scope["path"], refused)
-        finally:  # at the end of the server, too, which cancels what it did not answer yet
+        finally:  # also when the server stops, which cancels requests without an answer
             gone.set()
             self._uploads -= taken
 
@@ -95,7 +96,7 @@ class Limited:
 
 
 class _Body:
-    """A request's body while it is received; every method raises Refused."""
+    """A request's body while it is received. Every method raises Refused."""
 
     def __init__(self, scope: Message, headers: dict[bytes, bytes], receive: Receive) -> None:
         self._scope, self._headers, self._receive = scope, headers, receive
@@ -108,17 +109,17 @@ class _Body:
 
     @property
     def large(self) -> bool:
-        """Whether there is more than anybody may send."""
+        """Tells whether the body is longer than anybody may send."""
         return self._length > SMALL
 
     async def check_announced(self) -> None:
-        """Refuses before anything is received."""
+        """Checks the announced length before anything is received."""
         said = self._headers.get(b"content-length", b"")
         if said.isdigit():
             await self._check(int(said))
 
     async def receive(self) -> Message:
-        """The next piece; after the last one, whatever comes."""
+        """Receives and checks the next piece. After the last one, it passes on whatever comes."""
         if self._whole:
             return await self._receive()
         allowed = PATIENCE_SECONDS + self._length / SLOWEST
@@ -170,7 +171,7 @@ class _Body:
 async def _refuse(send: Send, path: str, refused: Refused) -> None:
     if for_programs(path):
         response = problem(refused.status, refused.message)
-    else:  # a browser shows the sentence, or says it in a toast
+    else:  # a browser shows the sentence, or a page shows it in a toast
         response = HttpResponse(refused.message, "text/plain; charset=utf-8", refused.status)
         response["Cache-Control"] = "no-store"
     if refused.status == 503:

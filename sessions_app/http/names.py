@@ -1,7 +1,8 @@
-"""Names in the addresses of programs: one segment of a path, percent-encoded as usual.
+"""Puts names into the addresses of programs: each is one segment of a path, percent-encoded as usual.
 
-A server decodes `%2F` before any code of ours sees it, and clients fold `..`; so a slash in a name is written `~2f`, a dot
-`~2e`, a tilde `~7e`, and the empty name `~`. This reads whatever paths.py writes.
+A server decodes `%2F` before any code of ours sees it, and clients resolve `..`. So a slash in a name is written `~2f`,
+a tilde `~7e`, each dot of a name made of dots `~2e`, and the empty name `~`. Whatever paths.py writes can be read here,
+too.
 """
 
 import re
@@ -11,16 +12,16 @@ _ESCAPED: Final = re.compile(r"(?:~[0-9A-Fa-f]{2})+")
 
 
 class Name:
-    """Django path converter for one name."""
+    """A Django path converter for a name."""
 
     regex = "[^/]+"
 
     def to_python(self, value: str) -> str:
-        """The name; ValueError (which Django answers with 404) where what is escaped is no text."""
+        """Returns the name of a segment. Raises ValueError, for which Django answers 404, if its bytes are not text."""
         return "" if value == "~" else _ESCAPED.sub(lambda m: bytes.fromhex(m[0].replace("~", "")).decode(), value)
 
     def to_url(self, value: str) -> str:
-        """The segment, before percent-encoding."""
+        """Returns the segment of a name, before percent-encoding."""
         if not value.strip("."):
             return "".join("~2e" for _ in value) or "~"
         return value.replace("~", "~7e").replace("/", "~2f")

@@ -1,8 +1,8 @@
-"""Names in URLs: any text as one path segment, so that ids with slashes, dots and percent signs have links too.
+"""Puts names into URLs: any text as one path segment, so that ids with slashes, dots and percent signs have links, too.
 
-A letter, a digit and `-_.@+=` stand for themselves; any other byte is `~` with two hex digits, and so are the dots of a
-name made of dots; the empty text is `~`. Percent escapes would not do: servers and browsers decode or normalise `%2F`
-and `..` on the way.
+Letters, digits and `-_.@+=` stand for themselves. Any other byte is written as `~` and two hex digits, and so are the
+dots of a name made of dots. The empty text is `~`. Percent escapes would not do, because servers and browsers decode or
+normalise `%2F` and `..` on the way.
 """
 
 import re
@@ -13,12 +13,15 @@ _ESCAPED: Final = re.compile(r"(?:~[0-9a-f]{2})+")
 
 
 class Segment:
-    """Django path converter for one name."""
+    """A Django path converter for a name."""
 
     regex = "[^/]+"
 
     def to_python(self, value: str) -> str:
-        """The name; ValueError (which Django answers with 404) where the segment stands for none."""
+        """Returns the name of a segment.
+
+        Raises ValueError, for which Django answers 404, if no name has this segment.
+        """
         if value == "~":
             return ""
         name = _ESCAPED.sub(lambda m: bytes.fromhex(m[0].replace("~", "")).decode(), value)
@@ -27,7 +30,7 @@ class Segment:
         return name
 
     def to_url(self, value: str) -> str:
-        """The segment."""
+        """Returns the segment of a name."""
         dots = not value.strip(".")
         return "".join(c if _PLAIN.match(c) and not dots else _escape(c) for c in value) or "~"
 

@@ -1,4 +1,4 @@
-"""What went wrong, as programs are told: RFC 9457, one JSON shape for every address that is theirs."""
+"""Tells programs what went wrong, by RFC 9457: all of their addresses answer with the same kind of JSON."""
 
 import json
 import re
@@ -38,17 +38,17 @@ _PROGRAMS: Final = re.compile(r"/(api|apps|sources|list-apps|health|version)(/|$
 
 
 def status_of(error: Error) -> int:
-    """The status that an error is answered with."""
+    """Returns the HTTP status for an error."""
     return next(STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)
 
 
 def for_programs(path: str) -> bool:
-    """Whether an address belongs to programs, which cannot read pages."""
+    """Tells whether an address is for programs, which cannot read pages."""
     return _PROGRAMS.match(path) is not None
 
 
 def problem(status: int, detail: str, **more: Any) -> HttpResponse:
-    """An answer that says what is wrong; `more` is for programs to look at."""
+    """Makes an answer that says what is wrong. `more` are further fields, for programs."""
     told = {"type": "about:blank", "title": TITLES[status], "status": status, "detail": detail, **more}
     response = HttpResponse(
         json.dumps(told), MEDIA_TYPE, status, headers={"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}

@@ -1,4 +1,4 @@
-"""Static files whose address changes with their content, so that browsers may keep them for ever."""
+"""Gives static files an address that changes with their content, so that browsers may keep them for ever."""
 
 import hashlib
 from functools import cache
@@ -10,10 +10,10 @@ from django.contrib.staticfiles.storage import StaticFilesStorage
 
 
 class VersionedStaticFiles(StaticFilesStorage):
-    """Adds the start of the content's hash to an address; no collectstatic step, no renamed files."""
+    """Adds the start of the content's hash to an address, without a collectstatic step or renamed files."""
 
     def url(self, name: str | None) -> str:
-        """The file's address."""
+        """Returns a file's address."""
         return f"{super().url(name)}?v={_version(name or '')}"
 
 

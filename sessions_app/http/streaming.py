@@ -1,4 +1,4 @@
-"""Answers that are sent while they are read, so that memory is that of a piece, however long they are."""
+"""Sends answers while they are being read, so that only a piece is in memory, however long they are."""
 
 from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import Final
@@ -10,8 +10,10 @@ _PIECE: Final = 256 * 1024  # bytes; each costs a step from the server's thread 
 
 
 def streamed(pieces: Iterable[bytes], mime_type: str, headers: dict[str, str] | None = None) -> StreamingHttpResponse:
-    """An answer that is read piece by piece in the request's own thread. What is wrong with the first piece is raised here;
-    later, the connection is cut, so that nobody takes half an answer for a whole one.
+    """Makes an answer that is read piece by piece in the request's own thread.
+
+    An error in the first piece is raised here. After a later error, the connection is cut, so that nobody takes half an
+    answer for a whole one.
     """
     large = _large(pieces)
     first = next(large, b"")
@@ -20,7 +22,7 @@ def streamed(pieces: Iterable[bytes], mime_type: str, headers: dict[str, str] | 
 
 
 def encoded(text: str) -> Iterator[bytes]:
-    """A text in pieces, so that one that is long is in memory once."""
+    """Encodes a text piece by piece, so that a long text is in memory only once."""
     for start in range(0, len(text), _PIECE):
         yield text[start : start + _PIECE].encode("utf-8", "replace")
 
@@ -34,7 +36,7 @@ def _large(pieces: Iterable[bytes]) -> Iterator[bytes]:
         if length >= _PIECE:
             together = waiting.pop() if len(waiting) == 1 else b"".join(waiting)
             waiting, length = [], 0
-            del piece  # which may be large
+            del piece  # it may be large
             for start in range(0, len(together), 2 * _PIECE):
                 yield together[start : start + 2 * _PIECE]
             del together

@@ -128,7 +128,7 @@ def test_a_file_that_is_in_use_keeps_its_journal_and_the_owner_is_told(
 
 
 def test_postgresql_has_no_such_log_to_ask_for() -> None:
-    with pytest.raises(CommandError, match="x is no SQLite file: --wal is for those"):
+    with pytest.raises(CommandError, match="x is not a SQLite file: --wal is for those"):
         call_command("adopt", "postgresql://nobody@127.0.0.1:1/x", wal=True)
     database.forget("x")
 

@@ -1,4 +1,4 @@
-"""What `adkweb doctor` looks at besides the sources: adkweb's own database and files, and its settings."""
+"""Checks adkweb's own database, files and settings for `adkweb doctor`."""
 
 import os
 from collections.abc import Iterator
@@ -18,14 +18,14 @@ _REDIS_SECONDS: Final = 3
 
 
 class Finding(NamedTuple):
-    """What one check says: a grade, and a sentence with what to do."""
+    """The result of a check: a grade, and a sentence that says what to do."""
 
     grade: str
     text: str
 
 
 def own() -> Iterator[Finding]:
-    """adkweb's own database, files and settings. Nothing is made that is not there."""
+    """Checks adkweb's own database, files and settings. It creates nothing that is missing."""
     (database,) = _database()
     yield database
     yield from _files()
@@ -45,7 +45,7 @@ def own() -> Iterator[Finding]:
 def _database() -> Iterator[Finding]:
     configured = settings.DATABASES["default"]
     where, sqlite = str(configured["NAME"]), configured["ENGINE"].endswith("sqlite3")
-    if sqlite and not Path(where).exists():  # to connect would make it
+    if sqlite and not Path(where).exists():  # connecting would create it
         yield Finding(NOTE, f"adkweb's own database {where} is not there yet: the first start of adkweb makes it.")
         return
     connection = connections["default"]

@@ -1,4 +1,4 @@
-"""Checks, for `adkweb doctor`, that stored state is what the events say."""
+"""Checks that stored state is what the events say, for `adkweb doctor`."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -19,7 +19,7 @@ from ._progress import progress
 from ._rows import NAMED, query, some
 from ._terminal import short
 
-_SESSIONS: Final = 100  # of the newest, folded
+_SESSIONS: Final = 100  # of the newest, whose events are folded
 _PAGE: Final = 1_000
 
 
@@ -41,7 +41,7 @@ def drift(source: Source, every_session: bool) -> Iterator[Finding]:
                 report = own(ref, actor=SYSTEM)
                 bar.moved(report.events)
                 changes = [each.change for each in report.drifted]
-            except NotFound:  # deleted meanwhile
+            except NotFound:  # it was deleted in the meantime
                 continue
             except Invalid as error:
                 drifted.append(f"{'/'.join(ref[1:])}: {error.message}")
@@ -62,7 +62,7 @@ def drift(source: Source, every_session: bool) -> Iterator[Finding]:
 
 
 def shared_drift(source: Source, ready: bool) -> Iterator[Finding]:
-    """Checks the state that sessions share: of each app and each user once, by one of their sessions."""
+    """Checks the state that sessions share: once for each app and each user, through one of their sessions."""
     if not ready:
         yield Finding(NOTE, "the drift of user: and app: keys can be told when adkweb's own database is there.")
         return
@@ -74,7 +74,7 @@ def shared_drift(source: Source, ready: bool) -> Iterator[Finding]:
         bar.total(users)
         for ref in _of_each_user(source.alias):
             bar.moved(1)
-            with suppress(NotFound):  # deleted meanwhile
+            with suppress(NotFound):  # it was deleted in the meantime
                 if changes := _shared(ref, "user"):
                     drifted.append(_named(ref, 3, changes))
                 if ref.app_name not in apps and (changes := _shared(ref, "app")):
@@ -95,12 +95,12 @@ def _shared(ref: SessionRef, scope: Scope) -> list[Change]:
     while True:
         try:
             return [each.change for each in shared(ref, [scope], actor=SYSTEM).drifted]
-        except Behind:  # the source's events are still being read: this goes on with it
+        except Behind:  # the index is still being built; each call goes on with it
             continue
 
 
 def _named(ref: SessionRef, names: int, changes: list[Change]) -> str:
-    """Names whose state it is, by so many of the session's names, with some of its keys and the page that repairs them."""
+    """Returns whose state it is, as the first `names` names of the session, some keys, and the page to repair them."""
     keys = ", ".join(
         f"{change.key}: {short(change.new, 40)}, by its events {short(change.old, 40)}" for change in changes[:NAMED]
     )
@@ -109,7 +109,7 @@ def _named(ref: SessionRef, names: int, changes: list[Change]) -> str:
 
 
 def _of_each_user(alias: str) -> Iterator[SessionRef]:
-    """Lists one session of each user."""
+    """Yields one session of each user."""
     last = None
     for ref in _all(alias):
         if ref[:3] != last:

@@ -1,4 +1,4 @@
-"""A bar on standard error, where that is a terminal; nothing elsewhere."""
+"""Shows a progress bar on standard error if that is a terminal, and nothing otherwise."""
 
 import time
 from collections.abc import Iterator
@@ -15,18 +15,18 @@ _SECONDS = 0.1  # between two moves that are shown
 
 
 class Bar(Protocol):
-    """How far a command is."""
+    """Shows how far a command is."""
 
     def total(self, number: int) -> None:
-        """How many there will be."""
+        """Sets how many there will be."""
 
     def moved(self, number: int) -> None:
-        """So many more."""
+        """Adds a number to what is done."""
 
 
 @contextmanager
 def progress(verb: str, unit: str) -> Iterator[Bar]:
-    """A bar while the block runs."""
+    """Shows a bar while the block runs."""
     console = Console(stderr=True)
     columns = (
         TextColumn("{task.description}"),
@@ -40,7 +40,7 @@ def progress(verb: str, unit: str) -> Iterator[Bar]:
 
 
 class _Left(ProgressColumn):
-    """As pages say it: about 20 s left."""
+    """The time that is left, in the same words as on pages: about 20 s left."""
 
     max_refresh = 0.5
 

@@ -1,11 +1,11 @@
-"""Asks a source for rows, and names some of what is wrong with them."""
+"""Queries a source for `adkweb doctor`, and names the first few rows that have a problem."""
 
 from collections.abc import Iterable
 from typing import Any, Final
 
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-NAMED: Final = 3  # of whatever is wrong, by name
+NAMED: Final = 3  # problems that are named one by one
 
 
 def query(db: BaseDatabaseWrapper, sql: str, values: Iterable[Any] = ()) -> list[tuple[Any, ...]]:
@@ -16,7 +16,7 @@ def query(db: BaseDatabaseWrapper, sql: str, values: Iterable[Any] = ()) -> list
 
 
 def some(items: Iterable[str]) -> str:
-    """Names the first of what is wrong, and how many more there are."""
+    """Returns the first few items, and how many more there are: `a; b; c and 2 more`."""
     names = list(items)
     more = f" and {len(names) - NAMED:,} more" if len(names) > NAMED else ""
     return "; ".join(names[:NAMED]) + more

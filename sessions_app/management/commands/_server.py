@@ -1,34 +1,38 @@
-"""The HTTP server below adkweb: uvicorn, which by itself waits for ever for the rest of a request's head."""
+"""Closes connections whose request does not arrive.
+
+uvicorn itself would wait for ever for the rest of a request's head.
+"""
 
 import asyncio
 from typing import Any
 
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
-HEAD_SECONDS = 15.0  # that a connection may take until the head of its request is whole
+HEAD_SECONDS = 15.0  # for the head of a request to arrive completely
 
 _Base: Any = AutoHTTPProtocol
 
 
 class Protocol(_Base):  # type: ignore[misc]
-    """uvicorn's own, which lets go of a connection whose request does not come. Bodies have their time in http/limits.py,
-    and between two requests uvicorn looks itself.
+    """uvicorn's own protocol, which also closes a connection whose request does not arrive in time.
+
+    http/limits.py limits the time of bodies, and uvicorn itself the time between two requests.
     """
 
     _deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:
-        """The time runs from here for the first request."""
+        """Starts the time of the first request."""
         super().connection_made(transport)
         self._watch()
 
     def data_received(self, data: bytes) -> None:
-        """It runs from its first byte for each other one, until its head is whole."""
+        """Starts the time of a later request with its first byte, or stops it once the head is complete."""
         super().data_received(data)
         self._watch()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Nothing is waited for any more."""
+        """Stops the time."""
         self._stop()
         super().connection_lost(exc)
 

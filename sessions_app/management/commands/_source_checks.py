@@ -1,4 +1,4 @@
-"""Checks a source for `adkweb doctor`; reads it, and never adopts it."""
+"""Checks a source for `adkweb doctor`. It only reads the source, and never adopts it."""
 
 import json
 import os
@@ -20,13 +20,13 @@ from ._checks import BAD, NOTE, OK, Finding
 from ._drift_checks import drift, shared_drift
 from ._rows import query, some
 
-_EVENTS: Final = 1_000  # of the newest, tried
+_EVENTS: Final = 1_000  # of the newest, which are parsed
 _SKEW_SECONDS: Final = 2.0
 _OLDEST_POSTGRESQL: Final = 130_000
 
 
 def check(source: Source, *, every_session: bool, ready: bool) -> Iterator[Finding]:
-    """Checks everything about a source, one finding a check; `ready` says that adkweb's own database can be asked."""
+    """Runs all checks on a source and yields their findings. `ready` says that adkweb's own database can be used."""
     try:
         with database.connected(source):
             shape = adoption.inspect(source.alias)
@@ -67,9 +67,9 @@ def _kind(db: BaseDatabaseWrapper, source: Source) -> Iterator[Finding]:
 
 
 def _durable(db: BaseDatabaseWrapper, source: Source) -> Iterator[Finding]:
-    """Checks that what is acknowledged is on the disk.
+    """Checks that acknowledged writes are on the disk.
 
-    A SQLite file does not tell how other programs write to it; adkweb itself waits for the disk.
+    A SQLite file does not tell how other programs write to it. adkweb itself waits for the disk.
     """
     if source.vendor == "sqlite":
         return
@@ -131,7 +131,7 @@ def _sqlite_problem(db: BaseDatabaseWrapper) -> str:
     path = Path(db.settings_dict["ADKWEB"]["path"])
     if not os.access(path, os.W_OK):
         return "the file may not be written by this user:"
-    if not os.access(path.parent, os.W_OK | os.X_OK):  # of the journal
+    if not os.access(path.parent, os.W_OK | os.X_OK):  # for the journal
         return "its folder may not be written by this user, which SQLite needs to write the file:"
     return ""
 
@@ -155,7 +155,7 @@ def _postgresql_problem(db: BaseDatabaseWrapper, source: Source) -> str:
 
 
 def _rows_of_state(db: BaseDatabaseWrapper, _source: Source) -> Iterator[Finding]:
-    """Checks that shared state has the rows that ADK needs; SqliteSessionService needs none."""
+    """Checks that shared state has the rows that ADK needs. SqliteSessionService needs none."""
     if db.settings_dict["ADKWEB"]["real_times"]:
         return
     missing: list[str] = []

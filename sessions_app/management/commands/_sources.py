@@ -1,4 +1,4 @@
-"""What the commands over sources share."""
+"""Holds what the commands on sources share."""
 
 from argparse import ArgumentParser
 from collections.abc import Iterator
@@ -14,19 +14,19 @@ from ._terminal import plain
 
 
 class OverSources(BaseCommand):
-    """Does one thing to each source that is named; exit code 2 where one cannot be used."""
+    """A command that does one thing to each source that is named. The exit code is 2 if one cannot be used."""
 
-    done = ""  # the word for it, once it is done
+    done = ""  # what it says about a source afterwards: "adopted"
     requires_system_checks = ()  # they load every page and route, which takes longer than the work
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """SOURCE …"""
+        """Defines SOURCE …"""
         parser.add_argument(
             "source", nargs="+", metavar="SOURCE", help="a folder, a SQLite file or a postgresql:// URL"
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """One after the other."""
+        """Handles one source after the other."""
         if settings.READ_ONLY:
             raise CommandError("ADKWEB_READ_ONLY is set: nothing is written.", returncode=2)
         for source in _named(options["source"]):
@@ -37,7 +37,7 @@ class OverSources(BaseCommand):
             self.stdout.write(plain(f"{self.done} {source.where}"))
 
     def do(self, source: registry.Source) -> None:
-        """The one thing; raises SourceError."""
+        """Does the command's work on a source. Raises SourceError."""
         raise NotImplementedError
 
 
@@ -53,7 +53,7 @@ def _named(texts: list[str]) -> Iterator[registry.Source]:
 
 
 def one_source(text: str) -> registry.Source:
-    """The one source that a text names, open; a folder may hold only one. Raises SourceError."""
+    """Opens and returns the source that a path or URL names. A folder may hold only one. Raises SourceError."""
     sources = list(_named([text]))
     if len(sources) > 1:
         raise CommandError(

@@ -1,4 +1,4 @@
-"""Text for a terminal: nothing that is stored moves a cursor, breaks a line or turns the words around."""
+"""Makes text safe for a terminal: nothing that is stored can move the cursor, break a line or reverse the words."""
 
 import logging
 from typing import Any, Final
@@ -6,22 +6,22 @@ from typing import Any, Final
 from ...domain.json_values import dumps
 from ...domain.state import ABSENT
 
-_JOINERS: Final = "\u200c\u200d"  # within words of some scripts, and within emoji
+_JOINERS: Final = "\u200c\u200d"  # inside words of some scripts, and inside emoji
 
 
 def plain(text: str) -> str:
-    """A line that moves no cursor, whatever names are in it."""
+    """Returns a line without characters that move the cursor, whatever names are in it."""
     return "".join(c if c.isprintable() or c in _JOINERS else "�" for c in text)
 
 
 def words(text: str, length: int = 240) -> str:
-    """A text on one line, cut."""
+    """Returns a text on one line, cut to a length."""
     line = plain(" ".join(text[: length * 4].split()))
     return line if len(line) <= length else f"{line[: length - 1]}…"
 
 
 def short(value: Any, length: int = 60) -> str:
-    """A value as JSON text on one line, cut."""
+    """Returns a value as JSON on one line, cut to a length."""
     if value is ABSENT:
         return "absent"
     if isinstance(value, str):
@@ -31,5 +31,5 @@ def short(value: Any, length: int = 60) -> str:
 
 
 def silence_logs() -> None:
-    """For commands that say themselves what goes wrong, once and in their own words."""
+    """Silences the logs of a command that reports problems itself, once and in its own words."""
     logging.disable(logging.ERROR)

@@ -1,4 +1,4 @@
-"""What happened in an event, on one line of a terminal."""
+"""Says what happened in an event, on one line of a terminal."""
 
 from collections.abc import Callable
 from typing import Any, Final
@@ -12,7 +12,7 @@ _VALUE: Final = 60  # characters of an argument
 
 
 def told(view: EventView) -> str:
-    """What an event says, in words; the kind itself stands beside it and is not repeated."""
+    """Returns what happened in an event, without its kind, which is shown beside it."""
     if view.size:
         return f"an event of {view.size:,} characters, too large to be shown here"
     description = view.description
@@ -33,7 +33,7 @@ def _response(part: Part) -> str:
     if part.failed:
         error = as_object(value).get("error")
         return f"{words(part.name)} → error {words(error, 160) if isinstance(error, str) else short(error, 160)}"
-    if isinstance(value, dict) and len(value) == 1 and "result" in value:  # ADK's wrapper of what is no object
+    if isinstance(value, dict) and len(value) == 1 and "result" in value:  # ADK wraps anything but an object like this
         value = value["result"]
     return f"{words(part.name)} → {short(value, 160)}"
 
@@ -43,7 +43,7 @@ def _calls(description: Description) -> str:
 
 
 def _asked(description: Description) -> str:
-    """The tools that a person is asked about."""
+    """Returns the tools that a person is asked about."""
     names = [as_object(as_object(part.value).get("originalFunctionCall")).get("name") for part in description.calls]
     return words(" · ".join([str(name) for name in names if name] + [part.name for part in description.responses]))
 

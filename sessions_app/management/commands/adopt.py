@@ -10,7 +10,7 @@ from ._sources import OverSources
 
 
 class Command(OverSources):
-    """Adopts databases, as their owner. Where it was interrupted, it goes on."""
+    """Adopts databases, as their owner. If it was interrupted, it goes on where it stopped."""
 
     help = (
         "Add what adkweb needs to ADK's databases: columns, triggers and indexes beside ADK's own. Agents go on writing; "
@@ -19,7 +19,7 @@ class Command(OverSources):
     done = "adopted"
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """SOURCE … [--wal]"""
+        """Defines SOURCE … [--wal]"""
         super().add_arguments(parser)
         parser.add_argument(
             "--wal",
@@ -28,14 +28,14 @@ class Command(OverSources):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """With --wal, the journal mode changes as well."""
+        """Adopts the sources. With --wal, also changes their journal mode."""
         self._wal = options["wal"]
         super().handle(*args, **options)
 
     def do(self, source: registry.Source) -> None:
-        """Also adds what was taken away since, and the indexes that opening leaves out of a large SQLite file."""
+        """Adds what is missing, including the indexes that opening does not build in a large SQLite file."""
         if self._wal and source.vendor != "sqlite":
-            raise SourceError(f"{source.where} is no SQLite file: --wal is for those.")
+            raise SourceError(f"{source.where} is not a SQLite file: --wal is for those.")
         database.open_source(source)
         with progress("adopting", "%") as bar:
             bar.total(100)

@@ -1,4 +1,4 @@
-"""`adkweb completion SHELL`: a script that completes adkweb's commands, made from their own parsers."""
+"""`adkweb completion SHELL`: prints a script that completes adkweb's commands, made from their own parsers."""
 
 import shlex
 from argparse import Action, ArgumentParser, _SubParsersAction
@@ -10,8 +10,8 @@ from django.core.management import get_commands, load_command_class
 from django.core.management.base import BaseCommand
 
 ACCOUNTS: Final = ("createsuperuser", "changepassword")  # of Django's own
-_FILES: Final = {"FILE", "FILE|URL", "SOURCE"}  # what stands for something that may be a file
-_FIRST: Final = "serve"  # what a line without a command means
+_FILES: Final = {"FILE", "FILE|URL", "SOURCE"}  # arguments that may be files
+_FIRST: Final = "serve"  # the command of a line that names none
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What a command takes: options, files, words out of a few."""
+    """What a command takes: options, files, and words from a list."""
 
     name: str
     help: str
@@ -43,16 +43,16 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """SHELL"""
+        """Defines SHELL."""
         parser.add_argument("shell", choices=[*SHELLS], metavar="SHELL", help="bash, zsh or fish")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Everything is in the script: a shell starts no Python to complete."""
+        """Prints the script. It holds everything, so a shell need not start Python to complete."""
         self.stdout.write(SHELLS[options["shell"]](list(forms())))
 
 
 def forms() -> Iterator[Form]:
-    """The commands as their parsers define them, without the options that all of Django's have."""
+    """Yields the commands as their parsers define them, without the options that all of Django's commands have."""
     common = {name for action in BaseCommand().create_parser("adkweb", "x")._actions for name in action.option_strings}
     for name, app in sorted(get_commands().items()):
         if app == "sessions_app" or name in ACCOUNTS:
@@ -95,7 +95,7 @@ def _words(words: Iterator[str] | list[str] | tuple[str, ...]) -> str:
     return shlex.quote(" ".join(words))
 
 
-# --- bash and zsh, which differ in how a line is told and words are offered -------------------------------------------
+# --- bash and zsh, which differ in how they pass the line and take the words ------------------------------------------
 
 
 def _cases(found: list[Form]) -> str:

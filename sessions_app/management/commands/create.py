@@ -1,4 +1,4 @@
-"""`adkweb create FILE|URL`: a new database with ADK's tables, for google-adk's own services."""
+"""`adkweb create FILE|URL`: makes a database with ADK's tables, for google-adk's own services."""
 
 from argparse import ArgumentParser
 from typing import Any
@@ -17,7 +17,7 @@ class Command(BaseCommand):
     requires_system_checks = ()  # they load every page and route, which takes longer than the work
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """FILE or URL, and the format."""
+        """Defines FILE|URL [--format]"""
         parser.add_argument("source", metavar="FILE|URL", help="a SQLite file to make, or the URL of an empty database")
         parser.add_argument(
             "--format",
@@ -26,14 +26,14 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Creates it; an existing database with ADK's tables is left as it is."""
+        """Creates the database. One that already has ADK's tables is left as it is."""
         text = options["source"]
         try:
             if "://" not in text or text.startswith("sqlite"):
                 path = sqlite_path(text)
                 if path.is_dir():
                     raise SourceError(f"{text} is a folder; name a file to make in it.")
-                if path.parts[-2:] == SESSION_FILE.parts:  # an agent's, which has none before its first run
+                if path.parts[-2:] == SESSION_FILE.parts:  # an agent has no such folder before its first run
                     path.parent.mkdir(exist_ok=True)
                 path.touch()
             (source,) = registry.add(text)

@@ -1,4 +1,4 @@
-"""`adkweb createsuperuser`: Django's command, which without a terminal would take any password."""
+"""`adkweb createsuperuser`: Django's command, which would accept any password if there is no terminal."""
 
 import os
 from typing import Any
@@ -14,7 +14,7 @@ class Command(createsuperuser.Command):
     """Makes an account with every right."""
 
     def handle(self, *args: Any, **options: Any) -> str | None:
-        """As Django's, once the password of --noinput is good enough."""
+        """Checks the password of --noinput, and then does what Django's command does."""
         password = os.environ.get("DJANGO_SUPERUSER_PASSWORD")
         if password and not options["interactive"]:
             given = {"username": options["username"] or "", "email": options.get("email") or ""}

@@ -1,4 +1,4 @@
-"""`adkweb doctor [SOURCE …]`: what is wrong here, and what to do about it."""
+"""`adkweb doctor [SOURCE …]`: says what is wrong, and what to do about it."""
 
 import sys
 from argparse import ArgumentParser
@@ -25,15 +25,15 @@ _STYLES: Final = {OK: "green", NOTE: "bold yellow", BAD: "bold red"}
 
 
 class Command(BaseCommand):
-    """Exit code 1 where something is wrong."""
+    """Checks adkweb and its sources. The exit code is 1 if something is wrong."""
 
     help = (
         "Check adkweb's own database, its settings and the sources, and say what to do. Nothing is changed or adopted."
     )
-    requires_system_checks = ()  # it is here to say what is wrong with the settings
+    requires_system_checks = ()  # this command is the one to say what is wrong with the settings
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """[SOURCE …] [--drift]"""
+        """Defines [SOURCE …] [--drift]"""
         parser.add_argument(
             "source",
             nargs="*",
@@ -45,7 +45,7 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """A line a check: ✓ fine, ! worth knowing, ✗ wrong."""
+        """Prints a line for each check: ✓ fine, ! worth knowing, ✗ wrong."""
         settings.READ_ONLY = True
         silence_logs()
         sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]

@@ -1,4 +1,4 @@
-"""`adkweb export SOURCE`: a store as a file, or on standard output."""
+"""`adkweb export SOURCE`: writes sessions to a file or to standard output."""
 
 import os
 import sys
@@ -21,13 +21,13 @@ from ._sources import one_source
 
 
 class Command(BaseCommand):
-    """Writes a store's sessions out."""
+    """Exports the sessions of a source."""
 
-    help = "Write the sessions of a store to a file. Nothing is changed or adopted."
+    help = "Write the sessions of a source to a file. Nothing is changed or adopted."
     requires_system_checks = ()  # they load every page and route, which takes longer than the work
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """SOURCE [--app] [--user] [--session] [--format] [--output]"""
+        """Defines SOURCE [--app] [--user] [--session] [--format] [--output]"""
         parser.add_argument("source", metavar="SOURCE", help="a folder, a SQLite file or a postgresql:// URL")
         parser.add_argument("--app", help="only this app's sessions")
         parser.add_argument("--user", help="only this user's sessions")
@@ -41,7 +41,7 @@ class Command(BaseCommand):
         parser.add_argument("-o", "--output", metavar="FILE", help="the file to write (standard output)")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """One moment of each session, in an order that is always the same."""
+        """Writes each session as it is at one moment, always in the same order."""
         settings.READ_ONLY = True
         only = exporting.Filter(options["app"], options["user"], options["session"])
         try:
@@ -49,7 +49,7 @@ class Command(BaseCommand):
             with _output(options["output"]) as file, progress("exporting", "events") as bar:
                 bar.total(exporting.count(source.alias, only, actor=SYSTEM))
                 write = FORMATS[options["format"]].write
-                assert write  # noqa: S101  the others are no choice
+                assert write  # noqa: S101  the parser refuses the others
                 for line in write(_told(exporting.items(source.alias, only, actor=SYSTEM), bar.moved)):
                     file.write(line)
         except SourceError as error:
@@ -77,7 +77,7 @@ def _told(items: Iterator[Item], moved: Any) -> Iterator[Item]:
 
 @contextmanager
 def _output(name: str | None) -> Iterator[BinaryIO]:
-    """The file, which appears under its name when it is whole."""
+    """Yields the file to write. It gets its name only when it is complete."""
     if name is None:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()

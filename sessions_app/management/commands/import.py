@@ -1,4 +1,4 @@
-"""`adkweb import FILE … --into SOURCE`: what other stores wrote enters one."""
+"""`adkweb import FILE … --into SOURCE`: imports sessions into a source."""
 
 import os
 import re
@@ -25,29 +25,29 @@ from ._terminal import plain, short
 
 
 class Command(BaseCommand):
-    """Brings sessions in; twice is as once."""
+    """Imports sessions. Importing a file twice is the same as importing it once."""
 
-    help = "Bring sessions into a store. What is there already stays; an interrupted import goes on."
+    help = "Bring sessions into a source. What is there already stays; an interrupted import goes on."
     requires_system_checks = ()  # they load every page and route, which takes longer than the work
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """FILE … --into SOURCE [--preview] [--state] [--format]"""
+        """Defines FILE … --into SOURCE [--preview] [--state] [--format]"""
         parser.add_argument("file", nargs="+", metavar="FILE", help="an export, a session of adk web, another database")
         parser.add_argument(
-            "--into", required=True, metavar="SOURCE", help="the store: a SQLite file or a postgresql:// URL"
+            "--into", required=True, metavar="SOURCE", help="the database: a SQLite file or a postgresql:// URL"
         )
         parser.add_argument("--preview", action="store_true", help="say what would be done, and write nothing")
         parser.add_argument(
-            "--state", action="store_true", help="set app: and user: keys, too, where the store has them otherwise"
+            "--state", action="store_true", help="also set app: and user: keys that have other values in the source"
         )
         readable = [name for name, form in FORMATS.items() if form.read]
         parser.add_argument("--format", choices=["auto", *readable], default="auto", help="of FILE (found out)")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Every file is checked to its end before the first one writes."""
+        """Checks every file to its end, and then imports them."""
         if settings.READ_ONLY and not options["preview"]:
             raise CommandError("ADKWEB_READ_ONLY is set: nothing is written.", returncode=2)
-        settings.READ_ONLY = options["preview"]  # which does not even adopt
+        settings.READ_ONLY = options["preview"]  # a preview does not even adopt
         skipped = 0
         try:
             source = one_source(options["into"])
@@ -65,7 +65,7 @@ class Command(BaseCommand):
         except KeyboardInterrupt as error:
             raise CommandError("Interrupted. The same command goes on where this stopped.", returncode=130) from error
         if skipped:
-            raise CommandError(f"{skipped} sessions were skipped, as the store has others under their names.")
+            raise CommandError(f"{skipped} sessions were skipped, as the source has others under their names.")
 
     def _tell(self, name: str, report: importing.Report, options: dict[str, Any]) -> None:
         would = "would be " if options["preview"] else ""
@@ -79,11 +79,11 @@ class Command(BaseCommand):
             (report.same, "sessions are there already"),
             (report.skipped_count, f"sessions {would}skipped"),
             (report.states_made, f"app and user states {would}made"),
-            (report.differing_count, "app and user states differ from the store's"),
+            (report.differing_count, "app and user states differ from the source's"),
         ):
             table.add_row(f"{number:,}", what)
-        # No terminal has a width of its own, and a script's lines are not to be broken.
-        # Names are not markup: `:new:` is no emoji, and [red] no colour.
+        # Without a terminal there is no width, and the lines must not be broken for a script.
+        # Names are not markup: `:new:` is not an emoji, and [red] is not a colour.
         console = Console(
             file=cast(IO[str], self.stdout),
             width=None if self.stdout.isatty() else 200,
@@ -104,34 +104,34 @@ class Command(BaseCommand):
 
 
 class _Input:
-    """One thing to import, opened as often as it is read."""
+    """A file or database to import, which is opened each time it is read."""
 
     def __init__(self, name: str, form: str, into: registry.Source) -> None:
         self.name, self._into = _shown(name), into
         self._place = name
         with suppress(OSError):
             mode = os.stat(name).st_mode
-            if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):  # a pipe would be waited for, and can be read only once
+            if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):  # a pipe would make it wait, and can be read only once
                 raise CommandError(f"{name} is not a file.", returncode=2)
         with self._faults():
             self._format = FORMATS[transfer.recognise(name) if form == "auto" else form]
 
     def check(self) -> None:
-        """Reads it to its end."""
+        """Reads it to its end. Raises CommandError if something is wrong."""
         with self._faults(), progress("checking", "read") as bar:
             importing.check(self._open, _Moves(bar))
 
     def bring(self, options: dict[str, Any]) -> importing.Report:
-        """Writes it, or looks what that would do."""
+        """Imports it, or finds out what that would do."""
         state, preview = options["state"], options["preview"]
-        # A fault now: it changed since it was checked.
+        # A fault now means that the file has changed since it was checked.
         with self._faults(), progress("importing", "read") as bar:
             return importing.bring(
                 self._open, self._into.alias, actor=SYSTEM, state=state, preview=preview, told=_Moves(bar)
             )
 
     def _open(self) -> AbstractContextManager[Reader]:
-        assert self._format.read  # noqa: S101  the others are no choice
+        assert self._format.read  # noqa: S101  the parser refuses the others
         return self._format.read(self._place, self._into.vendor == "postgresql")
 
     @contextmanager
@@ -146,7 +146,7 @@ class _Input:
 
 
 class _Moves:
-    """Moves a bar as far as a reader is."""
+    """Moves a bar to where a reader is."""
 
     def __init__(self, bar: Bar) -> None:
         self._bar = bar
@@ -162,5 +162,5 @@ class _Moves:
 
 
 def _shown(address: str) -> str:
-    """A path, or a URL without its password."""
+    """Returns a path as it is, and a URL without its password."""
     return re.sub(r"(?<=[?&]password=)[^&]*", "…", re.sub(r"(://[^/:@]*):.*@", r"\1@", address))

@@ -1,4 +1,4 @@
-"""`adkweb reindex SOURCE …`: builds anew what adkweb keeps to be fast about the past."""
+"""`adkweb reindex SOURCE …`: rebuilds the index by which adkweb finds the past quickly."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from ._sources import OverSources
 
 
 class Command(OverSources):
-    """Rebuilds the projection, which stands in adkweb's own database; of the source, everything is read."""
+    """Rebuilds the index, which is in adkweb's own database. For that, all events of the source are read."""
 
     help = (
         "Forget, and read anew, which events of a source wrote which keys: by that, state at an event and histories of "
@@ -23,7 +23,7 @@ class Command(OverSources):
     done = "reindexed"
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """adkweb's own tables may not be there yet."""
+        """Migrates adkweb's own database, which may not exist yet, and then reindexes the sources."""
         try:
             call_command("migrate", verbosity=0, interactive=False)
             super().handle(*args, **options)
@@ -35,7 +35,7 @@ class Command(OverSources):
             raise CommandError("Interrupted; what is missing is read when it is needed.", returncode=130) from error
 
     def do(self, source: registry.Source) -> None:
-        """With a bar."""
+        """Reindexes a source, with a progress bar."""
         database.open_source(source)
         with progress("reading", "events") as bar:
             before = 0

@@ -1,4 +1,4 @@
-"""`adkweb release SOURCE …`: takes away everything that adopting added."""
+"""`adkweb release SOURCE …`: removes everything that adopting added."""
 
 from pathlib import Path
 
@@ -11,20 +11,20 @@ from ._sources import OverSources
 
 
 class Command(OverSources):
-    """Undoes `adopt`; events and state stay."""
+    """Undoes `adopt`. Events and state stay."""
 
     help = "Take away what adopting added: ADK's tables are then as they were. Edits stay, as the events they are."
     done = "released"
 
     def do(self, source: registry.Source) -> None:
-        """Not opened first, which would adopt."""
+        """Releases a source without opening it, because opening would adopt it."""
         with database.connected(source):
             online.release(source.alias)
         own = settings.DATABASES["default"]
-        if own["ENGINE"].endswith("sqlite3") and not Path(own["NAME"]).exists():  # to ask it would make it
+        if own["ENGINE"].endswith("sqlite3") and not Path(own["NAME"]).exists():  # connecting would create it
             return
         try:
-            indexing.forget(source.alias)  # its places are no more, and would be others when it is adopted again
+            indexing.forget(source.alias)  # its seqs are gone, and would be different ones after adopting again
         except DatabaseError as error:
             self.stderr.write(
                 f"What adkweb's own database keeps of {source.where} stays, as it cannot be used "

@@ -29,7 +29,7 @@ from ._server import Protocol
 from ._terminal import plain
 
 _UNREAD_MILLISECONDS: Final = 30_000
-_LAST_SECONDS: Final = 5  # that what is under way has when the server ends
+_LAST_SECONDS: Final = 5  # for requests to finish when the server stops
 _EVERYWHERE: Final = ("0.0.0.0", "::")  # noqa: S104
 _UNENCRYPTED: Final = (
     "Passwords, cookies and tokens cross the network in clear. Put a proxy with TLS before adkweb, and set "
@@ -43,7 +43,7 @@ class Command(BaseCommand):
     help = "Open ADK's session databases in the browser. Other commands: adkweb help."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """[SOURCE …] [--host] [--port] [--read-only] [--demo]"""
+        """Defines [SOURCE …] [--host] [--port] [--read-only] [--adopt] [--demo]"""
         parser.add_argument(
             "source",
             nargs="*",
@@ -56,10 +56,10 @@ class Command(BaseCommand):
         parser.add_argument(
             "--adopt", action="store_true", help="adopt PostgreSQL databases without asking first; agents go on writing"
         )
-        parser.add_argument("--demo", action="store_true", help="open the demo store, beside the sources given")
+        parser.add_argument("--demo", action="store_true", help="open the demo, beside the sources given")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Prepares adkweb's own database, opens the sources, prints the link, serves."""
+        """Prepares adkweb's own database, opens the sources, prints the link and serves."""
         if options["read_only"]:
             settings.READ_ONLY = True
         _migrate()
@@ -87,15 +87,15 @@ class Command(BaseCommand):
             server_header=False,
             ws_max_size=FRAME_LENGTH * 4,
             timeout_graceful_shutdown=_LAST_SECONDS,
-            ws_per_message_deflate=False,  # costs 300 KB a viewer, and time; a proxy for slow lines may compress
+            ws_per_message_deflate=False,  # it costs time and 300 KB per viewer; a proxy can compress for slow lines
         )
         gc.collect()
-        gc.freeze()  # code stays as long as the server: to look for garbage in it again and again costs a tenth of the time
-        with suppress(KeyboardInterrupt):  # Ctrl+C, which uvicorn passes on once it has ended
+        gc.freeze()  # code stays as long as the server; looking for garbage in it would cost a tenth of the time
+        with suppress(KeyboardInterrupt):  # Ctrl+C, which uvicorn passes on after it has stopped
             uvicorn.Server(config).run(sockets=[listener])
 
     def _open(self, text: str) -> list[str]:
-        """Opens what a user named, and says so; what is wrong with it is shown on home, too, and the others go on."""
+        """Opens the sources that a user named, and returns what is wrong with them. Home shows that, too."""
         try:
             named = registry.add(text)
         except SourceError as error:
@@ -107,7 +107,7 @@ class Command(BaseCommand):
         return [problem for source in named if (problem := self._open_source(source))]
 
     def _open_source(self, source: registry.Source) -> str:
-        """Empty, or what is wrong."""
+        """Opens a source and returns "", or what is wrong with it."""
         try:
             database.open_source(source)
         except SourceError as error:
@@ -143,17 +143,17 @@ class Command(BaseCommand):
 
 
 def _allow(host: str) -> None:
-    """Answers requests for the host that is listened on, beside those of ADKWEB_ALLOWED_HOSTS."""
+    """Adds the host that adkweb listens on to ADKWEB_ALLOWED_HOSTS."""
     if host not in _EVERYWHERE:
         settings.ALLOWED_HOSTS = [*settings.ALLOWED_HOSTS, _in_url(host)]
-    elif not os.environ.get("ADKWEB_ALLOWED_HOSTS"):  # this machine has names that only its network knows
+    elif not os.environ.get("ADKWEB_ALLOWED_HOSTS"):  # this machine may have names that only its network knows
         settings.ALLOWED_HOSTS = ["*"]
 
 
 def _address(host: str, port: int) -> str:
-    """Where a browser finds adkweb."""
+    """Returns the URL at which a browser finds adkweb."""
     names = [name for name in settings.ALLOWED_HOSTS if name[0] not in "*." and not sign_in.is_loopback(name)]
-    if settings.HTTPS and names:  # by the proxy, on its own port
+    if settings.HTTPS and names:  # through the proxy, on the proxy's port
         return f"https://{names[0]}/"
     if host in _EVERYWHERE:
         return f"http://{(names or [socket.gethostname()])[0]}:{port}/"
@@ -183,11 +183,11 @@ def _migrate() -> None:
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    """A bound socket, before anything else is done: a port in use is the commonest mistake."""
+    """Returns a bound socket. This comes before any other work, because a port in use is the most common mistake."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux: lets go of a client that does not take what it is sent
+    if hasattr(socket, "TCP_USER_TIMEOUT"):  # on Linux, closes the connection of a client that does not read
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _UNREAD_MILLISECONDS)
     try:
         listener.bind((host, port))
@@ -201,11 +201,11 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 def _demo() -> Path:
-    """The demo store, as a copy that may be edited and stays from start to start."""
+    """Returns the demo: a copy that can be edited and is kept from one start to the next."""
     copy = Path(settings.DATA_DIR) / "demo.db"
     if not copy.exists():
         if not settings.DEMO.exists():
-            raise CommandError(f"The demo store {settings.DEMO} is missing.", returncode=2)
+            raise CommandError(f"The demo {settings.DEMO} is missing.", returncode=2)
         part = copy.with_suffix(f".{os.getpid()}")
         part.unlink(missing_ok=True)
         private_files.new_file(part)

@@ -1,4 +1,4 @@
-"""`adkweb tail SOURCE`: what happens in a store, one line an event, as it happens."""
+"""`adkweb tail SOURCE`: prints a line for each event of a source, as it happens."""
 
 import os
 import select
@@ -29,23 +29,23 @@ from ._terminal import plain, short, silence_logs, words
 from ._words import told
 
 LOOK_SECONDS: Final = {"sqlite": 0.2, "postgresql": 0.5}
-_AWAY_SECONDS: Final = 1.0  # between two tries of a source that does not answer, at first
+_AWAY_SECONDS: Final = 1.0  # between the first two tries of a source that does not answer
 _LONGEST_AWAY_SECONDS: Final = 8.0
 _MOST_LINES: Final = 10_000
-_CHIPS: Final = 8  # of one line
-_LEAST: Final = 24  # characters of what happened, however narrow the terminal
+_CHIPS: Final = 8  # on a line
+_LEAST: Final = 24  # characters that say what happened, however narrow the terminal is
 
 _SCOPES: Final = {"session": "blue", "user": "magenta", "app": "yellow", "temp": "dim"}
 
 
 class Command(BaseCommand):
-    """Follows until it is interrupted."""
+    """Follows a source until it is interrupted."""
 
-    help = "Follow a store in the terminal: its newest events, then each new one. Nothing is changed or adopted."
+    help = "Follow a source in the terminal: its newest events, then each new one. Nothing is changed or adopted."
     requires_system_checks = ()  # they load every page and route, which takes longer than the work
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """SOURCE [--app] [--user] [--session] [--lines]"""
+        """Defines SOURCE [--app] [--user] [--session] [--lines]"""
         parser.add_argument("source", metavar="SOURCE", help="a folder, a SQLite file or a postgresql:// URL")
         parser.add_argument("--app", help="only this app's events")
         parser.add_argument("--user", help="only this user's events")
@@ -55,7 +55,7 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """The newest first, then what is new; Ctrl+C is how one ends it."""
+        """Prints the newest events and then each new one, until Ctrl+C."""
         settings.READ_ONLY = True
         silence_logs()
         sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
@@ -95,7 +95,7 @@ class Command(BaseCommand):
             self.stderr.write(plain(note))
 
     def _first(self, feed: "_Feed") -> None:
-        """What was named itself must be there at first."""
+        """Opens a source that was named itself. Raises CommandError if it cannot be opened at the start."""
         try:
             feed.open()
         except SourceError as error:
@@ -107,7 +107,7 @@ class Command(BaseCommand):
 
 
 class _Feed:
-    """One source, through its absences."""
+    """A source that is followed, even if it does not answer for a while."""
 
     def __init__(self, source: registry.Source, only: Only, *, whole: bool = False) -> None:
         self.vendor = source.vendor
@@ -118,19 +118,19 @@ class _Feed:
         self._pause = _AWAY_SECONDS
 
     def open(self) -> Following:
-        """Raises SourceError."""
+        """Opens the source, if it is not open yet. Raises SourceError."""
         if self._following is None:
             self._following = Following(self._source, self._only, whole=self._whole, actor=SYSTEM)
         return self._following
 
     def newest(self, number: int) -> list[EventView]:
-        """The newest events; none where the source is away."""
+        """Returns the newest events, or none if the source does not answer."""
         with self._away():
             return self.open().newest(number) if number else []
         return []
 
     def more(self) -> Iterator[EventView]:
-        """What is new; nothing while the source is away."""
+        """Yields the new events, or none while the source does not answer."""
         if time.monotonic() < self._retry:
             return
         with self._away():
@@ -138,7 +138,7 @@ class _Feed:
             self._problem, self._pause = "", _AWAY_SECONDS
 
     def note(self) -> str:
-        """What has to be said now: that the source went away, or is back."""
+        """Returns what to say now: that the source stopped answering, that it is back, or "" for nothing."""
         if self._problem == self._told or (self._problem and self._told):
             return ""
         self._told = self._problem
@@ -155,7 +155,7 @@ class _Feed:
 
 
 class _Line:
-    """How an event is written: with colours, and no wider than it, where standard output is a terminal."""
+    """Formats events as lines. On a terminal, they have colours and are not wider than it."""
 
     def __init__(self, only: Only, *, several: bool) -> None:
         self._console = Console(highlight=False, markup=False, emoji=False)
@@ -165,7 +165,7 @@ class _Line:
         self._before: list[str] = []
 
     def of(self, view: EventView) -> str:
-        """One line."""
+        """Returns the line of an event."""
         description = view.description
         text, end = Text(), Text()
         text.append(_clock(view.timestamp), "dim")
@@ -185,7 +185,7 @@ class _Line:
         return self._rendered(text.append_text(end))
 
     def _where(self, view: EventView, text: Text) -> None:
-        """As much of the name as was not named; what is as in the line before steps back."""
+        """Adds the names that the command does not already give. Those of the line before are dimmed."""
         parts = [view.ref[index] for index in self._parts]
         for number, part in enumerate(parts):
             same = self._before[: number + 1] == parts[: number + 1]
@@ -217,7 +217,7 @@ def _clock(seconds: float) -> str:
 
 
 def _newest(feeds: Iterable[_Feed], number: int) -> list[EventView]:
-    """Of several sources by time; within one as they were appended."""
+    """Returns the newest events: of several sources by time, of one in the order of appending."""
     newest = [feed.newest(number) for feed in feeds]
     if len(newest) == 1:
         return newest[0]
@@ -225,7 +225,7 @@ def _newest(feeds: Iterable[_Feed], number: int) -> list[EventView]:
 
 
 def _wait(seconds: float) -> None:
-    """Until the next look; raises BrokenPipeError as soon as nobody reads any more."""
+    """Waits until the next look. Raises BrokenPipeError as soon as nobody reads the output any more."""
     if hasattr(select, "poll") and stat.S_ISFIFO(os.fstat(sys.stdout.fileno()).st_mode):
         poll = select.poll()
         poll.register(sys.stdout.fileno(), 0)

@@ -1,4 +1,4 @@
-"""`adkweb token create|list|revoke`: the tokens by which programs sign in."""
+"""`adkweb token create|list|revoke`: manages the tokens with which programs sign in."""
 
 import getpass
 from argparse import ArgumentParser
@@ -14,13 +14,13 @@ from ._terminal import plain
 
 
 class Command(BaseCommand):
-    """Makes, lists and revokes tokens."""
+    """Creates, lists and revokes tokens."""
 
-    help = "Tokens, by which programs sign in: HttpSessionService, ADK's REST routes, adkweb's own API."
+    help = "Tokens, with which programs sign in: HttpSessionService, ADK's REST routes, adkweb's own API."
     requires_system_checks = ()  # they load every page and route, which takes longer than the work
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """create NAME [--right] [--apps] | list | revoke NAME"""
+        """Defines create NAME [--right] [--apps] | list | revoke NAME"""
         verbs = parser.add_subparsers(dest="verb", required=True, metavar="create|list|revoke")
         create = verbs.add_parser(
             "create", help="make a token; its text is printed this once, alone on standard output"
@@ -28,7 +28,7 @@ class Command(BaseCommand):
         create.add_argument("name", metavar="NAME", help="of the program that uses it")
         create.add_argument(
             "--right",
-            "--scope",  # what it was called before, and scripts still say
+            "--scope",  # its former name, which scripts may still use
             choices=RIGHTS,
             default="append",
             help="what it may do: read; append, what an agent needs, edits too; admin, which also deletes and imports",
@@ -41,7 +41,7 @@ class Command(BaseCommand):
         revoke.add_argument("name", metavar="NAME", help="of the token")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """One of the three."""
+        """Runs the verb that was given."""
         try:
             {"create": self._create, "list": self._list, "revoke": self._revoke}[options["verb"]](options)
         except Error as error:
@@ -87,5 +87,5 @@ def _day(moment: datetime | None) -> str:
 def _me() -> str:
     try:
         return getpass.getuser()
-    except (KeyError, OSError):  # a container's user id without a name
+    except (KeyError, OSError):  # in a container, the user id may have no name
         return SYSTEM.name
