@@ -1,4 +1,7 @@
-"""Sources on real databases, people, and the session that many tests begin with; how hypothesis searches."""
+"""Defines fixtures:
+
+sources on real databases, people, and the session that many tests begin with. Sets hypothesis up.
+"""
 
 import functools
 import itertools
@@ -27,12 +30,12 @@ from tests.servers import PostgreSQL
 from tests.support.booking import APP, START
 from tests.support.own import migrated, own_database
 
-# What tests write stands in memory, where there is enough: a commit waits for no disk, and nobody needs it afterwards.
+# Tests write to memory if there is enough: commits need not wait for a disk, and nobody needs the files afterwards.
 with suppress(OSError):
     if "TMPDIR" not in os.environ and shutil.disk_usage("/dev/shm").free > 4 << 30:
         os.environ["TMPDIR"] = tempfile.tempdir = "/dev/shm"
 
-# A source is made once for all examples of a test: each example makes a session of its own.
+# All examples of a test share a source; each example makes its own session.
 _COMMON = {
     "deadline": None,
     "suppress_health_check": [HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
@@ -42,7 +45,7 @@ settings.register_profile("long", max_examples=300, **_COMMON)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 
-# Tests that share a server run in one worker, which starts it once; these groups go first, and single tests fill the end.
+# Tests that share a server run in one worker, which starts it once. These groups go first; single tests fill the end.
 GROUPS = {
     "api/test_limits.py": "limits",
     "api/test_schemathesis.py": "schemathesis",
@@ -58,7 +61,7 @@ GROUPS = {
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Puts each test into its group, where there are workers."""
+    """Puts each test into its group, if there are workers."""
     if not config.pluginmanager.has_plugin("xdist"):
         return
     here = Path(__file__).parent
@@ -71,14 +74,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(autouse=True)
 def _english() -> Iterator[None]:
-    """Sentences are compared in English, whatever language a test before asked for."""
+    """Makes every test begin in English, whatever language an earlier test has set."""
     with translation.override("en"):
         yield
 
 
 @pytest.fixture(autouse=True)
 def _patient() -> Iterator[None]:
-    """However busy the machine is, what is not read yet is waited for; a test of impatience says so itself."""
+    """Makes tests wait for the index, however busy the machine is. A test of impatience sets its own time."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(indexing, "SECONDS", 30.0)
         patch.setattr(conversation, "_TIMELINE_SECONDS", 60.0)
@@ -91,14 +94,14 @@ _numbers = itertools.count()
 
 @pytest.fixture(scope="session")
 def postgresql_server() -> Iterator[PostgreSQL]:
-    """A PostgreSQL of this test process."""
+    """Starts a PostgreSQL server for this test process."""
     with PostgreSQL() as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def blank(tmp_path_factory: pytest.TempPathFactory, django_db_blocker: DjangoDbBlocker) -> Path:
-    """A file with adkweb's own tables, and nobody in them."""
+    """Makes a file with adkweb's own tables, which are empty."""
     with django_db_blocker.unblock():
         return migrated(tmp_path_factory.mktemp("own") / "adkweb.db")
 
@@ -107,7 +110,7 @@ def blank(tmp_path_factory: pytest.TempPathFactory, django_db_blocker: DjangoDbB
 def own(
     request: pytest.FixtureRequest, tmp_path: Path, blank: Path, django_db_blocker: DjangoDbBlocker
 ) -> Iterator[str]:
-    """adkweb's own database: a file, or what the test asks for."""
+    """Makes adkweb's own database: in a file, or on PostgreSQL if the test asks for that. Yields its URL."""
     with django_db_blocker.unblock():
         if getattr(request, "param", "sqlite") == "postgresql":
             url = request.getfixturevalue("new_database")("postgresql")
@@ -137,7 +140,7 @@ def _on_server(request: pytest.FixtureRequest) -> Iterator[Callable[..., str]]:
 
 @pytest.fixture
 def new_database(_on_server: Callable[..., str], tmp_path: Path) -> Callable[..., str]:
-    """Makes an empty database of a format, or a copy on PostgreSQL; what to give to `registry.add`, or to google-adk."""
+    """Makes an empty database of a format, or a copy on PostgreSQL. Returns its path or URL."""
 
     def make(form: str, template: str = "template1") -> str:
         name = f"test{next(_numbers)}"
@@ -152,7 +155,7 @@ def new_database(_on_server: Callable[..., str], tmp_path: Path) -> Callable[...
 
 @pytest.fixture(scope="session")
 def _adopted(tmp_path_factory: pytest.TempPathFactory, django_db_blocker: DjangoDbBlocker) -> Callable[..., str]:
-    """An empty, adopted database of a format, one on each server, to be copied: a tenth of the time of adopting another."""
+    """Makes an empty, adopted database for each format and server. Copying it takes a tenth of the time of adopting."""
 
     @functools.cache
     def adopted(form: str, server: PostgreSQL | None) -> str:
@@ -177,7 +180,7 @@ def _adopted(tmp_path_factory: pytest.TempPathFactory, django_db_blocker: Django
 def new_store(
     request: pytest.FixtureRequest, _on_server: Callable[..., str], tmp_path: Path, _adopted: Callable[..., str]
 ) -> Callable[..., str]:
-    """Makes an empty, adopted database of a format, perhaps of a name; what to give to `registry.add`."""
+    """Makes an empty, adopted database of a format, with a name if one is given. Returns its path or URL."""
 
     def make(form: str, name: str = "") -> str:
         name = name or f"test{next(_numbers)}"
@@ -191,7 +194,7 @@ def new_store(
 
 @pytest.fixture
 def open_source(django_db_blocker: DjangoDbBlocker) -> Iterator[Callable[[str], str]]:
-    """Opens a database as a source, by alias, and adopts it unless read-only; closed again after the test."""
+    """Opens a database as a source, adopts it if `adopting`, and returns its alias. After the test, it is closed."""
     opened: list[str] = []
 
     def add(text: str, form: str = "", *, adopting: bool = True) -> str:
@@ -210,31 +213,31 @@ def open_source(django_db_blocker: DjangoDbBlocker) -> Iterator[Callable[[str], 
 
 @pytest.fixture(params=FORMATS)
 def form(request: pytest.FixtureRequest) -> str:
-    """Each of the formats in which ADK keeps sessions."""
+    """Returns each of the formats in which ADK keeps sessions."""
     return str(request.param)
 
 
 @pytest.fixture
 def source(form: str, new_store: Callable[[str], str], open_source: Callable[[str], str]) -> str:
-    """An empty, adopted source of each format."""
+    """Opens an empty, adopted source of each format."""
     return open_source(new_store(form))
 
 
 @pytest.fixture
 def actor() -> Actor:
-    """Somebody who may edit."""
+    """Returns somebody who may edit."""
     return Actor("maria@example.com", "admin")
 
 
 @pytest.fixture
 def ref(source: str, actor: Actor) -> SessionRef:
-    """A session with state in every scope."""
+    """Creates a session with state in every scope."""
     return create_session(source, APP, "ana", actor=actor, state=START, session_id="s1")
 
 
 @pytest.fixture
 def add(actor: Actor) -> Callable[..., str]:
-    """Appends an event with a delta as an agent would, and with fields that adkweb does not know; its id."""
+    """Appends an event as an agent would, with a delta and with fields that adkweb does not know. Returns its id."""
 
     def append(ref: SessionRef, **delta: Any) -> str:
         named = {name.replace("__", ":"): value for name, value in delta.items()}

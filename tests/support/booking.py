@@ -1,4 +1,4 @@
-"""The app and the state that many tests begin with: a key in every scope."""
+"""Defines the app and the state that many tests begin with: a key in every scope."""
 
 from typing import Any, Final
 

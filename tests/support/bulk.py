@@ -1,4 +1,4 @@
-"""Large sessions, made by the database itself in a second."""
+"""Makes large sessions in a second, in the database itself."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _STATE = {
 
 
 def fill(ref: SessionRef, count: int) -> None:
-    """Appends events e1, e2, … that set the key `n`, past adkweb's own write path."""
+    """Appends events e1, e2, … that set the key `n`, bypassing adkweb's write path."""
     with connections[ref.source].cursor() as cursor:
         names = dict(zip(("app", "user", "session"), ref[1:], strict=True))
         real = "1767225600.0 + n"

@@ -1,4 +1,4 @@
-"""Everything that happens to sessions and state, at random, and beside it what it comes to: a naive fold."""
+"""Does everything that can happen to sessions and state, at random, and computes the result by a naive fold."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ with_deletions = st.lists(st.one_of(creations, creations, appends, appends, appe
 
 
 class Fold:
-    """Everything that was written, applied in order; and the state of each event's session before it and after."""
+    """Everything that was written, applied in order, and the state of each event's session before and after it."""
 
     def __init__(self, source: str) -> None:
         self.source, self.app_name = source, f"app{next(_apps)}"

@@ -1,4 +1,7 @@
-"""What google-adk's SqliteSessionService does to a file: up to 2.7 it merges deltas into state, since 2.8 it replaces."""
+"""Writes to a file as google-adk's SqliteSessionService does.
+
+Up to 2.7, it merges deltas into state; since 2.8, it replaces.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,7 @@ def create(ref: SessionRef, state: dict[str, Any], *, merges: bool = True) -> No
 
 
 def append(ref: SessionRef, delta: dict[str, Any], *, merges: bool = True) -> str:
-    """Appends an event as google-adk does; its id."""
+    """Appends an event as google-adk does, and returns its id."""
     scoped, event_id, now = split(delta), new_id(), time.time()
     event = {
         "id": event_id,

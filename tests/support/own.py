@@ -1,6 +1,6 @@
-"""adkweb's own database as users have it, a file or a PostgreSQL server, which threads and processes can share.
+"""Gives tests adkweb's own database as users have it: in a file or on PostgreSQL, shared by threads and processes.
 
-pytest-django's is in memory, where SQLite's locks are others; `own_database` puts a real one in its place.
+pytest-django's database is in memory, where SQLite locks differently. `own_database` replaces it with a real one.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from environ import Env
 
 @contextmanager
 def own_database(url: str) -> Iterator[None]:
-    """Makes what a URL names the default database, for this process, until the end."""
+    """Makes the database of a URL this process's default database until the end of the block."""
     before = connections.databases["default"]
     connection = connections["default"]
     options = {**before.get("OPTIONS", {})} if url.startswith("sqlite") else {}
@@ -32,7 +32,7 @@ def own_database(url: str) -> Iterator[None]:
 
 
 def migrated(path: Path) -> Path:
-    """A file with adkweb's own tables."""
+    """Makes adkweb's own tables in a file, and returns its path."""
     with own_database(f"sqlite:///{path}"):
         call_command("migrate", verbosity=0, interactive=False)
     return path

@@ -1,4 +1,7 @@
-"""The people of the tests: Alice may do everything, Bob may only read, and the app booking does not exist for Charlie."""
+"""Defines the people of the tests:
+
+Alice may do everything, Bob may only read, and Charlie cannot see the app booking.
+"""
 
 from typing import Final
 

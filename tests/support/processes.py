@@ -1,6 +1,6 @@
-"""Work on a source in processes of their own, which tests start together or kill halfway.
+"""Does work on a source in separate processes, which tests start together or kill halfway.
 
-run(adopt_then_die, place, 3)   # answers the exit code, negative for a signal
+run(adopt_then_die, place, 3)   # returns the exit codes, negative for a signal
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import Any
 
 import django
 
-# A server that has Django loaded and no threads: a child is there in milliseconds, and shares no connection.
+# A server that has loaded Django and has no threads: a child starts in milliseconds, and shares no connection.
 CONTEXT = multiprocessing.get_context("forkserver")
 KILLED = -signal.SIGKILL
 CONTEXT.set_forkserver_preload(["tests.support.processes"])
 
 
 def run(work: Callable[..., None], *arguments: Any, copies: int = 1) -> list[int | None]:
-    """The exit codes of some processes that do the same at once."""
+    """Does the same work in some processes at once, and returns their exit codes."""
     children = [CONTEXT.Process(target=work, args=arguments) for _ in range(copies)]
     for child in children:
         child.start()
@@ -32,7 +32,7 @@ def run(work: Callable[..., None], *arguments: Any, copies: int = 1) -> list[int
 
 
 def adopt_then_die(place: str, statements: int) -> None:
-    """Opens and adopts a source, a few rows at a time, and kills this process right after that many statements of it."""
+    """Opens and adopts a source, a few rows at a time, and kills this process right after so many statements."""
     from django.db import connections
 
     from sessions_app.sources import database, online, registry
@@ -54,7 +54,7 @@ def adopt_then_die(place: str, statements: int) -> None:
 
 
 def run_until(work: Callable[..., None], seconds: float, *arguments: Any) -> int | None:
-    """The exit code of a process that is killed after so many seconds, where it has not ended by then."""
+    """Runs a process, kills it after so many seconds if it has not ended, and returns its exit code."""
     child = CONTEXT.Process(target=work, args=arguments)
     child.start()
     child.join(seconds)
@@ -71,7 +71,7 @@ def adopt(place: str) -> None:
 
 
 def open_together(place: str, barrier: Barrier) -> None:
-    """Opens a source at the same moment as others do."""
+    """Opens a source at the same moment as other processes."""
     from sessions_app.sources import database, registry
 
     (source,) = registry.add(place)
@@ -80,7 +80,7 @@ def open_together(place: str, barrier: Barrier) -> None:
 
 
 def apply_together(own: str, place: str, barrier: Barrier) -> None:
-    """Applies what is queued at the same moment as others do, until nothing waits."""
+    """Applies what is queued at the same moment as other processes, until nothing waits."""
     from sessions_app.edits import queue
     from sessions_app.sources import database, registry
     from tests.support.own import own_database
@@ -92,7 +92,7 @@ def apply_together(own: str, place: str, barrier: Barrier) -> None:
 
 
 def apply_then_die(own: str, place: str) -> None:
-    """Applies one queued edit and kills this process after the event is written, before that is noted."""
+    """Applies a queued edit and kills this process after the event is written, but before that is recorded."""
     from sessions_app.edits import queue
     from sessions_app.sources import database, registry
     from tests.support.own import own_database
@@ -104,7 +104,7 @@ def apply_then_die(own: str, place: str) -> None:
 
 
 def fork_then_die(own: str, place: str, session_id: str, event_id: str) -> None:
-    """Forks a session of ana's by a job and kills this process after the first page of events is copied."""
+    """Forks a session of ana's in a job and kills this process after the first page of events is copied."""
     from sessions_app.access.actor import Actor
     from sessions_app.domain.session_ref import SessionRef
     from sessions_app.edits import fork_jobs

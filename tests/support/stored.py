@@ -1,4 +1,4 @@
-"""What is really in ADK's tables, read past adkweb's own queries; and threads that write at once."""
+"""Reads what is really in ADK's tables, without adkweb's own queries, and runs threads that write at the same time."""
 
 import json
 import threading
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 def query(source: str, sql: str, parameters: Iterable[Any] = ()) -> list[tuple[Any, ...]]:
-    """The rows of a query."""
+    """Returns the rows of a query."""
     with connections[source].cursor() as cursor:
         cursor.execute(sql, list(parameters))
         return list(cursor.fetchall())
@@ -31,28 +31,28 @@ def execute(source: str, sql: str, parameters: Iterable[Any] = ()) -> None:
 
 
 def overwrite_event(ref: SessionRef, event: Event) -> None:
-    """Stores an event's data over what is stored under its id, as another program would."""
+    """Overwrites the data of the event with this id, as another program would."""
     data = [json.dumps(event), ref.session_id, event["id"]]
     execute(ref.source, "UPDATE events SET event_data = %s WHERE session_id = %s AND id = %s", data)
 
 
 def everything(source: str) -> dict[str, list[tuple[Any, ...]]]:
-    """Every row of every table, for saying that nothing changed."""
+    """Returns every row of every table, to show that nothing changed."""
     return {table: sorted(query(source, f"SELECT * FROM {table}"), key=repr) for table in TABLES}
 
 
 def counts(source: str) -> dict[str, int]:
-    """The number of rows of every table."""
+    """Returns the number of rows in every table."""
     return {table: query(source, f"SELECT count(*) FROM {table}")[0][0] for table in TABLES}
 
 
 def events_of(ref: SessionRef) -> list[tuple[int, Event]]:
-    """A session's events with their seq, in append order."""
+    """Returns a session's events with their seqs, in append order."""
     return [(seq, event) for seq, of, event in _events(ref.source) if of == ref]
 
 
 def state_of(ref: SessionRef) -> dict[Scope, State]:
-    """The stored state of the three scopes that a session sees."""
+    """Returns the stored state of the three scopes that a session sees."""
     return {
         "session": _one(ref.source, "sessions", ("app_name", "user_id", "id"), ref[1:]),
         "user": _one(ref.source, "user_states", ("app_name", "user_id"), ref[1:3]),
@@ -61,7 +61,7 @@ def state_of(ref: SessionRef) -> dict[Scope, State]:
 
 
 def assert_state_is_what_events_say(source: str, initial: dict[SessionRef, State] | None = None) -> None:
-    """Every stored scope equals the fold, in append order, of the deltas of all sessions that share it.
+    """Asserts that every stored scope equals the fold, in append order, of the deltas of all sessions that share it.
 
     `initial` is the state that sessions were created with.
     """
@@ -84,7 +84,7 @@ def assert_state_is_what_events_say(source: str, initial: dict[SessionRef, State
 
 
 def in_threads(work: Iterable[Callable[[], T]]) -> list[T | Exception]:
-    """Runs all at once, each in a thread of its own; results, or what was raised, in order."""
+    """Runs functions at the same time, each in its own thread. Returns their results or errors in order."""
     jobs = list(work)
     results: list[Any] = [None] * len(jobs)
     start = threading.Barrier(len(jobs))

@@ -1,12 +1,11 @@
-"""Programs in Python, forked from a process that has what they import already; otherwise they are what subprocess starts.
+"""Runs Python programs like subprocess does, but forks them from a process that has already imported what they need.
 
     with warm.Popen([sys.executable, "manage.py", "serve"], env=env, stdout=subprocess.PIPE) as process: ...
     done = warm.run([sys.executable, "-c", program], capture_output=True, text=True)
 
-A Python that begins from nothing takes a second of both cores to import Django and google-adk, and there are hundreds. A
-fork has only what others have written: adkweb's own modules and settings it imports itself, in its own environment.
-Where that cannot be the same, and beside Linux, the program is started from nothing: if a variable for the interpreter
-itself differs, or an argument says so.
+A new Python takes a second of both cores to import Django and google-adk, and the tests start hundreds. A fork has only
+other people's modules; it imports adkweb's own modules and settings itself, in its own environment. If a variable for
+the interpreter itself differs, or an argument says so, or on other systems than Linux, the program is started as usual.
 """
 
 from __future__ import annotations
@@ -33,9 +32,9 @@ from typing import Any, Final
 ROOT: Final = Path(__file__).resolve().parents[2]
 LINUX: Final = sys.platform == "linux"
 _SUBREAPER, _DEATH_SIGNAL = 36, 1  # of prctl
-_OWN: Final = ("PYTHONPATH", "PYTHONWARNINGS")  # of the interpreter's variables, those that a fork can follow
+_OWN: Final = ("PYTHONPATH", "PYTHONWARNINGS")  # variables of the interpreter that a fork can follow
 _LOCALE: Final = ("LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE")
-# What adkweb's commands, its server and google-adk's Runner import of others; what these import comes with them.
+# The modules that adkweb's commands, its server and google-adk's Runner import, apart from those that come with them.
 MODULES: Final = (
     *("aiosqlite", "asyncpg", "channels.auth", "channels.generic.websocket", "channels.layers", "channels.routing"),
     *("channels.security.websocket", "channels_redis.pubsub", "csp.middleware", "environ", "orjson", "platformdirs"),
@@ -59,7 +58,7 @@ MODULES: Final = (
 
 
 class Popen(subprocess.Popen[Any]):
-    """`subprocess.Popen` of a Python program, which is sent `death_signal` when this process dies, if it is given."""
+    """`subprocess.Popen` of a Python program. With `death_signal`, the program gets it when this process dies."""
 
     def __init__(self, args: Sequence[str], *, death_signal: int = 0, cold: bool = False, **options: Any) -> None:
         words, variables = _split([str(word) for word in args])
@@ -72,7 +71,7 @@ class Popen(subprocess.Popen[Any]):
             options["preexec_fn"] = _heed_interrupts
         super().__init__(words, env=env, **options)
 
-    def _execute_child(self, *given: Any) -> None:  # every version of Python calls it by place, with other arguments
+    def _execute_child(self, *given: Any) -> None:  # every version of Python passes other arguments, by position
         if not self._warm:
             super()._execute_child(*given)  # type: ignore[misc]
             return
@@ -106,7 +105,7 @@ def run(
     check: bool = False,
     **options: Any,
 ) -> subprocess.CompletedProcess[Any]:
-    """`subprocess.run` of a Python program."""
+    """Runs a Python program like `subprocess.run`."""
     if capture_output:
         options |= {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     if input is not None:
@@ -124,10 +123,11 @@ def run(
 
 
 class _Source:
-    """The process that all others of this one are forked from; it ends with this one."""
+    """The process that all programs of this one are forked from. It ends with this one."""
 
     def __init__(self) -> None:
-        # A fork is an orphan at once, and orphans are given to this process instead of to init: so it can wait for them.
+        # A fork is an orphan at once. Orphans are given to this process instead of to init, so that it can wait for
+        # them.
         ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
         self._lock = threading.Lock()
         self._socket, theirs = socket.socketpair()
@@ -142,7 +142,7 @@ class _Source:
         theirs.close()
 
     def fork(self, job: Mapping[str, Any], streams: Sequence[int]) -> int:
-        """The process id of a child of this process."""
+        """Forks a child of this process and returns its process id."""
         sent = pickle.dumps(job)
         with self._lock:
             socket.send_fds(self._socket, [len(sent).to_bytes(4)], streams)
@@ -153,7 +153,7 @@ class _Source:
         return int.from_bytes(answer)
 
     def stop(self) -> None:
-        """After the last fork."""
+        """Ends the process, after the last fork."""
         self._socket.close()
         self.process.wait()
 
@@ -169,7 +169,7 @@ def _source() -> _Source:
 
 
 def _split(args: Sequence[str]) -> tuple[list[str], dict[str, str]]:
-    """A command line without the `env` before it, and what that would set."""
+    """Returns a command line without the `env` before it, and the variables that this would set."""
     if Path(args[0]).name != "env":
         return list(args), {}
     count = next(number for number, word in enumerate(args[1:], 1) if "=" not in word)
@@ -177,12 +177,15 @@ def _split(args: Sequence[str]) -> tuple[list[str], dict[str, str]]:
 
 
 def _kind(words: Sequence[str]) -> str | None:
-    """How a Python is told what to run: -c, -m, or a file's name; None for options that only a new one can obey."""
+    """Returns how Python is told what to run:
+
+    -c, -m or a file's name. Returns None for an option that a fork cannot obey.
+    """
     return words[1] if words[1] in ("-c", "-m") or not words[1].startswith("-") else None
 
 
 def _same_interpreter(env: Mapping[str, str]) -> bool:
-    """Whether a Python that begins in an environment would be as this one is."""
+    """Tells whether a Python that starts in this environment would be like this one."""
 
     def own(variables: Mapping[str, str]) -> dict[str, str]:
         return {k: v for k, v in variables.items() if k in _LOCALE or (k.startswith("PYTHON") and k not in _OWN)}
@@ -191,13 +194,16 @@ def _same_interpreter(env: Mapping[str, str]) -> bool:
 
 
 def _umask() -> int:
-    """This process's, without changing it."""
+    """Returns this process's umask without changing it."""
     line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("Umask:"))
     return int(line.split()[1], 8)
 
 
 def _heed_interrupts() -> None:
-    """A process that a script starts in the background ignores SIGINT, and so would its children."""
+    """Makes a child obey SIGINT.
+
+    A process that a script starts in the background ignores it, and so would its children.
+    """
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
@@ -205,14 +211,14 @@ def _heed_interrupts() -> None:
 
 
 def _serve(descriptor: int) -> None:
-    """Forks for as long as the tests' process is there; returns never, but in each fork when its program has ended."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Control-C is for the tests
+    """Forks as long as the process of the tests exists. It returns only in a fork, when its program has ended."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C is for the tests
     from django.conf import settings
     from django.utils.functional import empty
 
-    settings.configure()  # of which nothing but Django's own defaults is read here
+    settings.configure()  # only Django's own defaults are read here
     for name in MODULES:
-        # Models can only be imported after the settings; what a version of a package does not have, nobody imports.
+        # Models need the program's own settings, and are left to it. A module that this version lacks is not needed.
         with suppress(Exception), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             importlib.import_module(name)
@@ -247,7 +253,7 @@ def _serve(descriptor: int) -> None:
 
 
 def _become(job: Mapping[str, Any], streams: Sequence[int], requests: socket.socket) -> None:
-    """What Popen and a beginning interpreter do."""
+    """Does what Popen and a starting interpreter do."""
     while os.getppid() != job["parent"]:
         time.sleep(0.0005)
     if job["death_signal"]:
@@ -280,7 +286,7 @@ def _become(job: Mapping[str, Any], streams: Sequence[int], requests: socket.soc
 
 
 def _stream(like: io.TextIOWrapper, mode: str) -> io.TextIOWrapper:
-    """One of the three, on what is now behind its number."""
+    """Returns a new standard stream, on the file that its number stands for now."""
     number = like.fileno()
     raw = os.fdopen(number, f"{mode}b", buffering=-1 if mode == "r" or not like.write_through else 0, closefd=False)
     line_buffering = mode == "w" and (number == 2 or os.isatty(number))
@@ -295,7 +301,7 @@ def _stream(like: io.TextIOWrapper, mode: str) -> io.TextIOWrapper:
 
 
 def _play(words: Sequence[str]) -> None:
-    """The program, as `__main__`; its end is this process's."""
+    """Runs the program as `__main__`. When it ends, so does this process."""
     import runpy
 
     main = sys.modules["__main__"].__dict__
