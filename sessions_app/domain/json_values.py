@@ -28,6 +28,7 @@ _WHOLE: Final = 1e16
 _DIGITS: Final = bytes(48 if 48 <= byte < 58 else 32 for byte in range(256))
 _TOO_LONG: Final = b"0" * 19  # digits of an integer that orjson would make a float of
 _SOME: Final = 2**20  # bytes that are looked at together
+_MAY_BE_DEEP: Final = 500  # lists and objects: orjson reads 1,024 levels, and Python may fail to write them again
 
 _ENCRYPTED: Final = re.compile(r'"?(?!\d+$)[A-Za-z0-9+/_-]{24,}={0,2}"?')
 _LOOKED_AT: Final = 200  # characters
@@ -122,7 +123,7 @@ def looks_encrypted(text: str) -> bool:
 def _read(text: str | bytes) -> Any:
     try:
         raw = text.encode() if isinstance(text, str) else text
-        if not _has_long_integer(raw):
+        if raw.count(b"[") + raw.count(b"{") < _MAY_BE_DEEP and not _has_long_integer(raw):
             return orjson.loads(raw)
     except ValueError:  # NaN, 1e999 or half of a surrogate pair, which json reads
         pass

@@ -97,6 +97,13 @@ def test_a_long_integer_is_exact_wherever_it_stands_in_a_long_text() -> None:
         assert read_stored(f'["{"x" * (before - 4)}",{integer}]')[1] == integer
 
 
+@pytest.mark.parametrize("text", ["[" * 990 + "]" * 990, '{"a":' * 990 + "1" + "}" * 990])
+def test_what_python_could_not_write_again_is_not_read(text: str) -> None:
+    assert read_stored_or_none(text) is None
+    with pytest.raises(Invalid):
+        read_stored(text)
+
+
 def test_deep_values_are_compared_and_written_and_never_a_recursion_error() -> None:
     deep, other = read_stored("[" * 800 + "1" + "]" * 800), read_stored("[" * 800 + "2" + "]" * 800)
     assert equal(deep, read_stored("[" * 800 + "1" + "]" * 800))
