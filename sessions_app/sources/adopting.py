@@ -14,7 +14,8 @@ from django.utils.translation import gettext as _
 
 from ..access.actor import Actor
 from ..errors import Conflict, Error, Invalid
-from . import adoption, database, online
+from . import adoption, database
+from .steps import Progress
 
 log = logging.getLogger("adkweb.sources")
 
@@ -155,7 +156,7 @@ class _Thread(threading.Thread):
         with _lock:
             _threads.pop(self._alias, None)
 
-    def _moved(self, progress: online.Progress) -> None:
+    def _moved(self, progress: Progress) -> None:
         if self._first is None:
             self._first, self._began = progress.share, time.monotonic()
         done = progress.share - self._first

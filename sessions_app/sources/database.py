@@ -1,7 +1,6 @@
 """An open database: connections, what was adopted, whether it may be written."""
 
 import math
-import os
 import sqlite3
 import threading
 import time
@@ -23,8 +22,10 @@ from django.utils.translation import gettext as _
 
 from ..errors import Invalid, NotAllowed, NotFound, SourceError
 from . import adoption, complaints, online, registry
+from .files import content_of, file_at, file_of
 from .finding import log
 from .registry import UNOPENED, Source, lock, opened_files
+from .steps import Moved
 
 _RETRY_SECONDS: Final = 60.0  # for a file that cannot be opened and does not change
 _LOOK_SECONDS: Final = 2.0  # between two looks whether a database was adopted meanwhile
@@ -42,9 +43,9 @@ def open_new() -> list[Source]:
     """
     opened = []
     for source in registry.listed():
-        if source.vendor != "sqlite" or opened_files.get(source.alias, UNOPENED) == _file_of(source):
+        if source.vendor != "sqlite" or opened_files.get(source.alias, UNOPENED) == file_of(source):
             continue
-        content, now = _content(connections.databases[source.alias]["ADKWEB"]["path"]), time.monotonic()
+        content, now = content_of(connections.databases[source.alias]["ADKWEB"]["path"]), time.monotonic()
         before, tried = _tried.get(source.alias, (None, -math.inf))
         if not content or (content == before and now - tried < _RETRY_SECONDS):
             continue
@@ -74,14 +75,14 @@ def open_source(source: Source, *, adopting: bool = False) -> None:
     A PostgreSQL database of ADK's is adopted only with `adopting`: whoever owns it is asked first, and it can be read
     meanwhile. A database that was found in a folder is not given tables: its agent makes them, in the format of its own.
     """
-    if opened_files.get(source.alias, UNOPENED) == _file_of(source):
+    if opened_files.get(source.alias, UNOPENED) == file_of(source):
         if adopting and not settings.READ_ONLY and not keeps_creations(source.alias):
             adopt_open(source.alias)
         elif time.monotonic() > _due.get(source.alias, math.inf):
             _look_again(source)
         return
     with _opening[source.alias]:  # one lock a source: a server that does not answer holds up nobody else
-        file = _file_of(source)
+        file = file_of(source)
         if opened_files.get(source.alias, UNOPENED) == file:
             return
         opened_files.pop(source.alias, None)
@@ -109,7 +110,7 @@ def _adopted(source: Source, shape: adoption.Shape, adopting: bool) -> adoption.
     return adoption.inspect(source.alias)
 
 
-def adopt_open(alias: str, moved: online.Moved = lambda progress: None, *, patient: bool = False) -> None:
+def adopt_open(alias: str, moved: Moved = lambda progress: None, *, patient: bool = False) -> None:
     """Adopts a source that is open, as far as it is not; others use it meanwhile. As `online.add`."""
     source = registry.sources[alias]
     try:
@@ -179,7 +180,7 @@ def _read_any_text(connection: BaseDatabaseWrapper, **_sent: Any) -> None:
     it is read as “�”, and the source stays usable.
     """
     if connection.vendor == "sqlite" and "ADKWEB" in connection.settings_dict:
-        _files[connection] = _file_at(connection.settings_dict["ADKWEB"].get("path", ""))
+        _files[connection] = file_at(connection.settings_dict["ADKWEB"].get("path", ""))
         connection.connection.text_factory = partial(str, encoding="utf-8", errors="replace")
 
 
@@ -271,33 +272,3 @@ def _connect_once(source: Source) -> None:
         raise SourceError(_("the file is gone."))
     if path.is_dir():
         raise SourceError(_("this is a folder, not a file."))
-
-
-def _file_of(source: Source) -> tuple[int, int] | None:
-    """Which file a SQLite source is just now, as device and inode; None for a server."""
-    if source.vendor != "sqlite":
-        return None
-    return _file_at(connections.databases[source.alias]["ADKWEB"]["path"])
-
-
-def _file_at(path: str) -> tuple[int, int]:
-    try:
-        found = os.stat(path)
-    except OSError:
-        return -2, -2  # gone: it is opened anew, which says so
-    return found.st_dev, found.st_ino
-
-
-def _content(path: str) -> object:
-    """What differs once something was written to a SQLite file, or to its log; None while nothing is in it."""
-    if not _size(path)[0]:
-        return None
-    return _file_at(path), _size(path), _size(f"{path}-wal")
-
-
-def _size(path: str) -> tuple[int, int]:
-    try:
-        found = os.stat(path)
-    except OSError:
-        return 0, 0
-    return found.st_size, found.st_mtime_ns

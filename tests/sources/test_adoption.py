@@ -26,7 +26,7 @@ from sessions_app.history import moments as history_moments
 from sessions_app.history.edit_log import edits
 from sessions_app.reads import lists, statistics, timeline, views
 from sessions_app.reads.writers import writers
-from sessions_app.sources import database, online, registry
+from sessions_app.sources import database, locks, online, registry
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
 from tests.adk.services import APP, USER, Adk, key_of
@@ -261,7 +261,7 @@ def test_threads_that_open_a_database_at_once_all_succeed(
 def test_where_a_long_transaction_holds_the_table_writers_pass_and_adopting_gives_up(
     new_database: Callable[[str], str], open_source: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(online, "_PATIENCE_SECONDS", 1.0)
+    monkeypatch.setattr(locks, "_PATIENCE_SECONDS", 1.0)
     place = new_database("postgresql")
     adk = Adk("postgresql", place)
     adk.create()

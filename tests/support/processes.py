@@ -35,9 +35,9 @@ def adopt_then_die(place: str, statements: int) -> None:
     """Opens and adopts a source, a few rows at a time, and kills this process right after so many statements."""
     from django.db import connections
 
-    from sessions_app.sources import database, online, registry
+    from sessions_app.sources import database, online_postgresql, registry, steps
 
-    online._SMALL, online._BATCH, online._ROWS = 0, (2, 2), 2
+    online_postgresql._SMALL, online_postgresql._BATCH, steps._ROWS = 0, (2, 2), 2
     (source,) = registry.add(place)
     seen = 0
 

@@ -14,6 +14,7 @@ from sessions_app.errors import NotAllowed
 from sessions_app.reads import newest, timeline, views
 from sessions_app.sources import adopting, database, online, schema
 from sessions_app.sources import adoption as sources_adoption
+from sessions_app.sources.steps import Progress
 from sessions_app.writes.append import append_event
 from sessions_app.writes.copies import import_state
 from sessions_app.writes.sessions import create_session, delete_session
@@ -116,7 +117,7 @@ def test_an_adoption_that_was_interrupted_goes_on_by_itself(ref: SessionRef, mon
     class Killed(Exception):
         pass
 
-    def die(progress: online.Progress) -> None:
+    def die(progress: Progress) -> None:
         if progress.step == "events.seq NOT NULL":
             raise Killed
 

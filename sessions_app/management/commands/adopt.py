@@ -4,7 +4,8 @@ from argparse import ArgumentParser
 from typing import Any
 
 from ...errors import SourceError
-from ...sources import adoption, database, online, registry
+from ...sources import adoption, database, registry
+from ...sources.steps import Progress
 from ._progress import progress
 from ._sources import OverSources
 
@@ -41,7 +42,7 @@ class Command(OverSources):
             bar.total(100)
             done = 0
 
-            def moved(progress: online.Progress) -> None:
+            def moved(progress: Progress) -> None:
                 nonlocal done
                 bar.moved(int(progress.share * 100) - done)
                 done = int(progress.share * 100)

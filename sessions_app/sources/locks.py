@@ -1,0 +1,68 @@
+"""The locks that adopting takes: on tables, so briefly that no writer notices, and one that keeps other processes away."""
+
+import random
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final
+
+import psycopg
+from django.db import OperationalError, connections, transaction
+from django.db.backends.utils import CursorWrapper
+
+from .steps import Moved, Progress
+
+LOCK_MILLISECONDS: Final = 50
+_PATIENCE_SECONDS: Final = 60.0  # for a lock that somebody else keeps
+_PAUSE_SECONDS: Final = (0.1, 2.0)  # before a lock is asked for again: at first, and at most
+_LOCK: Final = 0x61646B78  # of PostgreSQL's advisory locks: one process adopts at a time
+
+
+def briefly(alias: str, work: Callable[[CursorWrapper], None] | Sequence[str]) -> None:
+    """A transaction that waits for locks so shortly that nobody who queues behind it notices; tried again for a minute."""
+    pause, until = _PAUSE_SECONDS[0], time.monotonic() + _PATIENCE_SECONDS
+    while True:
+        try:
+            with transaction.atomic(using=alias), connections[alias].cursor() as cursor:
+                if cursor.db.vendor == "postgresql":
+                    cursor.execute(f"SET LOCAL lock_timeout = {LOCK_MILLISECONDS}")
+                if callable(work):
+                    work(cursor)
+                else:
+                    for statement in work:
+                        cursor.execute(statement)
+            return
+        except OperationalError as error:
+            if not isinstance(error.__cause__, _LOCKED) or time.monotonic() > until:
+                raise
+        time.sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311
+        pause = min(pause * 1.5, _PAUSE_SECONDS[1])
+
+
+_LOCKED: Final = (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected)
+
+
+@contextmanager
+def alone(alias: str, moved: Moved) -> Iterator[Callable[[], None]]:
+    """While no other process adopts this database; what it yields makes sure that it is still so.
+
+    A transaction that is open and does nothing keeps the lock, also behind a pool of connections, and ends with its process.
+    It holds nothing else: no snapshot, no table.
+    """
+    # Its cursors use the simple protocol: in the other one a statement's snapshot stays, and CONCURRENTLY waits for it.
+    parameters = connections[alias].get_connection_params() | {
+        "autocommit": False,
+        "cursor_factory": psycopg.ClientCursor,
+    }
+    with psycopg.connect(**parameters) as connection:
+        connection.execute("SET idle_in_transaction_session_timeout = 0")
+        lock = f"SELECT 1 WHERE pg_try_advisory_xact_lock({_LOCK})"
+        while connection.execute(lock).fetchone() is None:
+            connection.rollback()
+            moved(Progress("", 0.0))
+            time.sleep(_PAUSE_SECONDS[0])
+
+        def check() -> None:
+            connection.execute("SELECT 1")
+
+        yield check

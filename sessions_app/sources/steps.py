@@ -1,0 +1,114 @@
+"""The steps of adopting: which are missing, how far they are, and those that are the same in SQLite and PostgreSQL."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
+
+from django.db import connections, transaction
+from django.db.backends.utils import CursorWrapper
+
+from . import adoption, schema
+
+_ROWS: Final = 2_000  # of a table, at once
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far adopting is: the step that it is at, by its name in schema.STEPS, and the share of everything, 0 to 1."""
+
+    step: str
+    share: float
+
+
+Moved = Callable[[Progress], None]
+
+
+class Steps:
+    """The steps that are missing, one after the other."""
+
+    weights: Mapping[str, float]  # of steps that take long, beside the 1 of all others
+
+    def __init__(self, alias: str, moved: Moved) -> None:
+        self.alias = alias
+        self._moved = moved
+        self._steps = schema.STEPS[connections[alias].vendor]
+        self._total = sum(self.weights.get(name, 1.0) for name in self._steps)
+        self._done = self._total
+
+    def add(self) -> None:
+        """Adds what is missing, and drops what is outdated."""
+        lacking = adoption.missing(self.alias)
+        self._done -= sum(self.weights.get(name, 1.0) for name in lacking)
+        for name in lacking:
+            self.moved(name)
+            self.step(name, self._steps[name])
+            self._done += self.weights.get(name, 1.0)
+        self.drop_outdated()
+
+    def drop_outdated(self) -> None:
+        """Drops the indexes that an older adkweb made."""
+        for statement in adoption.outdated(self.alias):
+            with connections[self.alias].cursor() as cursor:
+                cursor.execute(statement)
+
+    def moved(self, name: str, share: float = 0.0) -> None:
+        """Tells how far it is: so much of this step, and all before it."""
+        self._moved(Progress(name, (self._done + share * self.weights.get(name, 1.0)) / self._total))
+
+    def step(self, name: str, statements: Sequence[str]) -> None:
+        """Adds one of the things that are missing."""
+        raise NotImplementedError
+
+    @contextmanager
+    def transaction(self) -> Iterator[CursorWrapper]:
+        """One of the transactions that a step consists of."""
+        with transaction.atomic(using=self.alias), connections[self.alias].cursor() as cursor:
+            yield cursor
+
+    def note_beginnings(self, name: str) -> None:
+        """Notes as initial state what a session has to which nothing happened yet."""
+        for first, last in self._ranges("sessions", ("app_name", "user_id", "id")):
+            self.moved(name)
+            with self.transaction() as cursor:
+                # A row that is locked so takes no event meanwhile; one that somebody writes to is not as it was created.
+                lock = "FOR UPDATE SKIP LOCKED" if cursor.db.vendor == "postgresql" else ""
+                cursor.execute(
+                    f"""SELECT app_name, user_id, id FROM sessions WHERE (app_name, user_id, id) BETWEEN (%s, %s, %s)
+                    AND (%s, %s, %s) AND initial_state IS NULL AND NOT EXISTS ({_EVENTS}) {lock}""",
+                    [*first, *last],
+                )
+                cursor.executemany(
+                    f"""UPDATE sessions SET initial_state = state WHERE app_name = %s AND user_id = %s AND id = %s
+                    AND NOT EXISTS ({_EVENTS})""",
+                    cursor.fetchall(),
+                )
+
+    def note_users(self, name: str) -> None:
+        """Notes whose state is there already: it may be what is left of sessions that are gone."""
+        for first, last in self._ranges("user_states", ("app_name", "user_id")):
+            self.moved(name)
+            with self.transaction() as cursor:
+                cursor.execute(
+                    f"{schema.LEFT_OF_USERS} AND (app_name, user_id) BETWEEN (%s, %s) AND (%s, %s) {schema.NOT_TWICE}",
+                    [*first, *last],
+                )
+
+    def _ranges(self, table: str, names: Sequence[str]) -> Iterator[tuple[Sequence[str], Sequence[str]]]:
+        """The first and the last key of each few rows of a table."""
+        key, values = ", ".join(names), ", ".join(["%s"] * len(names))
+        after: Sequence[str] = [""] * len(names)
+        while True:
+            with connections[self.alias].cursor() as cursor:
+                cursor.execute(
+                    f"SELECT {key} FROM {table} WHERE ({key}) > ({values}) ORDER BY {key} LIMIT %s", [*after, _ROWS]
+                )
+                rows = cursor.fetchall()
+            if not rows:
+                return
+            yield rows[0], rows[-1]
+            after = rows[-1]
+
+
+_EVENTS: Final = """SELECT 1 FROM events WHERE events.app_name = sessions.app_name
+    AND events.user_id = sessions.user_id AND events.session_id = sessions.id"""
