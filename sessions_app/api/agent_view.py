@@ -12,7 +12,7 @@ from ..agent_view.preview import Shown, preview
 from ..domain.positions import number_of
 from ..domain.session_ref import SessionRef
 from ..reads import timeline, views
-from . import schemas
+from . import past_schemas
 from .authorize import actor_of, source_of
 from .bodies import answer, body_of, body_schema
 from .history import NOW, moment_of, writer_of
@@ -23,9 +23,9 @@ router = Router()
 
 @router.post(
     SESSION + "/instruction",
-    response=schemas.Instruction,
+    response=past_schemas.Instruction,
     summary="Fill in an instruction as ADK does",
-    openapi_extra=body_schema(schemas.Template, required=True),
+    openapi_extra=body_schema(past_schemas.Template, required=True),
 )
 def instruction(
     request: HttpRequest,
@@ -37,13 +37,13 @@ def instruction(
 ) -> HttpResponse:
     """With the state now, or at an event; each placeholder with who wrote its value last, and what is missing."""
     ref = SessionRef(source_of(request, app_name, source), app_name, user_id, session_id)
-    body = body_of(request, schemas.Template)
+    body = body_of(request, past_schemas.Template)
     shown = preview(moment_of(request, ref, at), body.template)
     text = instructions.rendered([each.piece for each in shown])
     return answer({"text": text, "pieces": [_piece(each) for each in shown]})
 
 
-@router.get(SESSION + "/context", response=schemas.Conversation, summary="What an agent's model is given")
+@router.get(SESSION + "/context", response=past_schemas.Conversation, summary="What an agent's model is given")
 def conversation(
     request: HttpRequest,
     app_name: str,

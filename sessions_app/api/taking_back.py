@@ -16,7 +16,7 @@ from ..edits import rewind as rewinds
 from ..edits import undo as undoing
 from ..errors import Conflict, Invalid, StaleSession
 from ..http.names import Name
-from . import schemas
+from . import past_schemas, schemas
 from .authorize import actor_of, source_of
 from .bodies import IF_MATCH, Precondition, answer, body_of, body_schema, expected_revision
 from .events import told
@@ -35,7 +35,7 @@ _WRITES: Final = needs("append") | tagged(200, 201, required=False)
     EVENT + "/undo",
     response=_APPENDED,
     summary="Undo an event's state delta",
-    openapi_extra={**body_schema(schemas.Undo), **_WRITES, **IF_MATCH},
+    openapi_extra={**body_schema(past_schemas.Undo), **_WRITES, **IF_MATCH},
 )
 def undo(
     request: HttpRequest, app_name: str, user_id: str, session_id: str, event_id: str, source: str | None = None
@@ -44,7 +44,7 @@ def undo(
     is nothing to undo, as after an undo.
     """
     ref = SessionRef(source_of(request, app_name, source, "append"), app_name, user_id, session_id)
-    body = body_of(request, schemas.Undo)
+    body = body_of(request, past_schemas.Undo)
     plan = undoing.undo(ref, event_id, actor=actor_of(request))
     if before := plan.event.description.actions.get("rewind_before_invocation_id"):
         raise Invalid(_("This event rewinds to before %(id)s: rewind to before its own invocation.") % {"id": before})
@@ -57,14 +57,14 @@ def undo(
     SESSION + "/restore",
     response=_APPENDED,
     summary="Restore the state of a moment",
-    openapi_extra={**body_schema(schemas.Restore, required=True), **_WRITES, **IF_MATCH},
+    openapi_extra={**body_schema(past_schemas.Restore, required=True), **_WRITES, **IF_MATCH},
 )
 def restore(
     request: HttpRequest, app_name: str, user_id: str, session_id: str, source: str | None = None
 ) -> HttpResponse:
     """Some keys, or whole scopes, as they were just after an event, in one event; what cannot be known stays."""
     ref = SessionRef(source_of(request, app_name, source, "append"), app_name, user_id, session_id)
-    body = body_of(request, schemas.Restore)
+    body = body_of(request, past_schemas.Restore)
     if strange := set(body.scopes) - {*STORED}:
         raise Invalid(_("There is no scope “%(name)s”.") % {"name": min(strange)})
     plan = undoing.restore(ref, body.to, keys=body.keys, scopes=cast(list[Scope], body.scopes), actor=actor_of(request))
@@ -75,14 +75,14 @@ def restore(
     SESSION + "/rewind",
     response=_APPENDED,
     summary="Rewind to before an invocation",
-    openapi_extra={**body_schema(schemas.Rewind, required=True), **_WRITES, **IF_MATCH},
+    openapi_extra={**body_schema(past_schemas.Rewind, required=True), **_WRITES, **IF_MATCH},
 )
 def rewind(
     request: HttpRequest, app_name: str, user_id: str, session_id: str, source: str | None = None
 ) -> HttpResponse:
     """As ADK means it: the agent sees the conversation as it was, and its own keys are as they were, initial state kept."""
     ref = SessionRef(source_of(request, app_name, source, "append"), app_name, user_id, session_id)
-    body, who, revision = body_of(request, schemas.Rewind), actor_of(request), expected_revision(request)
+    body, who, revision = body_of(request, past_schemas.Rewind), actor_of(request), expected_revision(request)
     once = f"{who.name}\n{body.once}" if body.once else ""
     try:
         done = rewinds.rewind(ref, body.before, actor=who, reason=body.reason, revision=revision, once=once)
@@ -96,7 +96,7 @@ def rewind(
     response={201: schemas.Created},
     summary="Fork a session at an event",
     openapi_extra={
-        **body_schema(schemas.Fork),
+        **body_schema(past_schemas.Fork),
         **needs("admin"),
         "responses": {201: {"headers": {"Location": {"schema": {"type": "string"}, "required": True}}}},
     },
@@ -108,7 +108,7 @@ def fork(
     interrupted goes on under the same id.
     """
     ref = SessionRef(source_of(request, app_name, source, "admin"), app_name, user_id, session_id)
-    body = body_of(request, schemas.Fork)
+    body = body_of(request, past_schemas.Fork)
     into = forks.name(ref, user_id if body.user_id is None else body.user_id, body.session_id, "")
     made = forks.fork(
         ref, event_id, user_id=into.user_id, session_id=into.session_id, actor=actor_of(request), reason=body.reason
@@ -124,7 +124,7 @@ def fork(
     SESSION + "/drift",
     response=_APPENDED,
     summary="Repair keys that drifted",
-    openapi_extra={**body_schema(schemas.Repair, required=True), **_WRITES},
+    openapi_extra={**body_schema(past_schemas.Repair, required=True), **_WRITES},
 )
 def repair(
     request: HttpRequest, app_name: str, user_id: str, session_id: str, source: str | None = None
@@ -133,7 +133,7 @@ def repair(
     one is written meanwhile.
     """
     ref = SessionRef(source_of(request, app_name, source, "append"), app_name, user_id, session_id)
-    body, who = body_of(request, schemas.Repair), actor_of(request)
+    body, who = body_of(request, past_schemas.Repair), actor_of(request)
     choices = repairs.choose(ref, body.keep, body.put_back, actor=actor_of(request))
     return told(request, repairs.repair(ref, choices, actor=who, reason=body.reason), ref)
 
