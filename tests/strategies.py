@@ -2,7 +2,10 @@
 
 from typing import Any
 
+from hypothesis import settings
 from hypothesis import strategies as st
+
+MANY = settings(max_examples=10 * settings().max_examples)  # of what takes a millisecond
 
 TEXTS = (
     "",

@@ -38,7 +38,7 @@ from sessions_app.reads import timeline
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
 from tests.adk.services import Adk, key_of
-from tests.strategies import json_values
+from tests.strategies import MANY, json_values
 
 AGENTS = ["root", "booking", "billing"]
 BRANCHES = ["root", "root.booking", "root.booking.billing", "root.lookup@c1", "root.bookings"]
@@ -244,7 +244,7 @@ def assert_same(stored: list[dict[str, Any]], reader: Reader, ours: Contents) ->
     assert not early & kept - {stored[place]["id"] for place, reason in ours.left_out.items() if reason.kind == "empty"}
 
 
-@settings(max_examples=600, deadline=None)
+@MANY
 @given(stored=histories(), reader=readers)
 def test_the_model_is_given_what_google_adk_gives_it(stored: list[dict[str, Any]], reader: Reader) -> None:
     assert_same(stored, reader, contents(stored, reader))
@@ -319,7 +319,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @given(stored=histories(), agent=st.sampled_from(AGENTS))
-@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(suppress_health_check=list(HealthCheck))
 def test_a_stored_conversation_is_google_adks(
     stored: list[dict[str, Any]], agent: str, adk: Adk, adopt: Callable[[], str]
 ) -> None:
@@ -367,7 +367,7 @@ templates = st.lists(
 
 
 @given(initial=deltas, written=st.lists(deltas, min_size=1, max_size=4), template=templates)
-@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(suppress_health_check=list(HealthCheck))
 def test_a_template_on_a_stored_session_is_filled_in_as_google_adk_does(
     initial: dict[str, Any],
     written: list[dict[str, Any]],

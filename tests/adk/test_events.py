@@ -15,7 +15,7 @@ from django.db import connections
 from google.adk.auth import AuthConfig
 from google.adk.events import Event, EventActions
 from google.genai import types
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
@@ -125,7 +125,6 @@ _keys = st.builds(lambda scope, name: scope + name, st.sampled_from(["", "user:"
 )
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(state=st.dictionaries(_keys, _json, max_size=4), delta=st.dictionaries(_keys, _json, max_size=4))
 def test_any_json_that_adkweb_stores_is_loaded_equal_and_kept_by_adks_next_append(
     loaded_source: tuple[str, Adk], state: dict[str, Any], delta: dict[str, Any]

@@ -9,12 +9,12 @@ from typing import Any, cast
 import pytest
 from google.adk.agents.readonly_context import ReadonlyContext
 from google.adk.utils.instructions_utils import inject_session_state
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sessions_app.agent_view.instructions import pieces, rendered
 from sessions_app.domain.state import ABSENT
-from tests.strategies import json_values
+from tests.strategies import MANY, json_values
 
 ARTIFACTS = {"notes.md": "Bring a coat.", "empty": "", "a b": "{name}"}
 
@@ -63,7 +63,7 @@ states = st.dictionaries(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@MANY
 @given(template=templates, state=states)
 @example(template="{name} {user:tier?} {app:x}", state={"name": None, "app:x": [1, {"a": True}]})
 @example(template="{artifact.notes.md} {artifact.gone?}", state={})

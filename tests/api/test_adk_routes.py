@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, event, given, settings
+from hypothesis import event, given
 from hypothesis import strategies as st
 
 from sessions_app.access.actor import Actor
@@ -23,7 +23,6 @@ from tests.api.both import JSON, SESSIONS, AdkServer, AdkwebServer, differences,
 
 pytestmark = pytest.mark.django_db(databases="__all__")
 _numbers = itertools.count()
-REPEATED = settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 
 
 @pytest.fixture
@@ -103,7 +102,6 @@ def test_events_of_several_pages_are_all_sent_in_their_order(
     assert [each["actions"]["stateDelta"]["n"] for each in told] == list(range(6))
 
 
-@REPEATED
 @given(events=st.lists(strategies.events | strategies.hostile_events, max_size=3))
 def test_what_adkweb_or_another_program_stored_is_sent_as_google_adk_sends_it(
     shared: tuple[AdkServer, AdkwebServer, Adk, str], events: list[dict[str, Any]]
@@ -192,7 +190,6 @@ steps = st.one_of(
 )
 
 
-@REPEATED
 @given(sequence=st.lists(steps, min_size=1, max_size=6))
 def test_a_sequence_of_requests_has_the_same_answers(
     adks: AdkServer, ours: AdkwebServer, sequence: list[tuple[str, str, Any]]

@@ -25,7 +25,7 @@ from tests.support import warm
 
 NAMES: Final = {"app_name": "booking", "user_id": "ana", "session_id": "s1", "event_id": "e1"}
 DOOMED: Final = "doomed"
-EXAMPLES: Final = int(os.environ.get("SCHEMATHESIS_EXAMPLES", "15"))
+EXAMPLES: Final = int(os.environ.get("SCHEMATHESIS_EXAMPLES", "8"))
 COMMON: Final = {"deadline": None, "suppress_health_check": list(HealthCheck), "derandomize": True, "database": None}
 
 # Without its sign-in, which every request here has: tokens are test_rights.py's.

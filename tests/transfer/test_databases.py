@@ -10,7 +10,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sessions_app.access.actor import SYSTEM
@@ -217,7 +217,6 @@ class Kinds(dict[str, bytes]):
 
 
 @pytest.mark.parametrize("form", ["adk-database", "adk-v0", "adk-go", "adk-rust"])
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     changes=st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(0, 255)), min_size=1, max_size=20),
     end=st.floats(0.5, 1),

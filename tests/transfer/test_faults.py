@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from sessions_app.transfer.formats import jsonl
 from sessions_app.transfer.items import Fault
 from tests import strategies
+from tests.strategies import MANY
 from tests.support.stored import counts
 from tests.transfer.files import checked, event_line, file_of, imported, session_line
 
@@ -118,7 +119,7 @@ LINES = GOOD.split(b"\n")
 _values = strategies.json_values.map(lambda value: json.dumps(value).encode()) | st.binary(max_size=40)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(MANY, suppress_health_check=list(HealthCheck))
 @given(st.integers(0, 4), _values, st.booleans(), st.booleans())
 def test_whatever_stands_in_a_file_it_is_read_or_refused(place: int, line: bytes, swap: bool, strict: bool) -> None:
     given = [*LINES[:place], line, *LINES[place + swap :]]

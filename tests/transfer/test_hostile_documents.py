@@ -74,7 +74,7 @@ EVALSET: Any = {
     ],
 }
 DOCUMENTS = {"adk-json": SESSION, "evalset": EVALSET}
-HYPOTHESIS = settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+HYPOTHESIS = settings(suppress_health_check=list(HealthCheck))
 
 
 def places(value: Any) -> Iterator[tuple[Any, Any]]:

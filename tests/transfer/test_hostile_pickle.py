@@ -17,11 +17,12 @@ from typing import Any
 import pytest
 from google.adk.events import EventActions
 from google.adk.sessions import _restricted_pickle
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sessions_app.errors import Invalid
 from sessions_app.transfer.formats import unpickle
+from tests.strategies import MANY
 
 HEAD = b"\x80\x05"
 MODEL = b"cgoogle.adk.events.event_actions\nEventActions\n)\x81"
@@ -173,7 +174,7 @@ def test_whatever_google_adk_allows_is_known_here() -> None:
 REAL = pickle.dumps(EventActions(state_delta={"a": [1, {"b": "c"}], "d": b"x"}, transfer_to_agent="z"))
 
 
-@settings(max_examples=500, deadline=None)
+@MANY
 @given(st.lists(st.tuples(st.integers(0, len(REAL) - 1), st.integers(0, 255)), min_size=1, max_size=8), st.data())
 def test_a_damaged_pickle_gives_json_or_a_refusal(changes: list[tuple[int, int]], data: st.DataObject) -> None:
     damaged = bytearray(REAL)
@@ -188,7 +189,7 @@ def test_a_damaged_pickle_gives_json_or_a_refusal(changes: list[tuple[int, int]]
         assert isinstance(found, dict)
 
 
-@settings(max_examples=300, deadline=None)
+@MANY
 @given(st.binary(max_size=200))
 def test_any_bytes_give_json_or_a_refusal(text: bytes) -> None:
     with suppress(Invalid):

@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sessions_app import transfer
@@ -26,10 +26,6 @@ from tests.support.stored import events_of as stored_events
 from tests.support.stored import everything, execute, query, state_of
 from tests.transfer.conftest import Make
 from tests.transfer.files import ANA, exported, furnish, imported, lines
-
-HYPOTHESIS = settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
-)
 
 
 @pytest.mark.parametrize("name", [name for name, kind in transfer.FORMATS.items() if kind.lossless and kind.write])
@@ -143,7 +139,6 @@ def stores(make: Make) -> dict[str, str]:
     return {form: make(form) for form in FORMATS}
 
 
-@HYPOTHESIS
 @given(strategies.states, st.lists(strategies.events, max_size=4), strategies.states)
 def test_any_state_and_any_events_survive_all_formats(
     stores: dict[str, str], initial: State, events: list[dict[str, Any]], drift: State

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 from django.urls import reverse
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given
 
 from sessions_app.access.actor import Actor
 from sessions_app.domain.session_ref import SessionRef
@@ -22,9 +22,6 @@ from tests.web.conftest import Browser
 
 INSERT: Final = """INSERT INTO events (id, app_name, user_id, session_id, invocation_id, timestamp, event_data)
     VALUES (%s, %s, %s, %s, %s, %s, %s)"""
-HYPOTHESIS: Final = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
-)
 pytestmark = pytest.mark.django_db
 
 NAMES: Final = (
@@ -208,7 +205,6 @@ def test_what_another_program_stored_too_deep_or_too_large_breaks_no_page(
     event={"content": {"parts": [{"inline_data": {"data": "\ud800", "display_name": 5, "mime_type": "image/png"}}]}}
 )
 @example(event={"output": {"items": float("nan")}, "node_info": {"path": ["\ud800"]}, "error_message": ["a", {}]})
-@settings(HYPOTHESIS)
 def test_an_event_of_any_shape_has_its_line_and_its_page(
     ref: SessionRef, maria: Browser, event: dict[str, Any]
 ) -> None:
