@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from django.conf import settings
 from django.db import connections
@@ -140,15 +140,7 @@ def _register_file(path: Path, *, found: bool = False) -> Source:
 
 
 def _register_url(text: str) -> Source:
-    if "@" in text and is_badly_quoted(text):
-        raise SourceError(
-            _("%(url)s: in a password, / ? # and @ are written %%2F %%3F %%23 and %%40.")
-            % {"url": without_password(text)}
-        )
-    try:
-        parts = urlsplit(text)
-    except ValueError as error:  # it quotes the text, a password with it
-        raise SourceError(_("This is not a URL: %(error)s") % {"error": without_password(text)}) from error
+    where, parts = without_password(text), _parts_of(text)
     scheme = parts.scheme.partition("+")[0]  # ADK's URLs name a driver: postgresql+asyncpg://
     if scheme == "sqlite":
         return _register_file(existing_file(sqlite_path(text)))
@@ -160,19 +152,13 @@ def _register_url(text: str) -> Source:
     try:
         port = parts.port or 5432
     except ValueError as error:
-        raise SourceError(_("%(url)s: the port is not a number.") % {"url": without_password(text)}) from error
+        raise SourceError(_("%(url)s: the port is not a number.") % {"url": where}) from error
     name = unquote(parts.path.lstrip("/"))
     if not name:
-        raise SourceError(
-            _("%(url)s names no database: postgresql://user@host/database") % {"url": without_password(text)}
-        )
-    options: dict[str, Any] = dict(parse_qsl(parts.query))
-    options.setdefault("connect_timeout", _CONNECT_SECONDS)
-    if settings.READ_ONLY:
-        options["options"] = f"{options.get('options', '')} -c default_transaction_read_only=on".strip()
-    alias = _alias(name or "postgresql", without_password(text))
+        raise SourceError(_("%(url)s names no database: postgresql://user@host/database") % {"url": where})
+    alias = _alias(name, where)
     return _register(
-        Source(alias, without_password(text), "postgresql"),
+        Source(alias, where, "postgresql"),
         {
             "ENGINE": "django.db.backends.postgresql",
             "NAME": name,
@@ -181,24 +167,45 @@ def _register_url(text: str) -> Source:
             "HOST": parts.hostname or "",
             "PORT": str(port),
             "CONN_HEALTH_CHECKS": True,
-            "OPTIONS": {
-                **options,
-                "pool": {
-                    "min_size": 0,
-                    "max_size": settings.POOL_SIZE,
-                    "timeout": _CONNECT_SECONDS,
-                    # By itself the pool would try a server that is away ever more rarely. Instead it gives up, and the
-                    # next request opens the source anew, which fails at once or works at once.
-                    "reconnect_timeout": _CONNECT_SECONDS - 1,
-                    "reconnect_failed": lambda _pool: opened_files.pop(alias, None),
-                },
-                # An append is one prepared statement, one round trip: this alone is worth half its speed.
-                "server_side_binding": True,
-                "prepare_threshold": 3 if settings.PREPARED_STATEMENTS else None,
-            },
+            "OPTIONS": _options(alias, parts.query),
             "ADKWEB": {},
         },
     )
+
+
+def _parts_of(text: str) -> SplitResult:
+    """Returns the parts of a URL. Raises SourceError for what is none, without the password."""
+    if "@" in text and is_badly_quoted(text):
+        raise SourceError(
+            _("%(url)s: in a password, / ? # and @ are written %%2F %%3F %%23 and %%40.")
+            % {"url": without_password(text)}
+        )
+    try:
+        return urlsplit(text)
+    except ValueError as error:  # it quotes the text, a password with it
+        raise SourceError(_("This is not a URL: %(error)s") % {"error": without_password(text)}) from error
+
+
+def _options(alias: str, query: str) -> dict[str, Any]:
+    """Returns how Django connects to a PostgreSQL database: as the URL asks for, from a pool."""
+    options: dict[str, Any] = {"connect_timeout": _CONNECT_SECONDS, **dict(parse_qsl(query))}
+    if settings.READ_ONLY:
+        options["options"] = f"{options.get('options', '')} -c default_transaction_read_only=on".strip()
+    return {
+        **options,
+        "pool": {
+            "min_size": 0,
+            "max_size": settings.POOL_SIZE,
+            "timeout": _CONNECT_SECONDS,
+            # By itself the pool would try a server that is away ever more rarely. Instead it gives up, and the next
+            # request opens the source anew, which fails at once or works at once.
+            "reconnect_timeout": _CONNECT_SECONDS - 1,
+            "reconnect_failed": lambda _pool: opened_files.pop(alias, None),
+        },
+        # An append is one prepared statement, one round trip: this alone is worth half its speed.
+        "server_side_binding": True,
+        "prepare_threshold": 3 if settings.PREPARED_STATEMENTS else None,
+    }
 
 
 def _register(source: Source, database: dict[str, Any]) -> Source:
