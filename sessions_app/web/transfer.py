@@ -107,8 +107,7 @@ def import_(request: HttpRequest, import_id: uuid.UUID) -> HttpResponse:
     if request.method == "POST":
         who.check_may_write()
         if "discard" in request.POST:
-            _discard(request, import_id)
-            return redirect("imports")
+            return _discard(request, import_id)
         try:
             core.go_on(import_id, who, state="state" in request.POST)
             return redirect("import", import_id=import_id)
@@ -132,13 +131,16 @@ def _take(request: HttpRequest, source: str) -> uuid.UUID:
         raise
 
 
-def _discard(request: HttpRequest, import_id: uuid.UUID) -> None:
+def _discard(request: HttpRequest, import_id: uuid.UUID) -> HttpResponse:
     before = core.get(import_id)
+    if before.stage == "done":  # just before Stop was pressed: its page says what came of it
+        return redirect("import", import_id=import_id)
     core.discard(import_id)
     if before.stage in ("importing", "stopped"):
         messages.info(
             request, _("The import was stopped. What it has written stays; the same file, sent again, goes on.")
         )
+    return redirect("imports")
 
 
 def _words_of(job: core.Import) -> str:

@@ -177,10 +177,12 @@ def test_an_import_that_is_stopped_goes_on_when_its_file_is_sent_again(
     page.goto(own_server.link)
     file = bulk(tmp_path)
     choose(page, file)
-    page.get_by_role("button", name="Import").click()
-    page.get_by_role("button", name="Stop").click()
-    expect(page.get_by_role("status")).to_contain_text("sent again, goes on")
-    expect(page.get_by_text("None yet.")).to_be_visible()
+    with closing(sqlite3.connect(own_server.demo, isolation_level=None)) as agent:
+        agent.execute("BEGIN IMMEDIATE")  # for which the import waits: it is still under way when it is stopped
+        page.get_by_role("button", name="Import").click()
+        page.get_by_role("button", name="Stop").click()
+        expect(page.get_by_role("status")).to_contain_text("sent again, goes on")
+        expect(page.get_by_text("None yet.")).to_be_visible()
     choose(page, file)
     page.get_by_role("button", name="Import").click()
     expect(page.get_by_role("status")).to_contain_text("imported", timeout=60_000)

@@ -258,6 +258,13 @@ def test_a_second_click_imports_once(maria: Browser, store: str, file: bytes) ->
     assert exported(store) == file
 
 
+def test_to_stop_an_import_that_is_done_shows_what_came_of_it(maria: Browser, store: str, file: bytes) -> None:
+    address = sent(maria, store, file)
+    confirm(maria, address)
+    assert maria.send(address, {"discard": "1"})["Location"] == address
+    assert "4 sessions were imported." in maria.open(address).text
+
+
 def test_a_discarded_file_is_gone(maria: Browser, store: str, file: bytes) -> None:
     address = sent(maria, store, file)
     assert maria.send(address, {"discard": "1"})["Location"] == "/import/"
