@@ -375,7 +375,10 @@ def _entries(node: ast.Dict | ast.Tuple | ast.List) -> list[ast.expr | None]:
 
 # --- Reads ------------------------------------------------------------------------------------------------------------
 
-ASKED: Final = ("reads/", "history/", "agent_view/", "transfer/exporting.py")  # what doors read from
+ASKED: Final = (  # what doors read from
+    *("reads/", "history/", "agent_view/", "transfer/exporting.py"),
+    *("edits/fork_jobs.py", "edits/fork_tree.py", "edits/repair.py", "edits/rewind.py", "edits/undo.py"),
+)
 OF_SOMEBODY: Final = {"source", "ref", "selection", "event", "view"}  # parameters that say of what a read is
 # What only the machine asks for: where events were read to, and that they are read again. It tells nothing that is stored.
 MACHINES: Final = {"history/indexing.py"}

@@ -90,9 +90,9 @@ def queue_edit(
     return queued_edit.view_of(job)
 
 
-def get(queued_id: uuid.UUID | str) -> Queued:
-    """Returns one queued edit, whatever became of it; raises NotFound."""
-    return queued_edit.view_of(queued_edit.job_of(queued_id))
+def get(queued_id: uuid.UUID | str, *, actor: Actor) -> Queued:
+    """Returns one queued edit, whatever became of it; raises NotFound, also where the actor may not see its app."""
+    return queued_edit.view_of(queued_edit.job_of(queued_id, actor))
 
 
 def of_session(ref: SessionRef, *, actor: Actor) -> list[Queued]:
@@ -127,7 +127,7 @@ def withdraw(queued_id: uuid.UUID | str, person: AbstractBaseUser) -> None:
     """
     actor = actor_of(person)
     actor.check_may_write()
-    job = queued_edit.job_of(queued_id)
+    job = queued_edit.job_of(queued_id, actor)
     claim = _claim(job)
     if claim is None:
         raise Conflict(_("This edit is being applied just now, or does not wait any more."))
@@ -150,7 +150,7 @@ def dismiss(queued_id: uuid.UUID | str, person: AbstractBaseUser) -> None:
 
     Raises NotFound.
     """
-    job = queued_edit.job_of(queued_id)
+    job = queued_edit.job_of(queued_id, actor_of(person))
     author = job.person
     if job.finished is None or (author is not None and author.is_active and author.pk != person.pk):
         raise NotFound(_("There is no such edit of yours."))

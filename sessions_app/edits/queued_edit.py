@@ -72,13 +72,13 @@ def jobs() -> QuerySet[Job]:
     return Job.objects.filter(kind="edit")
 
 
-def job_of(queued_id: uuid.UUID | str) -> Job:
-    """Returns the row of a queued edit; raises NotFound."""
+def job_of(queued_id: uuid.UUID | str, actor: Actor) -> Job:
+    """Returns the row of a queued edit; raises NotFound, also where the actor may not see its app."""
     try:
         job = jobs().filter(pk=queued_id).first()
     except ValidationError:  # no UUID
         job = None
-    if job is None:
+    if job is None or not actor.may_see(job.app_name):
         raise NotFound(_("There is no such edit."))
     return job
 

@@ -92,7 +92,7 @@ def let_claims_end() -> None:
 
 def now(found: Queued) -> Queued:
     """An edit as it is by now."""
-    return queue.get(found.id)
+    return queue.get(found.id, actor=SYSTEM)
 
 
 def edits_in(ref: SessionRef) -> list[dict[str, Any]]:
@@ -439,7 +439,7 @@ def test_what_everybody_knows_is_not_kept_for_ever(ref: SessionRef, maria: User)
     queue.queue_edit(ref, PAY, person=maria)
     assert Job.objects.count() == 3
     with pytest.raises(NotFound):
-        queue.get(old.id)
+        queue.get(old.id, actor=SYSTEM)
 
 
 # --- Withdrawn --------------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 import pytest
+from django.contrib.auth.models import User
 from django.db import connections
 from django.urls import URLPattern, reverse
 
@@ -15,6 +16,7 @@ from sessions_app.access.actor import SYSTEM, Actor
 from sessions_app.domain.positions import NO_SEQ
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT
+from sessions_app.edits import queue
 from sessions_app.edits.edit import Entry, edit_state
 from sessions_app.errors import NotFound
 from sessions_app.reads.following import Following, Only
@@ -91,6 +93,15 @@ def test_a_page_of_an_app_that_somebody_may_not_see_is_that_of_one_that_is_not_t
     assert answer == answer_to(maria, pattern, query, other._replace(app_name="atlantis"))
     # And where it is no error: as of an app that she might see, if it were there.
     assert answer[0] == 404 or answer == answer_to(maria, pattern, query, other._replace(app_name="bookings"))
+
+
+def test_a_queued_edit_in_such_an_app_is_not_there(
+    other: SessionRef, maria: Browser, person: User, request: pytest.FixtureRequest
+) -> None:
+    waiting = queue.queue_edit(other, [Entry("step", "pay", ABSENT)], person=person)
+    assert "pay" in maria.get(reverse("queued-json", args=[waiting.id])).content.decode()
+    request.getfixturevalue("limited")
+    assert maria.get(reverse("queued-json", args=[waiting.id])).status_code == 404
 
 
 @pytest.mark.parametrize("name", ["home", "feed", "edits", "new-session"])

@@ -74,7 +74,7 @@ def _edit(request: HttpRequest, target: Target) -> HttpResponse:
     actor(request).check_may_write()
     if request.method == "GET":
         if "queued" in request.GET:
-            return _form_again(request, target, queue.get(request.GET["queued"]))
+            return _form_again(request, target, queue.get(request.GET["queued"], actor=actor(request)))
         names = dict.fromkeys(request.GET.getlist("key"))
         if len(names) > state_form.MOST:
             raise state_form.too_many()
@@ -202,7 +202,7 @@ def _queue(request: HttpRequest, target: Target, entries: list[edit.Entry]) -> N
     reason, once, of = request.POST.get("reason", ""), request.POST.get("once", ""), _checked_of(request, target)
     waiting = queue.queue_edit(target.ref, entries, person=person, reason=reason, once=once, of=of)
     queue.apply_due([target.ref])
-    queued = queue.get(waiting.id)
+    queued = queue.get(waiting.id, actor=actor(request))
     if queued.state == WAITING:
         messages.info(request, _("The edit waits until the invocation has ended."), extra_tags=about(queued.id))
     elif queued.state == APPLIED:

@@ -38,7 +38,10 @@ def outcomes(request: HttpRequest) -> HttpResponse:
 @require_GET
 def raw(request: HttpRequest, queued_id: UUID) -> HttpResponse:
     """Returns what an edit was to write as JSON, with null for a key that it was to remove."""
-    values = {entry.key: None if entry.value is ABSENT else entry.value for entry in queue.get(queued_id).entries}
+    values = {
+        entry.key: None if entry.value is ABSENT else entry.value
+        for entry in queue.get(queued_id, actor=actor(request)).entries
+    }
     return data(dumps(values, indent=2), "text/plain; charset=utf-8")
 
 
@@ -65,5 +68,5 @@ def _back(request: HttpRequest, queued_id: UUID, message: str = "") -> HttpRespo
         return HttpResponse(status=204, headers={"HX-Trigger": "adkweb:queued"})
     if message:
         messages.info(request, message)
-    ref = queue.get(queued_id).ref
+    ref = queue.get(queued_id, actor=actor(request)).ref
     return redirect(reverse("session", kwargs=ref._asdict()) if ref else reverse("home"))
