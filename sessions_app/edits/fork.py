@@ -80,7 +80,7 @@ def count(ref: SessionRef, event_id: str, into: SessionRef, actor: Actor) -> tup
 
 
 def take_away(into: SessionRef, actor: Actor) -> None:
-    """Deletes a half that can never become whole, because its origin was deleted, unless somebody wrote to it."""
+    """Deletes a half that can never become whole, unless somebody wrote to it: its origin is gone, or unreadable."""
     with suppress(Error):
         half = reads_views.session(into, actor=actor)
         with database.using(into.source):
@@ -156,7 +156,7 @@ class Copying:
         except Conflict:
             self._there()  # which says more, where this fork cannot go on
             raise
-        except NotFound:
+        except (NotFound, Invalid):
             take_away(self.into, actor)
             raise
 
@@ -223,7 +223,11 @@ def _known(state: State) -> State:
 
 def _copied(ref: SessionRef, row: whole_session.StoredEvent, into: SessionRef) -> ImportedEvent:
     """An event as the fork has it; one for somebody else without the values of the user's keys."""
-    event = as_object(json.loads(row.text))
+    try:
+        event = as_object(json.loads(row.text))
+    except (ValueError, RecursionError) as error:
+        words = _("Event %(id)s cannot be copied: what is stored there cannot be read as JSON.")
+        raise Invalid(words % {"id": row.id}) from error
     metadata = as_object(event.get("custom_metadata"))
     origin = as_object(metadata.get(ORIGIN)) or {
         "user": ref.user_id,

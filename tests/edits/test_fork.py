@@ -496,6 +496,17 @@ def test_a_fork_whose_origin_is_deleted_while_it_is_copied_leaves_nothing(source
     assert query(source, "SELECT id FROM sessions") == query(source, "SELECT id FROM events") == []
 
 
+def test_an_event_that_is_no_json_is_named_and_no_half_of_a_fork_is_left(
+    new_store: Callable[[str], str], open_source: Callable[[str], str], actor: Actor
+) -> None:
+    ref = create_session(open_source(new_store("sqlite")), APP, "ana", actor=actor, session_id="long")
+    fill(ref, 2_500)
+    execute(ref.source, "UPDATE events SET event_data = 'not JSON' WHERE id = 'e1500'")
+    with pytest.raises(Invalid, match="Event e1500 cannot be copied"):
+        forks.fork(ref, "e2400", user_id="ana", session_id="fork", actor=actor)
+    assert query(ref.source, "SELECT id FROM sessions") == [("long",)]
+
+
 def test_a_half_that_an_agent_wrote_to_is_kept_when_its_origin_is_deleted(source: str, actor: Actor) -> None:
     ref = create_session(source, APP, "ana", actor=actor, session_id="long")
     fill(ref, 2_500)
