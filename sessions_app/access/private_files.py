@@ -16,7 +16,7 @@ _OWN: Final = re.compile(r"secret-key|uploads|demo\.\d+|(adkweb|demo)\.db(-wal|-
 def keep_folder(folder: Path) -> None:
     """Makes a folder that only its owner can open. If the folder exists, it and adkweb's files in it are closed.
 
-    A folder that also has other people's files stays open for them. Only adkweb's files in it are closed.
+    If there are other files in the folder, it stays open for whoever needs them, and only adkweb's files are closed.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     names = os.listdir(folder)

@@ -91,7 +91,7 @@ class StoredSessionService(BaseSessionService):
 
     def __init__(self, backend: Backend, on_stale: OnStale, on_rebase: OnRebase | None) -> None:
         if on_stale not in get_args(OnStale):
-            raise ValueError(f'on_stale is "raise" or "rebase", not {on_stale!r}.')
+            raise ValueError(f'on_stale must be "raise" or "rebase", not {on_stale!r}.')
         self._backend, self._on_stale, self._on_rebase = backend, on_stale, on_rebase
         self._turns = _Turns()
 

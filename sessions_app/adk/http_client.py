@@ -81,10 +81,7 @@ class Client:
     def ask(
         self, method: str, address: str, body: Any = None, headers: dict[str, str] | None = None, **query: Any
     ) -> Answer:
-        """Sends a request and returns its answer, if it is a success, 404 or 412, or 409 to a POST.
-
-        Raises for any other.
-        """
+        """Sends a request and returns its answer: a success, 404, 412, or 409 to a POST."""
         answer = self._send(
             method,
             f"{self._url}/api{address}",
@@ -115,7 +112,7 @@ class Client:
             except _FAILURES as error:
                 failure, why = error, str(error) or type(error).__name__
             except httpx.HTTPError as error:
-                raise ConnectionError(f"adkweb at {self._url} cannot be asked: {error}") from error
+                raise ConnectionError(f"adkweb at {self._url} cannot be reached: {error}") from error
             else:
                 if response.status_code not in _AGAIN:
                     return Answer(response, tries)
@@ -129,7 +126,7 @@ class Client:
 
     def strange(self, answer: Answer) -> ConnectionError:
         """Makes the error for an answer that an adkweb would not give."""
-        return ConnectionError(f"{self._url} does not answer as adkweb does: {sentence_of(answer.response)}")
+        return ConnectionError(f"{self._url} does not answer like adkweb: {sentence_of(answer.response)}")
 
     def _begin(self) -> None:
         self._thread = threading.local()

@@ -58,19 +58,19 @@ def _split(uri: str) -> SplitResult:
     """Splits an address. Raises ValueError without repeating a password."""
     parts = urlsplit(uri)
     if "@" in parts.netloc:
-        raise ValueError(f"adkweb's address has no user and no token in it: give token=…, or set {VARIABLE}.")
+        raise ValueError(f"adkweb's address may not contain a user or a token: give token=…, or set {VARIABLE}.")
     try:
         valid = bool(parts.hostname) and (parts.port is None or parts.port > 0)
     except ValueError:
         valid = False
     if not valid or parts.scheme not in ("http", "https", SCHEME) or parts.fragment:
         raise ValueError(
-            f"adkweb's address is like http://host:8000, https://host or {SCHEME}://host:8000, not {uri!r}."
+            f"adkweb's address looks like http://host:8000, https://host or {SCHEME}://host:8000, not {uri!r}."
         )
     if parts.scheme == SCHEME and parts.path not in ("", "/"):
-        raise ValueError(f"{SCHEME}:// takes no path, as in {parts.path!r}; the source stands behind ?source=")
+        raise ValueError(f"{SCHEME}:// takes no path such as {parts.path!r}; name the source with ?source=")
     if parts.scheme != SCHEME and parts.query:
-        raise ValueError("An http address takes no options; give source=… and on_stale=… beside it.")
+        raise ValueError("An http address takes no options; pass source=… and on_stale=… as arguments.")
     return parts
 
 
@@ -82,14 +82,14 @@ def _asked(parts: SplitResult) -> dict[str, str]:
         if name not in known:
             raise ValueError(f"{SCHEME}:// takes the options {', '.join(known)}, not {name!r}.")
         if known[name] and value not in known[name]:
-            raise ValueError(f"{name} is {' or '.join(known[name])}, not {value!r}.")
+            raise ValueError(f"{name} must be {' or '.join(known[name])}, not {value!r}.")
     return asked
 
 
 def _token(given: str | None) -> str:
     token = (given or os.environ.get(VARIABLE, "")).strip()
     if not token:
-        raise ValueError(f"adkweb asks for a token: give token=…, or set {VARIABLE}. `adkweb token create` makes one.")
+        raise ValueError(f"adkweb needs a token: give token=…, or set {VARIABLE}. `adkweb token create` makes one.")
     if _SENDABLE.fullmatch(token) is None:
-        raise ValueError("The token has characters that no token of adkweb's has.")
+        raise ValueError("The token has characters that no adkweb token has.")
     return token

@@ -266,7 +266,7 @@ def test_what_is_not_adkweb_is_said_to_be_none(
             for status in (200, 301, 404, 405, 500):
                 proxy.faults = [("GET", status), ("POST", status)]
                 why = await refused(service.get_session(**NAME), ConnectionError)
-                assert why.startswith(f"{proxy.url} does not answer as adkweb does: {status} ")
+                assert why.startswith(f"{proxy.url} does not answer like adkweb: {status} ")
                 await refused(service.create_session(**NAME), ConnectionError)
 
     asyncio.run(run())
@@ -326,7 +326,7 @@ def test_a_token_is_never_shown(
     client_side = [record.getMessage() for record in caplog.records]
     assert not [text for text in (*shown, *client_side) if secret in text]
     for bad in ("adkweb_with a blank", "adkweb_ü", "adkweb_\nX: y"):
-        with pytest.raises(ValueError, match="no token of adkweb") as error:
+        with pytest.raises(ValueError, match="no adkweb token") as error:
             HttpSessionService(serving.url, token=bad)
         assert bad not in str(error.value)
     monkeypatch.delenv("ADKWEB_TOKEN", raising=False)
@@ -358,11 +358,11 @@ def test_an_address_with_options_is_what_adks_command_line_gives(
 @pytest.mark.parametrize(
     ("uri", "why"),
     [
-        ("adkweb://token@host:8000", "no user and no token in it"),
-        ("http://me:secret@host:8000", "no user and no token in it"),
+        ("adkweb://token@host:8000", "may not contain a user or a token"),
+        ("http://me:secret@host:8000", "may not contain a user or a token"),
         ("adkweb://host:8000/path", "takes no path"),
-        ("adkweb://host:8000?on_stale=ignore", "on_stale is raise or rebase, not 'ignore'"),
-        ("adkweb://host?tls=1", "tls is true or false, not '1'"),
+        ("adkweb://host:8000?on_stale=ignore", "on_stale must be raise or rebase, not 'ignore'"),
+        ("adkweb://host?tls=1", "tls must be true or false, not '1'"),
         ("adkweb://host?token=x", "takes the options source, on_stale, tls, not 'token'"),
         ("adkweb://", "like http://host:8000"),
         ("http://host:port", "like http://host:8000"),
