@@ -1,4 +1,5 @@
-"""Adopts a database in the background, while its pages are read: asked for by its owner, or going on where it stopped."""
+"""Adopts a database in a background thread while its pages are read: begins when its owner asks, and resumes what
+stopped."""
 
 import logging
 import threading
@@ -26,7 +27,7 @@ _RETRY_SECONDS: Final = 300.0  # after a failure, before it goes on by itself
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What adopting a database would do: add so many `steps` to so many events, about, in so many seconds, about."""
+    """What adopting a database would take: about how many events it has, about how many seconds, and the missing steps."""
 
     events: int
     seconds: float
@@ -35,10 +36,9 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Adoption:
-    """How far adopting is: `share` of it, from 0 to 1, and the seconds that are left, once that can be told.
+    """How far adopting is: `share` runs from 0 to 1; `seconds_left` is None until it can be estimated.
 
-    `problem` says why it stopped; then nothing goes on.
-    """
+    `problem` says why it stopped. It is empty while adopting runs."""
 
     share: float = 0.0
     seconds_left: float | None = None
@@ -46,13 +46,14 @@ class Adoption:
 
     @property
     def works(self) -> bool:
-        """Whether it goes on by itself."""
+        """Tells whether it is under way or will resume by itself."""
         return not self.problem
 
 
 def plan(alias: str) -> Plan:
-    """What adopting would add to a database, and how long it would take: by the server's own estimate of its rows, which it
-    has as soon as it has looked at them; until then, they are counted up to _COUNTED.
+    """Estimates what adopting would add to a database, and how long it would take.
+
+    Uses the server's own estimate of the number of rows. Where the server has none yet, it counts them, up to _COUNTED.
     """
     with database.using(alias) as db, db.cursor() as cursor:
         cursor.execute(
@@ -66,9 +67,8 @@ def plan(alias: str) -> Plan:
 
 
 def start(alias: str, actor: Actor) -> None:
-    """Begins to adopt a database, or goes on. Raises Conflict while that is under way, Invalid where nothing is left to do,
-    NotAllowed, NotFound, SourceError.
-    """
+    """Begins to adopt a database, or resumes it. Raises Conflict while that is under way, Invalid where nothing is left
+    to do, NotAllowed, NotFound, SourceError."""
     actor.check_may_write()
     database.get(alias)
     if database.keeps_creations(alias):
@@ -78,15 +78,14 @@ def start(alias: str, actor: Actor) -> None:
 
 
 def of(alias: str) -> Adoption | None:
-    """How far this process is in adopting a database; None where it does not."""
+    """Returns how far this process has adopted a database; None if it is not adopting it."""
     thread = _threads.get(alias)
     return thread.adoption if thread else None
 
 
 def go_on() -> None:
-    """Goes on where adopting stopped, in databases that are open: of what an older adkweb left out, too, and of indexes that
-    another program dropped.
-    """
+    """Resumes adopting in databases that are open. Also adds what an older adkweb left out, and indexes that another
+    program dropped."""
     for source in database.opened():
         thread = _threads.get(source.alias)
         rests = thread and (thread.adoption.works or time.monotonic() - thread.ended < _RETRY_SECONDS)
@@ -103,7 +102,7 @@ def go_on() -> None:
 
 
 def wait(alias: str, moved: Callable[[Adoption], None]) -> None:
-    """Waits until adopting ends; `moved` hears now and then how far it is."""
+    """Waits until adopting ends. Calls `moved` with its progress about five times a second."""
     while (thread := _threads.get(alias)) and thread.is_alive():
         moved(thread.adoption)
         thread.join(0.2)
@@ -131,10 +130,10 @@ class _Thread(threading.Thread):
         self._alias = alias
         self._language = translation.get_language()
         self._began = time.monotonic()
-        self._first: float | None = None  # the share at the beginning: others may have begun
+        self._first: float | None = None  # the share at the start: an earlier run may have done a part
 
     def run(self) -> None:
-        """Until all is added, or something is in the way."""
+        """Adopts the database, until all is added or something prevents it."""
         problem = ""
         try:
             with translation.override(self._language):

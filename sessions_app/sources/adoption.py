@@ -1,14 +1,14 @@
-"""ADK's tables: recognise them, create them, adopt them, release them.
+"""Recognises, creates, adopts and releases ADK's tables.
 
-Adopting adds, and never changes a row or column of ADK's: `events.seq` (PostgreSQL; on SQLite the rowid serves),
-`sessions.initial_state` with the trigger that fills it for every new session whoever creates it, `sessions.initial_place`,
-which says between which events adkweb created a session, `adkweb_deleted` and `adkweb_deleted_writes`, in which triggers
-note whose sessions were deleted and where these had written shared keys, and indexes for adkweb's own reads.
+Adopting only adds, and never changes a row or column of ADK's. It adds: `events.seq` (on PostgreSQL; SQLite has the
+rowid); `sessions.initial_state`, with a trigger that fills it for every new session, whoever creates it;
+`sessions.initial_place`, the position at which adkweb created a session; the tables `adkweb_deleted` and
+`adkweb_deleted_writes`, in which triggers note whose sessions were deleted and where these had written shared keys; and
+indexes for adkweb's own reads.
 
-`STEPS` says what is added, in order; online.py adds it while agents write, a step at a time. Each step can be seen in the
-database itself (`missing`), so adopting goes on where it was interrupted, and again does nothing. `release` takes all of it
-away.
-"""
+`STEPS` lists what is added, in order; online.py adds it one step at a time, while agents write. Whether a step is done
+can be seen in the database itself (`missing`), so adopting resumes where it was interrupted, and a second run does
+nothing. `release` takes all of it away."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -38,32 +38,32 @@ from .schema import (
 
 Format = Literal["sqlite", "database"]  # of SqliteSessionService, or of DatabaseSessionService
 ADK_TABLES: Final = frozenset({"app_states", "user_states", "sessions", "events"})
-_CREATION_LOCK: Final = 0x61646B77  # of PostgreSQL's advisory locks, "adkw"
+_CREATION_LOCK: Final = 0x61646B77  # the key of a PostgreSQL advisory lock: "adkw"
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What a database looks like: `empty`, times as REAL seconds or as naive UTC datetimes, and what adopting added to it.
+    """What a database looks like: whether it is `empty`, how it stores times, and what adopting has added to it.
 
-    `begun`: its owner has agreed to adopting, whether that is done or not. `adopted`: every event has its number.
-    `creations`: it is kept where sessions were created and deleted, the last that adopting adds.
-    """
+    `real_times`: times are REAL seconds, not naive UTC datetimes. `begun`: its owner has agreed to adopting, finished
+    or not. `adopted`: every event has its number. `creations`: it records where sessions were created and deleted,
+    which adopting adds last."""
 
     empty: bool
     real_times: bool = False
     begun: bool = False
     adopted: bool = False
     creations: bool = False
-    milliseconds: bool = False  # as adk-js writes times
-    ordered: bool = True  # a session's events can be read in order without reading those of others
+    milliseconds: bool = False  # times are written as adk-js writes them
+    ordered: bool = True  # a session's events can be read in order without reading those of other sessions
 
 
 def inspect(alias: str) -> Shape:
-    """The shape of a source; raises SourceError where it is not ADK's, saying what to do."""
+    """Returns the shape of a source. Raises SourceError, which says what to do, if its tables are not ADK's."""
     connection = connections[alias]
     tables: dict[str, dict[str, str]] = {}
     with connection.cursor() as cursor:
-        # One statement, so that it sees the tables before or after another process adopts them, and never between.
+        # One statement sees the tables either before or after another process adopts them, never halfway.
         cursor.execute(COLUMNS[connection.vendor])
         for table, column, kind in cursor.fetchall():
             tables.setdefault(table, {})[column] = kind
@@ -92,13 +92,12 @@ def inspect(alias: str) -> Shape:
 
 
 def create(alias: str, form: Format) -> None:
-    """ADK's tables in an empty database, so that google-adk's own service of this format uses it at once. A SQLite file
-    gets a write-ahead log, with which appends are several times as fast.
+    """Creates ADK's tables in an empty database, so that google-adk's own service for this format can use it at once.
 
-    Where another process was faster, there is nothing left to do.
-    """
+    A SQLite file gets a write-ahead log, with which appends are several times as fast. Does nothing if another process
+    has made the tables meanwhile."""
     if connections[alias].vendor == "sqlite" and inspect(alias).empty:
-        with suppress(SourceError):  # a file system without shared memory: it does without
+        with suppress(SourceError):  # a file system without shared memory: the file does without a log
             use_wal(alias)
     script = CREATE_SQLITE if form == "sqlite" else CREATE_DATABASE
     types = TYPES["real" if form == "sqlite" else connections[alias].vendor]
@@ -109,7 +108,7 @@ def create(alias: str, form: Format) -> None:
 
 
 def use_wal(alias: str) -> None:
-    """Gives a SQLite file a write-ahead log, which stays; raises SourceError where it can have none."""
+    """Gives a SQLite file a write-ahead log, which it keeps. Raises SourceError if it cannot have one."""
     with connections[alias].cursor() as cursor:
         cursor.execute("PRAGMA journal_mode = WAL")
         (mode,) = cursor.fetchone()
@@ -120,19 +119,19 @@ def use_wal(alias: str) -> None:
 
 
 def missing(alias: str) -> list[str]:
-    """The names in STEPS of what is not there, or does not work, in the order in which it is to be added."""
+    """Returns the names in STEPS of what is absent or disabled, in the order in which it is to be added."""
     present = _present(alias)
     return [name for name in STEPS[connections[alias].vendor] if name not in present]
 
 
 def outdated(alias: str) -> list[str]:
-    """The statements that drop the indexes that an older adkweb made, where these are there."""
+    """Returns the statements that drop the indexes of an older adkweb, for those that exist."""
     concurrently = "CONCURRENTLY " if connections[alias].vendor == "postgresql" else ""
     return [f"DROP INDEX {concurrently}{name}" for name in OUTDATED if name in _present(alias)]
 
 
 def to_release(alias: str) -> list[str]:
-    """The statements that take away what adopting added, however far that came."""
+    """Returns the statements that take away what adopting added, however far it got."""
     vendor, present = connections[alias].vendor, _present(alias)
     return [statement for name, statement in RELEASE[vendor].items() if vendor == "postgresql" or name in present]
 
@@ -145,7 +144,8 @@ def _present(alias: str) -> set[str]:
 
 @contextmanager
 def _alone(alias: str) -> Iterator[CursorWrapper]:
-    """A transaction in which no other adkweb process makes the tables: the second waits, then finds all done."""
+    """Opens a transaction in which no other adkweb process creates the tables: a second one waits, then finds them
+    made."""
     with transaction.atomic(using=alias), connections[alias].cursor() as cursor:
         if connections[alias].vendor == "postgresql":
             cursor.execute("SET LOCAL lock_timeout = '5s'")

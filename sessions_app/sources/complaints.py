@@ -1,11 +1,11 @@
-"""What a database driver complains of, in words for the person who has to act on it."""
+"""Explains a database driver's error messages to the person who has to act on them."""
 
 from django.conf import settings
 from django.utils.translation import gettext as _
 
 
 def sentence(text: str) -> str:
-    """What a driver's message means, and what to do; empty for one that is not known."""
+    """Returns what a driver's message means and what to do; an empty text for an unknown message."""
     lowered = text.lower()
     return next((said for sign, said in _signs() if sign in lowered), "")
 

@@ -1,4 +1,4 @@
-"""An open database: connections, what was adopted, whether it may be written."""
+"""An open database: its connections, how far it is adopted, and whether adkweb may write to it."""
 
 import math
 import sqlite3
@@ -27,20 +27,19 @@ from .finding import log
 from .registry import UNOPENED, Source, lock, opened_files
 from .steps import Moved
 
-_RETRY_SECONDS: Final = 60.0  # for a file that cannot be opened and does not change
-_LOOK_SECONDS: Final = 2.0  # between two looks whether a database was adopted meanwhile
+_RETRY_SECONDS: Final = 60.0  # before a file that could not be opened, and has not changed, is tried again
+_LOOK_SECONDS: Final = 2.0  # between two checks whether another process has adopted a database meanwhile
 _files: WeakKeyDictionary[BaseDatabaseWrapper, tuple[int, int]] = WeakKeyDictionary()  # what each connection opened
-_due: dict[str, float] = {}  # by alias, when it is looked at again whether it is adopted by now
+_due: dict[str, float] = {}  # by alias, when to check again whether it has been adopted
 _opening: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
-_tried: dict[str, tuple[object, float]] = {}  # by alias, what a file that cannot be opened was like, and when
+_tried: dict[str, tuple[object, float]] = {}  # by alias, the content of a file that cannot be opened, and when
 
 
 def open_new() -> list[Source]:
-    """Opens the files that have appeared, or were made anew, since the last time; those that it opened.
+    """Opens the files that have appeared, or were replaced, since the last call. Returns the sources that it opened.
 
-    Nothing is made in an empty file: its agent is about to do that. What cannot be opened is tried again once the file
-    changes, and now and then.
-    """
+    An empty file is left alone: its agent is about to create the tables. A file that cannot be opened is tried again
+    once it changes, and every _RETRY_SECONDS."""
     opened = []
     for source in registry.listed():
         if source.vendor != "sqlite" or opened_files.get(source.alias, UNOPENED) == file_of(source):
@@ -61,7 +60,7 @@ def open_new() -> list[Source]:
 
 
 def get(alias: str, *, adopting: bool = False) -> Source:
-    """One source, open and usable; raises NotFound, or SourceError saying what is wrong with it. As `open_source`."""
+    """Returns a source, opened as by `open_source`. Raises NotFound, or SourceError, which says what is wrong with it."""
     source = registry.sources.get(alias) or next((s for s in registry.listed() if s.alias == alias), None)
     if source is None:
         raise NotFound(_("There is no source “%(alias)s” here.") % {"alias": alias})
@@ -70,18 +69,18 @@ def get(alias: str, *, adopting: bool = False) -> Source:
 
 
 def open_source(source: Source, *, adopting: bool = False) -> None:
-    """Makes a source usable: an empty database gets ADK's tables, a SQLite file is adopted (neither when read-only).
+    """Makes a source usable: creates ADK's tables in an empty database, and adopts a SQLite file (neither if
+    read-only).
 
-    A PostgreSQL database of ADK's is adopted only with `adopting`: whoever owns it is asked first, and it can be read
-    meanwhile. A database that was found in a folder is not given tables: its agent makes them, in the format of its own.
-    """
+    Adopts a PostgreSQL database only with `adopting`: its owner is asked first, and it can be read meanwhile. Creates
+    no tables in a database that was found in a folder: its agent does that, in its own format."""
     if opened_files.get(source.alias, UNOPENED) == file_of(source):
         if adopting and not settings.READ_ONLY and not keeps_creations(source.alias):
             adopt_open(source.alias)
         elif time.monotonic() > _due.get(source.alias, math.inf):
             _look_again(source)
         return
-    with _opening[source.alias]:  # one lock a source: a server that does not answer holds up nobody else
+    with _opening[source.alias]:  # one lock per source: a server that does not answer delays no other source
         file = file_of(source)
         if opened_files.get(source.alias, UNOPENED) == file:
             return
@@ -104,14 +103,15 @@ def _adopted(source: Source, shape: adoption.Shape, adopting: bool) -> adoption.
     elif source.vendor == "postgresql" and not adopting:
         return shape
     if adoption.missing(source.alias):
-        # Where this user may not complete what an older adkweb adopted, it is served without.
+        # If this user may not complete what an older adkweb adopted, the source is used without the rest.
         with suppress(SourceError) if shape.adopted else nullcontext():
             online.add(source.alias)
     return adoption.inspect(source.alias)
 
 
 def adopt_open(alias: str, moved: Moved = lambda progress: None, *, patient: bool = False) -> None:
-    """Adopts a source that is open, as far as it is not; others use it meanwhile. As `online.add`."""
+    """Adds what is still missing in an open source, while others use it. Arguments and errors are those of
+    `online.add`."""
     source = registry.sources[alias]
     try:
         with connected(source):
@@ -121,7 +121,7 @@ def adopt_open(alias: str, moved: Moved = lambda progress: None, *, patient: boo
 
 
 def _note(source: Source, shape: adoption.Shape) -> None:
-    """Notes what a source looks like; one that adopting may still change is looked at again now and then."""
+    """Records the shape of a source. One that adopting may still change is checked again every _LOOK_SECONDS."""
     connections.databases[source.alias]["ADKWEB"].update(
         real_times=shape.real_times,
         milliseconds=shape.milliseconds,
@@ -136,13 +136,13 @@ def _note(source: Source, shape: adoption.Shape) -> None:
 
 def _look_again(source: Source) -> None:
     _due[source.alias] = time.monotonic() + _LOOK_SECONDS
-    with suppress(SourceError, DatabaseError):  # whoever asks for something next is told what is wrong
+    with suppress(SourceError, DatabaseError):  # the next request reports what is wrong
         _note(source, adoption.inspect(source.alias))
 
 
 @contextmanager
 def connected(source: Source) -> Iterator[None]:
-    """For work on a source that is not open yet; what goes wrong becomes a SourceError that says where."""
+    """Connects to a source that is not open yet. Turns what goes wrong into a SourceError that says where."""
     try:
         _connect_once(source)
         yield
@@ -155,73 +155,76 @@ def connected(source: Source) -> Iterator[None]:
 
 @contextmanager
 def using(alias: str) -> Iterator[BaseDatabaseWrapper]:
-    """A source's connection, opened; what the database answers badly becomes a SourceError that says what and where."""
+    """Yields a connection to a source, after opening it. Turns database errors into a SourceError that says what and
+    where."""
     get(alias)
     connection = connections[alias]
     replaced = connection.connection is not None and _files.get(connection) != opened_files.get(alias)
     if replaced and not connection.in_atomic_block:
-        connection.close()  # this thread's still holds a file that is not there any more
+        connection.close()  # this thread's connection still holds a file that no longer exists
     try:
         yield connection
     except IntegrityError:
         raise
-    except DataError as error:  # U+0000 in a name, which no source holds: nothing is wrong with this one
+    except DataError as error:  # U+0000 in a name: no source can hold it, and nothing is wrong with this one
         raise Invalid(str(error)) from error
     except DatabaseError as error:
         connection.close_if_unusable_or_obsolete()
         if any(sign in str(error) for sign in ("no such", "has no column", "does not exist")):
-            opened_files.pop(alias, None)  # released or made anew meanwhile: the next request looks again
+            opened_files.pop(alias, None)  # released or replaced meanwhile: the next request opens it again
         raise problem(alias, error) from error
 
 
 @receiver(connection_created)
 def _read_any_text(connection: BaseDatabaseWrapper, **_sent: Any) -> None:
-    """SQLite's JSON functions make bytes that are no text from half of a surrogate pair, a title cut within an emoji say;
-    it is read as “�”, and the source stays usable.
-    """
+    """Reads bytes that are not valid UTF-8 as “�”.
+
+    SQLite's JSON functions return such bytes for half of a surrogate pair, as in a title that was cut within an emoji.
+    Without this, one such value would make the whole query fail."""
     if connection.vendor == "sqlite" and "ADKWEB" in connection.settings_dict:
         _files[connection] = file_at(connection.settings_dict["ADKWEB"].get("path", ""))
         connection.connection.text_factory = partial(str, encoding="utf-8", errors="replace")
 
 
 def opened() -> list[Source]:
-    """Every source that is open."""
+    """Returns every source that is open."""
     return [source for source in registry.listed() if is_open(source.alias)]
 
 
 def is_open(alias: str) -> bool:
-    """Whether a source was opened, and its shape is known."""
+    """Tells whether a source has been opened, so that its shape is known."""
     return alias in opened_files
 
 
 def is_adopted(alias: str) -> bool:
-    """Whether an open source has adkweb's columns."""
+    """Tells whether every event of an open source has its number, so that adkweb may write to it."""
     return bool(connections.databases[alias]["ADKWEB"]["adopted"])
 
 
 def is_numbered(alias: str) -> bool:
-    """Whether an open source's events have numbers, SQLite's rowid or adkweb's; without, their time and id order them."""
+    """Tells whether an open source numbers its events, by SQLite's rowid or adkweb's column. Otherwise, time and id
+    order them."""
     return connections[alias].vendor == "sqlite" or is_adopted(alias)
 
 
 def has_order(alias: str) -> bool:
-    """Whether an open source's events can be put into an order, be it by their time, without slowing its agent down."""
+    """Tells whether a session's events can be read in order, at least by their time, without slowing the agent down."""
     return is_numbered(alias) or bool(connections.databases[alias]["ADKWEB"]["ordered"])
 
 
 def is_begun(alias: str) -> bool:
-    """Whether an open source's owner has agreed to adopting, be it done or not."""
+    """Tells whether the owner of an open source has agreed to adopting, finished or not."""
     return bool(connections.databases[alias]["ADKWEB"]["begun"])
 
 
 def may_write(alias: str) -> bool:
-    """Whether adkweb writes to a source: one that is not adopted, or that was not opened yet, is only shown."""
+    """Tells whether adkweb writes to a source. One that is not adopted, or not opened yet, is only shown."""
     return is_open(alias) and is_adopted(alias) and not settings.READ_ONLY
 
 
 @contextmanager
 def writing(alias: str) -> Iterator[BaseDatabaseWrapper]:
-    """As `using`, to write; raises NotAllowed for a source that is not adopted."""
+    """Yields a connection for writing, as `using` does. Raises NotAllowed for a source that is not adopted."""
     with using(alias) as connection:
         if not is_adopted(alias):
             raise NotAllowed(
@@ -232,12 +235,12 @@ def writing(alias: str) -> Iterator[BaseDatabaseWrapper]:
 
 
 def keeps_creations(alias: str) -> bool:
-    """Whether an open source keeps between which events adkweb created a session."""
+    """Tells whether an open source records where sessions were created and deleted, which adopting adds last."""
     return bool(connections.databases[alias]["ADKWEB"]["creations"])
 
 
 def problem(alias: str, error: Exception) -> SourceError:
-    """A database driver's error as a sentence that says what, where, and what to do."""
+    """Returns a SourceError that says in a sentence what a driver's error means, where it happened, and what to do."""
     source = registry.sources.get(alias)
     where = source.where if source else alias
     text = str(error).strip() or type(error).__name__
@@ -262,7 +265,7 @@ def forget(alias: str) -> None:
 
 
 def _connect_once(source: Source) -> None:
-    """Connects without the pool, which would hide why it cannot behind its own time-out."""
+    """Connects without the pool, whose own time-out would hide the reason for a failure."""
     connection = connections[source.alias]
     if source.vendor == "postgresql":
         psycopg.connect(**connection.get_connection_params() | {"autocommit": True}).close()

@@ -1,21 +1,21 @@
-"""Says what SQLite and PostgreSQL call the same thing: an event's seq, JSON that is valid, rows one by one."""
+"""Names the differences between SQLite and PostgreSQL: an event's seq, valid JSON, reading rows one by one."""
 
 from collections.abc import Generator, Mapping, Sequence
 from typing import Any, Final
 
 from django.db import connections
 
-# The seq of an event, by vendor. A query over all sessions needs the exact words of the index in schema.py. PostgreSQL
-# would take that index for the events of one session, too, and read those of all others: there, the column is named alone.
+# The seq of an event, by vendor. A query over all sessions must use the exact expression of the index in schema.py. For
+# the events of one session, PostgreSQL would use that index, too, and read the events of all others: such queries name
+# the column alone.
 SEQ: Final = {"postgresql": "seq + 0", "sqlite": "rowid"}
 SEQ_IN_SESSION: Final = {"postgresql": "seq", "sqlite": "rowid"}
 
 
 def if_json(column: str, then: str = "", *, otherwise: str = "", also: str = "") -> str:
-    """Returns the SQL of a column, or of what is made of it, for rows in which it is JSON that SQLite can read.
+    """Returns SQL that yields a column, or `then`, only for rows in which the column holds JSON that SQLite can read.
 
-    ADK may store NaN, which SQLite's JSON functions refuse: without this, one such event makes the whole query fail.
-    """
+    ADK may store NaN, which SQLite's JSON functions refuse: without this, one such event makes the whole query fail."""
     condition = f"{also} AND json_valid({column})" if also else f"json_valid({column})"
     return f"CASE WHEN {condition} THEN {then or column}{f' ELSE {otherwise}' if otherwise else ''} END"
 
@@ -23,7 +23,7 @@ def if_json(column: str, then: str = "", *, otherwise: str = "", also: str = "")
 def each_row(
     source: str, statement: str, parameters: Sequence[Any] | Mapping[str, Any]
 ) -> Generator[tuple[Any, ...], None, None]:
-    """The rows of a query one by one, so that no more of them are in memory than are wanted."""
+    """Yields the rows of a query one by one, without loading them all into memory."""
     connection = connections[source]
     with connection.cursor() as cursor:
         if connection.vendor == "postgresql":

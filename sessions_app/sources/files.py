@@ -1,4 +1,4 @@
-"""The files of SQLite sources: which one is at a path now, and whether something was written to it."""
+"""The files of SQLite sources: which file is at a path now, and whether it was written to."""
 
 import os
 
@@ -8,23 +8,23 @@ from .registry import Source
 
 
 def file_of(source: Source) -> tuple[int, int] | None:
-    """Returns which file a SQLite source is just now, as device and inode; None for a server."""
+    """Returns the file that a SQLite source is now, as (device, inode); None for a server."""
     if source.vendor != "sqlite":
         return None
     return file_at(connections.databases[source.alias]["ADKWEB"]["path"])
 
 
 def file_at(path: str) -> tuple[int, int]:
-    """Returns which file is at a path, as device and inode."""
+    """Returns the file at a path, as (device, inode); (-2, -2) if there is none."""
     try:
         entry = os.stat(path)
     except OSError:
-        return -2, -2  # gone: it is opened anew, which says so
+        return -2, -2  # it will be opened again, and that says that it is gone
     return entry.st_dev, entry.st_ino
 
 
 def content_of(path: str) -> object:
-    """Returns what differs once something was written to a SQLite file, or to its log; None while nothing is in it."""
+    """Returns a value that changes whenever a SQLite file or its log is written to; None while the file is empty."""
     if not _size(path)[0]:
         return None
     return file_at(path), _size(path), _size(f"{path}-wal")

@@ -1,4 +1,4 @@
-"""Finds databases: files and folders that a person names, and what an agent's folder holds."""
+"""Finds databases: the files and folders that a person names, and session.db files in agents' folders."""
 
 import logging
 import os
@@ -12,23 +12,24 @@ from django.utils.translation import gettext as _
 from ..errors import SourceError
 
 log = logging.getLogger("adkweb.sources")
-DEPTH: Final = 4  # levels of folders searched for SESSION_FILE
+DEPTH: Final = 4  # levels of folders that are searched for SESSION_FILE
 SESSION_FILE: Final = Path(".adk/session.db")  # what `adk web` writes beside an agent
 _SKIPPED: Final = {"node_modules", "__pycache__", ".git", ".venv", "venv"}
-_unreadable: set[str] = set()  # folders, said once
+_unreadable: set[str] = set()  # the errors of folders that cannot be read: each is logged once
 
 
 def sqlite_path(text: str) -> Path:
-    """The file that a text names: a path, or a sqlite:/// URL, as SQLAlchemy reads it."""
+    """Returns the file that a text names: a path, or a sqlite:/// URL as SQLAlchemy reads it."""
     if "://" in text:
         text = unquote(urlsplit(text).path[1:])
     return Path(text).expanduser().absolute()
 
 
 def find(folder: Path, depth: int = DEPTH, top: Path | None = None) -> Iterator[Path]:
-    """Every SESSION_FILE at most `depth` levels below a folder, the folder itself included. Links that lead out of it are
-    not followed: a file elsewhere, which nobody named, would be opened and written to.
-    """
+    """Yields every SESSION_FILE in a folder and at most `depth` levels below it.
+
+    Does not follow links that lead out of the folder: adkweb would open, and write to, a file elsewhere that nobody
+    named."""
     top = top or folder
     names: list[str] = []
     agent = False
@@ -55,14 +56,14 @@ def find(folder: Path, depth: int = DEPTH, top: Path | None = None) -> Iterator[
 
 
 def _leads_out(folder: Path, top: Path) -> bool:
-    """Whether a folder's SESSION_FILE is, by a link, a file that is not below the folder `top`."""
+    """Tells whether a folder's SESSION_FILE is a link to a file that is not below the folder `top`."""
     file = folder / SESSION_FILE
     linked = file.is_symlink() or file.parent.is_symlink()
     return linked and not file.resolve().is_relative_to(top.resolve())
 
 
 def existing_file(path: Path) -> Path:
-    """Returns the path, if a file stands there. Raises SourceError, which says what to do."""
+    """Returns the path if there is a file. Otherwise raises SourceError, which says what to do."""
     if path.is_dir():
         raise SourceError(_("%(path)s is a folder, not a file.") % {"path": path})
     if not path.exists():
@@ -73,9 +74,9 @@ def existing_file(path: Path) -> Path:
 
 
 def without_password(url: str) -> str:
-    """A database's URL as it may be shown: user, host and name; of one that is badly quoted neither, as any of them may be a
-    piece of the password.
-    """
+    """Returns a database's URL without its password: postgresql://user@host/name.
+
+    Returns only postgresql://… for a badly quoted URL, because any part of it may belong to the password."""
     if is_badly_quoted(url):
         return f"{url.partition('://')[0]}://…"
     parts = urlsplit(url)
@@ -86,7 +87,8 @@ def without_password(url: str) -> str:
 
 
 def is_badly_quoted(url: str) -> bool:
-    """Whether a URL's password may have ended its host too early: postgresql://u:pa/ssw@host/db has the host “u”."""
+    """Tells whether the password has an unquoted character that ends the host: postgresql://u:pa/ssw@host/db has the
+    host “u”."""
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -96,7 +98,7 @@ def is_badly_quoted(url: str) -> bool:
 
 
 def short(path: Path) -> str:
-    """A path as a person would write it: from here, or from home."""
+    """Returns a path as a person would write it: relative to the current folder, or beginning with ~/."""
     for base, sign in ((Path.cwd(), ""), (Path.home(), "~/")):
         if path.is_relative_to(base):
             return sign + str(path.relative_to(base))

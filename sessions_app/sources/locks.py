@@ -1,4 +1,4 @@
-"""The locks that adopting takes: on tables, so briefly that no writer notices, and one that keeps other processes away."""
+"""The locks that adopting takes: brief ones on tables, which no writer notices, and one that keeps out other processes."""
 
 import random
 import time
@@ -14,12 +14,13 @@ from .steps import Moved, Progress
 
 LOCK_MILLISECONDS: Final = 50
 _PATIENCE_SECONDS: Final = 60.0  # for a lock that somebody else keeps
-_PAUSE_SECONDS: Final = (0.1, 2.0)  # before a lock is asked for again: at first, and at most
-_LOCK: Final = 0x61646B78  # of PostgreSQL's advisory locks: one process adopts at a time
+_PAUSE_SECONDS: Final = (0.1, 2.0)  # before a lock is requested again: at first, and at most
+_LOCK: Final = 0x61646B78  # the key of a PostgreSQL advisory lock: one process adopts at a time
 
 
 def briefly(alias: str, work: Callable[[CursorWrapper], None] | Sequence[str]) -> None:
-    """A transaction that waits for locks so shortly that nobody who queues behind it notices; tried again for a minute."""
+    """Runs `work` in a transaction that waits at most LOCK_MILLISECONDS for a lock, so that nobody who queues behind it
+    notices. Tries again for a minute."""
     pause, until = _PAUSE_SECONDS[0], time.monotonic() + _PATIENCE_SECONDS
     while True:
         try:
@@ -44,12 +45,13 @@ _LOCKED: Final = (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetect
 
 @contextmanager
 def alone(alias: str, moved: Moved) -> Iterator[Callable[[], None]]:
-    """While no other process adopts this database; what it yields makes sure that it is still so.
+    """Waits until no other process adopts this database, and keeps others out. Yields a function that raises once the
+    lock is lost.
 
-    A transaction that is open and does nothing keeps the lock, also behind a pool of connections, and ends with its process.
-    It holds nothing else: no snapshot, no table.
-    """
-    # Its cursors use the simple protocol: in the other one a statement's snapshot stays, and CONCURRENTLY waits for it.
+    An idle transaction of its own connection holds the lock: this also works behind a connection pool, and ends with
+    the process. It holds nothing else: no snapshot, no table."""
+    # This connection's cursors use the simple protocol: in the extended one, a statement's snapshot would stay, and
+    # CREATE INDEX CONCURRENTLY would wait for it.
     parameters = connections[alias].get_connection_params() | {
         "autocommit": False,
         "cursor_factory": psycopg.ClientCursor,

@@ -1,12 +1,11 @@
-"""Adds what adopting adds while agents write: no lock makes a writer wait for long, and none fails.
+"""Adopts a database while agents write: no writer waits for long, and none fails.
 
-PostgreSQL: what needs an exclusive lock asks for it for LOCK_MILLISECONDS, then lets the writers pass and asks again. The
-rows that are there are numbered in small batches, indexes are built CONCURRENTLY. SQLite: each step is a transaction of its
-own with a pause after it, and an index that takes longer than BUILD_SECONDS is left out, unless its owner asks for it
-(`patient`).
+On PostgreSQL, a statement that needs an exclusive lock waits for it at most LOCK_MILLISECONDS, then lets the writers
+pass and tries again. Existing rows are numbered in small batches, and indexes are built CONCURRENTLY. On SQLite, each
+step is a transaction of its own with a pause after it. An index that takes longer than BUILD_SECONDS is left out,
+unless the owner asks for it (`patient`).
 
-Every step can be seen in the database, so a process that is killed leaves nothing that the next one has to know.
-"""
+Whether a step is done can be seen in the database itself, so the next process can resume where a killed one stopped."""
 
 from contextlib import nullcontext
 
@@ -23,11 +22,10 @@ from .steps import Moved
 
 
 def add(alias: str, moved: Moved = lambda progress: None, *, patient: bool = False) -> None:
-    """Adds what is missing; `moved` hears how far it is, and may raise to stop it.
+    """Adds what is missing. Calls `moved` with its progress; `moved` may raise to stop it.
 
-    May be interrupted at any point, and goes on there when it is called again. Another process that does the same is waited
-    for. Raises SourceError where this user may not do it, or where somebody else keeps a lock for a minute.
-    """
+    May be interrupted at any point; the next call resumes there. Waits for another process that adopts the same
+    database. Raises SourceError if this user may not do it, or if somebody else keeps a lock for a minute."""
     if connections[alias].vendor == "sqlite":
         SQLite(alias, moved, patient).add()
         return
@@ -45,7 +43,7 @@ def add(alias: str, moved: Moved = lambda progress: None, *, patient: bool = Fal
 
 
 def release(alias: str) -> None:
-    """Takes away what adopting added, all or nothing; ADK's tables are then as they were."""
+    """Takes away all that adopting added, in one transaction. ADK's tables are then as they were."""
     sqlite = connections[alias].vendor == "sqlite"
     with nullcontext() if sqlite else alone(alias, lambda progress: None):
         briefly(alias, adoption.to_release(alias))

@@ -1,4 +1,4 @@
-"""Adopts a PostgreSQL database while agents write: rows are numbered in small batches, indexes are built CONCURRENTLY."""
+"""Adopts a PostgreSQL database while agents write: numbers rows in small batches, builds indexes CONCURRENTLY."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -13,9 +13,9 @@ from .dialect import SEQ
 from .locks import briefly
 from .steps import Moved, Steps
 
-_BATCH: Final = (200, 5_000)  # rows numbered at once: at first, and at most
-_BATCH_SECONDS: Final = 0.05  # that a batch aims at
-_REST: Final = 1.0  # pause after a batch, in parts of its own time: agents share the server
+_BATCH: Final = (200, 5_000)  # rows that are numbered at once: at first, and at most
+_BATCH_SECONDS: Final = 0.05  # that a batch should take
+_REST: Final = 1.0  # the pause after a batch, as a multiple of its duration: agents share the server
 _SMALL: Final = 2_000  # events that are numbered at once, in the transaction that adds the column
 _RESERVE: Final = (
     100_000  # numbers, and a tenth more than there are events, for those written until new ones are numbered
@@ -23,7 +23,7 @@ _RESERVE: Final = (
 
 
 class PostgreSQL(Steps):
-    """The steps in a PostgreSQL database; `alone` raises where another process has begun to do the same."""
+    """The steps in a PostgreSQL database. `alone` raises once this process has lost its lock on adopting."""
 
     weights: Mapping[str, float] = {
         "events.seq NOT NULL": 60.0,
@@ -36,12 +36,12 @@ class PostgreSQL(Steps):
         self._alone = alone
 
     def moved(self, name: str, share: float = 0.0) -> None:
-        """Also makes sure that no other process has begun to do the same."""
+        """Reports progress, after making sure that this process still holds the lock on adopting."""
         self._alone()
         super().moved(name, share)
 
     def step(self, name: str, statements: Sequence[str]) -> None:
-        """A brief transaction, or an index that is built beside the writers."""
+        """Adds one thing, in a brief transaction; an index is built CONCURRENTLY."""
         if name in schema.INDEXES:
             self._build(name, statements[0])
             return
@@ -59,7 +59,8 @@ class PostgreSQL(Steps):
             self._execute("ANALYZE events")
 
     def _add_numbers(self, statements: Sequence[str]) -> None:
-        """Adds the column, and sees to it that new events are numbered; of few events, all at once."""
+        """Adds the column `seq`, and lets new events draw from the sequence. Numbers existing events at once if they
+        are few."""
         (count,) = _ask(self.alias, "SELECT count(*) FROM events")
 
         def add(cursor: CursorWrapper) -> None:
@@ -75,7 +76,7 @@ class PostgreSQL(Steps):
         briefly(self.alias, add)
 
     def _number_events(self, name: str) -> None:
-        """Numbers the events that were there before new ones took numbers, by time and id, which is ADK's reading order."""
+        """Numbers the events that are older than the column, by time and id, the order in which ADK reads them."""
         self._build(
             "adkweb_unnumbered",
             "CREATE INDEX adkweb_unnumbered ON events (timestamp, id, app_name, user_id, session_id) WHERE seq IS NULL",
@@ -91,7 +92,9 @@ class PostgreSQL(Steps):
                 "ALTER TABLE events ADD CONSTRAINT adkweb_numbered CHECK (seq IS NOT NULL) NOT VALID",
             ],
         )
-        self._execute("ALTER TABLE events VALIDATE CONSTRAINT adkweb_numbered")  # so that NOT NULL need not look
+        self._execute(
+            "ALTER TABLE events VALIDATE CONSTRAINT adkweb_numbered"
+        )  # so that SET NOT NULL need not scan the table
 
     def _number_all(self, name: str, left: int) -> None:
         seq = SEQ["postgresql"]
@@ -122,13 +125,13 @@ class PostgreSQL(Steps):
             time.sleep(took * _REST)
 
     def _build(self, name: str, statement: str) -> None:
-        """Builds an index beside the writers; one that was left half-built is dropped first."""
+        """Builds an index CONCURRENTLY. Drops one that was left half-built first."""
         if "STATISTICS" not in statement:
             self._execute(f"DROP INDEX CONCURRENTLY IF EXISTS {name}")
         self._execute(statement.replace(" INDEX ", " INDEX CONCURRENTLY ", 1))
 
     def _execute(self, statement: str) -> None:
-        """Runs, however long it takes, a statement that waits for nobody whom others then wait for."""
+        """Runs a statement without a time limit. Only for statements that hold up nobody while they wait."""
         with connections[self.alias].cursor() as cursor:
             cursor.execute("SET lock_timeout = 0")
             cursor.execute("SET statement_timeout = 0")
@@ -140,7 +143,8 @@ class PostgreSQL(Steps):
 
 
 _BEFORE_ALL: Final = ("-infinity", "", "", "", "")
-# Nobody waits for this: it holds the rows for a moment, and gives up where somebody else has one of them.
+# Nobody waits long for this statement: it locks its rows only for a moment, and gives up if another transaction holds
+# one.
 _NUMBER_SOME: Final = """WITH picked AS (
         SELECT ctid AS row, timestamp, id, app_name, user_id, session_id FROM events
         WHERE seq IS NULL AND (timestamp, id, app_name, user_id, session_id) > (%s::timestamp, %s, %s, %s, %s)

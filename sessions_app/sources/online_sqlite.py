@@ -15,8 +15,8 @@ from .steps import Moved, Steps
 log = logging.getLogger("adkweb.sources")
 
 BUILD_SECONDS: Final = 0.15
-_UNNOTICED_SECONDS: Final = 0.02  # that a transaction may take without a pause after it
-_ASKED_AGAIN_SECONDS: Final = 0.11  # after which whoever waits for the lock has asked for it again
+_UNNOTICED_SECONDS: Final = 0.02  # a transaction that takes at most this long needs no pause after it
+_ASKED_AGAIN_SECONDS: Final = 0.11  # a writer that waits for the lock asks again within this time
 
 
 class SQLite(Steps):
@@ -29,7 +29,7 @@ class SQLite(Steps):
         self._patient = patient
 
     def step(self, name: str, statements: Sequence[str]) -> None:
-        """One transaction, before it those that prepare it."""
+        """Adds one thing, in a transaction of its own, after the transactions that prepare it."""
         if name == "sessions.initial_place":
             self.note_beginnings(name)
         elif name == "adkweb_deleted_writes_place":
@@ -47,7 +47,9 @@ class SQLite(Steps):
 
     @contextmanager
     def transaction(self) -> Iterator[CursorWrapper]:
-        """After a long one, a pause: SQLite keeps no queue, and whoever waits for the lock asks again only now and then."""
+        """Opens a transaction, and pauses after a long one.
+
+        SQLite keeps no queue: a writer that waits for the lock asks again only now and then, and needs the pause."""
         began = time.monotonic()
         try:
             with super().transaction() as cursor:
@@ -57,9 +59,11 @@ class SQLite(Steps):
                 time.sleep(min(2 * took, _ASKED_AGAIN_SECONDS))
 
     def _build_quickly(self, name: str, statements: Sequence[str]) -> None:
-        """Builds an index, or leaves it out where that would hold up writers."""
+        """Builds an index, or leaves it out if building it takes longer than BUILD_SECONDS."""
         connection = connections[self.alias].connection
-        began: list[float] = []  # once the lock is had: SQLite asks while a statement runs, and not while it waits
+        began: list[
+            float
+        ] = []  # since the lock was taken: SQLite calls this while a statement runs, not while it waits
 
         def is_late() -> bool:
             began.append(time.monotonic())

@@ -1,8 +1,7 @@
-"""Which program writes ADK's tables, told by the types of columns and by some values; what adkweb cannot read is refused.
+"""Tells which program wrote ADK's tables, by the types of columns and some values, and refuses what adkweb cannot read.
 
-google-adk writes text or seconds, adk-js milliseconds, and both into tables of the same names. A database that is refused
-here is not changed.
-"""
+google-adk writes times as text or seconds, adk-js as milliseconds; both use tables of the same names. A database that
+is refused here is not changed."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -14,7 +13,7 @@ from ..domain.json_values import looks_encrypted
 from ..domain.units import are_milliseconds
 from ..errors import SourceError
 
-Tables = Mapping[str, Mapping[str, str]]  # by name, the types of their columns by name
+Tables = Mapping[str, Mapping[str, str]]  # by table, the types of its columns by name
 
 _TIMES: Final = {
     "sessions": ("create_time", "update_time"),
@@ -23,19 +22,20 @@ _TIMES: Final = {
     "user_states": ("update_time",),
 }
 _VALUES: Final = {"sessions": "state", "app_states": "state", "user_states": "state", "events": "event_data"}
-_TIMES_READ: Final = 50  # the first and the last rows of each table
+_TIMES_READ: Final = 50  # of the first rows of each table, and of the last
 _VALUES_READ: Final = 8
 _LENGTH: Final = 200  # characters of a value
 
 
 def keeps_milliseconds(cursor: CursorWrapper, tables: Tables) -> bool:
-    """Tells whether adk-js's units are to be written. Raises SourceError for what adkweb can neither read nor write."""
+    """Tells whether times are to be written as adk-js writes them. Raises SourceError for tables that adkweb cannot
+    read or write."""
     _check_readable(cursor, tables)
     return _of_postgresql(cursor, tables) if cursor.db.vendor == "postgresql" else _of_sqlite(cursor, tables)
 
 
 def check_not_java(events: Mapping[str, str]) -> None:
-    """Raises SourceError where these are the columns of adk-java, which look like those of google-adk's old schema."""
+    """Raises SourceError if these are the columns of adk-java, which resemble those of google-adk's old schema."""
     if "event_data" not in events and events.get("actions") == "jsonb":
         raise SourceError(
             _("This is a database of adk-java; adkweb can neither open nor import it. Nothing was changed.")
@@ -78,7 +78,7 @@ def _of_postgresql(cursor: CursorWrapper, tables: Tables) -> bool:
         WHERE jsonb_typeof(event_data::jsonb -> 'timestamp') = 'number' LIMIT {2 * _TIMES_READ}"""
     )
     said = [are_milliseconds(float(row[0])) for row in cursor.fetchall()]
-    return any(said) or not said  # google-adk, too, can have been given such columns
+    return any(said) or not said  # google-adk, too, may have been given such columns
 
 
 def _of_sqlite(cursor: CursorWrapper, tables: Tables) -> bool:
@@ -103,7 +103,7 @@ def _of_sqlite(cursor: CursorWrapper, tables: Tables) -> bool:
 
 
 def _kinds(cursor: CursorWrapper, table: str, column: str) -> set[str]:
-    """Of what kinds the times in a column are: text, seconds, milliseconds, or another type of SQLite's."""
+    """Returns how a column stores times: any of "text", "seconds", "milliseconds", or the name of another SQLite type."""
     cursor.execute(
         f"""SELECT * FROM (SELECT typeof({column}), CASE WHEN typeof({column}) <> 'text' THEN {column} + 0 END
             FROM {table} ORDER BY rowid LIMIT {_TIMES_READ})

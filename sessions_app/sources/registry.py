@@ -1,4 +1,4 @@
-"""The sources that are known: added, named, listed."""
+"""The list of known sources: what a person named, and what was found in the folders that they named."""
 
 import hashlib
 import math
@@ -18,7 +18,7 @@ from . import finding
 from .finding import SESSION_FILE, existing_file, is_badly_quoted, short, sqlite_path, without_password
 
 _RESCAN_SECONDS: Final = 2.0
-_SCAN_SECONDS: Final = 0.04  # that a search may take; after a longer one the pause is longer in proportion
+_SCAN_SECONDS: Final = 0.04  # that a search may take; after a longer one, the next search is due later in proportion
 _BUSY_SECONDS: Final = (
     3  # how long a read waits for another program's lock on a SQLite file; writes/rows.py waits longer
 )
@@ -27,7 +27,7 @@ _CONNECT_SECONDS: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A database that holds ADK's tables. `where` is its path or URL, without password."""
+    """A database that holds ADK's tables. `where` is its path, or its URL without the password."""
 
     alias: str
     where: str
@@ -40,17 +40,16 @@ UNOPENED: Final = (-1, -1)
 opened_files: dict[
     str, tuple[int, int] | None
 ] = {}  # by alias, which file it was: a developer may delete and remake it
-_identity: dict[str, str] = {}  # what an alias stands for
+_identity: dict[str, str] = {}  # by alias, what it stands for
 lock = threading.RLock()
-_found: dict[Path, Source] = {}  # what folders hold, by where it was found
+_found: dict[Path, Source] = {}  # the sources that were found in folders, by path
 _refused: dict[str, str] = {}
-_scanned, _took = 0.0, 0.0  # when the last search ended, and its seconds
+_scanned, _took = 0.0, 0.0  # when the last search ended, and how many seconds it took
 
 
 def add(text: str) -> list[Source]:
-    """Registers what a user named: a folder (every session.db under it, also those that appear later), a SQLite file or
-    a database URL. Raises SourceError where there is no such thing.
-    """
+    """Registers what a user named: a folder (with every session.db in it, also those that appear later), a SQLite file,
+    or a database URL. Raises SourceError if there is no such thing."""
     with lock:
         if "://" in text:
             return [_register_url(text)]
@@ -62,7 +61,8 @@ def add(text: str) -> list[Source]:
 
 
 def listed() -> list[Source]:
-    """Every source, by alias; folders are searched again, so a new agent's database appears by itself."""
+    """Returns every source, ordered by alias. Searches the folders again, so that a new agent's database appears by
+    itself."""
     global _scanned, _took
     with lock:
         began = time.monotonic()
@@ -83,33 +83,36 @@ def listed() -> list[Source]:
 
 
 def refuse(text: str, why: str) -> None:
-    """Keeps what was named and is no source, for home to show; of a URL its scheme alone: it may hold a password."""
+    """Keeps what a user named but is not a source, for the home page to show. Of a URL, keeps only the scheme: it may
+    hold a password."""
     scheme, colon, _rest = text.partition("://")
     _refused[f"{scheme}://…" if colon else text] = why
 
 
 def refused() -> list[tuple[str, str]]:
-    """What was named and is no source, and why."""
+    """Returns what users named that is not a source, each with the reason."""
     return list(_refused.items())
 
 
 def folders() -> list[str]:
-    """The folders that are searched, for an empty home page to name."""
+    """Returns the folders that are searched, for an empty home page to name."""
     return [str(folder) for folder in _folders]
 
 
 def identity(alias: str) -> str:
-    """What an alias stands for, the same from start to start: a file's whole path, or a URL without its password."""
+    """Returns what an alias stands for: a file's absolute path, or a URL without its password. Stays the same across
+    restarts."""
     return _identity.get(alias, "")
 
 
 def alias_of(identity: str) -> str | None:
-    """The alias that stands for this now; None where nobody named it."""
+    """Returns the alias that now stands for this identity; None if no source has it."""
     return next((source.alias for source in listed() if _identity[source.alias] == identity), None)
 
 
 def _register_found(path: Path) -> Source:
-    """What stands in a folder, looked at once: to resolve a path costs as much as to find it."""
+    """Returns the source for a file that was found in a folder. Registers each path once: resolving one costs as much
+    as finding it."""
     known = _found.get(path)
     if known is None or known.alias not in sources:
         known = _found[path] = _register_file(path, found=True)
@@ -125,9 +128,9 @@ def _register_file(path: Path, *, found: bool = False) -> Source:
         {
             "ENGINE": "django.db.backends.sqlite3",
             "NAME": path.as_uri() + flags,
-            # IMMEDIATE: a transaction that reads first and writes later would fail as soon as two of them meet.
-            # FULL: some builds of SQLite acknowledge what is not on the disk yet where a file has a write-ahead log.
-            # detect_types: times are read as they are stored; Django would make None of adk-js's numbers.
+            # IMMEDIATE: otherwise, as soon as two transactions meet, one that reads first and writes later fails. FULL:
+            # with a write-ahead log, some builds of SQLite acknowledge commits that are not on the disk yet.
+            # detect_types: times are read as they are stored; Django would turn adk-js's numbers into None.
             "OPTIONS": {
                 "timeout": _BUSY_SECONDS,
                 "transaction_mode": "IMMEDIATE",
@@ -174,7 +177,7 @@ def _register_url(text: str) -> Source:
 
 
 def _parts_of(text: str) -> SplitResult:
-    """Returns the parts of a URL. Raises SourceError for what is none, without the password."""
+    """Returns the parts of a URL. Raises SourceError, which never quotes the password, for a text that is not a URL."""
     if "@" in text and is_badly_quoted(text):
         raise SourceError(
             _("%(url)s: in a password, / ? # and @ are written %%2F %%3F %%23 and %%40.")
@@ -182,12 +185,12 @@ def _parts_of(text: str) -> SplitResult:
         )
     try:
         return urlsplit(text)
-    except ValueError as error:  # it quotes the text, a password with it
+    except ValueError as error:  # its message quotes the text, with the password
         raise SourceError(_("This is not a URL: %(error)s") % {"error": without_password(text)}) from error
 
 
 def _options(alias: str, query: str) -> dict[str, Any]:
-    """Returns how Django connects to a PostgreSQL database: as the URL asks for, from a pool."""
+    """Returns the options by which Django connects to a PostgreSQL database: those of the URL, and a connection pool."""
     options: dict[str, Any] = {"connect_timeout": _CONNECT_SECONDS, **dict(parse_qsl(query))}
     if settings.READ_ONLY:
         options["options"] = f"{options.get('options', '')} -c default_transaction_read_only=on".strip()
@@ -197,12 +200,12 @@ def _options(alias: str, query: str) -> dict[str, Any]:
             "min_size": 0,
             "max_size": settings.POOL_SIZE,
             "timeout": _CONNECT_SECONDS,
-            # By itself the pool would try a server that is away ever more rarely. Instead it gives up, and the next
-            # request opens the source anew, which fails at once or works at once.
+            # By default, the pool would retry an unreachable server less and less often. Here it gives up, and the next
+            # request opens the source again, which fails or works at once.
             "reconnect_timeout": _CONNECT_SECONDS - 1,
             "reconnect_failed": lambda _pool: opened_files.pop(alias, None),
         },
-        # An append is one prepared statement, one round trip: this alone is worth half its speed.
+        # This makes an append one prepared statement and one round trip. It is worth half of the speed of appending.
         "server_side_binding": True,
         "prepare_threshold": 3 if settings.PREPARED_STATEMENTS else None,
     }
@@ -219,7 +222,8 @@ def _register(source: Source, database: dict[str, Any]) -> Source:
 
 
 def _alias(name: str, identity: str) -> str:
-    """The plain name, or with a hash where another source has it: the same from start to start, given the same sources."""
+    """Returns the plain name, or one with a hash if another source has it. Given the same sources, restarts do not
+    change it."""
     plain = name.strip() or "source"
     marked = f"{plain}-{hashlib.sha256(identity.encode()).hexdigest()[:4]}"
     owner = connections.databases.get(plain)

@@ -20,7 +20,8 @@ COLUMNS: Final = {  # every table's columns and their types
         AND relnamespace = ANY (current_schemas(false)::regnamespace[]) AND pg_table_is_visible(attrelid)""",
 }
 _FEW: Final = 32 * 2**20  # bytes of events that may be read as a whole
-# google-adk makes such an index; where there is none, it reads all events itself whenever it loads a session.
+# Whether events can be read in order. google-adk makes such an index; where it is missing, google-adk itself reads all
+# events whenever it loads a session.
 ORDERED: Final = {
     "sqlite": "SELECT 1",
     "postgresql": f"""SELECT pg_relation_size('events'::regclass) < {_FEW} OR EXISTS (SELECT 1 FROM pg_index
@@ -85,18 +86,19 @@ _INDEXES: Final = {
     ],
 }
 _ADD_PLACE: Final = "ALTER TABLE sessions ADD COLUMN initial_place bigint"
-# Whose sessions were deleted, by whomever, and the greatest place that one of them had.
+# Whose sessions were deleted, by whatever program, and the highest position of any of their creations.
 _DELETED: Final = [
     """CREATE TABLE adkweb_deleted (app_name text NOT NULL, user_id text NOT NULL, place bigint NOT NULL,
         PRIMARY KEY (app_name, user_id))""",
     "CREATE INDEX adkweb_deleted_place ON adkweb_deleted (place)",
 ]
-# Which `user:` and `app:` keys they had written, and where; never what. Numbered in the order in which they become visible.
+# Which `user:` and `app:` keys they had written, and where, but never the values. Numbered in the order in which the
+# rows become visible.
 _NUMBER: Final = {
     "sqlite": "integer PRIMARY KEY",
     "postgresql": "bigint NOT NULL DEFAULT pg_current_xact_id()::text::bigint",
 }
-# State that is there already may be what is left of sessions that are gone: nobody can say which.
+# State that is there before adopting may be left over from deleted sessions: nobody can tell.
 LEFT_OF_USERS: Final = """INSERT INTO adkweb_deleted SELECT app_name, user_id, 0 FROM user_states
     WHERE CAST(state AS text) <> '{}'"""
 _LEFT_OF_APPS: Final = """INSERT INTO adkweb_deleted SELECT app_name, '', 0 FROM app_states
@@ -112,8 +114,8 @@ _DELETED_WRITES: Final = {
 _KEEP_DELETED: Final = "adkweb_keep_deleted"
 _KEEP_TRUNCATED: Final = "adkweb_keep_truncated"
 _FOLLOW_ROWIDS: Final = "adkweb_follow_rowids"
-_OLDER: Final = "adkweb_note_deleted"  # what an older adkweb had for the first
-# Between the newest event and the next one: where that begins, and the last thing in it.
+_OLDER: Final = "adkweb_note_deleted"  # the name of _KEEP_DELETED in an older adkweb
+# The window after the newest event: its first position, and the last position in use within it.
 _WINDOW: Final = f"(SELECT (coalesce(max(rowid), 0) + 1) * {BETWEEN} FROM events)"
 _LAST_IN_WINDOW: Final = f"""(SELECT max(place) FROM (SELECT {_WINDOW} AS place
     UNION ALL SELECT max(initial_place) FROM sessions
@@ -130,7 +132,7 @@ FIRST: Final = {"postgresql": "events.seq", "sqlite": "sessions.initial_state"}
 NUMBERED: Final = {"postgresql": "events.seq NOT NULL", "sqlite": "sessions.initial_state"}
 STEPS: Final[dict[str, dict[str, list[str]]]] = {
     "postgresql": {
-        # New events take the default, from `start` on; those that are there get smaller numbers, a batch at a time. Agents
+        # New events take the default, from `start` on; existing ones get smaller numbers, a batch at a time. Agents
         # that do not own the tables draw from the sequence, too.
         "events.seq": [
             "ALTER TABLE events ADD COLUMN seq bigint",
@@ -145,26 +147,26 @@ STEPS: Final[dict[str, dict[str, list[str]]]] = {
             f"DROP TRIGGER IF EXISTS {_TRIGGER} ON sessions",
             f"CREATE TRIGGER {_TRIGGER} BEFORE INSERT ON sessions FOR EACH ROW EXECUTE FUNCTION {_TRIGGER}()",
         ],
-        "sessions.initial_place": [_ADD_PLACE],  # after the sessions to which nothing happened yet
+        "sessions.initial_place": [_ADD_PLACE],  # after the initial state of sessions without events has been noted
         "adkweb_events_seq": [
             "CREATE UNIQUE INDEX adkweb_events_seq ON events (app_name, user_id, session_id, seq)",
         ],
-        # What is new in any session. Not on seq itself: PostgreSQL would read a session's newest events from it, too, and
-        # pass over everybody else's on the way.
+        # What is new in any session. The index is not on seq itself: PostgreSQL would use it for a session's newest
+        # events, too, and skip everybody else's on the way.
         "adkweb_events_tail": [f"CREATE INDEX adkweb_events_tail ON events (({SEQ['postgresql']}))"],
         **_INDEXES,
-        "events.seq NOT NULL": [  # after the events that are there have their numbers
+        "events.seq NOT NULL": [  # after existing events have their numbers
             "ALTER TABLE events ALTER COLUMN seq SET NOT NULL",
             "ALTER TABLE events DROP CONSTRAINT IF EXISTS adkweb_numbered",
         ],
-        # PostgreSQL takes app, user and session as independent, believes a session to have one event, and would look for
-        # an event by its id among all of its session's.
+        # PostgreSQL assumes that app, user and session are independent, and so that a session has one event: to find an
+        # event by its id, it would search all events of the session.
         "adkweb_events_names": [
             "CREATE STATISTICS adkweb_events_names (dependencies) ON app_name, user_id, session_id FROM events",
         ],
         "adkweb_deleted": _DELETED,
         "adkweb_deleted_writes": _DELETED_WRITES["postgresql"],
-        # Both with their owner's rights: an agent's user may delete sessions without any right to these tables.
+        # Both run with their owner's rights: an agent's user may delete sessions without any right to these tables.
         _KEEP_DELETED: [
             f"DROP FUNCTION IF EXISTS {_OLDER}() CASCADE",
             f"""CREATE OR REPLACE FUNCTION {_KEEP_DELETED}() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
@@ -194,9 +196,9 @@ STEPS: Final[dict[str, dict[str, list[str]]]] = {
             f"""CREATE TRIGGER {_KEEP_TRUNCATED} BEFORE TRUNCATE ON sessions
                 FOR EACH STATEMENT EXECUTE FUNCTION {_KEEP_TRUNCATED}()""",
         ],
-        # Numbered in the order in which they become visible.
+        # Numbered in the order in which the rows become visible.
         "adkweb_deleted_writes_number": ["CREATE INDEX adkweb_deleted_writes_number ON adkweb_deleted_writes (number)"],
-        "adkweb_deleted_writes_place": _DONE,  # after what users have left
+        "adkweb_deleted_writes_place": _DONE,  # after the users' leftover state has been noted
     },
     "sqlite": {
         "sessions.initial_state": ["ALTER TABLE sessions ADD COLUMN initial_state TEXT"],
@@ -205,7 +207,7 @@ STEPS: Final[dict[str, dict[str, list[str]]]] = {
                 UPDATE sessions SET initial_state = NEW.state
                 WHERE app_name = NEW.app_name AND user_id = NEW.user_id AND id = NEW.id; END"""
         ],
-        "sessions.initial_place": [_ADD_PLACE],  # after the sessions to which nothing happened yet
+        "sessions.initial_place": [_ADD_PLACE],  # after the initial state of sessions without events has been noted
         "adkweb_deleted": _DELETED,
         "adkweb_deleted_writes": _DELETED_WRITES["sqlite"],
         _KEEP_DELETED: [
@@ -223,8 +225,9 @@ STEPS: Final[dict[str, dict[str, list[str]]]] = {
                     WHERE OLD.initial_place > 0)
                 WHERE typeof(key) = 'text' AND (key GLOB 'user:*' OR key GLOB 'app:*'); END""",
         ],
-        # SQLite gives the greatest rowids again once their events are gone: what happened after these moves to where the
-        # next event will come, in its order. Sessions that were made since have greater rowids than the one that is gone.
+        # SQLite reuses the highest rowids once their events are gone. What happened after those events moves to the
+        # window before the next event, in its old order. Sessions that were made later have higher rowids than the
+        # deleted one.
         _FOLLOW_ROWIDS: [
             f"""CREATE TRIGGER {_FOLLOW_ROWIDS} AFTER DELETE ON sessions BEGIN
                 UPDATE adkweb_deleted SET place = 0 WHERE place >= {_WINDOW} + {BETWEEN};
@@ -233,19 +236,19 @@ STEPS: Final[dict[str, dict[str, list[str]]]] = {
                     min({_LAST_IN_WINDOW} + 1 + max(0, rowid - OLD.rowid), {_WINDOW} + {BETWEEN - 3})
                 WHERE initial_place >= {_WINDOW} + {BETWEEN}; END""",
         ],
-        "adkweb_deleted_writes_place": _DONE,  # after what users have left
+        "adkweb_deleted_writes_place": _DONE,  # after the users' leftover state has been noted
         **_INDEXES,
-        # Every index of SQLite ends with the rowid, so this one reads a session's events in append order.
+        # Every SQLite index ends with the rowid, so this one reads a session's events in append order.
         "adkweb_events_seq": ["CREATE INDEX adkweb_events_seq ON events (app_name, user_id, session_id)"],
     },
 }
-INDEXES: Final = frozenset(  # without which adkweb is slower, and not wrong
+INDEXES: Final = frozenset(  # without these, adkweb is slower, but not wrong
     name
     for steps in STEPS.values()
     for name, (statement, *_rest) in steps.items()
     if statement.startswith(("CREATE INDEX", "CREATE UNIQUE INDEX", "CREATE STATISTICS"))
 )
-PRESENT: Final = {  # an index that PostgreSQL does not use and a trigger that is switched off are as good as none
+PRESENT: Final = {  # an invalid index of PostgreSQL and a disabled trigger count as missing
     "sqlite": """SELECT name FROM sqlite_master WHERE type IN ('index', 'trigger', 'table') UNION ALL
         SELECT tables.name || '.' || columns.name FROM sqlite_master AS tables, pragma_table_info(tables.name) AS columns
         WHERE tables.name IN ('sessions', 'events')""",

@@ -1,4 +1,4 @@
-"""The steps of adopting: which are missing, how far they are, and those that are the same in SQLite and PostgreSQL."""
+"""The steps of adopting: which are missing, how far they are, and those that SQLite and PostgreSQL share."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,7 +15,7 @@ _ROWS: Final = 2_000  # of a table, at once
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far adopting is: the step that it is at, by its name in schema.STEPS, and the share of everything, 0 to 1."""
+    """How far adopting is: the current step, by its name in schema.STEPS, and the share of the whole, from 0 to 1."""
 
     step: str
     share: float
@@ -25,9 +25,9 @@ Moved = Callable[[Progress], None]
 
 
 class Steps:
-    """The steps that are missing, one after the other."""
+    """Adds the missing steps, one after the other."""
 
-    weights: Mapping[str, float]  # of steps that take long, beside the 1 of all others
+    weights: Mapping[str, float]  # of steps that take long; all others weigh 1
 
     def __init__(self, alias: str, moved: Moved) -> None:
         self.alias = alias
@@ -53,25 +53,26 @@ class Steps:
                 cursor.execute(statement)
 
     def moved(self, name: str, share: float = 0.0) -> None:
-        """Tells how far it is: so much of this step, and all before it."""
+        """Reports progress: all steps that are done, and `share` of this one."""
         self._moved(Progress(name, (self._done + share * self.weights.get(name, 1.0)) / self._total))
 
     def step(self, name: str, statements: Sequence[str]) -> None:
-        """Adds one of the things that are missing."""
+        """Adds one of the missing things."""
         raise NotImplementedError
 
     @contextmanager
     def transaction(self) -> Iterator[CursorWrapper]:
-        """One of the transactions that a step consists of."""
+        """Opens one of the transactions that a step consists of."""
         with transaction.atomic(using=self.alias), connections[self.alias].cursor() as cursor:
             yield cursor
 
     def note_beginnings(self, name: str) -> None:
-        """Notes as initial state what a session has to which nothing happened yet."""
+        """Notes the current state of each session without events as its initial state."""
         for first, last in self._ranges("sessions", ("app_name", "user_id", "id")):
             self.moved(name)
             with self.transaction() as cursor:
-                # A row that is locked so takes no event meanwhile; one that somebody writes to is not as it was created.
+                # A row that is locked this way takes no event meanwhile. One that somebody is writing to is no longer
+                # as it was created.
                 lock = "FOR UPDATE SKIP LOCKED" if cursor.db.vendor == "postgresql" else ""
                 cursor.execute(
                     f"""SELECT app_name, user_id, id FROM sessions WHERE (app_name, user_id, id) BETWEEN (%s, %s, %s)
@@ -85,7 +86,7 @@ class Steps:
                 )
 
     def note_users(self, name: str) -> None:
-        """Notes whose state is there already: it may be what is left of sessions that are gone."""
+        """Notes which users already have state: it may be left over from deleted sessions."""
         for first, last in self._ranges("user_states", ("app_name", "user_id")):
             self.moved(name)
             with self.transaction() as cursor:
@@ -95,7 +96,7 @@ class Steps:
                 )
 
     def _ranges(self, table: str, names: Sequence[str]) -> Iterator[tuple[Sequence[str], Sequence[str]]]:
-        """The first and the last key of each few rows of a table."""
+        """Yields the first and the last key of each batch of _ROWS rows of a table."""
         key, values = ", ".join(names), ", ".join(["%s"] * len(names))
         after: Sequence[str] = [""] * len(names)
         while True:
