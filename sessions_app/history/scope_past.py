@@ -1,0 +1,202 @@
+"""Tells what a scope of a session's state was at one moment, from the writes of its keys; UNKNOWN where nobody can say."""
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+from ..domain.positions import Position
+from ..domain.session_ref import SessionRef
+from ..domain.state import ABSENT, UNKNOWN, Scope, State, full_key, same, scope_of, split
+from ..reads.deltas import Writer
+from . import beginnings, merging
+from .chains import chain_of
+from .index import Places
+from .keeping import is_shortened, stored_key
+from .written import Written
+
+
+class ScopePast:
+    """One scope as the writes of its keys tell it."""
+
+    def __init__(
+        self,
+        ref: SessionRef,
+        scope: Scope,
+        now: State,
+        initial: State | None,
+        keys: Mapping[str, Places],
+        written: Mapping[Position, Written],
+    ) -> None:
+        self._ref, self._scope, self._now = ref, scope, now
+        self._written = {position: own for position, each in written.items() if (own := each.within(ref, scope))}
+        self._initial = None if initial is None else split(initial).session
+        self._positions = {self._bare(kept, each): each for kept, each in keys.items()}
+        self._possible = merging.possible(ref.source)
+
+    def names(self) -> list[str]:
+        """Every bare key that is stored, or was ever written."""
+        initial = self._initial if self._scope == "session" else None
+        return sorted({*self._positions, *self._now, *(initial or ())})
+
+    def value(self, bare: str) -> Any:
+        """A key's value so far: ABSENT for none, UNKNOWN where nobody can say."""
+        key, name = self._positions.get(bare), full_key(self._scope, bare)
+        if key and key.last is not None and not self._earlier(key.last):
+            last = self._at(key.last, bare)
+            if last is None or (last.imported and self._scope != "session"):
+                return UNKNOWN  # written by an event that was deleted, or nobody knows when
+            now = self._now.get(bare, ABSENT)
+            if key.next is not None:
+                return last.value(name) if last.settles(name) else self._merged(bare, last, self._at(key.next, bare))
+            return now if self._left(bare, last, now) else UNKNOWN
+        value = self._before_any(bare, name, key)
+        # Where nothing wrote it later and another value is stored, something wrote it that no event tells.
+        later = key is not None and key.next is not None
+        return value if later or same(value, self._now.get(bare, ABSENT)) else UNKNOWN
+
+    def written(self, bare: str) -> Any:
+        """Returns what the last write of a key so far made of it; UNKNOWN for none."""
+        last = self.last(bare)
+        return UNKNOWN if last is None else merging.certain(self._values(bare, last, self._reading))
+
+    def last(self, bare: str) -> Written | None:
+        """The last write of a key so far."""
+        key = self._positions.get(bare)
+        return self._at(key.last, bare) if key else None
+
+    def is_tied(self, bare: str, position: Position, event_id: str) -> bool:
+        """Whether another event than this one wrote a key at its position, before it or after it."""
+        key, last = self._positions.get(bare), self.last(bare)
+        return bool(last and last.writer and key and key.last == position and last.writer.event_id != event_id)
+
+    def may_be_merged(self, bare: str) -> bool:
+        """Whether a key's last write so far leaves another value where it was merged than where it replaced."""
+        last = self.last(bare)
+        return self._possible == merging.EITHER and last is not None and not last.settles(full_key(self._scope, bare))
+
+    def authors(self, state: State) -> tuple[dict[str, Writer], frozenset[str]]:
+        """Who wrote these values, and which keys stand since a session was created; by full key."""
+        writers, initial = {}, set()
+        for bare, value in state.items():
+            name, last = full_key(self._scope, bare), self.last(bare)
+            if last is None and same(value, self._begun_with(bare)):
+                initial.add(name)
+            elif last is not None and self._left(bare, last, value):
+                if last.writer is None:
+                    initial.add(name)
+                else:
+                    writers[name] = last.writer
+        return writers, frozenset(initial)
+
+    def otherwise(self) -> State:
+        """By full key, the value that was written last, where another is stored now; nothing where nobody can say."""
+        values = {}
+        for bare in self.names():
+            name, last = full_key(self._scope, bare), self.last(bare)
+            if scope_of(name)[0] != self._scope:
+                continue  # `user:x` in a session's own state, which no event reaches
+            stored = self._now.get(bare, ABSENT)
+            if last is not None and (self._left(bare, last, stored) or (last.imported and self._scope != "session")):
+                continue
+            if last is not None:
+                value = self.written(bare)
+            else:
+                value = (
+                    self._initial.get(bare, ABSENT) if self._initial is not None and not self._wrote(bare) else UNKNOWN
+                )
+            # ADK for Java and Kotlin take a key away that an event sets to null.
+            if value is not UNKNOWN and not same(value, stored) and not (value is None and stored is ABSENT):
+                values[name] = value
+        return values
+
+    # --- What a write left ---------------------------------------------------------------------------------------------
+
+    def _at(self, position: Position | None, bare: str) -> Written | None:
+        written = self._written.get(position) if position is not None else None
+        return written.by(full_key(self._scope, bare)) if written else None
+
+    def _left(self, bare: str, last: Written, value: Any) -> bool:
+        """Whether the last write of a key so far can have left this value, in any reading that is not ruled out."""
+        if value is UNKNOWN:
+            return False
+        written = last.value(full_key(self._scope, bare))
+        if self._possible != merging.MERGED and same(written, value):
+            return True
+        return merging.explains(self._values(bare, last, self._possible), written, value)
+
+    def _merged(self, bare: str, last: Written, following: Written | None) -> Any:
+        """A key's value after its last write so far, of which the next one may tell what stood there."""
+        noted = following.before(full_key(self._scope, bare)) if following else UNKNOWN
+        if noted is not UNKNOWN and self._left(bare, last, noted):
+            return noted
+        return merging.certain(self._values(bare, last, self._reading))
+
+    def _values(self, bare: str, last: Written, reading: merging.Reading) -> merging.Values:
+        """What a key may hold after its last write so far."""
+        name = full_key(self._scope, bare)
+        if reading == merging.REPLACED or last.settles(name):
+            return (last.value(name),)
+        if bare not in self._chains:
+            self._chains[bare] = chain_of(self._ref, name, self._positions[bare].last or Position(0))
+        folded = merging.fold(self._chains[bare], self._start(bare), reading, shared=self._scope != "session")
+        return folded.get(self._positions[bare].last or Position(0), (UNKNOWN,))
+
+    @cached_property
+    def _chains(self) -> dict[str, list[merging.Write]]:
+        return {}
+
+    @cached_property
+    def _reading(self) -> merging.Reading:
+        return merging.reading(self._ref) if self._possible == merging.EITHER else self._possible
+
+    # --- What stood there before any write -----------------------------------------------------------------------------
+
+    def _begun_with(self, bare: str) -> Any:
+        """The value of a session's key when it was created, ABSENT where that is not recorded."""
+        return ABSENT if self._scope != "session" or self._initial is None else self._initial.get(bare, ABSENT)
+
+    def _before_any(self, bare: str, name: str, key: Places | None) -> Any:
+        """The value before the first write of a key."""
+        if self._scope == "session" and self._initial is not None:
+            return self._initial.get(bare, ABSENT)
+        if key is None:
+            return self._now.get(bare, ABSENT) if self._scope == "session" else UNKNOWN
+        following = self._at(key.next, bare)
+        before = following.before(name) if following else UNKNOWN
+        return ABSENT if before is UNKNOWN and self._all_recorded else before
+
+    def _start(self, bare: str) -> Any:
+        """A key's value before the first write of it."""
+        if self._scope == "session":
+            return UNKNOWN if self._initial is None else self._initial.get(bare, ABSENT)
+        return ABSENT if self._all_recorded else UNKNOWN
+
+    def _wrote(self, bare: str) -> bool:
+        """Whether anything is known to have written it, be it gone by now; of a key that is shared nobody could say."""
+        return self._scope != "session" or bare in self._positions
+
+    @cached_property
+    def _all_recorded(self) -> bool:
+        return self._scope != "session" and beginnings.all_recorded(self._ref, self._scope)
+
+    def _earlier(self, position: Position) -> bool:
+        """Whether a session's write is of another session, which had the same id and was deleted."""
+        return self._scope == "session" and position not in self._written and position < self._begun
+
+    @cached_property
+    def _begun(self) -> Position:
+        return beginnings.begun(self._ref)
+
+    # --- How the index keeps keys --------------------------------------------------------------------------------------
+
+    def _bare(self, kept: str, key: Places) -> str:
+        """A bare key from what the projection keeps of it."""
+        if not is_shortened(kept):
+            return kept
+        for position in key[:2]:
+            written = self._written.get(position) if position is not None else None
+            for name in written.delta if written else ():
+                scope, bare = scope_of(name)
+                if scope == self._scope and stored_key(bare) == kept:
+                    return bare
+        return kept
