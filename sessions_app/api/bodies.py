@@ -99,7 +99,7 @@ def expected_revision(request: HttpRequest) -> float | None:
         return None
     match = _REVISION.fullmatch(said.strip())
     if match is None:
-        raise Invalid(_("If-Match: one revision in quotes, as the ETag of a session has it"))
+        raise Invalid(_("If-Match: must be one revision in quotes, like the ETag of a session"))
     if (revision := float(match[1])) >= _NEVER:
         raise Precondition
     return revision

@@ -80,7 +80,9 @@ def bring(
 
     def waits(_share: float) -> None:
         if gone and gone.is_set():
-            raise Conflict(_("The import was ended, as nobody waits for its answer any more. Sent again, it goes on."))
+            raise Conflict(
+                _("The import was stopped, because nobody is waiting for its answer any more. Send it again to go on.")
+            )
 
     upload = uploads.receive(iter(lambda: request.read(_PIECE), b""))
     try:

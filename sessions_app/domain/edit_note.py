@@ -39,7 +39,7 @@ def check_no_note(event: Mapping[str, Any], names: Iterable[str] = NOTES) -> Non
     for name in names:
         if name in metadata:
             raise Invalid(
-                _("custom_metadata.%(name)s: is adkweb's own note, which nobody else writes") % {"name": name}
+                _("custom_metadata.%(name)s: is adkweb's own note, which only adkweb may write") % {"name": name}
             )
 
 

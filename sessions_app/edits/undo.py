@@ -132,12 +132,12 @@ def _nothing(
     others = [writer for writer in told if writer and (writer.ref, writer.event_id) != (event.ref, event.id)]
     last = max(others, key=lambda writer: writer.seq or 0, default=None)
     if last is None:
-        return Invalid(_("The values from before this event stand again.") + _left_alone(unknown))
+        return Invalid(_("The values from before this event are there again.") + _left_alone(unknown))
     place = last.seq if last.seq is not None else last.event_id
     if _undoes(last, event, actor):
         said = _("This was undone already, by event #%(seq)s.") % {"seq": place}
     else:
-        said = _("The values from before this event stand again: event #%(seq)s wrote them.") % {"seq": place}
+        said = _("The values from before this event are there again: event #%(seq)s wrote them.") % {"seq": place}
     return Invalid(said + _left_alone(unknown), writer=last)
 
 

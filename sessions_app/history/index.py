@@ -59,7 +59,7 @@ def consult(source: str, ask: Callable[[], T], ref: SessionRef | None = None) ->
 
 def too_many(keys: int) -> Invalid:
     """The error for a state that has had more keys than are looked at together."""
-    return Invalid(_("This state has had more than %(n)s keys: its past cannot be told here.") % {"n": keys})
+    return Invalid(_("This state has had more than %(n)s keys: its past cannot be shown here.") % {"n": keys})
 
 
 def places(ref: SessionRef, scope: Scope, upto: Position) -> dict[str, Places]:

@@ -60,7 +60,7 @@ def _export(request: HttpRequest, source: str, only: exporting.Filter) -> Stream
     name = request.GET.get("format", "jsonl")
     form = FORMATS.get(name)
     if form is None or form.write is None or (name in _ONE_SESSION and only.session is None):
-        raise NotFound(_("There is no export as “%(format)s” here.") % {"format": name})
+        raise NotFound(_("There is no export format “%(format)s” here.") % {"format": name})
     names = [_UNSAFE.sub("_", text) for text in (only.app, only.user, only.session) if text]
     file = "-".join(names).lstrip(".")[:_NAME_LENGTH] + form.suffix
     disposition = content_disposition_header(as_attachment=True, filename=file)

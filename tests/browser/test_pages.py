@@ -408,7 +408,7 @@ def test_state_is_edited_without_scripts(visit: Visit, watch: Watch) -> None:
     expect(other.locator(".theirs")).to_contain_text('"pay"')
     other.get_by_label("Keep this value").check()
     other.get_by_role("button", name="Apply my choice").click()
-    expect(other.get_by_text("the other values stand")).to_be_visible()
+    expect(other.get_by_text("the other values stay")).to_be_visible()
     expect(other.locator(".ev").last.locator(".delta")).to_have_text('step "choose" "pay"')
 
 

@@ -93,7 +93,7 @@ def test_where_another_event_brought_the_values_back_it_is_named_as_such(
 ) -> None:
     event_id = add(ref, step="pay")
     again = add(ref, step="search")
-    with pytest.raises(Invalid, match=r"stand again: event #\d+ wrote them") as refused:
+    with pytest.raises(Invalid, match=r"are there again: event #\d+ wrote them") as refused:
         undo.undo(ref, event_id, actor=SYSTEM)
     assert refused.value.detail["writer"].event_id == again
 
@@ -110,7 +110,7 @@ def test_what_removed_a_key_again_is_named_and_only_an_undo_is_called_one(
         ref, {"author": "agent", "invocation_id": "i2", "actions": {"state_delta": {"fresh": 1}}}, actor=actor
     ).event["id"]
     rewound = rewind.rewind(ref, "i2", actor=actor).event["id"]
-    with pytest.raises(Invalid, match=r"stand again: event #\d+ wrote them") as refused:
+    with pytest.raises(Invalid, match=r"are there again: event #\d+ wrote them") as refused:
         undo.undo(ref, other, actor=SYSTEM)
     assert refused.value.detail["writer"].event_id == rewound
 
@@ -121,7 +121,7 @@ def test_where_no_event_brought_the_values_back_none_is_named(ref: SessionRef, a
     execute(ref.source, "UPDATE sessions SET state = %s", [before])
     with pytest.raises(Invalid) as refused:
         undo.undo(ref, event_id, actor=SYSTEM)
-    assert refused.value.message == "The values from before this event stand again."
+    assert refused.value.message == "The values from before this event are there again."
 
 
 def test_what_was_written_since_is_contested_and_the_rest_is_not(ref: SessionRef, add: Callable[..., str]) -> None:

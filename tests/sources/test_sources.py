@@ -484,7 +484,7 @@ def test_a_port_without_a_server_is_said_to_have_none() -> None:
 
 
 def test_a_host_that_does_not_exist_is_said_not_to() -> None:
-    with pytest.raises(SourceError, match=r"ana@nowhere\.invalid/agents: there is no host of this name"):
+    with pytest.raises(SourceError, match=r"ana@nowhere\.invalid/agents: there is no host with this name"):
         opened("postgresql://ana@nowhere.invalid/agents")
 
 

@@ -90,7 +90,7 @@ def test_the_delta_makes_the_first_state_into_the_second(
     assert delta_of(page) == delta
     assert page.one("button", data_copy_from="#delta").text == "Copy as state delta"
     said = page.one("section", "asdelta")
-    assert "cannot remove a key. This one stands as null, which would be stored" in said.text
+    assert "cannot remove a key. This one is null in it, which would be stored" in said.text
     assert said.texts("span", "name") == ["count"]
     answer = maria.get(page.links()["Download"])
     assert answer["Content-Disposition"] == 'attachment; filename="state-delta.json"'

@@ -218,7 +218,7 @@ def test_enter_in_the_field_for_a_key_adds_it_and_applies_nothing(ref: SessionRe
 def test_a_key_that_stands_in_the_form_already_is_not_added_again(ref: SessionRef, maria: Browser) -> None:
     sent = open_form(maria, ref, "step").fields() | {"new-key": "step"}
     page = page_of(apply(maria, ref, sent))
-    assert "step stands in this edit already." in page.one("p", "formerror").text
+    assert "step is already in this edit." in page.one("p", "formerror").text
     assert len(page.all("div", "editrow")) == 1
 
 
@@ -422,7 +422,7 @@ def test_where_every_other_value_stays_nothing_is_written_and_that_is_said(
     assert response["HX-Redirect" if htmx else "Location"] == reverse("session", kwargs=ref._asdict())
     assert len(events_of(ref)) == 1
     said = maria.open("session", **ref._asdict()).one(role="status").text
-    assert said == "Nothing was written: the other values stand."
+    assert said == "Nothing was written: the other values stay."
 
 
 def test_a_conflict_that_changes_again_is_a_conflict_again(

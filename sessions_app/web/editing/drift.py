@@ -190,7 +190,7 @@ def _seen(text: str) -> Any:
     try:
         return json.loads(text) if text else ABSENT
     except (ValueError, RecursionError) as error:
-        raise Invalid(_("This page is not whole any more; open it again.")) from error
+        raise Invalid(_("This page is no longer complete; open it again.")) from error
 
 
 def _changes(event: Event) -> list[Change]:

@@ -115,7 +115,7 @@ def _preview(request: HttpRequest, target: Target, rows: list[state_form.FormRow
 def _submit(request: HttpRequest, target: Target, rows: list[state_form.FormRow]) -> HttpResponse:
     kept_theirs = any(value == "theirs" for name, value in request.POST.items() if name.startswith("choice-"))
     if not rows and kept_theirs:
-        messages.info(request, _("Nothing was written: the other values stand."))
+        messages.info(request, _("Nothing was written: the other values stay."))
         return _done(request, target.page)
     entries = state_form.entries(rows)
     if entries is None:
@@ -232,7 +232,7 @@ def _with_new_row(rows: list[state_form.FormRow], target: Target, key: str) -> t
     if not key:
         return rows, ""
     if any(row.key == key for row in rows):
-        return rows, _("%(key)s stands in this edit already.") % {"key": key}
+        return rows, _("%(key)s is already in this edit.") % {"key": key}
     if len(rows) == state_form.MOST:
         return rows, state_form.too_many().message
     return [*rows, state_form.new_row(key, target.state)], ""
