@@ -1,1 +1,1 @@
-"""Does what a person does to a session: edit, queue, undo, rewind, fork, repair."""
+"""What a person does to a session: edit, queue, undo, restore, rewind, fork, repair."""

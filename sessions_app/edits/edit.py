@@ -1,4 +1,4 @@
-"""What a person does to state and sessions, each as one event: who, why and what was replaced stand in the event."""
+"""What a person does to state and sessions. Each action is one event, which says who did it, why, and what it replaced."""
 
 import json
 import time
@@ -31,7 +31,8 @@ _TRIES: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One key of an edit: its new value (ABSENT removes it), and the value that the person saw (ABSENT: none)."""
+    """One key of an edit: its new value (ABSENT removes it), and the value that the person saw (ABSENT if there was
+    none)."""
 
     key: str
     value: Any
@@ -50,13 +51,13 @@ def edit_state(
 ) -> Appended:
     """Sets, adds or removes keys of any scope in one event of this session.
 
-    Raises Conflict, and writes nothing, where a key no longer has the value that the person saw; `detail["current"]` has
-    the values by now. Raises Invalid, NotFound, NotAllowed, SourceError.
+    Raises Conflict, and writes nothing, if a key no longer has the value that the person saw; `detail["current"]` has
+    the current values. Raises Invalid, NotFound, NotAllowed, SourceError.
 
-    `once` is a token of the form that asks: the same edit sent again with it, because its answer was lost, is stored once.
-    With `revision` it is stored only where that is the session's still; raises StaleSession. `of` is noted beside who and
-    why: what the edit comes from, as `{"undoes": id}` or `{"restores": id}`.
-    """
+    `once` is a token of the form: if the same edit is sent again with it because the answer was lost, it is stored only
+    once. With `revision`, the edit is stored only if the session still has that revision; otherwise raises
+    StaleSession. `of` says what the edit comes from, `{"undoes": id}` or `{"restores": id}`, and is noted beside who
+    and why."""
     event, seen = state_event(entries, actor, reason, once=once, of=of)
     return append_once(ref, event, actor, seen, revision)
 
@@ -69,10 +70,9 @@ def state_event(
     once: str = "",
     of: Mapping[str, str] | None = None,
 ) -> tuple[Event, dict[str, Any]]:
-    """The event that an edit is, and the values that the person saw in the keys that it changes; writes nothing.
+    """Returns the event for an edit, and the values that the person saw in the keys that it changes. Writes nothing.
 
-    `only` is the one scope that is edited where no conversation is; `of` as in `edit_state`. Raises Invalid.
-    """
+    `only` is the one scope that may be edited outside a conversation; `of` is as in `edit_state`. Raises Invalid."""
     for entry in entries:
         if only and scope_of(entry.key)[0] != only:
             raise Invalid(_("%(key)s: here, a key begins with %(scope)s:") % {"key": entry.key, "scope": only})
@@ -91,7 +91,8 @@ def state_event(
 
 
 def note(changes: Sequence[Entry], actor: Actor, reason: str) -> dict[str, Any]:
-    """Who, why, and what is replaced and removed, as an event notes it; raises Invalid for a reason that is too long."""
+    """Returns the note of an edit: who, why, and what it replaces and removes. Raises Invalid for a reason that is too
+    long."""
     return {
         "actor": actor.name,
         "reason": _check_reason(reason),
@@ -101,19 +102,19 @@ def note(changes: Sequence[Entry], actor: Actor, reason: str) -> dict[str, Any]:
 
 
 def edit_id(once: str, entries: Sequence[Entry]) -> str:
-    """The id of the event that an edit of state becomes, whatever its keys hold meanwhile."""
+    """Returns the id of the event for an edit of state. It does not depend on the values that the person saw."""
     return id_of(once, [[e.key, None if e.value is ABSENT else e.value, e.value is ABSENT] for e in entries])
 
 
 def id_of(once: str, what: Any) -> str:
-    """The id of an edit: the same for the same edit from the same form, fresh without a form's token."""
+    """Returns the id of an edit: always the same for the same `what` and form, a new one if `once` is empty."""
     return str(uuid.uuid5(uuid.NAMESPACE_OID, ascii([once, what]))) if once else new_id()
 
 
 def edit_app_state(
     source: str, app_name: str, entries: Sequence[Entry], *, actor: Actor, reason: str = "", once: str = ""
 ) -> Appended:
-    """Edits `app:` keys in adkweb's own session of the app, so that no running conversation goes stale."""
+    """Edits `app:` keys in adkweb's own session of the app, so that no running conversation becomes stale."""
     return _edit_apart(own_session(source, app_name), "app", entries, actor, reason, once)
 
 
@@ -127,14 +128,14 @@ def edit_user_state(
     reason: str = "",
     once: str = "",
 ) -> Appended:
-    """Edits `user:` keys in adkweb's own session of this user, so that no running conversation goes stale."""
+    """Edits `user:` keys in adkweb's own session of this user, so that no running conversation becomes stale."""
     return _edit_apart(own_session(source, app_name, user_id), "user", entries, actor, reason, once)
 
 
 def add_event(ref: SessionRef, event: Mapping[str, Any], *, actor: Actor, reason: str = "") -> Appended:
-    """Appends an event that a person wrote by hand; it is an edit, whatever author and invocation it names.
+    """Appends an event that a person wrote by hand. It is an edit, whatever author and invocation it names.
 
-    Raises Invalid with the place of the fault, NotFound, NotAllowed, Conflict (another event under its id), SourceError.
+    Raises Invalid with the path of the fault, NotFound, NotAllowed, Conflict (another event has its id), SourceError.
     """
     checked = check_event(event)
     if checked.get("partial"):
@@ -153,7 +154,7 @@ def add_event(ref: SessionRef, event: Mapping[str, Any], *, actor: Actor, reason
         try:
             return append_once(ref, checked, actor, before)
         except Conflict as conflict:
-            # Somebody wrote one of its keys just now: note what it replaces anew.
+            # Somebody has just written one of its keys: note again what it replaces.
             if "current" not in conflict.detail or attempt == _TRIES - 1:
                 raise
     raise AssertionError("unreachable")
@@ -162,11 +163,9 @@ def add_event(ref: SessionRef, event: Mapping[str, Any], *, actor: Actor, reason
 def append_once(
     ref: SessionRef, event: Event, actor: Actor, expected: Mapping[str, Any], revision: float | None = None
 ) -> Appended:
-    """Appends an edit; where this very edit is stored already, that is its answer, whatever was written since. One that
-    ends a running invocation notes which.
+    """Appends an edit. If it is stored already, returns it as it is stored, whatever was written since.
 
-    Raises what `append_event` does.
-    """
+    An edit that ends a running invocation notes which one. Raises what `append_event` does."""
     running = timeline.in_flight(ref, actor=actor)
     if running and running.invocation_id and not running.waiting:
         noted = {**edit_of(event), "ended": running.invocation_id}
@@ -181,7 +180,7 @@ def append_once(
 
 
 def stored(ref: SessionRef, event: Mapping[str, Any]) -> EventView | None:
-    """This very edit as it is stored, sent again or not; None where it is not. Raises SourceError."""
+    """Returns this edit as it is stored; None if it is not stored, or if another edit has its id. Raises SourceError."""
     try:
         before = timeline.event(ref, event["id"], actor=MACHINE)
     except NotFound:
@@ -192,7 +191,7 @@ def stored(ref: SessionRef, event: Mapping[str, Any]) -> EventView | None:
 def _edit_apart(
     ref: SessionRef, scope: Scope, entries: Sequence[Entry], actor: Actor, reason: str, once: str
 ) -> Appended:
-    # First, so that what is refused leaves no session behind.
+    # Checked first, so that a refused edit leaves no session behind.
     event, seen = state_event(entries, actor, reason, only=scope, once=once)
     with suppress(AlreadyExists):
         create_session(*ref[:3], session_id=ref.session_id, actor=actor)
@@ -200,7 +199,7 @@ def _edit_apart(
 
 
 def _told(event: Mapping[str, Any]) -> list[Any]:
-    """What a person said with an edit, without what differs from one sending to the next."""
+    """Returns what a person said with an edit, without what may differ when it is sent again."""
     return [event.get("author"), event.get("content"), delta_of(event), edit_of(event).get("actor")]
 
 
@@ -225,7 +224,7 @@ def _check_reason(reason: str) -> str:
 
 
 def _noted(value: Any) -> Any:
-    """A replaced value as an event can hold it: what ADK stored although it is not JSON (NaN), as its text."""
+    """Returns a replaced value as an event can hold it. A value that is not JSON, as NaN, becomes text."""
     try:
         return check(value)
     except Invalid:

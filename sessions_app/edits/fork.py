@@ -1,17 +1,17 @@
-"""Forks: a session copied up to one of its events into a new session, to try something else from there.
+"""Forks: a session copied, up to one of its events, into a new session, to try something else from there.
 
-The copied events keep their ids (a session is a namespace of its own), order and times; where each was first written stands
-in its `custom_metadata.adkweb_origin`, beside adkweb's note and not in it, which would make an edit of every event. Their
-`user:` and `app:` keys move from the delta into `adkweb_origin.delta`: the fork did not write them, and whoever replays
-the events of all sessions must find them once. The fork's own state is that of the moment, and its initial state that of
-the first session, so that its events say what is stored; what was never recorded is left out. State of users and apps is
-shared with the fork as it stands and is not touched.
+The copied events keep their ids (unique only within a session), order and times. Their origin is noted in
+`custom_metadata.adkweb_origin`, beside adkweb's note: within the note, it would make every event an edit. Their `user:`
+and `app:` keys move from the delta into `adkweb_origin.delta`: the fork did not write them, and a replay of all
+sessions must count them once. The fork's own state is that of the moment, and its initial state that of the first
+session, so that its events agree with what is stored. Values that were never recorded are left out. The state of users
+and apps is shared with the fork, and not touched.
 
-The last event of a fork is an edit that says of which session it is one, at which event, who wanted it and why:
-`custom_metadata.adkweb.forked`. Its id follows from the fork's name, and the index of history/ leads from a session
-to its forks, so that the tree is found by keys; export and import carry it, as any event. A fork of the fork has no copy of
-it: it says something of that session only, and a fork under a name that was used before would have two events of one id.
-"""
+The last event of a fork is an edit that names its origin, the event, who wanted it and why:
+`custom_metadata.adkweb.forked`. Its id is made from the fork's names, and the index of history/ leads from a session to
+its forks, so that the tree is found by keys. Export and import carry it like any event. A fork of the fork gets no copy
+of it, because it is about that session only, and because a fork that reuses a name would have two events with the same
+id."""
 
 import json
 import time
@@ -55,24 +55,25 @@ def fork(
     reason: str = "",
     told: Callable[[int, int], None] = lambda copied, total: None,
 ) -> SessionRef:
-    """Copies a session up to and with an event into a new session of a user; one that was cut off half-way goes on.
+    """Copies a session, up to and including an event, into a new session of a user. Resumes a fork that was
+    interrupted.
 
-    `told` hears after each page how many events are copied, of how many. Raises AlreadyExists (also a half-made one that
-    cannot go on, because somebody wrote to it), Conflict, Invalid, NotFound, NotAllowed, Behind, SourceError.
-    """
+    Calls `told` after each page with the number of events copied and their total. Raises AlreadyExists (also for a
+    half-made fork that cannot go on, because somebody wrote to it), Conflict, Invalid, NotFound, NotAllowed, Behind,
+    SourceError."""
     into = ref._replace(user_id=user_id, session_id=session_id)
     prepare(ref, event_id, into, actor, reason).run(actor, told)
     return into
 
 
 def prepare(ref: SessionRef, event_id: str, into: SessionRef, actor: Actor, reason: str) -> "Copying":
-    """Finds out what there is to copy, and whether it can be; writes nothing. Raises what `fork` does."""
+    """Finds what there is to copy, and checks that it can be copied. Writes nothing. Raises what `fork` does."""
     actor.check_may("admin", ref.app_name)
     return Copying(ref, into, timeline.event(ref, event_id, actor=actor), edits.note([], actor, reason))
 
 
 def count(ref: SessionRef, event_id: str, into: SessionRef, actor: Actor) -> tuple[int, int]:
-    """Counts the events that a fork has by now, and those that it is to have. Raises NotFound, SourceError."""
+    """Returns how many events a fork has now, and how many it will have. Raises NotFound, SourceError."""
     event = timeline.event(ref, event_id, actor=actor)
     left_out = _notes(ref, into)
     with database.using(ref.source):
@@ -80,7 +81,8 @@ def count(ref: SessionRef, event_id: str, into: SessionRef, actor: Actor) -> tup
 
 
 def take_away(into: SessionRef, actor: Actor) -> None:
-    """Deletes a half that can never become whole, unless somebody wrote to it: its origin is gone, or unreadable."""
+    """Deletes a half-made fork that can never become whole, because its origin was deleted. Keeps it if somebody wrote
+    to it."""
     with suppress(Error):
         half = reads_views.session(into, actor=actor)
         with database.using(into.source):
@@ -91,7 +93,8 @@ def take_away(into: SessionRef, actor: Actor) -> None:
 
 
 def name(ref: SessionRef, user_id: str, session_id: str, once: str) -> SessionRef:
-    """Returns the name of a fork: as chosen, or a UUID that is the same for the same form; raises Invalid."""
+    """Returns the ref of a fork. Without a chosen session id, it is a UUID, the same one for the same form. Raises
+    Invalid."""
     made = str(uuid.uuid5(NAMESPACE, ascii([*ref, user_id, once]))) if once else str(uuid.uuid4())
     return ref._replace(
         user_id=check_name(user_id, _("the user's id"), ID_LENGTH) or _raise_nameless(),
@@ -104,7 +107,7 @@ def _raise_nameless() -> str:
 
 
 class Copying:
-    """One fork on its way: what it is of, how much of it is there, and what its row will say in the end."""
+    """A fork in progress: what it is copied from, how much of it exists, and what its row will say in the end."""
 
     def __init__(self, ref: SessionRef, into: SessionRef, event: EventView, who: dict[str, Any]) -> None:
         self.ref, self.into, self.event = ref, into, event
@@ -126,7 +129,7 @@ class Copying:
         self.copied, self._after = self._there()
 
     def _noted(self, who: dict[str, Any], now: float) -> ImportedEvent:
-        """The event that says of what the fork is one."""
+        """Returns the event that says what the session is a fork of."""
         event_id = note_id(self.into)
         origin = {
             "user": self.ref.user_id,
@@ -146,7 +149,7 @@ class Copying:
         return ImportedEvent(event_id, event["invocation_id"], now, json.dumps(event))
 
     def run(self, actor: Actor, told: Callable[[int, int], None] = lambda copied, total: None) -> None:
-        """Copies what is not there yet."""
+        """Copies what has not been copied yet."""
         copied, after = self.copied, self._after
         try:
             for rows, last in self._batches(copied):
@@ -154,14 +157,15 @@ class Copying:
                 copied, after = copied + len(rows), rows[-1].id
                 told(min(copied, self.total), self.total)
         except Conflict:
-            self._there()  # which says more, where this fork cannot go on
+            self._there()  # says more precisely why this fork cannot go on
             raise
         except (NotFound, Invalid):
             take_away(self.into, actor)
             raise
 
     def _there(self) -> tuple[int, str | None]:
-        """How many events are there already, and the last one's id; None where nothing is."""
+        """Returns how many events have been copied, and the id of the last one; None as the id if the fork does not
+        exist yet."""
         try:
             state = reads_views.session(self.into, actor=MACHINE).state.session
         except NotFound:
@@ -183,7 +187,7 @@ class Copying:
         return number, copied[0] if copied else ""
 
     def _batches(self, copied: int) -> Iterator[tuple[list[ImportedEvent], bool]]:
-        """The events that are not there yet, and the one that ends the fork."""
+        """Yields the events that have not been copied yet, and at the end the note."""
         passed = 0
         for page in self._pages:
             wanted = [row for row in page if row.seq is not None and row.seq <= (self.event.seq or 0)]
@@ -199,9 +203,10 @@ class Copying:
 
 
 def _notes(ref: SessionRef, into: SessionRef) -> list[str]:
-    """The ids of the events that a fork has no copy of: what notes of what session this one is a fork, and, of one that was
-    made when such notes were copied, what stands under the id of the fork's own. Raises Conflict where that is no note.
-    """
+    """Returns the ids of the events that a fork gets no copy of.
+
+    These are the note of what the session itself is a fork of, and, in a fork from the time when such notes were
+    copied, a note with the id of the new fork's own. Raises Conflict if the event with that id is not a note."""
     notes = []
     for event_id in {note_id(ref), note_id(into)}:
         with suppress(NotFound):
@@ -222,7 +227,7 @@ def _known(state: State) -> State:
 
 
 def _copied(ref: SessionRef, row: whole_session.StoredEvent, into: SessionRef) -> ImportedEvent:
-    """An event as the fork has it; one for somebody else without the values of the user's keys."""
+    """Returns an event as the fork has it. A fork for another user gets it without the values of `user:` keys."""
     try:
         event = as_object(json.loads(row.text))
     except (ValueError, RecursionError) as error:

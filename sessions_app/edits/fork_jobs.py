@@ -1,8 +1,7 @@
-"""Long forks are copied in the background, by a job (jobs/): a process that dies leaves it to another one.
+"""Copies long forks in the background, by a job (jobs/): if a process dies, another one takes over.
 
-How far a fork is stands in its source, whoever copies it: the events that are there. The job says whether somebody is at
-it, and why it stopped.
-"""
+How far a fork is can be seen in its source, by the events that are there. The job says whether a process is working on
+it, and why it stopped."""
 
 import json
 import time
@@ -23,16 +22,16 @@ from ..sources import registry
 from ..writes.half_made import is_half
 from . import fork, fork_tree
 
-_SMALL: Final = 1_000  # events that are copied while somebody waits
-_KEPT_SECONDS: Final = 86400.0  # why a fork stopped
+_SMALL: Final = 1_000  # events that are copied while the person waits
+_KEPT_SECONDS: Final = 86400.0  # for which it is kept why a fork stopped
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a fork is: events copied, of all; `done` once it is whole, `stopped` says why it does not go on.
+    """How far a fork is: how many of its events are copied. `done` once it is whole; `stopped` says why it does not go
+    on.
 
-    `working`: a process is at it, or will be.
-    """
+    `working`: a process is copying it, or will."""
 
     copied: int
     total: int
@@ -42,14 +41,15 @@ class Progress:
 
     @property
     def percent(self) -> int:
-        """How much is done."""
+        """The share that is done, from 0 to 100."""
         return 100 if self.done else claims.Progress(self.copied, self.total).percent
 
 
 def begin(
     ref: SessionRef, event_id: str, *, user_id: str, session_id: str, actor: Actor, reason: str = ""
 ) -> SessionRef:
-    """Forks as `fork` does, but a long one in the background: `progress` tells how far it is. Raises what `fork` does."""
+    """Forks as `fork` does, but copies a long one in the background: `progress` tells how far it is. Raises what `fork`
+    does."""
     into = ref._replace(user_id=user_id, session_id=session_id)
     copying = fork.prepare(ref, event_id, into, actor, reason)
     if copying.total <= _SMALL:
@@ -70,12 +70,12 @@ def begin(
             **runner.fields_of(actor),
         },
     )
-    runner.start(job, task=task, **runner.fields_of(actor))  # where it is under way, it goes on
+    runner.start(job, task=task, **runner.fields_of(actor))  # if it is under way, it just goes on
     return into
 
 
 def progress(ref: SessionRef, event_id: str, into: SessionRef, *, actor: Actor) -> Progress:
-    """Tells how far a fork is; raises NotFound, SourceError."""
+    """Returns how far a fork is. Raises NotFound, SourceError."""
     job = _jobs().filter(pk=_id_of(into)).first()
     try:
         done = not is_half(views.session(into, actor=actor).state.session)
@@ -96,7 +96,7 @@ def _run(job: Job, beat: runner.Beat) -> Outcome:
     ref = into._replace(user_id=task["user"], session_id=task["session"])
     made = fork_tree.origin(into, actor=actor)
     if made is not None and (made.origin, made.event_id) == (ref, task["event"]):
-        return Outcome(DONE)  # its process died before it could say so
+        return Outcome(DONE)  # the process that made it died before it could say so
     try:
         copying = fork.prepare(ref, task["event"], into, actor, task["reason"])
     except NotFound:
@@ -109,7 +109,7 @@ def _run(job: Job, beat: runner.Beat) -> Outcome:
 
 
 def _can_run(job: Job) -> bool:
-    """Whether the source is open in this process."""
+    """Tells whether this process has the source."""
     return registry.alias_of(job.where) is not None
 
 
@@ -129,5 +129,5 @@ def _jobs() -> Any:
 
 
 def _id_of(into: SessionRef) -> uuid.UUID:
-    """The id of the job that makes a session: a fork that is sent twice is one job."""
+    """Returns the id of the job that makes a session. A fork that is sent twice is one job."""
     return uuid.uuid5(fork_tree.NAMESPACE, ascii([registry.identity(into.source), *into[1:]]))

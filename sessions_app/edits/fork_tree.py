@@ -1,4 +1,5 @@
-"""Which sessions are forks of which: the note that ends each fork says so, and the index of history/ leads to it."""
+"""Tells which sessions are forks of which: the note that ends each fork names its origin, and the index of history/
+finds the notes."""
 
 import uuid
 from collections.abc import Sequence
@@ -18,13 +19,13 @@ from ..reads import timeline, whole_session
 from ..reads.event_views import view_of
 from ..sources import database
 
-NAMESPACE: Final = uuid.UUID("6d1d4f43-5f0c-4a4e-9a43-7b6b3f6f0c51")  # of the ids that follow from names of forks
+NAMESPACE: Final = uuid.UUID("6d1d4f43-5f0c-4a4e-9a43-7b6b3f6f0c51")  # of the ids that are made from the names of forks
 _SHOWN: Final = 500  # forks of a tree
 
 
 @dataclass(frozen=True, slots=True)
 class Fork:
-    """That a session is a fork: of which one, at which of its events, since when, who wanted it, and why."""
+    """A session that is a fork: of which session, at which event, since when, who wanted it, and why."""
 
     ref: SessionRef
     origin: SessionRef
@@ -37,10 +38,9 @@ class Fork:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A session of a fork tree; `fork` is None for the one that is no fork, `there` says whether it still exists.
+    """A session in a fork tree. `fork` is None for the root; `there` tells whether the session still exists.
 
-    `level` is 1 for that one, and one more with every fork of a fork.
-    """
+    `level` is 1 for the root, 2 for its forks, and so on."""
 
     ref: SessionRef
     fork: Fork | None
@@ -50,7 +50,7 @@ class Node:
 
 
 def origin(ref: SessionRef, *, actor: Actor) -> Fork | None:
-    """Returns of what a session is a fork; None where it is none, or where nobody noted it. Raises SourceError."""
+    """Returns what a session is a fork of; None if it is not a fork, or has no note of it. Raises SourceError."""
     try:
         return note_in(ref, timeline.event(ref, note_id(ref), actor=actor).data)
     except NotFound:
@@ -58,16 +58,14 @@ def origin(ref: SessionRef, *, actor: Actor) -> Fork | None:
 
 
 def forks_of(ref: SessionRef, *, actor: Actor) -> list[Fork]:
-    """Returns the forks of a session, the oldest first, at most so many as are shown; none where the source was not adopted.
-
-    Raises Behind.
-    """
+    """Returns the forks of a session, the oldest first, at most _SHOWN; none if the source is not adopted. Raises
+    Behind."""
     actor.check_sees(ref)
     return _forks([ref])
 
 
 def tree(ref: SessionRef, *, actor: Actor) -> Node:
-    """Returns the forks around a session: from the session that is no fork down, at most so many as are shown."""
+    """Returns the fork tree that a session belongs to, from its root down, with at most _SHOWN sessions."""
     actor.check_sees(ref)
     top, fork, seen = ref, origin(ref, actor=actor), {ref}
     while fork is not None and fork.origin not in seen:
@@ -87,7 +85,7 @@ def tree(ref: SessionRef, *, actor: Actor) -> Node:
 
 
 def listed(root: Node) -> list[Node]:
-    """Lists the sessions of a tree, each followed by its forks, however deep."""
+    """Returns the sessions of a tree as a list, each followed by its forks, at any depth."""
     nodes, left = [], [root]
     while left:
         nodes.append(node := left.pop())
@@ -96,7 +94,7 @@ def listed(root: Node) -> list[Node]:
 
 
 def _forks(origins: Sequence[SessionRef]) -> list[Fork]:
-    """The forks of these sessions of one source, the oldest first. Raises Behind."""
+    """Returns the forks of these sessions of one source, the oldest first. Raises Behind."""
     source = origins[0].source
     if not database.has_order(source):
         return []
@@ -106,14 +104,14 @@ def _forks(origins: Sequence[SessionRef]) -> list[Fork]:
         views = [view_of(SessionRef(source, row.app_name, row.user_id, row.session_id), row) for row in rows]
     forks = []
     for view in views:
-        # A copy of one, as forks of forks had them, says nothing of where it stands.
+        # A copy of a note, which older forks of forks have, says nothing about the session that it is in.
         fork = note_in(view.ref, view.data) if view.id == note_id(view.ref) else None
         forks += [fork] if fork and fork.origin in origins else []
     return sorted(forks, key=lambda fork: (fork.created, fork.ref))
 
 
 def note_in(ref: SessionRef, event: Event) -> Fork | None:
-    """Returns what an event of a session says of whose fork it is; None where it says nothing."""
+    """Returns the fork that an event of a session notes; None if the event is no such note."""
     noted = edit_of(event)
     of = as_object(noted.get("forked"))
     user, session, at, seq = (of.get(each) for each in ("user", "session", "event", "seq"))
@@ -131,5 +129,5 @@ def note_in(ref: SessionRef, event: Event) -> Fork | None:
 
 
 def note_id(ref: SessionRef) -> str:
-    """Returns the id of the event that says of what a session is a fork; it follows from the session's names."""
+    """Returns the id of the event that notes what a session is a fork of. It is made from the session's names."""
     return str(uuid.uuid5(NAMESPACE, ascii(list(ref[1:]))))

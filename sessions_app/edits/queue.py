@@ -1,10 +1,9 @@
-"""Edits that wait until no invocation runs in their session, because an append from outside would end it.
+"""Queued edits, which wait until no invocation runs in their session, because an append from outside would end it.
 
-A queued edit is a job (jobs/), so it survives every restart. Any process may apply it (`apply_due`, not jobs/runner.py: it
-waits for an idle session, and for no import), and exactly one does, which claims it for LEASE_SECONDS. The id of the event
-that the edit becomes is fixed when it is queued, so where a process dies between writing the event and noting so, the next
-one finds the event and writes no other.
-"""
+A queued edit is a job (jobs/), so it survives a restart. `apply_due` applies it, and not jobs/runner.py, because it
+waits for an idle session. Any process may apply it, but only one does, which claims it for LEASE_SECONDS. The id of its
+event is fixed when it is queued: if a process dies after writing the event and before saying so, the next one finds the
+event and writes no second one."""
 
 import json
 import logging
@@ -46,12 +45,12 @@ log = logging.getLogger("adkweb.queued")
 LEASE_SECONDS: Final = 30.0
 _SHOWN: Final = 50  # of one session, or of one person
 _EDITS: Final = 20  # that may follow an invocation's last event
-_KEPT_SECONDS: Final = 30 * 86400.0  # an edit of which its author knows what became of it
-_IN_DOUBT: Final = 0.0  # a claim that has ended, while nobody could say whether the event was written
+_KEPT_SECONDS: Final = 30 * 86400.0  # after the author has been told what became of an edit
+_IN_DOUBT: Final = 0.0  # marks a claim that ended without anybody knowing whether the event was written
 
 
 def held(ref: SessionRef, *, actor: Actor) -> Running | None:
-    """Returns the invocation that a write from outside would end now; None where none runs, or it waits for a person."""
+    """Returns the invocation that a write from outside would end now; None if none runs, or if it waits for a person."""
     found = timeline.in_flight(ref, actor=actor)
     return None if found is None or found.waiting else found
 
@@ -65,11 +64,10 @@ def queue_edit(
     once: str = "",
     of: Mapping[str, str] | None = None,
 ) -> Queued:
-    """Keeps an edit until its session is idle; nothing is written to the session before `apply_due` does.
+    """Keeps an edit until its session is idle. Nothing is written to the session before `apply_due` applies it.
 
-    The same edit sent again with the same `once`, a token of the form that asks, is kept once. Raises what `edit_state`
-    would raise if it were applied now: Invalid, NotFound, NotAllowed, Conflict, SourceError.
-    """
+    An edit that is sent again with the same `once`, a token of the form, is kept only once. Raises what `edit_state`
+    would raise now: Invalid, NotFound, NotAllowed, Conflict, SourceError."""
     actor = actor_of(person)
     actor.check_may_write()
     event, seen = edits.state_event(entries, actor, reason, once=once, of=of)
@@ -91,12 +89,12 @@ def queue_edit(
 
 
 def get(queued_id: uuid.UUID | str, *, actor: Actor) -> Queued:
-    """Returns one queued edit, whatever became of it; raises NotFound, also where the actor may not see its app."""
+    """Returns a queued edit, whatever became of it. Raises NotFound."""
     return queued_edit.view_of(queued_edit.job_of(queued_id, actor))
 
 
 def of_session(ref: SessionRef, *, actor: Actor) -> list[Queued]:
-    """Returns a session's edits that wait, and those of which their authors do not know yet what became; newest first."""
+    """Returns the edits of a session that wait, or whose outcome their author has not seen yet, the newest first."""
     actor.check_sees(ref)
     rows = queued_edit.jobs().filter(
         Q(state=WAITING) | Q(told=False),
@@ -109,7 +107,7 @@ def of_session(ref: SessionRef, *, actor: Actor) -> list[Queued]:
 
 
 def outcomes(person: AbstractBaseUser) -> list[Queued]:
-    """Returns a person's finished edits of which they do not know yet what became, oldest first."""
+    """Returns a person's finished edits whose outcome they have not seen yet, the oldest first."""
     rows = queued_edit.jobs().filter(person_id=person.pk, told=False, finished__isnull=False)
     return [queued_edit.view_of(job) for job in rows.order_by("finished").select_related("person")[:_SHOWN]]
 
@@ -120,11 +118,10 @@ def any_waiting() -> bool:
 
 
 def withdraw(queued_id: uuid.UUID | str, person: AbstractBaseUser) -> None:
-    """Takes a waiting edit back, whoever queued it; its author is told who did.
+    """Withdraws a waiting edit, whoever queued it. Its author is told who did.
 
-    Raises NotFound, NotAllowed; Conflict where it is being applied just now or does not wait any more; SourceError where
-    nobody can say whether it was written, because the database went away in the middle of it.
-    """
+    Raises NotFound, NotAllowed; Conflict if it is being applied or no longer waits; SourceError if nobody can say
+    whether it was written, because the database went away while it was."""
     actor = actor_of(person)
     actor.check_may_write()
     job = queued_edit.job_of(queued_id, actor)
@@ -133,7 +130,7 @@ def withdraw(queued_id: uuid.UUID | str, person: AbstractBaseUser) -> None:
         raise Conflict(_("This edit is being applied just now, or does not wait any more."))
     before = None
     if job.claimed_until is not None:
-        # Whoever claimed it before never said what came of it.
+        # The process that claimed it before never said what came of it.
         try:
             before = edits.stored(queued_edit.session_of(job) or _raise_away(), _event(queued_edit.view_of(job))[0])
         except Error:
@@ -146,10 +143,10 @@ def withdraw(queued_id: uuid.UUID | str, person: AbstractBaseUser) -> None:
 
 
 def dismiss(queued_id: uuid.UUID | str, person: AbstractBaseUser) -> None:
-    """Notes that its author knows what became of an edit; anybody may where the author cannot sign in any more.
+    """Notes that the author has seen what became of an edit. If the author cannot sign in any more, anybody may do
+    this.
 
-    Raises NotFound.
-    """
+    Raises NotFound."""
     job = queued_edit.job_of(queued_id, actor_of(person))
     author = job.person
     if job.finished is None or (author is not None and author.is_active and author.pk != person.pk):
@@ -159,16 +156,16 @@ def dismiss(queued_id: uuid.UUID | str, person: AbstractBaseUser) -> None:
 
 
 def apply_due(keys: Iterable[SessionRef] | None = None) -> int:
-    """Tries the edits that wait, of these sessions or of all, the oldest of a session first; how many are finished now.
+    """Tries the edits that wait in these sessions, or in all, the oldest of a session first. Returns how many are
+    finished now.
 
-    An edit goes on waiting while an invocation runs in its session or ended less than SETTLE_SECONDS ago, while another
-    process tries it, and while its database is away. Never raises for an edit.
-    """
+    An edit keeps waiting while an invocation runs in its session or ended less than SETTLE_SECONDS ago, while another
+    process tries it, and while its database is away. An edit that fails raises nothing here."""
     if settings.READ_ONLY:
         return 0
     wanted = None if keys is None else set(keys)
     finished = 0
-    blocked = set()  # what comes later in a session waits for what comes first
+    blocked = set()  # a later edit of a session waits for the earlier one
     for job in (
         queued_edit.jobs().filter(state=WAITING).order_by("created", "id").select_related("person").defer("task")
     ):
@@ -186,23 +183,23 @@ def apply_due(keys: Iterable[SessionRef] | None = None) -> int:
 
 
 def _try(job: Job, ref: SessionRef) -> bool:
-    """Whether the edit is finished now, by this process."""
+    """Tries an edit, and tells whether this process has finished it."""
     claim = _claim(job)
     if claim is None:
         return False
     try:
-        # Kept as it is written in the code, and translated when somebody reads it.
+        # The message is kept in English, and translated when somebody reads it.
         with translation.override("en"):
             outcome = _outcome(job, ref)
     except Exception:
-        # A fault of adkweb's: the others go on, and this one is tried again when the claim has ended.
+        # An error in adkweb: the other edits go on, and this one is tried again when the claim has ended.
         log.exception("the queued edit %s of %s", job.pk, "/".join(ref))
         return False
     return _end(claim, outcome) and outcome.state != WAITING
 
 
 def _outcome(job: Job, ref: SessionRef) -> Outcome:
-    """What becomes of a claimed edit."""
+    """Applies a claimed edit if its session is idle, and returns what became of it."""
     claimed_until = job.claimed_until
     try:
         event, seen = _event(queued_edit.view_of(job))
@@ -210,7 +207,7 @@ def _outcome(job: Job, ref: SessionRef) -> Outcome:
             return _applied(before.seq)
         claimed_until = None
         _check_author(job.person)
-        # First: whatever an agent writes after this makes the append stale.
+        # Read first, so that whatever an agent writes after this makes the append stale.
         revision = reads_views.session(ref, actor=SYSTEM).revision
         if not _is_idle(ref):
             return _let_go(None)
@@ -239,14 +236,14 @@ def _applied(seq: Seq | None) -> Outcome:
 
 
 def _let_go(claimed_until: float | None) -> Outcome:
-    """The edit goes on waiting; where somebody may have written its event, with a claim that has ended."""
+    """Returns the outcome of an edit that keeps waiting. `claimed_until` is kept if its event may have been written."""
     return Outcome(WAITING, fields={"claimed_until": claimed_until})
 
 
 def _is_idle(ref: SessionRef) -> bool:
-    """Whether no agent holds the session: no invocation runs, and the last one did not end a moment ago by itself. After
-    one that an edit ended, nothing follows.
-    """
+    """Tells whether no agent holds the session: no invocation runs, and none ended by itself a moment ago.
+
+    Nothing follows an invocation that an edit ended, so there is no need to wait after it."""
     if held(ref, actor=SYSTEM) is not None:
         return False
     with database.using(ref.source):
@@ -266,7 +263,7 @@ def _check_author(person: Any) -> None:
 
 
 def _event(queued: Queued) -> tuple[Event, dict[str, Any]]:
-    """The event that the edit becomes, with the id that was fixed for it, and the values that the person saw."""
+    """Returns the event for the edit, under the id that was fixed for it, and the values that the person saw."""
     event, seen = edits.state_event(queued.entries, of_person(queued.actor), queued.reason, of=queued.of)
     event |= {"id": queued.event_id, "invocation_id": EDIT_PREFIX + queued.event_id}
     edit_of(event)["queued"] = queued.created
@@ -277,12 +274,12 @@ def _event(queued: Queued) -> tuple[Event, dict[str, Any]]:
 
 
 def _claim(job: Job) -> Claim | None:
-    """This process's claim on an edit; None where another's lasts, or it does not wait any more."""
+    """Claims an edit for this process. Returns None while another process has it, or if it no longer waits."""
     return claims.take(job, LEASE_SECONDS) if job.state == WAITING else None
 
 
 def _end(claim: Claim, outcome: Outcome) -> bool:
-    """Notes what came of a claimed edit; False where the claim has gone over to another process meanwhile."""
+    """Notes what came of a claimed edit. Returns False if another process has taken over the claim."""
     if not claim.end(outcome):
         return False
     if outcome.state != WAITING:

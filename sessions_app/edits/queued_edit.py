@@ -1,9 +1,8 @@
 """A queued edit as it is shown, and its row: a job (jobs/) that names the person who is to be told what came of it.
 
-`task` is what is to be done, values that are not there left out:
+`task` says what is to be done; absent values are left out:
 {"entries": [{"key": "step", "value": "pay", "seen": "search"}], "of": {}, "reason": "by phone", "event_id": "…"}
-`result` is {"seq": 313} of one that was applied, {"changed": ["step"]} of a conflict.
-"""
+`result` is {"seq": 313} for an edit that was applied, {"changed": ["step"]} for a conflict."""
 
 import json
 import uuid
@@ -36,10 +35,9 @@ APPLIED, CONFLICT, WITHDRAWN, FAILED = "applied", "conflict", "withdrawn", "fail
 class Queued:
     """A queued edit: what is to change, who wants it and why, and what became of it.
 
-    `state` is waiting, applied, conflict, withdrawn or failed; `key` is None while its source is not among adkweb's;
-    `author_id` is None where whoever queued it cannot sign in any more;
-    `message` says why it failed or who withdrew it; `changed` are the keys that were in the way of a conflict.
-    """
+    `state` is waiting, applied, conflict, withdrawn or failed. `ref` is None while its source is not among adkweb's.
+    `author_id` is None if the person who queued it cannot sign in any more. `message` says why it failed, or who
+    withdrew it. `changed` has the keys that caused a conflict."""
 
     id: uuid.UUID
     ref: SessionRef | None
@@ -58,12 +56,12 @@ class Queued:
 
     @property
     def changed_keys(self) -> str:
-        """The keys that were in the way, in one text."""
+        """The keys that caused a conflict, as one text."""
         return ", ".join(self.changed)
 
     @property
     def changes(self) -> list[Change]:
-        """What the person saw, and what is to be."""
+        """The changes, from what the person saw to what is to be."""
         return [Change(entry.key, entry.seen, entry.value) for entry in self.entries]
 
 
@@ -73,10 +71,10 @@ def jobs() -> QuerySet[Job]:
 
 
 def job_of(queued_id: uuid.UUID | str, actor: Actor) -> Job:
-    """Returns the row of a queued edit; raises NotFound, also where the actor may not see its app."""
+    """Returns the row of a queued edit. Raises NotFound."""
     try:
         job = jobs().filter(pk=queued_id).first()
-    except ValidationError:  # no UUID
+    except ValidationError:  # not a UUID
         job = None
     if job is None or not actor.may_see(job.app_name):
         raise NotFound(_("There is no such edit."))
@@ -93,7 +91,7 @@ def fields_of(
     of: Mapping[str, str] | None,
     now: float,
 ) -> dict[str, Any]:
-    """Returns the fields of a new row, but its id, for an edit that becomes an event."""
+    """Returns the fields of a new row, except its id, for an edit and its event."""
     task = {
         "entries": [_kept(entry) for entry in entries],
         "of": dict(of or {}),
@@ -115,13 +113,13 @@ def fields_of(
 
 
 def session_of(job: Job) -> SessionRef | None:
-    """Returns the session, by the alias that its source has today; None where it is not open."""
+    """Returns the session of a queued edit, by its source's current alias; None if its source is not among adkweb's."""
     alias = registry.alias_of(job.where)
     return None if alias is None else SessionRef(alias, job.app_name, job.user_id, job.session_id)
 
 
 def view_of(job: Job) -> Queued:
-    """Returns a queued edit as its row has it."""
+    """Returns a queued edit, read from its row."""
     task, result = json.loads(job.task), json.loads(job.result or "{}")
     entries = [Entry(kept["key"], kept.get("value", ABSENT), kept.get("seen", ABSENT)) for kept in task["entries"]]
     return Queued(

@@ -1,4 +1,4 @@
-"""Repairs drift: writes by an event what stored state should be."""
+"""Repairs drift: an event makes stored state and the events agree again."""
 
 from collections import Counter
 from collections.abc import Collection, Sequence
@@ -18,15 +18,15 @@ from ..writes.append import Appended
 from . import edit
 from .edit import Entry
 
-_TRIES: Final = 20  # each fails because somebody else's append succeeded
+_TRIES: Final = 20  # each one fails because somebody else's append succeeded
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """How a key is repaired: what is stored stays and becomes an event (`keep`), or what the events say is put back.
+    """How a key is repaired: the stored value stays and becomes an event (`keep`), or the value that the events say is
+    put back.
 
-    `said` and `stored` are the two values that whoever chose has seen.
-    """
+    `said` and `stored` are the two values that the person saw when choosing."""
 
     key: str
     keep: bool
@@ -35,9 +35,9 @@ class Choice:
 
 
 def choose(ref: SessionRef, keep: Collection[str], put_back: Collection[str], *, actor: Actor) -> list[Choice]:
-    """A choice for each of these keys, of the drift as it is now. Raises Invalid for a key that does not differ, or that no
-    event reaches; NotFound, Behind, SourceError.
-    """
+    """Returns a choice for each of these keys, with its drift as it is now.
+
+    Raises Invalid for a key that does not differ, or that no event can repair; NotFound, Behind, SourceError."""
     names, kept = [*keep, *put_back], set(keep)
     found = [*own(ref, actor=actor).drifted, *(shared(ref, actor=actor).drifted if any_shared(names) else ())]
     changes = {each.change.key: each.change for each in found if not each.stray}
@@ -52,10 +52,9 @@ def choose(ref: SessionRef, keep: Collection[str], put_back: Collection[str], *,
 def repair(ref: SessionRef, choices: Sequence[Choice], *, actor: Actor, reason: str = "", once: str = "") -> Appended:
     """Makes stored state and events agree again in the chosen keys, by one event of this session.
 
-    Raises Conflict, and writes nothing, where a key is stored otherwise by now, or its events say something else;
-    `detail["current"]` has what is stored. Raises Invalid, NotFound, NotAllowed, SourceError. `once` is a token of the form
-    that asks: the same repair sent again with it is stored once.
-    """
+    Raises Conflict, and writes nothing, if the stored value or what the events say has changed since;
+    `detail["current"]` has the stored values. Raises Invalid, NotFound, NotAllowed, SourceError. `once` is a token of
+    the form: the same repair sent again with it is stored only once."""
     actor.check_may("append", ref.app_name)
     event = repair_event(choices, actor, reason, once)
     for _attempt in range(_TRIES):
@@ -71,16 +70,16 @@ def repair(ref: SessionRef, choices: Sequence[Choice], *, actor: Actor, reason: 
             raise Conflict(current={choice.key: state.get(choice.key) for choice in choices})
         try:
             return edit.append_once(ref, event, actor, stored, found.revision)
-        except StaleSession:  # the session moved between; it is looked at again
+        except StaleSession:  # the session changed meanwhile; it is read again
             continue
     raise Conflict
 
 
 def repair_event(choices: Sequence[Choice], actor: Actor, reason: str, once: str = "") -> Event:
-    """The event that a repair is; writes nothing. What an event of it notes as replaced is what events said before.
+    """Returns the event for a repair. Writes nothing.
 
-    Raises Invalid: also for a stored value that is no JSON, which no event can hold.
-    """
+    It notes as replaced the values that it does not keep. Raises Invalid, also for a stored value that is not JSON,
+    which no event can hold."""
     entries = [
         Entry(each.key, each.stored, each.said) if each.keep else Entry(each.key, each.said, each.stored)
         for each in choices
@@ -89,7 +88,7 @@ def repair_event(choices: Sequence[Choice], actor: Actor, reason: str, once: str
 
 
 def _still(found: Sequence[Drift], choices: Sequence[Choice]) -> State | None:
-    """The stored values of the chosen keys; None where one of them is not what the person saw any more."""
+    """Returns the stored values of the chosen keys; None if one of them is no longer what the person saw."""
     drifted = {each.change.key: each.change for each in found if not each.stray}
     for choice in choices:
         change = drifted.get(choice.key)

@@ -1,8 +1,8 @@
-"""Rewinding a conversation to before an invocation, as ADK means it, in one event that an agent understands.
+"""Rewinds a conversation to before an invocation, as ADK does, by one event that an agent understands.
 
-The session's own keys go back to what they were just before the invocation's first event, initial state kept, which ADK's
-own rewind loses. As with ADK, `user:` and `app:` keys stay; artifacts stay, too, because only an artifact service has them.
-"""
+The session's own keys return to their values from just before the invocation's first event. ADK's own rewind loses
+initial state; this one keeps it. As with ADK, `user:` and `app:` keys stay. Artifacts stay, too: only an artifact
+service has them."""
 
 import json
 import time
@@ -30,12 +30,12 @@ from ..writes.half_made import check_whole
 from . import edit
 from .edit import Entry
 
-USER: Final = "user"  # the author of a rewind, as ADK's own has it
+USER: Final = "user"  # the author of a rewind, as in ADK
 
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """An artifact of which versions were saved since: it stays at `now`; `then` is None where it did not exist yet."""
+    """An artifact that has new versions since: it stays at `now`. `then` is None if it did not exist yet."""
 
     name: str
     then: int | None
@@ -44,8 +44,9 @@ class Artifact:
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """How many events the agent sees no more, the first and the last of them, None for none; and whether they are `all` that
-    stand from there to there: of others among them, the agent does not see any now either.
+    """The events that the agent no longer sees: how many, the first and the last (None if there are none).
+
+    `all` tells whether these are all events from the first to the last. The agent does not see the others now, either.
     """
 
     events: int
@@ -56,7 +57,9 @@ class Gone:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a rewind to before the invocation that `first` begins is. `back` events, rewound earlier, are seen again."""
+    """What a rewind to before the invocation that begins with `first` would do.
+
+    The agent sees `back` events again, which an earlier rewind took back."""
 
     ref: SessionRef
     invocation_id: str
@@ -70,15 +73,15 @@ class Plan:
 
     @property
     def takes_back(self) -> bool:
-        """Whether it rewinds to before a rewind, and so takes that one back."""
+        """Tells whether it goes back to before an earlier rewind, and so takes that one back."""
         return bool(self.first.description.actions.get("rewind_before_invocation_id"))
 
 
 def plan(ref: SessionRef, invocation_id: str, *, actor: Actor) -> Plan:
-    """What rewinding to before an invocation would write and hide; raises NotFound, Conflict (the session is being copied or
-    imported), Behind, SourceError.
-    """
-    session = views.session(ref, actor=actor)  # first: what is written from here on makes the rewind stale
+    """Returns what a rewind to before an invocation would write and hide.
+
+    Raises NotFound, Conflict (the session is being copied or imported), Behind, SourceError."""
+    session = views.session(ref, actor=actor)  # read first: what is written from here on makes the rewind stale
     check_whole(session.state.session)
     with database.using(ref.source):
         found = events_of(ref)
@@ -105,7 +108,7 @@ def plan(ref: SessionRef, invocation_id: str, *, actor: Actor) -> Plan:
 
 
 def event_of(found: Plan, actor: Actor, reason: str, event_id: str) -> Event:
-    """The event that the rewind is; raises Invalid for a reason that is too long."""
+    """Returns the event for a rewind. Raises Invalid for a reason that is too long."""
     entries = [Entry(change.key, change.new, change.old) for change in found.changes]
     return check_event(
         {
@@ -131,11 +134,11 @@ def rewind(
     revision: float | None = None,
     once: str = "",
 ) -> Appended:
-    """Rewinds to before an invocation. With `revision`, of the plan that a person saw, only if nobody has written since;
-    sent again with the same `once`, because its answer was lost, it is written once.
+    """Rewinds a session to before an invocation.
 
-    Raises StaleSession where somebody wrote meanwhile, NotFound, NotAllowed, Invalid, Conflict, Behind, SourceError.
-    """
+    With `revision`, that of the plan that a person saw, only if nobody has written since. A rewind that is sent again
+    with the same `once`, because the answer was lost, is written only once. Raises StaleSession if somebody wrote
+    meanwhile, NotFound, NotAllowed, Invalid, Conflict, Behind, SourceError."""
     actor.check_may("append", ref.app_name)
     event_id = edit.id_of(once, ["rewind", invocation_id]) if once else str(uuid.uuid4())
     if once and (before := _written(ref, event_id, invocation_id, actor)):
@@ -146,7 +149,7 @@ def rewind(
         expected = found.revision if revision is None else revision
         return append_event(ref, event, actor=actor, origin="person", expected=expected)
     except Error:
-        # Sent twice at the same moment, it is the other one that was written.
+        # If it was sent twice at the same moment, the other one has been written.
         if once and (before := _written(ref, event_id, invocation_id, actor)):
             return Appended(before.data)
         raise
@@ -165,13 +168,12 @@ def _written(ref: SessionRef, event_id: str, invocation_id: str, actor: Actor) -
 # --- What the agent sees ----------------------------------------------------------------------------------------------
 
 _END: Final = 2**62
-_Span = tuple[int, int]  # the first place and the last
+_Span = tuple[int, int]  # the first seq and the last
 
 
 def _seen(ref: SessionRef, first: Seq) -> tuple[Gone, int]:
-    """What the agent sees now and would not see once a rewind goes back to before a place; and how many events it would see
-    again.
-    """
+    """Returns the events that the agent sees now and would not see after a rewind to before `first`, and how many
+    events it would see again."""
     indexing.catch_up(ref.source)
     rewinds = index.marks(ref, ["rewind"])
     now = _spans([(mark.seq, mark.since) for mark in rewinds], _END)
@@ -186,7 +188,7 @@ def _seen(ref: SessionRef, first: Seq) -> tuple[Gone, int]:
 
 
 def _spans(rewinds: list[tuple[Seq, Seq | None]], end: int) -> list[_Span]:
-    """The places, up to one, that no rewind takes back."""
+    """Returns the ranges of seq up to `end` that no rewind takes back."""
     found: list[_Span] = []
     for first, last in taken_back(each for each in rewinds if each[0] <= end):
         found.append((last + 1, end))
@@ -195,8 +197,8 @@ def _spans(rewinds: list[tuple[Seq, Seq | None]], end: int) -> list[_Span]:
 
 
 def _without(spans: list[_Span], others: list[_Span]) -> list[_Span]:
-    """What of some spans lies in none of the others."""
-    same = {*spans} & {*others}  # nearly all of many: further back, both go the same way
+    """Returns the parts of `spans` that lie in none of the others."""
+    same = {*spans} & {*others}  # most of them, if there are many: both have the same ones further back
     spans = [span for span in spans if span not in same]
     for a, b in others if spans else ():
         parts = [part for start, end in spans for part in ((start, min(end, a - 1)), (max(start, b + 1), end))]
@@ -217,9 +219,8 @@ _COUNTED: Final = {
 
 
 def _counted(ref: SessionRef, lots: list[list[_Span]]) -> list[tuple[int, Seq, Seq]]:
-    """Of each lot of spans how many events are in it, and the places of the first and the last; one query, however many
-    spans.
-    """
+    """Returns, for each list of spans, the number of its events and the seq of the first and the last. Runs one query
+    in all."""
     spans = [{"lot": lot, "a": a, "b": b} for lot, found in enumerate(lots) for a, b in found]
     with database.using(ref.source) as db, db.cursor() as cursor:
         cursor.execute(_COUNTED[db.vendor], [json.dumps(spans), *ref[1:]])
@@ -231,8 +232,8 @@ def _counted(ref: SessionRef, lots: list[list[_Span]]) -> list[tuple[int, Seq, S
 
 # --- Artifacts --------------------------------------------------------------------------------------------------------
 
-# The versions that events tell of, one row each, those of a megabyte left out; ADK may store NaN, which SQLite's JSON
-# functions refuse.
+# The versions that events mention, one row each. Events of more than a megabyte are left out. ADK may store NaN, which
+# SQLite's JSON functions refuse.
 _READABLE: Final = if_json("event_data", otherwise="'{}'", also=f"{SIZE_OF['sqlite']} <= {SMALL}")
 _SAVED: Final = {
     "postgresql": """SELECT seq AS place, key AS name, value::text AS version FROM events, LATERAL jsonb_each(CASE
@@ -249,7 +250,8 @@ _SAVED: Final = {
 
 
 def _artifacts(ref: SessionRef, first: EventView) -> list[Artifact]:
-    """The session's artifacts that changed since an event; those of the user are not rewound by ADK either."""
+    """Returns the session's artifacts that changed since an event. Leaves out those of the user: ADK does not rewind
+    them either."""
     with database.using(ref.source) as db, db.cursor() as cursor:
         cursor.execute(
             f"""SELECT name, late, version FROM (

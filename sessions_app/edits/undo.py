@@ -1,8 +1,8 @@
-"""Taking back: what an event did to state, and state as it was at a moment; planned here, written as an edit like any other.
+"""Plans what undoes an event, and what brings state back to a moment. The plan is then written as an edit like any
+other.
 
-A plan says key by key what would be written and what stands now, so that the edit is compared with what the person saw, and
-nobody's write is lost (edits.edit_state). What cannot be known is left alone and named. Nothing here writes.
-"""
+A plan has, for each key, the value to write and the current one: the edit is compared with what the person saw, so that
+nobody's write is lost (edits.edit_state). Values that cannot be known are left alone and named. Nothing here writes."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -22,15 +22,15 @@ from ..reads.event_views import EventView
 from ..writes.half_made import check_whole
 from .edit import Entry
 
-_LOOKED_UP: Final = 20  # keys that are not there, of which the event that removed them is looked for
+_LOOKED_UP: Final = 20  # missing keys, for which the event that removed them is looked up
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One key that is put back: to the value `then`, from the value `now`; `wrote` is what it is taken to hold now.
+    """One key that is put back: to the value `then`, from the value `now`. `wrote` is the value it is expected to have
+    now.
 
-    Where `now` is another, somebody wrote the key since, and a person has to choose.
-    """
+    If `now` differs from `wrote`, somebody has written the key since, and a person has to choose."""
 
     key: str
     then: Any
@@ -39,7 +39,7 @@ class Step:
 
     @property
     def contested(self) -> bool:
-        """Whether somebody wrote the key since."""
+        """Tells whether somebody has written the key since."""
         return self.wrote is UNKNOWN or not same(self.wrote, self.now)
 
     @property
@@ -50,7 +50,8 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What taking back comes to: of which event, which keys, and those left alone because their value cannot be known."""
+    """What an undo or a restore would write: which event it is about, the keys, and the keys whose value cannot be
+    known."""
 
     event: EventView
     steps: list[Step] = field(default_factory=list)
@@ -58,16 +59,15 @@ class Plan:
 
     @property
     def entries(self) -> list[Entry]:
-        """The edit that it is."""
+        """The edit of all keys."""
         return [step.entry for step in self.steps]
 
 
 def undo(ref: SessionRef, event_id: str, *, actor: Actor) -> Plan:
-    """What undoes an event: each key of its delta as it was just before; an undo can be undone, too.
+    """Plans the undo of an event: each key of its delta gets its value from just before. An undo can be undone, too.
 
-    Raises Invalid where there is nothing to undo and says why (`detail["writer"]`: the event that has done it), Conflict for
-    a session that is being copied or imported, NotFound, Behind, SourceError.
-    """
+    Raises Invalid if there is nothing to undo, and says why (`detail["writer"]` is the event that did it already);
+    Conflict for a session that is being copied or imported; NotFound, Behind, SourceError."""
     event = timeline.event(ref, event_id, actor=actor)
     check_whole(views.session(ref, actor=actor).state.session)
     wrote = moments.made(event, actor=actor)
@@ -93,11 +93,10 @@ def undo(ref: SessionRef, event_id: str, *, actor: Actor) -> Plan:
 def restore(
     ref: SessionRef, event_id: str, *, actor: Actor, keys: Collection[str] = (), scopes: Collection[Scope] = STORED
 ) -> Plan:
-    """What brings keys (without any: whole scopes) back to the state just after an event.
+    """Plans to bring keys, or whole scopes if `keys` is empty, back to their values just after an event.
 
-    Raises Invalid for a key that is there neither then nor now and where nothing differs, Conflict for a session that is
-    being copied or imported, NotFound, Behind, SourceError.
-    """
+    Raises Invalid for a key that exists neither then nor now, and if nothing differs; Conflict for a session that is
+    being copied or imported; NotFound, Behind, SourceError."""
     check_whole(views.session(ref, actor=actor).state.session)
     moment, now = moments.state_at(ref, event_id, actor=actor), moments.state_now(ref, actor=actor)
     then, stand = moment.state.merged(), now.state.merged()
@@ -142,7 +141,7 @@ def _nothing(
 
 
 def _last(ref: SessionRef, name: str, actor: Actor) -> Writer | None:
-    """The event that wrote, or removed, a key last."""
+    """Returns the event that last wrote or removed a key."""
     write = next(iter(key_history.history(ref, name, limit=1, actor=actor).rows), None)
     if write is None or not write.event_id:
         return None
@@ -155,7 +154,7 @@ def _undoes(writer: Writer, event: EventView, actor: Actor) -> bool:
             writer.ref == event.ref
             and edit_of(timeline.event(writer.ref, writer.event_id, actor=actor).data).get("undoes") == event.id
         )
-    except Error:  # deleted meanwhile: only the words are poorer
+    except Error:  # deleted meanwhile: the message is only less exact
         return False
 
 

@@ -1,1 +1,1 @@
-"""Runs work that outlives a request, and goes on with it where its process died: imports, forks, queued edits."""
+"""Runs work that outlives a request, and resumes it if its process dies: imports, forks, queued edits."""

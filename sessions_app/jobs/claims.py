@@ -1,10 +1,10 @@
-"""Who works on a job: exactly one process, for as long as it gives signs of life.
+"""Decides which process works on a job: exactly one, for as long as it gives signs of life.
 
-    claim = take(job, 60.0)                   # None where another process has it
-    claim.beat(Progress(1, 10, "copying"))    # raises Lost where the job was cancelled, or taken by another process
+    claim = take(job, 60.0)                   # None if another process has it
+    claim.beat(Progress(1, 10, "copying"))    # raises Lost if the job was cancelled, or taken by another process
     claim.end(Outcome("done"))
 
-A job is `waiting` until it ends, whether somebody has it or not. A claim ends by itself when its process dies.
+A job is `waiting` until it ends, whether a process has it or not. A claim expires when its process dies.
 """
 
 import time
@@ -28,7 +28,7 @@ class Lost(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a job is: so much done, of so much, and in which step."""
+    """How far a job is: `done` of `total`, and in which step."""
 
     done: int = 0
     total: int = 0
@@ -36,13 +36,13 @@ class Progress:
 
     @property
     def percent(self) -> int:
-        """How much is done."""
+        """The share that is done, from 0 to 100."""
         return 100 * self.done // max(1, self.total)
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a job: its state, a message for people, and fields of its row. One that goes on `waiting` is let go."""
+    """What came of a job: its state, a message for people, and fields of its row. With `waiting`, the job is released."""
 
     state: str = WAITING
     message: str = ""
@@ -51,30 +51,32 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """That this process has a job. `seconds` is how long it may be silent."""
+    """A claim on a job by this process, which may be silent for `seconds`."""
 
     job: Job
     token: str
     seconds: float
 
     def beat(self, progress: Progress | None = None) -> None:
-        """Notes that the job is alive, and how far it is where that is said. Raises Lost, DatabaseError."""
+        """Notes that the job is alive and, if given, how far it is. Raises Lost, DatabaseError."""
         now = time.time()
         fields = {"done": progress.done, "total": progress.total, "step": progress.step} if progress else {}
         if not self._rows().update(beat=now, claimed_until=now + self.seconds, **fields):
             raise Lost
 
     def end(self, outcome: Outcome) -> bool:
-        """Notes what came of the job; False where the claim was lost. Raises DatabaseError."""
+        """Notes what came of the job. Returns False if the claim was lost. Raises DatabaseError."""
         now = time.time()
-        # Before `fields`: a job that goes on waiting may say that nobody knows what its claim did.
+        # Set before `fields`, which may override it: a job that keeps waiting may say that nobody knows what its claim
+        # did.
         told: dict[str, Any] = {"claim": "", "claimed_until": None, "beat": now}
         if outcome.state != WAITING:
             told |= {"state": outcome.state, "message": outcome.message, "finished": now}
         return bool(self._rows().update(**told | outcome.fields))
 
     def end_surely(self, outcome: Outcome) -> bool:
-        """As `end`, with patience for adkweb's own database: otherwise nobody would know what was done."""
+        """Ends the job as `end` does, but tries again while adkweb's own database is away, so that the outcome is not
+        lost."""
         for _try in range(_TRIES - 1):
             try:
                 return self.end(outcome)
@@ -93,20 +95,20 @@ def is_held(job: Job) -> bool:
 
 
 def take(job: Job, seconds: float, **fields: Any) -> Claim | None:
-    """Claims a job as it was read, and sets `fields` of its row; None where another process has it, or had it meanwhile.
+    """Claims a job as it was read, and sets `fields` of its row. Returns None if another process has it, or had it
+    meanwhile.
 
-    Raises IntegrityError where another job is in the lane.
-    """
+    Raises IntegrityError if another job is in its lane."""
     if is_held(job):
         return None
     now = time.time()
     token = uuid.uuid4().hex
-    # Whoever claimed the job since it was read has changed what is compared here.
+    # A process that has claimed the job since it was read has changed what is compared here.
     rows = Job.objects.filter(pk=job.pk, state=job.state, claim=job.claim, claimed_until=job.claimed_until)
     told = {"state": WAITING, "claim": token, "claimed_until": now + seconds, "beat": now, **fields}
     return Claim(job, token, seconds) if rows.update(**told) else None
 
 
 def take_over(job: Job, seconds: float) -> Claim | None:
-    """Claims a job whose process died; None where another process was faster."""
+    """Claims a job whose process died. Returns None if another process was faster."""
     return take(job, seconds, crashes=F("crashes") + 1)

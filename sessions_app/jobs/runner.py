@@ -2,10 +2,10 @@
 
 register(Kind("import", _run, _can_run))
 start(Job.objects.create(kind="import", …))    # claims the job and runs it in a thread
-take_over()                                    # now and then, in every process
+take_over()                                    # at intervals, in every process
 
-While a job is under way, a thread beside it gives signs of life, so that a silent job is one whose process died, or was
-suspended. A process that wakes from that writes at most until the next time its job tells how far it is.
+A second thread gives signs of life for each running job, so a silent job is one whose process died or was suspended. A
+process that wakes up again writes at most until its job next reports progress.
 """
 
 import logging
@@ -30,20 +30,20 @@ from .claims import REFUSED, STOPPED, WAITING, Claim, Lost, Outcome, Progress
 log = logging.getLogger("adkweb.jobs")
 
 SILENT_SECONDS: Final = 60.0  # adkweb's own database may be away for a while
-PATIENCE_SECONDS: Final = 0.7  # most jobs are small: their page is the next one at once
-MOST_CRASHES: Final = 3  # of a job's processes, until it waits for a person
+PATIENCE_SECONDS: Final = 0.7  # most jobs are small, and done when their page is shown
+MOST_CRASHES: Final = 3  # of a job's processes, before it waits for a person
 _BEAT_SECONDS: Final = 0.5  # between two notes of a job's progress
-_ALIVE_SECONDS: Final = 10.0  # between two signs of life of one that tells none: a source may keep it waiting
+_ALIVE_SECONDS: Final = 10.0  # between two signs of life without progress: a source may keep a job waiting
 
 Beat = Callable[[Progress], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of work. `run` does it, tells its progress, and may begin where a process before it stopped.
+    """A kind of work. `run` does it, reports its progress, and may begin where an earlier process stopped.
 
-    `can_run` says whether this process can (its source is open here). `ended` hears what came of the job, in its row.
-    """
+    `can_run` tells whether this process can do it: whether its source is open here. `ended` is called with the row of a
+    job that has ended."""
 
     name: str
     run: Callable[[Job, Beat], Outcome]
@@ -55,13 +55,13 @@ _kinds: dict[str, Kind] = {}
 
 
 def register(kind: Kind) -> Kind:
-    """Makes a kind of work known."""
+    """Registers a kind of work."""
     _kinds[kind.name] = kind
     return kind
 
 
 def actor_of(job: Job) -> Actor:
-    """Returns who wanted a job, with the rights of that moment."""
+    """Returns who wanted a job, with the rights that they had then."""
     return Actor(job.actor, job.right, job.apps)  # type: ignore[arg-type]
 
 
@@ -76,10 +76,9 @@ def fields_of(actor: Actor) -> dict[str, Any]:
 
 
 def start(job: Job, **fields: Any) -> bool:
-    """Claims a job that nobody has and runs it in a thread; False where another process has it.
+    """Claims a job that nobody has and runs it in a thread. Returns False if another process has it.
 
-    Sets `fields` of its row. Raises IntegrityError where another job is in its lane.
-    """
+    Sets `fields` of its row. Raises IntegrityError if another job is in its lane."""
     with transaction.atomic():
         claim = claims.take(job, SILENT_SECONDS, message="", finished=None, crashes=0, done=0, total=0, **fields)
     if claim is not None:
@@ -88,7 +87,7 @@ def start(job: Job, **fields: Any) -> bool:
 
 
 def take_over() -> int:
-    """Goes on with the jobs whose processes died, where this process can; returns how many."""
+    """Resumes the jobs whose processes died, if this process can run them. Returns how many."""
     if settings.READ_ONLY:
         return 0
     taken = 0
@@ -108,7 +107,7 @@ def take_over() -> int:
 
 
 def cancel(job: Job) -> None:
-    """Forgets a job; a thread that works on it ends at its next sign of life, and what it wrote by then stays."""
+    """Deletes a job. A thread that works on it ends at its next sign of life; what it wrote by then stays."""
     job.delete()
 
 
@@ -116,7 +115,7 @@ def cancel(job: Job) -> None:
 
 
 class _Pulse:
-    """Gives signs of life until its block ends, whatever the job waits for, and notes progress now and then."""
+    """Gives signs of life until its block ends, whatever the job waits for, and notes its progress at intervals."""
 
     def __init__(self, claim: Claim) -> None:
         self._claim, self._due, self._lost = claim, 0.0, False
@@ -150,7 +149,7 @@ class _Pulse:
     def _beat(self, progress: Progress | None = None) -> None:
         try:
             self._claim.beat(progress)
-        except DatabaseError as error:  # of adkweb's own: no reason to stop
+        except DatabaseError as error:  # adkweb's own database: no reason to stop
             log.warning("the progress of a job cannot be noted: %s", error)
             connections["default"].close_if_unusable_or_obsolete()
 
@@ -162,7 +161,7 @@ def _start(claim: Claim, patience: float = PATIENCE_SECONDS) -> None:
         thread.start()
         thread.join(patience)
 
-    transaction.on_commit(start)  # not before the row is there for every connection
+    transaction.on_commit(start)  # not before every connection can see the row
 
 
 def _run(claim: Claim) -> None:
@@ -174,14 +173,14 @@ def _run(claim: Claim) -> None:
             _kinds[job.kind].ended(Job.objects.get(pk=job.pk))
     except Job.DoesNotExist:  # cancelled
         pass
-    except Exception:  # adkweb's own database
+    except Exception:  # an error of adkweb's own database
         log.exception("a job stopped")
     finally:
         connections.close_all()
 
 
 def _outcome(job: Job, beat: Beat) -> Outcome | None:
-    """Runs a job; None where it was cancelled, or another process has it."""
+    """Runs a job, and returns what came of it; None if it was cancelled, or another process has it."""
     try:
         return _kinds[job.kind].run(job, beat)
     except Lost:
