@@ -1,4 +1,4 @@
-"""What an agent's model is given: an instruction filled in, and the conversation."""
+"""What an agent's model is given: the instruction, filled in, and the conversation."""
 
 from typing import Any
 
@@ -35,7 +35,8 @@ def instruction(
     at: str = Query(NOW, description="an event's id, or `now`"),
     source: str | None = None,
 ) -> HttpResponse:
-    """With the state now, or at an event; each placeholder with who wrote its value last, and what is missing."""
+    """Returns an instruction with its placeholders filled in, from the state now or at an event. Says which event last
+    wrote each value, and what is missing."""
     ref = SessionRef(source_of(request, app_name, source), app_name, user_id, session_id)
     body = body_of(request, past_schemas.Template)
     shown = preview(moment_of(request, ref, at), body.template)
@@ -50,12 +51,13 @@ def conversation(
     user_id: str,
     session_id: str,
     at: str = Query(NOW, description="an event's id, or `now`"),
-    agent: str = Query("", description="without one, that which spoke last"),
+    agent: str = Query("", description="by default, the one that spoke last"),
     branch: str | None = None,
     before: str | None = None,
     source: str | None = None,
 ) -> HttpResponse:
-    """The contents of its request, the newest, or those before; and between them the events that ADK leaves out, and why."""
+    """Returns the contents of the model's request by page, the newest page first. Between them are the events that ADK
+    leaves out, with the reason."""
     ref = SessionRef(source_of(request, app_name, source), app_name, user_id, session_id)
     views.session(ref, actor=actor_of(request))
     told = conversations.conversation(

@@ -1,4 +1,4 @@
-"""Sources, apps and users: what there is."""
+"""The sources, apps and users that there are."""
 
 from contextlib import suppress
 from dataclasses import asdict
@@ -19,10 +19,11 @@ router = Router()
 
 @router.get("/sources", response=list[schemas.Source], summary="The databases that adkweb shows")
 def list_sources(request: HttpRequest) -> HttpResponse:
-    """Those with an app that the token may see, by alias. `where` they are only a token that may do everything learns."""
+    """Returns the databases that have an app that the token may see, by alias. Only a token with every right for every
+    app learns `where` they are."""
     sources = []
     for source in registry.listed():
-        with suppress(SourceError):  # of one that is away nobody can say which apps it has
+        with suppress(SourceError):  # nobody can say which apps an unreachable source has
             if may_know(request, source.alias):
                 where = source.where if runs_everything(request) else None
                 sources.append({"source": source.alias, "where": where, "vendor": source.vendor})
@@ -31,7 +32,7 @@ def list_sources(request: HttpRequest) -> HttpResponse:
 
 @router.get("/apps", response=schemas.Apps, summary="Apps, in every source")
 def list_apps(request: HttpRequest) -> HttpResponse:
-    """Those that the token may see."""
+    """Returns the apps that the token may see, in every source."""
     apps, problems = [], []
     for source in registry.listed():
         try:
@@ -47,7 +48,7 @@ def list_apps(request: HttpRequest) -> HttpResponse:
 def list_users(
     request: HttpRequest, app_name: str, after: str | None = None, source: str | None = None
 ) -> HttpResponse:
-    """A page of them, by id."""
+    """Returns a page of the users of an app, by id."""
     page = lists.users(source_of(request, app_name, source), app_name, after, actor=actor_of(request))
     return answer(_page([asdict(row) for row in page.rows], page.next))
 

@@ -1,4 +1,4 @@
-"""Who asks, what they may do, and which source they mean."""
+"""Finds out who asks, what they may do, and which source they mean."""
 
 from django.http import HttpRequest
 from django.utils.translation import gettext as _
@@ -12,45 +12,46 @@ from ..sources import database, registry
 
 
 class Bearer(HttpBearer):
-    """`Authorization: Bearer …`; the actor that the token stands for becomes `request.auth`."""
+    """Reads `Authorization: Bearer …`. The token's actor becomes `request.auth`."""
 
     def authenticate(self, request: HttpRequest, token: str) -> Actor | None:
-        """Who asks; None is answered with 401."""
+        """Returns the token's actor; None for an unknown one, which is answered with 401."""
         return tokens.actor_of(token)
 
 
 def actor_of(request: HttpRequest) -> Actor:
-    """Who asks."""
+    """Returns the actor of a request."""
     actor: Actor = request.auth  # type: ignore[attr-defined]
     return actor
 
 
 def may_know(request: HttpRequest, source: str) -> bool:
-    """Whether a source exists for who asks: one that has an app that they may see. Raises SourceError."""
+    """Tells whether the actor may know of a source, because it has an app that they may see. Raises SourceError."""
     actor = actor_of(request)
     return actor.sees_all or bool(lists.app_names(source, actor=actor))
 
 
 def runs_everything(request: HttpRequest) -> bool:
-    """Whether who asks may do everything everywhere, and so may know where the databases are."""
+    """Tells whether the actor may do everything in every app, and so may know where the databases are."""
     actor = actor_of(request)
     return actor.sees_all and actor.right == "admin"
 
 
 def problems_for(request: HttpRequest, problems: list[str]) -> list[str]:
-    """What is wrong with sources, in full for those who run everything: it says where they are."""
+    """Returns what is wrong with sources. Only an actor who runs everything gets the messages, which say where they
+    are."""
     if runs_everything(request):
         return problems
     return [_("A source cannot be used at the moment.")] if problems else []
 
 
 def message_for(request: HttpRequest, error: Error) -> str:
-    """What an error says, as `problems_for` does where it is about a source."""
+    """Returns the message of an error. One about a source is only shown as far as `problems_for` allows."""
     return problems_for(request, [error.message])[0] if isinstance(error, SourceError) else error.message
 
 
 def check_order(source: str) -> None:
-    """Raises Invalid where events have no place in append order: in a PostgreSQL database that was not adopted."""
+    """Raises Invalid if a source's events have no seq, as in a PostgreSQL database that is not adopted."""
     if not database.is_numbered(database.get(source).alias):
         raise Invalid(
             _("after: events have no place here, as adkweb did not adopt this database; use “since” or “before”")
@@ -58,11 +59,10 @@ def check_order(source: str) -> None:
 
 
 def source_of(request: HttpRequest, app_name: str, source: str | None, right: Right = "read", new: bool = False) -> str:
-    """The alias of the source in which an app is meant, once the actor may do there what they ask for.
+    """Returns the alias of the source in which an app is meant, once it is certain that the actor has the right.
 
-    Unless it is named, it is the only one, or else the only one that has this app; `new`: the app need not be there yet.
-    Raises NotAllowed, NotFound, Conflict where several could be meant, SourceError.
-    """
+    An unnamed source is the only one there is, or the only one with this app. With `new`, the app need not exist yet.
+    Raises NotAllowed, NotFound, Conflict if several could be meant, SourceError."""
     actor_of(request).check_may(right, app_name)
     if source is not None:
         return database.get(source).alias

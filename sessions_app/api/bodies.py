@@ -1,4 +1,4 @@
-"""JSON in and out: parsed strictly, written as it is stored, a session's revision as its ETag."""
+"""Reads and writes JSON: parses strictly, sends what is stored, and uses a session's revision as its ETag."""
 
 import json
 import math
@@ -18,12 +18,12 @@ from ..errors import Invalid, StaleSession
 S = TypeVar("S", bound=Schema)
 
 _NOT_JSON: Final = ("NaN", "Infinity")
-_NEVER: Final = 2**32  # no session was written so late; a database could not even be asked
+_NEVER: Final = 2**32  # no session can be written so late, and a database could not compare it
 _REVISION: Final = re.compile(r'"(\d+(?:\.\d+)?(?:e[+-]?\d+)?)"')
 
 
 def object_of(request: HttpRequest) -> dict[str, Any]:
-    """The JSON object that was sent; raises Invalid with the place of the fault."""
+    """Returns the JSON object that was sent. Raises Invalid with the path of the fault."""
     try:
         sent = loads(request.body.decode())
     except UnicodeDecodeError as error:
@@ -34,7 +34,8 @@ def object_of(request: HttpRequest) -> dict[str, Any]:
 
 
 def body_of(request: HttpRequest, schema: type[S]) -> S:
-    """What was sent, as its schema says; no body is an empty object. Raises Invalid with the place of the fault."""
+    """Returns the body, validated by its schema. An empty body is an empty object. Raises Invalid with the path of the
+    fault."""
     sent = object_of(request) if request.body else {}
     if unknown := sent.keys() - schema.model_fields.keys():
         known = ", ".join(schema.model_fields)
@@ -46,7 +47,7 @@ def body_of(request: HttpRequest, schema: type[S]) -> S:
 
 
 def errors_of(errors: Iterable[Any]) -> list[dict[str, str]]:
-    """Pydantic's errors, by place."""
+    """Returns pydantic's errors, each with its path and a message."""
     told = []
     for error in errors:
         path = ".".join(str(step) for step in error["loc"]) or "body"
@@ -55,26 +56,26 @@ def errors_of(errors: Iterable[Any]) -> list[dict[str, str]]:
 
 
 def body_schema(schema: type[Schema], *, required: bool = False) -> dict[str, Any]:
-    """What the OpenAPI document says of a body that `body_of` reads."""
+    """Returns the OpenAPI description of a body that `body_of` reads."""
     content = {"application/json": {"schema": schema.model_json_schema() | {"additionalProperties": False}}}
     return {"requestBody": {"content": content, "required": required}}
 
 
 def answer(value: Any, status: int = 200, revision: float | None = None) -> HttpResponse:
-    """A JSON answer; what ADK stored although it is no JSON (NaN) is null."""
+    """Returns a JSON response. NaN and infinity, which ADK may store although JSON has no such values, become null."""
     return HttpResponse(
         text_of(value).encode("utf-8", "replace"), "application/json", status, headers=headers_of(revision)
     )
 
 
 def change_of(change: Change) -> dict[str, Any]:
-    """A key's change; a side that is unknown, or where the key was not there, is left out."""
+    """Returns a key's change as JSON. Leaves out a side that is unknown, or on which the key is absent."""
     sides = {"old": change.old, "new": change.new}
     return {"key": change.key} | {name: value for name, value in sides.items() if value not in (ABSENT, UNKNOWN)}
 
 
 def text_of(value: Any) -> str:
-    """A value as JSON text."""
+    """Returns a value as JSON text."""
     try:
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     except (ValueError, RecursionError):
@@ -82,7 +83,7 @@ def text_of(value: Any) -> str:
 
 
 def checked(text: str) -> str:
-    """Stored JSON text, with null for what is no JSON in it; texts without any are not parsed."""
+    """Returns stored JSON text with null for NaN and infinity. A text that has none of them is not parsed."""
     if not any(name in text for name in _NOT_JSON):
         return text
     return dumps(json.loads(text, parse_constant=lambda _name: None, parse_float=_finite))
@@ -93,7 +94,7 @@ def _finite(text: str) -> float | None:
 
 
 def expected_revision(request: HttpRequest) -> float | None:
-    """The revision that `If-Match` asks for; None where it asks for none. Raises Invalid."""
+    """Returns the revision that `If-Match` demands; None if it demands none. Raises Invalid."""
     said = request.headers.get("If-Match")
     if said is None or said.strip() == "*":
         return None
@@ -118,14 +119,14 @@ IF_MATCH: Final = {
 
 
 class Precondition(StaleSession):
-    """The session has changed since it was read: If-Match names an earlier revision; nothing was written."""
+    """The session has changed since it was read: If-Match names an earlier revision. Nothing was written."""
 
 
 def etag(revision: float) -> str:
-    """A revision as an entity tag."""
+    """Returns a revision as an entity tag."""
     return f'"{revision!r}"'
 
 
 def headers_of(revision: float | None) -> dict[str, str]:
-    """An answer's headers: nobody keeps it, and the revision is its ETag."""
+    """Returns the headers of a response: caches must ask again, and the revision is its ETag."""
     return {"Cache-Control": "private, no-cache"} | ({} if revision is None else {"ETag": etag(revision)})

@@ -1,4 +1,4 @@
-"""Events: by page, one, append."""
+"""Events: a page of them, one of them, appending one, and all edits."""
 
 from typing import Any
 
@@ -28,22 +28,21 @@ EVENTS = SESSION + "/events"
 MOST: int = 1_000
 
 
-@router.get(EVENTS, response=schemas.Events, summary="Events by page", openapi_extra=tagged(200))
+@router.get(EVENTS, response=schemas.Events, summary="Events of a session, by page", openapi_extra=tagged(200))
 def listed(
     request: HttpRequest,
     app_name: str,
     user_id: str,
     session_id: str,
     before: str | None = Query(None, description="`next` of the page with later ones"),
-    after: int | None = Query(
-        None, ge=0, lt=2**63, description="the events that follow this place, the first ones first"
-    ),
+    after: int | None = Query(None, ge=0, lt=2**63, description="events after this seq, the oldest first"),
     kind: str = Query("", description=", ".join(FILTERS)),
     author: str = "",
     limit: int = Query(timeline.EVENTS, ge=1, le=MOST),
     source: str | None = None,
 ) -> HttpResponse:
-    """The newest, those before them, or those after a place; in append order, with what each changed."""
+    """Returns a page of a session's events with what each changed: the newest, those before them, or those after a seq.
+    They are in append order."""
     ref = SessionRef(source_of(request, app_name, source), app_name, user_id, session_id)
     revision = views.session(ref, partly=True, actor=actor_of(request)).revision
     if after is None:
@@ -61,7 +60,7 @@ def listed(
 def get(
     request: HttpRequest, app_name: str, user_id: str, session_id: str, event_id: str, source: str | None = None
 ) -> HttpResponse:
-    """With what it changed."""
+    """Returns an event, with what it changed."""
     ref = SessionRef(source_of(request, app_name, source), app_name, user_id, session_id)
     return answer(_event(timeline.event(ref, event_id, actor=actor_of(request))))
 
@@ -80,11 +79,12 @@ def get(
 def append(
     request: HttpRequest, app_name: str, user_id: str, session_id: str, source: str | None = None
 ) -> HttpResponse:
-    """An event as ADK stores it, in snake_case; its `state_delta` is applied. The same event again (by its `id`) is
-    answered with 200 and stored once; another one under that id with 409. With `If-Match: "<revision>"` it is stored only
-    if nobody has written since, else 412. What adkweb itself notes of edits and forks, `custom_metadata.adkweb` and
-    `custom_metadata.adkweb_origin`, is refused.
-    """
+    """Appends an event in ADK's stored form, in snake_case, and applies its `state_delta`.
+
+    An event that is sent again with its `id` is stored once and answered with 200; a different event with that id is
+    answered with 409. With `If-Match: "<revision>"`, the event is stored only if nobody has written since, else 412.
+    The notes that adkweb itself writes for edits and forks, `custom_metadata.adkweb` and
+    `custom_metadata.adkweb_origin`, are refused."""
     ref = SessionRef(source_of(request, app_name, source, "append"), app_name, user_id, session_id)
     event = object_of(request)
     check_fields(check_event(event), newer=True)
@@ -99,7 +99,8 @@ def append(
 
 @router.get("/edits", response=schemas.Edits, summary="Edits, in every session")
 def all_edits(request: HttpRequest, before: str | None = None) -> HttpResponse:
-    """Who changed what, why, and what stood there before; the newest first. Those in apps that the token may see."""
+    """Returns a page of the edits in the apps that the token may see, the newest first: who changed what and why, and
+    the values before it."""
     page, problems = edits(before, actor=actor_of(request))
     items = [
         {**_names(view.ref), "actor": view.description.edit.get("actor"), "reason": view.description.edit.get("reason")}
@@ -111,9 +112,10 @@ def all_edits(request: HttpRequest, before: str | None = None) -> HttpResponse:
 
 
 def told(request: HttpRequest, appended: Appended, ref: SessionRef) -> HttpResponse:
-    """What was stored; or what was there already, with its place. Then without the session's revision, which would let who
-    sent it again write over what others wrote since, unseen.
-    """
+    """Answers with the event as it is stored, now or already, and its seq.
+
+    Leaves out the session's revision if it was stored already: with it, the sender could overwrite, unseen, what others
+    wrote since."""
     if appended.seq is not None:
         return answer(_told(appended, appended.seq), 201, appended.revision)
     stands = whole_session.read_head(ref, appended.event["id"], actor=actor_of(request))

@@ -1,4 +1,4 @@
-"""State at an event, the history of a key, two moments compared, and which keys drifted."""
+"""State at an event, the history of a key, two moments compared, and the keys that drifted."""
 
 from typing import Any, Final
 
@@ -28,8 +28,8 @@ router = Router()
 
 EVENT: Final = EVENTS + "/{plain:event_id}"
 MOST: Final = 500  # writes of a page
-LONGEST: Final = 4_000_000  # characters of a page, after which it ends
-_STEP: Final = 25  # writes read at once
+LONGEST: Final = 4_000_000  # characters after which a page ends
+_STEP: Final = 25  # writes that are read at once
 NOW: Final = "now"
 _LIMIT: Final = Query(PAGE, ge=1, le=MOST)
 _KEY: Final = Query(..., description="with its prefix")
@@ -42,12 +42,14 @@ def state_at(
     user_id: str,
     session_id: str,
     event_id: str,
-    before: bool = Query(False, description="just before the event; else just after it"),
+    before: bool = Query(False, description="state just before the event, not just after it"),
     source: str | None = None,
 ) -> HttpResponse:
-    """Its own, its user's and its app's, the latter two with what other sessions had written by then. What cannot be known
-    is named, and never guessed. 503 with `Retry-After` while the source is read for the first time.
-    """
+    """Returns the state at an event: that of the session, its user and its app, including what other sessions had
+    written by then.
+
+    Keys whose value cannot be known are named, and never guessed. Answers 503 with `Retry-After` while the source is
+    read for the first time."""
     ref = SessionRef(source_of(request, app_name, source), app_name, user_id, session_id)
     return answer(_moment(moments.state_at(ref, event_id, before=before, actor=actor_of(request))))
 
@@ -63,7 +65,8 @@ def history_of_session(
     limit: int = _LIMIT,
     source: str | None = None,
 ) -> HttpResponse:
-    """A key of any scope; of `user:` and `app:` keys the writes of every session."""
+    """Returns the writes of a key of any scope, the newest first. For `user:` and `app:` keys, these are the writes of
+    every session."""
     of = SessionRef(source_of(request, app_name, source), app_name, user_id, session_id)
     views.session(of, partly=True, actor=actor_of(request))
     return _history(request, of, key, before, limit)
@@ -79,7 +82,7 @@ def history_of_user(
     limit: int = _LIMIT,
     source: str | None = None,
 ) -> HttpResponse:
-    """A key that begins with `user:`."""
+    """Returns the writes of a key that begins with `user:`, the newest first."""
     alias = source_of(request, app_name, source)
     views.user_state(alias, app_name, user_id, partly=True, actor=actor_of(request))
     return _history(request, own_session(alias, app_name, user_id), key, before, limit, "user")
@@ -94,7 +97,7 @@ def history_of_app(
     limit: int = _LIMIT,
     source: str | None = None,
 ) -> HttpResponse:
-    """A key that begins with `app:`."""
+    """Returns the writes of a key that begins with `app:`, the newest first."""
     alias = source_of(request, app_name, source)
     views.app(alias, app_name, partly=True, actor=actor_of(request))
     return _history(request, own_session(alias, app_name), key, before, limit, "app")
@@ -108,11 +111,12 @@ def compare(
     session_id: str,
     a: str = Query(..., description="an event's id, or `now`"),
     b: str = Query(NOW, description="an event's id, or `now`"),
-    b_user: str | None = Query(None, description="whose session `b` is of; without it, the same user's"),
-    b_session: str | None = Query(None, description="which session `b` is of; without it, the same"),
+    b_user: str | None = Query(None, description="the user of the session for `b`; by default, the same user"),
+    b_session: str | None = Query(None, description="the session for `b`; by default, the same session"),
     source: str | None = None,
 ) -> HttpResponse:
-    """By key, of all three scopes; `old` is at `a`, `new` at `b`."""
+    """Returns the keys of all three scopes that differ between two moments: `old` is the value at `a`, `new` the value
+    at `b`."""
     ref = SessionRef(source_of(request, app_name, source), app_name, user_id, session_id)
     other = ref._replace(
         user_id=user_id if b_user is None else b_user, session_id=session_id if b_session is None else b_session
@@ -121,11 +125,12 @@ def compare(
     return answer({"items": [_change(change) for change in changes]})
 
 
-@router.get(SESSION + "/drift", response=past_schemas.Drift, summary="Keys that are not what the events make of them")
+@router.get(SESSION + "/drift", response=past_schemas.Drift, summary="Keys that drifted")
 def drifted(
     request: HttpRequest, app_name: str, user_id: str, session_id: str, source: str | None = None
 ) -> HttpResponse:
-    """By replaying the session's events; of `user:` and `app:` keys beside what was last written, as far as is known."""
+    """Returns the keys whose stored value differs from what the session's events say. `user:` and `app:` keys are
+    compared with what any session wrote last, as far as that is known."""
     ref = SessionRef(source_of(request, app_name, source), app_name, user_id, session_id)
     own = drift.own(ref, actor=actor_of(request))
     shared = drift.Report() if own.untold else drift.shared(ref, actor=actor_of(request))
@@ -143,7 +148,7 @@ def drifted(
 
 
 def moment_of(request: HttpRequest, ref: SessionRef, at: str) -> Moment:
-    """A session's state at an event of this id, or `now`. Raises NotFound."""
+    """Returns the state of a session now, or at the event with this id. Raises NotFound."""
     return (
         moments.state_now(ref, actor=actor_of(request))
         if at == NOW
@@ -174,7 +179,7 @@ def _known(state: State) -> State:
 
 
 def writer_of(writer: Writer) -> dict[str, Any]:
-    """Who wrote a key, as JSON."""
+    """Returns the event that wrote a key, as JSON."""
     return {
         "user_id": writer.ref.user_id,
         "session_id": writer.ref.session_id,
@@ -193,7 +198,7 @@ def _history(
         raise Invalid(_("%(key)s: here, a key begins with %(scope)s:") % {"key": key, "scope": only})
     items: list[dict[str, Any]] = []
     length, wanted = 0, 1
-    while True:  # a few more at a time, as nobody knows how large the values are that come
+    while True:  # a few more each time, as nobody knows how large the next values are
         page = key_history.history(of, key, before, wanted, actor=actor_of(request))
         more = [_write(write) for write in page.rows]
         items += more

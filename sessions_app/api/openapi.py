@@ -1,4 +1,4 @@
-"""The OpenAPI document: what the framework knows of each address, and what every one answers besides."""
+"""The OpenAPI document: what the framework knows of each operation, and the errors that any of them may answer."""
 
 from copy import deepcopy
 from typing import Any, Final
@@ -8,37 +8,37 @@ from ninja import NinjaAPI
 from ..http.problems import MEDIA_TYPE, TITLES
 from .schemas import Problem
 
-ANY: Final = (400, 401, 403, 404, 405, 408, 409, 413, 503)  # what any address may answer
+ANY: Final = (400, 401, 403, 404, 405, 408, 409, 413, 503)  # the errors that any operation may answer
 RIGHT: Final = "x-right"  # of an operation: the right that a token needs for it
 
 _HEADERS: Final[dict[int, dict[str, Any]]] = {
     401: {"WWW-Authenticate": {"schema": {"type": "string"}, "required": True}},
     503: {
-        "Retry-After": {"schema": {"type": "string"}, "description": "seconds, where the source is still being read"},
+        "Retry-After": {"schema": {"type": "string"}, "description": "seconds, while the source is still being read"},
     },
     405: {"Allow": {"schema": {"type": "string"}, "required": True, "description": "the methods that it has"}},
 }
 _PARAMETERS: Final = {
-    "source": "a source's alias; without it, the only one, or the only one that has the app",
-    "before": "`next` of the page with later ones",
+    "source": "a source's alias; by default, the only source, or the only one with the app",
+    "before": "`next` of the page with later items",
     "after": "`next` of the page before",
     "limit": "items of a page",
 }
 
 
 def needs(right: str) -> dict[str, Any]:
-    """What the document says of an operation that takes more than the right “read”."""
+    """Returns what the document says about an operation that needs another right than “read”."""
     return {RIGHT: right}
 
 
 def tagged(*statuses: int, required: bool = True) -> dict[str, Any]:
-    """What the document says of an operation that answers with a session's revision."""
+    """Returns what the document says about an operation that answers with a session's revision."""
     header = {"schema": {"type": "string"}, "required": required, "description": "the session's revision, in quotes"}
     return {"responses": {status: {"headers": {"ETag": header}} for status in statuses}}
 
 
 def document_of(api: NinjaAPI) -> dict[str, Any]:
-    """The document."""
+    """Returns the OpenAPI document of an API, with all errors in it."""
     document: dict[str, Any] = deepcopy(dict(api.get_openapi_schema(path_prefix="/api/")))
     document["servers"] = [{"url": "/", "description": "this adkweb"}]
     document["components"]["schemas"]["Problem"] = Problem.model_json_schema()
@@ -62,7 +62,7 @@ def _complete(operation: dict[str, Any]) -> None:
 
 
 def _sent(schema: dict[str, Any]) -> dict[str, Any]:
-    """A parameter's schema without null: an address has none, a parameter is left out."""
+    """Returns a parameter's schema without null: a parameter in an address is left out instead."""
     kinds = [kind for kind in schema.get("anyOf", ()) if kind != {"type": "null"}]
     return {**{k: v for k, v in schema.items() if k != "anyOf"}, **kinds[0]} if len(kinds) == 1 else schema
 

@@ -1,4 +1,4 @@
-"""The parts of `/api/` together, their OpenAPI document, and what becomes of their errors."""
+"""Puts the parts of `/api/` together, with their OpenAPI document, and turns errors into answers."""
 
 import json
 from functools import cache
@@ -26,10 +26,10 @@ register_converter(Name, "plain")
 
 
 class Api(NinjaAPI):
-    """Operations by short names: `events_append`."""
+    """An API whose operations have short names: `events_append`."""
 
     def get_openapi_operation_id(self, operation: Any) -> str:
-        """The part's name and the verb's."""
+        """Returns the name of the module and of the function: `events_append`."""
         view = operation.view_func
         return f"{view.__module__.rpartition('.')[2]}_{view.__name__}"
 
@@ -49,7 +49,7 @@ for part in (apps, sessions, events, state, history, taking_back, agent_view, tr
 
 @api.exception_handler(Error)
 def failed(request: HttpRequest, error: Error) -> HttpResponse:
-    """An error of the core's."""
+    """Answers an error of the core."""
     status = 412 if isinstance(error, Precondition) else status_of(error)
     where = {"place": error.detail["place"]} if error.detail.get("place") else {}
     current = error.detail.get("current")
@@ -64,14 +64,14 @@ def failed(request: HttpRequest, error: Error) -> HttpResponse:
 
 @api.exception_handler(ValidationError)
 def not_valid(request: HttpRequest, error: ValidationError) -> HttpResponse:
-    """An address or a query that is not what it should be."""
+    """Answers an address or a query that is not valid with 400."""
     errors = errors_of(error.errors)
     return problem(400, errors[0]["message"], errors=errors)
 
 
 @api.exception_handler(AuthenticationError)
 def unknown(request: HttpRequest, error: AuthenticationError) -> HttpResponse:
-    """No token, or one that is unknown or revoked."""
+    """Answers a missing, unknown or revoked token with 401."""
     if request.headers.get("Authorization"):
         return problem(401, _("This token is unknown, or was revoked."))
     return problem(401, _("Sign in by a token: Authorization: Bearer …"))
@@ -79,38 +79,38 @@ def unknown(request: HttpRequest, error: AuthenticationError) -> HttpResponse:
 
 @api.exception_handler(HttpError)
 def refused(request: HttpRequest, error: HttpError) -> HttpResponse:
-    """Whatever else the framework refuses."""
+    """Answers any other error of the framework."""
     return problem(error.status_code if error.status_code in TITLES else 400, error.message)
 
 
 @api.exception_handler(RequestDataTooBig)
 def too_big(request: HttpRequest, error: RequestDataTooBig) -> HttpResponse:
-    """A body above the limit, which was not read."""
+    """Answers a body above the limit with 413. The body was not read."""
     return problem(413, _("The body is larger than ADKWEB_MAX_BODY allows; nothing was written."))
 
 
 @api.exception_handler(Http404)
 def not_there(request: HttpRequest, error: Http404) -> HttpResponse:
-    """An address that leads nowhere."""
+    """Answers an unknown address with 404."""
     return problem(404, _("There is no such address."))
 
 
 @cache
 def document() -> dict[str, Any]:
-    """The OpenAPI document, every answer in it."""
+    """Returns the OpenAPI document."""
     return document_of(api)
 
 
 @require_safe
 def openapi(request: HttpRequest) -> HttpResponse:
-    """The document, for programs with a token and people who are signed in."""
+    """Sends the OpenAPI document to programs with a token and people who are signed in."""
     if not request.user.is_authenticated and Bearer()(request) is None:
         return unknown(request, AuthenticationError())
     return answer(document())
 
 
 def urls() -> list[URLPattern | URLResolver]:
-    """Every address below `/api/`; tokens guard them, not the pages' sign-in."""
+    """Returns every address below `/api/`. Tokens guard them, not the sign-in of the pages."""
     patterns = [each for each in api.urls[0] if getattr(each, "name", "") != "api-root"]
     for pattern in patterns:
         if isinstance(pattern, URLPattern):

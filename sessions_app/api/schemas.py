@@ -1,4 +1,4 @@
-"""What answers look like and bodies hold, for the OpenAPI document; moments are seconds since 1970, in UTC."""
+"""What bodies hold and answers look like, for the OpenAPI document. Times are seconds since 1970, in UTC."""
 
 from typing import Any
 
@@ -14,9 +14,11 @@ class Problem(Schema):
     title: str
     status: int
     detail: str = Field(description="a sentence for the person who has to act")
-    errors: list[Json] | None = Field(None, description="by place, what is not valid in the address or the query")
-    place: str | None = Field(None, description="where in a file that is imported")
-    current: Json | None = Field(None, description="the values by now of the keys that differ from `expected`")
+    errors: list[Json] | None = Field(
+        None, description="what is not valid in the address or the query, each with its path"
+    )
+    place: str | None = Field(None, description="where in the imported file")
+    current: Json | None = Field(None, description="the current values of the keys that differ from `expected`")
 
 
 class Source(Schema):
@@ -28,7 +30,7 @@ class Source(Schema):
 
 
 class App(Schema):
-    """An app of a source; counts stop above 10 000."""
+    """An app of a source. Counts stop above 10 000."""
 
     source: str
     app_name: str
@@ -38,14 +40,14 @@ class App(Schema):
 
 
 class Apps(Schema):
-    """Every app, and what is wrong with sources that could not be read."""
+    """The apps, and what is wrong with the sources that could not be read."""
 
     items: list[App]
     problems: list[str]
 
 
 class User(Schema):
-    """A user of an app; sessions stop above 10 000."""
+    """A user of an app. The count of sessions stops above 10 000."""
 
     user_id: str
     sessions: int
@@ -56,11 +58,11 @@ class Users(Schema):
     """A page of users, by id."""
 
     items: list[User]
-    next: str | None = Field(description="`after` of the page that follows; null where this is the last")
+    next: str | None = Field(description="`after` of the page that follows; null on the last page")
 
 
 class SessionRow(Schema):
-    """A session in a list; `events` stops above 1 000, `errors` looks at the newest 100 events."""
+    """A session in a list. `events` stops above 1 000; `errors` counts within the newest 100 events."""
 
     source: str
     app_name: str
@@ -77,11 +79,11 @@ class Sessions(Schema):
     """A page of sessions, the last active first."""
 
     items: list[SessionRow]
-    next: str | None = Field(description="`before` of the page that follows; null where this is the last")
+    next: str | None = Field(description="`before` of the page that follows; null on the last page")
 
 
 class SessionState(Schema):
-    """A session in a list, with its own state; keys without prefix."""
+    """A session in a list, with its own state. Keys have no prefix."""
 
     user_id: str
     id: str
@@ -94,13 +96,13 @@ class States(Schema):
     """A page of sessions with their state, the one updated longest ago first."""
 
     items: list[SessionState]
-    app: Json = Field(description="state of the app, for all of them; keys without prefix")
-    users: dict[str, Json] = Field(description="state of each user of the page who has any; keys without prefix")
-    next: str | None = Field(description="`after` of the page that follows; null where this is the last")
+    app: Json = Field(description="state of the app; keys have no prefix")
+    users: dict[str, Json] = Field(description="state of each user on the page who has any; keys have no prefix")
+    next: str | None = Field(description="`after` of the page that follows; null on the last page")
 
 
 class State(Schema):
-    """State by scope; keys without prefix."""
+    """State by scope. Keys have no prefix."""
 
     app: Json
     user: Json
@@ -108,17 +110,17 @@ class State(Schema):
 
 
 class Event(Schema):
-    """An event and its place; the columns beside the event decide where the two differ."""
+    """An event and its seq. Where the fields beside `event` differ from those in it, they decide."""
 
-    seq: int | None = Field(description="its place in append order; null in a database that was not adopted")
+    seq: int | None = Field(description="its number in append order; null in a PostgreSQL database that is not adopted")
     id: str
     invocation_id: str
     timestamp: float
-    event: Any = Field(description="as it is stored: ADK's JSON in snake_case")
+    event: Any = Field(description="as stored: ADK's JSON in snake_case")
 
 
 class Session(Schema):
-    """A session with its state and events, of one moment; `ETag` is its revision."""
+    """A session with its state and events, all as of one moment. `ETag` is its revision."""
 
     source: str
     app_name: str
@@ -126,18 +128,18 @@ class Session(Schema):
     id: str
     created: float
     revision: float = Field(description="when it was last written; If-Match compares with it")
-    seq: int | None = Field(description="the place of its newest event, listed or not; 0 for none")
+    seq: int | None = Field(description="the seq of its newest event, listed or not; 0 without events")
     state: State
     events: list[Event]
 
 
 class Standing(Schema):
-    """Where a session stands."""
+    """The revision of a session, its newest event, and the seq of the event that was asked about."""
 
     created: float
     revision: float
     newest: str | None = Field(description="the id of its newest event")
-    seq: int | None = Field(description="the place of the event that was asked about; null where it is not there")
+    seq: int | None = Field(description="the seq of the event that was asked about; null if there is none")
 
 
 class Created(Schema):
@@ -150,7 +152,8 @@ class Created(Schema):
 
 
 class Change(Schema):
-    """A key that an event changed; no `old` where it is not known, or was not there; no `new` where it was removed."""
+    """A key that an event changed. `old` is missing if it is unknown, or if there was no value; `new`, if the key was
+    removed."""
 
     key: str
     old: Any = None
@@ -158,7 +161,7 @@ class Change(Schema):
 
 
 class EventView(Event):
-    """An event, with what it is and the state that it changed."""
+    """An event, with its kind and the keys that it changed."""
 
     kind: str
     changes: list[Change]
@@ -168,7 +171,9 @@ class Events(Schema):
     """A page of events in append order."""
 
     items: list[EventView]
-    next: str | None = Field(description="`before` of the page with earlier ones, or with `after` its next value")
+    next: str | None = Field(
+        description="`before` of the page with earlier events, or `after` of the page with later ones"
+    )
 
 
 class Edits(Schema):
@@ -180,31 +185,35 @@ class Edits(Schema):
 
 
 class Appended(Schema):
-    """What was stored, now or already; all three are null where nothing had to change."""
+    """The event that is stored, now or already. All three fields are null if nothing had to change."""
 
-    seq: int | None = Field(description="its place in append order")
-    revision: float | None = Field(description="the session's after it; null for what was stored already")
+    seq: int | None = Field(description="its number in append order")
+    revision: float | None = Field(
+        description="the session's revision after it; null for an event that was stored already"
+    )
     event: Any = Field(description="as it is stored")
 
 
 class NewSession(Schema):
     """A session to create."""
 
-    session_id: str | None = Field(None, description="made up where it is missing")
-    state: Json = Field({}, description="initial state, keys with prefix")
+    session_id: str | None = Field(None, description="generated if it is missing")
+    state: Json = Field({}, description="initial state; keys have their prefix")
 
 
 class Edit(Schema):
     """An edit of state, which becomes one event."""
 
-    set: Json = Field({}, description="keys, with prefix, and their new values")
-    remove: list[str] = Field([], description="keys that leave the state")
+    set: Json = Field({}, description="keys, with their prefix, and their new values")
+    remove: list[str] = Field([], description="keys to remove")
     expected: Json = Field(
         {}, description="keys with the values that they must still have; else 409 and nothing is written"
     )
-    absent: list[str] = Field([], description="keys that must not be there")
+    absent: list[str] = Field([], description="keys that must not exist")
     reason: str = Field("", max_length=1000)
-    once: str = Field("", description="any text: a program's same edit with the same text is stored once")
+    once: str = Field(
+        "", description="any text; the same edit sent again by the same program with the same text is stored once"
+    )
 
 
 class Imported(Schema):

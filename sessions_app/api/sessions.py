@@ -1,4 +1,4 @@
-"""Sessions: by page, whole, a new one, an end to one."""
+"""Sessions: lists of them, one with all its events, creating and deleting one."""
 
 from collections.abc import Iterator
 from itertools import chain
@@ -51,7 +51,7 @@ def of_app(
     hidden: bool = HIDDEN,
     source: str | None = None,
 ) -> HttpResponse:
-    """A page of them, the last active first."""
+    """Returns a page of the sessions of an app, the last active first."""
     return _listed(request, source_of(request, app_name, source), app_name, None, before, limit, hidden)
 
 
@@ -67,9 +67,10 @@ def states(
     hidden: bool = HIDDEN,
     source: str | None = None,
 ) -> HttpResponse:
-    """A page of them, the one updated longest ago first: one that is updated between two pages comes again at the end,
-    so that none is left out. State that they share stands once.
-    """
+    """Returns a page of the sessions of an app with their state, the one updated longest ago first.
+
+    A session that is updated between two pages comes again at the end, so that none is left out. State that sessions
+    share is sent once."""
     alias = source_of(request, app_name, source)
     selection = stored_sessions.Selection(alias, app_name, user, hidden)
     page = stored_sessions.load_page(selection, after, limit, actor=actor_of(request), most=whole_session.STATE)
@@ -98,7 +99,7 @@ def of_user(
     hidden: bool = HIDDEN,
     source: str | None = None,
 ) -> HttpResponse:
-    """A page of them, the last active first."""
+    """Returns a page of the sessions of a user, the last active first."""
     return _listed(request, source_of(request, app_name, source), app_name, user_id, before, limit, hidden)
 
 
@@ -109,7 +110,7 @@ def of_user(
     openapi_extra=body_schema(schemas.NewSession) | needs("append") | _LOCATION,
 )
 def create(request: HttpRequest, app_name: str, user_id: str, source: str | None = None) -> HttpResponse:
-    """With initial state, which is split by scope; 409 where its id is taken."""
+    """Creates a session. Its initial state is split by scope. Answers 409 if the id is taken."""
     alias = source_of(request, app_name, source, "append", new=True)
     body = body_of(request, schemas.NewSession)
     ref = create_session(
@@ -131,12 +132,13 @@ def get(
     app_name: str,
     user_id: str,
     session_id: str,
-    newest: int | None = Query(None, ge=0, le=2**31, description="only so many of the newest events"),
-    after: int | None = Query(None, ge=0, lt=2**63, description="only events after this place"),
-    since: float | None = Query(None, ge=0, lt=2**32, description="only events from this moment on"),
+    newest: int | None = Query(None, ge=0, le=2**31, description="only this many of the newest events"),
+    after: int | None = Query(None, ge=0, lt=2**63, description="only events after this seq"),
+    since: float | None = Query(None, ge=0, lt=2**32, description="only events from this time on"),
     source: str | None = None,
 ) -> HttpResponseBase:
-    """State by scope and events as they are stored, of one moment; streamed."""
+    """Returns a session with its state by scope and its events as they are stored, all as of one moment. The answer is
+    streamed."""
     ref = SessionRef(source_of(request, app_name, source), app_name, user_id, session_id)
     if after is not None:
         check_order(ref.source)
@@ -155,7 +157,7 @@ def get(
 def standing(
     request: HttpRequest, app_name: str, user_id: str, session_id: str, event: str = "", source: str | None = None
 ) -> HttpResponse:
-    """Its revision, its newest event, and the place of the event that is asked about."""
+    """Returns the revision of a session, the id of its newest event, and the seq of the event that is asked about."""
     ref = SessionRef(source_of(request, app_name, source), app_name, user_id, session_id)
     stands = whole_session.read_head(ref, event, actor=actor_of(request))
     if stands is None:
@@ -168,9 +170,8 @@ def standing(
 def delete(
     request: HttpRequest, app_name: str, user_id: str, session_id: str, source: str | None = None
 ) -> HttpResponse:
-    """With its events; the state of its user and app stays. With `If-Match: "<revision>"` only if nobody has written since,
-    else 412.
-    """
+    """Deletes a session with its events. The state of its user and app stays. With `If-Match: "<revision>"`, it is
+    deleted only if nobody has written since, else 412."""
     ref = SessionRef(source_of(request, app_name, source, "admin"), app_name, user_id, session_id)
     try:
         delete_session(ref, actor=actor_of(request), revision=expected_revision(request))
@@ -198,7 +199,7 @@ def _listed(
 
 
 def _session(session: whole_session.StoredSession, pages: Iterator[list[whole_session.StoredEvent]]) -> Iterator[bytes]:
-    """A session as JSON, its events as they are stored."""
+    """Yields a session as JSON, with its events as they are stored."""
     state = session.state
     head = {
         **_names(session.ref),

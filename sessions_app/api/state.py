@@ -1,4 +1,4 @@
-"""State of a session, a user, an app: by scope, and edits of it, each one event."""
+"""The state of a session, a user or an app, and edits of it, each of which is one event."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
@@ -27,7 +27,7 @@ router = Router()
 APP: Final = "/apps/{plain:app_name}"
 _ANSWERS: Final = {201: schemas.Appended, 200: schemas.Appended}
 _EDIT: Final = body_schema(schemas.Edit, required=True) | needs("append") | tagged(200, 201, required=False)
-_TRIES: Final = 100  # each fails because somebody else's succeeded
+_TRIES: Final = 100  # each one fails because somebody else's succeeded
 
 Apply = Callable[[Sequence[Entry], str], Appended]
 
@@ -38,7 +38,7 @@ Apply = Callable[[Sequence[Entry], str], Appended]
 def of_session(
     request: HttpRequest, app_name: str, user_id: str, session_id: str, source: str | None = None
 ) -> HttpResponse:
-    """Its own, its user's and its app's; keys without prefix."""
+    """Returns the state of a session, of its user and of its app. Keys have no prefix."""
     view = views.session(
         SessionRef(source_of(request, app_name, source), app_name, user_id, session_id), actor=actor_of(request)
     )
@@ -48,13 +48,13 @@ def of_session(
 
 @router.get(USER + "/state", response=schemas.Json, summary="State of a user")
 def of_user(request: HttpRequest, app_name: str, user_id: str, source: str | None = None) -> HttpResponse:
-    """Shared by all the sessions of this user in this app; keys without prefix."""
+    """Returns the state that all sessions of this user in this app share. Keys have no prefix."""
     return answer(views.user_state(source_of(request, app_name, source), app_name, user_id, actor=actor_of(request)))
 
 
 @router.get(APP + "/state", response=schemas.Json, summary="State of an app")
 def of_app(request: HttpRequest, app_name: str, source: str | None = None) -> HttpResponse:
-    """Shared by all users; keys without prefix."""
+    """Returns the state that all users of this app share. Keys have no prefix."""
     return answer(views.app(source_of(request, app_name, source), app_name, actor=actor_of(request))[1])
 
 
@@ -67,7 +67,7 @@ def of_app(request: HttpRequest, app_name: str, source: str | None = None) -> Ht
 def edit_session(
     request: HttpRequest, app_name: str, user_id: str, session_id: str, source: str | None = None
 ) -> HttpResponse:
-    """Sets and removes keys of any scope in one event of this session, whose `reason` and `actor` stand in it."""
+    """Sets and removes keys of any scope by one event in this session, which notes the `reason` and the `actor`."""
     ref = SessionRef(source_of(request, app_name, source, "append"), app_name, user_id, session_id)
     body, who, revision = body_of(request, schemas.Edit), actor_of(request), expected_revision(request)
 
@@ -90,7 +90,7 @@ def edit_session(
     openapi_extra=_EDIT,
 )
 def edit_user(request: HttpRequest, app_name: str, user_id: str, source: str | None = None) -> HttpResponse:
-    """Keys that begin with `user:`, by an event in adkweb's own session of this user."""
+    """Sets and removes keys that begin with `user:`, by an event in adkweb's own session of this user."""
     alias = source_of(request, app_name, source, "append")
     body, who = body_of(request, schemas.Edit), actor_of(request)
 
@@ -110,7 +110,7 @@ def edit_user(request: HttpRequest, app_name: str, user_id: str, source: str | N
     openapi_extra=_EDIT,
 )
 def edit_app(request: HttpRequest, app_name: str, source: str | None = None) -> HttpResponse:
-    """Keys that begin with `app:`, by an event in adkweb's own session of this app."""
+    """Sets and removes keys that begin with `app:`, by an event in adkweb's own session of this app."""
     alias = source_of(request, app_name, source, "append")
     body, who = body_of(request, schemas.Edit), actor_of(request)
 
@@ -126,7 +126,8 @@ def edit_app(request: HttpRequest, app_name: str, source: str | None = None) -> 
 def _edit(
     request: HttpRequest, body: schemas.Edit, ref: SessionRef, read: Callable[[], State], apply: Apply
 ) -> HttpResponse:
-    """Applies an edit; keys of which nothing is expected are compared with nothing, whoever writes meanwhile."""
+    """Applies an edit. Only the keys in `expected` and `absent` are compared; of the others, a value that is written
+    meanwhile is overwritten."""
     changes, wanted = _checked(body)
     once = f"{actor_of(request).name}\n{body.once}" if body.once else ""
     if once and (stored := _stored(ref, once, changes, actor_of(request))):
@@ -149,7 +150,7 @@ def _edit(
 
 
 def _checked(body: schemas.Edit) -> tuple[State, State]:
-    """The keys' new values and those that they must still have, ABSENT among both; raises Invalid."""
+    """Returns the new values of the keys, and those that they must still have. Both may be ABSENT. Raises Invalid."""
     wanted = {**body.expected, **dict.fromkeys(body.absent, ABSENT)}
     changes = {**body.set, **dict.fromkeys(body.remove, ABSENT)}
     for names in (body.set.keys() & set(body.remove), body.expected.keys() & set(body.absent)):
@@ -163,7 +164,7 @@ def _checked(body: schemas.Edit) -> tuple[State, State]:
 
 
 def _stored(ref: SessionRef, once: str, changes: State, actor: Actor) -> Appended | None:
-    """This very edit of this very program, whatever was written since; None where it is not stored."""
+    """Returns this edit if this program has stored it already, whatever was written since; else None."""
     entries = [Entry(name, value, ABSENT) for name, value in changes.items()]
     try:
         return Appended(timeline.event(ref, edit.edit_id(once, entries), actor=actor).data)

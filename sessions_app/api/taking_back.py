@@ -1,4 +1,4 @@
-"""Undo, restore, rewind, fork and repair: what was done is taken back by another event."""
+"""Undo, restore, rewind, fork and repair. Nothing is changed: each of them adds an event, or a session."""
 
 from typing import Final, cast
 from urllib.parse import quote
@@ -40,9 +40,10 @@ _WRITES: Final = needs("append") | tagged(200, 201, required=False)
 def undo(
     request: HttpRequest, app_name: str, user_id: str, session_id: str, event_id: str, source: str | None = None
 ) -> HttpResponse:
-    """Each key as it was just before, in one event. 409 where somebody wrote a key since, with `current`; 400 where there
-    is nothing to undo, as after an undo.
-    """
+    """Gives each key of an event's delta its value from just before the event, by one new event.
+
+    Answers 409, with the values in `current`, if somebody has written a key since; 400 if there is nothing to undo, as
+    after an undo."""
     ref = SessionRef(source_of(request, app_name, source, "append"), app_name, user_id, session_id)
     body = body_of(request, past_schemas.Undo)
     plan = undoing.undo(ref, event_id, actor=actor_of(request))
@@ -62,7 +63,8 @@ def undo(
 def restore(
     request: HttpRequest, app_name: str, user_id: str, session_id: str, source: str | None = None
 ) -> HttpResponse:
-    """Some keys, or whole scopes, as they were just after an event, in one event; what cannot be known stays."""
+    """Gives some keys, or all of some scopes, their values from just after an event, by one new event. Keys whose value
+    cannot be known stay as they are."""
     ref = SessionRef(source_of(request, app_name, source, "append"), app_name, user_id, session_id)
     body = body_of(request, past_schemas.Restore)
     if strange := set(body.scopes) - {*STORED}:
@@ -80,7 +82,8 @@ def restore(
 def rewind(
     request: HttpRequest, app_name: str, user_id: str, session_id: str, source: str | None = None
 ) -> HttpResponse:
-    """As ADK means it: the agent sees the conversation as it was, and its own keys are as they were, initial state kept."""
+    """Takes the conversation back to before an invocation, as ADK does: the agent no longer sees what came later, and
+    the session's own keys have their values from then. Unlike ADK's own rewind, this keeps initial state."""
     ref = SessionRef(source_of(request, app_name, source, "append"), app_name, user_id, session_id)
     body, who, revision = body_of(request, past_schemas.Rewind), actor_of(request), expected_revision(request)
     once = f"{who.name}\n{body.once}" if body.once else ""
@@ -104,9 +107,8 @@ def rewind(
 def fork(
     request: HttpRequest, app_name: str, user_id: str, session_id: str, event_id: str, source: str | None = None
 ) -> HttpResponse:
-    """A new session with the events up to this one and the state of that moment; a long one takes seconds. One that was
-    interrupted goes on under the same id.
-    """
+    """Creates a session with the events up to this one and the state of that moment. A long one takes seconds. One that
+    was interrupted is resumed by the same request with the same id."""
     ref = SessionRef(source_of(request, app_name, source, "admin"), app_name, user_id, session_id)
     body = body_of(request, past_schemas.Fork)
     into = forks.name(ref, user_id if body.user_id is None else body.user_id, body.session_id, "")
@@ -120,7 +122,7 @@ def fork(
     return response
 
 
-@of_history.post(  # an address is one router's, with all its methods
+@of_history.post(  # one router has all methods of an address
     SESSION + "/drift",
     response=_APPENDED,
     summary="Repair keys that drifted",
@@ -129,9 +131,8 @@ def fork(
 def repair(
     request: HttpRequest, app_name: str, user_id: str, session_id: str, source: str | None = None
 ) -> HttpResponse:
-    """By one event, after which stored state and events agree in these keys. 400 for a key that did not drift; 409 where
-    one is written meanwhile.
-    """
+    """Makes stored state and events agree again in some keys, by one event. Answers 400 for a key that did not drift,
+    409 if one is written meanwhile."""
     ref = SessionRef(source_of(request, app_name, source, "append"), app_name, user_id, session_id)
     body, who = body_of(request, past_schemas.Repair), actor_of(request)
     choices = repairs.choose(ref, body.keep, body.put_back, actor=actor_of(request))

@@ -1,4 +1,4 @@
-"""Sessions leave as a file and enter from one."""
+"""Exports sessions as a file, and imports them from one."""
 
 from dataclasses import asdict, replace
 
@@ -27,7 +27,7 @@ WRITTEN = [name for name, form in FORMATS.items() if form.write]
 @router.get(
     "/export",
     response={200: None},
-    summary="Sessions as a file",
+    summary="Export sessions as a file",
     openapi_extra={"responses": {200: {"content": {"application/octet-stream": {"schema": {"type": "string"}}}}}},
 )
 def export(
@@ -38,7 +38,8 @@ def export(
     session: str | None = None,
     source: str | None = None,
 ) -> HttpResponseBase:
-    """Those of an app, of a user, one, or all; streamed. Nothing is changed."""
+    """Returns all sessions, or those of an app or a user, or a single one, as a file. The answer is streamed. Nothing
+    is changed."""
     if format not in WRITTEN:
         raise Invalid(_("format: one of %(names)s") % {"names": ", ".join(WRITTEN)})
     alias = _source(request, app, source)
@@ -56,7 +57,7 @@ def export(
 @router.post(
     "/import",
     response=schemas.Imported,
-    summary="Bring sessions in from a file",
+    summary="Import sessions from a file",
     openapi_extra={
         "requestBody": {
             "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
@@ -68,14 +69,15 @@ def export(
 def bring(
     request: HttpRequest,
     preview: bool = Query(False, description="say what would be done, and write nothing"),
-    state: bool = Query(False, description="set `app:` and `user:` keys, too, that the source has otherwise"),
+    state: bool = Query(False, description="also set `app:` and `user:` keys that have another value in the source"),
     source: str | None = None,
 ) -> HttpResponse:
-    """A file of any format that can be imported, as the body. It is read to its end before anything is written; what is
-    there already stays. Twice is as once, and an import that was interrupted goes on when the file is sent again.
-    """
+    """Imports sessions from the body, a file in any format that can be imported.
+
+    The file is read to its end before anything is written. What exists already stays. Importing a file again adds
+    nothing, and an import that was interrupted is resumed when the file is sent again."""
     who, alias = actor_of(request), _source(request, None, source, every_app=False)
-    who.check_right("admin")  # of each app that is in the file, once it is known
+    who.check_right("admin")  # for each app in the file it is checked again, once the apps are known
     gone = getattr(request, "scope", {}).get(GONE)
 
     def waits(_share: float) -> None:
@@ -100,7 +102,8 @@ def bring(
 
 
 def _source(request: HttpRequest, app: str | None, source: str | None, every_app: bool = True) -> str:
-    """As for one app; without one, the token must be for every app where nothing else would tell them apart."""
+    """Returns the source that is meant, as for one app. Without an app, the token must see every app, unless
+    `every_app` is false."""
     if app is not None:
         return source_of(request, app, source)
     if every_app and not actor_of(request).sees_all:

@@ -1,4 +1,4 @@
-"""Every address of programs: ours below `/api/`, and ADK's own at theirs."""
+"""The addresses for programs: those below `/api/`, and ADK's own."""
 
 from django.urls import include, path
 

@@ -1,4 +1,5 @@
-"""Bodies as `adk api_server` reads them, camelCase or snake_case, and refuses them: 422 with a list of faults, or 400."""
+"""Reads request bodies as `adk api_server` does, in camelCase or snake_case, and refuses what it refuses: with 422 and
+a list of faults, or 400."""
 
 import json
 from email.message import Message
@@ -22,7 +23,7 @@ _CONFIG: Final = ConfigDict(alias_generator=to_camel, populate_by_name=True)
 
 
 class Refused(Exception):
-    """What is answered with a status and a `detail`, which is a text or a list of faults."""
+    """A refusal: the status of the answer, and its `detail`, which is a text or a list of faults."""
 
     def __init__(self, status: int, detail: Any) -> None:
         super().__init__(detail)
@@ -39,7 +40,7 @@ class Update(BaseModel):
 
 
 class NewSession(BaseModel):
-    """The body of POST; `events` as they will be stored."""
+    """The body of POST. `events` are google-adk's models; `stored_events` returns them as they are stored."""
 
     model_config = _CONFIG
 
@@ -49,12 +50,12 @@ class NewSession(BaseModel):
     options: dict[str, Any] | None = None
 
     def stored_events(self) -> list[dict[str, Any]]:
-        """The events as ADK stores those that a program brings. Raises Refused, Invalid."""
+        """Returns the events as ADK stores those that a program sends. Raises Refused, Invalid."""
         return [_restored(number, event) for number, event in enumerate(self.events or [])]
 
 
 def update_of(request: HttpRequest) -> Update:
-    """The change of state that was sent. Raises Refused."""
+    """Returns the change of state in the body. Raises Refused."""
     if not request.body:
         raise Refused(422, [{"type": "missing", "loc": ["body"], "msg": "Field required", "input": None}])
     found: Update = validated(Update, _sent(request), "body")
@@ -62,13 +63,13 @@ def update_of(request: HttpRequest) -> Update:
 
 
 def state_of(request: HttpRequest) -> dict[str, Any] | None:
-    """The state that was sent as the whole body. Raises Refused."""
+    """Returns the state that is the whole body; None without a body. Raises Refused."""
     found: dict[str, Any] | None = validated(dict[str, Any] | None, _sent(request), "body")
     return found
 
 
 def new_session_of(request: HttpRequest) -> NewSession:
-    """The session that was sent; none is one without anything. Raises Refused."""
+    """Returns the session in the body; without a body, one without state and events. Raises Refused."""
     found: NewSession = validated(_new_session() | None, _sent(request), "body") or NewSession()
     if found.events:
         _check_events(found.events)
@@ -84,7 +85,7 @@ def new_session_of(request: HttpRequest) -> NewSession:
 
 
 def validated(kind: Any, value: Any, *place: str) -> Any:
-    """A value of a type; raises Refused with what pydantic finds."""
+    """Returns a value as the given type. Raises Refused with pydantic's errors."""
     try:
         return TypeAdapter(kind).validate_python(value, from_attributes=True)
     except ValidationError as error:
@@ -93,12 +94,12 @@ def validated(kind: Any, value: Any, *place: str) -> Any:
         ]
         for fault in faults:
             if "error" in fault.get("ctx", {}):
-                fault["ctx"] = {"error": {}}  # an exception, of which nothing is told
+                fault["ctx"] = {"error": {}}  # an exception, whose message is not shown
         raise Refused(422, faults) from error
 
 
 def _sent(request: HttpRequest) -> Any:
-    """What the body says: None where there is none, its text where it is not called JSON."""
+    """Returns the parsed body: None if it is empty, its text if the content type is not JSON."""
     if not request.body:
         return None
     if not _is_json(request.headers.get("Content-Type", "")):
@@ -127,7 +128,7 @@ def _new_session() -> Any:
 
 
 def _check_events(events: list[Any]) -> None:
-    """Refuses events that claim to be ADK's own, or the same one twice."""
+    """Refuses events with content that only ADK may write, and two events with the same id."""
     seen = set()
     for number, event in enumerate(events):
         refused = ""

@@ -1,7 +1,6 @@
-"""google-adk's models of an event, put together from their JSON Schema: they read what it reads, and refuse as it does.
+"""Builds google-adk's models of an event from their JSON Schema, so that they accept and refuse what google-adk does.
 
-adkweb runs without google-adk, and answers its clients all the same: same coercions, same errors, same JSON.
-"""
+adkweb runs without google-adk, but answers its clients as it would: with the same coercions, errors and JSON."""
 
 import time
 from functools import cache
@@ -19,12 +18,12 @@ _PLAIN: Final[dict[str, Any]] = {
     "number": float,
     "string": str,
 }
-_ONE_SPELLING: Final = "CacheMetadata"  # google-adk gives it no camelCase
+_ONE_SPELLING: Final = "CacheMetadata"  # google-adk gives it no camelCase names
 
 
 @cache
 def event_model() -> type[BaseModel]:
-    """google-adk's Event."""
+    """Returns the model of google-adk's Event."""
     return _model("Event")
 
 
@@ -70,7 +69,7 @@ def _type(schema: dict[str, Any]) -> Any:
 
 
 def _field(schema: dict[str, Any], required: bool) -> Any:
-    """A field's default: none where it must be there, null where it may be, else google-adk's."""
+    """Returns a field with its default: none if it is required, null if it may be null, else google-adk's."""
     bounds: dict[str, Any] = {"ge": schema["minimum"]} if "minimum" in schema else {}
     if required:
         return Field(**bounds)
@@ -80,7 +79,7 @@ def _field(schema: dict[str, Any], required: bool) -> Any:
 
 
 def _shorthand(data: Any) -> Any:
-    """What google-adk's Event takes beside its fields: `message`, `state`, `route`, `node_path`."""
+    """Expands the shorthand arguments of google-adk's Event: `message`, `state`, `route`, `node_path`."""
     if not isinstance(data, dict):
         return data
     data = dict(data)

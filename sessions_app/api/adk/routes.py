@@ -1,7 +1,6 @@
-"""The session routes of `adk api_server` 2.13, so that its clients need another base URL and a token, and nothing else.
+"""The session routes of `adk api_server` 2.13: its clients need another base URL and a token, but no other change.
 
-They stand at ADK's own addresses, and for each source once more below `/sources/<alias>`.
-"""
+The routes have ADK's own addresses, and each source has them once more below `/sources/<alias>`."""
 
 import platform
 import uuid
@@ -35,7 +34,7 @@ from ..bodies import headers_of, text_of
 from . import sending
 from .bodies import Refused, new_session_of, state_of, update_of, validated
 
-ADK: Final = "2.13.0"  # whose routes these are
+ADK: Final = "2.13.0"  # the version whose routes these are
 _JSON: Final = "application/json"
 _GONE: Final = "Session not found"
 _SMALL: Final = 3  # pieces of a session whose events fill less than two pages
@@ -47,7 +46,7 @@ View = Callable[..., HttpResponseBase]
 
 
 def addresses() -> list[URLPattern]:
-    """Every route, with and without a source's name before it."""
+    """Returns every route, with and without a source's name before it."""
     patterns: list[URLPattern] = []
     for prefix in ("", "sources/<plain:source>/"):
         user = prefix + "apps/<plain:app_name>/users/<plain:user_id>/sessions"
@@ -62,7 +61,8 @@ def addresses() -> list[URLPattern]:
 
 
 def _address(guarded: bool = True, /, **methods: View) -> View:
-    """What an address does by method; what goes wrong is told as ADK tells it, or as a problem where ADK knows no such."""
+    """Returns a view that calls a function by the request's method. Reports errors as ADK does, or as a problem if ADK
+    has no such error."""
 
     @csrf_exempt
     @login_not_required
@@ -93,7 +93,7 @@ def _address(guarded: bool = True, /, **methods: View) -> View:
 @csrf_exempt
 @login_not_required
 def _elsewhere(request: HttpRequest) -> HttpResponse:
-    """Any other address; one with a slash too many leads to the one without."""
+    """Answers any other address: redirects one with a trailing slash to a known one, else 404."""
     shorter = request.path.rstrip("/")
     try:
         known = resolve(shorter).func is not _elsewhere
@@ -115,7 +115,7 @@ def _version(request: HttpRequest, source: str | None = None) -> HttpResponse:
 
 
 def _list_apps(request: HttpRequest, source: str | None = None) -> HttpResponse:
-    """Apps that have sessions: adkweb knows nothing of their agents."""
+    """Lists the apps that have sessions. adkweb knows nothing about their agents."""
     detailed = validated(bool, request.GET.get("detailed", False), "query", "detailed")
     names: set[str] = set()
     away: list[SourceError] = []
@@ -134,7 +134,8 @@ def _list_apps(request: HttpRequest, source: str | None = None) -> HttpResponse:
 
 
 def _list(request: HttpRequest, app_name: str, user_id: str, source: str | None = None) -> HttpResponseBase:
-    """Without the sessions in which adkweb edits `user:` and `app:` state, unless `?hidden=true` asks for them."""
+    """Lists a user's sessions. Leaves out those in which adkweb edits `user:` and `app:` state, unless `?hidden=true`
+    asks for them."""
     hidden = validated(bool, request.GET.get("hidden", False), "query", "hidden")
     alias = _source(request, app_name, source, "read")
     sessions = (
@@ -190,7 +191,7 @@ def _get(
 def _update(
     request: HttpRequest, app_name: str, user_id: str, session_id: str, source: str | None = None
 ) -> HttpResponseBase:
-    """One event, of the user; temp keys stand in this answer and nowhere else."""
+    """Changes state by one event with the author “user”. `temp:` keys appear in this answer and nowhere else."""
     delta = update_of(request).state_delta
     ref = _key(request, app_name, user_id, session_id, source, "append")
     event = {"invocation_id": f"p-{uuid.uuid4()}", "author": "user", "actions": {"state_delta": delta}}
@@ -204,7 +205,7 @@ def _update(
 def _delete(
     request: HttpRequest, app_name: str, user_id: str, session_id: str, source: str | None = None
 ) -> HttpResponse:
-    """Deletes a session; that there is none is as good."""
+    """Deletes a session. It is no error if there is none."""
     alias = _source(request, app_name, source, "admin")
     if alias is not None:
         ref = _resolved(request, SessionRef(alias, app_name, user_id, session_id))
@@ -214,7 +215,7 @@ def _delete(
 
 
 def _source(request: HttpRequest, app_name: str, source: str | None, right: Right) -> str | None:
-    """The source that is meant; None where none has the app."""
+    """Returns the alias of the source that is meant; None if no source has the app."""
     try:
         return source_of(request, app_name, source, right)
     except NotFound:
@@ -233,7 +234,8 @@ def _key(
 
 
 def _resolved(request: HttpRequest, ref: SessionRef) -> SessionRef:
-    """The session under this id, or else under the id without blanks around it: a new session's id loses them."""
+    """Returns the session with this id or, if there is none, with the id without surrounding blanks: a new session's id
+    is stripped."""
     stripped = ref.session_id.strip()
     if stripped == ref.session_id or whole_session.read_head(ref, actor=actor_of(request)):
         return ref

@@ -1,7 +1,7 @@
-"""Sessions as `adk api_server` sends them: camelCase, nulls left out, defaults filled in, no secrets.
+"""Writes sessions as `adk api_server` sends them: in camelCase, without nulls, with defaults filled in, without
+secrets.
 
-Events are read and written by page, and only their own fields are looked at: google-adk makes objects of all of them.
-"""
+Reads and writes events by page, and looks only at their own fields; google-adk would make objects of all of them."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -17,7 +17,7 @@ from ...reads import whole_session
 from ..bodies import text_of
 from .models import event_model
 
-INTERNAL: Final = "__adk_internal_"  # begins the keys of custom metadata that google-adk keeps to itself
+INTERNAL: Final = "__adk_internal_"  # prefix of the custom metadata that google-adk does not send
 EVALUATIONS: Final = ("adk-eval-session-", "___eval___session___")  # begin the ids of sessions that it does not list
 
 _ACTIONS: Final[dict[str, Any]] = {
@@ -38,7 +38,7 @@ _CREDENTIALS: Final = frozenset(
     name for snake in ("raw_auth_credential", "exchanged_auth_credential") for name in (snake, camel_name(snake))
 )
 _REQUESTED: Final = ("requestedAuthConfigs", "requested_auth_configs")
-# A text that has none of these has no secrets. google-adk stores an empty `requested_auth_configs` in every event.
+# A text without any of these has no secrets. google-adk stores an empty `requested_auth_configs` in every event.
 _MARKS: Final = ("authType", "AuthC", "redential")
 _AUTH: Final = re.compile(r'auth_(?!configs": ?\{\})')
 _SECRETS: Final = frozenset(
@@ -67,7 +67,7 @@ def session(
     pages: Iterable[list[whole_session.StoredEvent]],
     temp: dict[str, Any] | None = None,
 ) -> Iterator[bytes]:
-    """A session, piece by piece: what stands before its events, each page of them, what stands after."""
+    """Yields a session in pieces: what comes before its events, the events page by page, and the rest."""
     yield _head(stored, temp or {})[:-1] + b',"events":['
     comma = b""
     for page in pages:
@@ -80,7 +80,7 @@ def session(
 
 
 def sessions(stored: Iterable[whole_session.StoredSession]) -> Iterator[bytes]:
-    """A list of sessions, without events, in pieces; those of evaluations are left out."""
+    """Yields a list of sessions without events, in pieces. Leaves out the sessions of evaluations."""
     between = b"["
     for each in stored:
         if not each.ref.session_id.startswith(EVALUATIONS):
@@ -90,7 +90,7 @@ def sessions(stored: Iterable[whole_session.StoredSession]) -> Iterator[bytes]:
 
 
 def redacted(value: Any) -> Any:
-    """A value without the credentials' secrets in it, by google-adk's rules."""
+    """Returns a value without the secrets of credentials, by google-adk's rules."""
     if isinstance(value, list):
         return [redacted(each) for each in value]
     if not isinstance(value, dict):
@@ -128,7 +128,7 @@ def _events(page: list[whole_session.StoredEvent]) -> Iterator[dict[str, Any]]:
     text = f"[{','.join([event.text for event in page])}]"
     secrets = _may_hold_secrets(text)
     raw = text.encode("utf-8", "surrogatepass")
-    del text  # what may be large is dropped as soon as it is done with
+    del text  # large values are dropped as soon as they are not needed
     contents = read_stored_or_none(raw)
     del raw
     if not isinstance(contents, list) or len(contents) != len(page):
@@ -144,7 +144,7 @@ def _may_hold_secrets(text: str) -> bool:
 
 
 def _event(row: whole_session.StoredEvent, data: Any, secrets: bool) -> dict[str, Any]:
-    """An event as google-adk has it once loaded; `secrets`: whether its page may hold some."""
+    """Returns an event as google-adk would send it. `secrets` tells whether its page may hold any."""
     data = as_object(data)
     if "null" in row.text:
         data = _without_nulls(row, data)
@@ -168,18 +168,18 @@ def _event(row: whole_session.StoredEvent, data: Any, secrets: bool) -> dict[str
 
 @cache
 def _fields() -> frozenset[str | None]:
-    """What google-adk knows of an event; it reads past anything else."""
+    """Returns the names of the fields that google-adk knows. It ignores all others."""
     return frozenset(field.alias for field in event_model().model_fields.values())
 
 
 def _without_nulls(row: whole_session.StoredEvent, data: dict[str, Any]) -> dict[str, Any]:
-    """An event without the nulls of ADK's own fields: those of state, arguments and the like are values."""
+    """Returns an event without the nulls of ADK's own fields. Nulls in state, arguments and the like are values."""
     columns = {"id": row.id, "invocation_id": row.invocation_id}
     timestamp = row.timestamp if data.get("timestamp") is None else data["timestamp"]
     try:
         read = event_model().model_validate({**data, **columns, "timestamp": timestamp})
         event: dict[str, Any] = read.model_dump(mode="json", exclude_none=True)
-    except ValueError:  # of an event that google-adk could not load
+    except ValueError:  # an event that google-adk could not load
         return {name: value for name, value in data.items() if value is not None}
     return event
 
@@ -194,7 +194,7 @@ def _hide_internal(sent: dict[str, Any]) -> None:
 
 
 def _dumps(value: Any) -> bytes:
-    """A value as JSON text, NaN and infinity written as null."""
+    """Returns a value as JSON text, with null for NaN and infinity."""
     try:
         text: bytes = orjson.dumps(value)
     except TypeError:  # integers beyond 64 bits, halves of surrogate pairs
