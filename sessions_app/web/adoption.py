@@ -1,4 +1,4 @@
-"""The page that adopts a PostgreSQL database: what adopting would add, and how far it has come."""
+"""The page that adopts a PostgreSQL database: what adopting would add, and how far it is."""
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect

@@ -18,8 +18,7 @@ from ..sources import adopting, database
 def page(request: HttpRequest) -> dict[str, Any]:
     """Returns the CSP nonce, whether the page is read-only, and its source if that is not adopted.
 
-    The messages (`toasts`) and the outcomes of queued edits are read only where a template shows them.
-    """
+    The messages (`toasts`) and the outcomes of queued edits are read only if a template shows them."""
     match = request.resolver_match
     unadopted = _unadopted(match.kwargs.get("source", "") if match and match.url_name != "adoption" else "")
     outcomes = cache(lambda: _outcomes(request))
@@ -45,7 +44,7 @@ def _unadopted(source: str) -> dict[str, Any] | None:
 
 
 def about(queued_id: UUID) -> str:
-    """Returns the tag of a message about a queued edit, by which its outcome replaces the message."""
+    """Returns a message tag for a queued edit. By it, the edit's outcome replaces the message."""
     return f"queued-{queued_id}"
 
 

@@ -22,7 +22,7 @@ _RETRY_SECONDS: Final = 5
 
 
 class ErrorPages:
-    """Turns an Error that a view raised into a page. htmx gets the sentence alone, as plain text."""
+    """Turns an Error that a view raised into a page. htmx gets only the sentence, as plain text."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
@@ -32,10 +32,10 @@ class ErrorPages:
         return self.get_response(request)
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
-        """Answers an Error, and the failure of adkweb's own database. Returns None for any other exception: it is a bug, and
-        Django reports it.
-        """
-        if isinstance(error, OperationalError):  # of a source it would be a SourceError
+        """Answers an Error, and a failure of adkweb's own database.
+
+        Returns None for any other exception: it is a bug, and Django reports it."""
+        if isinstance(error, OperationalError):  # adkweb's own: of a source, it would be a SourceError
             return _waits(request, error)
         if not isinstance(error, Error):
             return None
@@ -54,14 +54,15 @@ def answer(request: HttpRequest, message: str, status: int) -> HttpResponse:
 
 
 def _up(request: HttpRequest) -> str:
-    """Returns the URL of the session that the page belongs to. Empty on the session page itself and outside of sessions."""
+    """Returns the URL of the session that the page belongs to. Empty on the session page itself and on pages without a
+    session."""
     match = request.resolver_match
     names = {name: match.kwargs[name] for name in SessionRef._fields if name in match.kwargs} if match else {}
     return reverse("session", kwargs=names) if len(names) == 4 and match and match.url_name != "session" else ""
 
 
 def _behind(request: HttpRequest, error: Behind) -> HttpResponse:
-    """Shows how far the source has been read. The page, or the part of it, asks again every second."""
+    """Shows how far the source has been read. The page, or the part that was requested, asks again every second."""
     context = {**error.detail, "where": request.get_full_path()}
     if request.headers.get("HX-Request"):
         return page(request, "errors/_behind.html", context, 202)
@@ -104,5 +105,5 @@ def forged(request: HttpRequest, reason: str = "") -> HttpResponse:
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
-    """Answers a bug of adkweb."""
+    """Answers a bug in adkweb."""
     return answer(request, _("adkweb made a mistake; the log says more. Nothing was half-written."), 500)

@@ -25,10 +25,10 @@ from ..transfer import imports as core
 from .html.render import page
 from .html.targets import actor
 
-_ONE_SESSION: Final = ("adk-json",)  # formats that hold no more
+_ONE_SESSION: Final = ("adk-json",)  # formats that hold only one session
 _UNSAFE: Final = re.compile(r"[^\w.@+-]+")
 _NAME_LENGTH: Final = 100
-_SWAPPED: Final = (400, 409)  # what base.html tells htmx to show in the page
+_SWAPPED: Final = (400, 409)  # the statuses whose answers base.html tells htmx to show in the page
 
 
 # --- Export -----------------------------------------------------------------------------------------------------------
@@ -100,7 +100,7 @@ def imports(request: HttpRequest) -> HttpResponse:
 
 @require_http_methods(["GET", "POST"])
 def import_(request: HttpRequest, import_id: uuid.UUID) -> HttpResponse:
-    """Shows an import, and starts, continues or discards it. htmx gets only the part that changes."""
+    """Shows an import, and starts, resumes or discards it. htmx gets only the part that changes."""
     who = actor(request)
     context: dict[str, Any] = {}
     status = 200
@@ -122,7 +122,7 @@ def _take(request: HttpRequest, source: str) -> uuid.UUID:
     file = request.FILES.get("file")
     if file is None:
         raise Invalid(_("Choose a file first."))
-    database.get(source)  # before gigabytes are copied
+    database.get(source)  # checked before gigabytes are copied
     upload = uploads.receive(file.chunks())
     try:
         return core.begin(upload, file.name or "", source, actor(request))
@@ -133,7 +133,7 @@ def _take(request: HttpRequest, source: str) -> uuid.UUID:
 
 def _discard(request: HttpRequest, import_id: uuid.UUID) -> HttpResponse:
     before = core.get(import_id)
-    if before.stage == "done":  # just before Stop was pressed: its page says what came of it
+    if before.stage == "done":  # just before Stop was pressed: the page shows the result
         return redirect("import", import_id=import_id)
     core.discard(import_id)
     if before.stage in ("importing", "stopped"):

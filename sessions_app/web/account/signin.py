@@ -1,4 +1,4 @@
-"""Signing in and out, and the rule for other machines."""
+"""Signing in and out, and the rule that only this machine is answered before there is a password."""
 
 import logging
 from collections.abc import Callable
@@ -35,7 +35,7 @@ def sign_in(request: HttpRequest) -> HttpResponse:
     """Signs in with the one-time link that adkweb printed, or with a name and password."""
     next_page = _next_page(request)
     token = request.GET.get("token", "")
-    person = access_sign_in.redeem(token) if token else None  # used up by whoever opens it first, signed in or not
+    person = access_sign_in.redeem(token) if token else None  # whoever opens it first uses it up, signed in or not
     if request.user.is_authenticated:
         return HttpResponseRedirect(next_page)
     if person:
@@ -93,7 +93,8 @@ def sign_out(request: HttpRequest) -> HttpResponse:
 
 
 class SignInRequired(LoginRequiredMiddleware):
-    """Asks for a sign-in. htmx gets a sentence instead, so that what was typed into an open page stays there."""
+    """Redirects to the sign-in page. htmx gets a sentence instead, so that what was typed into an open page stays
+    there."""
 
     def handle_no_permission(self, request: HttpRequest, view_func: Any) -> HttpResponse:  # type: ignore[override]
         """Redirects to the sign-in page, or answers with the sentence."""
@@ -105,7 +106,7 @@ class SignInRequired(LoginRequiredMiddleware):
 
 
 class LoopbackUntilAdmin:
-    """Answers only browsers on this machine as long as nobody has an account with a password."""
+    """Answers only browsers on this machine until somebody has an account with a password."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response

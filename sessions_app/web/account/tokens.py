@@ -1,4 +1,4 @@
-"""Lists, makes and revokes the tokens of programs."""
+"""Lists, creates and revokes the tokens of programs."""
 
 from typing import Any
 
@@ -17,8 +17,8 @@ from ..html.targets import actor
 
 @require_http_methods(["GET", "POST"])
 def tokens(request: HttpRequest) -> HttpResponse:
-    """Lists the tokens and makes new ones. A new token's text is shown once, on the page that answers the form."""
-    sent = request.method == "POST"  # with no field left to a default: a token must not get more than was chosen
+    """Lists the tokens and creates new ones. A new token's text is shown once, on the page that answers the form."""
+    sent = request.method == "POST"  # no field may fall back to a default: a token must not get more than was chosen
     given = {name: request.POST.get(name, "") for name in _FORM} if sent else _FORM
     context: dict[str, Any] = {"given": given, "address": request.build_absolute_uri("/").rstrip("/"), "max": core}
     status = 200
@@ -38,7 +38,7 @@ def tokens(request: HttpRequest) -> HttpResponse:
 
 @require_http_methods(["GET", "POST"])
 def revoke(request: HttpRequest, name: str) -> HttpResponse:
-    """Revokes a token after a question."""
+    """Revokes a token, after asking for confirmation."""
     token = next((token for token in core.listed() if token.name == name), None)
     if token is None:
         raise NotFound(_("There is no token “%(name)s”.") % {"name": name})

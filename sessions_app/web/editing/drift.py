@@ -31,7 +31,7 @@ from .state_form import kept
 
 ROWS: Final = 200  # keys on the page
 LENGTH: Final = 1_000_000  # characters of their values
-LONG: Final = 20_000  # events; a page of more comes before they are replayed
+LONG: Final = 20_000  # events; with more of them, the page is sent before they are replayed
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ def session(request: HttpRequest, **names: str) -> HttpResponse:
         if request.POST.get("action", "preview") == "preview":
             return _preview(request, ref, event)
         if request.POST.get("action") != "apply-now" and queue.held(ref, actor=actor(request)):
-            return _preview(request, ref, event, status=409)  # which says what runs, and lets the person choose
+            return _preview(request, ref, event, status=409)  # the form says what is running, and offers a choice
         appended = repair(ref, choices, actor=actor(request), reason=reason, once=request.POST.get("once", ""))
     except Error as error:
         return _preview(request, ref, error=error)
@@ -75,7 +75,7 @@ def session(request: HttpRequest, **names: str) -> HttpResponse:
 
 
 def _is_long(request: HttpRequest, ref: SessionRef) -> bool:
-    """Tells whether the page is sent before its content: not for htmx, nor without scripts (?wait=no)."""
+    """Tells whether the page is sent before its content. Never for htmx or without scripts (?wait=no)."""
     views.session(ref, partly=True, actor=actor(request))
     whole = request.htmx or "wait" in request.GET  # type: ignore[attr-defined]
     return (
@@ -86,7 +86,7 @@ def _is_long(request: HttpRequest, ref: SessionRef) -> bool:
 
 
 def _waiting(request: HttpRequest, ref: SessionRef) -> HttpResponse:
-    """Shows the page at once. It then asks for its content, which takes longer."""
+    """Sends the page at once. The page then asks for its content, which takes longer."""
     return page(
         request,
         "editing/drift/drift.html",
@@ -97,7 +97,7 @@ def _waiting(request: HttpRequest, ref: SessionRef) -> HttpResponse:
 def _preview(
     request: HttpRequest, ref: SessionRef, event: Event | None = None, error: Error | None = None, status: int = 200
 ) -> HttpResponse:
-    """Shows the form with the event that it would write, or with the error. htmx gets only its end."""
+    """Shows the form with the event that it would write, or with the error. htmx gets only the end of the form."""
     status = status_of(error) if error else status
     context: dict[str, Any] = {"error": error.message if error else "", "held": queue.held(ref, actor=actor(request))}
     if event:
@@ -112,7 +112,7 @@ def _page(request: HttpRequest, ref: SessionRef, more: dict[str, Any] | None = N
     shared, told = history_drift.Report(), {"share": None, "fault": ""}
     try:
         shared = shared if own.untold else history_drift.shared(ref, actor=actor(request))
-    except Behind as behind:  # the session's own keys are told meanwhile
+    except Behind as behind:  # the session's own keys are shown meanwhile
         told |= behind.detail
     except Invalid as error:  # too large
         told["fault"] = error.message
@@ -140,7 +140,7 @@ def _page(request: HttpRequest, ref: SessionRef, more: dict[str, Any] | None = N
 
 
 def _rows(drifted: list[history_drift.Drift], sent: QueryDict) -> list[Row]:
-    """Returns as many rows as a page holds."""
+    """Returns as many rows as fit on a page."""
     rows: list[Row] = []
     left = LENGTH
     for each in drifted[:ROWS]:

@@ -37,7 +37,7 @@ from . import state_form
 
 TAKING_BACK: Final = ("undoes", "restores")  # what an edit may come from, in its note and in the form
 _OFFERED: Final = 1_000  # other keys whose names are offered
-_FULL: Final = 6  # keys that are put back with an editor each; more of them are rows to be chosen
+_FULL: Final = 6  # at most so many restored keys get an editor each; more of them become rows to choose from
 
 
 @require_http_methods(["GET", "POST"])
@@ -59,7 +59,7 @@ def user(request: HttpRequest, source: str, app_name: str, user_id: str) -> Http
 
 
 def taking_back(request: HttpRequest, plan: Plan, of: str, reason: str) -> HttpResponse:
-    """Shows the form, filled with what undoes an event or restores a moment."""
+    """Shows the form, filled in with what undoes an event or restores a moment."""
     target = of_session(views.session(plan.event.ref, actor=actor(request)))
     compact = len(plan.steps) > _FULL
     rows = [state_form.step_row(step, compact=compact) for step in plan.steps[: state_form.MOST]]
@@ -122,7 +122,7 @@ def _submit(request: HttpRequest, target: Target, rows: list[state_form.FormRow]
         return _form(request, target, rows, status=400)
     action = request.POST.get("action", "apply")
     if action == "apply" and _held(target, actor(request)):
-        return _form(request, target, rows, status=409)  # which says what runs, and lets the person choose
+        return _form(request, target, rows, status=409)  # the form says what is running, and offers a choice
     try:
         if action == "queue" and target.kind == "session":
             _queue(request, target, entries)
@@ -133,10 +133,10 @@ def _submit(request: HttpRequest, target: Target, rows: list[state_form.FormRow]
         return _form(request, target, rows, error=conflict.message, status=409)
     except Invalid as error:
         return _form(request, target, rows, error=error.message, status=400)
-    except Error as error:  # the form comes back filled, whatever happened
+    except Error as error:  # the form comes back filled in, whatever happened
         return _form(request, target, rows, error=error.message, status=status_of(error))
     if request.POST.get("queued"):
-        with suppress(NotFound):  # what became of that edit has been dealt with
+        with suppress(NotFound):  # somebody has dealt with the outcome of that edit already
             queue.dismiss(request.POST["queued"], request.user)  # type: ignore[arg-type]
     return _done(request, target.page)
 
@@ -144,7 +144,7 @@ def _submit(request: HttpRequest, target: Target, rows: list[state_form.FormRow]
 def _note_conflicts(
     request: HttpRequest, target: Target, rows: list[state_form.FormRow], entries: list[edit.Entry], conflict: Conflict
 ) -> None:
-    """Notes in each row of the form what somebody else wrote there meanwhile."""
+    """Notes, in each row of the form, what somebody else wrote to its key meanwhile."""
     current = conflict.detail.get("current")
     if current is None:
         return
@@ -153,7 +153,7 @@ def _note_conflicts(
 
 
 def _of(request: HttpRequest) -> dict[str, str]:
-    """Reads what the edit undoes or restores, as its note will have it."""
+    """Reads from the form what the edit undoes or restores."""
     return {name: request.POST[name] for name in TAKING_BACK if request.POST.get(name)}
 
 
@@ -213,14 +213,15 @@ def _queue(request: HttpRequest, target: Target, entries: list[edit.Entry]) -> N
 
 
 def _held(target: Target, who: Actor) -> Running | None:
-    """Returns the invocation that applying now would end. None for an app or a user: no agent runs in their session."""
-    with suppress(Error):  # the form comes back filled, whatever happened
+    """Returns the invocation that applying now would end. None for an app or a user: no agent runs in adkweb's own
+    sessions."""
+    with suppress(Error):  # the form comes back filled in, whatever happened
         return queue.held(target.ref, actor=who) if target.kind == "session" else None
     return None
 
 
 def _note_conflict(row: state_form.FormRow, seen: Any, current: Any, ref: SessionRef, who: Actor) -> None:
-    """Notes a conflict in the row. Sending the form again is then about the current value."""
+    """Notes a conflict in the row. Sending the form again is then compared with the current value."""
     row.conflict = not same(current, seen)
     if row.conflict:
         row.current, row.writer = current, last_writer(ref, row.key, actor=who)
@@ -278,9 +279,9 @@ def _form(  # noqa: PLR0913  (what a form says, for its template)
 
 
 def _taking_back(target: Target, of: dict[str, str], who: Actor) -> dict[str, Any]:
-    """Returns what the form says of the event that it undoes or restores."""
+    """Returns what the form says about the event that it undoes or restores."""
     past = None
-    with suppress(Error):  # it may be gone; sending the form says so
+    with suppress(Error):  # it may be gone; sending the form reports that
         past = next((timeline.event(target.ref, event_id, actor=who) for event_id in of.values()), None)
     return {"of": of, "undoes": "undoes" in of, "past": past}
 

@@ -1,4 +1,4 @@
-"""Forks a session at an event, shows the progress of a long fork, and the tree of a session's forks."""
+"""Forks a session at an event, shows the progress of a long fork, and shows the tree of a session's forks."""
 
 from typing import Any, Final
 
@@ -25,7 +25,7 @@ from ...writes.half_made import is_half
 from ..html.render import page
 from ..html.targets import actor
 
-_STILL: Final = 20  # looks at a fork that does not move, until it counts as stopped
+_STILL: Final = 20  # looks at a fork that makes no progress, before it counts as stopped
 
 
 @require_http_methods(["GET", "POST"])
@@ -115,7 +115,7 @@ def _done(request: HttpRequest, origin: SessionRef, into: SessionRef) -> HttpRes
 
 def _watch(event: EventView, into: SessionRef, reason: str, **more: int) -> str:
     address = reverse("fork", kwargs={**event.ref._asdict(), "event_id": event.id})
-    # Needed to go on with a fork that stopped: the note that ends it has the reason.
+    # Needed to resume a fork that stopped: the note at its end has the reason.
     query: dict[str, str | int] = {"user": into.user_id, "session": into.session_id, **more}
     if reason:
         query["reason"] = reason

@@ -37,7 +37,7 @@ def outcomes(request: HttpRequest) -> HttpResponse:
 
 @require_GET
 def raw(request: HttpRequest, queued_id: UUID) -> HttpResponse:
-    """Returns what an edit was to write as JSON, with null for a key that it was to remove."""
+    """Returns the values that an edit was to write, as JSON, with null for a key that it was to remove."""
     values = {
         entry.key: None if entry.value is ABSENT else entry.value
         for entry in queue.get(queued_id, actor=actor(request)).entries

@@ -31,14 +31,15 @@ def address(ref: SessionRef, invocation_id: str) -> str:
 
 @require_http_methods(["GET", "POST"])
 def rewind(request: HttpRequest, **names: str) -> HttpResponse:
-    """Rewinds to before the invocation ?before=. If the session changed since the page was opened, the page comes again."""
+    """Rewinds to before the invocation ?before=. If the session has changed since the page was opened, shows the page
+    again."""
     ref = SessionRef(**names)
     actor(request).check_may_write()
     before = request.GET.get("before", "")
     if request.method == "GET":
         return _page(request, ref, before)
     if request.POST.get("action") != "now" and queue.held(ref, actor=actor(request)):
-        return _page(request, ref, before, status=409)  # which says what runs, and lets the person choose
+        return _page(request, ref, before, status=409)  # the form says what is running, and offers a choice
     try:
         appended = core.rewind(
             ref,
@@ -74,7 +75,7 @@ def _page(request: HttpRequest, ref: SessionRef, before: str, error: str = "", s
     }
     try:
         context["raw"] = dumps(core.event_of(plan, actor(request), context["reason"], context["once"]), indent=2)
-    except Error as refused:  # of what the session holds; sending it says so, too
+    except Error as refused:  # about what the session holds; sending the form reports it, too
         context["error"] = error or refused.message
     return page(request, "editing/rewind/rewind.html", context, status)
 

@@ -23,8 +23,7 @@ MOST: Final = 800  # keys of one form: six fields each are as many as a request 
 class FormRow:
     """A key of the form. `seen` is JSON, or empty if the key did not exist when the form was opened.
 
-    A `compact` row has no editor: it is `taken` or not. `wrote` is the value that the event being undone had set.
-    """
+    A `compact` row has no editor: it is `taken` or not. `wrote` is the value that the event to be undone had set."""
 
     key: str
     operation: str
@@ -45,7 +44,7 @@ class FormRow:
 
     @property
     def seen_pretty(self) -> str:
-        """Returns `seen` indented, to show a difference against."""
+        """Returns `seen` indented, to show a difference from it."""
         return dumps(self._saw(), indent=2) if self.seen else ""
 
     @property
@@ -55,7 +54,7 @@ class FormRow:
 
     @property
     def may_be_string(self) -> bool:
-        """Tells whether what was typed is no JSON and may be meant as a string."""
+        """Tells whether the text is not JSON and may be meant as a string."""
         return self.operation == "set" and self.text.strip()[:1] not in ("", *'[]{}"')
 
     @property
@@ -63,7 +62,7 @@ class FormRow:
         """Returns the value that the person saw, for a row without an editor."""
         try:
             return self._saw()
-        except Invalid:  # no browser of ours has sent this; `entry` says so
+        except Invalid:  # no browser of ours sends this; `entry` reports it
             return UNKNOWN
 
     @property
@@ -103,7 +102,7 @@ def new_row(key: str, state: Mapping[str, Any]) -> FormRow:
 
 
 def asked_row(entry: Entry) -> FormRow:
-    """Returns a row for an edit that was asked for before, filled with what was typed."""
+    """Returns a row for an edit that was requested before, filled in with what was typed."""
     seen = "" if entry.seen is ABSENT else kept(entry.seen)
     if entry.value is ABSENT:
         return FormRow(entry.key, "remove", "", seen)
@@ -111,7 +110,7 @@ def asked_row(entry: Entry) -> FormRow:
 
 
 def step_row(step: Step, *, compact: bool) -> FormRow:
-    """Returns a row for a key that is put back. If somebody wrote it since, it asks which value to keep."""
+    """Returns a row for a key that is put back. If somebody has written it since, the row asks which value to keep."""
     row = asked_row(step.entry)
     row.compact = compact
     if step.contested:
@@ -125,10 +124,9 @@ def too_many() -> Invalid:
 
 
 def posted_rows(data: Mapping[str, str]) -> list[FormRow]:
-    """Returns the rows that were sent, except those that the person dropped or left to the other's value.
+    """Returns the rows that were sent, except those that the person dropped or in which they kept the other's value.
 
-    Raises Invalid where they are more than MOST.
-    """
+    Raises Invalid if there are more than MOST."""
     rows = []
     compact = set(data.get("compact", "").split())
     numbers = dict.fromkeys(data.get("rows", "").split())
@@ -152,7 +150,7 @@ def posted_rows(data: Mapping[str, str]) -> list[FormRow]:
 
 
 def entries(rows: Iterable[FormRow]) -> list[Entry] | None:
-    """Returns the entries of the rows that are taken. If a row is not valid, notes its error in it and returns None."""
+    """Returns the entries of the rows that are taken. If a row is not valid, notes the error in it and returns None."""
     asked = []
     for row in rows:
         if not row.taken:

@@ -1,4 +1,4 @@
-"""Undoes an event or restores a moment, with the form that edits state filled in."""
+"""Undoes an event or restores a moment, by the form that edits state, filled in."""
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
@@ -32,7 +32,8 @@ def undo(request: HttpRequest, event_id: str, **names: str) -> HttpResponse:
 
 @require_GET
 def restore(request: HttpRequest, **names: str) -> HttpResponse:
-    """Shows the form that restores keys (?key=…), scopes (?scope=…) or everything to just after an event (?to=)."""
+    """Shows the form that restores keys (?key=…), scopes (?scope=…) or everything to its value just after an event
+    (?to=)."""
     actor(request).check_may_write()
     event = timeline.event(SessionRef(**names), request.GET.get("to", ""), actor=actor(request))
     scopes = [scope for scope in STORED if scope in request.GET.getlist("scope")]

@@ -1,4 +1,4 @@
-"""Whole values of state: one as JSON text, or a scope as a file."""
+"""Sends whole values of state: one as JSON text, or a scope as a file."""
 
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
@@ -40,7 +40,7 @@ def user(request: HttpRequest, source: str, app_name: str, user_id: str) -> Http
 
 
 def _stored(request: HttpRequest, ref: SessionRef, only: Scope | None = None) -> HttpResponseBase:
-    """Streams a scope's state as it is stored, also one that is too large to be read."""
+    """Streams a scope's state as it is stored, even if it is too large to be parsed."""
     scope = next((each for each in STORED if each == request.GET["scope"] and only in (None, each)), None)
     if scope is None:
         raise NotFound(_("There is no such state here."))

@@ -11,7 +11,7 @@ from ..html.targets import actor, of_app, with_writers
 
 @require_GET
 def app(request: HttpRequest, source: str, app_name: str) -> HttpResponse:
-    """The app's state beside the newest sessions and the first users."""
+    """Shows the app's state beside the newest sessions and the first users."""
     row, _state = views.app(source, app_name, partly=True, actor=actor(request))
     whole = "all" in request.GET
     context = {
@@ -28,7 +28,7 @@ def app(request: HttpRequest, source: str, app_name: str) -> HttpResponse:
 
 @require_GET
 def users(request: HttpRequest, source: str, app_name: str) -> HttpResponse:
-    """The users of an app, by page; rows alone for htmx."""
+    """Lists the users of an app, by page. htmx gets only the rows."""
     rows = lists.users(source, app_name, request.GET.get("after"), actor=actor(request))
     template = "lists/app/_user_rows.html" if request.htmx else "lists/app/users.html"  # type: ignore[attr-defined]
     return page(request, template, {"source": source, "app_name": app_name, "users": rows})

@@ -32,7 +32,8 @@ class Row:
 
 @require_GET
 def edits(request: HttpRequest) -> HttpResponse:
-    """Lists the edits of all sources, the newest first. htmx gets the rows, or the list while a source is being read."""
+    """Lists the edits of all sources, the newest first. htmx gets the rows, or the whole list while a source is being
+    read."""
     listed, problems = edit_log.edits(request.GET.get("before"), actor=actor(request))
     htmx: Any = request.htmx  # type: ignore[attr-defined]
     whole = "lists/edits/_list.html" if htmx.target == "edits" else "lists/edits/edits.html"
@@ -48,9 +49,10 @@ def edits(request: HttpRequest) -> HttpResponse:
 
 
 def _rows(listed: Sequence[EventView], who: Actor) -> list[Row]:
-    """Returns the rows, the newest edit first. An edit stands again if the edit that undid it was undone."""
+    """Returns the rows, the newest edit first. If the edit that undid an edit was undone itself, the first one counts
+    again."""
     numbers = lists.numbers([(view.ref, _past(view)) for view in listed if _past(view)], actor=who)
-    undone: dict[tuple[SessionRef, str], tuple[EventView, set[str]]] = {}  # by what, and which of its keys
+    undone: dict[tuple[SessionRef, str], tuple[EventView, set[str]]] = {}  # by undone event: by which edit, which keys
     rewound: dict[tuple[SessionRef, str], EventView] = {}
     rows = []
     for view in listed:

@@ -1,4 +1,4 @@
-"""The activity of all sources, for home: what runs now, and the newest events. Sent over a websocket, or polled."""
+"""The activity of all sources, for home: what is running now, and the newest events. Sent over a websocket, or polled."""
 
 import hashlib
 from collections.abc import Collection
@@ -22,16 +22,17 @@ EVENTS: Final = 12
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """The sessions whose agent runs, the longest silent last, and the newest events, the newest first."""
+    """The sessions whose agent is running, the longest silent last, and the newest events, the newest first."""
 
     running: list[reads_newest.RunningSession]
     events: list[EventView]
-    sources: str  # differs as soon as a source appears, is away or back, or gets its first session
+    sources: str  # changes when a source appears, goes away, comes back, or gets its first session
     away: bool  # whether a source did not answer
 
 
 def activity(who: Actor, away: Collection[str] = ()) -> Activity:
-    """Reads the activity of all sources that answer. Those known to be `away` are not asked: each would be waited for."""
+    """Reads the activity of all sources that answer. Does not ask those known to be `away`: waiting for each would take
+    long."""
     running, events = [], []
     states: list[tuple[str, bool | None]] = []
     for source in registry.listed():
@@ -52,12 +53,12 @@ def activity(who: Actor, away: Collection[str] = ()) -> Activity:
 
 
 def parts(activity: Activity) -> dict[str, str]:
-    """Returns home's fragments by name, and a digest that changes when its list of sources does."""
+    """Returns home's fragments by name, and a digest that changes when the list of sources does."""
     fragments = {name: fragment(f"lists/feed/_{name}.html", activity=activity) for name in ("running", "feed")}
     return {**fragments, "sources": activity.sources}
 
 
 @require_GET
 def feed(request: HttpRequest) -> HttpResponse:
-    """Returns what the websocket would push, for a page that has none."""
+    """Returns what the websocket would push, for a page without a websocket."""
     return JsonResponse(parts(activity(actor(request))), headers={"Cache-Control": "private, no-cache"})

@@ -61,7 +61,7 @@ def delete(request: HttpRequest, **names: str) -> HttpResponse:
     ref = SessionRef(**names)
     actor(request).check_may_write()
     view = views.session(ref, partly=True, actor=actor(request))
-    # An id that nobody could type is confirmed by a word.
+    # An id that nobody could type is confirmed by a word instead.
     wanted = ref.session_id if _typed(ref.session_id) else "delete"
     context = {"view": view, "ref": ref, "wanted": wanted, "held": queue.held(ref, actor=actor(request))}
     if request.method == "GET":
@@ -71,7 +71,7 @@ def delete(request: HttpRequest, **names: str) -> HttpResponse:
         return page(request, "lists/sessions/delete.html", context, 400)
     delete_session(ref, actor=actor(request))
     messages.success(request, _("The session %(id)s was deleted.") % {"id": ref.session_id})
-    # Not the user's own page: without a session and without state there is no such user any more.
+    # Not the user's own page: a user without sessions and state no longer exists.
     return redirect("user-sessions", source=ref.source, app_name=ref.app_name, user_id=ref.user_id)
 
 

@@ -27,18 +27,18 @@ from ..html.links import query
 from ..html.render import page
 from ..html.targets import actor
 
-SHOWN: Final = 100_000  # characters of what it becomes that are shown
-VALUE: Final = 2_000  # characters of one value that are shown in it
+SHOWN: Final = 100_000  # characters of a filled-in template that are shown
+VALUE: Final = 2_000  # characters of one value in it that are shown
 MARKS: Final = 1_000  # placeholders that are marked in it
 NAMED: Final = 100  # placeholders that are listed
 _UNKNOWN: Final = ("unrecorded", "unread")
-_NO_BRANCH: Final = "."  # in a link; no branch is called so
-_OFFERED: Final = 200  # keys to take a template from
+_NO_BRANCH: Final = "."  # in a link; no branch has this name
+_OFFERED: Final = 200  # keys that are offered as templates
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A stretch of the preview. Without `shown` it is plain text; `more` characters of its value are not shown."""
+    """A piece of the preview. Without `shown` it is plain text; `more` characters of its value are not shown."""
 
     text: str
     shown: Shown | None = None
@@ -89,7 +89,7 @@ def context(request: HttpRequest, **names: str) -> HttpResponse:
     except Behind as error:
         if request.method == "GET":
             raise
-        told["behind"] = error.message  # what was sent comes back with it
+        told["behind"] = error.message  # what was sent is shown again
     if request.htmx and "before" in request.GET:  # type: ignore[attr-defined]
         return page(request, "session/agent_view/_turns.html", told)
     told |= {"view": view, "given": _given(event, actor(request)), **_instruction(request, ref, event_id)}
@@ -118,7 +118,8 @@ def _conversation(request: HttpRequest, ref: SessionRef, event: EventView | None
 
 
 def _given(event: EventView | None, who: Actor) -> str:
-    """Returns the URL of what a model was given for this event: the moment before it. Empty if no model wrote it."""
+    """Returns the URL that shows what a model was given for this event: the moment before it. Empty if no model wrote
+    the event."""
     if event is None or event.description.author in ("", USER, SYSTEM):
         return ""
     if as_object(event.data.get("content")).get("role") != "model":
@@ -162,7 +163,7 @@ def _offered(moment: Moment) -> list[str]:
 
 
 def _taken(moment: Moment, name: str) -> str:
-    """Returns the template that a key holds."""
+    """Returns the template in a key's value."""
     value = moment.state.get(name)
     if value is ABSENT:
         raise NotFound(_("There is no key “%(key)s” in this state.") % {"key": name})
@@ -185,7 +186,7 @@ def _preview(pieces: list[Shown]) -> Preview:
 
 
 def _spans(pieces: Iterable[Shown]) -> tuple[list[Span], int, int]:
-    """Returns the stretches to show, the number of characters left out, and the number of placeholders not marked."""
+    """Returns the pieces to show, the number of characters left out, and the number of placeholders not marked."""
     spans: list[Span] = []
     left, marks, more, unmarked = SHOWN, MARKS, 0, 0
     for shown in pieces:
@@ -201,7 +202,7 @@ def _spans(pieces: Iterable[Shown]) -> tuple[list[Span], int, int]:
             spans.append(Span(part))
         else:
             marks -= 1
-            left -= 1  # one that is empty takes room, too
+            left -= 1  # an empty one takes room, too
             spans.append(Span(part, shown, len(text) - len(part)))
     return spans, more, unmarked
 

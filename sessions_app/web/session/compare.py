@@ -28,7 +28,7 @@ from ..html.targets import actor
 NOW: Final = "now"
 ROWS: Final = 300  # keys of a scope that are shown
 NAME_LENGTH: Final = 128  # of an id in ADK's tables
-COPY_LIMIT: Final = 100_000  # characters of a delta that stand on the page; a longer one is downloaded
+COPY_LIMIT: Final = 100_000  # characters of a delta that is shown on the page; a longer one is only downloaded
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class Side:
 
 @require_GET
 def compare(request: HttpRequest, **names: str) -> HttpResponse:
-    """Shows what differs between two moments. An error of a moment stands beside its field."""
+    """Shows what differs between two moments. The error of a moment is shown beside its field."""
     ref = SessionRef(**names)
     views.session(ref, partly=True, actor=actor(request))  # raises NotFound
     a, b, fault = _asked(request, ref)
@@ -110,7 +110,7 @@ def delta(request: HttpRequest, **names: str) -> HttpResponse:
 
 
 def _asked(request: HttpRequest, ref: SessionRef) -> tuple[Side, Side, str]:
-    """Returns both sides that the link names, and an error if it names the second session wrongly."""
+    """Returns both sides that the link names, and an error if it does not name the second session correctly."""
     other, name = request.GET.get("with", "").strip(), request.GET.get("b", "").strip()
     a = Side(ref, request.GET.get("a", "").strip())
     try:
@@ -164,7 +164,7 @@ def _moment(ref: SessionRef, asked: str, who: Actor) -> Moment:
         if not (number.isdecimal() and number.isascii() and len(number) < 19):
             raise
     moment = moments.state_at_place(ref, Seq(int(number)), actor=who)
-    if moment.seq != int(number):  # a number that a person types means that event, and no other
+    if moment.seq != int(number):  # a number that a person types means exactly that event
         said = _("There is no event #%(number)s in this session.") % {"number": number}
         raise NotFound(
             said
@@ -177,7 +177,7 @@ def _link(name: str, a: Side, b: Side) -> str:
     asked = {"a": a.name, "b": b.name}
     if a.ref != b.ref:
         asked["with"] = reverse("session", kwargs=b.ref._asdict())
-    known = {name: value.encode("utf-8", "replace") for name, value in asked.items()}  # no address holds half a pair
+    known = {name: value.encode("utf-8", "replace") for name, value in asked.items()}  # no address can hold half a pair
     return f"{reverse(name, kwargs=a.ref._asdict())}?{urlencode(known)}"
 
 

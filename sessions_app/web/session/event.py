@@ -36,7 +36,7 @@ from ..html.targets import actor
 from .news import number_in
 
 RAW_LIMIT: Final = 100_000  # characters of raw JSON on the page
-PARTS: Final = 200  # parts, and changes, on the page
+PARTS: Final = 200  # parts, and also changes, on the page
 NAME_LENGTH: Final = 200  # characters of a download's name
 TEMPLATE: Final = {"author": "user", "content": {"role": "user", "parts": [{"text": ""}]}}
 
@@ -51,7 +51,7 @@ def event(request: HttpRequest, event_id: str, **names: str) -> HttpResponse:
 
 @require_GET
 def raw(request: HttpRequest, event_id: str, **names: str) -> HttpResponseBase:
-    """Downloads the event as JSON. One too large to be parsed is sent as it is stored."""
+    """Downloads the event as JSON. If it is too large to be parsed, sends it as it is stored."""
     ref = SessionRef(**names)
     view = timeline.event(ref, event_id, actor=actor(request))
     if not view.size:
@@ -136,17 +136,17 @@ class _Shown:
 
     @property
     def cut(self) -> bool:
-        """Tells whether there are others."""
+        """Tells whether the event has more than this page shows."""
         return self.number > PARTS or self.begin > 0
 
     @property
     def first(self) -> int:
-        """Returns the number of the first one."""
+        """Returns the number of the first one on the page."""
         return min(self.begin + 1, self.number)
 
     @property
     def last(self) -> int:
-        """Returns the number of the last one."""
+        """Returns the number of the last one on the page."""
         return min(self.begin + PARTS, self.number)
 
     @property
@@ -161,7 +161,7 @@ class _Shown:
 
 
 def _changes(view: EventView, shown: list[Change], who: Actor) -> list[Change]:
-    """Fills in the values before the event that only other sessions' events tell."""
+    """Fills in the values from before the event that only the events of other sessions know."""
 
     def untold(change: Change) -> bool:
         return change.old is UNKNOWN and change.scope in STORED
@@ -210,7 +210,7 @@ def _decode(piece: Part) -> bytes:
 
 
 def _file_name(piece: Part) -> str:
-    """Returns a file name for a header, without folders and control characters. Empty for a name of dots."""
+    """Returns a file name for a header, without folders and control characters. Empty for a name of only dots."""
     text = str(piece.value.get("display_name") or "").replace("\\", "/")
     name = "".join(c for c in text.rpartition("/")[2] if c.isprintable())[:NAME_LENGTH]
     return name if name.strip(". ") else ""

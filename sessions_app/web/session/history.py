@@ -1,4 +1,4 @@
-"""The history of a key: every value it had, with who wrote it, where, when and why."""
+"""The history of a key: every value that it had, with who wrote it, where, when and why."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -24,14 +24,14 @@ from ..html import difference
 from ..html.render import page
 from ..html.targets import Target, actor, of_app, of_session, of_user
 
-KEYS: Final = 500  # that are offered to choose from
+KEYS: Final = 500  # that are offered for choosing
 _WIDTH: Final = 600  # of the line, in its own units
 _HEIGHT: Final = 48
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A write with its difference. `elsewhere` tells that it was written in another session."""
+    """A write, with its difference. `elsewhere` tells whether another session wrote it."""
 
     write: KeyWrite
     shown: SafeString
@@ -40,7 +40,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """The values of a number as a drawn line: the points of each stretch without a gap, and its extremes."""
+    """The values of a number as a line: the points of each stretch without a gap, and the extremes."""
 
     stretches: list[str]
     lowest: Any
@@ -76,7 +76,7 @@ def line(values: Iterable[Any]) -> Line | None:
     if len(known) < 2:
         return None
     (low, lowest), (high, highest) = (pick(known, key=itemgetter(0)) for pick in (min, max))
-    span = high / 2 - low / 2  # of halves: no difference is too large
+    span = high / 2 - low / 2  # halved first, so that no difference overflows
     stretches: list[list[str]] = [[]]
     for number, (height, _value) in enumerate(heights):
         if height is None:
@@ -86,7 +86,7 @@ def line(values: Iterable[Any]) -> Line | None:
         stretches[-1].append(f"{number * _WIDTH / (len(heights) - 1):.1f},{_HEIGHT * (1 - share):.1f}")
     drawn = [
         " ".join(points if len(points) > 1 else points * 2) for points in stretches if points
-    ]  # one point is no line
+    ]  # a single point is not a line
     return Line(drawn, lowest, highest, known[0][1], known[-1][1])
 
 

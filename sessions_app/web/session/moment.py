@@ -34,9 +34,8 @@ _MOST_STEPS: Final = 1_000_000
 
 @require_GET
 def state_at(request: HttpRequest, **names: str) -> HttpResponse:
-    """Shows the panel at ?at=<event id>, or &step=<n> events on from ?seq=<number>; with &writes=1, n events that changed
-    state. With &key=, returns the whole value of that key, as JSON.
-    """
+    """Shows the panel at ?at=<event id>, or &step=<n> events away from ?seq=<number>; with &writes=1, n events that
+    changed state. With &key=, returns the whole value of that key as JSON."""
     ref = SessionRef(**names)
     if old := renamed(request):
         return old
@@ -52,7 +51,7 @@ def state_at(request: HttpRequest, **names: str) -> HttpResponse:
 
 
 def renamed(request: HttpRequest) -> HttpResponse | None:
-    """Redirects a stored link with ?place=, an earlier name of ?seq=; None for any other."""
+    """Redirects a stored link with ?place=, the former name of ?seq=. Returns None for any other link."""
     if "place" not in request.GET:
         return None
     query = request.GET.copy()
@@ -71,7 +70,8 @@ def chosen(request: HttpRequest, ref: SessionRef) -> str | None:
 
 
 def panel(request: HttpRequest, ref: SessionRef, event_id: str) -> dict[str, Any]:
-    """Returns the context of session/moment/_panel.html, which also says that an event is gone or a state unknown."""
+    """Returns the context of session/moment/_panel.html, which also reports an event that is gone and a state that is
+    unknown."""
     shown = request.GET.get("show", "")
     context: dict[str, Any] = {
         "at": event_id,
@@ -138,7 +138,7 @@ def _changes(ref: SessionRef, event: EventView, who: Actor) -> list[Change]:
 
 
 def _group(after: Moment, scope: Scope, changed: Mapping[str, Change], only_changes: bool, whole: bool) -> Group:
-    """Returns a scope's rows by name, removed keys included. Of too many, keeps those that the event wrote."""
+    """Returns a scope's rows by name, including removed keys. If there are too many, keeps those that the event wrote."""
     values = {full_key(scope, bare): value for bare, value in after.state.scope(scope).items()}
     wrote = {name for name in changed if scope_of(name)[0] == scope}
     names = sorted(wrote if only_changes else values.keys() | wrote)

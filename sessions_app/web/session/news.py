@@ -21,7 +21,7 @@ from ..html.targets import actor, of_session, who_wrote
 from .timeline import Invocation, invocations
 
 BATCH: Final = 100  # events in one push
-CATCH_UP: Final = 1000  # who has missed more than this loads the timeline anew
+CATCH_UP: Final = 1000  # a page that has missed more events loads the timeline again
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Filter:
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """Rows that follow a timeline, the seq of the last event looked at, and the invocation that the rows end with."""
+    """Rows that follow a timeline, the seq of the last event that was read, and the invocation that the rows end with."""
 
     html: str
     seq: Seq
@@ -47,7 +47,7 @@ def following(ref: SessionRef, seq: Seq, chosen: Filter, who: Actor, last: Invoc
 
     `last` is the invocation that the timeline ends with. It is looked up if the caller does not know it.
     """
-    # What a filter hides is passed, too; asked for first, so that what is appended meanwhile is left for the next time.
+    # Events that a filter hides are passed, too. Asked for first: what is appended meanwhile is left for the next time.
     newest = timeline.newest_seq(ref, actor=who) if chosen.kind or chosen.author else NO_SEQ
     page = timeline.events_after(ref, seq, kind=chosen.kind, author=chosen.author, limit=BATCH, actor=who)
     events = page.rows
@@ -89,7 +89,8 @@ def fragment(template: str, **context: Any) -> str:
 
 @require_GET
 def news(request: HttpRequest, **names: str) -> HttpResponse:
-    """Returns what the websocket would push, for a page that has none. `reset` asks it to load the timeline anew."""
+    """Returns what the websocket would push, for a page without a websocket. `reset` tells it to load the timeline
+    again."""
     ref = SessionRef(**names)
     chosen = Filter(request.GET.get("kind", ""), request.GET.get("author", ""))
     seq = Seq(number_in(request.GET.get("after", "")))
@@ -115,9 +116,8 @@ def check(ref: SessionRef, chosen: Filter, who: Actor) -> None:
 
 
 def must_reset(ref: SessionRef, seq: Seq, who: Actor) -> bool:
-    """Tells whether a page that has read up to a seq must load its timeline anew: it has missed too much, nothing here is
-    numbered, or the database or the session was deleted and made again.
-    """
+    """Tells whether a page that has read up to a seq must load its timeline again: it has missed too much, the events
+    have no numbers, or the database or the session was deleted and made again."""
     if not database.is_numbered(ref.source):
         return True
     return not 0 <= seq <= timeline.newest_seq(ref, actor=who) or timeline.misses_more_than(

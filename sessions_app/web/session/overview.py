@@ -1,4 +1,4 @@
-"""The strip above the timeline, which shows the whole session and is the handle for time travel."""
+"""The strip above the timeline, which shows the whole session and lets a person travel in time."""
 
 from dataclasses import dataclass
 from typing import Any, Final
@@ -15,7 +15,7 @@ from ..html.targets import actor
 
 PITCH: Final = 6  # from bar to bar, in the picture's own units
 HEIGHT: Final = 44
-WIDEST: Final = 18  # pixels of a bar of a short session
+WIDEST: Final = 18  # pixels of a bar in a short session
 _LOWEST: Final = 0.2  # of the height, for a bar in which nothing changed
 
 
@@ -25,7 +25,7 @@ class Drawn:
 
     kind: str
     x: int
-    y: str  # texts, which no language writes with a comma
+    y: str  # as texts, so that no language writes a comma in them
     height: str
     gone: bool
 

@@ -21,7 +21,7 @@ from ..html.targets import actor, address_at, of_session, who_wrote
 from .moment import chosen, panel, renamed
 from .timeline import invocations, no_longer_given
 
-_BEFORE: Final = 60  # events of a page that is about one, before it and itself
+_BEFORE: Final = 60  # events that a page about one event shows before it, and including it
 _AFTER: Final = 40
 
 
@@ -37,7 +37,7 @@ def session(request: HttpRequest, **names: str) -> HttpResponse:
         return redirect(address_at(ref, event_id, **_filters(request), show=request.GET.get("show", "")))
     then = panel(request, ref, event_id) if event_id else {}
     whole = "all" in request.GET and not event_id
-    writers = () if "behind" in then else who_wrote(view, actor(request))  # not waited for twice
+    writers = () if "behind" in then else who_wrote(view, actor(request))  # the page does not wait twice
     context = {
         **then,
         "view": view,
@@ -68,7 +68,7 @@ def events(request: HttpRequest, **names: str) -> HttpResponse:
 
 @require_GET
 def stats(request: HttpRequest, **names: str) -> HttpResponse:
-    """Renders the session's numbers, which take longer than the page may."""
+    """Renders the session's numbers, which take longer than the page should."""
     ref = SessionRef(**names)
     return page(
         request,
@@ -80,13 +80,12 @@ def stats(request: HttpRequest, **names: str) -> HttpResponse:
 def _timeline(request: HttpRequest, ref: SessionRef, about: EventView | None = None) -> dict[str, Any]:
     """Returns a page of the timeline.
 
-    `later` leads on if it does not reach the newest event. What arrives meanwhile goes into a list of its own below
-    (`tail`), unless the page has that list already.
-    """
+    `later` is the cursor to go on if the page does not reach the newest event. Events that arrive meanwhile go into a
+    separate list below (`tail`), unless the page has that list already."""
     filters = _filters(request)
     seq = timeline.newest_seq(
         ref, actor=actor(request)
-    )  # first: what is appended meanwhile comes twice to a page that follows, and not never
+    )  # asked for first: what is appended meanwhile comes twice to a page that follows, rather than never
     before, after = request.GET.get("before"), request.GET.get("after")
     later = None
     if about and about.seq is not None:

@@ -1,4 +1,4 @@
-"""The rows of the timeline: events by invocation, with the time since the event before."""
+"""The rows of the timeline: events grouped by invocation, with the time since the event before."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,9 +13,10 @@ from ...reads.event_views import EventView
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """An event and the seconds since the one before it in its invocation: None for the first, and if a clock was behind.
-    `left_out` says why no agent is given the event any more.
-    """
+    """An event and the seconds since the one before it in its invocation: None for the first one, or if a clock was
+    behind.
+
+    `left_out` says why no agent is given the event any more."""
 
     event: EventView
     since: float | None
@@ -24,9 +25,10 @@ class Line:
 
 @dataclass(slots=True)
 class Invocation:
-    """Events that follow each other in one invocation. `again`: a page shows its beginning already, which is in `count` but
-    not in `lines`. `in_vain`: the invocation that this edit ended went on, as its agent's service took the edit in.
-    """
+    """Consecutive events of one invocation.
+
+    `again`: a page shows its beginning already, which is in `count` but not in `lines`. `in_vain`: the invocation that
+    this edit ended went on, because its agent's service took the edit in."""
 
     id: str
     first: EventView
@@ -50,9 +52,8 @@ class Invocation:
 def invocations(
     events: Sequence[EventView], after: Invocation | None = None, gone: Mapping[str, LeftOut] | None = None
 ) -> list[Invocation]:
-    """Groups neighbouring events of one invocation. `after` is the invocation before them; `gone` says by id why an event
-    is left out.
-    """
+    """Groups consecutive events of one invocation. `after` is the invocation before them; `gone` says, by id, why an
+    event is left out."""
     gone = gone or {}
     groups: list[Invocation] = []
     if after and events and events[0].invocation_id == after.id:
@@ -73,7 +74,8 @@ def invocations(
 
 
 def no_longer_given(ref: SessionRef, events: Sequence[EventView], who: Actor) -> dict[str, LeftOut]:
-    """Returns by id why no agent is given an event any more. Empty if that is unknown now: no timeline waits for it."""
+    """Returns, by id, why no agent is given an event any more. Empty if that is not known yet: no timeline waits for
+    it."""
     try:
         return left_out(ref, events, actor=who)
     except Error:
