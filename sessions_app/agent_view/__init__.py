@@ -1,1 +1,1 @@
-"""Shows a session as its agent's model is given it."""
+"""Shows what an agent's model is given of a session."""

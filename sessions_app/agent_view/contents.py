@@ -32,11 +32,11 @@ class Contents:
 def contents(
     events: Sequence[Raw], reader: Reader, rewound: Mapping[int, int] | None = None, *, ends: bool = True
 ) -> Contents:
-    """Builds what the model gets of stored events, given in append order. Never raises for what a database holds.
+    """Builds what the model gets from stored events, given in append order. Never raises because of what a database
+    holds.
 
-    `rewound` maps the index of an event to the index of the rewind that took it back, where the caller knows of rewinds
-    outside these events. `ends` says that no event follows them.
-    """
+    `rewound` maps the index of an event to the index of the rewind that took it back, if the caller knows of rewinds
+    outside these events. `ends` says that no event follows them."""
     if rewound is None:
         rewound = rewinds_in(events)
     left_out = {index: Reason("rewind") if by == index else Reason("rewound", by) for index, by in rewound.items()}
@@ -57,7 +57,8 @@ def contents(
 
 
 def in_order(result: Contents) -> list[tuple[int, Turn | Reason]]:
-    """Lists what arrives and, between it, what is left out: each with the index of the event beside which it stands."""
+    """Lists what the model gets and, in between, what is left out: each with the index of the event beside which it is
+    shown."""
     rank = {index: number for number, index in enumerate(result.order)}
     left = sorted(result.left_out, key=rank.__getitem__, reverse=True)
     items: list[tuple[int, Turn | Reason]] = []
@@ -95,7 +96,7 @@ def _included(events: Sequence[Raw], reader: Reader, left_out: dict[int, Reason]
 
 
 def _transcribed(turns: list[Turn], events: Sequence[Raw]) -> list[Turn]:
-    """Turns what was heard and said into contents; pieces that follow each other become one."""
+    """Turns transcriptions of speech into contents, and joins consecutive pieces."""
 
     def text(turn: Turn, way: str) -> str:
         return "" if turn.summary else str(object_of(events[turn.index], f"{way}_transcription").get("text") or "")
@@ -117,7 +118,7 @@ def _transcribed(turns: list[Turn], events: Sequence[Raw]) -> list[Turn]:
 
 
 def _quoted(turns: list[Turn], events: Sequence[Raw], reader: Reader) -> list[Turn]:
-    """Quotes as context what other agents did, and what was answered to their calls."""
+    """Quotes as context what other agents did, and the answers to their calls."""
     authors = {str(call["id"]): turn.author for turn in turns for call in turn.calls if call.get("id")}
     result = []
     for turn in turns:
@@ -154,7 +155,7 @@ _STEPS: Final[tuple[tuple[Callable[[list[Turn]], list[Turn]], Kind], ...]] = (
 
 
 def _explain(left_out: dict[int, Reason], before: list[Turn], after: list[Turn], kind: Kind) -> None:
-    """Adds a reason for each event that a step has left out."""
+    """Adds a reason for each event that a step left out."""
     kept = {index for turn in after for index in turn.events}
     answered = {response.get("id"): turn.index for turn in after for response in turn.responses}
     for turn in before:

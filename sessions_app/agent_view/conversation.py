@@ -30,15 +30,16 @@ from .summaries import Range, covering, range_of, retained, timestamp_of
 from .turns import Turn
 
 PAGE: Final = 100  # events of a conversation shown at once
-REACH: Final = 1_000  # events before and after those that are read with them
-_RECENT: Final = 200  # events that tell which agents speak
+REACH: Final = 1_000  # events that are read before and after those on the page
+_RECENT: Final = 200  # events that are searched for the agents that speak
 _CHUNK: Final = 500  # events fetched by one statement
-_TIMELINE_SECONDS: Final = 0.2  # how long a timeline waits to know which events to grey
+_TIMELINE_SECONDS: Final = 0.2  # how long a timeline waits to learn which events to grey out
 
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """Why an event is not given to the model; `by` and `seq` are the id and seq of the event that caused it, if one did."""
+    """Why an event is not given to the model. `by` and `seq` are the id and seq of the event that caused it, if one
+    did."""
 
     kind: Kind
     by: str = ""
@@ -77,8 +78,7 @@ class Conversation:
 def left_out(ref: SessionRef, views: Sequence[EventView], *, actor: Actor) -> dict[str, LeftOut]:
     """Returns, by id, the events that no agent is given any more: a rewind took them back, or a summary covers them.
 
-    Returns nothing where events have no order. Raises Behind, soon, where the source is not read yet.
-    """
+    Returns nothing if events have no order. Raises Behind, soon, if the source is not read yet."""
     actor.check_sees(ref)
     seqs = [view.seq for view in views if view.seq is not None]
     if not seqs or not database.has_order(ref.source):
@@ -107,7 +107,7 @@ class _Summary:
     isolation_scope: str | None
 
     def is_for(self, event: Any) -> bool:
-        """Checks that the agent that made an event is given this summary."""
+        """Tells whether the agent that made an event is given this summary."""
         return event.get("isolation_scope") == self.isolation_scope and is_for_branch(event.get("branch"), self.branch)
 
 
@@ -130,7 +130,8 @@ def _highlights(ref: SessionRef, kind: str, after: Seq, upto: Seq | None) -> lis
 def _summaries(
     ref: SessionRef, stretches: list[tuple[Seq, Seq]], moments: Sequence[float], upto: Seq | None = None
 ) -> list[_Summary]:
-    """Returns the summaries that are not taken back and cover some time between the first and the last of these moments."""
+    """Returns the summaries that are not taken back and that cover any time between the first and the last of these
+    moments."""
     seqs = [each.seq for each in _highlights(ref, "compaction", NO_SEQ, upto) if _taken_by(stretches, each.seq) is None]
     summaries = []
     with database.using(ref.source):
@@ -172,10 +173,9 @@ def conversation(
 ) -> Conversation:
     """Returns a page of what the model of an agent is given: the newest, or the one before a cursor.
 
-    With `at`, only the events up to this one count, and it is among them. Without an agent, the one that spoke last
-    reads. It reads with the branch, isolation scope and node path of its last event; `branch` replaces the first of these.
-    Raises Behind, Invalid.
-    """
+    With `at`, only the events up to and including this one count. Without an agent, the reader is the one that spoke
+    last. It reads with the branch, isolation scope and node path of its last event; `branch` replaces the first of
+    these. Raises Behind, Invalid."""
     actor.check_sees(ref)
     has_order = database.has_order(ref.source)
     if has_order:
@@ -215,7 +215,7 @@ def events_upto(ref: SessionRef, at: EventView | None) -> QuerySet[Event]:
 
 
 def _reader(recent: Sequence[EventView], agent: str, branch: str | None) -> Reader:
-    """Returns how the agent read last, as far as the newest events tell; `recent` has the newest first."""
+    """Returns how the agent read last, as far as the newest events show; `recent` has the newest first."""
     agent = agent or next(iter(_agents(recent)), "")
     last = next((view.data for view in recent if view.description.author == agent and agent), {})
     if branch is None:
@@ -232,9 +232,8 @@ def _agents(recent: Sequence[EventView]) -> list[str]:
 def _window(
     ref: SessionRef, upto: QuerySet[Event], before: str | None
 ) -> tuple[list[EventView], tuple[int, int], tuple[bool, bool]]:
-    """Returns the events of a page with REACH before and after, the page's bounds in them, and whether there are events
-    before and after those.
-    """
+    """Returns the events of a page with REACH before and after, the page's bounds in them, and whether there are
+    further events before and after."""
     rows = upto.filter(before_cursor(ref.source, before)) if before else upto
     window, earlier = views(ordered(rows, ref.source), ref.source, PAGE + REACH, ref=ref)
     window.reverse()
@@ -250,9 +249,8 @@ def _window(
 def _from_afar(
     ref: SessionRef, window: Sequence[EventView], at: EventView | None
 ) -> tuple[list[EventView], dict[Seq, Seq]]:
-    """Returns what acts on a window from outside: events with summaries that cover some of it, and by seq of each event
-    of the window that was taken back, the seq of its rewind.
-    """
+    """Returns what affects a window from outside: events with summaries that cover a part of it, and, by the seq of
+    each event that was taken back, the seq of its rewind."""
     upto = None if at is None else at.seq
     stretches = _rewinds(ref, NO_SEQ, upto)
     moments = [timestamp_of(view.data) for view in window]
@@ -268,7 +266,8 @@ def _from_afar(
 
 
 def _by_index(views: Sequence[EventView], rewound: dict[Seq, Seq]) -> dict[int, int]:
-    """Returns the rewinds by index among these events instead of by seq; a rewind that is not there is its seq, negative."""
+    """Returns the rewinds by index among these events instead of by seq. A rewind that is not among them keeps its seq,
+    negated."""
     indexes = {view.seq: number for number, view in enumerate(views)}
     return {indexes[seq]: indexes.get(by, -by) for seq, by in rewound.items()}
 

@@ -1,4 +1,4 @@
-"""Says which events are not for an agent, and why (pure)."""
+"""Tells which events are not for an agent, and why (pure)."""
 
 from dataclasses import dataclass
 from typing import Any, Final, Literal
@@ -46,14 +46,14 @@ class Reader:
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why an event is left out; `by` is the index of the event that caused it, if one did."""
+    """Why an event is left out. `by` is the index of the event that caused it, if one did."""
 
     kind: Kind
     by: int | None = None
 
 
 def excluded(event: Raw, reader: Reader) -> Kind | None:
-    """Returns why an event, looked at alone, is not for a reader; None if it is."""
+    """Returns why an event, on its own, is not for a reader; None if it is."""
     if event.get("isolation_scope") != reader.isolation_scope:
         return "scope"
     path = object_of(event, "node_info").get("path")
@@ -68,15 +68,14 @@ def excluded(event: Raw, reader: Reader) -> Kind | None:
 
 
 def is_for_branch(branch: str | None, of: Any) -> bool:
-    """Checks that an agent on a branch sees an event of another: one of its own branch, of those above it, or of none."""
+    """Tells whether an agent on a branch sees an event of another branch: its own, one above it, or none."""
     return not branch or not of or f"{branch}.".startswith(f"{of}.")
 
 
 def is_progress(event: Raw, reader: Reader, calls: set[str]) -> bool:
-    """Checks whether a tool said this while it ran: on a branch of its own, below the reader's.
+    """Tells whether a tool said this while it ran: on a branch of its own, below the reader's.
 
-    `calls` are the ids of all calls. An agent that is used as a tool has its own name at the end of its branch.
-    """
+    `calls` are the ids of all calls. An agent that is used as a tool has its own name at the end of its branch."""
     branch = str(event.get("branch") or "").split(".") if event.get("branch") else []
     base = reader.branch.split(".") if reader.branch else []
     if len(branch) <= len(base) or branch[: len(base)] != base:

@@ -1,9 +1,8 @@
-"""Fills in the `{key}` of an instruction from state, as ADK's `inject_session_state` does it (pure).
+"""Fills in the `{key}` placeholders of an instruction from state, as ADK's `inject_session_state` does (pure).
 
-The rules are ADK's, to the letter. Braces and blanks around a name do not count. A trailing `?` makes a name optional.
-Null becomes the empty string, any other value what Python's `str` makes of it. A name that is not an identifier, alone or
-after `app:`, `user:` or `temp:`, stays as it was written.
-"""
+The rules are exactly ADK's. Surplus braces and blanks around a name are ignored. A trailing `?` makes a name optional.
+Null becomes an empty text, any other value what Python's `str` makes of it. A name that is not an identifier, alone or
+after `app:`, `user:` or `temp:`, stays as it was written."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -18,7 +17,7 @@ from ..errors import Invalid
 Kind = Literal["text", "key", "artifact"]
 
 LONGEST: Final = 500_000  # characters of a template
-MOST: Final = 5_000_000  # characters of a filled-in template: a large value may stand in it a thousand times
+MOST: Final = 5_000_000  # characters of a filled-in template: a large value may occur in it a thousand times
 
 _PLACEHOLDER: Final = re.compile(r"(?<![$\{\\]){+[^{}]*}+")
 _ARTIFACT: Final = "artifact."
@@ -26,11 +25,10 @@ _ARTIFACT: Final = "artifact."
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A stretch of a template: `written` as it stands there, `shown` as the model gets it.
+    """A piece of a template: `written` in the template, `shown` to the model.
 
-    `name` is a key (with its prefix) or an artifact. `shown` is None where ADK raises an error because the name is not
-    there, and where the content of an artifact is not known here. `value` is the key's, or ABSENT.
-    """
+    `name` is a key (with its prefix) or an artifact. `shown` is None if ADK raises an error because the name does not
+    exist, or if the content of an artifact is not known here. `value` is the key's value, or ABSENT."""
 
     kind: Kind
     written: str
@@ -68,7 +66,7 @@ def pieces(
 
 
 def rendered(filled: list[Piece]) -> str | None:
-    """Returns the instruction as the model gets it; None where ADK raises an error instead."""
+    """Returns the instruction as the model gets it; None if ADK raises an error instead."""
     shown = [piece.shown for piece in filled]
     return None if None in shown else "".join(each for each in shown if each is not None)
 

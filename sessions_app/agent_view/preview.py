@@ -16,7 +16,7 @@ from ..sources import database
 from .conversation import events_upto
 from .instructions import Piece, pieces
 
-_SAVED: Final = 5_000  # events looked through for artifacts
+_SAVED: Final = 5_000  # events that are searched for artifacts
 Fault = Literal["", "missing", "unrecorded", "temp", "unsaved", "unread"]
 
 
@@ -39,7 +39,7 @@ class Shown:
 
 
 def preview(moment: Moment, template: str) -> list[Shown]:
-    """Fills in a template from the state at a moment. Raises Invalid if the template, or what it becomes, is too long."""
+    """Fills in a template from the state at a moment. Raises Invalid if the template, or the result, is too long."""
     state = moment.state.merged()
     filled = pieces(template, state)
     names = {piece.name for piece in filled if piece.kind == "artifact"}
@@ -63,7 +63,7 @@ def _shown(moment: Moment, piece: Piece, saved: dict[str, tuple[Writer, int | No
 
 
 def _saved(moment: Moment, names: Collection[str]) -> dict[str, tuple[Writer, int | None]]:
-    """Returns, by artifact, the event that saved it last and the version, as far as the session's newest events tell."""
+    """Returns, by artifact, the event that saved it last, and the version, as far as the session's newest events show."""
     ref, saved = moment.ref, dict[str, tuple[Writer, int | None]]()
     with database.using(ref.source):
         event = Small("event_data")

@@ -1,4 +1,4 @@
-"""Puts summaries in place of the events that they cover, as ADK's compaction does it (pure)."""
+"""Puts summaries in place of the events that they cover, as ADK's compaction does (pure)."""
 
 import math
 from bisect import bisect_right
@@ -10,11 +10,14 @@ from ..domain.content import Raw, object_of
 from .exclusion import Reader, Reason
 from .turns import Turn, turn_of
 
-Range = tuple[int, float, float]  # a summary: the index or seq of its event, and from when to when it covers
+Range = tuple[
+    int, float, float
+]  # a summary: the index or seq of its event, and the times from which and to which it covers
 
 
 def range_of(event: Raw) -> tuple[float, float] | None:
-    """Returns from when to when an event's summary covers, in seconds; None for an event without one."""
+    """Returns the times from which and to which an event's summary covers, in seconds; None for an event without a
+    summary."""
     compaction = object_of(object_of(event, "actions"), "compaction")
     start, end = compaction.get("start_timestamp"), compaction.get("end_timestamp")
     if not isinstance(compaction.get("compacted_content"), dict) or not (_is_number(start) and _is_number(end)):
@@ -39,7 +42,7 @@ def covering(ranges: Iterable[Range], timestamp: float) -> int | None:
 
 
 def timestamp_of(event: Raw) -> float:
-    """Returns when an event was made, in seconds; 0 where that is not a number."""
+    """Returns when an event was made, in seconds; 0 if that is not a number."""
     value = event.get("timestamp")
     return float(value) if _is_number(value) else 0.0  # type: ignore[arg-type]
 
@@ -47,11 +50,11 @@ def timestamp_of(event: Raw) -> float:
 def summarised(
     events: Sequence[Raw], included: list[int], reader: Reader, left_out: dict[int, Reason]
 ) -> tuple[list[Turn], Sequence[int]]:
-    """Returns the turns of the included events, with summaries in place of what they cover, and the order of all events.
+    """Returns the turns of the included events, with summaries in place of what they cover, and the order of all
+    events.
 
-    Adds to `left_out` what a summary covers. The order is that of time where there are summaries. A call that a summary
-    covers comes back if a response to it is still there.
-    """
+    Adds to `left_out` what a summary covers. If there are summaries, the order is by time. A call that a summary covers
+    comes back if a response to it remains."""
     summaries = [index for index in included if object_of(events[index], "actions").get("compaction")]
     if not summaries:
         return [turn_of(events[index], index) for index in included], range(len(events))
@@ -80,7 +83,7 @@ def summarised(
 
 
 def _by_time(items: list[tuple[float, int, Turn]], events: Sequence[Raw]) -> tuple[list[Turn], list[int]]:
-    """Sorts turns by time; each summary is at home beside the last event before its end."""
+    """Sorts turns by time. Each summary belongs beside the last event before its end."""
     times = sorted((timestamp_of(event), index) for index, event in enumerate(events))
     order = [index for _moment, index in times]
     turns = []
@@ -104,7 +107,7 @@ class _Pairs:
         latest: dict[str, Turn] = {}
         self.call_of: dict[tuple[int, str], Turn] = {}  # by the response's index and id
         self.response_to: dict[tuple[int, str], Turn] = {}  # the newest
-        self.answered: set[tuple[int, str]] = set()  # calls with a response that is still there
+        self.answered: set[tuple[int, str]] = set()  # calls with a response that remains
         for turn in turns:
             latest.update((str(call["id"]), turn) for call in turn.calls if call.get("id"))
             for name in _ids(turn.responses):
@@ -121,7 +124,7 @@ class _Pairs:
 def _recovered(
     turns: list[Turn], included: list[int], events: Sequence[Raw], left_out: dict[int, Reason]
 ) -> list[Turn]:
-    """Brings back the calls that a summary covers and whose responses are still there, with their other responses."""
+    """Brings back the calls that a summary covers and that have a remaining response, with their other responses."""
     present = {turn.index for turn in turns if not turn.summary}
     pairs = _Pairs([turn_of(events[index], index) for index in included], events, present)
     result: list[Turn] = []

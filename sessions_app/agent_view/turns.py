@@ -1,7 +1,6 @@
-"""Puts tool calls and their responses beside each other, as ADK does it for a model's request (pure).
+"""Puts tool calls and their responses beside each other, as ADK does for a model's request (pure).
 
-The parts are JSON as ADK stores them. Nothing here raises for what a database holds.
-"""
+The parts are JSON as ADK stores them. Nothing here raises because of what a database holds."""
 
 from bisect import bisect_left
 from collections.abc import Collection, Sequence
@@ -14,11 +13,11 @@ from ..domain.content import Raw, object_of, objects, parts_of
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One content of the request; `quoted` says that it is another agent's, told as context.
+    """One content of the request. `quoted` says that it is another agent's, told as context.
 
-    `index` is that of the event that it stands for, `events` has the indexes of all events in it. `home` is the index of
-    the event beside which it stands: its call for a response, the last event before its end for a summary, -1 for none.
-    """
+    `index` is that of the event that it represents, `events` has the indexes of all events in it. `home` is the index
+    of the event beside which it is shown: its call for a response, the last event before its end for a summary, -1 for
+    none."""
 
     index: int
     author: str
@@ -30,17 +29,17 @@ class Turn:
     quoted: bool = False
     summary: bool = False
     written: bool = True  # whether it has a content at all
-    asks: bool = False  # a person, for a confirmation or a sign-in
+    asks: bool = False  # asks a person for a confirmation or a sign-in
     waiting: frozenset[str] = frozenset()
 
     @property
     def calls(self) -> list[Raw]:
-        """Its tool calls; what is quoted is text to the model."""
+        """Returns its tool calls; none if it is quoted, because the model then gets them as text."""
         return [] if self.quoted else objects(self.parts, "function_call")
 
     @property
     def responses(self) -> list[Raw]:
-        """Its tool responses."""
+        """Returns its tool responses."""
         return [] if self.quoted else objects(self.parts, "function_response")
 
 
@@ -88,7 +87,7 @@ def without_lone_responses(turns: list[Turn]) -> list[Turn]:
 
 
 def beside_the_latest(turns: list[Turn]) -> list[Turn]:
-    """Leaves out what lies between a call and its response in the last turn; each of several calls gets its response."""
+    """Leaves out what lies between a call and its response in the last turn. Each of several calls gets its response."""
     if len(turns) < 2 or not turns[-1].responses:
         return turns
     last = turns[-1]
@@ -122,7 +121,7 @@ def _is_answer(turns: list[Turn], index: int, part: Raw, calls: Collection[int |
 
 
 def _answers(turns: list[Turn], call: int) -> list[Turn]:
-    """Returns the responses to a call before the last turn, without what else their turns hold."""
+    """Returns the responses to a call before the last turn, without the other parts of their turns."""
     answers = []
     for index in range(call + 1, len(turns) - 1):
         turn = turns[index]
@@ -148,7 +147,7 @@ def _owner(turns: list[Turn], end: int, response: Raw) -> int | None:
 
 
 def paired(turns: list[Turn]) -> list[Turn]:
-    """Puts each call's last response right behind it, and leaves out what the model said to the responses before it."""
+    """Puts each call's last response right after it, and leaves out what the model said to earlier responses."""
     calls: dict[Any, list[int]] = {}
     for index, turn in enumerate(turns):
         for call in () if turn.responses else turn.calls:
@@ -174,7 +173,8 @@ def paired(turns: list[Turn]) -> list[Turn]:
 
 
 def _stale(turns: list[Turn], indexes: list[int]) -> set[int]:
-    """Returns what the model said between two responses to one call, in one invocation, if it did nothing else there."""
+    """Returns what the model said between two responses to one call, in one invocation, if it did nothing else in
+    between."""
     stale: set[int] = set()
     for index, following in pairwise(indexes):
         turn, other = turns[index], turns[following]
@@ -205,7 +205,7 @@ def without_lone_calls(turns: list[Turn]) -> list[Turn]:
 
 
 def _merged(turns: Sequence[Turn]) -> Turn:
-    """Makes one turn of several that have responses; the last response to each call stays."""
+    """Makes one turn of several turns with responses. Keeps the last response to each call."""
     parts: list[Raw] = []
     indexes: dict[Any, int] = {}
     for number, turn in enumerate(turns):

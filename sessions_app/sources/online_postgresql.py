@@ -92,9 +92,7 @@ class PostgreSQL(Steps):
                 "ALTER TABLE events ADD CONSTRAINT adkweb_numbered CHECK (seq IS NOT NULL) NOT VALID",
             ],
         )
-        self._execute(
-            "ALTER TABLE events VALIDATE CONSTRAINT adkweb_numbered"
-        )  # so that SET NOT NULL need not scan the table
+        self._execute("ALTER TABLE events VALIDATE CONSTRAINT adkweb_numbered")  # so that NOT NULL need not scan
 
     def _number_all(self, name: str, left: int) -> None:
         seq = SEQ["postgresql"]
