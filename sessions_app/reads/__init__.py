@@ -1,1 +1,1 @@
-"""Reads apps, users, sessions and events. Holds every query but those of history/."""
+"""Reads apps, users, sessions and events. Holds every query except those of history/."""

@@ -1,4 +1,4 @@
-"""Reads what events say of state, without the rest of them."""
+"""Reads what events say about state, without the rest of them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,9 +21,9 @@ from ..sources.dialect import if_json
 from .event_views import EventView, before_cursor, events_of, ordered
 from .weights import LARGE, LOOKED_THROUGH, SIZE_OF, Size, large, measured_sql, weight
 
-NEAR: Final = 40  # events looked through first
-RECENT: Final = 500  # events looked through for the last writer or the previous value of a key
-_LOOKED_FOR: Final = 2_000  # keys of an event whose values before are looked for
+NEAR: Final = 40  # events that are searched first
+RECENT: Final = 500  # events that are searched for the last writer or the previous value of a key
+_LOOKED_FOR: Final = 2_000  # keys of an event whose previous values are searched for
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +33,13 @@ class Writer:
     event_id: str
     seq: Seq | None
     author: str
-    actor: str  # of an edit, else empty
+    actor: str  # who made the edit; empty if it is none
     timestamp: float
-    ref: SessionRef  # of the session that it wrote in
+    ref: SessionRef  # the session that it wrote in
 
 
 def initial_state(db: BaseDatabaseWrapper, ref: SessionRef) -> State | None:
-    """What the session began with, full keys; None where it was never recorded, or is too large to be read."""
+    """Returns a session's initial state with full keys; None if it was never recorded, or is too large to be read."""
     if not database.is_adopted(ref.source):
         return None
     with db.cursor() as cursor:
@@ -51,7 +51,7 @@ def initial_state(db: BaseDatabaseWrapper, ref: SessionRef) -> State | None:
     return as_object(read_stored(stored[0]))
 
 
-# Delta, author and note; of an event that is no valid JSON all of it.
+# Delta, author and note. For an event that is not valid JSON, the whole event.
 _LOOKED_AT: Final = {
     "postgresql": """jsonb_build_array(event_data #> '{actions,state_delta}', event_data -> 'author',
         event_data #> '{custom_metadata,adkweb}')""",
@@ -64,12 +64,12 @@ _LOOKED_AT: Final = {
 
 
 def state_sql(vendor: str) -> str:
-    """What an event says of state, as SQL, for `said_of_state`; null for one that is too large."""
+    """Returns the SQL of what an event says about state, to be read by `said_of_state`; null for one that is too large."""
     return measured_sql(f"CASE WHEN {SIZE_OF[vendor]} <= {LARGE} THEN {_LOOKED_AT[vendor]} END", vendor)
 
 
 def said_of_state(text: str | None) -> dict[str, Any]:
-    """An event with nothing but author, delta and note."""
+    """Returns an event with only its author, delta and note."""
     said = read_stored_or_none(text)
     if not isinstance(said, list):
         return as_object(said)
@@ -80,9 +80,10 @@ def said_of_state(text: str | None) -> dict[str, Any]:
 def state_rows(
     ref: SessionRef, before: str | None = None, limit: int = RECENT, after: int = 0
 ) -> tuple[list[dict[str, Any]], bool]:
-    """The newest of a session's events (before a cursor, after a seq), reduced to what they say of state; newest first.
-    And whether these are all that were asked for: they end before the one with which they weigh more than LARGE.
-    """
+    """Returns the newest events of a session (before a cursor, after a seq), reduced to what they say about state;
+    newest first.
+
+    Also tells whether these are all that were asked for: they end before they weigh more than LARGE together."""
     events = events_of(ref)
     if after:
         events = events.filter(seq__gt=after)
@@ -109,7 +110,7 @@ def state_rows(
 
 
 def writer(ref: SessionRef, row: dict[str, Any]) -> Writer:
-    """Who wrote a row of `state_rows`."""
+    """Returns the writer that a row of `state_rows` names."""
     return Writer(row["id"], row.get("seq"), str(row["by"] or ""), str(row["actor"] or ""), row["timestamp"], ref)
 
 
@@ -117,12 +118,11 @@ def writer(ref: SessionRef, row: dict[str, Any]) -> Writer:
 
 
 def add_changes(ref: SessionRef, page: Sequence[EventView]) -> None:
-    """Gives each event its changes with the values before.
+    """Gives each event its changes, with the previous values.
 
-    A session key's previous value is exact: only this session writes it. An `app:` or `user:` key may have been written
-    from other sessions meanwhile, so its previous value is shown only where the edit itself recorded it. Of an event that
-    writes very many keys the previous values of the first ones are looked for.
-    """
+    The previous value of a session key is exact: only this session writes it. Other sessions may have written an `app:`
+    or `user:` key meanwhile, so its previous value is only shown if the edit itself recorded it. If an event writes
+    very many keys, only the first ones get previous values."""
     wanted = {k for view in page for k in islice(view.description.delta, _LOOKED_FOR) if scope_of(k)[0] == "session"}
     before = _values_before(ref, page, wanted) if wanted else {}
     for view in page:
@@ -135,10 +135,9 @@ def add_changes(ref: SessionRef, page: Sequence[EventView]) -> None:
 
 
 def _values_before(ref: SessionRef, page: Sequence[EventView], names: set[str]) -> dict[str, State]:
-    """By event id, the values of the session keys that it writes, just before it; what cannot be known is left out.
+    """Returns, by event id, the values of the session keys just before the event wrote them. Leaves out unknown ones.
 
-    Looks at the events between, too, which a filter may hide; at few, where these tell already.
-    """
+    Also reads the events in between, which a filter may hide. Reads only a few if these are enough."""
     for limit in (NEAR + len(page), RECENT + len(page)):
         rows, whole = state_rows(ref, before=page[-1].cursor, limit=limit)
         values, unknown = _told_by(rows, page, names)
@@ -154,7 +153,8 @@ def _values_before(ref: SessionRef, page: Sequence[EventView], names: set[str]) 
 def _told_by(
     rows: Sequence[dict[str, Any]], page: Sequence[EventView], names: set[str]
 ) -> tuple[dict[str, State], dict[str, list[str]]]:
-    """What rows, the newest first, tell of the values before each event of a page; and for which events nothing."""
+    """Returns what rows, the newest first, tell about the values before each event of a page, and which values they do
+    not tell."""
     values: dict[str, State] = {view.id: {} for view in page}
     wanted = {view.id: names & view.description.delta.keys() for view in page}
     unknown: dict[str, list[str]] = {

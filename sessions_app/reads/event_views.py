@@ -1,7 +1,6 @@
-"""A session's events as their rows hold them: in order, beside a cursor, as views with their changes.
+"""Reads a session's events: in order, before or after a cursor, as views with their changes.
 
-What this folder's other files put their answers together from. Every function here expects the source to be open.
-"""
+The other files of this folder build their answers from these functions. Each function expects the source to be open."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
@@ -31,13 +30,14 @@ from .listed import in_seen_apps
 from .paging import read_cursor, write_cursor
 from .weights import LARGE, Measured, Size, large, weight
 
-ACTIVE: Final = 12  # sessions looked at for the newest events of all
-_PACKED: Final = 30  # times its size on disk that a text of PostgreSQL's may have, which packs what is long
+ACTIVE: Final = 12  # sessions that are searched for the newest events of all
+_PACKED: Final = 30  # a text in PostgreSQL may be so many times as long as its size on disk: long ones are compressed
 
 
 @dataclass(slots=True)
 class EventView:
-    """One stored event, described; `changes` are its state changes with the values before, where they are known."""
+    """A stored event with its description. `changes` has its state changes, with the previous values if these are
+    known."""
 
     ref: SessionRef
     id: str
@@ -48,7 +48,7 @@ class EventView:
     description: Description
     changes: list[Change] = field(default_factory=list)
     cursor: str = ""
-    size: int = 0  # characters of an event that is too large to be read here; nothing is known of what is in it
+    size: int = 0  # characters of an event that is too large to be read here, and whose content is not known
     weight: int = 0
 
 
@@ -56,7 +56,7 @@ class EventView:
 
 
 def events_of(ref: SessionRef) -> QuerySet[Event]:
-    """The events of a session, in no order."""
+    """Returns the events of a session, in no order."""
     events = Event.objects.using(ref.source).filter(
         app_name=ref.app_name, user_id=ref.user_id, session_id=ref.session_id
     )
@@ -64,20 +64,20 @@ def events_of(ref: SessionRef) -> QuerySet[Event]:
 
 
 def measured(events: QuerySet[Event]) -> QuerySet[Event]:
-    """Events with their JSON as `text`; of those that are too large only their length: “#31000000”."""
+    """Returns the events with their JSON as `text`; for those that are too large, with only their length: “#31000000”."""
     return events.defer("event_data").annotate(text=Measured("event_data"))
 
 
 def any_of(wanted: Mapping[tuple[str, str, str], Collection[Seq]]) -> Q:
-    """The events with these seqs of each of these sessions."""
+    """Returns a condition for the events with these seqs in each of these sessions."""
     each = (Q(app_name=app, user_id=user, session_id=name, seq__in=seqs) for (app, user, name), seqs in wanted.items())
     return Q(*each, _connector=Q.OR) if wanted else Q(pk__in=[])
 
 
 def newest_views(source: str, limit: int, most: int, actor: Actor) -> list[EventView]:
-    """The newest events of any session that the actor may see, the newest first, and no more than weigh `most`; without
-    numbers, of the ACTIVE sessions that were written last.
-    """
+    """Returns the newest events of all sessions that the actor may see, the newest first, up to a weight of `most`.
+
+    If events have no numbers, searches the ACTIVE sessions that were written last."""
     events = measured(in_seen_apps(Event.objects.using(source), source, actor))
     if database.is_numbered(source):
         return views(events.order_by(RawSQL(SEQ[connections[source].vendor], []).desc()), source, limit, most)[0]
@@ -90,18 +90,18 @@ def newest_views(source: str, limit: int, most: int, actor: Actor) -> list[Event
 
 
 def ordered(events: QuerySet[Event], source: str, *, newest: bool = True) -> QuerySet[Event]:
-    """In append order, the newest first or last."""
+    """Returns the events in append order, the newest first or last."""
     names = ["seq"] if database.is_numbered(source) else ["timestamp", "id"]
     return events.order_by(*(f"-{name}" if newest else name for name in names))
 
 
 def before_cursor(source: str, cursor: str) -> Q:
-    """The events before a cursor; raises Invalid for a text that is none."""
+    """Returns a condition for the events before a cursor. Raises Invalid for a text that is not a cursor."""
     return _beside(source, cursor, "lt")
 
 
 def after_cursor(source: str, cursor: str) -> Q:
-    """The events after a cursor; raises Invalid for a text that is none."""
+    """Returns a condition for the events after a cursor. Raises Invalid for a text that is not a cursor."""
     return _beside(source, cursor, "gt")
 
 
@@ -116,10 +116,11 @@ def _beside(source: str, cursor: str, side: str) -> Q:
 def views(
     events: QuerySet[Event], source: str, limit: int, most: int = LARGE, ref: SessionRef | None = None
 ) -> tuple[list[EventView], bool]:
-    """The first of some events, and whether there are others: at most `limit`, and no more than weigh `most` together.
+    """Returns the first of some events, and whether there are others: at most `limit`, with a weight of at most `most`
+    together.
 
-    A page is bounded by what it shows: a hundred events may be as large as a database lets them be. One comes in any case.
-    """
+    The weight limits a page because a hundred events may be as large as the database allows. At least one event is
+    returned, whatever it weighs."""
     rows: list[EventView] = []
     for row in lazily(events, source, limit + 1, most):
         if len(rows) == limit or (rows and most <= 0):
@@ -132,7 +133,7 @@ def views(
 
 
 def lazily(events: QuerySet[Event], source: str, limit: int, most: int = LARGE) -> Iterator[Event]:
-    """Rows one by one on SQLite; on PostgreSQL in as many questions as what stands on its disk lets expect."""
+    """Yields rows one by one on SQLite. On PostgreSQL, runs as many queries as their sizes on disk require."""
     if connections[source].vendor == "sqlite":
         yield from events[:limit].iterator(chunk_size=1)
         return
@@ -142,7 +143,7 @@ def lazily(events: QuerySet[Event], source: str, limit: int, most: int = LARGE) 
 
 
 def batches(sizes: Sequence[int], most: int) -> Iterator[tuple[int, int]]:
-    """From where to where rows of these sizes are read at once."""
+    """Yields the ranges of rows with these sizes that are read at once: (0, 3), (3, 5)."""
     begin = 0
     while begin < len(sizes):
         end, left = begin + 1, most - sizes[begin]
@@ -153,17 +154,17 @@ def batches(sizes: Sequence[int], most: int) -> Iterator[tuple[int, int]]:
 
 
 def unpacked(source: str, size: int | None) -> int:
-    """What a text may have in characters, by its size on disk."""
+    """Returns how many characters a text may have, judging by its size on disk."""
     packed = connections[source].vendor == "postgresql" and (size or 0) > 2_000
     return (size or 0) * (_PACKED if packed else 1)
 
 
 def view_of(ref: SessionRef, row: Event) -> EventView:
-    """A row as a view, its changes not yet added."""
+    """Returns a row as a view, without its changes."""
     text: str | None = row.text  # type: ignore[attr-defined]
     size = large(text)
     stored = {"timestamp": row.timestamp} if size else as_object(event_in_seconds(read_stored_or_none(text)))
-    # The columns are what ADK itself believes; the exact time stands in the event.
+    # ADK itself relies on the columns, but the exact time is in the event.
     data = {**stored, "id": row.id, "invocation_id": row.invocation_id}
     timestamp = stored.get("timestamp")
     exact = isinstance(timestamp, int | float) and not isinstance(timestamp, bool) and abs(timestamp) < 2**53
@@ -182,7 +183,7 @@ def view_of(ref: SessionRef, row: Event) -> EventView:
 
 
 def filtered(events: QuerySet[Event], ref: SessionRef, kind: str, author: str) -> QuerySet[Event]:
-    """Those of one of FILTERS, and of an author; raises Invalid for a filter that is none."""
+    """Returns the events that match one of FILTERS, and of an author. Raises Invalid for an unknown filter."""
     vendor = connections[ref.source].vendor
     if kind:
         if kind not in FILTERS:
@@ -194,7 +195,7 @@ def filtered(events: QuerySet[Event], ref: SessionRef, kind: str, author: str) -
 
 
 def edit_view(source: str, row: Event) -> EventView:
-    """An edit's row as a view; its note tells the values before."""
+    """Returns the row of an edit as a view. The edit's note has the previous values."""
     view = view_of(SessionRef(source, row.app_name, row.user_id, row.session_id), row)
     replaced, removed = as_object(edit_of(view.data).get("replaced")), set(removed_by(view.data))
     view.changes = [

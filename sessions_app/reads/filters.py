@@ -1,7 +1,6 @@
-"""What the chips above a timeline select, and what its numbers count, as SQL over `event_data` for both databases.
+"""The filters above a timeline and the numbers of a session, as SQL over `event_data` for both databases.
 
-Every text is a condition or expression without parameters, but for BY_AUTHOR's one.
-"""
+Each text is a condition or an expression. Only BY_AUTHOR takes a parameter."""
 
 from typing import Final
 
@@ -35,7 +34,7 @@ FILTERS: Final[dict[str, dict[str, str]]] = {
         "postgresql": "coalesce(event_data #> '{actions,state_delta}' <> '{}'::jsonb, false)",
         "sqlite": if_json("event_data", "EXISTS (SELECT 1 FROM json_each(event_data, '$.actions.state_delta'))"),
     },
-    # As events.Description.failed says it: while a person is asked, a response's "error" is none.
+    # The same rule as in events.Description.failed: while a person is asked, an "error" in a response is not one.
     "errors": {
         "postgresql": """(event_data -> 'error_code' IS NOT NULL OR event_data -> 'error_message' IS NOT NULL
             OR event_data @> '{"interrupted": true}'

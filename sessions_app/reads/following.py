@@ -1,4 +1,4 @@
-"""Follows a source event by event: its newest ones, and then those that are new, each as a view."""
+"""Follows a source event by event: first its newest ones, then those that are new, each as a view."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,14 +17,14 @@ from .weights import LARGE
 
 @dataclass(frozen=True, slots=True)
 class Only:
-    """Selects events of an app, a user, a session; None selects any."""
+    """Selects the events of an app, a user, a session; None selects all of them."""
 
     app: str | None = None
     user: str | None = None
     session: str | None = None
 
     def matches(self, ref: SessionRef) -> bool:
-        """Tells whether these are among them: the events of this session."""
+        """Tells whether the events of this session are selected."""
         return all(wanted in (None, name) for wanted, name in zip(self._names(), ref[1:], strict=True))
 
     def where(self) -> tuple[str, list[str]]:
@@ -40,17 +40,16 @@ class Only:
 class Following:
     """Follows the events of a source that the actor may see. For one thread.
 
-    With `whole` it begins where a file does, else now. Raises SourceError where the source is away; the next call goes on
-    where this one ended.
-    """
+    Begins at the start of the file with `whole`, otherwise now. Raises SourceError while the source is away; the next
+    call continues where this one ended."""
 
     def __init__(self, source: Source, only: Only, *, actor: Actor, whole: bool = False) -> None:
         self.source = source
         self._only = only
         self._actor = actor
-        self._shown: set[EventName] = set()  # by `newest`, and perhaps new all the same
-        # Numbers that were passed over are given up after a while: the sessions that a page watches are read anew
-        # then. Here nothing is, so PostgreSQL is followed by transactions.
+        self._shown: set[EventName] = set()  # shown by `newest`, but possibly new as well
+        # `Tail` gives up on missing numbers after a while, which is fine for a page: it then reads its sessions again.
+        # Here, nothing is read again, so PostgreSQL is followed by transactions.
         sqlite = source.vendor == "sqlite"
         self._tail = Rowids(source.alias, whole=whole) if sqlite else Transactions(source.alias)
 
@@ -78,7 +77,7 @@ class Following:
             yield from self._page(wanted[start : start + PAGE])
 
     def _page(self, page: list[EventName]) -> Iterator[EventView]:
-        """Yields events that are read at once, or half by half where they weigh too much for that."""
+        """Yields events that are read at once, or half by half if they weigh too much for that."""
         by_session: dict[SessionRef, list[str]] = {}
         for name in page:
             by_session.setdefault(name.ref, []).append(name.id)
@@ -92,7 +91,7 @@ class Following:
                 return
             by_name |= by_id
             left -= sum(view.weight for view in by_id.values())
-        yield from (by_name[name] for name in page if name in by_name)  # others were deleted meanwhile
+        yield from (by_name[name] for name in page if name in by_name)  # the others were deleted meanwhile
 
     def _of_session(self, ref: SessionRef, ids: list[str], most: int) -> tuple[dict[EventName, EventView], bool]:
         with database.using(ref.source):
@@ -106,7 +105,7 @@ class Following:
 
 
 def _order(source: Source, *, one_session: bool) -> str:
-    """Returns the order from the newest event on, as the index that serves has it."""
+    """Returns the order with the newest event first, exactly as the index for it has it."""
     if source.vendor == "postgresql":
         database.get(source.alias)
         if not database.is_adopted(source.alias):

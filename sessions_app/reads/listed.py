@@ -1,4 +1,4 @@
-"""Decides which sessions lists show, and orders the newest events."""
+"""Decides which sessions lists show, and how the newest events are ordered."""
 
 from collections.abc import Iterator
 from typing import Any, Final, TypeVar
@@ -16,21 +16,21 @@ from .filters import FILTERS
 from .weights import GLANCED
 
 Row = TypeVar("Row", bound=Model)
-SPOKEN: Final = 100  # events looked through for one that is no edit
-# The events of a row of `sessions`, as SQL.
+SPOKEN: Final = 100  # events that are searched for one that is not an edit
+# Selects the events of a row of `sessions`, as SQL.
 OF_SESSION: Final = """events.app_name = sessions.app_name AND events.user_id = sessions.user_id
     AND events.session_id = sessions.id"""
 
 
 def newest_first(source: str) -> str:
-    """Append order backwards, as SQL."""
+    """Returns the append order backwards, as SQL."""
     if not database.is_numbered(source):
         return "timestamp DESC, id DESC"
     return f"{SEQ_IN_SESSION[database.get(source).vendor]} DESC"
 
 
 def sessions_since(ref: SessionRef, scope: str) -> Iterator[SessionRef]:
-    """The sessions that may have written a scope last: those at least as new as its row."""
+    """Yields the sessions that may have written a scope last: those at least as new as its row."""
     stored: QuerySet[Any] = App.objects.using(ref.source).filter(app_name=ref.app_name)
     sessions = Session.objects.using(ref.source).filter(app_name=ref.app_name)
     if scope == "user":
@@ -49,56 +49,56 @@ def sessions_since(ref: SessionRef, scope: str) -> Iterator[SessionRef]:
 
 
 def listed(source: str) -> str:
-    """SQL about a row of `sessions`: true for those that lists and counts show.
+    """Returns SQL about a row of `sessions`: true for those that lists and counts show.
 
-    Left out are the sessions in which adkweb edits `user:` and `app:` state: they have its name, and nobody speaks in
-    them. Where an agent has a session of that name, its newest events are not all edits, and it is shown.
-    """
+    The sessions in which adkweb edits `user:` and `app:` state are left out: they have its name, and nobody speaks in
+    them. If an agent has a session of that name, its newest events are not all edits, and it is shown."""
     return f"""(sessions.id <> '{OWN_NAME}' OR EXISTS (SELECT 1 FROM (SELECT invocation_id FROM events
         WHERE {OF_SESSION} ORDER BY {newest_first(source)} LIMIT {SPOKEN}) AS newest
         WHERE substr(invocation_id, 1, {len(EDIT_PREFIX)}) <> '{EDIT_PREFIX}'))"""
 
 
 def sessions_of(source: str, app_name: str) -> QuerySet[Session]:
-    """Every session of an app, in no order."""
+    """Returns every session of an app, in no order."""
     return Session.objects.using(source).filter(app_name=app_name)
 
 
 def in_seen_apps(rows: QuerySet[Row], source: str, actor: Actor) -> QuerySet[Row]:
-    """Those of apps that an actor may see. Adds a question only where the actor may not see every app."""
+    """Returns the rows of apps that an actor may see. Adds a condition only if the actor may not see every app."""
     return rows if actor.sees_all else rows.filter(app_name__in=names_of_apps(source, actor))
 
 
 def names_of_apps(source: str, actor: Actor) -> list[str]:
-    """The names of the apps that an actor may see, in order: those with sessions, and those with state only."""
+    """Returns the names of the apps that an actor may see, in order, including apps that have only state."""
     names = set(Session.objects.using(source).values_list("app_name", flat=True).distinct())
     return sorted(filter(actor.may_see, names | set(App.objects.using(source).values_list("app_name", flat=True))))
 
 
 def is_listed(source: str) -> RawSQL:
-    """`listed`, as a condition."""
+    """Returns `listed` as a condition."""
     return RawSQL(listed(source), [], BooleanField())
 
 
 def in_lists(sessions: QuerySet[Session], source: str) -> QuerySet[Session]:
-    """Those that are listed."""
+    """Returns the sessions that lists show."""
     return sessions.filter(is_listed(source))
 
 
 def of_known_users(sessions: QuerySet[Session], source: str) -> QuerySet[Session]:
-    """Without those of the user whom only adkweb's edits of app state have."""
+    """Returns the sessions without those of the user who only exists because adkweb edits app state."""
     return sessions.filter(~Q(user_id=OWN_NAME) | Q(is_listed(source)))
 
 
 def count_events(source: str) -> str:
-    """SQL for the number of a session's events, up to a limit."""
-    # In an order, although any would do: only so does PostgreSQL read the index and not the whole table.
+    """Returns SQL for the number of a session's events, up to a limit."""
+    # The order does not matter for counting, but only with it does PostgreSQL read the index instead of the whole
+    # table.
     return f"""SELECT count(*) FROM (SELECT 1 FROM events WHERE {OF_SESSION}
         ORDER BY {newest_first(source)} LIMIT %s) AS counted"""
 
 
 def count_errors(source: str) -> str:
-    """SQL for how many of a session's newest 100 events are errors."""
+    """Returns SQL for how many of a session's newest 100 events are errors."""
     vendor = next(s.vendor for s in registry.listed() if s.alias == source)
     return f"""SELECT count(*) FROM (SELECT {GLANCED[vendor]} FROM events WHERE {OF_SESSION}
         ORDER BY {newest_first(source)} LIMIT 100) AS newest WHERE {FILTERS["errors"][vendor]}"""

@@ -1,4 +1,4 @@
-"""Apps, users and sessions, by page."""
+"""Lists apps, users and sessions, by page."""
 
 from collections.abc import Collection
 from contextlib import suppress
@@ -31,8 +31,8 @@ from .weights import Small
 
 PAGE: Final = 50  # rows of a table
 COUNT_LIMIT: Final = 10_000
-GLANCE: Final = 2_000_000  # what events may weigh together that are only looked through
-ROW_COUNT_LIMIT: Final = 1_000  # events counted for one row of a table of sessions
+GLANCE: Final = 2_000_000  # what events that are only searched may weigh together
+ROW_COUNT_LIMIT: Final = 1_000  # events that are counted for one row of a table of sessions
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class UserRow:
 
 @dataclass(frozen=True, slots=True)
 class SessionRow:
-    """A session in a table; `events` stops above ROW_COUNT_LIMIT, `errors` looks at the newest 100 events."""
+    """A session in a table. `events` stops above ROW_COUNT_LIMIT; `errors` counts within the newest 100 events."""
 
     ref: SessionRef
     title: str
@@ -71,25 +71,25 @@ class SessionRow:
 
 
 def apps(source: str, *, actor: Actor) -> list[AppRow]:
-    """Every app of a source that the actor may see, by name: those with sessions, and those with state only."""
+    """Returns every app of a source that the actor may see, by name, including apps that have only state."""
     with database.using(source):
         return [app_row_of(source, name) for name in names_of_apps(source, actor)]
 
 
 def app_names(source: str, *, actor: Actor) -> list[str]:
-    """The names of a source's apps, in order."""
+    """Returns the names of the apps of a source that the actor may see, in order."""
     with database.using(source):
         return names_of_apps(source, actor)
 
 
 def has_sessions(source: str, *, actor: Actor) -> bool:
-    """Whether a source has any session that the actor may see."""
+    """Tells whether a source has any session that the actor may see."""
     with database.using(source):
         return in_seen_apps(Session.objects.using(source), source, actor).exists()
 
 
 def has_app(source: str, app_name: str, *, actor: Actor) -> bool:
-    """Whether a source has sessions or state of an app."""
+    """Tells whether a source has sessions or state of an app."""
     if not actor.may_see(app_name):
         return False
     with database.using(source):
@@ -98,7 +98,7 @@ def has_app(source: str, app_name: str, *, actor: Actor) -> bool:
 
 
 def users(source: str, app_name: str, after: str | None = None, *, actor: Actor) -> Page[UserRow]:
-    """The users of an app, by id; also one who has no session, but whose state was edited."""
+    """Returns a page of the users of an app, by id, including users who have no session but whose state was edited."""
     if not actor.may_see(app_name):
         return Page([])
     with database.using(source):
@@ -128,7 +128,8 @@ def sessions(
     actor: Actor,
     hidden: bool = False,
 ) -> Page[SessionRow]:
-    """Sessions of an app or of one user, the most recently active first; `hidden`: also those of `own_session`."""
+    """Returns a page of the sessions of an app or of one user, the last active first. With `hidden`, also those of
+    `own_session`."""
     if not actor.may_see(app_name):
         return Page([])
     with database.using(source):
@@ -152,7 +153,7 @@ def sessions(
 
 
 def left_out(ref: SessionRef, *, actor: Actor) -> SessionRow | None:
-    """The session of `own_session` that lists leave out; None where there is none."""
+    """Returns a session of `own_session` that lists leave out; None if there is none."""
     if not actor.may_see(ref.app_name):
         return None
     with database.using(ref.source):
@@ -162,7 +163,7 @@ def left_out(ref: SessionRef, *, actor: Actor) -> SessionRow | None:
 
 
 def numbers(events: Collection[tuple[SessionRef, str]], *, actor: Actor) -> dict[tuple[SessionRef, str], Seq]:
-    """Returns the seqs of events by session and id, of those that exist and have one. Asks each source once."""
+    """Returns the seqs of events, by session and id, for those that exist and have one. Queries each source once."""
     seqs = {}
     seen = [(ref, name) for ref, name in events if actor.may_see(ref.app_name)]
     for alias in {ref.source for ref, _id in seen}:
@@ -180,7 +181,7 @@ def numbers(events: Collection[tuple[SessionRef, str]], *, actor: Actor) -> dict
 
 
 def title(ref: SessionRef, *, actor: Actor) -> str:
-    """A session's title; empty where it has none."""
+    """Returns a session's title; empty if it has none."""
     if not actor.may_see(ref.app_name):
         return ""
     with database.using(ref.source):
@@ -188,7 +189,7 @@ def title(ref: SessionRef, *, actor: Actor) -> str:
 
 
 def titles_of(source: str, keys: Collection[SessionRef]) -> dict[SessionRef, str]:
-    """Returns the titles that a framework gave to sessions; empty for one without."""
+    """Returns the titles that a framework gave to sessions; empty for a session without one."""
     if not keys:
         return {}
     any_of = Q(*(Q(app_name=ref.app_name, user_id=ref.user_id, id=ref.session_id) for ref in keys), _connector=Q.OR)
@@ -218,7 +219,7 @@ def _session_rows(sessions: QuerySet[Session], source: str, limit: int) -> list[
 
 
 def app_row_of(source: str, app_name: str) -> AppRow:
-    """Returns one app as lists show it: how many sessions and users, and when it last changed."""
+    """Returns an app as lists show it: how many sessions and users it has, and when it last changed."""
     sessions = sessions_of(source, app_name)
     user_rows = of_known_users(sessions, source).order_by().values("user_id")[: COUNT_LIMIT + 1]
     return AppRow(

@@ -1,4 +1,4 @@
-"""Reads what happened last in a source, and what runs in it now."""
+"""Reads what happened last in a source, and what is running in it now."""
 
 import time
 from collections.abc import Collection
@@ -16,13 +16,13 @@ from ..sources.dialect import SEQ
 from .event_views import EventView, newest_views
 from .lists import GLANCE, titles_of
 
-RUNNING_REACH: Final = 300  # events of all sessions looked through for those whose agent runs
-APPENDED: Final = 5_000  # events of a source listed at once
+RUNNING_REACH: Final = 300  # events of all sessions that are searched for running agents
+APPENDED: Final = 5_000  # events of a source that are listed at once
 
 
 @dataclass(frozen=True, slots=True)
 class RunningSession:
-    """A session whose agent runs now."""
+    """A session whose agent is running now."""
 
     ref: SessionRef
     title: str
@@ -30,9 +30,10 @@ class RunningSession:
 
 
 class Revision(NamedTuple):
-    """When a session was created and written, and its user's and its app's state, as the database has them; and what differs
-    as well where a program wrote to these rows itself.
-    """
+    """When a session was created and written, and when its user's and its app's state was, as the database stores these
+    times.
+
+    The `_row` fields differ, too, if a program has written to these rows itself."""
 
     created: Any
     session: Any
@@ -46,12 +47,13 @@ class Revision(NamedTuple):
 # --- What moves -------------------------------------------------------------------------------------------------------
 
 
-# SQLite keeps no trace of an update but the row itself; MD5 is Django's, and gets no text that it could not encode.
+# An update leaves no trace in SQLite but the row itself. MD5 is Django's function, and gets hexadecimal text, which can
+# always be encoded.
 _ROW: Final = {"postgresql": "{0}.xmin::text", "sqlite": "md5(hex({0}.state))"}
 
 
 def revisions(source: str, keys: Collection[SessionRef], *, actor: Actor) -> dict[SessionRef, Revision]:
-    """For each session that exists, what differs as soon as its state, or its user's or app's, was written."""
+    """Returns for each session that exists a value that changes whenever its state, or its user's or app's, is written."""
     keys = [ref for ref in keys if actor.may_see(ref.app_name)]
     if not keys:
         return {}
@@ -69,10 +71,9 @@ def revisions(source: str, keys: Collection[SessionRef], *, actor: Actor) -> dic
 
 
 def appended(source: str, seq: Seq, also: Collection[Seq] = (), limit: int = APPENDED) -> list[tuple[Seq, SessionRef]]:
-    """Returns seq and session of each event with a greater seq, or one of `also` (PostgreSQL only), in order.
+    """Returns the seq and session of each event with a greater seq, or with one of `also` (PostgreSQL only), in order.
 
-    A PostgreSQL source that was not adopted has no seqs: then nothing.
-    """
+    Returns nothing for a PostgreSQL source that is not adopted: its events have no seq."""
     with database.using(source) as db:
         if not database.is_numbered(source):
             return []
@@ -88,14 +89,14 @@ def appended(source: str, seq: Seq, also: Collection[Seq] = (), limit: int = APP
 
 
 def data_version(source: str) -> int:
-    """SQLite's mark that differs as soon as another connection has written to the file; as this thread sees it."""
+    """Returns SQLite's number that changes whenever another connection than this thread's writes to the file."""
     with database.using(source) as db, db.cursor() as cursor:
         cursor.execute("PRAGMA data_version")
         return int(cursor.fetchone()[0])
 
 
 def newest_seq(source: str) -> Seq:
-    """Returns the greatest seq of an event in any session of a source; 0 where there is none."""
+    """Returns the greatest seq of an event in any session of a source; 0 if there is none."""
     with database.using(source) as db:
         if not database.is_numbered(source):
             return NO_SEQ
@@ -105,13 +106,14 @@ def newest_seq(source: str) -> Seq:
 
 
 def newest_events(source: str, limit: int, *, actor: Actor) -> list[EventView]:
-    """The newest events of any session, the newest first."""
+    """Returns the newest events of all sessions, the newest first."""
     with database.using(source):
         return newest_views(source, limit, GLANCE, actor)
 
 
 def running_now(source: str, *, actor: Actor) -> list[RunningSession]:
-    """The sessions whose agent runs now, as far as the source's newest events tell; the one with the newest event first."""
+    """Returns the sessions whose agent is running now, as far as the source's newest events show. The one with the
+    newest event comes first."""
     with database.using(source):
         by_session: dict[SessionRef, list[dict[str, Any]]] = {}
         for view in newest_views(source, RUNNING_REACH, GLANCE, actor):

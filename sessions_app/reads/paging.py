@@ -1,4 +1,4 @@
-"""Pages of a list by key: some rows, and an opaque cursor to those that follow (pure)."""
+"""Pages of a list by key: some rows, and an opaque cursor to the next ones (pure)."""
 
 import base64
 import json
@@ -15,19 +15,19 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[T]):
-    """Some rows, and the cursor of the page that follows; None where this is the last."""
+    """Some rows, and the cursor of the next page; None if this is the last one."""
 
     rows: list[T]
     next: str | None = None
 
 
 def write_cursor(*values: Any) -> str:
-    """An opaque cursor."""
+    """Returns an opaque cursor that holds these values."""
     return base64.urlsafe_b64encode(json.dumps(values).encode()).decode().rstrip("=")
 
 
 def read_cursor(text: str, *types: type) -> list[Any]:
-    """The values of a cursor, of these types; raises Invalid for a text that is none."""
+    """Returns the values of a cursor, which must have these types. Raises Invalid for any other text."""
     try:
         values = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
         if not isinstance(values, list) or [type(value) for value in values] != list(types):

@@ -1,4 +1,4 @@
-"""A session in numbers."""
+"""Counts what is in a session."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -13,13 +13,13 @@ from .listed import newest_first
 from .weights import GLANCED, SIZE_OF
 
 MOST: Final = 10_000  # events that are counted
-_HEAVIEST: Final = 20_000_000  # characters of these together
+_HEAVIEST: Final = 20_000_000  # characters of all of them together
 _OF_SESSION: Final = "FROM events WHERE app_name = %s AND user_id = %s AND session_id = %s"
 
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """A session at a glance, over its newest events, MOST of them; `more` where there are others."""
+    """The numbers of a session, over its newest MOST events. `more` tells whether there are others."""
 
     events: int
     invocations: int
@@ -29,9 +29,8 @@ class Stats:
 
 
 def stats(ref: SessionRef, *, actor: Actor) -> Stats:
-    """Numbers of a session: events, invocations (an edit is none), tokens, and events by filter; of an event that is long
-    nothing but that it is there.
-    """
+    """Counts a session's events, invocations (an edit is none), tokens, and events by filter. Of a long event, counts
+    only that it exists."""
     actor.check_sees(ref)
     with database.using(ref.source) as db:
         number, more = _counted(db, ref)
@@ -47,12 +46,12 @@ def stats(ref: SessionRef, *, actor: Actor) -> Stats:
             )
             count, invocations, tokens, *kinds = cursor.fetchone()
     numbers = {name: number or 0 for name, number in zip(FILTERS, kinds, strict=True)}
-    whole = int(min(tokens or 0, 2**63))  # SQLite makes infinity of a number that is too large
+    whole = int(min(tokens or 0, 2**63))  # SQLite turns a number that is too large into infinity
     return Stats(count, invocations, whole, numbers, more)
 
 
 def _counted(db: BaseDatabaseWrapper, ref: SessionRef) -> tuple[int, bool]:
-    """How many of the newest events are counted, and whether there are others."""
+    """Returns how many of the newest events are counted, and whether there are others."""
     left = _HEAVIEST
     with db.cursor() as cursor:
         order = f"ORDER BY {newest_first(ref.source)} LIMIT {MOST + 1}"

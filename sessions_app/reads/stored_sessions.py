@@ -1,4 +1,4 @@
-"""Loads the sessions of an app or of a user, with their merged states and without events."""
+"""Loads the sessions of an app or of a user, with their merged states but without events."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -23,7 +23,7 @@ from .whole_session import PAGE, TEXT_OF, StoredSession, read_state
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Selects the sessions of an app, or of one of its users; `hidden`: also those of `own_session`."""
+    """Selects the sessions of an app, or of one of its users. With `hidden`, also those of `own_session`."""
 
     source: str
     app_name: str
@@ -32,13 +32,14 @@ class Selection:
 
 
 def load_all(selection: Selection, *, actor: Actor) -> list[StoredSession]:
-    """Returns every session that is selected; the one updated longest ago first, which is ADK's order."""
+    """Returns every selected session, the one updated longest ago first, which is ADK's order."""
     return list(each_session(selection, actor=actor))
 
 
 def each_session(selection: Selection, *, actor: Actor, most: int | None = None) -> Iterator[StoredSession]:
-    """Yields what `load_all` returns, in the memory of a page. Raises Invalid for a state that weighs more than `most`."""
-    seen: set[tuple[str, str]] = set()  # one that is updated between two pages comes again
+    """Yields what `load_all` returns, with only one page in memory. Raises Invalid for a state that weighs more than
+    `most`."""
+    seen: set[tuple[str, str]] = set()  # a session that is updated between two pages comes again
     after: str | None = ""
     while after is not None:
         page = load_page(selection, after or None, actor=actor, most=most)
@@ -57,10 +58,9 @@ def load_page(
     actor: Actor,
     most: int | None = None,
 ) -> Page[StoredSession]:
-    """Returns a page of what `load_all` returns: at most `limit` sessions, fewer where their states weigh much.
+    """Returns a page of what `load_all` returns: at most `limit` sessions, fewer if their states weigh much.
 
-    A session that is updated meanwhile comes again at the end, and none is left out.
-    """
+    A session that is updated meanwhile comes again at the end, so none is left out."""
     source, app_name = selection.source, selection.app_name
     if not actor.may_see(app_name):
         return Page([])
@@ -91,7 +91,8 @@ def load_page(
 def _session_rows(
     db: BaseDatabaseWrapper, selection: Selection, after: str | None, limit: int
 ) -> tuple[list[tuple[Any, ...]], bool]:
-    """Returns the rows of sessions after a cursor, and whether there are others: one at least, and what LARGE allows."""
+    """Returns the rows of sessions after a cursor, and whether there are others: at least one, and as many as LARGE
+    allows."""
     source, user_id = selection.source, selection.user_id
     names: dict[str, Any] = {"app": selection.app_name} | ({} if user_id is None else {"user": user_id})
     of_user = "" if user_id is None else "AND user_id = %(user)s"
@@ -115,7 +116,8 @@ def _session_rows(
 
 
 def _user_states(source: str, app_name: str, users: list[str]) -> tuple[dict[str, str | None], bool]:
-    """Returns the states of users, and whether of all: that of the first one, and of the others what LARGE allows."""
+    """Returns the states of users, and whether these are all: that of the first user, and of the others as many as
+    LARGE allows."""
     states: dict[str, str | None] = dict.fromkeys(users[:1])
     left = LARGE
     for some in filter(None, (users[:1], users[1:])):

@@ -1,14 +1,14 @@
-"""Tells what is new in a source, whoever wrote it and adopted or not, at a cost that does not grow with what is stored.
+"""Tells what is new in a source, adopted or not, whichever program wrote it. The cost does not grow with what is stored.
 
-Three ways, as a database lets it:
+There are three ways, depending on the database:
 
-- `Rowids`, SQLite: `PRAGMA data_version` tells that something was written. New events stand behind the newest one that was
-  seen, wherever that is by now: after a deletion rowids are given again, and VACUUM gives all of them anew.
-- `still_missing`, PostgreSQL with adkweb's `seq`: a number taken is not a number committed, and a later one can become
-  visible first. Numbers that were passed over are asked for until they appear or their time is up. The index of history/
-  does so, too.
-- `Transactions`, any PostgreSQL: a row names the transaction that wrote it. New is what a transaction wrote that had not
-  ended at the last look. This needs no `seq` and gives nothing up, but reads the newest events again at each look.
+- `Rowids`, for SQLite: `PRAGMA data_version` tells that something was written. New events come after the newest one seen
+  before, wherever that is by now: rowids are reused after a deletion, and VACUUM may change all of them.
+- `still_missing`, for PostgreSQL with adkweb's `seq`: a number that is taken is not committed yet, and a later one can
+  become visible first. Missing numbers are asked for until they appear or their time is up. The index of history/ does
+  this, too.
+- `Transactions`, for any PostgreSQL: each row names the transaction that wrote it. Rows are new if their transaction had
+  not ended at the last look. This needs no `seq` and never gives up, but each look reads the newest events again.
 """
 
 import os
@@ -36,14 +36,14 @@ _MOST: Final = 5_000  # new events of an adopted PostgreSQL source listed at onc
 
 
 class EventName(NamedTuple):
-    """Which event."""
+    """The name of an event: its session and its id."""
 
     ref: SessionRef
     id: str
 
 
 class Hole(NamedTuple):
-    """The first and the last of some seqs without an event, and until when one is waited for."""
+    """A range of seqs without an event, from `first` to `last`, and the time until which they are waited for."""
 
     first: Seq
     last: Seq
@@ -51,7 +51,7 @@ class Hole(NamedTuple):
 
 
 class Tail:
-    """Follows a source, and tells which sessions have new events; for one thread."""
+    """Follows a source, and tells which sessions have new events. For one thread."""
 
     def __init__(self, source: str) -> None:
         self._source = source
@@ -64,7 +64,7 @@ class Tail:
             self._note(start, {seq for seq, _ref in newest.appended(source, start) if seq <= self._seq})
 
     def moved(self) -> set[SessionRef] | None:
-        """Returns the sessions with events that were not there the last time; None where nothing at all was written."""
+        """Returns the sessions that have events that were not there the last time; None if nothing at all was written."""
         if self._rowids:
             return self._moved_in(self._rowids.new())
         now = time.monotonic()
@@ -87,7 +87,7 @@ class Tail:
         return moved
 
     def _note(self, start: Seq, visible: Collection[Seq]) -> None:
-        """Notes which numbers are still missing, LOOK_BACK of them at most."""
+        """Notes which numbers are still missing, at most LOOK_BACK of them."""
         after, until = Seq(max(start, self._seq - LOOK_BACK)), time.monotonic() + PATIENCE_SECONDS
         holes, room = still_missing(self._holes, after, visible, until), LOOK_BACK
         self._holes = []
@@ -101,10 +101,10 @@ class Tail:
 
 
 def still_missing(holes: Iterable[Hole], after: Seq, visible: Collection[Seq], until: float) -> list[Hole]:
-    """Returns the holes that are left, and those that are new after a seq, now that events with these seqs are visible.
+    """Returns the holes that remain, and the new ones after a seq, now that the events with the `visible` seqs can be
+    seen.
 
-    With the hole 3 to 5, after 9, and 4 and 12 visible: 3, 5 and 10 to 11.
-    """
+    With a hole from 3 to 5, `after` 9, and 4 and 12 visible: 3, 5, and 10 to 11."""
     left: list[Hole] = []
     for hole in holes:
         filled = sorted(seq for seq in visible if hole.first <= seq <= hole.last)
@@ -120,14 +120,14 @@ def _between(seqs: Sequence[int], until: float) -> list[Hole]:
 
 
 def names(source: str, rest: str, values: Sequence[Any]) -> list[EventName]:
-    """Returns the names of events; `rest` is a statement's end."""
+    """Returns the names of events. `rest` is the end of the statement."""
     with database.using(source) as db, db.cursor() as cursor:
         cursor.execute(f"SELECT app_name, user_id, session_id, id FROM events {rest}", values)
         return [EventName(SessionRef(source, *row[:3]), row[3]) for row in cursor.fetchall()]
 
 
 class Rowids:
-    """Follows a SQLite file; `whole`: from its beginning, else from now."""
+    """Follows a SQLite file: from its beginning if `whole`, otherwise from now on."""
 
     def __init__(self, source: str, *, whole: bool = False) -> None:
         self._source = source
@@ -139,7 +139,7 @@ class Rowids:
             self._remember(names(source, "ORDER BY rowid DESC LIMIT %s", [_REMEMBERED])[::-1])
 
     def new(self) -> Iterator[list[EventName]] | None:
-        """Returns the events that are new since the last time, in append order; None where nothing at all was written."""
+        """Returns the events that are new since the last time, in append order; None if nothing at all was written."""
         before, self._version = self._version, None  # which it stays where this fails: the next connection's is another
         version = newest.data_version(self._source)
         if version == before and self._identity() == self._file:
@@ -156,7 +156,7 @@ class Rowids:
         self._file, self._version = self._identity(), version
 
     def _newest_rowid(self) -> int:
-        """Returns the rowid behind which the new events stand."""
+        """Returns the rowid after which the new events are."""
         if not self._recent:
             return 0
         values = [part for name in self._recent for part in (*name.ref[1:], name.id)]
@@ -185,7 +185,7 @@ class Rowids:
 
 
 class Transactions:
-    """Follows a PostgreSQL database, adopted or not, also where that changes."""
+    """Follows a PostgreSQL database, adopted or not, even if that changes meanwhile."""
 
     def __init__(self, source: str) -> None:
         self._source = source
@@ -197,7 +197,7 @@ class Transactions:
             self._list(cursor, self._snapshot)  # what is there already, of transactions that others outlive
 
     def new(self) -> Iterator[list[EventName]] | None:
-        """Returns the events that are new since the last time, in append order; None where no transaction has ended."""
+        """Returns the events that are new since the last time, in append order; None if no transaction has ended."""
         with database.using(self._source) as db, db.cursor() as cursor:
             if _snapshot(cursor) == self._snapshot:
                 return None
@@ -218,7 +218,7 @@ class Transactions:
         self._seen = {name: number for name, number in self._seen.items() if number >= begun}
 
     def _list(self, cursor: CursorWrapper, snapshot: str) -> list[EventName]:
-        """Returns the events that transactions wrote which had not ended at the last look, without those seen already."""
+        """Returns the events of the transactions that had not ended at the last look, without those seen already."""
         begun, ended = _bounds(self._snapshot)[0], _bounds(snapshot)[1]
         written = [begun, ended - begun]
         if database.is_adopted(self._source):
@@ -260,14 +260,14 @@ def _rows(cursor: CursorWrapper, order: str, where: str, values: list[Any]) -> l
 
 @contextmanager
 def _moment(source: str) -> Iterator[CursorWrapper]:
-    """A transaction that sees one moment."""
+    """Opens a transaction that sees the database at one moment."""
     with database.using(source) as db, transaction.atomic(using=source), db.cursor() as cursor:
         cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
         yield cursor
 
 
 def _snapshot(cursor: CursorWrapper) -> str:
-    """Returns which transactions have ended, as PostgreSQL writes it: `begun:ended:running,…`."""
+    """Returns which transactions have ended, in PostgreSQL's notation: `begun:ended:running,…`."""
     cursor.execute("SELECT pg_current_snapshot()::text")
     return str(cursor.fetchone()[0])
 

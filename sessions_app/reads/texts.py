@@ -1,4 +1,4 @@
-"""The JSON texts of events and states as they are stored, however large."""
+"""Streams the JSON texts of events and states as they are stored, however large."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -15,7 +15,7 @@ _PIECE: Final = 8_000_000  # characters
 
 
 def state_text(ref: SessionRef, scope: Scope, *, actor: Actor) -> Iterator[str]:
-    """The JSON text of a scope's state as it is stored, however large: by pieces, and never parsed. Raises NotFound."""
+    """Yields the JSON text of a scope's state as it is stored, in pieces and without parsing it. Raises NotFound."""
     actor.check_sees(ref)
     table, names = {"session": ("sessions", 4), "user": ("user_states", 3), "app": ("app_states", 2)}[scope]
     columns = ("app_name", "user_id", "id")[: names - 1]
@@ -24,14 +24,15 @@ def state_text(ref: SessionRef, scope: Scope, *, actor: Actor) -> Iterator[str]:
 
 
 def event_text(ref: SessionRef, event_id: str, *, actor: Actor) -> Iterator[str]:
-    """The JSON text of an event as it is stored, however large: by pieces, and never parsed. Raises NotFound."""
+    """Yields the JSON text of an event as it is stored, in pieces and without parsing it. Raises NotFound."""
     actor.check_sees(ref)
     where = "app_name = %s AND user_id = %s AND session_id = %s AND id = %s"
     return _pieces(ref.source, f"SELECT %s FROM events WHERE {where}", "event_data", (*ref[1:], event_id))
 
 
 def _pieces(source: str, sql: str, column: str, names: Sequence[str]) -> Iterator[str]:
-    """A text by pieces of _PIECE characters. SQLite and PostgreSQL look through all of it for each, so these are large."""
+    """Yields a text in pieces of _PIECE characters. These are large, because the database reads the whole text for each
+    of them."""
     first = 1
     while True:
         with database.using(source) as db, db.cursor() as cursor:

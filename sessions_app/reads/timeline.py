@@ -1,4 +1,4 @@
-"""A session's events, by page."""
+"""Reads a session's events, by page."""
 
 import time
 from typing import Final
@@ -19,7 +19,7 @@ from .lists import GLANCE
 from .paging import Page
 
 EVENTS: Final = 100  # events of a timeline page
-IN_FLIGHT: Final = 100  # events looked through for the invocation in flight
+IN_FLIGHT: Final = 100  # events that are searched for the invocation in flight
 
 
 # --- Events -----------------------------------------------------------------------------------------------------------
@@ -28,10 +28,10 @@ IN_FLIGHT: Final = 100  # events looked through for the invocation in flight
 def events(
     ref: SessionRef, *, actor: Actor, before: str | None = None, kind: str = "", author: str = "", limit: int = EVENTS
 ) -> Page[EventView]:
-    """A page of the timeline in append order, the newest or those before a cursor; `next` leads to earlier ones.
+    """Returns a page of the timeline in append order: the newest events, or those before a cursor. `next` leads to
+    earlier ones.
 
-    `kind` is one of FILTERS.
-    """
+    `kind` is one of FILTERS."""
     actor.check_sees(ref)
     with database.using(ref.source):
         query = filtered(events_of(ref), ref, kind, author)
@@ -44,7 +44,7 @@ def events(
 
 
 def event(ref: SessionRef, event_id: str, *, actor: Actor) -> EventView:
-    """One event; raises NotFound."""
+    """Returns an event. Raises NotFound."""
     with database.using(ref.source):
         row = events_of(ref).filter(id=event_id).first() if actor.may_see(ref.app_name) else None
         if row is None:
@@ -57,7 +57,7 @@ def event(ref: SessionRef, event_id: str, *, actor: Actor) -> EventView:
 def events_after(
     ref: SessionRef, seq: Seq | str, *, actor: Actor, kind: str = "", author: str = "", limit: int = EVENTS
 ) -> Page[EventView]:
-    """The events after a seq, or a cursor, at most `limit`, in append order: what somebody who was there has missed."""
+    """Returns at most `limit` events after a seq or a cursor, in append order: what a reader has missed since."""
     actor.check_sees(ref)
     with database.using(ref.source):
         after = Q(seq__gt=seq) if isinstance(seq, int) else after_cursor(ref.source, seq)
@@ -69,7 +69,7 @@ def events_after(
 
 
 def newest_seq(ref: SessionRef, *, actor: Actor) -> Seq:
-    """Returns the seq of a session's newest event; 0 where there is none."""
+    """Returns the seq of a session's newest event; 0 if there is none."""
     actor.check_sees(ref)
     with database.using(ref.source):
         return events_of(ref).order_by("-seq").values_list("seq", flat=True).first() or NO_SEQ
@@ -83,7 +83,8 @@ def misses_more_than(ref: SessionRef, seq: Seq, number: int, *, actor: Actor) ->
 
 
 def in_flight(ref: SessionRef, *, actor: Actor) -> Running | None:
-    """The invocation that has begun and not ended, by the newest events and the silence that the settings define."""
+    """Returns the invocation that has begun and not ended, judging by the newest events and SILENCE_SECONDS; None if
+    there is none."""
     actor.check_sees(ref)
     with database.using(ref.source):
         newest, _more = views(ordered(events_of(ref), ref.source), ref.source, IN_FLIGHT, GLANCE, ref)
@@ -91,7 +92,8 @@ def in_flight(ref: SessionRef, *, actor: Actor) -> Running | None:
 
 
 def around(view: EventView, reach: int = 200, *, actor: Actor) -> tuple[list[EventView], list[EventView]]:
-    """The events before and after one, nearest first, at most `reach` each: for its neighbours and its paired calls."""
+    """Returns the events before and after one, nearest first, at most `reach` each: for its neighbours and its paired
+    calls."""
     actor.check_sees(view.ref)
     with database.using(view.ref.source):
         query = events_of(view.ref)

@@ -1,4 +1,4 @@
-"""A session, a user's state or an app's, whole."""
+"""Reads a whole session, or the state of a user or an app."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ from .weights import Measured, large, measured_sql
 
 @dataclass(frozen=True, slots=True)
 class SessionView:
-    """One session with the state that its agent sees; `initial_state` is None where it was never recorded."""
+    """A session with the state that its agent sees. `initial_state` is None if it was never recorded."""
 
     ref: SessionRef
     title: str
@@ -28,7 +28,7 @@ class SessionView:
     revision: float
     state: Scoped
     initial_state: State | None
-    sizes: Mapping[Scope, int] = field(default_factory=dict)  # characters of those scopes that are too large to be read
+    sizes: Mapping[Scope, int] = field(default_factory=dict)  # characters of the scopes that are too large to be read
 
 
 _STATE: Final = Measured("state")  # for `_read_state` to read
@@ -36,7 +36,9 @@ _SCOPES: Final[tuple[Scope, ...]] = ("session", "user", "app")
 
 
 def app(source: str, app_name: str, *, actor: Actor, partly: bool = False) -> tuple[AppRow, State]:
-    """One app and its state; raises NotFound. As `session` does with one that is too large to be read."""
+    """Returns an app and its state. Raises NotFound, and Invalid for a state that is too large to be read.
+
+    With `partly`, returns no state."""
     with database.using(source):
         text = App.objects.using(source).filter(app_name=app_name).values_list(_STATE, flat=True).first()
         is_there = text is not None or sessions_of(source, app_name).exists()
@@ -46,9 +48,10 @@ def app(source: str, app_name: str, *, actor: Actor, partly: bool = False) -> tu
 
 
 def user_state(source: str, app_name: str, user_id: str, *, actor: Actor, partly: bool = False) -> State:
-    """A user's state, keys without prefix; raises NotFound for a user without session and state. As `session` does with one
-    that is too large to be read.
-    """
+    """Returns a user's state; keys have no prefix. Raises NotFound for a user without session and state, and Invalid
+    for a state that is too large to be read.
+
+    With `partly`, only checks that the user exists, and returns no state."""
     with database.using(source):
         rows = User.objects.using(source).filter(app_name=app_name, user_id=user_id)
         text = rows.values_list(_STATE, flat=True).first()
@@ -70,9 +73,9 @@ def _too_large(size: int) -> str:
 
 
 def session(ref: SessionRef, *, actor: Actor, partly: bool = False) -> SessionView:
-    """One session with its state by scope; raises NotFound, and Invalid for a state that is too large to be read; `partly`:
-    then without the scopes that are.
-    """
+    """Returns a session with its state by scope. Raises NotFound, and Invalid for a state that is too large to be read.
+
+    With `partly`, leaves out the scopes that are too large, and says their sizes."""
     actor.check_sees(ref)
     with database.using(ref.source) as db, db.cursor() as cursor:
         texts = [measured_sql(f"{table}.state", db.vendor) for table in "sua"]

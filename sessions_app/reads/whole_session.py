@@ -1,8 +1,7 @@
-"""A session whole, as an agent loads it: merged state, and its events as they are stored, unparsed.
+"""Loads a whole session, as an agent does: its merged state, and its events as they are stored, unparsed.
 
-One statement reads all of it, so that state, revision and events are of one moment: an agent that goes on from here misses
-nothing and sees nothing twice.
-"""
+One statement reads all of it, so that state, revision and events belong to one moment: an agent that continues from
+here misses nothing and sees nothing twice."""
 
 from collections.abc import Iterator
 from contextlib import closing, suppress
@@ -26,15 +25,15 @@ from .weights import LARGE, weight
 
 STATE: Final = 3 * LARGE  # what a scope's state may weigh that a request loads
 _FEW: Final = 100
-PAGE: Final = 1_000  # events read at once where they are streamed, or fewer that weigh as much as LARGE
+PAGE: Final = 1_000  # events that are streamed at once, or fewer that weigh as much as LARGE
 
 
 class TooLong(ValueError):
-    """Events are longer than may be loaded at once."""
+    """The events are longer than may be loaded at once."""
 
 
 class StoredEvent(NamedTuple):
-    """An event's row; `text` is its JSON, in which the columns' values may be missing."""
+    """The row of an event. `text` is its JSON, in which the values of the columns may be missing."""
 
     text: str
     id: str
@@ -45,7 +44,8 @@ class StoredEvent(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StoredSession:
-    """A session at one moment; `seq` is that of its newest event, loaded or not: 0 for none, None for not asked."""
+    """A session at one moment. `seq` is that of its newest event, loaded or not: 0 if there is none, None if it is not
+    known."""
 
     ref: SessionRef
     state: Scoped
@@ -57,7 +57,8 @@ class StoredSession:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """A session's row, the id of its newest event, and the seq of the event that was asked about; None for none."""
+    """A session's row, the id of its newest event, and the seq of the event that was asked about; None if there is
+    none."""
 
     created: float
     revision: float
@@ -75,11 +76,10 @@ def load(
     most: int | None = None,
     longest: int | None = None,
 ) -> StoredSession | None:
-    """A session with its events in append order, or None where there is no such session.
+    """Returns a session with its events in append order, or None if there is no such session.
 
-    Of the events only the `newest` so many, those with a timestamp of `since` or later, those after the seq `after`.
-    Raises Invalid for a state that weighs more than `most`, and `TooLong` for events of more than `longest` characters.
-    """
+    Three arguments limit the events: to the `newest` so many, to those `since` a time, to those `after` a seq. Raises
+    Invalid for a state that weighs more than `most`, and `TooLong` for events of more than `longest` characters."""
     if not actor.may_see(ref.app_name):
         return None
     with database.using(ref.source) as db:
@@ -109,7 +109,8 @@ def load(
 def _loading(
     db: BaseDatabaseWrapper, ref: SessionRef, newest: int | None, since: float | None, after: int | None
 ) -> tuple[str, dict[str, Any]]:
-    """Returns the statement of `load` and its values: a row of kind 0 for the session, and one of kind 1 for each event."""
+    """Returns the statement of `load` and its values. It yields a row of kind 0 for the session and one of kind 1 for
+    each event."""
     seq, order = _order(ref.source, db.vendor)
     text, parameters = TEXT_OF[db.vendor], _names(ref)
     only = limit = ""
@@ -141,16 +142,16 @@ def _no_longer(rows: Iterator[tuple[Any, ...]], longest: int) -> Iterator[tuple[
 def stream(
     ref: SessionRef, *, actor: Actor, newest: int | None = None, since: float | None = None, after: Seq | None = None
 ) -> tuple[StoredSession, Iterator[list[StoredEvent]]] | None:
-    """As `load`, its events by page: memory is that of a page, and nothing is held open while a slow reader takes them.
+    """Returns what `load` does, but the events by page: only one page is in memory, and nothing is kept open for a slow
+    reader.
 
-    The session is of one moment, and so are its events: those up to the newest one at that moment, which never change.
-    Raises NotFound between two pages where it was deleted, so that nobody takes its beginning for all of it.
-    """
+    The session is read at one moment, and its events are those up to the newest one of that moment, which never change.
+    Raises NotFound between two pages if the session was deleted, so that nobody takes its beginning for the whole."""
     if not actor.may_see(ref.app_name):
         return None
     database.get(ref.source)
     numbered = database.is_numbered(ref.source)
-    if not numbered or (newest is not None and newest <= _FEW):  # without seqs to page by, or most likely one page
+    if not numbered or (newest is not None and newest <= _FEW):  # no seqs to page by, or most likely one page
         with suppress(TooLong):
             session = load(
                 ref,
@@ -170,7 +171,7 @@ def stream(
 
 
 def _before_newest(ref: SessionRef, newest: int, since: float | None) -> Seq:
-    """Returns the seq that so many of the newest events follow; 0 where there are no more than these."""
+    """Returns the seq that is followed by exactly `newest` events; 0 if there are no more than these."""
     with database.using(ref.source) as db, db.cursor() as cursor:
         column, order = _order(ref.source, db.vendor)
         only = f"AND timestamp >= {_AT}" if since is not None else ""
@@ -195,7 +196,7 @@ def _pages(ref: SessionRef, last: Seq, since: float | None, after: Seq) -> Itera
             with closing(each_row(ref.source, statement, [*ref[1:], *moment, after, last])) as stored_rows:
                 for row in stored_rows:
                     rows.append(row)
-                    if len(row[0] or "") > left:  # then nobody need count what is in it
+                    if len(row[0] or "") > left:  # then its items need not be counted
                         break
                     left -= weight(row[0])
                     if left < 0:
@@ -205,7 +206,7 @@ def _pages(ref: SessionRef, last: Seq, since: float | None, after: Seq) -> Itera
                 raise NotFound(_("The session was deleted while it was read."))
             return
         after, page = rows[-1][-1], [_event(row) for row in rows]
-        del rows, row  # which may be large
+        del rows, row  # they may be large
         yield page
         del page
 
@@ -217,7 +218,7 @@ def _event(row: tuple[Any, ...]) -> StoredEvent:
 
 
 def read_head(ref: SessionRef, event_id: str = "", *, actor: Actor) -> Head | None:
-    """Returns the head of a session, and the seq of an event in it; None where there is no such session."""
+    """Returns the head of a session, with the seq of an event in it; None if there is no such session."""
     if not actor.may_see(ref.app_name):
         return None
     with database.using(ref.source) as db, db.cursor() as cursor:
@@ -238,7 +239,8 @@ _EVENTS = "app_name = %(app)s AND user_id = %(user)s AND session_id = %(session)
 
 
 def _order(source: str, vendor: str) -> tuple[str, str]:
-    """Returns an event's seq and the order from the newest on, as SQL; without adkweb's column by time and id."""
+    """Returns an event's seq and the order with the newest first, as SQL. Without adkweb's column, the order is by time
+    and id."""
     if not database.is_numbered(source):
         return "NULL::bigint", "timestamp DESC, id DESC"
     return SEQ_IN_SESSION[vendor], f"{SEQ_IN_SESSION[vendor]} DESC"
@@ -249,7 +251,7 @@ def _names(ref: SessionRef) -> dict[str, Any]:
 
 
 def read_state(text: str | None, most: int | None = None) -> dict[str, Any]:
-    """Returns the state of a JSON text. Raises Invalid for one that weighs more than `most`."""
+    """Returns the state in a JSON text. Raises Invalid for a text that weighs more than `most`."""
     if most is not None and weight(text) > most:
         raise Invalid(_("This state is too large to be read here: %(n)s characters.") % {"n": len(text or "")})
     return as_object(read_stored(text)) if text else {}

@@ -1,4 +1,4 @@
-"""Finds who wrote each key last."""
+"""Finds which event last wrote each key."""
 
 from ..access.actor import Actor
 from ..domain.json_values import as_object
@@ -13,7 +13,8 @@ from .listed import sessions_since
 
 
 def writers(ref: SessionRef, after: Seq = NO_SEQ, *, actor: Actor) -> dict[str, Writer]:
-    """The last writer of every full key that the newest RECENT events of this session wrote, or those after a seq."""
+    """Returns the last writer of each key, with its prefix, that this session's newest RECENT events wrote, or those
+    after a seq."""
     actor.check_sees(ref)
     with database.using(ref.source):
         writers: dict[str, Writer] = {}
@@ -23,7 +24,8 @@ def writers(ref: SessionRef, after: Seq = NO_SEQ, *, actor: Actor) -> dict[str, 
 
 
 def last_writer(ref: SessionRef, full_key: str, *, actor: Actor) -> Writer | None:
-    """Who last wrote a key of any scope, looked for in the sessions that were active since the scope changed."""
+    """Returns the event that last wrote a key of any scope. Searches the sessions that were active since the scope
+    changed."""
     actor.check_sees(ref)
     scope, _bare = scope_of(full_key)
     with database.using(ref.source):
