@@ -80,7 +80,7 @@ def undo(ref: SessionRef, event_id: str, *, actor: Actor) -> Plan:
         if then is UNKNOWN:
             plan.unknown.append(name)
         elif merging.same(then, value):
-            continue  # it wrote what stood there
+            continue  # it wrote the value that was there
         elif same(now.state.get(name), then):
             settled.append(name)
         else:

@@ -157,9 +157,8 @@ def _told_by(
     not tell."""
     values: dict[str, State] = {view.id: {} for view in page}
     wanted = {view.id: names & view.description.delta.keys() for view in page}
-    unknown: dict[str, list[str]] = {
-        name: [page[-1].id] for name in wanted[page[-1].id]
-    }  # its own row is not among them
+    # The row of the newest event is not among them.
+    unknown: dict[str, list[str]] = {name: [page[-1].id] for name in wanted[page[-1].id]}
     for row in rows:
         delta = as_object(row["delta"])
         removed = {*row["removed"]}

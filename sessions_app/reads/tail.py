@@ -140,7 +140,7 @@ class Rowids:
 
     def new(self) -> Iterator[list[EventName]] | None:
         """Returns the events that are new since the last time, in append order; None if nothing at all was written."""
-        before, self._version = self._version, None  # which it stays where this fails: the next connection's is another
+        before, self._version = self._version, None  # stays None if this fails: the next connection has another
         version = newest.data_version(self._source)
         if version == before and self._identity() == self._file:
             self._version = version
@@ -168,7 +168,7 @@ class Rowids:
             rowid = cursor.fetchone()[0]
         if rowid is not None:
             return int(rowid)
-        if self._identity() != self._file:  # another database stands here now: all of it is new
+        if self._identity() != self._file:  # another database has replaced it: all of it is new
             self._recent, self._file = {}, self._identity()
             return 0
         return newest.newest_seq(self._source)
@@ -194,7 +194,7 @@ class Transactions:
         with _moment(source) as cursor:
             self._snapshot = _snapshot(cursor)
             self._newest = self._greatest(cursor)
-            self._list(cursor, self._snapshot)  # what is there already, of transactions that others outlive
+            self._list(cursor, self._snapshot)  # notes what exists already, as older transactions may still run
 
     def new(self) -> Iterator[list[EventName]] | None:
         """Returns the events that are new since the last time, in append order; None if no transaction has ended."""

@@ -46,7 +46,7 @@ class Adoption:
 
     @property
     def works(self) -> bool:
-        """Tells whether it is under way or will resume by itself."""
+        """Tells whether it is under way: no problem has stopped it."""
         return not self.problem
 
 

@@ -17,9 +17,8 @@ _BATCH: Final = (200, 5_000)  # rows that are numbered at once: at first, and at
 _BATCH_SECONDS: Final = 0.05  # that a batch should take
 _REST: Final = 1.0  # the pause after a batch, as a multiple of its duration: agents share the server
 _SMALL: Final = 2_000  # events that are numbered at once, in the transaction that adds the column
-_RESERVE: Final = (
-    100_000  # numbers, and a tenth more than there are events, for those written until new ones are numbered
-)
+# New events are numbered from 110 % of the counted events plus this on: more may be written after the count.
+_RESERVE: Final = 100_000
 
 
 class PostgreSQL(Steps):

@@ -19,9 +19,8 @@ from .finding import SESSION_FILE, existing_file, is_badly_quoted, short, sqlite
 
 _RESCAN_SECONDS: Final = 2.0
 _SCAN_SECONDS: Final = 0.04  # that a search may take; after a longer one, the next search is due later in proportion
-_BUSY_SECONDS: Final = (
-    3  # how long a read waits for another program's lock on a SQLite file; writes/rows.py waits longer
-)
+# How long a read waits for another program's lock on a SQLite file. writes/rows.py waits longer.
+_BUSY_SECONDS: Final = 3
 _CONNECT_SECONDS: Final = 5
 
 
@@ -37,9 +36,8 @@ class Source:
 sources: dict[str, Source] = {}
 _folders: list[Path] = []
 UNOPENED: Final = (-1, -1)
-opened_files: dict[
-    str, tuple[int, int] | None
-] = {}  # by alias, which file it was: a developer may delete and remake it
+# By alias, which file was opened: a developer may delete it and make it again.
+opened_files: dict[str, tuple[int, int] | None] = {}
 _identity: dict[str, str] = {}  # by alias, what it stands for
 lock = threading.RLock()
 _found: dict[Path, Source] = {}  # the sources that were found in folders, by path
