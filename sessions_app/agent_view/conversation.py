@@ -13,9 +13,10 @@ from django.db.models import Q, QuerySet
 from django.db.models.fields.json import KeyTextTransform, KeyTransform
 
 from ..access.actor import Actor
+from ..domain.description import Part
 from ..domain.edit_note import SYSTEM
 from ..domain.json_values import as_object
-from ..domain.kinds import Part, describe
+from ..domain.kinds import describe
 from ..domain.positions import NO_SEQ, Seq
 from ..domain.rewinds import taken_back
 from ..domain.session_ref import SessionRef

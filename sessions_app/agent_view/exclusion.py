@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from ..domain.content import Raw, calls_of, object_of, parts_of, responses_of
-from ..domain.kinds import AUTH_CALL, CONFIRMATION_CALL
+from ..domain.description import AUTH_CALL, CONFIRMATION_CALL
 
 Kind = Literal[
     "rewind",  # the event that rewinds

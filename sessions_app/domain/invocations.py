@@ -17,9 +17,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from .description import AUTH_CALL, CONFIRMATION_CALL, INPUT_CALL, Description, Part
 from .edit_note import ended_by, is_copy
 from .event import is_partial
-from .kinds import AUTH_CALL, CONFIRMATION_CALL, INPUT_CALL, Description, Part, describe
+from .kinds import describe
 
 _ASKING_CALLS: Final = frozenset({AUTH_CALL, CONFIRMATION_CALL, INPUT_CALL})
 _SPOKEN: Final = frozenset({"error", "interrupted", "transcription", "output", "finish"})  # say something without parts

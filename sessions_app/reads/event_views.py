@@ -13,10 +13,11 @@ from django.db.models.expressions import RawSQL
 from django.utils.translation import gettext as _
 
 from ..access.actor import Actor
+from ..domain.description import Description
 from ..domain.edit_note import edit_of
 from ..domain.event import removed_by
 from ..domain.json_values import as_object, read_stored_or_none
-from ..domain.kinds import Description, describe
+from ..domain.kinds import describe
 from ..domain.positions import Seq
 from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT, Change

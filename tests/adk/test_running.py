@@ -23,8 +23,8 @@ from google.adk.workflow import Workflow
 from google.genai import types
 from pydantic import Field
 
+from sessions_app.domain.description import CONFIRMATION_CALL
 from sessions_app.domain.invocations import Running, running
-from sessions_app.domain.kinds import CONFIRMATION_CALL
 
 # ADK warns that agents like SequentialAgent are going away and that resumable apps are experimental.
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sessions_app.domain.description import AUTH_CALL, CONFIRMATION_CALL, INPUT_CALL
 from sessions_app.domain.invocations import Running, running
-from sessions_app.domain.kinds import AUTH_CALL, CONFIRMATION_CALL, INPUT_CALL
 from tests.strategies import hostile_events, json_values
 
 Event = dict[str, Any]

@@ -10,10 +10,10 @@ from django.http import HttpRequest
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, create_model
 from pydantic.alias_generators import to_camel
 
+from ...domain.description import AUTH_CALL, CONFIRMATION_CALL, INPUT_CALL
 from ...domain.edit_note import NOTES
 from ...domain.event import check_event
 from ...domain.json_values import check_containers
-from ...domain.kinds import AUTH_CALL, CONFIRMATION_CALL, INPUT_CALL
 from .models import event_model
 from .sending import INTERNAL
 
@@ -23,7 +23,7 @@ _CONFIG: Final = ConfigDict(alias_generator=to_camel, populate_by_name=True)
 
 
 class Refused(Exception):
-    """A refusal: the status of the answer, and its `detail`, which is a text or a list of faults."""
+    """A refusal: the status of the answer, and its `detail`, which is a string or a list of faults."""
 
     def __init__(self, status: int, detail: Any) -> None:
         super().__init__(detail)

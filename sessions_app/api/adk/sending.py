@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import orjson
 
+from ...domain.description import AUTH_CALL
 from ...domain.json_values import as_object, read_stored_or_none
-from ...domain.kinds import AUTH_CALL
 from ...domain.spelling import camel_name, to_camel
 from ...reads import whole_session
 from ..bodies import text_of

@@ -12,10 +12,11 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from ...domain import differences
+from ...domain.brief import brief
 from ...domain.differences import Piece
 from ...domain.json_values import dumps, kind
 from ...domain.state import ABSENT, UNKNOWN, same
-from .json_tree import LINE_LIMIT, TEXT_LIMIT, Tree, brief
+from .json_tree import LINE_LIMIT, TEXT_LIMIT, Tree
 
 SECONDS: Final = 1.0  # for all differences of a page; after that, both values are shown instead
 PLACES: Final = 40  # for a pair of values

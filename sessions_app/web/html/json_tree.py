@@ -11,8 +11,8 @@ from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from ...domain.json_values import dumps, kind
-from ...domain.state import ABSENT, UNKNOWN
+from ...domain.brief import DEPTH_LIMIT, brief
+from ...domain.json_values import kind
 
 NAME_LIMIT: Final = 20  # characters of a key; no column cuts a key that is not longer
 NAME_END: Final = 10  # characters at the end of a longer key that are always shown
@@ -22,36 +22,8 @@ SURE_LIMIT: Final = 18  # characters of a text that every column shows
 LINE_LIMIT: Final = 80  # characters of a text that fit on its row
 TEXT_LIMIT: Final = 5_000  # characters of a text that are shown when it is opened
 NODE_LIMIT: Final = 400  # values in a tree
-DEPTH_LIMIT: Final = 12  # levels in a tree
 OPEN_LIMIT: Final = 8  # entries in a nested value that starts open, in a tree that starts open
 _CLASSES: Final = {"string": "s", "number": "n", "boolean": "b", "null": "z"}
-
-
-def brief(value: Any, length: int = 40, depth: int = 1) -> str:
-    """Returns a value as short JSON. `depth` is its level in the tree."""
-    if value is ABSENT:
-        return _("absent")
-    if value is UNKNOWN:
-        return "?"
-    if isinstance(value, list | dict):  # cut first: a value may be megabytes long
-        if len(value) > length or (depth > DEPTH_LIMIT and value):
-            return f"[{len(value)}]" if isinstance(value, list) else f"{{{len(value)}}}"
-        return _brief_branch(value, length, depth)
-    text = dumps(value[: length + 1] if isinstance(value, str) else value)
-    return text if len(text) <= length else text[: length - 1] + "…"
-
-
-def _brief_branch(value: list[Any] | dict[str, Any], length: int, depth: int) -> str:
-    parts, room = [], length - 2
-    for key, item in value.items() if isinstance(value, dict) else enumerate(value):
-        part = brief(item, max(8, room), depth + 1)
-        parts.append(f"{brief(key, 24)[1:-1]}: {part}" if isinstance(value, dict) else part)
-        room -= len(parts[-1]) + 2
-        if room <= 0:
-            break
-    text = ", ".join(parts) + (", …" if len(parts) < len(value) else "")
-    whole = f"{{{text}}}" if isinstance(value, dict) else f"[{text}]"
-    return whole if len(whole) <= length else whole[: length - 1] + "…"
 
 
 def name(key: Any) -> SafeString:

@@ -10,13 +10,15 @@ from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
+from ...domain.brief import words
+from ...domain.description import Part
 from ...domain.json_values import KEY_LENGTH
-from ...domain.kinds import TABLE, Part
+from ...domain.kinds import TABLE
 from ...domain.positions import number_of
 from ...domain.session_ref import OWN_NAME, SessionRef, own_session
 from ...reads import lists
 from ...reads.event_views import EventView
-from .tags import plain, register, soft, words
+from .tags import plain, register, soft
 from .targets import Row, Target, actor, address_at
 
 # --- Links ------------------------------------------------------------------------------------------------------------

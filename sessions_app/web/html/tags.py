@@ -1,6 +1,7 @@
 """Defines the template tags and filters for values, events and numbers, which are built into every template."""
 
 import re
+from collections.abc import Iterable
 from itertools import islice
 from typing import Any, Final
 
@@ -9,12 +10,15 @@ from django.utils.html import conditional_escape
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
 
+from ...domain.brief import brief, words
 from ...domain.json_values import KEY_LENGTH, beginning, dumps, kind
-from ...domain.kinds import Part, describe
+from ...domain.kinds import say
 from ...domain.positions import number_of
+from ...domain.said import Piece, media_name, summary
 from ...domain.state import ABSENT, UNKNOWN, scope_of
+from ...reads.event_views import EventView
 from ...reads.lists import COUNT_LIMIT, ROW_COUNT_LIMIT
-from .json_tree import Tree, brief, name
+from .json_tree import Tree, name
 
 register = template.Library()
 PRETTY_LENGTH: Final = 20_000  # characters of a value; templates show fewer
@@ -24,14 +28,8 @@ PRETTY_LENGTH: Final = 20_000  # characters of a value; templates show fewer
 
 
 register.filter("brief", brief)
+register.filter("words", words)
 register.filter("key_name", name)
-
-
-@register.filter
-def words(value: Any, length: int = 240) -> str:
-    """Returns a value as text on one line, cut to a length."""
-    line = " ".join(plain(value)[: length * 4].split())
-    return line if len(line) <= length else line[: length - 1] + "…"
 
 
 @register.filter
@@ -112,45 +110,20 @@ def items(mapping: Any) -> Any:
 # --- Events -----------------------------------------------------------------------------------------------------------
 
 
+register.filter("media_name", media_name)
+register.filter("summary", summary)
+
+
 @register.filter
-def result(response: Any) -> Any:
-    """Returns what a tool answered, without the wrapper that ADK puts around an answer that is not an object."""
-    if isinstance(response, dict) and len(response) == 1 and "result" in response:
-        return response["result"]
-    return response
+def said(view: EventView) -> Iterable[Piece]:
+    """Returns what happened in an event, in pieces of a line."""
+    return say(view.description, view.data)
 
 
 @register.filter
 def plain(value: Any) -> str:
     """Returns a string as it is, and any other value as JSON."""
     return value if isinstance(value, str) else dumps(value)
-
-
-@register.filter
-def summary(compaction: Any) -> str:
-    """Returns the text by which a compaction replaces earlier events."""
-    return describe({"content": compaction.get("compacted_content")}).text if isinstance(compaction, dict) else ""
-
-
-@register.filter
-def asked_about(call: Part) -> str:
-    """Returns the name of the tool for which a confirmation is asked."""
-    original = call.value.get("originalFunctionCall") if isinstance(call.value, dict) else None
-    return str(original.get("name", "")) if isinstance(original, dict) else call.name
-
-
-@register.filter
-def heard(data: dict[str, Any]) -> Any:
-    """Returns the transcription of what was heard, otherwise of what was said, otherwise ""."""
-    transcriptions = (data.get(f"{way}_transcription") for way in ("input", "output"))
-    return next((text for spoken in transcriptions if isinstance(spoken, dict) and (text := spoken.get("text"))), "")
-
-
-@register.filter
-def keys_of(data: dict[str, Any]) -> str:
-    """Returns the names of an unknown event's fields."""
-    names = data.keys() - {"id", "invocation_id", "timestamp", "author", "actions"}
-    return ", ".join(name[:100] for name in sorted(names)[:20])
 
 
 @register.simple_tag

@@ -16,9 +16,9 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_http_methods
 
 from ...access.actor import Actor
+from ...domain.description import Part
 from ...domain.event import new_id
 from ...domain.json_values import beginning, dumps, loads
-from ...domain.kinds import Part
 from ...domain.session_ref import SessionRef
 from ...domain.state import STORED, UNKNOWN, Change
 from ...edits import edit, queue
