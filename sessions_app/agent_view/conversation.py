@@ -120,9 +120,9 @@ def _taken_by(stretches: Iterable[tuple[Seq, Seq]], seq: Seq) -> Seq | None:
     return next((last for first, last in stretches if first <= seq <= last), None)
 
 
-def _highlights(ref: SessionRef, kind: str, after: Seq, upto: Seq | None) -> list[index.Mark]:
-    highlights: list[index.Mark] = []
-    while more := index.marks(ref, [kind], after, upto):
+def _highlights(ref: SessionRef, kind: str, after: Seq, upto: Seq | None) -> list[index.Highlight]:
+    highlights: list[index.Highlight] = []
+    while more := index.highlights(ref, [kind], after, upto):
         highlights += more
         after = more[-1].seq
     return highlights

@@ -175,9 +175,9 @@ def _seen(ref: SessionRef, first: Seq) -> tuple[Gone, int]:
     """Returns the events that the agent sees now and would not see after a rewind to before `first`, and how many
     events it would see again."""
     indexing.catch_up(ref.source)
-    rewinds = index.marks(ref, ["rewind"])
-    now = _spans([(mark.seq, mark.since) for mark in rewinds], _END)
-    then = _spans([(mark.seq, mark.since) for mark in rewinds if mark.seq < first], first - 1)
+    rewinds = index.highlights(ref, ["rewind"])
+    now = _spans([(each.seq, each.since) for each in rewinds], _END)
+    then = _spans([(each.seq, each.since) for each in rewinds if each.seq < first], first - 1)
     (events, *ends), (back, *_ends) = _counted(ref, [_without(now, then), _without(then, now)])
     if not events:
         return Gone(0), back

@@ -32,8 +32,8 @@ def begun(ref: SessionRef) -> Position:
             cursor.execute(
                 "SELECT initial_place FROM sessions WHERE app_name = %s AND user_id = %s AND id = %s", ref[1:]
             )
-            found = cursor.fetchone()
-            if found and found[0] and found[0] > 0:
-                return Position(found[0])
+            row = cursor.fetchone()
+            if row and row[0] and row[0] > 0:
+                return Position(row[0])
         first = ordered(events_of(ref), ref.source, newest=False).values_list("seq", flat=True).first()
     return FOREVER if first is None else position_of(first)

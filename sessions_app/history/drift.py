@@ -132,15 +132,15 @@ def shared(ref: SessionRef, scopes: Collection[Scope] = _SHARED, *, actor: Actor
     now = moments.state_now(ref, actor=actor)
     if not database.is_numbered(ref.source):
         return Report(unknown=sorted(_of_others(now, scopes)))
-    found = _of_others(now, scopes)
-    asked = found.keys() - now.writers.keys()
+    now_stored = _of_others(now, scopes)
+    asked = now_stored.keys() - now.writers.keys()
     with suppress(NotFound):  # there is no event yet
-        told = _of_others(moments.state_at_place(ref, _FOREVER, actor=actor), scopes)
-        asked |= {name for name, value in told.items() if value is UNKNOWN and name not in found}
+        told = _of_others(moments.state_at_seq(ref, _FOREVER, actor=actor), scopes)
+        asked |= {name for name, value in told.items() if value is UNKNOWN and name not in now_stored}
     drifted, unknown, either = [], [], []
     looked_at = sorted(asked, key=lambda name: (name not in now.otherwise, name))[:_LOOKED_AT]
     for name in sorted(looked_at):
-        stored = found.get(name, ABSENT)
+        stored = now_stored.get(name, ABSENT)
         write = next(iter(key_history.history(ref, name, limit=1, actor=actor).rows), None)
         if write and write.change.new is UNKNOWN:
             either.append(name)
@@ -163,14 +163,14 @@ def glance(now: moments.Moment, *, actor: Actor) -> State:
     ):  # by time alone nobody knows what was written last
         return {}
     again = views.session(now.ref, actor=actor).state  # what was written while events were read is no drift
-    found: State = {}
+    values: State = {}
     for name in sorted(now.otherwise)[:GLANCE]:
         stored = again.get(name)
         if not same(stored, now.state.get(name)):
             continue
         if scope_of(name)[0] == "session" or _was_lost(now.ref, name, stored, actor):
-            found[name] = now.otherwise[name]
-    return found
+            values[name] = now.otherwise[name]
+    return values
 
 
 def _was_lost(ref: SessionRef, name: str, stored: Any, actor: Actor) -> bool:
@@ -236,13 +236,13 @@ class _Head:
 
 def _head(db: BaseDatabaseWrapper, ref: SessionRef) -> _Head | None:
     """None for a state that is too large to be read."""
-    place = SEQ_IN_SESSION[db.vendor]
+    seq = SEQ_IN_SESSION[db.vendor]
     initial_state = measured_sql("initial_state", db.vendor) if database.is_adopted(ref.source) else "NULL"
     with db.cursor() as cursor:
         cursor.execute(
             f"""SELECT update_time, {measured_sql("state", db.vendor)}, {initial_state},
-                (SELECT {place} FROM events WHERE app_name = sessions.app_name AND user_id = sessions.user_id
-                AND session_id = sessions.id ORDER BY {place} DESC LIMIT 1)
+                (SELECT {seq} FROM events WHERE app_name = sessions.app_name AND user_id = sessions.user_id
+                AND session_id = sessions.id ORDER BY {seq} DESC LIMIT 1)
             FROM sessions WHERE app_name = %s AND user_id = %s AND id = %s""",
             ref[1:],
         )

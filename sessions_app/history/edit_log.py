@@ -22,7 +22,7 @@ def edits(
     """The edits in every session of every source, the newest first, or those in apps that the actor may see; and of
     sources that were left out, or are not read to their end after so many seconds, why: SourceError, Behind.
     """
-    found: list[tuple[EditAt, EventView]] = []
+    rows: list[tuple[EditAt, EventView]] = []
     problems: list[Error] = []
     below: EditAt | None = tuple(read_cursor(before, int, str, int)) if before else None
     ends: EditAt | None = None
@@ -39,11 +39,11 @@ def edits(
         except SourceError as error:  # one that is away must not take the others' edits with it
             problems.append(error)
             continue
-        found += some
+        rows += some
         ends = max(ends, end) if ends and end else ends or end
-    found.sort(key=lambda each: each[0], reverse=True)
-    read = [each for each in found if ends is None or each[0] >= ends]  # below, a source has more than was read
+    rows.sort(key=lambda each: each[0], reverse=True)
+    read = [each for each in rows if ends is None or each[0] >= ends]  # below, a source has more than was read
     page = read[:limit]
     last = page[-1][0] if page else ends
-    more = len(found) > len(page) or ends is not None
+    more = len(rows) > len(page) or ends is not None
     return Page([view for _at, view in page], write_cursor(*last) if last and more else None), problems

@@ -9,12 +9,12 @@ from ..reads.event_views import EventView, edit_view
 from ..reads.weights import LARGE
 from ..sources import database
 from . import indexing, keeping
-from .keeping import EditPlace
+from .keeping import EditPosition
 from .located import events_at
 
-PAGE: Final = 50  # places asked for at once, at least
+PAGE: Final = 50  # edits asked for at once, at least
 _LAST: Final = Position(2**63 - 1)
-# Where an edit stands in the list of all: moment, source, its place.
+# Where an edit stands in the list of all: moment, source, its position.
 EditAt = tuple[int, str, Position]
 
 
@@ -23,25 +23,27 @@ def edits_of(
 ) -> tuple[list[tuple[EditAt, EventView]], EditAt | None]:
     """Returns the edits of one source as far as it is read; and where these end, if they weigh too much to go on."""
     standing, left = indexing.standing(source), LARGE
-    at = below and EditPlace(below[0], below[2] if source == below[1] else Position(0) if source > below[1] else _LAST)
+    at = below and EditPosition(
+        below[0], below[2] if source == below[1] else Position(0) if source > below[1] else _LAST
+    )
     edits: list[tuple[EditAt, EventView]] = []
     while standing and len(edits) < limit:
-        places = keeping.edits(standing.projection, at, max(limit, PAGE), sees)
-        by_place = {each.place: each for each in places}
-        gone = {*by_place}
+        positions = keeping.edits(standing.projection, at, max(limit, PAGE), sees)
+        by_position = {each.position: each for each in positions}
+        gone = {*by_position}
         with database.using(source):
-            for row in events_at(source, [seq_of(place) for place in by_place]):
-                at = by_place[position_of(row.at)]  # type: ignore[attr-defined]
-                gone.discard(at.place)
+            for row in events_at(source, [seq_of(position) for position in by_position]):
+                at = by_position[position_of(row.at)]  # type: ignore[attr-defined]
+                gone.discard(at.position)
                 view = edit_view(source, row)
                 if (view.size or is_edit(view.data)) and (sees is None or sees(row.app_name)):
-                    edits.append(((at.moment, source, at.place), view))
+                    edits.append(((at.moment, source, at.position), view))
                 left -= view.weight
                 if left < 0:
-                    return edits, (at.moment, source, at.place)
+                    return edits, (at.moment, source, at.position)
         if gone:
-            keeping.drop_edits(standing, [by_place[place] for place in gone])
-        if len(places) < max(limit, PAGE):
+            keeping.drop_edits(standing, [by_position[position] for position in gone])
+        if len(positions) < max(limit, PAGE):
             break
-        at = places[-1]
+        at = positions[-1]
     return edits, None

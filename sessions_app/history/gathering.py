@@ -25,8 +25,8 @@ from .keeping import Row
 BYTES: Final = 4 * 2**20  # of events that are read at once; one that is larger is read alone
 RECENT: Final = 500  # sessions whose creation is remembered to be read
 _READ_SECONDS: Final = 0.03  # that a reading of SQLite takes, about
-_LOOK_BACK: Final = 1_000  # places before the newest that may still be committing
-_NOWHERE: Final = Position(2**63 - 1)  # a place that nothing has
+_LOOK_BACK: Final = 1_000  # seqs before the newest that may still be committing
+_NOWHERE: Final = Position(2**63 - 1)  # that nothing has
 _LAST_MOMENT: Final = 2**33  # as paging.read_cursor has it
 _COLUMNS: Final = "app_name, user_id, session_id, id, timestamp, event_data FROM events"
 _SELECT: Final = {vendor: f"SELECT {seq}, {_COLUMNS}" for vendor, seq in SEQ.items()}
@@ -53,8 +53,8 @@ def without_numbers(
     """Some events of a source whose events have no numbers: whether there may be more of them, and the names, time and id of
     the last one. `rest` is a statement's end, with `LIMIT %s`.
     """
-    found, more = _some(source, f"SELECT {MOMENT}, {_COLUMNS} {rest}", parameters, limit)
-    return _kept(source, found), more, (*found[-1][1:4], found[-1][5].isoformat(), found[-1][4]) if found else ()
+    rows, more = _some(source, f"SELECT {MOMENT}, {_COLUMNS} {rest}", parameters, limit)
+    return _kept(source, rows), more, (*rows[-1][1:4], rows[-1][5].isoformat(), rows[-1][4]) if rows else ()
 
 
 def newest(source: str) -> Seq:
@@ -79,26 +79,26 @@ def is_there(source: str, seq: Seq, names: Sequence[str]) -> bool:
 
 
 def _read(source: str, statement: str, parameters: Sequence[Any], limit: int) -> tuple[list[Row], bool]:
-    found, more = _some(source, statement, parameters, limit)
-    return _kept(source, found), more
+    rows, more = _some(source, statement, parameters, limit)
+    return _kept(source, rows), more
 
 
 def _some(source: str, statement: str, parameters: Sequence[Any], limit: int) -> tuple[list[tuple[Any, ...]], bool]:
     """So many events, or as many as are BYTES, or as are read soon; and whether there may be more of them."""
-    found, weight = [], 0
+    some, weight = [], 0
     until = time.monotonic() + _READ_SECONDS if connections[source].vendor == "sqlite" else None
     with closing(each_row(source, statement, [*parameters, limit])) as rows:
         for row in rows:
-            found.append(row)
+            some.append(row)
             weight += len(row[-1] or "")
-            if weight > BYTES or (until and not len(found) % 50 and time.monotonic() > until):
+            if weight > BYTES or (until and not len(some) % 50 and time.monotonic() > until):
                 break
-    return found, len(found) == limit or weight > BYTES or bool(until and found and time.monotonic() > until)
+    return some, len(some) == limit or weight > BYTES or bool(until and some and time.monotonic() > until)
 
 
-def _kept(source: str, found: Iterable[tuple[Any, ...]]) -> list[Row]:
+def _kept(source: str, rows: Iterable[tuple[Any, ...]]) -> list[Row]:
     kept, rewinds = [], {}
-    for number, app, user, session, event_id, moment, text in found:
+    for number, app, user, session, event_id, moment, text in rows:
         event = as_object(read_stored_or_none(text))
         row, before = _row(position_of(number), SessionRef(source, app, user, session), event_id, moment, event)
         kept.append(row)
@@ -107,10 +107,10 @@ def _kept(source: str, found: Iterable[tuple[Any, ...]]) -> list[Row]:
     if not rewinds:
         return kept
     since = _first_of(rewinds.values())
-    return [row._replace(since=since.get(rewinds.get(seq_of(row.place)))) for row in kept]
+    return [row._replace(since=since.get(rewinds.get(seq_of(row.position)))) for row in kept]
 
 
-def _row(place: Position, ref: SessionRef, event_id: str, moment: Any, event: dict[str, Any]) -> tuple[Row, str]:
+def _row(position: Position, ref: SessionRef, event_id: str, moment: Any, event: dict[str, Any]) -> tuple[Row, str]:
     """What is to be kept of an event; and the invocation before which it takes back."""
     actions = as_object(event.get("actions"))
     delta = actions.get("state_delta")
@@ -127,7 +127,7 @@ def _row(place: Position, ref: SessionRef, event_id: str, moment: Any, event: di
         kinds.append("rewind")
     if isinstance(actions.get("compaction"), dict):
         kinds.append("compaction")
-    return Row(place, ref, event_id, keys, kinds, None, at, origin), str(before or "")
+    return Row(position, ref, event_id, keys, kinds, None, at, origin), str(before or "")
 
 
 def _maybe_failed(event: dict[str, Any]) -> bool:
@@ -166,7 +166,7 @@ def _first_of(rewinds: Iterable[tuple[SessionRef, str]]) -> dict[Any, Seq]:
     asked: dict[SessionRef, set[str]] = {}
     for ref, invocation_id in rewinds:
         asked.setdefault(ref, set()).add(invocation_id)
-    found = {}
+    firsts = {}
     for ref, names in asked.items():
         with connections[ref.source].cursor() as cursor:
             seq = MOMENT if by_time(cursor.db) else SEQ[cursor.db.vendor]
@@ -176,8 +176,8 @@ def _first_of(rewinds: Iterable[tuple[SessionRef, str]]) -> dict[Any, Seq]:
                 AND invocation_id IN ({", ".join(["%s"] * len(names))}) GROUP BY invocation_id""",
                 [*ref[1:], *names],
             )
-            found.update({(ref, name): seq for name, seq in cursor.fetchall()})
-    return found
+            firsts.update({(ref, name): seq for name, seq in cursor.fetchall()})
+    return firsts
 
 
 # --- Sessions that were created, or deleted ---------------------------------------------------------------------------
@@ -187,14 +187,14 @@ def creations(source: str, seq: Seq, upto: Seq | None, known: list[Position]) ->
     """The sessions that adkweb created since, with the `user:` and `app:` keys that they began with; and the newest places
     of such sessions, among which one may still be missing (PostgreSQL).
     """
-    known = [place for place in known if place < first_position(seq + 2)]
+    known = [position for position in known if position < first_position(seq + 2)]
     after = known[0] if len(known) >= RECENT else first_position(max(0, seq - _LOOK_BACK))
     below = "" if upto is None else f"AND initial_place < {first_position(upto + 1)}"
     with connections[source].cursor() as cursor:
         cursor.execute(f"SELECT initial_place FROM sessions WHERE initial_place > %s {below}", [after])
-        places = sorted({*known, *(row[0] for row in cursor.fetchall())})
+        positions = sorted({*known, *(row[0] for row in cursor.fetchall())})
         rows: list[tuple[Any, ...]] = []
-        for start in range(0, len(new := sorted({*places} - {*known})), RECENT):
+        for start in range(0, len(new := sorted({*positions} - {*known})), RECENT):
             some = new[start : start + RECENT]
             cursor.execute(
                 f"""SELECT initial_place, app_name, user_id, id, initial_state FROM sessions
@@ -202,11 +202,11 @@ def creations(source: str, seq: Seq, upto: Seq | None, known: list[Position]) ->
                 some,
             )
             rows += cursor.fetchall()
-    found = []
-    for place, app, user, session, text in rows:
+    created = []
+    for position, app, user, session, text in rows:
         keys = [key for key in as_object(read_stored_or_none(text)) if scope_of(key)[0] in ("app", "user")]
-        found.append(Row(place, SessionRef(source, app, user, session), "", keys, []))
-    return [row for row in found if row.keys], places[-RECENT:]
+        created.append(Row(position, SessionRef(source, app, user, session), "", keys, []))
+    return [row for row in created if row.keys], positions[-RECENT:]
 
 
 _VISIBLE: Final = {  # the number from which on rows may still become visible
@@ -228,8 +228,8 @@ def deleted(source: str, number: int, after: Seq | None) -> tuple[list[Row], int
                 ON number >= {_LEAST[vendor]}(%s, following) OR place >= %s""",
             [number, _NOWHERE if after is None else first_position(after + 1)],
         )
-        found = cursor.fetchall()
+        noted = cursor.fetchall()
     rows = [
-        Row(row[1], SessionRef(source, row[2], row[3], ""), "", [row[4]], []) for row in found if row[4] is not None
+        Row(row[1], SessionRef(source, row[2], row[3], ""), "", [row[4]], []) for row in noted if row[4] is not None
     ]
-    return rows, found[0][0] if rows else number  # where nothing is new, nothing need be noted
+    return rows, noted[0][0] if rows else number  # where nothing is new, nothing need be noted

@@ -13,14 +13,14 @@ from ..errors import Behind, Invalid
 from ..models import Projection, StateChange
 from ..sources import registry
 from . import indexing
-from .keeping import MARKS, names_of, owner_of, stored_key
+from .keeping import HIGHLIGHTED, names_of, owner_of, stored_key
 
 MOST_KEYS: Final = 30_000  # keys of a scope that are looked at together
-MOST_PLACES: Final = 10_000  # and of what wrote them, two for a key
+MOST_POSITIONS: Final = 10_000  # and of what wrote them, two for a key
 _TRIES: Final = 5
 
 
-class Mark(NamedTuple):
+class Highlight(NamedTuple):
     """An event that a timeline marks; `since` is of a rewind: the seq of the first event that it takes back, if known."""
 
     kind: str
@@ -28,7 +28,7 @@ class Mark(NamedTuple):
     since: Seq | None
 
 
-class Places(NamedTuple):
+class KeyPositions(NamedTuple):
     """Where a key was written: last up to a moment, first after it, and last of all; None for nowhere."""
 
     last: Position | None
@@ -47,10 +47,10 @@ def consult(source: str, ask: Callable[[], T], ref: SessionRef | None = None) ->
     """
     for _try in range(_TRIES):
         before = indexing.catch_up(source, ref=ref)
-        found = ask()
+        answer = ask()
         after = Projection.objects.filter(pk=before.projection, seq__gte=before.seq)
         if after.exists():
-            return found
+            return answer
     raise Behind(share=0.0)
 
 
@@ -62,7 +62,7 @@ def too_many(keys: int) -> Invalid:
     return Invalid(_("This state has had more than %(n)s keys: its past cannot be shown here.") % {"n": keys})
 
 
-def places(ref: SessionRef, scope: Scope, upto: Position) -> dict[str, Places]:
+def positions_of_keys(ref: SessionRef, scope: Scope, upto: Position) -> dict[str, KeyPositions]:
     """Every key of a scope that was ever written, as the projection keeps keys: where, seen from a place. Raises Invalid
     where these are more than MOST_KEYS.
     """
@@ -70,11 +70,11 @@ def places(ref: SessionRef, scope: Scope, upto: Position) -> dict[str, Places]:
     if owner is None:
         return {}
     with connection.cursor() as cursor:
-        cursor.execute(_PLACES, {"owner": owner, "upto": upto})
-        found = {row[0]: Places(*row[1:]) for row in cursor.fetchall()}
-    if len(found) > MOST_KEYS:
+        cursor.execute(_POSITIONS, {"owner": owner, "upto": upto})
+        keys = {row[0]: KeyPositions(*row[1:]) for row in cursor.fetchall()}
+    if len(keys) > MOST_KEYS:
         raise too_many(MOST_KEYS)
-    return found
+    return keys
 
 
 def writes_of(ref: SessionRef, full_key: str, before: Position | None, limit: int) -> list[Position]:
@@ -83,29 +83,31 @@ def writes_of(ref: SessionRef, full_key: str, before: Position | None, limit: in
     owner = _owner(ref, scope)
     if owner is None:
         return []
-    found = StateChange.objects.filter(owner_id=owner, key=stored_key(bare))
+    writes = StateChange.objects.filter(owner_id=owner, key=stored_key(bare))
     if before is not None:
-        found = found.filter(place__lt=before)
-    return list(found.order_by("-place").values_list("place", flat=True)[:limit])
+        writes = writes.filter(place__lt=before)
+    return list(writes.order_by("-place").values_list("place", flat=True)[:limit])
 
 
-def marks(
+def highlights(
     ref: SessionRef, kinds: Collection[str], after: Seq = NO_SEQ, upto: Seq | None = None, limit: int = 10_000
-) -> list[Mark]:
+) -> list[Highlight]:
     """A session's events of these HIGHLIGHTS, or “fork”, after a seq, in order."""
-    owner = _owner(ref, MARKS)
+    owner = _owner(ref, HIGHLIGHTED)
     if owner is None:
         return []
-    found = StateChange.objects.filter(owner_id=owner, key__in=kinds, place__gt=position_of(after))
+    events = StateChange.objects.filter(owner_id=owner, key__in=kinds, place__gt=position_of(after))
     if upto is not None:
-        found = found.filter(place__lte=position_of(upto))
-    rows = found.order_by("place", "key").values_list("key", "place", "since")[:limit]
-    return [Mark(kind, seq_of(place), since) for kind, place, since in rows]
+        events = events.filter(place__lte=position_of(upto))
+    rows = events.order_by("place", "key").values_list("key", "place", "since")[:limit]
+    return [Highlight(kind, seq_of(position), since) for kind, position, since in rows]
 
 
-def mark_counts(ref: SessionRef, kinds: Sequence[str], stretches: Sequence[tuple[Seq, Seq]]) -> list[tuple[int, ...]]:
+def highlight_counts(
+    ref: SessionRef, kinds: Sequence[str], stretches: Sequence[tuple[Seq, Seq]]
+) -> list[tuple[int, ...]]:
     """Returns how many of a session's events of each of these HIGHLIGHTS there are in each range of seq."""
-    owner = _owner(ref, MARKS)
+    owner = _owner(ref, HIGHLIGHTED)
     if owner is None or not stretches:
         return [(0,) * len(kinds)] * len(stretches)
     values = ", ".join(f"({n}, {position_of(first)}, {position_of(last)})" for n, (first, last) in enumerate(stretches))
@@ -117,15 +119,15 @@ def mark_counts(ref: SessionRef, kinds: Sequence[str], stretches: Sequence[tuple
             SELECT {", ".join([count] * len(kinds))} FROM stretches ORDER BY number""",
             [value for kind in kinds for value in (owner, kind)],
         )
-        found: list[tuple[int, ...]] = cursor.fetchall()
-        return found
+        counts: list[tuple[int, ...]] = cursor.fetchall()
+        return counts
 
 
 def forks(origins: Collection[SessionRef], limit: int) -> list[Seq]:
     """The seqs of events that say that their session is a fork of one of these, of one source."""
-    owners = [_owner(ref, MARKS) for ref in origins]
-    found = StateChange.objects.filter(owner_id__in=[each for each in owners if each], key="fork")
-    return [seq_of(place) for place in found.order_by("place").values_list("place", flat=True)[:limit]]
+    owners = [_owner(ref, HIGHLIGHTED) for ref in origins]
+    rows = StateChange.objects.filter(owner_id__in=[each for each in owners if each], key="fork")
+    return [seq_of(position) for position in rows.order_by("place").values_list("place", flat=True)[:limit]]
 
 
 def _owner(ref: SessionRef, scope: str) -> int | None:
@@ -133,7 +135,7 @@ def _owner(ref: SessionRef, scope: str) -> int | None:
 
 
 # From key to key by the index, however often each was written.
-_PLACES: Final = f"""WITH RECURSIVE keys (key) AS (
+_POSITIONS: Final = f"""WITH RECURSIVE keys (key) AS (
         SELECT min(key) FROM sessions_app_statechange WHERE owner_id = %(owner)s
         UNION ALL SELECT (SELECT min(c.key) FROM sessions_app_statechange AS c
             WHERE c.owner_id = %(owner)s AND c.key > keys.key) FROM keys WHERE keys.key IS NOT NULL)

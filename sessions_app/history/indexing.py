@@ -29,8 +29,8 @@ _FIRST_BATCH: Final = 500
 _SMALLEST_BATCH: Final = 20
 _BATCH_SECONDS: Final = 0.3  # that a batch aims at, however much its events wrote
 _PAUSE: Final = 0.05  # of the time that a batch took: the machine is the agent's, too
-_HOLES: Final = 500  # stretches of places that were passed over
-_PATIENCE_SECONDS: Final = 600.0  # for a place that was passed over; after that its transaction was surely rolled back
+_HOLES: Final = 500  # ranges of seq that were passed over
+_PATIENCE_SECONDS: Final = 600.0  # for a seq that was passed over; after that its transaction was surely rolled back
 _LOCK_SECONDS: Final = 0.2  # that somebody waits at least who finds another reading
 _PACE_SECONDS: Final = 10.0  # without any reading: then it begins anew
 _MINUTES: Final = 90  # seconds from which on minutes are told
@@ -124,9 +124,9 @@ def forget(source: str) -> None:
 
 def _forget(where: str) -> None:
     with transaction.atomic():
-        for found in Projection.objects.filter(where=where):
-            drop_after(found.pk, Position(0))
-            found.delete()
+        for projection in Projection.objects.filter(where=where):
+            drop_after(projection.pk, Position(0))
+            projection.delete()
 
 
 def _read(source: str, ref: SessionRef | None = None) -> Iterator[tuple[Standing, int]]:
@@ -145,7 +145,7 @@ def _read(source: str, ref: SessionRef | None = None) -> Iterator[tuple[Standing
             if more and last is None:
                 last = gathering.newest(source)
         owners = owners if owners.projection == at.pk else Owners(at.pk)
-        if _store(at, seq, batch, owners):
+        if _keep(at, seq, batch, owners):
             yield Standing(at.pk, batch.top, batch.noted["marks"]), max(last or 0, batch.top + 1) if more else batch.top
         else:
             more = True  # another was faster: what it has not read yet is still to be read
@@ -172,25 +172,25 @@ def _read_by_time(source: str, ref: SessionRef | None) -> Iterator[tuple[Standin
             batch = by_time.gathered(source, reached, _memories[source], size, ref)
             total = total or by_time.total(source) if batch.more else 0
         owners = owners if owners.projection == at.pk else Owners(at.pk)
-        marks, read, more = by_time.write(batch.reached), batch.reached.read, batch.more
-        if _store_by_time(at, batch, marks, owners):
+        checkpoints, read, more = by_time.write(batch.reached), batch.reached.read, batch.more
+        if _keep_by_time(at, batch, checkpoints, owners):
             _memories[source].note(batch)
-            yield Standing(at.pk, Seq(read), marks), max(total, read + 1) if more else read
+            yield Standing(at.pk, Seq(read), checkpoints), max(total, read + 1) if more else read
         else:
             more = True
         size = _paused(size, began, more)
 
 
-def _store_by_time(at: Projection, batch: by_time.Batch, marks: str, owners: Owners) -> bool:
+def _keep_by_time(at: Projection, batch: by_time.Batch, checkpoints: str, owners: Owners) -> bool:
     """Keeps what was read, and how far that is; False, and nothing, where another was faster."""
-    if not batch.rows and marks == at.marks:
+    if not batch.rows and checkpoints == at.marks:
         return True
     with transaction.atomic():
         locked = Projection.objects.select_for_update().filter(pk=at.pk).first()
         if locked is None or locked.marks != at.marks:
             return False
         insert(owners, batch.rows)
-        Projection.objects.filter(pk=at.pk).update(marks=marks, seq=batch.reached.read)
+        Projection.objects.filter(pk=at.pk).update(marks=checkpoints, seq=batch.reached.read)
     return True
 
 
@@ -215,13 +215,13 @@ def _projection(source: str, version: int) -> Projection:
     Raises Behind where another process has seen that the source was adopted, and this one has not yet.
     """
     where = registry.identity(source)
-    found = Projection.objects.filter(where=where).first()
-    if found and found.version != version:
+    projection = Projection.objects.filter(where=where).first()
+    if projection and projection.version != version:
         if version == _BY_TIME and adoption.inspect(source).adopted:
             raise Behind(share=0.0)
         _forget(where)
-        found = None
-    return found or Projection.objects.get_or_create(where=where, defaults={"version": version})[0]
+        projection = None
+    return projection or Projection.objects.get_or_create(where=where, defaults={"version": version})[0]
 
 
 class _Batch(NamedTuple):
@@ -239,10 +239,10 @@ def _gathered(source: str, at: Projection, seq: Seq, size: int) -> _Batch:
     late, later = gathering.late(source, holes, size) if holes else ([], False)
     read, more = gathering.events(source, seq, size)
     more = more or later
-    top = seq_of(read[-1].place) if read else seq
+    top = seq_of(read[-1].position) if read else seq
     rows, created, deleted = [*late, *read], json.loads(at.created), at.deleted
     if seq < at.seq:  # what follows is dropped, and read again
-        created = [place for place in created if place < first_position(seq + 1)]
+        created = [position for position in created if position < first_position(seq + 1)]
     if database.keeps_creations(source):
         made, created = gathering.creations(source, seq, top if more else None, created)
         gone, deleted = gathering.deleted(source, at.deleted, seq if seq < at.seq else None)
@@ -250,7 +250,7 @@ def _gathered(source: str, at: Projection, seq: Seq, size: int) -> _Batch:
     else:
         created = []
     if database.get(source).vendor == "postgresql":
-        visible = {seq_of(row.place) for row in (*late, *read)}
+        visible = {seq_of(row.position) for row in (*late, *read)}
         holes = still_missing(holes, seq, visible, time.time() + _PATIENCE_SECONDS)[-_HOLES:]
     noted = {"seq": top, "holes": json.dumps(holes), "created": json.dumps(created), "deleted": deleted}
     return _Batch(rows, top, noted, more)
@@ -260,20 +260,20 @@ def _checked(source: str, at: Projection) -> Seq:
     """How far the source is read: less than was noted where an event that was read is gone, as its place may be another's
     by now (SQLite gives it again; a file was made anew).
     """
-    marks = json.loads(at.marks)
-    while marks and not gathering.is_there(source, marks[-1][0], marks[-1][1:]):
-        marks.pop()
-    return Seq(marks[-1][0] if marks else 0)
+    checkpoints = json.loads(at.marks)
+    while checkpoints and not gathering.is_there(source, checkpoints[-1][0], checkpoints[-1][1:]):
+        checkpoints.pop()
+    return Seq(checkpoints[-1][0] if checkpoints else 0)
 
 
-def _store(at: Projection, seq: Seq, batch: _Batch, owners: Owners) -> bool:
+def _keep(at: Projection, seq: Seq, batch: _Batch, owners: Owners) -> bool:
     """Keeps what was read after `seq`, and how far that is; False, and nothing, where another was faster."""
     rows, noted = batch.rows, batch.noted
-    marks = [mark for mark in json.loads(at.marks) if mark[0] <= seq]
+    checkpoints = [each for each in json.loads(at.marks) if each[0] <= seq]
     if noted["seq"] > seq:
-        newest = max((row for row in rows if row.event_id), key=lambda row: row.place)
-        marks = _thinned([*marks, [noted["seq"], *newest.ref[1:], newest.event_id]])
-    noted["marks"] = json.dumps(marks)
+        newest = max((row for row in rows if row.event_id), key=lambda row: row.position)
+        checkpoints = _thinned([*checkpoints, [noted["seq"], *newest.ref[1:], newest.event_id]])
+    noted["marks"] = json.dumps(checkpoints)
     if not any(row.keys or row.kinds for row in rows) and all(getattr(at, name) == noted[name] for name in noted):
         return True
     with transaction.atomic():
@@ -287,11 +287,11 @@ def _store(at: Projection, seq: Seq, batch: _Batch, owners: Owners) -> bool:
     return True
 
 
-def _thinned(marks: list[Any]) -> list[Any]:
+def _thinned(checkpoints: list[Any]) -> list[Any]:
     """Few of many marks: the further back, the fewer."""
-    top = marks[-1][0]
-    kept = [marks[-1]]
-    for mark in reversed(marks[:-1]):
-        if top - mark[0] >= 2 * (top - kept[-1][0]):
-            kept.append(mark)
+    top = checkpoints[-1][0]
+    kept = [checkpoints[-1]]
+    for each in reversed(checkpoints[:-1]):
+        if top - each[0] >= 2 * (top - kept[-1][0]):
+            kept.append(each)
     return kept[::-1]

@@ -17,10 +17,10 @@ from ..domain.session_ref import SessionRef
 from ..domain.state import Scope, scope_of
 from ..models import Projection, StateChange, StateOwner
 
-MARKS: Final = "marks"  # in the place of a scope: of a session
+HIGHLIGHTED: Final = "marks"  # instead of a scope: the highlights of a session
 EDITS: Final = "edits"  # of an app
 ALL_EDITS: Final = "all edits"
-_SESSIONS: Final = "sessions"  # of all: by place, where events have no numbers, the sessions that have one there
+_SESSIONS: Final = "sessions"  # of all: by position, where events have no numbers, the sessions that have one there
 _KEY_LENGTH: Final = 500  # bytes of a key or a name that an index can hold
 _REMEMBERED: Final = 25_000  # owners whose numbers are remembered, and as many that were asked for before these
 _SOME: Final = 500  # owners asked for at once
@@ -37,7 +37,7 @@ class Row(NamedTuple):
     the session of which the event makes this one a fork.
     """
 
-    place: Position
+    position: Position
     ref: SessionRef
     event_id: str
     keys: Sequence[str]
@@ -52,14 +52,14 @@ class Standing(NamedTuple):
 
     projection: int
     seq: Seq
-    marks: str
+    checkpoints: str
 
 
-class EditPlace(NamedTuple):
+class EditPosition(NamedTuple):
     """When an edit was made, in microseconds, and at which place it stands."""
 
     moment: int
-    place: Position
+    position: Position
 
 
 def stored_key(key: str) -> str:
@@ -93,21 +93,21 @@ class Owners:
 
     def numbers(self, wanted: Collection[Owner]) -> dict[Owner, int]:
         """The number of each; those that are new get one."""
-        found: dict[Owner, int] = {}
+        numbers: dict[Owner, int] = {}
         unknown: dict[Owner, Names] = {}
         for owner in wanted:
             number = self._lately.get(owner) or self._before.get(owner)
             if number is None:
                 unknown[owner] = names_of(*owner)
             else:
-                found[owner] = number
+                numbers[owner] = number
         if unknown:
             made = self._made(list({*unknown.values()}))
-            found |= {owner: made[names] for owner, names in unknown.items()}
-        self._lately |= found
+            numbers |= {owner: made[names] for owner, names in unknown.items()}
+        self._lately |= numbers
         if len(self._lately) > _REMEMBERED:
             self._lately, self._before = {}, self._lately
-        return found
+        return numbers
 
     def _made(self, unknown: list[Names]) -> dict[Names, int]:
         made = dict(_run(_ADD_OWNERS, self.projection, unknown))
@@ -151,8 +151,8 @@ def _run(statements: dict[str, str], projection: int, names: Sequence[Names]) ->
             each = zip(*names, strict=True)
             parameters = [[projection] * len(names) if statements is _FIND_OWNERS else projection, *map(list, each)]
         cursor.execute(statements[connection.vendor], parameters)
-        for *found, number in cursor.fetchall():
-            yield tuple(found), number
+        for *owner, number in cursor.fetchall():
+            yield tuple(owner), number
 
 
 _INSERT: Final = {
@@ -167,28 +167,28 @@ def insert(owners: Owners, rows: Sequence[Row]) -> None:
     """Keeps what these rows say, in the order of the index."""
     writes: list[tuple[Owner, str, Position, Seq | None]] = []
     stored: dict[str, tuple[Scope, str]] = {}  # events write the same keys again and again
-    for place, ref, _id, keys, kinds, since, moment, origin in rows:
+    for position, ref, _id, keys, kinds, since, moment, origin in rows:
         for name in keys:
             if name not in stored:
                 scope, bare = scope_of(name)
                 stored[name] = scope, stored_key(bare)
             scope, kept_key = stored[name]
-            writes.append(((ref, scope), kept_key, place, None))
-        writes += [((ref, MARKS), kind, place, since) for kind in kinds]
+            writes.append(((ref, scope), kept_key, position, None))
+        writes += [((ref, HIGHLIGHTED), kind, position, since) for kind in kinds]
         if moment is not None:
             at = _moment_key(moment)
-            writes += [((ref, EDITS), at, place, None), ((ref, ALL_EDITS), at, place, None)]
+            writes += [((ref, EDITS), at, position, None), ((ref, ALL_EDITS), at, position, None)]
         if origin is not None:
-            writes.append(((origin, MARKS), "fork", place, None))
+            writes.append(((origin, HIGHLIGHTED), "fork", position, None))
     if not writes:
         return
-    here = [(row.place, (row.ref, MARKS)) for row in rows if row.kinds and row.place >= POSITIONS_OF_TIMES]
+    here = [(row.position, (row.ref, HIGHLIGHTED)) for row in rows if row.kinds and row.position >= POSITIONS_OF_TIMES]
     all_sessions = (rows[0].ref, _SESSIONS)
     numbers = owners.numbers({*(write[0] for write in writes), *([all_sessions] if here else ())})
     kept: list[tuple[int, str, int, int | None]] = [
-        (numbers[owner], key, place, since) for owner, key, place, since in writes
+        (numbers[owner], key, position, since) for owner, key, position, since in writes
     ]
-    kept += [(numbers[all_sessions], str(place), numbers[owner], None) for place, owner in here]
+    kept += [(numbers[all_sessions], str(position), numbers[owner], None) for position, owner in here]
     kept.sort(key=itemgetter(0, 1, 2))
     with connection.cursor() as cursor:
         if connection.vendor == "sqlite":
@@ -197,10 +197,10 @@ def insert(owners: Owners, rows: Sequence[Row]) -> None:
             cursor.execute(_INSERT["postgresql"], [list(column) for column in zip(*kept, strict=True)])
 
 
-def drop_after(projection: int, place: Position) -> None:
+def drop_after(projection: int, position: Position) -> None:
     """Forgets what stands at a place and after it."""
     owners = StateOwner.objects.filter(projection_id=projection).values("pk")
-    StateChange.objects.filter(owner_id__in=owners, place__gte=place).delete()
+    StateChange.objects.filter(owner_id__in=owners, place__gte=position).delete()
 
 
 def owner_of(where: str, names: Names) -> int | None:
@@ -213,47 +213,47 @@ def sessions_at(where: str, seqs: Collection[Seq]) -> dict[tuple[str, str, str],
     """Where events have no numbers: by app, user and id, the sessions with an event at one of these seqs, and which."""
     owner = owner_of(where, ("", "", "", _SESSIONS))
     kept = {str(position_of(seq)): seq for seq in seqs}
-    found: dict[tuple[str, str, str], list[Seq]] = {}
+    sessions: dict[tuple[str, str, str], list[Seq]] = {}
     if owner is None:
-        return found
+        return sessions
     rows = list(StateChange.objects.filter(owner_id=owner, key__in=kept).values_list("key", "place"))
     names = StateOwner.objects.in_bulk({number for _key, number in rows})
     for key, number in rows:
         if of := names.get(number):
-            found.setdefault((of.app_name, of.user_id, of.session_id), []).append(kept[key])
-    return found
+            sessions.setdefault((of.app_name, of.user_id, of.session_id), []).append(kept[key])
+    return sessions
 
 
 # --- Edits ------------------------------------------------------------------------------------------------------------
 
 
 def edits(
-    projection: int, below: EditPlace | None, limit: int, sees: Callable[[str], bool] | None = None
-) -> list[EditPlace]:
+    projection: int, below: EditPosition | None, limit: int, sees: Callable[[str], bool] | None = None
+) -> list[EditPosition]:
     """The newest edits, or those below one, the newest first; of all apps, or of those that somebody sees."""
     kept = _owners_of_edits(projection)
     owners = [owner for app, owner in kept.items() if (app is None if sees is None else app is not None and sees(app))]
-    moment, place = below or (10**_DIGITS - 1, Position(0))
-    found: list[EditPlace] = []
+    moment, position = below or (10**_DIGITS - 1, Position(0))
+    rows: list[EditPosition] = []
     with connection.cursor() as cursor:
         for owner in owners:
             cursor.execute(
                 """SELECT key, place FROM sessions_app_statechange WHERE owner_id = %s AND (key, place) < (%s, %s)
                 ORDER BY key DESC, place DESC LIMIT %s""",
-                [owner, _moment_key(moment), place, limit],
+                [owner, _moment_key(moment), position, limit],
             )
-            found += [EditPlace(int(row[0]), row[1]) for row in cursor.fetchall()]
-    return sorted(found, reverse=True)[:limit]
+            rows += [EditPosition(int(row[0]), row[1]) for row in cursor.fetchall()]
+    return sorted(rows, reverse=True)[:limit]
 
 
-def drop_edits(standing: Standing, gone: Iterable[EditPlace]) -> None:
+def drop_edits(standing: Standing, gone: Iterable[EditPosition]) -> None:
     """Forgets edits whose events were deleted, unless somebody has read on since."""
     with transaction.atomic():
-        same = Projection.objects.select_for_update().filter(pk=standing.projection, marks=standing.marks)
+        same = Projection.objects.select_for_update().filter(pk=standing.projection, marks=standing.checkpoints)
         if same.exists():
             owners = list(_owners_of_edits(standing.projection).values())
-            for moment, place in gone:
-                StateChange.objects.filter(owner_id__in=owners, key=_moment_key(moment), place=place).delete()
+            for moment, position in gone:
+                StateChange.objects.filter(owner_id__in=owners, key=_moment_key(moment), place=position).delete()
 
 
 _DIGITS: Final = 16

@@ -59,29 +59,31 @@ def _page(
 ) -> Page[KeyWrite]:
     """The next writes, no more than `limit`, among the next `most` places; perhaps none, and still a next page."""
     below = Position(read_cursor(before, int)[0]) if before else None
-    found = consult(ref.source, lambda: writes_of(ref, name, below, most + 1), ref)
-    own = {place: each.within(ref, scope) for place, each in written_at(ref.source, found).items()}
-    written = {place: each.by(name) for place, each in own.items() if each}
-    if scope == "session" and len(written) < len(found):  # what is gone may be another session's, which had the same id
+    positions = consult(ref.source, lambda: writes_of(ref, name, below, most + 1), ref)
+    own = {position: each.within(ref, scope) for position, each in written_at(ref.source, positions).items()}
+    written = {position: each.by(name) for position, each in own.items() if each}
+    if scope == "session" and len(written) < len(
+        positions
+    ):  # what is gone may be another session's, which had the same id
         begun = beginnings.begun(ref)
-        found = [place for place in found if place in written or place >= begun]
-    first = _first(ref, scope, name, actor) if len(found) <= most else None
-    values = {place: each.value(name) for place, each in written.items()}
+        positions = [position for position in positions if position in written or position >= begun]
+    first = _first(ref, scope, name, actor) if len(positions) <= most else None
+    values = {position: each.value(name) for position, each in written.items()}
     if merging.possible(ref.source) != merging.REPLACED and not all(each.settles(name) for each in written.values()):
-        folded = _merged(ref, name, found[0], found[-1], actor, is_newest=before is None)
+        folded = _merged(ref, name, positions[0], positions[-1], actor, is_newest=before is None)
         values |= {at: folded[at] for at, each in written.items() if at in folded and not each.settles(name)}
     rows: list[KeyWrite] = []
     seen = 0
-    for place in found[:most]:
+    for position in positions[:most]:
         seen += 1
-        if place in written:
-            older = found[seen] if seen < len(found) else None
-            old = _before(written, values, place, older, first, name, scope)
-            rows.append(_key_write(written[place], place, Change(name, old, values[place])))
+        if position in written:
+            older = positions[seen] if seen < len(positions) else None
+            old = _before(written, values, position, older, first, name, scope)
+            rows.append(_key_write(written[position], position, Change(name, old, values[position])))
         if len(rows) == limit:
             break
-    if len(found) > seen:
-        return Page(rows, write_cursor(found[seen - 1]))
+    if len(positions) > seen:
+        return Page(rows, write_cursor(positions[seen - 1]))
     if scope == "session" and first is not UNKNOWN and first is not ABSENT:
         created = views.session(ref, partly=True, actor=actor).create_time
         rows.append(KeyWrite(ref, "", NO_SEQ, created, "", "", "", Change(name, ABSENT, first)))
@@ -95,7 +97,7 @@ def _merged(
     chain, start = chain_of(ref, name, newest, oldest), _first(ref, scope_of(name)[0], name, actor)
     shared = scope_of(name)[0] != "session"
     folded = merging.fold(chain, start, merging.reading(ref), shared=shared)
-    values = {place: merging.certain(each) for place, each in folded.items()}
+    values = {position: merging.certain(each) for position, each in folded.items()}
     if is_newest and newest in values:
         stored = _stored(ref, name, actor)
         possible = merging.fold(chain, start, merging.possible(ref.source), shared=shared)[newest]
@@ -123,14 +125,14 @@ def _read(ref: SessionRef, scope: Scope, bare: str, actor: Actor) -> Any:
 def _before(
     written: Mapping[Position, Written],
     values: Mapping[Position, Any],
-    place: Position,
+    position: Position,
     older: Position | None,
     first: Any,
     name: str,
     scope: Scope,
 ) -> Any:
     """A key's value before the write at a place: what an edit notes, or what the write before it left."""
-    this = written[place]
+    this = written[position]
     noted = this.before(name)
     if scope != "session" and (noted is not UNKNOWN or this.imported):
         return noted
@@ -149,12 +151,12 @@ def _first(ref: SessionRef, scope: Scope, name: str, actor: Actor) -> Any:
     return ABSENT if beginnings.all_recorded(ref, scope) else UNKNOWN
 
 
-def _key_write(this: Written, place: Position, change: Change) -> KeyWrite:
+def _key_write(this: Written, position: Position, change: Change) -> KeyWrite:
     who = this.writer
     return KeyWrite(
         this.ref,
         who.event_id if who else "",
-        seq_of(place) if who else NO_SEQ,
+        seq_of(position) if who else NO_SEQ,
         this.timestamp,
         who.author if who else "",
         who.actor if who else "",

@@ -23,17 +23,17 @@ def events_at(source: str, seqs: Sequence[Seq]) -> Iterator[Event]:
     """
     if not seqs:
         return
-    found = Event.objects.using(source)
+    events = Event.objects.using(source)
     if database.is_numbered(source):
         column = SEQ[connections[source].vendor]
-        found = found.annotate(at=RawSQL(column, [], BigIntegerField())).filter(at__in=seqs)
+        events = events.annotate(at=RawSQL(column, [], BigIntegerField())).filter(at__in=seqs)
     else:
-        found = found.annotate(at=F("seq")).filter(any_of(sessions_at(registry.identity(source), seqs)))
+        events = events.annotate(at=F("seq")).filter(any_of(sessions_at(registry.identity(source), seqs)))
     sizes: dict[Seq, int] = {}
-    for at, size in found.annotate(size=Size("event_data")).values_list("at", "size"):
+    for at, size in events.annotate(size=Size("event_data")).values_list("at", "size"):
         sizes[at] = sizes.get(at, 0) + (size or 0)
     there = [seq for seq in seqs if seq in sizes]
     order = {seq: number for number, seq in enumerate(there)}
     for begin, end in batches([unpacked(source, sizes[seq]) for seq in there], LARGE):
-        rows: list[Any] = list(measured(found.filter(at__in=there[begin:end])))
+        rows: list[Any] = list(measured(events.filter(at__in=there[begin:end])))
         yield from sorted(rows, key=lambda row: order[row.at])

@@ -99,9 +99,9 @@ def possible(source: str) -> Reading:
 
 def reading(ref: SessionRef) -> Reading:
     """How the events that this session sees were applied, by the evidence of its file and its own. Raises SourceError."""
-    found = possible(ref.source)
-    if found != EITHER:
-        return found
+    known = possible(ref.source)
+    if known != EITHER:
+        return known
     with database.using(ref.source) as db:
         return _of_source(db, ref.source).with_(_of_session(db, ref.source, ref[1:])).reading
 
@@ -111,7 +111,7 @@ class Write(NamedTuple):
     that stood there, UNKNOWN where it notes nothing.
     """
 
-    place: Position
+    position: Position
     value: Any
     settles: bool
     before: Any = UNKNOWN
@@ -164,21 +164,21 @@ def fold(writes: Sequence[Write], start: Any, reading: Reading, *, shared: bool)
     """The values that a key may have after each of these writes, the oldest first, by place; `shared` for `user:` and
     `app:` keys.
     """
-    found: dict[Position, Values] = {}
+    after_each: dict[Position, Values] = {}
     before: Values = (start,)
     for write in writes:
         if write.settles:
             before = (write.value,)
         else:
-            ways = reading.ways(seq_of(write.place))
-            if shared and not found:  # the first row of a scope is stored as it is
+            ways = reading.ways(seq_of(write.position))
+            if shared and not after_each:  # the first row of a scope is stored as it is
                 ways = ways._replace(replaced=True)
             before = after(before, write.value, ways)
-        found[write.place] = before
+        after_each[write.position] = before
     for write, following in pairwise(writes):
-        if following.before is not UNKNOWN and explains(found[write.place], write.value, following.before):
-            found[write.place] = (following.before,)
-    return found
+        if following.before is not UNKNOWN and explains(after_each[write.position], write.value, following.before):
+            after_each[write.position] = (following.before,)
+    return after_each
 
 
 def certain(values: Values) -> Any:

@@ -22,7 +22,7 @@ from ..reads.deltas import Writer
 from ..reads.event_views import EventView, events_of, ordered
 from ..sources import database
 from . import beginnings, merging
-from .index import MOST_PLACES, consult, places, too_many
+from .index import MOST_POSITIONS, consult, positions_of_keys, too_many
 from .keeping import is_shortened
 from .scope_past import ScopePast
 from .written import written_at
@@ -74,7 +74,7 @@ def made(event: EventView, *, actor: Actor) -> State:
     return values
 
 
-def state_at_place(ref: SessionRef, seq: Seq, *, actor: Actor) -> Moment:
+def state_at_seq(ref: SessionRef, seq: Seq, *, actor: Actor) -> Moment:
     """The state just after the session's event at a place, or the nearest before it; raises NotFound for none."""
     actor.check_sees(ref)
     with database.using(ref.source):
@@ -95,10 +95,12 @@ def state_now(ref: SessionRef, *, actor: Actor) -> Moment:
 
 def _state_upto(ref: SessionRef, event: EventView | None, upto: Position, actor: Actor) -> Moment:
     now = views.session(ref, actor=actor)  # before the projection: a key that is written meanwhile is then known to be
-    wanted = consult(ref.source, lambda: {scope: places(ref, scope, upto) for scope in STORED}, ref)
-    asked = {place for each in wanted.values() for found in each.values() for place in found[:2] if place is not None}
-    if len(asked) > MOST_PLACES:
-        raise too_many(MOST_PLACES // 2)
+    wanted = consult(ref.source, lambda: {scope: positions_of_keys(ref, scope, upto) for scope in STORED}, ref)
+    asked = {
+        position for each in wanted.values() for key in each.values() for position in key[:2] if position is not None
+    }
+    if len(asked) > MOST_POSITIONS:
+        raise too_many(MOST_POSITIONS // 2)
     written = written_at(ref.source, asked)
     state, initial, either = Scoped(), frozenset[str](), set[str]()
     writers: dict[str, Writer] = {}
@@ -126,9 +128,9 @@ def authors(ref: SessionRef, scope: Scope, state: State, *, actor: Actor) -> tup
     full key. Of `key` only what the scope is of matters; there may be no such session. Raises Behind, SourceError.
     """
     actor.check_sees(ref)
-    found = consult(ref.source, lambda: places(ref, scope, beginnings.FOREVER))
-    written = written_at(ref.source, {each.last for each in found.values() if each.last is not None})
-    return ScopePast(ref, scope, state, None, found, written).authors(state)
+    keys = consult(ref.source, lambda: positions_of_keys(ref, scope, beginnings.FOREVER))
+    written = written_at(ref.source, {each.last for each in keys.values() if each.last is not None})
+    return ScopePast(ref, scope, state, None, keys, written).authors(state)
 
 
 def written(ref: SessionRef, event: EventView, names: Collection[str], *, actor: Actor) -> State:
@@ -140,9 +142,9 @@ def written(ref: SessionRef, event: EventView, names: Collection[str], *, actor:
         return {}
     now = views.session(ref, actor=actor)
     upto = position_of(event.seq) if event.seq is not None else beginnings.FOREVER
-    found = consult(ref.source, lambda: places(ref, "session", upto), ref)
-    asked = {each.last for bare, each in found.items() if each.last is not None}
-    told = ScopePast(ref, "session", now.state.session, now.initial_state, found, written_at(ref.source, asked))
+    keys = consult(ref.source, lambda: positions_of_keys(ref, "session", upto), ref)
+    asked = {each.last for bare, each in keys.items() if each.last is not None}
+    told = ScopePast(ref, "session", now.state.session, now.initial_state, keys, written_at(ref.source, asked))
     return {name: told.written(name) for name in names}
 
 
@@ -151,14 +153,14 @@ def gone(ref: SessionRef, state: Mapping[str, Any], scopes: Collection[Scope] = 
     Behind, Invalid for a source without places, SourceError.
     """
     actor.check_sees(ref)
-    kept = consult(ref.source, lambda: {scope: places(ref, scope, beginnings.FOREVER) for scope in scopes})
-    found = {
+    kept = consult(ref.source, lambda: {scope: positions_of_keys(ref, scope, beginnings.FOREVER) for scope in scopes})
+    wanted = {
         scope: {name: each for name, each in some.items() if is_shortened(name) or full_key(scope, name) not in state}
         for scope, some in kept.items()
     }
-    written = written_at(ref.source, {each.newest for some in found.values() for each in some.values()})
+    written = written_at(ref.source, {each.newest for some in wanted.values() for each in some.values()})
     names = set()
-    for scope, some in found.items():
+    for scope, some in wanted.items():
         told = ScopePast(ref, scope, {}, None, some, written)
         names |= {full_key(scope, bare) for bare in told.names() if told.last(bare)}
     return sorted(names - state.keys())
@@ -170,9 +172,9 @@ def gone(ref: SessionRef, state: Mapping[str, Any], scopes: Collection[Scope] = 
 def compare(a: Moment, b: Moment) -> list[Change]:
     """What differs from one moment to another, by full key; what is UNKNOWN on either side is among it."""
     old, new = a.state.merged(), b.state.merged()
-    found = []
+    changes = []
     for name in sorted(old.keys() | new.keys()):
         change = Change(name, old.get(name, ABSENT), new.get(name, ABSENT))
         if UNKNOWN in (change.old, change.new) or not same(change.old, change.new):
-            found.append(change)
-    return found
+            changes.append(change)
+    return changes

@@ -25,7 +25,7 @@ from . import index, indexing
 BARS: Final = 300
 _EVENTS: Final = "events WHERE app_name = %s AND user_id = %s AND session_id = %s"
 _END: Final = 2**53 - 1  # as a page names the newest event
-_REACH: Final = 1_000  # places looked through first for an event that changed state
+_REACH: Final = 1_000  # seqs looked through first for an event that changed state
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +47,13 @@ def bars(ref: SessionRef, most: int = BARS, *, actor: Actor) -> list[Bar]:
     actor.check_sees(ref)
     indexing.catch_up(ref.source, ref=ref)
     with database.using(ref.source) as db, db.cursor() as cursor:
-        place, order = (MOMENT, "timestamp") if by_time(db) else (SEQ_IN_SESSION[db.vendor],) * 2
-        cursor.execute(f"SELECT {place} FROM {_EVENTS} ORDER BY {order}", ref[1:])
-        places = [row[0] for row in cursor.fetchall()]
-    number = min(most, len(places))
-    ends = [len(places) * bar // number for bar in range(number + 1)] if number else []
-    stretches = [(places[start], places[end - 1]) for start, end in pairwise(ends)]
-    counted = index.mark_counts(ref, HIGHLIGHTS, stretches)
+        column, order = (MOMENT, "timestamp") if by_time(db) else (SEQ_IN_SESSION[db.vendor],) * 2
+        cursor.execute(f"SELECT {column} FROM {_EVENTS} ORDER BY {order}", ref[1:])
+        seqs = [row[0] for row in cursor.fetchall()]
+    number = min(most, len(seqs))
+    ends = [len(seqs) * bar // number for bar in range(number + 1)] if number else []
+    stretches = [(seqs[start], seqs[end - 1]) for start, end in pairwise(ends)]
+    counted = index.highlight_counts(ref, HIGHLIGHTS, stretches)
     gone = _taken_back(ref) if any(counts[HIGHLIGHTS.index("rewind")] for counts in counted) else []
     return [
         Bar(first, last, end - start, counts[0], _telling(counts), any(a <= first and last <= b for a, b in gone))
@@ -63,60 +63,60 @@ def bars(ref: SessionRef, most: int = BARS, *, actor: Actor) -> list[Bar]:
 
 def _taken_back(ref: SessionRef) -> list[tuple[Seq, Seq]]:
     """From which place to which events are that a rewind took back."""
-    rewinds = index.marks(ref, ["rewind"])
-    stretches = taken_back((mark.seq, mark.since) for mark in rewinds)
+    rewinds = index.highlights(ref, ["rewind"])
+    stretches = taken_back((each.seq, each.since) for each in rewinds)
     return [(first, Seq(last - 1)) for first, last in stretches if first < last]
 
 
 def _telling(counts: Sequence[int]) -> str:
-    found = [kind for kind, count in zip(HIGHLIGHTS, counts, strict=True) if count]
-    return found[-1] if found else ""
+    kinds = [kind for kind, count in zip(HIGHLIGHTS, counts, strict=True) if count]
+    return kinds[-1] if kinds else ""
 
 
-def event_at(ref: SessionRef, place: Seq, steps: int = 0, *, actor: Actor, writes: bool = False) -> str:
-    """The id of the event so many steps after a place, or before it; without steps, of the one there or nearest before.
+def event_at(ref: SessionRef, seq: Seq, steps: int = 0, *, actor: Actor, writes: bool = False) -> str:
+    """The id of the event so many steps after a seq, or before it; without steps, of the one there or nearest before.
 
     With `writes`, each step goes to an event that changed state. Beyond the ends it is the first event or the last; where
-    no other has changed state, the one at the place. Events of one place are one step. Raises NotFound for a session without
-    events, and for a place from before it was adopted or released; Behind, SourceError.
+    no other has changed state, the one at the seq. Events of one seq are one step. Raises NotFound for a session without
+    events, and for a seq from before it was adopted or released; Behind, SourceError.
     """
     actor.check_sees(ref)
     if writes and steps:
         indexing.catch_up(ref.source, ref=ref)
-        found = _writes_after(ref, place, steps) if steps > 0 else _writes_before(ref, place, -steps)
-        return event_at(ref, found or place, actor=actor)
+        ids = _writes_after(ref, seq, steps) if steps > 0 else _writes_before(ref, seq, -steps)
+        return event_at(ref, ids or seq, actor=actor)
     with database.using(ref.source):
-        if 0 < place < _END and stands_for_time(place) == database.is_numbered(ref.source):
+        if 0 < seq < _END and stands_for_time(seq) == database.is_numbered(ref.source):
             raise NotFound(_("This database was adopted, or released, since this page was loaded: load it again."))
 
         def ask(steps: int, *, newest: bool, **where: Seq) -> str | None:
-            found = ordered(events_of(ref).filter(**where), ref.source, newest=newest).values_list("id", flat=True)
-            return next(iter(found[steps : steps + 1]), None)
+            ids = ordered(events_of(ref).filter(**where), ref.source, newest=newest).values_list("id", flat=True)
+            return next(iter(ids[steps : steps + 1]), None)
 
         if steps > 0:
-            event_id = ask(steps - 1, newest=False, seq__gt=place) or ask(0, newest=True)
+            event_id = ask(steps - 1, newest=False, seq__gt=seq) or ask(0, newest=True)
         else:
-            side = {"seq__lt": place} if steps else {"seq__lte": place}
+            side = {"seq__lt": seq} if steps else {"seq__lte": seq}
             event_id = ask(max(0, -steps - 1), newest=True, **side) or ask(0, newest=False)
     if event_id is None:
         raise NotFound(_("This session has no events yet."))
     return event_id
 
 
-def _writes_after(ref: SessionRef, place: Seq, steps: int) -> Seq | None:
-    found = index.marks(ref, ["state"], after=place, limit=steps)
-    return found[-1].seq if found else None
+def _writes_after(ref: SessionRef, seq: Seq, steps: int) -> Seq | None:
+    writes = index.highlights(ref, ["state"], after=seq, limit=steps)
+    return writes[-1].seq if writes else None
 
 
-def _writes_before(ref: SessionRef, place: Seq, steps: int) -> Seq | None:
-    """The place of the write so many before another, or of the first one; looked for further and further back."""
-    reach, upto, found = _REACH, place - 1, None
+def _writes_before(ref: SessionRef, seq: Seq, steps: int) -> Seq | None:
+    """The seq of the write so many before another, or of the first one; looked for further and further back."""
+    reach, upto, first = _REACH, seq - 1, None
     while upto >= 0:
         after = max(-1, upto - reach)
-        marks = index.marks(ref, ["state"], after=Seq(after), upto=Seq(upto), limit=reach)
-        if len(marks) >= steps:
-            return marks[-steps].seq
-        if marks:
-            found, steps = marks[0].seq, steps - len(marks)
+        highlights = index.highlights(ref, ["state"], after=Seq(after), upto=Seq(upto), limit=reach)
+        if len(highlights) >= steps:
+            return highlights[-steps].seq
+        if highlights:
+            first, steps = highlights[0].seq, steps - len(highlights)
         reach, upto = reach * 4, after
-    return found
+    return first

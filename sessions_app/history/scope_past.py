@@ -10,7 +10,7 @@ from ..domain.state import ABSENT, UNKNOWN, Scope, State, full_key, same, scope_
 from ..reads.deltas import Writer
 from . import beginnings, merging
 from .chains import chain_of
-from .index import Places
+from .index import KeyPositions
 from .keeping import is_shortened, stored_key
 from .written import Written
 
@@ -24,7 +24,7 @@ class ScopePast:
         scope: Scope,
         now: State,
         initial: State | None,
-        keys: Mapping[str, Places],
+        keys: Mapping[str, KeyPositions],
         written: Mapping[Position, Written],
     ) -> None:
         self._ref, self._scope, self._now = ref, scope, now
@@ -155,7 +155,7 @@ class ScopePast:
         """The value of a session's key when it was created, ABSENT where that is not recorded."""
         return ABSENT if self._scope != "session" or self._initial is None else self._initial.get(bare, ABSENT)
 
-    def _before_any(self, bare: str, name: str, key: Places | None) -> Any:
+    def _before_any(self, bare: str, name: str, key: KeyPositions | None) -> Any:
         """The value before the first write of a key."""
         if self._scope == "session" and self._initial is not None:
             return self._initial.get(bare, ABSENT)
@@ -189,7 +189,7 @@ class ScopePast:
 
     # --- How the index keeps keys --------------------------------------------------------------------------------------
 
-    def _bare(self, kept: str, key: Places) -> str:
+    def _bare(self, kept: str, key: KeyPositions) -> str:
         """A bare key from what the projection keeps of it."""
         if not is_shortened(kept):
             return kept

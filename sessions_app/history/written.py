@@ -39,7 +39,7 @@ class Written(NamedTuple):
     unread: bool = False  # it is too large to be read
     beside: tuple[
         "Written", ...
-    ] = ()  # others at the same place, as it stands for their time: their order is not known
+    ] = ()  # others at the same position, as it stands for their time: their order is not known
 
     @property
     def event_id(self) -> str:
@@ -54,9 +54,9 @@ class Written(NamedTuple):
         """Whether the full key's value after this is the same however deltas are applied."""
         return self.unread or bool(self.edit) or self.writer is None or not merging.is_doubtful(self.value(name))
 
-    def write(self, place: Position, name: str) -> merging.Write:
+    def write(self, position: Position, name: str) -> merging.Write:
         """The write of the full key at its place."""
-        return merging.Write(place, self.value(name), self.settles(name), self.before(name))
+        return merging.Write(position, self.value(name), self.settles(name), self.before(name))
 
     def within(self, ref: SessionRef, scope: Scope) -> "Written | None":
         """What of this may have been written to this session's scope: its place may be another's by now."""
@@ -89,14 +89,14 @@ def written_at(source: str, asked: Iterable[Position]) -> dict[Position, Written
     of what is too large, or beyond _HEAVIEST from the newest on, it is known that it is there, and no value.
     """
     wanted = sorted(asked, reverse=True)
-    found: dict[Position, Written] = {}
+    written: dict[Position, Written] = {}
     budget = _Budget(_HEAVIEST)
     with database.using(source):
         for start in range(0, len(wanted), CHUNK):
             some = wanted[start : start + CHUNK]
-            found |= _events_at(source, [seq_of(place) for place in some if not is_creation(place)], budget)
-            found |= _creations_at(source, [place for place in some if is_creation(place)], budget)
-    return found
+            written |= _events_at(source, [seq_of(position) for position in some if not is_creation(position)], budget)
+            written |= _creations_at(source, [position for position in some if is_creation(position)], budget)
+    return written
 
 
 def written_by(ref: SessionRef, last: Seq) -> Iterator[tuple[Seq, Written]]:
@@ -138,19 +138,19 @@ class _Budget:
 
 
 def _events_at(source: str, seqs: list[Seq], budget: _Budget) -> dict[Position, Written]:
-    found: dict[Position, Written] = {}
+    events: dict[Position, Written] = {}
     numbered, column = database.is_numbered(source), SEQ[connections[source].vendor]
-    while missing := [seq for seq in seqs if position_of(seq) not in found]:
+    while missing := [seq for seq in seqs if position_of(seq) not in events]:
         spent = budget.left < 0
         rows, values = f"events WHERE {column} IN ({', '.join(['%s'] * len(missing))}) ORDER BY {column} DESC", missing
         if not numbered:
             rows, values = _by_time(source, missing)
         for seq, written in _read(source, rows, values, budget):
-            other = found.get(position_of(seq))
-            found[position_of(seq)] = other._replace(beside=(*other.beside, written)) if other else written
+            other = events.get(position_of(seq))
+            events[position_of(seq)] = other._replace(beside=(*other.beside, written)) if other else written
         if spent or budget.left >= 0:  # others are gone
             break
-    return found
+    return events
 
 
 def _by_time(source: str, seqs: Sequence[Seq]) -> tuple[str, list[Any]]:
@@ -177,8 +177,8 @@ def _read(source: str, rows: str, values: Sequence[Any], budget: _Budget) -> Gen
     statement = (
         f"""SELECT {column}, app_name, user_id, session_id, id, timestamp, {imported}, {looked_at} FROM {rows}"""
     )
-    with closing(each_row(source, statement, values)) as found:
-        for seq, app, user, session, event_id, at, last, size, text in found:
+    with closing(each_row(source, statement, values)) as events:
+        for seq, app, user, session, event_id, at, last, size, text in events:
             ref, moment = SessionRef(source, app, user, session), read_instant(at)
             if text is None or not budget.affords(text, size=size):
                 yield seq, Written(Writer(event_id, seq, "", "", moment, ref), ref, moment, {}, unread=True)
@@ -208,10 +208,10 @@ def _creations_at(source: str, wanted: list[Position], budget: _Budget) -> dict[
     state = "NULL" if budget.left < 0 else measured_sql("initial_state", connections[source].vendor)
     statement = f"""SELECT initial_place, app_name, user_id, id, create_time, {state} FROM sessions
         WHERE initial_place IN ({", ".join(["%s"] * len(wanted))})"""
-    found = {}
+    sessions = {}
     with closing(each_row(source, statement, wanted)) as rows:
-        for place, *names, at, text in rows:
+        for position, *names, at, text in rows:
             unread = not budget.affords(text)
             began = {} if unread else as_object(read_stored_or_none(text))
-            found[place] = Written(None, SessionRef(source, *names), read_instant(at), began, unread=unread)
-    return found
+            sessions[position] = Written(None, SessionRef(source, *names), read_instant(at), began, unread=unread)
+    return sessions

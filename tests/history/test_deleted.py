@@ -42,13 +42,13 @@ def execute(source: str, statement: str) -> None:
         cursor.execute(statement)
 
 
-def told_truly(found: Scoped, truth: Scoped) -> None:
+def told_truly(told: Scoped, truth: Scoped) -> None:
     """Every value is what it was, or not known; of its own keys every one is known."""
-    assert found.session == truth.session
+    assert told.session == truth.session
     for scope in ("app", "user"):
-        for name, value in found.scope(scope).items():
+        for name, value in told.scope(scope).items():
             assert value is UNKNOWN or equal(value, truth.scope(scope).get(name, ABSENT)), (scope, name, value)
-        assert not truth.scope(scope).keys() - found.scope(scope).keys(), scope
+        assert not truth.scope(scope).keys() - told.scope(scope).keys(), scope
 
 
 @given(history=with_deletions)
@@ -132,11 +132,11 @@ def test_it_makes_nothing_unknown_that_it_did_not_write(source: str) -> None:
 
 
 def test_adk_deletes_the_session_of_the_newest_events(form: str, new_database: Any, open_source: Any) -> None:
-    place = new_database(form)
-    adk = Adk(form, place)
+    where = new_database(form)
+    adk = Adk(form, where)
     for name in ("stays", "goes"):
         adk.create(name)
-    source = open_source(place, "")
+    source = open_source(where, "")
     stays = adk.get("stays")
     adk.append(stays, user__tier="silver")
     goes = adk.get("goes")
@@ -161,12 +161,12 @@ def test_adk_deletes_the_session_of_the_newest_events(form: str, new_database: A
 def test_state_that_stood_there_before_adopting_may_be_of_sessions_that_are_gone(
     form: str, new_database: Any, open_source: Any
 ) -> None:
-    place = new_database(form)
-    adk = Adk(form, place)
+    where = new_database(form)
+    adk = Adk(form, where)
     adk.create("gone", {"user:tier": "gold", "app:limit": 10})
     adk.run(adk.service.delete_session(app_name="booking", user_id="ana", session_id="gone"))
     adk.close()
-    ref = create(open_source(place, ""), "new")
+    ref = create(open_source(where, ""), "new")
     event_id = append(ref, {"user:tier": "silver", "app:limit": 11})
     before = moments.state_at(ref, event_id, before=True, actor=SYSTEM).state
     assert (before.user, before.app) == ({"tier": UNKNOWN}, {"limit": UNKNOWN})

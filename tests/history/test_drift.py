@@ -49,7 +49,7 @@ def add(ref: SessionRef, removed: tuple[str, ...] = (), **delta: Any) -> str:
     return str(append_event(ref, event, actor=MARIA, origin="person").event["id"])
 
 
-def store(ref: SessionRef, **state: Any) -> None:
+def put(ref: SessionRef, **state: Any) -> None:
     """Another program writes the session's own state."""
     sql = "UPDATE sessions SET state = %s WHERE id = %s"
     execute(ref.source, sql, [json.dumps(state), ref.session_id])
@@ -62,8 +62,10 @@ def store_shared(ref: SessionRef, table: str, **state: Any) -> None:
 
 def chosen(ref: SessionRef, keep: bool, *names: str) -> list[Choice]:
     """A choice for these keys, or for all that differ."""
-    found = [each.change for each in (*drift.own(ref, actor=SYSTEM).drifted, *drift.shared(ref, actor=SYSTEM).drifted)]
-    return [Choice(c.key, keep, c.old, c.new) for c in found if not names or c.key in names]
+    changes = [
+        each.change for each in (*drift.own(ref, actor=SYSTEM).drifted, *drift.shared(ref, actor=SYSTEM).drifted)
+    ]
+    return [Choice(c.key, keep, c.old, c.new) for c in changes if not names or c.key in names]
 
 
 def repair(ref: SessionRef, keep: bool, *names: str, **more: Any) -> Appended:
@@ -75,16 +77,16 @@ def repair(ref: SessionRef, keep: bool, *names: str, **more: Any) -> Appended:
 
 def test_every_key_is_told_with_the_event_that_wrote_it_last(ref: SessionRef) -> None:
     last = events_of(ref)[-1]
-    store(ref, n=1, gone=None, extra=5)
-    found = {each.change.key: each for each in drift.own(ref, actor=SYSTEM).drifted}
-    assert {name: (each.change.old, each.change.new) for name, each in found.items()} == {
+    put(ref, n=1, gone=None, extra=5)
+    drifts = {each.change.key: each for each in drift.own(ref, actor=SYSTEM).drifted}
+    assert {name: (each.change.old, each.change.new) for name, each in drifts.items()} == {
         "n": (2, 1),
         "first": (1, ABSENT),
         "gone": ([1], None),
         "extra": (ABSENT, 5),
     }
-    assert found["n"].last == drift.Written(ref, last[1]["id"], last[0], 1)
-    assert [name for name, each in found.items() if each.last is None] == ["extra", "first", "gone"]
+    assert drifts["n"].last == drift.Written(ref, last[1]["id"], last[0], 1)
+    assert [name for name, each in drifts.items() if each.last is None] == ["extra", "first", "gone"]
     assert drift.own(ref, actor=SYSTEM).events == 3
 
 
@@ -92,16 +94,16 @@ def test_every_key_is_told_with_the_event_that_wrote_it_last(ref: SessionRef) ->
 def test_a_value_that_stood_there_before_the_last_event_is_told_as_a_lost_update(
     ref: SessionRef, stored: Any, lost: bool
 ) -> None:
-    store(ref, first=1, gone=[1], n=stored)
-    (found,) = drift.own(ref, actor=SYSTEM).drifted
-    assert found.lost == lost
+    put(ref, first=1, gone=[1], n=stored)
+    (drifted,) = drift.own(ref, actor=SYSTEM).drifted
+    assert drifted.lost == lost
 
 
 def test_a_first_write_that_is_lost_is_told(ref: SessionRef) -> None:
     add(ref, fresh=1)
-    store(ref, first=1, gone=[1], n=2)
-    (found,) = drift.own(ref, actor=SYSTEM).drifted
-    assert (found.change, found.lost) == (Change("fresh", 1, ABSENT), True)
+    put(ref, first=1, gone=[1], n=2)
+    (drifted,) = drift.own(ref, actor=SYSTEM).drifted
+    assert (drifted.change, drifted.lost) == (Change("fresh", 1, ABSENT), True)
 
 
 def test_a_state_of_many_events_and_scopes_has_no_drift(ref: SessionRef) -> None:
@@ -113,22 +115,22 @@ def test_a_state_of_many_events_and_scopes_has_no_drift(ref: SessionRef) -> None
 
 def test_keys_older_than_adkweb_that_no_event_wrote_cannot_be_known(ref: SessionRef) -> None:
     execute(ref.source, "UPDATE sessions SET initial_state = NULL")
-    store(ref, first=7, n=1)
-    found = drift.own(ref, actor=SYSTEM)
-    assert ([each.change for each in found.drifted], found.unknown) == ([Change("n", 2, 1)], ["first"])
+    put(ref, first=7, n=1)
+    report = drift.own(ref, actor=SYSTEM)
+    assert ([each.change for each in report.drifted], report.unknown) == ([Change("n", 2, 1)], ["first"])
 
 
 def test_nothing_is_told_of_a_session_that_is_being_imported(ref: SessionRef) -> None:
-    store(ref, **IMPORTING)
+    put(ref, **IMPORTING)
     assert drift.own(ref, actor=SYSTEM).untold == "importing"
 
 
-def test_nothing_is_told_where_events_have_no_places(
+def test_nothing_is_told_where_events_have_no_numbers(
     new_database: Callable[[str], str], open_source: Callable[[str], str]
 ) -> None:
     source = open_source(new_database("postgresql"))
     ref = create_session(source, "booking", "ana", actor=MARIA, session_id="s1", state={"a": 1})
-    store(ref, a=2)
+    put(ref, a=2)
     database = connections.databases[source]["ADKWEB"]
     database["adopted"] = False
     try:
@@ -154,17 +156,17 @@ def test_a_shared_key_that_is_not_what_was_last_written_is_told_with_who_wrote_i
     event = add(other, **{name.replace(":", "__"): "written"})
     store_shared(ref, table, **{name.partition(":")[2]: "put there"})
     for session in (ref, other):
-        (found,) = drift.shared(session, actor=SYSTEM).drifted
-        assert found.change == Change(name, "written", "put there")
-        assert found.last is not None
-        assert (found.last.ref, found.last.event_id) == (other, event)
+        (drifted,) = drift.shared(session, actor=SYSTEM).drifted
+        assert drifted.change == Change(name, "written", "put there")
+        assert drifted.last is not None
+        assert (drifted.last.ref, drifted.last.event_id) == (other, event)
 
 
 def test_a_shared_key_that_was_taken_away_is_told(ref: SessionRef) -> None:
     add(ref, user__tier="silver", user__other=1)
     store_shared(ref, "user_states", other=1)
-    (found,) = drift.shared(ref, actor=SYSTEM).drifted
-    assert (found.change, found.lost) == (Change("user:tier", "silver", ABSENT), False)
+    (drifted,) = drift.shared(ref, actor=SYSTEM).drifted
+    assert (drifted.change, drifted.lost) == (Change("user:tier", "silver", ABSENT), False)
 
 
 def test_a_shared_key_of_which_nothing_is_left_that_wrote_it_cannot_be_known(ref: SessionRef) -> None:
@@ -172,8 +174,8 @@ def test_a_shared_key_of_which_nothing_is_left_that_wrote_it_cannot_be_known(ref
     add(other, app__new=1)
     delete_session(other, actor=MARIA)
     store_shared(ref, "user_states", tier="gold", put=1)
-    found = drift.shared(ref, actor=SYSTEM)
-    assert (found.drifted, found.unknown) == ([], ["app:new", "user:put"])
+    report = drift.shared(ref, actor=SYSTEM)
+    assert (report.drifted, report.unknown) == ([], ["app:new", "user:put"])
 
 
 # --- At a glance, without a replay ------------------------------------------------------------------------------------
@@ -186,7 +188,7 @@ def glance(ref: SessionRef) -> dict[str, Any]:
 def test_a_glance_tells_a_session_s_own_keys_as_a_replay_does(ref: SessionRef) -> None:
     add(ref, late=1, gone=None)
     assert glance(ref) == {}
-    store(ref, n=1, extra=5, gone=2)
+    put(ref, n=1, extra=5, gone=2)
     assert glance(ref) == {each.change.key: each.change.old for each in drift.own(ref, actor=SYSTEM).drifted}
     gone = {"gone": None} if merging.possible(ref.source) == merging.REPLACED else {}  # a null, or no key
     assert glance(ref) == {"extra": ABSENT, "first": 1, "late": 1, "n": 2} | gone
@@ -206,7 +208,7 @@ def test_a_glance_tells_of_a_shared_key_only_that_its_last_update_was_lost(
 def test_a_glance_guesses_nothing(ref: SessionRef) -> None:
     execute(ref.source, "UPDATE sessions SET initial_state = NULL")
     add(ref, null=None)
-    store(ref, first=7, n=2)  # `null` is gone: ADK for Java removes a key by null
+    put(ref, first=7, n=2)  # `null` is gone: ADK for Java removes a key by null
     assert glance(ref) == {}
 
 
@@ -214,9 +216,9 @@ def test_what_is_written_while_somebody_looks_is_no_drift(ref: SessionRef, monke
     read, written = views.session, []
 
     def written_just_after(*arguments: Any, **named: Any) -> Any:
-        found = read(*arguments, **named)
+        answer = read(*arguments, **named)
         written.append(add(ref, n=10 + len(written)))
-        return found
+        return answer
 
     monkeypatch.setattr(views, "session", written_just_after)
     assert glance(ref) == {}
@@ -227,7 +229,7 @@ def test_what_is_written_while_somebody_looks_is_no_drift(ref: SessionRef, monke
 
 
 def test_what_is_stored_stays_and_becomes_an_event(ref: SessionRef) -> None:
-    store(ref, n=1, gone=None, extra=5)
+    put(ref, n=1, gone=None, extra=5)
     store_shared(ref, "user_states", tier="silver")
     before = state_of(ref)
     done = repair(ref, True, reason="it is right")
@@ -243,7 +245,7 @@ def test_what_is_stored_stays_and_becomes_an_event(ref: SessionRef) -> None:
 
 
 def test_what_the_events_say_is_put_back(ref: SessionRef) -> None:
-    store(ref, n=1, gone=None, extra=5)
+    put(ref, n=1, gone=None, extra=5)
     store_shared(ref, "user_states", tier="silver")
     done = repair(ref, False)
     note = done.event["custom_metadata"]["adkweb"]
@@ -254,7 +256,7 @@ def test_what_the_events_say_is_put_back(ref: SessionRef) -> None:
 
 
 def test_only_the_keys_that_were_chosen_are_repaired_each_its_own_way(ref: SessionRef) -> None:
-    store(ref, n=1, gone=None, extra=5, first=1)
+    put(ref, n=1, gone=None, extra=5, first=1)
     edits_repair.repair(ref, [*chosen(ref, True, "n"), *chosen(ref, False, "gone")], actor=MARIA)
     assert state_of(ref)["session"] == {"first": 1, "gone": [1], "n": 1, "extra": 5}
     assert [each.change for each in drift.own(ref, actor=SYSTEM).drifted] == [Change("extra", ABSENT, 5)]
@@ -265,12 +267,12 @@ def test_only_the_keys_that_were_chosen_are_repaired_each_its_own_way(ref: Sessi
 def test_a_key_that_somebody_wrote_meanwhile_is_a_conflict_and_nothing_is_written(
     ref: SessionRef, keep: bool, meanwhile: str
 ) -> None:
-    store(ref, first=1, gone=[1], n=1)
+    put(ref, first=1, gone=[1], n=1)
     choices = chosen(ref, keep)
     if meanwhile == "event":
         add(ref, n=7)
     elif meanwhile == "table":
-        store(ref, first=1, gone=[1], n=7)
+        put(ref, first=1, gone=[1], n=7)
     else:
         add(ref, m=7)
         assert edits_repair.repair(ref, choices, actor=MARIA).seq is not None
@@ -295,7 +297,7 @@ def test_a_shared_key_that_somebody_wrote_meanwhile_is_a_conflict(ref: SessionRe
 
 @pytest.mark.parametrize("keep", [True, False])
 def test_the_same_repair_sent_again_is_stored_once(ref: SessionRef, keep: bool) -> None:
-    store(ref, first=1, gone=[1], n=1)
+    put(ref, first=1, gone=[1], n=1)
     choices = chosen(ref, keep)
     first = edits_repair.repair(ref, choices, actor=MARIA, once="form")
     again = edits_repair.repair(ref, choices, actor=MARIA, once="form")
@@ -304,7 +306,7 @@ def test_the_same_repair_sent_again_is_stored_once(ref: SessionRef, keep: bool) 
 
 
 def test_a_repair_beside_an_agent_that_writes_succeeds_and_loses_nothing(ref: SessionRef) -> None:
-    store(ref, first=1, gone=[1], n=1)
+    put(ref, first=1, gone=[1], n=1)
     choices = chosen(ref, True)
     done = in_threads(
         [
@@ -318,7 +320,7 @@ def test_a_repair_beside_an_agent_that_writes_succeeds_and_loses_nothing(ref: Se
 
 
 def test_of_two_repairs_at_once_one_is_written(ref: SessionRef) -> None:
-    store(ref, first=1, gone=[1], n=1)
+    put(ref, first=1, gone=[1], n=1)
     both = [chosen(ref, True), chosen(ref, False)]
     done = in_threads([lambda c=c: edits_repair.repair(ref, c, actor=MARIA) for c in both])  # type: ignore[misc]
     assert sorted(type(each).__name__ for each in done) == ["Appended", "Conflict"]
@@ -327,7 +329,7 @@ def test_of_two_repairs_at_once_one_is_written(ref: SessionRef) -> None:
 
 def test_tens_of_thousands_of_keys_that_drifted_can_be_chosen(ref: SessionRef) -> None:
     names = [f"k{number}" for number in range(30_000)]
-    store(ref, **dict.fromkeys(names, 1))
+    put(ref, **dict.fromkeys(names, 1))
     assert len(choose(ref, names, [], actor=SYSTEM)) == len(names)
     with pytest.raises(Invalid, match="k7: appears twice"):
         choose(ref, names, ["k7"], actor=SYSTEM)
@@ -343,9 +345,9 @@ def test_a_key_that_does_not_differ_cannot_be_repaired(ref: SessionRef) -> None:
 
 
 def test_a_key_with_a_prefix_in_a_sessions_own_state_is_told_and_no_event_can_repair_it(ref: SessionRef) -> None:
-    store(ref, **{"first": 1, "gone": [1], "n": 2, "user:tier": "x"})
-    (found,) = drift.own(ref, actor=SYSTEM).drifted
-    assert (found.change, found.stray) == (Change("user:tier", ABSENT, "x"), True)
+    put(ref, **{"first": 1, "gone": [1], "n": 2, "user:tier": "x"})
+    (drifted,) = drift.own(ref, actor=SYSTEM).drifted
+    assert (drifted.change, drifted.stray) == (Change("user:tier", ABSENT, "x"), True)
     before = everything(ref.source)
     with pytest.raises(Conflict):
         edits_repair.repair(ref, [Choice("user:tier", False, ABSENT, "x")], actor=MARIA)
@@ -365,7 +367,7 @@ def test_a_stored_value_that_is_no_json_cannot_be_kept_and_is_put_back(
 
 
 def test_who_may_only_read_repairs_nothing(ref: SessionRef) -> None:
-    store(ref, n=1)
+    put(ref, n=1)
     choices = chosen(ref, True)
     with pytest.raises(NotAllowed):
         edits_repair.repair(ref, choices, actor=BOB)

@@ -54,11 +54,11 @@ def test_many_write_and_many_catch_up(source: str, tmp_path: Path) -> None:
         ended = threading.Event()
 
         def write(ref: SessionRef, number: int) -> None:
-            for place in range(EVENTS):
-                delta = {"n": place, "user:n": [number, place], f"app:{place % 7}": number}
+            for step in range(EVENTS):
+                delta = {"n": step, "user:n": [number, step], f"app:{step % 7}": number}
                 append_event(ref, {"author": "x", "actions": {"state_delta": delta}}, actor=ALICE)
-                if place % 10 == 0:
-                    create_session(source, "booking", "ana", state={"user:made": place}, actor=ALICE)
+                if step % 10 == 0:
+                    create_session(source, "booking", "ana", state={"user:made": step}, actor=ALICE)
 
         def catch_up() -> None:
             while not ended.is_set():

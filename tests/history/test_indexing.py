@@ -139,7 +139,7 @@ def test_a_reading_of_sqlite_is_short(source: str, monkeypatch: pytest.MonkeyPat
     read, more = gathering.events(source, 0, 5_000)
     assert (len(read), more) == (50, True)
     indexing.catch_up(source)
-    assert len(index.marks(ref, ["state"])) == 2_000
+    assert len(index.highlights(ref, ["state"])) == 2_000
 
 
 # --- How long it takes ------------------------------------------------------------------------------------------------
@@ -228,7 +228,7 @@ def test_places_that_are_given_again_are_no_edits_of_what_was_there(source: str)
     append(here)
     assert query(source, "SELECT max(rowid) FROM events") == [(4,)]
     assert edits_of(source) == [mine]
-    assert [mark.seq for mark in index.marks(here, ["edit"])] == [3]
+    assert [each.seq for each in index.highlights(here, ["edit"])] == [3]
 
 
 # --- Forks ------------------------------------------------------------------------------------------------------------

@@ -26,10 +26,10 @@ from tests.support.fold import ALICE, KEYS, Fold, histories
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-def same_state(found: Scoped, wanted: Scoped) -> None:
+def same_state(state: Scoped, wanted: Scoped) -> None:
     for scope in ("app", "user", "session"):
-        assert found.scope(scope).keys() == wanted.scope(scope).keys(), scope
-        for name, value in found.scope(scope).items():
+        assert state.scope(scope).keys() == wanted.scope(scope).keys(), scope
+        for name, value in state.scope(scope).items():
             assert equal(value, wanted.scope(scope)[name]), (scope, name, value, wanted.scope(scope)[name])
 
 
@@ -69,12 +69,12 @@ def test_a_keys_history_is_every_value_that_it_had(source: str, history: list[tu
             getattr(fold, what)(*rest)
     for ref, event_id, before, after in fold.seen:
         for name in KEYS[:6]:
-            found = [w for w in key_history.history(ref, name, actor=SYSTEM).rows if w.event_id == event_id]
-            for write in found:
+            writes = [w for w in key_history.history(ref, name, actor=SYSTEM).rows if w.event_id == event_id]
+            for write in writes:
                 assert equal_or_absent(write.change.old, before.get(name))
                 assert equal_or_absent(write.change.new, after.get(name))
             if not equal_or_absent(before.get(name), after.get(name)):
-                assert found, name
+                assert writes, name
 
 
 def equal_or_absent(a: Any, b: Any) -> bool:
@@ -138,7 +138,7 @@ def test_a_place_that_is_given_again_is_noticed(source: str) -> None:
     one = create_session(source, "booking", "ana", actor=ALICE)
     append(one, {"n": 1})
     for number in range(3):
-        # Other keys and other places each time, or what is left of the time before would pass for this one's.
+        # Other keys and other seqs each time, or what is left of the time before would pass for this one's.
         own, user = f"m{number}", f"x{number}"
         two = create_session(source, "booking", "ana", session_id="again", state={own: 0}, actor=ALICE)
         ids = [append(two, {own: n, f"user:{user}": n}) for n in range(5 + number)]
@@ -162,9 +162,9 @@ def test_a_session_adopted_late_says_what_it_cannot_know(
     second = append(ref, {"n": 1})
     with database.using(source) as db, db.cursor() as cursor:
         cursor.execute("UPDATE sessions SET initial_state = NULL, initial_place = NULL")
-    found = moments.state_at(ref, first, actor=SYSTEM)
-    assert found.unrecorded
-    assert found.state.session == {"n": UNKNOWN, "kept": 1, "other": 1}
+    moment = moments.state_at(ref, first, actor=SYSTEM)
+    assert moment.unrecorded
+    assert moment.state.session == {"n": UNKNOWN, "kept": 1, "other": 1}
     assert moments.state_at(ref, second, actor=SYSTEM).state.session == {"n": 1, "kept": 1, "other": 1}
     (write,) = key_history.history(ref, "n", actor=SYSTEM).rows
     assert write.change.old is UNKNOWN
@@ -186,11 +186,11 @@ def test_an_event_that_is_gone(source: str) -> None:
     with pytest.raises(NotFound, match="event"):
         moments.state_at(ref, "gone", actor=SYSTEM)
     with pytest.raises(NotFound):
-        moments.state_at_place(ref, 7, actor=SYSTEM)
+        moments.state_at_seq(ref, 7, actor=SYSTEM)
     event_id = append(ref, {"n": 1})
     seq = timeline.event(ref, event_id, actor=SYSTEM).seq
     assert seq is not None
-    assert moments.state_at_place(ref, seq + 100, actor=SYSTEM).event == timeline.event(ref, event_id, actor=SYSTEM)
+    assert moments.state_at_seq(ref, seq + 100, actor=SYSTEM).event == timeline.event(ref, event_id, actor=SYSTEM)
 
 
 def test_what_takes_long_says_how_far_it_is_and_goes_on(source: str) -> None:
@@ -208,7 +208,7 @@ def test_what_takes_long_says_how_far_it_is_and_goes_on(source: str) -> None:
             rounds += 1
     assert rounds > 10, "each time it goes on from where it was"
     assert moments.state_at(ref, "e9000", actor=SYSTEM).state.session == {"n": 9000}
-    assert len(index.marks(ref, ["state"], after=0, limit=20_000)) == 12_000
+    assert len(index.highlights(ref, ["state"], after=0, limit=20_000)) == 12_000
 
 
 def test_an_event_that_becomes_visible_late_is_not_passed_over(

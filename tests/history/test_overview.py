@@ -34,7 +34,7 @@ def ref(source: str, actor: Actor) -> SessionRef:
 
 @pytest.fixture
 def append(actor: Actor) -> Append:
-    """Appends an event as an agent would; its place."""
+    """Appends an event as an agent would; its seq."""
 
     def add(ref: SessionRef, **event: object) -> int:
         seq = append_event(ref, {"author": "agent", "invocation_id": "i1", **event}, actor=actor).seq
@@ -57,7 +57,7 @@ def test_a_session_without_events_has_no_bars(ref: SessionRef) -> None:
 
 def test_few_events_have_a_bar_each_which_tells_what_they_are(ref: SessionRef, append: Append, actor: Actor) -> None:
     other = create_session(*ref[:3], session_id="other", actor=actor)
-    places = []
+    seqs = []
     for event in (
         {"content": {"parts": [{"text": "x"}]}},
         {"actions": {"state_delta": {"a": 1}}},
@@ -65,24 +65,24 @@ def test_few_events_have_a_bar_each_which_tells_what_they_are(ref: SessionRef, a
         {"actions": {"rewind_before_invocation_id": "i1", "state_delta": {"a": None}}},
         {"actions": {"state_delta": {"temp:a": 1}}},
     ):
-        places.append(append(ref, **event))
+        seqs.append(append(ref, **event))
         append(other, **event)
     edit_state(ref, [Entry("b", 1, ABSENT)], actor=actor)
-    found = bars(ref, actor=SYSTEM)
-    assert [(bar.first, bar.last) for bar in found[:5]] == [(place, place) for place in places]
+    drawn = bars(ref, actor=SYSTEM)
+    assert [(bar.first, bar.last) for bar in drawn[:5]] == [(seq, seq) for seq in seqs]
     assert told(ref) == [(1, 0, ""), (1, 1, "state"), (1, 0, "error"), (1, 1, "rewind"), (1, 0, ""), (1, 1, "edit")]
 
 
 def test_many_events_share_bars_and_none_is_left_out(ref: SessionRef, append: Append) -> None:
     fill(ref, 700)
     append(ref, error_code="500", actions={"state_delta": {"n": 0}})
-    found = bars(ref, actor=SYSTEM)
-    assert len(found) == 300
-    assert sum(bar.events for bar in found) == 701
-    assert {bar.events for bar in found} == {2, 3}
-    assert all(a.last < b.first for a, b in pairwise(found))
-    assert found[-1].kind == "error"
-    assert {(bar.kind, bar.writes == bar.events) for bar in found[:-1]} == {("state", True)}
+    drawn = bars(ref, actor=SYSTEM)
+    assert len(drawn) == 300
+    assert sum(bar.events for bar in drawn) == 701
+    assert {bar.events for bar in drawn} == {2, 3}
+    assert all(a.last < b.first for a, b in pairwise(drawn))
+    assert drawn[-1].kind == "error"
+    assert {(bar.kind, bar.writes == bar.events) for bar in drawn[:-1]} == {("state", True)}
 
 
 def test_what_a_rewind_took_back_is_gone_until_that_is_taken_back(ref: SessionRef, append: Append) -> None:
@@ -117,8 +117,8 @@ def test_a_strip_costs_the_same_queries_for_every_session_and_reads_no_event(ref
     fill(ref, 20_000)
     indexing.catch_up(ref.source, 60)
     with CaptureQueriesContext(connections[ref.source]) as captured:
-        found = bars(ref, actor=SYSTEM)
-    assert sum(bar.events for bar in found) == 20_000
+        drawn = bars(ref, actor=SYSTEM)
+    assert sum(bar.events for bar in drawn) == 20_000
     assert len(captured) <= 5
     about_state = [entry["sql"] for entry in captured if "ORDER BY" in entry["sql"] and "LIMIT" not in entry["sql"]]
     assert len(about_state) == 1
@@ -130,14 +130,14 @@ def test_a_strip_costs_the_same_queries_for_every_session_and_reads_no_event(ref
 
 @pytest.fixture
 def placed(ref: SessionRef, append: Append) -> tuple[SessionRef, list[int]]:
-    """A session of six events e0 to e5, of which e1 and e4 changed state, and their places."""
+    """A session of six events e0 to e5, of which e1 and e4 changed state, and their seqs."""
     other = create_session(*ref[:3], session_id="other", actor=Actor("x", "admin"))
-    places = []
+    seqs = []
     for number in range(6):
         delta = {"n": number} if number in (1, 4) else {}
-        places.append(append(ref, id=f"e{number}", actions={"state_delta": delta}))
+        seqs.append(append(ref, id=f"e{number}", actions={"state_delta": delta}))
         append(other, actions={"state_delta": {"n": number}})
-    return ref, places
+    return ref, seqs
 
 
 @pytest.mark.parametrize(
@@ -147,8 +147,8 @@ def placed(ref: SessionRef, append: Append) -> tuple[SessionRef, list[int]]:
 def test_steps_lead_from_event_to_event_and_end_at_the_ends(
     placed: tuple[SessionRef, list[int]], start: int, steps: int, expected: str
 ) -> None:
-    ref, places = placed
-    assert event_at(ref, places[start], steps, actor=SYSTEM) == expected
+    ref, seqs = placed
+    assert event_at(ref, seqs[start], steps, actor=SYSTEM) == expected
 
 
 @pytest.mark.parametrize(
@@ -159,15 +159,15 @@ def test_steps_lead_from_event_to_event_and_end_at_the_ends(
 def test_steps_over_changes_pass_over_what_changed_nothing(
     placed: tuple[SessionRef, list[int]], start: int, steps: int, expected: str
 ) -> None:
-    ref, places = placed
-    assert event_at(ref, places[start], steps, writes=True, actor=SYSTEM) == expected
+    ref, seqs = placed
+    assert event_at(ref, seqs[start], steps, writes=True, actor=SYSTEM) == expected
 
 
 def test_a_place_between_events_is_the_one_before_and_the_first_where_none_is(
     placed: tuple[SessionRef, list[int]],
 ) -> None:
-    ref, places = placed
-    assert event_at(ref, places[3] + 1, actor=SYSTEM) == "e3"
+    ref, seqs = placed
+    assert event_at(ref, seqs[3] + 1, actor=SYSTEM) == "e3"
     assert event_at(ref, 0, actor=SYSTEM) == "e0"
     assert event_at(ref, 2**62, actor=SYSTEM) == "e5"
 

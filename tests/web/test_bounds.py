@@ -158,7 +158,7 @@ def test_of_more_keys_than_can_be_looked_at_together_the_past_is_not_told_and_th
 def test_nor_of_keys_that_more_events_wrote_than_are_read_together(
     storing: Any, maria: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sessions_app.history.moments.MOST_PLACES", 4)
+    monkeypatch.setattr("sessions_app.history.moments.MOST_POSITIONS", 4)
     ref = storing(*[delta(**{f"k{n}": n}) for n in range(5)], state={f"k{n}": n for n in range(5)})
     page = maria.open("session", **ref._asdict(), query={"at": "e4"})
     assert "more than 2 keys" in page.one("main").text

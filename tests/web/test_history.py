@@ -137,7 +137,7 @@ def test_a_long_text_is_compared_by_words(anywhere: SessionRef, maria: Browser, 
     assert first.one("pre").raw.startswith("The customer wants to fly to SeoulBusan on the first")
 
 
-def test_a_nested_value_is_compared_by_places(anywhere: SessionRef, maria: Browser, add: Add) -> None:
+def test_a_nested_value_is_compared_by_paths(anywhere: SessionRef, maria: Browser, add: Add) -> None:
     add(anywhere, **delta(options={"seat": "aisle", "meals": ["vegan"], "bags": 1}))
     add(anywhere, **delta(options={"seat": "window", "meals": ["none", "vegan"], "x y": {}}))
     first, second = rows(session_page(maria, anywhere, "options"))
@@ -180,13 +180,13 @@ def test_a_number_has_a_line_and_the_line_has_words(anywhere: SessionRef, maria:
 def test_a_line_has_a_point_for_each_number_and_a_gap_for_anything_else(
     values: list[Any], stretches: list[int] | None
 ) -> None:
-    found = line(values)
-    assert (found and [len(points.split()) for points in found.stretches]) == stretches
-    for point in " ".join(found.stretches).split() if found else ():
+    drawn = line(values)
+    assert (drawn and [len(points.split()) for points in drawn.stretches]) == stretches
+    for point in " ".join(drawn.stretches).split() if drawn else ():
         x, y = map(float, point.split(","))
-        assert found
-        assert 0 <= x <= found.width
-        assert 0 <= y <= found.height
+        assert drawn
+        assert 0 <= x <= drawn.width
+        assert 0 <= y <= drawn.height
 
 
 # --- Pages and keys ---------------------------------------------------------------------------------------------------
@@ -197,13 +197,13 @@ def test_older_values_come_by_page(anywhere: SessionRef, maria: Browser, add: Ad
     for number in range(PAGE + 5):
         add(anywhere, **delta(n=number))
     page = session_page(maria, anywhere, "n")
-    found = told(page)
-    assert len(found) == PAGE
+    rows = told(page)
+    assert len(rows) == PAGE
     assert "the newest 50 values" in page.one("figcaption").text
     page = maria.open(page.links()["Older values"], htmx=htmx)
     assert bool(page.all("html")) != htmx
-    found += told(page)
-    assert found == [f"{n - 1}→{n}" for n in range(PAGE + 4, 0, -1)] + ["new0"]
+    rows += told(page)
+    assert rows == [f"{n - 1}→{n}" for n in range(PAGE + 4, 0, -1)] + ["new0"]
     assert "Older values" not in page.links()
 
 
@@ -260,9 +260,9 @@ anything = json_values | told_apart
 
 @given(anything, anything)
 def test_nothing_in_a_value_becomes_a_part_of_the_page(old: Any, new: Any) -> None:
-    found, problems = read(str(Differences().html(old, new)))
+    element, problems = read(str(Differences().html(old, new)))
     assert problems == []
-    assert found.text
+    assert element.text
 
 
 def test_a_page_of_large_values_is_answered_soon(anywhere: SessionRef, maria: Browser, add: Add) -> None:

@@ -41,12 +41,12 @@ def at(maria: Browser, ref: SessionRef, event_id: str, status: int = 200, **quer
 
 def rows(panel: Element) -> dict[str, str]:
     """What the panel says of each key: its value, and who wrote it."""
-    found = {}
+    shown = {}
     for row in panel.all("div", "kv", data_row="") + panel.all("summary", "kv", data_row=""):
         name = row.one("span", "key")["title"]
         by = row.all("span", "by")
-        found[name] = f"{row.one('span', 'value').text} | {by[0].text if by else ''}".strip()
-    return found
+        shown[name] = f"{row.one('span', 'value').text} | {by[0].text if by else ''}".strip()
+    return shown
 
 
 def session_at(maria: Browser, ref: SessionRef, status: int = 200, **query: str) -> Element:
@@ -182,18 +182,18 @@ def test_temp_keys_are_said_to_be_never_stored(ref: SessionRef, maria: Browser, 
     assert rows(panel)["temp:draft"] == '"a draft" |'
 
 
-def test_what_cannot_be_known_is_said_in_its_place(ref: SessionRef, maria: Browser, add: Add) -> None:
+def test_what_cannot_be_known_is_said_where_its_value_would_stand(ref: SessionRef, maria: Browser, add: Add) -> None:
     first = add(ref, {"text": "before"})
     add(ref, **change(step="pay", user__tier="silver"))
     execute(ref.source, "UPDATE sessions SET initial_state = NULL, initial_place = NULL")  # adopted late
     panel = at(maria, ref, first)
-    found = rows(panel)
+    shown = rows(panel)
     folded = panel.one("details", "unknowns")
     assert folded.one("summary").text == "3 keys not known at this moment"
     assert {"step", "user:tier"} <= set(folded.texts("span", "key"))
     told = {"unknown at this point", "the session started before adkweb was watching"}
     assert set(folded.texts("span", "value")) == told
-    assert found["count"] == "3 |"  # no event ever wrote it, and nobody knows whether it stands since the beginning
+    assert shown["count"] == "3 |"  # no event ever wrote it, and nobody knows whether it stands since the beginning
 
 
 def test_a_value_that_may_have_been_merged_or_not_is_said_to_be_so_and_counts_as_changed(
@@ -247,18 +247,18 @@ def test_the_timeline_holds_the_event_and_goes_on_in_both_directions(
 ) -> None:
     fill(ref, 400)
     page = session_at(maria, ref, at="e150")
-    found = ids(page)
-    assert found == [f"e{number}" for number in range(91, 191)]
+    shown = ids(page)
+    assert shown == [f"e{number}" for number in range(91, 191)]
     first = page
     while earlier := page.links().get("Earlier events"):
         page = maria.open(earlier, htmx=htmx)
-        found = ids(page) + found
+        shown = ids(page) + shown
     page = first
     while later := page.links().get("Later events"):
         page = maria.open(later, htmx=htmx)
         assert bool(page.all("html")) != htmx
-        found += ids(page)
-    assert found == [f"e{number}" for number in range(1, 401)]
+        shown += ids(page)
+    assert shown == [f"e{number}" for number in range(1, 401)]
 
 
 def test_what_arrives_below_a_gap_has_a_list_of_its_own(ref: SessionRef, maria: Browser) -> None:
@@ -428,10 +428,10 @@ def test_a_moment_of_a_long_session_costs_as_many_queries_as_of_a_short_one(
 ) -> None:
     counts = []
     for session, size in (("short", 150), ("long", 20_000)):
-        found = create_session(*ref[:3], session_id=session, actor=actor)
+        other = create_session(*ref[:3], session_id=session, actor=actor)
         execute(ref.source, "UPDATE events SET id = 's' || id")
-        fill(found, size)
-        address = reverse(name, kwargs=found._asdict())
+        fill(other, size)
+        address = reverse(name, kwargs=other._asdict())
         indexing.catch_up(ref.source, 60)
         maria.get(address, {"at": "e100"}, headers={"HX-Request": "true"})
         with CaptureQueriesContext(connections[ref.source]) as captured:

@@ -163,7 +163,7 @@ def _moment(ref: SessionRef, asked: str, who: Actor) -> Moment:
     except NotFound:
         if not (number.isdecimal() and number.isascii() and len(number) < 19):
             raise
-    moment = moments.state_at_place(ref, Seq(int(number)), actor=who)
+    moment = moments.state_at_seq(ref, Seq(int(number)), actor=who)
     if moment.seq != int(number):  # a number that a person types means exactly that event
         said = _("There is no event #%(number)s in this session.") % {"number": number}
         raise NotFound(
