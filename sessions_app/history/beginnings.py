@@ -1,4 +1,7 @@
-"""When a session began, and whether all that began is recorded: a session's initial state is written, and is no event."""
+"""Tells when a session began, and whether the initial state of every session is recorded.
+
+Initial state is written to the database, but no event says so.
+"""
 
 from typing import Final
 
@@ -12,7 +15,10 @@ FOREVER: Final = Position(2**62)  # after every position
 
 
 def all_recorded(ref: SessionRef, scope: Scope) -> bool:
-    """Whether adkweb created every session that a user, or an app, ever had, and so knows with which state."""
+    """Tells whether the initial state of every session that this user, or this app, ever had is recorded.
+
+    It is not if a session was deleted, or if something else than adkweb created one.
+    """
     with database.using(ref.source) as db, db.cursor() as cursor:
         if not database.keeps_creations(ref.source):
             return False
@@ -26,7 +32,7 @@ def all_recorded(ref: SessionRef, scope: Scope) -> bool:
 
 
 def begun(ref: SessionRef) -> Position:
-    """The place at which a session was created, or of its first event where that is not recorded."""
+    """Returns the position at which a session was created, or of its first event if that is not recorded."""
     with database.using(ref.source) as db, db.cursor() as cursor:
         if database.keeps_creations(ref.source):
             cursor.execute(

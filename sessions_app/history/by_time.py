@@ -1,8 +1,8 @@
-"""Reads a PostgreSQL database that nobody adopted, for index.py: its events have no numbers, and their times order them.
+"""Reads a PostgreSQL database that nobody adopted, for the index. Its events have no numbers: their times order them.
 
-All events are read once, by the index that google-adk makes. After that those of the sessions that were written since, as
-their rows' transactions tell: neither a clock nor an order matters there, and nothing is missed. What is read twice changes
-nothing. Where no transaction has ended since, nothing is looked at.
+The first reading goes through all events, along the index that google-adk makes. After that, adkweb reads only the
+sessions that were written since: their rows say which transaction wrote them. So neither a clock nor an order matters,
+and nothing is missed. An event that is read twice changes nothing. While no transaction ends, nothing is read.
 """
 
 import json
@@ -17,19 +17,21 @@ from ..domain.session_ref import SessionRef
 from . import gathering
 from .keeping import Row
 
-_REST: Final = 20  # times what a look at all sessions took, until the next
-_MANY: Final = 500  # sessions that are read again, one after the other, before that is noted
-_MOST: Final = 20_000  # events of them
-_LATELY: Final = 10_000  # sessions of which is remembered that they were read
+_REST: Final = 20  # the next look at all sessions waits for so many times what the last one took
+_MANY: Final = 500  # sessions that are read again before progress is noted
+_MOST: Final = 20_000  # and events of these sessions
+_LATELY: Final = 10_000  # sessions that a Memory knows to be read
 
 Names = list[str]
 
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """How far a source is read: after the event `after` in a first reading (app, user, session, time, id), or after the
-    session of which these are the first three in another one; None between two. Transactions from `since` on are not known
-    to be read, and those from `following` on once this reading is done.
+    """Says how far a source is read.
+
+    `after` is the last event of a first reading (app, user, session, time, id). In a later reading, it is the last
+    session (app, user, id); between two readings it is None. Transactions from `since` on may not be read yet. Once
+    this reading is done, those from `following` on.
     """
 
     since: int
@@ -40,7 +42,10 @@ class Reached:
 
 
 class Batch(NamedTuple):
-    """Events that were read at once, how far that leads, whether there is more, and the news for a Memory, once stored."""
+    """Holds events that were read at once, how far that leads, and whether there is more.
+
+    `look` and `sessions` are what a Memory notes once the events are stored.
+    """
 
     rows: list[Row]
     reached: Reached
@@ -50,7 +55,7 @@ class Batch(NamedTuple):
 
 
 class Look(NamedTuple):
-    """When all sessions were looked at last, how long that took, and at which state of the server's transactions."""
+    """Says when all sessions were looked at last, how long that took, and what state the server's transactions had."""
 
     ended: float
     took: float
@@ -63,7 +68,7 @@ class Memory:
     def __init__(self, projection: int) -> None:
         self.projection = projection
         self.look: Look | None = None
-        self.sessions: dict[SessionRef, str] = {}  # with the transaction that wrote each last
+        self.sessions: dict[SessionRef, str] = {}  # each with the transaction that wrote it last
 
     def note(self, batch: Batch) -> None:
         """Remembers what was stored."""
@@ -80,18 +85,21 @@ def begin(source: str) -> Reached:
 
 
 def write(reached: Reached) -> str:
-    """As text."""
+    """Returns the text that is stored for how far a source is read."""
     return json.dumps(asdict(reached))
 
 
 def read(text: str) -> Reached | None:
-    """From its text; None for what is none."""
+    """Returns how far a source is read, from the text that is stored; None if none is."""
     stored = json.loads(text)
     return Reached(**stored) if stored else None
 
 
 def gathered(source: str, at: Reached, memory: Memory, size: int, ref: SessionRef | None) -> Batch:
-    """The next batch; `key` is a session that is read in any case. Expects the source to be open."""
+    """Returns the next batch. A session that is passed as `ref` is read in any case.
+
+    The source must be open.
+    """
     if at.first and at.after is not None:
         return _first(source, at, at.after, size)
     return _again(source, at, memory, ref)
@@ -126,14 +134,14 @@ def _first(source: str, at: Reached, after: Names, size: int) -> Batch:
 
 # --- What was written since -------------------------------------------------------------------------------------------
 
-# Rows of transactions from one on: it may itself have been rolled back, or be read already. Numbers of 32 bits go round, and
-# a row that is old enough may look new: it is read again.
+# Selects the rows of transactions from one on. Rows that are read already may be among them. The numbers have 32 bits and
+# wrap around, so that a very old row may look new: it is read again.
 _NEW: Final = "age({0}.xmin) BETWEEN 0 AND age(%s::text::xid)"
 
 
 def _again(source: str, at: Reached, memory: Memory, ref: SessionRef | None) -> Batch:
     snapshot, look = _snapshot(source), memory.look
-    if not at.since <= snapshot.oldest < at.since + 2**31:  # another server, or nobody has looked for very long
+    if not at.since <= snapshot.oldest < at.since + 2**31:  # another server, or nobody has read for very long
         return Batch([], Reached(snapshot.oldest, snapshot.oldest), True)
     read: dict[SessionRef, str] = {}
     if look and at.after is None:
@@ -156,7 +164,7 @@ def _again(source: str, at: Reached, memory: Memory, ref: SessionRef | None) -> 
 
 
 def _changed(source: str, since: int, after: Names) -> list[SessionRef]:
-    """The next sessions that were written, or made, in transactions from one on."""
+    """Returns the next sessions that were created or written by the transactions from `since` on."""
     beyond = "AND (app_name, user_id, id) > (%s, %s, %s)" if after else ""
     with connections[source].cursor() as cursor:
         # OFFSET: by the primary key, the table would be read in another order than it has on the disk.
@@ -197,7 +205,7 @@ def _of_session(source: str, ref: SessionRef, since: int, memory: Memory, read: 
 
 
 class _Snapshot(NamedTuple):
-    """The state of a server's transactions, and the oldest of them that goes on."""
+    """Holds the state of a server's transactions, and the oldest transaction that still runs."""
 
     state: str
     oldest: int
@@ -212,5 +220,5 @@ def _snapshot(source: str) -> _Snapshot:
 
 
 def _short(transaction: int) -> str:
-    """The number of a transaction as a row has it."""
+    """Returns the number of a transaction as a row stores it, with 32 bits."""
     return str(transaction % 2**32)

@@ -10,14 +10,16 @@ from .index import writes_of
 from .written import CHUNK, written_at
 
 PAGE: Final = 50  # writes of a key
-_CHAIN: Final = 1_000  # writes of one key that are folded; before more of them, its value is UNKNOWN
+_CHAIN: Final = 1_000  # writes of one key that are folded; what is older than these is UNKNOWN
 
 
 def chain_of(
     ref: SessionRef, name: str, position: Position, down_to: Position = beginnings.FOREVER
 ) -> list[merging.Write]:
-    """The writes of a full key from a position back to one, at `down_to` or before, that settles its value; with none, from
-    its first write.
+    """Returns the writes of a full key, the oldest first, from one that settles its value up to `position`.
+
+    That first write stands at `down_to` or before. If none settles the value, the chain begins with the first write of
+    all.
     """
     scope, begun = scope_of(name)[0], Position(0)
     chain: list[merging.Write] = []
@@ -31,9 +33,11 @@ def chain_of(
             begun = begun or beginnings.begun(ref)
         for at in positions:
             each = written.get(at)
-            if each is None and at < begun:  # of another session, which had the same id
+            if each is None and at < begun:  # by another session that had the same id
                 return chain[::-1]
-            known = each is not None and (scope == "session" or not each.imported)  # else nobody knows when
+            known = each is not None and (
+                scope == "session" or not each.imported
+            )  # nobody knows when an imported one was made
             chain.append(each.write(at, name) if each and known else merging.Write(at, UNKNOWN, True))
             if at <= down_to and chain[-1].settles:
                 return chain[::-1]

@@ -1,7 +1,7 @@
-"""Where stored state is not what the events make of it: an update that was lost, or a direct write; and its repair.
+"""Finds stored state that is not what the events make of it: an update that was lost, or a direct write.
 
-A session's own keys are replayed from its events. Those of `app:` and `user:` are written from other sessions, too, some
-deleted meanwhile or created with initial state: of them only what moments.py knows is told.
+A session's own keys are replayed from its events. `app:` and `user:` keys are also written by other sessions, of which
+some are deleted by now or were created with initial state. For them it tells only what moments.py knows.
 """
 
 from collections.abc import Collection, Iterable
@@ -27,15 +27,15 @@ from ..writes.half_made import IMPORTING
 from . import key_history, merging, moments, written
 
 Why = Literal["", "places", "importing", "size"]
-_LOOKED_AT: Final = 200  # keys that sessions share whose writes are looked at, those that are stored otherwise first
-GLANCE: Final = 50  # keys that a page marks
-_FOREVER: Final = Seq(2**62)  # that no event reaches
+_LOOKED_AT: Final = 200  # shared keys that are judged; those that are stored otherwise come first
+GLANCE: Final = 50  # keys that a page points out
+_FOREVER: Final = Seq(2**62)  # more than the seq of any event
 _SHARED: Final[tuple[Scope, ...]] = ("user", "app")
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What wrote a key last, and the key's value before; a session that was created with it has no event: `event_id` ""."""
+    """Says what wrote a key last, and its value before. If a session was created with it, `event_id` is empty."""
 
     ref: SessionRef
     event_id: str
@@ -45,9 +45,9 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """A key that differs: `change.old` is what initial state and events make of it, `change.new` is what is stored.
+    """Describes a key that differs: `change.old` is what the events make of it, and `change.new` what is stored.
 
-    Where it is stored otherwise than its name says, `stray`, no event reaches it: `user:x` in a session's own state.
+    If `stray` is true, the key is stored where no event can write it: `user:x` in a session's own state.
     """
 
     change: Change
@@ -56,34 +56,34 @@ class Drift:
 
     @property
     def lost(self) -> bool:
-        """Whether what is stored is what stood there before the last event: as if its update had been lost."""
+        """Tells whether the stored value is the one from before the last event, as if its update had been lost."""
         return self.last is not None and same(self.last.before, self.change.new)
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Which keys differ, and of which keys it cannot be known; of a session's own keys, or of those that it shares.
+    """Says which keys differ, and which keys cannot be judged: a session's own ones, or those that it shares.
 
-    `untold` says why nothing can be told: its events have no places (PostgreSQL, not adopted), it is being imported, or it
-    is too large to be replayed.
-    `either` are keys that can be read in two ways, merged or replaced, and what is stored agrees with neither.
+    `untold` says why nothing can be told: `places` if its events have no numbers (PostgreSQL, not adopted),
+    `importing`, or `size` if it is too large to be replayed. `either` has the keys for which merging gives one value,
+    replacing another, and neither is stored.
     """
 
     drifted: list[Drift] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
-    revision: float = 0.0  # the session's, of the same moment
+    revision: float = 0.0  # the session's revision at the same moment
     events: int = 0  # replayed
     untold: Why = ""
     either: list[str] = field(default_factory=list)
 
 
 def own(ref: SessionRef, *, actor: Actor) -> Report:
-    """The drift of a session's own keys, by replaying all its events.
+    """Returns the drift of a session's own keys, by replaying all its events.
 
-    Of a session whose initial state was never recorded only the keys that its events write; of one that is being imported,
-    or whose events have no places (PostgreSQL, not adopted), nothing. A key that merging its deltas explains, or replacing
-    them, has not drifted, where either is possible. The session may be written to meanwhile: state and events are of one
-    moment. Memory is that of a page of events. Raises NotFound, SourceError.
+    If its initial state was never recorded, only the keys that its events write are judged. If it is being imported, or
+    its events have no numbers (PostgreSQL, not adopted), none is. If a source may have merged deltas or replaced them,
+    a key has not drifted if one of the two explains it. Others may write meanwhile: state and events are of one moment.
+    The memory that it needs is that of a page of events. Raises NotFound, SourceError.
     """
     actor.check_sees(ref)
     with database.using(ref.source) as db:
@@ -122,11 +122,10 @@ def own(ref: SessionRef, *, actor: Actor) -> Report:
 
 
 def shared(ref: SessionRef, scopes: Collection[Scope] = _SHARED, *, actor: Actor) -> Report:
-    """The `user:` and `app:` keys, or those of one of the two, that differ from what was last written to them, as far as
-    is known.
+    """Returns the drift of the `user:` and `app:` keys, or of one of these scopes, as far as it is known.
 
-    A session that is deleted by now may have written them since: such a key need not be wrong. Of keys that nothing wrote
-    of which anything is left, nothing can be known; of none, where the source was not adopted. Raises Behind, NotFound,
+    A deleted session may have written such a key since, so one that differs need not be wrong. If everything that wrote
+    a key is gone, it cannot be judged; nor can any key of a source that was not adopted. Raises Behind, NotFound,
     SourceError.
     """
     now = moments.state_now(ref, actor=actor)
@@ -153,16 +152,15 @@ def shared(ref: SessionRef, scopes: Collection[Scope] = _SHARED, *, actor: Actor
 
 
 def glance(now: moments.Moment, *, actor: Actor) -> State:
-    """What events say of keys that are stored otherwise, by full key, from the last write of each and no replay: for a page.
+    """Returns what events say of keys that are stored otherwise, by full key. It is quick enough for a page.
 
-    Of the keys that sessions share only those whose last update was lost: another value may have been written by a session
-    that nothing is left of. Raises NotFound, SourceError.
+    It reads the last write of each key and replays nothing. Of shared keys it tells only those whose last update was
+    lost: a session that left no trace may have written another value. Raises NotFound, SourceError.
     """
-    if not now.otherwise or not database.is_numbered(
-        now.ref.source
-    ):  # by time alone nobody knows what was written last
+    # By time alone, nobody knows what was written last.
+    if not now.otherwise or not database.is_numbered(now.ref.source):
         return {}
-    again = views.session(now.ref, actor=actor).state  # what was written while events were read is no drift
+    again = views.session(now.ref, actor=actor).state  # what was written meanwhile is no drift
     values: State = {}
     for name in sorted(now.otherwise)[:GLANCE]:
         stored = again.get(name)
@@ -179,7 +177,7 @@ def _was_lost(ref: SessionRef, name: str, stored: Any, actor: Actor) -> bool:
 
 
 def _of_others(moment: moments.Moment, scopes: Collection[Scope]) -> State:
-    """What other sessions see, too, by full key."""
+    """Returns the keys of a moment that other sessions share, by full key."""
     return {full_key(scope, bare): value for scope in scopes for bare, value in moment.state.scope(scope).items()}
 
 
@@ -192,41 +190,41 @@ def any_shared(names: Iterable[str]) -> bool:
 
 
 class _Fold:
-    """A session's own keys as its events make them, in one reading of how deltas were applied."""
+    """Folds a session's events into its own keys, in one reading of how deltas were applied."""
 
     def __init__(self, reading: merging.Reading, initial: State | None) -> None:
         self._reading = reading
         self._initial = None if initial is None else split(initial).session
         self._values: dict[str, merging.Values] = {name: (value,) for name, value in (self._initial or {}).items()}
-        self._deltas: dict[str, Any] = {}  # of each key the last, where its reading is in doubt
+        self._deltas: dict[str, Any] = {}  # by key, the last delta
 
     def add(self, seq: Seq, event: written.Written, names: Iterable[str]) -> None:
         """Applies what an event wrote to these keys."""
         delta, removed, ways = event.delta, event.removed, self._reading.ways(seq)
         if event.edit:
-            ways = merging.REPLACED.ways(seq)  # adkweb's own
+            ways = merging.REPLACED.ways(seq)  # adkweb always replaces
         for name in names:
             before = self._values.get(name, (UNKNOWN if self._initial is None else ABSENT,))
             self._deltas[name] = delta[name]
             self._values[name] = (ABSENT,) if name in removed else merging.after(before, delta[name], ways)
 
     def value(self, name: str) -> Any:
-        """A key's value so far."""
+        """Returns a key's value so far."""
         return merging.certain(self._values.get(name, (ABSENT,)))
 
     def state(self) -> State:
-        """All keys, UNKNOWN where nobody can say."""
+        """Returns all keys, UNKNOWN where nobody can tell."""
         state = {name: merging.certain(values) for name, values in self._values.items()}
         return {name: value for name, value in state.items() if value is not ABSENT}
 
     def explains(self, name: str, stored: Any) -> bool:
-        """Whether a stored value can be what the events made of the key."""
+        """Tells whether a stored value can be what the events made of the key."""
         return name in self._deltas and merging.explains(self._values[name], self._deltas[name], stored)
 
 
 @dataclass(frozen=True, slots=True)
 class _Head:
-    """A session's row, and the place of its newest event; 0 where there is none."""
+    """Holds a session's row, and the seq of its newest event; 0 if there is none."""
 
     revision: float
     stored: State
@@ -235,7 +233,7 @@ class _Head:
 
 
 def _head(db: BaseDatabaseWrapper, ref: SessionRef) -> _Head | None:
-    """None for a state that is too large to be read."""
+    """Returns the head of a session; None if its state is too large to be read."""
     seq = SEQ_IN_SESSION[db.vendor]
     initial_state = measured_sql("initial_state", db.vendor) if database.is_adopted(ref.source) else "NULL"
     with db.cursor() as cursor:

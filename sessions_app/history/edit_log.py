@@ -19,8 +19,10 @@ def edits(
     *,
     actor: Actor,
 ) -> tuple[Page[EventView], list[Error]]:
-    """The edits in every session of every source, the newest first, or those in apps that the actor may see; and of
-    sources that were left out, or are not read to their end after so many seconds, why: SourceError, Behind.
+    """Returns a page of the edits in every session of every source, the newest first; and the errors of sources.
+
+    An actor who may not see every app gets the edits in the apps that they may see. A source that does not answer is
+    left out (SourceError). One that is not read to its end after `seconds` shows what is read so far (Behind).
     """
     rows: list[tuple[EditAt, EventView]] = []
     problems: list[Error] = []
@@ -36,13 +38,15 @@ def edits(
             except Behind as error:  # what is read so far is shown
                 problems.append(Behind(f"{source.where}: {error.message}", **error.detail))
             some, end = edits_of(source.alias, below, limit + 1, None if actor.sees_all else actor.may_see)
-        except SourceError as error:  # one that is away must not take the others' edits with it
+        except SourceError as error:  # the edits of the other sources are shown all the same
             problems.append(error)
             continue
         rows += some
         ends = max(ends, end) if ends and end else ends or end
     rows.sort(key=lambda each: each[0], reverse=True)
-    read = [each for each in rows if ends is None or each[0] >= ends]  # below, a source has more than was read
+    read = [
+        each for each in rows if ends is None or each[0] >= ends
+    ]  # older than this, a source may have edits that were not read
     page = read[:limit]
     last = page[-1][0] if page else ends
     more = len(rows) > len(page) or ends is not None

@@ -1,4 +1,4 @@
-"""The edits of one source, by what was read of its events."""
+"""Lists the edits of one source, as far as its events are read."""
 
 from collections.abc import Callable
 from typing import Final
@@ -14,14 +14,14 @@ from .located import events_at
 
 PAGE: Final = 50  # edits asked for at once, at least
 _LAST: Final = Position(2**63 - 1)
-# Where an edit stands in the list of all: moment, source, its position.
+# Orders the edits of all sources: moment, source, position.
 EditAt = tuple[int, str, Position]
 
 
 def edits_of(
     source: str, below: EditAt | None, limit: int, sees: Callable[[str], bool] | None
 ) -> tuple[list[tuple[EditAt, EventView]], EditAt | None]:
-    """Returns the edits of one source as far as it is read; and where these end, if they weigh too much to go on."""
+    """Returns the edits of one source, as far as it is read; and where they end, if they are too large to go on."""
     standing, left = indexing.standing(source), LARGE
     at = below and EditPosition(
         below[0], below[2] if source == below[1] else Position(0) if source > below[1] else _LAST

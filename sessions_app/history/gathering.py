@@ -1,7 +1,7 @@
-"""What the projection of index.py is to keep of a source: read a piece at a time, and looked at here.
+"""Reads a source piece by piece, and finds what the index is to keep of each event.
 
-The source's database only hands over rows, which takes milliseconds: on SQLite a read holds up whoever wants to commit.
-Every function expects the source to be open.
+The database only hands over rows, which takes milliseconds: on SQLite, a reader holds up whoever wants to commit. Every
+function expects the source to be open.
 """
 
 import time
@@ -23,49 +23,50 @@ from ..sources.dialect import SEQ, each_row
 from .keeping import Row
 
 BYTES: Final = 4 * 2**20  # of events that are read at once; one that is larger is read alone
-RECENT: Final = 500  # sessions whose creation is remembered to be read
-_READ_SECONDS: Final = 0.03  # that a reading of SQLite takes, about
-_LOOK_BACK: Final = 1_000  # seqs before the newest that may still be committing
-_NOWHERE: Final = Position(2**63 - 1)  # that nothing has
-_LAST_MOMENT: Final = 2**33  # as paging.read_cursor has it
+RECENT: Final = 500  # sessions that are known to be read
+_READ_SECONDS: Final = 0.03  # a read of SQLite takes about this long
+_LOOK_BACK: Final = 1_000  # so far before the newest seq, transactions may still commit
+_NOWHERE: Final = Position(2**63 - 1)  # no write has it
+_LAST_MOMENT: Final = 2**33  # the greatest that paging.read_cursor accepts
 _COLUMNS: Final = "app_name, user_id, session_id, id, timestamp, event_data FROM events"
 _SELECT: Final = {vendor: f"SELECT {seq}, {_COLUMNS}" for vendor, seq in SEQ.items()}
-# Hole by hole: joined, PostgreSQL reads every event there is and asks of each whether it is in a hole.
+# LATERAL: with a plain join, PostgreSQL reads every event and asks whether it is in a hole.
 LATE: Final = f"""SELECT late.* FROM unnest(%s::bigint[], %s::bigint[]) AS holes (first, last), LATERAL (
     {_SELECT["postgresql"]} WHERE {SEQ["postgresql"]} BETWEEN first AND last ORDER BY {SEQ["postgresql"]} LIMIT %s) AS late
     ORDER BY 1 LIMIT %s"""
 
 
 def events(source: str, seq: Seq, limit: int) -> tuple[list[Row], bool]:
-    """What is to be kept of the events after a seq, in order; and whether there may be more of them."""
+    """Returns what to keep of the events after a seq, in order; and whether there may be more of them."""
     vendor = connections[source].vendor
     return _read(source, f"{_SELECT[vendor]} WHERE {SEQ[vendor]} > %s ORDER BY {SEQ[vendor]} LIMIT %s", [seq], limit)
 
 
 def late(source: str, holes: Sequence[Hole], limit: int) -> tuple[list[Row], bool]:
-    """The same of events that have become visible where none was (PostgreSQL)."""
+    """Returns what to keep of events that became visible in these holes (PostgreSQL); and whether there may be more."""
     return _read(source, LATE, [[hole.first for hole in holes], [hole.last for hole in holes], limit], limit)
 
 
 def without_numbers(
     source: str, rest: str, parameters: Sequence[Any], limit: int
 ) -> tuple[list[Row], bool, tuple[Any, ...]]:
-    """Some events of a source whose events have no numbers: whether there may be more of them, and the names, time and id of
-    the last one. `rest` is a statement's end, with `LIMIT %s`.
+    """Returns what to keep of some events that have no numbers, whether there may be more, and which one was the last.
+
+    `rest` is the end of the statement, with `LIMIT %s`. The last event is told by its names, time and id.
     """
     rows, more = _some(source, f"SELECT {MOMENT}, {_COLUMNS} {rest}", parameters, limit)
     return _kept(source, rows), more, (*rows[-1][1:4], rows[-1][5].isoformat(), rows[-1][4]) if rows else ()
 
 
 def newest(source: str) -> Seq:
-    """The greatest seq."""
+    """Returns the greatest seq."""
     with connections[source].cursor() as cursor:
         cursor.execute(f"SELECT max({SEQ[cursor.db.vendor]}) FROM events")
         return Seq(cursor.fetchone()[0] or 0)
 
 
 def is_there(source: str, seq: Seq, names: Sequence[str]) -> bool:
-    """Whether the event with this seq is that of these names: app, user, session, id."""
+    """Tells whether the event with this seq has these names: app, user, session, id."""
     with connections[source].cursor() as cursor:
         cursor.execute(
             f"""SELECT 1 FROM events WHERE {SEQ[cursor.db.vendor]} = %s
@@ -84,7 +85,7 @@ def _read(source: str, statement: str, parameters: Sequence[Any], limit: int) ->
 
 
 def _some(source: str, statement: str, parameters: Sequence[Any], limit: int) -> tuple[list[tuple[Any, ...]], bool]:
-    """So many events, or as many as are BYTES, or as are read soon; and whether there may be more of them."""
+    """Returns at most `limit` rows, and whether there may be more. Stops early: after BYTES, on SQLite after a while."""
     some, weight = [], 0
     until = time.monotonic() + _READ_SECONDS if connections[source].vendor == "sqlite" else None
     with closing(each_row(source, statement, [*parameters, limit])) as rows:
@@ -111,7 +112,7 @@ def _kept(source: str, rows: Iterable[tuple[Any, ...]]) -> list[Row]:
 
 
 def _row(position: Position, ref: SessionRef, event_id: str, moment: Any, event: dict[str, Any]) -> tuple[Row, str]:
-    """What is to be kept of an event; and the invocation before which it takes back."""
+    """Returns what to keep of an event; and the invocation before which it rewinds, if it does."""
     actions = as_object(event.get("actions"))
     delta = actions.get("state_delta")
     keys = [name for name in delta if not name.startswith(TEMP)] if isinstance(delta, dict) else []
@@ -131,7 +132,7 @@ def _row(position: Position, ref: SessionRef, event_id: str, moment: Any, event:
 
 
 def _maybe_failed(event: dict[str, Any]) -> bool:
-    """Whether it is worth describing: most events are not."""
+    """Tells whether it is worth describing an event to see if it failed. For most events, it is not."""
     if event.get("error_code") or event.get("error_message") or event.get("interrupted"):
         return True
     parts = as_object(event.get("content")).get("parts")
@@ -154,7 +155,7 @@ def _microseconds(moment: Any) -> int:
 
 
 def _origin(ref: SessionRef, forked: Any) -> SessionRef | None:
-    """The session of which an event notes that this one is a fork."""
+    """Returns the session of which an event says that this one is a fork."""
     user, session = (as_object(forked).get(name) for name in ("user", "session"))
     if not (isinstance(user, str) and isinstance(session, str)):
         return None
@@ -162,7 +163,7 @@ def _origin(ref: SessionRef, forked: Any) -> SessionRef | None:
 
 
 def _first_of(rewinds: Iterable[tuple[SessionRef, str]]) -> dict[Any, Seq]:
-    """The seq of the first event of each of these invocations."""
+    """Returns the seq of the first event of each of these invocations."""
     asked: dict[SessionRef, set[str]] = {}
     for ref, invocation_id in rewinds:
         asked.setdefault(ref, set()).add(invocation_id)
@@ -184,8 +185,10 @@ def _first_of(rewinds: Iterable[tuple[SessionRef, str]]) -> dict[Any, Seq]:
 
 
 def creations(source: str, seq: Seq, upto: Seq | None, known: list[Position]) -> tuple[list[Row], list[Position]]:
-    """The sessions that adkweb created since, with the `user:` and `app:` keys that they began with; and the newest places
-    of such sessions, among which one may still be missing (PostgreSQL).
+    """Returns the sessions that adkweb created since, with the shared keys that they began with; and their positions.
+
+    Only the newest positions are returned. On PostgreSQL, another session may still become visible among them: the next
+    call gets them as `known`.
     """
     known = [position for position in known if position < first_position(seq + 2)]
     after = known[0] if len(known) >= RECENT else first_position(max(0, seq - _LOOK_BACK))
@@ -209,7 +212,7 @@ def creations(source: str, seq: Seq, upto: Seq | None, known: list[Position]) ->
     return [row for row in created if row.keys], positions[-RECENT:]
 
 
-_VISIBLE: Final = {  # the number from which on rows may still become visible
+_VISIBLE: Final = {  # rows with this number or a greater one may still become visible
     "postgresql": "pg_snapshot_xmin(pg_current_snapshot())::text::bigint",
     "sqlite": "(SELECT coalesce(max(number), 0) + 1 FROM adkweb_deleted_writes)",
 }
@@ -217,8 +220,9 @@ _LEAST: Final = {"postgresql": "least", "sqlite": "min"}
 
 
 def deleted(source: str, number: int, after: Seq | None) -> tuple[list[Row], int]:
-    """Where sessions that are gone had written `user:` and `app:` keys, as far as that was noted from a number on, or of
-    places after a seq; and the number to go on from.
+    """Returns where deleted sessions had written `user:` and `app:` keys; and the number from which to go on.
+
+    It reads the notes from `number` on, and those of writes after the seq `after`.
     """
     with connections[source].cursor() as cursor:
         vendor = cursor.db.vendor
@@ -232,4 +236,4 @@ def deleted(source: str, number: int, after: Seq | None) -> tuple[list[Row], int
     rows = [
         Row(row[1], SessionRef(source, row[2], row[3], ""), "", [row[4]], []) for row in noted if row[4] is not None
     ]
-    return rows, noted[0][0] if rows else number  # where nothing is new, nothing need be noted
+    return rows, noted[0][0] if rows else number  # if nothing is new, nothing has to be noted

@@ -16,12 +16,15 @@ from . import indexing
 from .keeping import HIGHLIGHTED, names_of, owner_of, stored_key
 
 MOST_KEYS: Final = 30_000  # keys of a scope that are looked at together
-MOST_POSITIONS: Final = 10_000  # and of what wrote them, two for a key
+MOST_POSITIONS: Final = 10_000  # and the writes that are read for them, two for a key
 _TRIES: Final = 5
 
 
 class Highlight(NamedTuple):
-    """An event that a timeline marks; `since` is of a rewind: the seq of the first event that it takes back, if known."""
+    """Describes an event that the strip highlights.
+
+    For a rewind, `since` is the seq of the first event that it takes back, if known.
+    """
 
     kind: str
     seq: Seq
@@ -29,7 +32,7 @@ class Highlight(NamedTuple):
 
 
 class KeyPositions(NamedTuple):
-    """Where a key was written: last up to a moment, first after it, and last of all; None for nowhere."""
+    """Says where a key was written: last up to a moment, first after it, and last of all. None means nowhere."""
 
     last: Position | None
     next: Position | None
@@ -40,10 +43,10 @@ T = TypeVar("T")
 
 
 def consult(source: str, ask: Callable[[], T], ref: SessionRef | None = None) -> T:
-    """What `ask` finds here once everything is read; asked again where somebody made the projection anew meanwhile. `key` as
-    in catch_up.
+    """Reads what is new in the source and returns what `ask` then returns.
 
-    Raises what catch_up does.
+    If another process makes the index anew meanwhile, `ask` is called again. `ref` is passed on to `catch_up`, and this
+    function raises what that one raises.
     """
     for _try in range(_TRIES):
         before = indexing.catch_up(source, ref=ref)
@@ -58,13 +61,14 @@ def consult(source: str, ask: Callable[[], T], ref: SessionRef | None = None) ->
 
 
 def too_many(keys: int) -> Invalid:
-    """The error for a state that has had more keys than are looked at together."""
+    """Returns the error for a state that has had more keys than adkweb looks at together."""
     return Invalid(_("This state has had more than %(n)s keys: its past cannot be shown here.") % {"n": keys})
 
 
 def positions_of_keys(ref: SessionRef, scope: Scope, upto: Position) -> dict[str, KeyPositions]:
-    """Every key of a scope that was ever written, as the projection keeps keys: where, seen from a place. Raises Invalid
-    where these are more than MOST_KEYS.
+    """Returns where each key of a scope was written, seen from a position, by the key as the index keeps it.
+
+    Raises Invalid if there are more than MOST_KEYS.
     """
     owner = _owner(ref, scope)
     if owner is None:
@@ -78,7 +82,7 @@ def positions_of_keys(ref: SessionRef, scope: Scope, upto: Position) -> dict[str
 
 
 def writes_of(ref: SessionRef, full_key: str, before: Position | None, limit: int) -> list[Position]:
-    """The places at which a key was written, the newest first, or those before a place."""
+    """Returns the positions at which a key was written, the newest first; with `before`, only those before it."""
     scope, bare = scope_of(full_key)
     owner = _owner(ref, scope)
     if owner is None:
@@ -92,7 +96,7 @@ def writes_of(ref: SessionRef, full_key: str, before: Position | None, limit: in
 def highlights(
     ref: SessionRef, kinds: Collection[str], after: Seq = NO_SEQ, upto: Seq | None = None, limit: int = 10_000
 ) -> list[Highlight]:
-    """A session's events of these HIGHLIGHTS, or “fork”, after a seq, in order."""
+    """Returns a session's events of these HIGHLIGHTS, or “fork”, after a seq, in order."""
     owner = _owner(ref, HIGHLIGHTED)
     if owner is None:
         return []
@@ -124,7 +128,7 @@ def highlight_counts(
 
 
 def forks(origins: Collection[SessionRef], limit: int) -> list[Seq]:
-    """The seqs of events that say that their session is a fork of one of these, of one source."""
+    """Returns the seqs of the events that say that their session is a fork of one of these, all of one source."""
     owners = [_owner(ref, HIGHLIGHTED) for ref in origins]
     rows = StateChange.objects.filter(owner_id__in=[each for each in owners if each], key="fork")
     return [seq_of(position) for position in rows.order_by("place").values_list("place", flat=True)[:limit]]
@@ -134,7 +138,7 @@ def _owner(ref: SessionRef, scope: str) -> int | None:
     return owner_of(registry.identity(ref.source), names_of(ref, scope))
 
 
-# From key to key by the index, however often each was written.
+# Steps from key to key along the index: it does not matter how often each was written.
 _POSITIONS: Final = f"""WITH RECURSIVE keys (key) AS (
         SELECT min(key) FROM sessions_app_statechange WHERE owner_id = %(owner)s
         UNION ALL SELECT (SELECT min(c.key) FROM sessions_app_statechange AS c

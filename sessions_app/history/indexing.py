@@ -21,30 +21,30 @@ from ..sources import adoption, database, registry
 from . import by_time, gathering
 from .keeping import Owners, Row, Standing, drop_after, insert
 
-SECONDS: Final = 2.0  # that a page waits for what is not read yet
-VERSION: Final = 2  # of what is kept: what an older adkweb kept is read anew
-_BY_TIME: Final = -2  # where events have no numbers; after adopting, everything is read anew
+SECONDS: Final = 2.0  # a page waits so long for what is not read yet
+VERSION: Final = 2  # of what is kept; what another version kept is read anew
+_BY_TIME: Final = -2  # version if events have no numbers; once adopted, everything is read anew
 _BATCH: Final = 5_000  # events read at once, at most
 _FIRST_BATCH: Final = 500
 _SMALLEST_BATCH: Final = 20
-_BATCH_SECONDS: Final = 0.3  # that a batch aims at, however much its events wrote
-_PAUSE: Final = 0.05  # of the time that a batch took: the machine is the agent's, too
-_HOLES: Final = 500  # ranges of seq that were passed over
-_PATIENCE_SECONDS: Final = 600.0  # for a seq that was passed over; after that its transaction was surely rolled back
-_LOCK_SECONDS: Final = 0.2  # that somebody waits at least who finds another reading
-_PACE_SECONDS: Final = 10.0  # without any reading: then it begins anew
-_MINUTES: Final = 90  # seconds from which on minutes are told
+_BATCH_SECONDS: Final = 0.3  # a batch aims to take this long, however much its events wrote
+_PAUSE: Final = 0.05  # of the time that a batch took; the agent needs the machine, too
+_HOLES: Final = 500  # ranges of missing seqs that are watched, at most
+_PATIENCE_SECONDS: Final = 600.0  # after which a missing seq belongs to a transaction that was rolled back
+_LOCK_SECONDS: Final = 0.2  # whoever finds another thread reading waits at least so long
+_PACE_SECONDS: Final = 10.0  # after so long without reading, the pace is measured anew
+_MINUTES: Final = 90  # from so many seconds on, the time left is told in minutes
 
 
 # --- Reading what is new ----------------------------------------------------------------------------------------------
 
 
 def catch_up(source: str, seconds: float | None = None, ref: SessionRef | None = None) -> Standing:
-    """Reads the events that are not read yet; raises Behind, with `share` of it done and how much time is `left`, where that
-    takes longer than these seconds, or SECONDS. Of several that ask in one process, one reads.
+    """Reads the events that are not read yet. If several threads ask, only one reads.
 
-    Where events have no numbers, what was written just now to other sessions than `key` may be read a little later. Raises
-    Invalid where they have no order either, NotFound, SourceError.
+    Raises Behind if that takes longer than `seconds` (by default, SECONDS), with the `share` that is done and the time
+    that is `left`. If events have no numbers, what was just written to other sessions than `ref` may be read a little
+    later. Raises Invalid if they have no order either, NotFound, SourceError.
     """
     seconds = SECONDS if seconds is None else seconds
     pace = _paces[source]
@@ -64,7 +64,7 @@ def catch_up(source: str, seconds: float | None = None, ref: SessionRef | None =
 
 
 class _Pace:
-    """How far a source is read, and how fast of late: by the clock, pauses and other processes included."""
+    """Measures how far a source is read, and how fast lately: by the clock, including pauses and other processes."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -79,7 +79,7 @@ class _Pace:
         self._moved, self._seq, self._total = now, seq, total
 
     def behind(self) -> Behind:
-        """What to tell whoever waits."""
+        """Returns the error for whoever waits."""
         self.told = time.monotonic()
         share = self._seq / max(1, self._total)
         if self._seq <= self._began_seq:
@@ -92,7 +92,7 @@ class _Pace:
 
 
 def time_left(seconds: float) -> str:
-    """How long something will take, in words."""
+    """Returns how long something will take, in words: “about 20 s left”."""
     if seconds < _MINUTES:
         step = 1 if seconds < 10 else 5
         return _("about %(number)s s left") % {"number": max(1, math.ceil(seconds / step) * step)}
@@ -103,13 +103,13 @@ _paces: defaultdict[str, _Pace] = defaultdict(_Pace)
 
 
 def standing(source: str) -> Standing | None:
-    """How far a source is read, without reading on; None where that never began."""
+    """Returns how far a source is read, without reading on; None if that never began."""
     row = Projection.objects.filter(where=registry.identity(source), version=_version(source)).first()
     return Standing(row.pk, row.seq, row.marks) if row else None
 
 
 def rebuild(source: str, moved: Callable[[int, int], None] = lambda done, total: None) -> int:
-    """Forgets everything and reads it anew; how many writes there are. `moved` hears how far it is, in places of both."""
+    """Forgets all and reads it anew. Returns the number of writes of keys. Calls `moved` with how far it is."""
     forget(source)
     for reached, total in _read(source):
         moved(reached.seq, total)
@@ -130,7 +130,7 @@ def _forget(where: str) -> None:
 
 
 def _read(source: str, ref: SessionRef | None = None) -> Iterator[tuple[Standing, int]]:
-    """Reads batch by batch; after each, how far it is and how far it will be."""
+    """Reads batch by batch. After each, yields how far it is and how far it will be."""
     if not database.is_numbered(database.get(source).alias):
         yield from _read_by_time(source, ref)
         return
@@ -148,12 +148,12 @@ def _read(source: str, ref: SessionRef | None = None) -> Iterator[tuple[Standing
         if _keep(at, seq, batch, owners):
             yield Standing(at.pk, batch.top, batch.noted["marks"]), max(last or 0, batch.top + 1) if more else batch.top
         else:
-            more = True  # another was faster: what it has not read yet is still to be read
+            more = True  # another was faster, and may not have read everything
         size = _paused(size, began, more)
 
 
 def _read_by_time(source: str, ref: SessionRef | None) -> Iterator[tuple[Standing, int]]:
-    """As _read, where events have no numbers."""
+    """Reads as _read does, from a source whose events have no numbers."""
     if not database.has_order(source):
         raise Invalid(
             _("The events of this database have no order: no index of it has their times, and it was never adopted.")
@@ -182,7 +182,7 @@ def _read_by_time(source: str, ref: SessionRef | None) -> Iterator[tuple[Standin
 
 
 def _keep_by_time(at: Projection, batch: by_time.Batch, checkpoints: str, owners: Owners) -> bool:
-    """Keeps what was read, and how far that is; False, and nothing, where another was faster."""
+    """Keeps what was read, and how far that is. Returns False, and keeps nothing, if another was faster."""
     if not batch.rows and checkpoints == at.marks:
         return True
     with transaction.atomic():
@@ -198,7 +198,7 @@ _memories: defaultdict[str, by_time.Memory] = defaultdict(lambda: by_time.Memory
 
 
 def _paused(size: int, began: float, more: bool) -> int:
-    """Rests after a batch that others are to follow, and says how large the next one is."""
+    """Rests after a batch if others follow, and returns the size of the next one."""
     took = max(0.001, time.monotonic() - began)
     if more:
         time.sleep(took * _PAUSE)
@@ -210,9 +210,10 @@ def _version(source: str) -> int:
 
 
 def _projection(source: str, version: int) -> Projection:
-    """How far a source is read; what an older adkweb kept, or what was kept in another order, is forgotten.
+    """Returns the row that says how far a source is read.
 
-    Raises Behind where another process has seen that the source was adopted, and this one has not yet.
+    Forgets what an older adkweb kept, or what was kept in another order. Raises Behind if another process has seen that
+    the source was adopted, and this one not yet.
     """
     where = registry.identity(source)
     projection = Projection.objects.filter(where=where).first()
@@ -225,7 +226,7 @@ def _projection(source: str, version: int) -> Projection:
 
 
 class _Batch(NamedTuple):
-    """What was read at once, up to which seq, what is to be noted of it, and whether there may be more."""
+    """Holds what was read at once, up to which seq, what to note of it, and whether there may be more."""
 
     rows: list[Row]
     top: Seq
@@ -234,14 +235,14 @@ class _Batch(NamedTuple):
 
 
 def _gathered(source: str, at: Projection, seq: Seq, size: int) -> _Batch:
-    """The next batch, after a seq."""
+    """Returns the next batch, after a seq."""
     holes: list[Hole] = [hole for each in json.loads(at.holes) if (hole := Hole(*each)).until > time.time()]
     late, later = gathering.late(source, holes, size) if holes else ([], False)
     read, more = gathering.events(source, seq, size)
     more = more or later
     top = seq_of(read[-1].position) if read else seq
     rows, created, deleted = [*late, *read], json.loads(at.created), at.deleted
-    if seq < at.seq:  # what follows is dropped, and read again
+    if seq < at.seq:  # what comes after is dropped, and read again
         created = [position for position in created if position < first_position(seq + 1)]
     if database.keeps_creations(source):
         made, created = gathering.creations(source, seq, top if more else None, created)
@@ -257,8 +258,10 @@ def _gathered(source: str, at: Projection, seq: Seq, size: int) -> _Batch:
 
 
 def _checked(source: str, at: Projection) -> Seq:
-    """How far the source is read: less than was noted where an event that was read is gone, as its place may be another's
-    by now (SQLite gives it again; a file was made anew).
+    """Returns how far the source is read, after a check that the events of the checkpoints are still there.
+
+    If one is gone, its seq may be another event's by now (SQLite gives it again; a file was made anew): reading goes on
+    from the checkpoint before it.
     """
     checkpoints = json.loads(at.marks)
     while checkpoints and not gathering.is_there(source, checkpoints[-1][0], checkpoints[-1][1:]):
@@ -267,7 +270,7 @@ def _checked(source: str, at: Projection) -> Seq:
 
 
 def _keep(at: Projection, seq: Seq, batch: _Batch, owners: Owners) -> bool:
-    """Keeps what was read after `seq`, and how far that is; False, and nothing, where another was faster."""
+    """Keeps what was read after `seq`, and how far that is. Returns False, and keeps nothing, if another was faster."""
     rows, noted = batch.rows, batch.noted
     checkpoints = [each for each in json.loads(at.marks) if each[0] <= seq]
     if noted["seq"] > seq:
@@ -288,7 +291,7 @@ def _keep(at: Projection, seq: Seq, batch: _Batch, owners: Owners) -> bool:
 
 
 def _thinned(checkpoints: list[Any]) -> list[Any]:
-    """Few of many marks: the further back, the fewer."""
+    """Returns a few of many checkpoints: the further back, the fewer."""
     top = checkpoints[-1][0]
     kept = [checkpoints[-1]]
     for each in reversed(checkpoints[:-1]):

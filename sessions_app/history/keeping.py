@@ -1,7 +1,7 @@
-"""How the projection of index.py stands in adkweb's own database: whose keys, which marks and which edits, at which place.
+"""Stores the index in adkweb's own database: which owner has which key, highlight or edit, at which position.
 
-A place is one number, in the order in which state was written: an event's is the last of those that belong to its seq, a
-session that adkweb created has one of those before it, as `sessions.initial_place` says.
+A position orders everything that writes state. The position of an event is the last one that belongs to its seq; a
+session that adkweb created has one before that, as `sessions.initial_place` says.
 """
 
 import json
@@ -17,24 +17,25 @@ from ..domain.session_ref import SessionRef
 from ..domain.state import Scope, scope_of
 from ..models import Projection, StateChange, StateOwner
 
-HIGHLIGHTED: Final = "marks"  # instead of a scope: the highlights of a session
-EDITS: Final = "edits"  # of an app
+HIGHLIGHTED: Final = "marks"  # as a scope: the owner of a session's highlights
+EDITS: Final = "edits"  # as a scope: of an app's edits
 ALL_EDITS: Final = "all edits"
-_SESSIONS: Final = "sessions"  # of all: by position, where events have no numbers, the sessions that have one there
-_KEY_LENGTH: Final = 500  # bytes of a key or a name that an index can hold
-_REMEMBERED: Final = 25_000  # owners whose numbers are remembered, and as many that were asked for before these
+_SESSIONS: Final = "sessions"  # as a scope: the sessions at each position, if events have no numbers
+_KEY_LENGTH: Final = 500  # bytes of a key or a name that a database's index can hold
+_REMEMBERED: Final = 25_000  # owners whose numbers are remembered, and as many older ones
 _SOME: Final = 500  # owners asked for at once
-_LEVELS: Final = {"user": 2, "app": 1, EDITS: 1, ALL_EDITS: 0, _SESSIONS: 0}  # of names; a session's has all three
+# Names that an owner has; a session's has all three.
+_LEVELS: Final = {"user": 2, "app": 1, EDITS: 1, ALL_EDITS: 0, _SESSIONS: 0}
 _FIELDS: Final = ("app_name", "user_id", "session_id", "scope")
-Names = tuple[str, str, str, str]  # of an owner: app, user, session, scope
-Owner = tuple[SessionRef, str]  # the same by a session, of which a scope above it needs only the app, or the user
+Names = tuple[str, str, str, str]  # an owner: app, user, session, scope
+Owner = tuple[SessionRef, str]  # an owner by a session, of which a shared scope needs only app and user
 
 
 class Row(NamedTuple):
-    """What is kept of an event, or of a session that was created.
+    """Says what to keep of an event, or of a session that was created.
 
-    `since` is of a rewind: the seq of the first event that it takes back. `moment` is of an edit, in microseconds, `origin`
-    the session of which the event makes this one a fork.
+    `since` is set for a rewind: the seq of the first event that it takes back. `moment` is set for an edit, in
+    microseconds. `origin` is the session of which this one is a fork, if the event says so.
     """
 
     position: Position
@@ -48,7 +49,7 @@ class Row(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """How far a source is read; `marks` as the projection has them."""
+    """Says how far a source is read, with the checkpoints as they are stored."""
 
     projection: int
     seq: Seq
@@ -56,14 +57,14 @@ class Standing(NamedTuple):
 
 
 class EditPosition(NamedTuple):
-    """When an edit was made, in microseconds, and at which place it stands."""
+    """Says when an edit was made, in microseconds, and its position."""
 
     moment: int
     position: Position
 
 
 def stored_key(key: str) -> str:
-    """A key as the projection keeps it: as it is, but for one that an index or a database cannot hold."""
+    """Returns a key as the index keeps it. It is shortened only if a database or its index cannot hold it."""
     if len(key) <= _KEY_LENGTH and key.isascii() and key.isprintable():
         return key
     plain = key.isprintable() or not any(c == "\0" or "\ud800" <= c <= "\udfff" for c in key)
@@ -73,18 +74,18 @@ def stored_key(key: str) -> str:
 
 
 def is_shortened(kept: str) -> bool:
-    """Whether a key as the projection keeps it is not the key itself."""
+    """Tells whether the index keeps something else than the key itself."""
     return kept.startswith("\1")
 
 
 def names_of(ref: SessionRef, scope: str) -> Names:
-    """Whose a scope is: app, user and session, empty where it is shared by all of them; and the scope."""
+    """Returns the owner of a scope: ("booking", "ana", "", "user") for the `user:` keys of ana."""
     names = ref[1 : 1 + _LEVELS.get(scope, 3)]
     return (*map(stored_key, names), *[""] * (3 - len(names)), scope)  # type: ignore[return-value]
 
 
 class Owners:
-    """The numbers of a projection's owners; of those asked for lately they are remembered, in bounds."""
+    """Gives the numbers of a projection's owners. It remembers those that were asked for lately, within bounds."""
 
     def __init__(self, projection: int) -> None:
         self.projection = projection
@@ -92,7 +93,7 @@ class Owners:
         self._before: dict[Owner, int] = {}
 
     def numbers(self, wanted: Collection[Owner]) -> dict[Owner, int]:
-        """The number of each; those that are new get one."""
+        """Returns the number of each owner. New owners get one."""
         numbers: dict[Owner, int] = {}
         unknown: dict[Owner, Names] = {}
         for owner in wanted:
@@ -142,7 +143,7 @@ _FIND_OWNERS: Final = {
 
 
 def _run(statements: dict[str, str], projection: int, names: Sequence[Names]) -> Iterator[tuple[Names, int]]:
-    """What a statement says of the numbers of these owners."""
+    """Yields the names and numbers of owners that a statement returns."""
     with connection.cursor() as cursor:
         parameters: list[Any] = [projection]
         if connection.vendor == "sqlite":
@@ -198,19 +199,22 @@ def insert(owners: Owners, rows: Sequence[Row]) -> None:
 
 
 def drop_after(projection: int, position: Position) -> None:
-    """Forgets what stands at a place and after it."""
+    """Forgets what stands at a position and after it."""
     owners = StateOwner.objects.filter(projection_id=projection).values("pk")
     StateChange.objects.filter(owner_id__in=owners, place__gte=position).delete()
 
 
 def owner_of(where: str, names: Names) -> int | None:
-    """The number of an owner, of whatever projection reads this source."""
+    """Returns the number of an owner, in the projection that reads this source."""
     fields = dict(zip(_FIELDS, names, strict=True))
     return StateOwner.objects.filter(projection__where=where, **fields).values_list("pk", flat=True).first()
 
 
 def sessions_at(where: str, seqs: Collection[Seq]) -> dict[tuple[str, str, str], list[Seq]]:
-    """Where events have no numbers: by app, user and id, the sessions with an event at one of these seqs, and which."""
+    """Returns the sessions that have an event with one of these seqs, each with its seqs, by (app, user, session).
+
+    The index knows that only if the source's events have no numbers.
+    """
     owner = owner_of(where, ("", "", "", _SESSIONS))
     kept = {str(position_of(seq)): seq for seq in seqs}
     sessions: dict[tuple[str, str, str], list[Seq]] = {}
@@ -230,7 +234,7 @@ def sessions_at(where: str, seqs: Collection[Seq]) -> dict[tuple[str, str, str],
 def edits(
     projection: int, below: EditPosition | None, limit: int, sees: Callable[[str], bool] | None = None
 ) -> list[EditPosition]:
-    """The newest edits, or those below one, the newest first; of all apps, or of those that somebody sees."""
+    """Returns the newest edits, or the newest ones below `below`; of all apps, or of those that `sees` accepts."""
     kept = _owners_of_edits(projection)
     owners = [owner for app, owner in kept.items() if (app is None if sees is None else app is not None and sees(app))]
     moment, position = below or (10**_DIGITS - 1, Position(0))
@@ -260,11 +264,11 @@ _DIGITS: Final = 16
 
 
 def _moment_key(moment: int) -> str:
-    """A moment as a key: as long as any other, and so in the order of time."""
+    """Returns a moment as a key. All of them have the same length, so that their order is that of time."""
     return f"{moment:0{_DIGITS}}"
 
 
-# From app to app by the index, however many owners there are.
+# Steps from app to app along the index: it does not matter how many owners there are.
 _OWNERS_OF_EDITS: Final = """WITH RECURSIVE apps (name) AS (
         SELECT min(app_name) FROM sessions_app_stateowner WHERE projection_id = %(projection)s
         UNION ALL SELECT (SELECT min(o.app_name) FROM sessions_app_stateowner AS o
@@ -274,7 +278,7 @@ _OWNERS_OF_EDITS: Final = """WITH RECURSIVE apps (name) AS (
 
 
 def _owners_of_edits(projection: int) -> dict[str | None, int]:
-    """Of each app that has edits, as it is kept, and of all of them together: None."""
+    """Returns the owner that has the edits of each app, and under None the one that has all."""
     with connection.cursor() as cursor:
         cursor.execute(_OWNERS_OF_EDITS, {"projection": projection, "one": EDITS, "all": ALL_EDITS})
         return {None if scope == ALL_EDITS else app: number for app, scope, number in cursor.fetchall()}

@@ -21,7 +21,7 @@ from .written import CHUNK, Written, written_at
 
 @dataclass(frozen=True, slots=True)
 class KeyWrite:
-    """One write of one key; one by a session's initial state has no event: `event_id` is empty, and `seq` 0."""
+    """Describes one write of one key. A session's initial state has no event: `event_id` is empty, and `seq` is 0."""
 
     ref: SessionRef
     event_id: str
@@ -39,17 +39,17 @@ class KeyWrite:
 def history(
     ref: SessionRef, name: str, before: str | None = None, limit: int = PAGE, *, actor: Actor
 ) -> Page[KeyWrite]:
-    """Every write of a full key, the newest first; of a `user:` or `app:` key those of all sessions.
+    """Returns a page of the writes of a full key, the newest first; of a shared key, those of all sessions.
 
-    The last page ends with the value that the session began with, where it is known. Of another incarnation of the session,
-    deleted since, nothing. Raises Invalid for a `temp:` key, which is never stored.
+    The last page ends with the value that the session began with, if it is known. A deleted session that had the same
+    id contributes nothing. Raises Invalid for a `temp:` key, which is never stored.
     """
     actor.check_sees(ref)
     scope, _bare = scope_of(name)
     if scope not in STORED:
         raise Invalid(_("%(key)s: temp: keys live for one invocation and are never stored") % {"key": name})
     page = _page(ref, name, scope, before, limit, limit, actor)
-    while page.next and not page.rows:  # of very many writes of sessions that are gone, a few at a time would take long
+    while page.next and not page.rows:  # many writes of deleted sessions: read more at once
         page = _page(ref, name, scope, page.next, limit, max(limit, CHUNK), actor)
     return page
 
@@ -57,14 +57,13 @@ def history(
 def _page(
     ref: SessionRef, name: str, scope: Scope, before: str | None, limit: int, most: int, actor: Actor
 ) -> Page[KeyWrite]:
-    """The next writes, no more than `limit`, among the next `most` places; perhaps none, and still a next page."""
+    """Returns at most `limit` writes out of the next `most` positions. There may be none, and still a next page."""
     below = Position(read_cursor(before, int)[0]) if before else None
     positions = consult(ref.source, lambda: writes_of(ref, name, below, most + 1), ref)
     own = {position: each.within(ref, scope) for position, each in written_at(ref.source, positions).items()}
     written = {position: each.by(name) for position, each in own.items() if each}
-    if scope == "session" and len(written) < len(
-        positions
-    ):  # what is gone may be another session's, which had the same id
+    # What is gone may have been written by another session that had the same id.
+    if scope == "session" and len(written) < len(positions):
         begun = beginnings.begun(ref)
         positions = [position for position in positions if position in written or position >= begun]
     first = _first(ref, scope, name, actor) if len(positions) <= most else None
@@ -93,7 +92,7 @@ def _page(
 def _merged(
     ref: SessionRef, name: str, newest: Position, oldest: Position, actor: Actor, *, is_newest: bool
 ) -> dict[Position, Any]:
-    """A full key's value after each of its writes between two places, where its source may have merged them."""
+    """Returns a full key's value after each of its writes between two positions, if its source may have merged them."""
     chain, start = chain_of(ref, name, newest, oldest), _first(ref, scope_of(name)[0], name, actor)
     shared = scope_of(name)[0] != "session"
     folded = merging.fold(chain, start, merging.reading(ref), shared=shared)
@@ -107,7 +106,7 @@ def _merged(
 
 
 def _stored(ref: SessionRef, name: str, actor: Actor) -> Any:
-    """A full key's value now; UNKNOWN where the state is too large to be read."""
+    """Returns a full key's value now; UNKNOWN if the state is too large to be read."""
     try:
         return _read(ref, *scope_of(name), actor)
     except Invalid:
@@ -131,7 +130,7 @@ def _before(
     name: str,
     scope: Scope,
 ) -> Any:
-    """A key's value before the write at a place: what an edit notes, or what the write before it left."""
+    """Returns a key's value before a write: what the edit notes, or what the previous write left."""
     this = written[position]
     noted = this.before(name)
     if scope != "session" and (noted is not UNKNOWN or this.imported):
@@ -144,7 +143,7 @@ def _before(
 
 
 def _first(ref: SessionRef, scope: Scope, name: str, actor: Actor) -> Any:
-    """A key's value before the first write of it; UNKNOWN where that is not recorded."""
+    """Returns a key's value before the first write of it; UNKNOWN if that is not recorded."""
     if scope == "session":
         initial = views.session(ref, partly=True, actor=actor).initial_state
         return UNKNOWN if initial is None else initial.get(name, ABSENT)

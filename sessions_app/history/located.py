@@ -17,9 +17,9 @@ from .keeping import sessions_at
 
 
 def events_at(source: str, seqs: Sequence[Seq]) -> Iterator[Event]:
-    """The events of any session that have these seqs, in this order; as `at`, each has its own.
+    """Yields the events that have these seqs, in this order, from any session. Each has its seq as `at`.
 
-    Read in as many questions as their sizes let expect, so that whoever stops early has not read all.
+    They are read in several queries if they are large, so that a caller who stops early has not read them all.
     """
     if not seqs:
         return

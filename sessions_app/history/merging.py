@@ -1,10 +1,12 @@
-"""How deltas were applied to the state in a SQLite file: replaced, or merged as google-adk 1.21 to 2.7 did.
+"""Finds out how deltas were applied to the state in a SQLite file: replaced, or merged as google-adk 1.21 to 2.7 did.
 
-Its SqliteSessionService used SQLite's json_patch (RFC 7396). After {"cfg": {"a": 1}} and {"cfg": {"b": 2}} `cfg` is then
-{"a": 1, "b": 2}, and a null takes its key away; every other service, adkweb too, replaces `cfg` and stores the null.
-No column says which version wrote, and an agent may be upgraded between two events. The stored state tells it where the
-two readings of a session differ. Where nothing tells it, both are folded, and a value in which they differ is UNKNOWN:
-told wrongly, a repair would overwrite right state.
+The SqliteSessionService of those versions used SQLite's json_patch (RFC 7396). After {"cfg": {"a": 1}} and {"cfg":
+{"b": 2}}, `cfg` is then {"a": 1, "b": 2}, and a null removes its key. Every other service replaces `cfg` and stores the
+null, and so does adkweb.
+
+No column says which version wrote, and an agent may be upgraded between two events. Where the two readings of a session
+differ, its stored state tells which is right. If nothing tells, both are folded, and where they differ, the value is
+UNKNOWN: after a wrong guess, a repair would overwrite state that is right.
 """
 
 import json
@@ -28,36 +30,37 @@ from ..reads.weights import SIZE_OF, large, measured_sql
 from ..sources import database, registry
 from ..sources.dialect import if_json
 
-Values = tuple[Any, ...]  # those that a key may have
+Values = tuple[Any, ...]  # that a key may have
 
 _NEVER: Final = Seq(2**62)
 _BEFORE_ALL: Final = Seq(-1)
-_MOST: Final = 12  # values that a key may have; of more, nothing is told
-_NEWEST: Final = 300  # events of which the sessions are looked at for evidence
-_SAMPLES: Final = 40  # sessions looked at besides, from the first event to the newest
+_MOST: Final = 12  # values that a key may have; beyond that, it is UNKNOWN
+_NEWEST: Final = 300  # the sessions of so many events are searched for evidence
+_SAMPLES: Final = 40  # other sessions that are searched, from the first event to the newest
 _EVENTS: Final = 100  # of each session, the newest
-_LENGTH: Final = 100_000  # bytes of an event that is looked at
-_SECONDS: Final = 0.3  # that a search for evidence may take
+_LENGTH: Final = 100_000  # bytes of an event; a larger one is not read
+_SECONDS: Final = 0.3  # a search for evidence may take so long
 _FAST: Final = 0.05  # seconds; a search that took longer is not repeated at once
-_PAUSE: Final = 20  # times what the search took
-_seen: dict[str, tuple[Seq, float, float, "_Evidence"]] = {}  # by file: newest event, when, seconds, what
+_PAUSE: Final = 20  # a slow search is repeated after so many times what it took
+# By file: its newest event, when it was searched, for how many seconds, the evidence.
+_seen: dict[str, tuple[Seq, float, float, "_Evidence"]] = {}
 
 
 class Ways(NamedTuple):
-    """How one event's delta may have been applied."""
+    """Says how one event's delta may have been applied."""
 
     merged: bool
     replaced: bool
 
 
 class Reading(NamedTuple):
-    """Events up to a seq merged, those from a seq on replaced; between the two, either is possible."""
+    """Says that events up to a seq merged, and those from a seq on replaced. Between the two, either is possible."""
 
     merged_until: Seq
     replaced_from: Seq
 
     def ways(self, seq: Seq) -> Ways:
-        """How the event with this seq may have been applied."""
+        """Returns how the event with this seq may have been applied."""
         if seq <= self.merged_until:
             return Ways(True, False)
         return Ways(False, True) if seq >= self.replaced_from else Ways(True, True)
@@ -69,7 +72,7 @@ EITHER: Final = Reading(_BEFORE_ALL, _NEVER)
 
 
 class _Evidence(NamedTuple):
-    """The newest event that surely merged, and the oldest that surely replaced; None for none."""
+    """Holds the newest event that surely merged, and the oldest one that surely replaced; None for none."""
 
     merged: Seq | None = None
     replaced: Seq | None = None
@@ -85,12 +88,12 @@ class _Evidence(NamedTuple):
             return EITHER if self.replaced is None else REPLACED
         if self.replaced is None:
             return Reading(self.merged, _NEVER)  # it may have been upgraded since
-        # Upgraded between the two; the other way round, two versions write by turns.
+        # The agent was upgraded between the two. In the other order, two versions take turns in writing.
         return Reading(self.merged, self.replaced) if self.merged < self.replaced else EITHER
 
 
 def possible(source: str) -> Reading:
-    """What cannot be ruled out in this source, whatever the evidence; never EITHER where the setting says which."""
+    """Returns what cannot be ruled out in this source, whatever the evidence; not EITHER if the setting decides."""
     config = connections.databases[source]["ADKWEB"]
     if connections[source].vendor != "sqlite" or not config["real_times"] or settings.SQLITE_STATE == "replaced":
         return REPLACED
@@ -98,7 +101,10 @@ def possible(source: str) -> Reading:
 
 
 def reading(ref: SessionRef) -> Reading:
-    """How the events that this session sees were applied, by the evidence of its file and its own. Raises SourceError."""
+    """Returns how the events that this session sees were applied, by evidence from its file and from itself.
+
+    Raises SourceError.
+    """
     known = possible(ref.source)
     if known != EITHER:
         return known
@@ -107,8 +113,10 @@ def reading(ref: SessionRef) -> Reading:
 
 
 class Write(NamedTuple):
-    """One write of a key. `settles` where its value is the same in every reading; `before` is what it notes of the value
-    that stood there, UNKNOWN where it notes nothing.
+    """Describes one write of a key.
+
+    `settles` is true if its value is the same in every reading. `before` is the earlier value that it notes, or
+    UNKNOWN.
     """
 
     position: Position
@@ -121,12 +129,12 @@ class Write(NamedTuple):
 
 
 def is_doubtful(value: Any) -> bool:
-    """Whether a delta's value is applied differently when it is merged."""
+    """Tells whether merging a delta's value may give something else than replacing: true for null and for objects."""
     return value is None or isinstance(value, dict)
 
 
 def merged(value: Any, delta: Any) -> Any:
-    """A key's value after a delta's value is merged into it, as RFC 7396 says."""
+    """Returns a key's value after a delta's value is merged into it, as RFC 7396 says."""
     if delta is None:
         return ABSENT
     if isinstance(delta, dict) and value is UNKNOWN:
@@ -150,7 +158,7 @@ def _patched(value: Any, delta: Any) -> Any:
 
 
 def after(before: Values, delta: Any, ways: Ways) -> Values:
-    """The values that a key may have after a delta's value."""
+    """Returns the values that a key may have after a delta's value."""
     if not is_doubtful(delta):
         return (delta,)
     different: list[Any] = []
@@ -161,8 +169,9 @@ def after(before: Values, delta: Any, ways: Ways) -> Values:
 
 
 def fold(writes: Sequence[Write], start: Any, reading: Reading, *, shared: bool) -> dict[Position, Values]:
-    """The values that a key may have after each of these writes, the oldest first, by place; `shared` for `user:` and
-    `app:` keys.
+    """Returns the values that a key may have after each of these writes, by position.
+
+    `writes` begins with the oldest. Pass `shared` for `user:` and `app:` keys.
     """
     after_each: dict[Position, Values] = {}
     before: Values = (start,)
@@ -182,19 +191,19 @@ def fold(writes: Sequence[Write], start: Any, reading: Reading, *, shared: bool)
 
 
 def certain(values: Values) -> Any:
-    """The only value that a key can have, or UNKNOWN."""
+    """Returns the only value that a key can have, or UNKNOWN."""
     return values[0] if len(values) == 1 else UNKNOWN
 
 
 def explains(values: Values, delta: Any, stored: Any) -> bool:
-    """Whether the value that is stored can be one of these, which a delta's value has left."""
+    """Tells whether a stored value can be one of the values that a delta has left."""
     if any(same(value, stored) for value in values):
         return True
     return any(value is UNKNOWN for value in values) and same(merged(stored, delta), stored)
 
 
 def same(a: Any, b: Any) -> bool:
-    """Whether two values are the same one, or both ABSENT, or both UNKNOWN."""
+    """Tells whether two values are equal, or both ABSENT, or both UNKNOWN."""
     return a is b if a is UNKNOWN or b is UNKNOWN else _same(a, b)
 
 
@@ -202,7 +211,7 @@ def same(a: Any, b: Any) -> bool:
 
 
 def _of_source(db: BaseDatabaseWrapper, source: str) -> _Evidence:
-    """The evidence of the sessions that wrote last, and of some others from all times."""
+    """Returns the evidence of the sessions that wrote last, and of a sample of all others."""
     where, now = registry.identity(source), time.monotonic()
     with db.cursor() as cursor:
         cursor.execute("SELECT (SELECT min(rowid) FROM events), (SELECT max(rowid) FROM events)")
@@ -234,11 +243,14 @@ _READABLE: Final = if_json("event_data", also=f"{SIZE_OF['sqlite']} < {_LENGTH}"
 
 
 def _of_session(db: BaseDatabaseWrapper, source: str, names: Sequence[str]) -> _Evidence:
-    """What a session's own state tells: of each key whose last delta is stored merged and not replaced, or the reverse."""
+    """Returns the evidence in a session's own state.
+
+    It looks at each key for which the last delta gives one value if merged and another if replaced.
+    """
     initial = measured_sql("initial_state", "sqlite") if database.is_adopted(source) else "NULL"
     with db.cursor() as cursor:
         cursor.execute(
-            # State and events in one statement: an event that comes between two would pass for one that is not stored.
+            # One statement for state and events: with two, an event that comes between would seem not to be stored.
             f"""SELECT events.rowid,
                 {_READABLE},
                 {measured_sql("state", "sqlite")}, {initial}
@@ -257,7 +269,7 @@ def _of_session(db: BaseDatabaseWrapper, source: str, names: Sequence[str]) -> _
 
 
 def _told(stored: State, began: State, events: Iterable[tuple[Seq, Event | None]]) -> _Evidence:
-    both: dict[str, tuple[Any, Any]] = {}  # of each key, merged and replaced
+    both: dict[str, tuple[Any, Any]] = {}  # by key, its value if merged and if replaced
     last: dict[str, Seq] = {}
     for seq, event in events:
         if event is None:  # what it wrote is not known
@@ -265,7 +277,7 @@ def _told(stored: State, began: State, events: Iterable[tuple[Seq, Event | None]
             continue
         edit, removed = edit_of(event), removed_by(event)
         for name, value in delta_of(event).items():
-            if edit:  # adkweb's own, which replaces
+            if edit:  # adkweb always replaces
                 last.pop(name, None)
                 both[name] = (ABSENT, ABSENT) if name in removed else (value, value)
             elif scope_of(name)[0] == "session":

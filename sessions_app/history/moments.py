@@ -1,8 +1,8 @@
-"""State at any event, every value that a key ever had, and what differs between two moments.
+"""Tells the state at any event, and what differs between two moments.
 
-A session's own keys are written by its events only. `user:` and `app:` keys are written by other sessions, too, some of them
-deleted by now, and by the initial state of sessions that ADK itself created, which nothing records: what therefore cannot
-be known is UNKNOWN, and never guessed. Every answer reads first what is new in the source, and may raise Behind.
+Only a session's own events write its own keys. `user:` and `app:` keys are also written by other sessions, of which
+some are deleted by now, and by the initial state of sessions that ADK itself created, which nothing records. What
+cannot be known is UNKNOWN, and never guessed. Each answer first reads what is new in the source, and may raise Behind.
 """
 
 from collections.abc import Collection, Mapping
@@ -30,12 +30,13 @@ from .written import written_at
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """The state of a session's three scopes just after an event, or just before it; `event` is None for now.
+    """Holds the state of a session's three scopes just after an event, or just before it; `event` is None for now.
 
-    `state` has bare keys, UNKNOWN where nobody can say; `writers` and `initial`, the keys that stand since a session was
-    created, full ones; `either`, those that are UNKNOWN because they may have been merged or replaced. `unrecorded` says
-    that this session's initial state is not known. `otherwise`, only of now, has what was written last of the keys that are
-    stored otherwise, by full key; drift.py says what of that is drift.
+    `state` has bare keys, UNKNOWN where nobody can tell; the other fields have full keys. `writers` says which event
+    wrote a key. `initial` has the keys that stand since a session was created. `either` has those that are UNKNOWN
+    because they may have been merged or replaced. `unrecorded` says that this session's initial state is not known.
+    `otherwise` is set for now only: the value that was written last, of each key for which another one is stored;
+    drift.py decides what of that is drift.
     """
 
     ref: SessionRef
@@ -53,15 +54,17 @@ class Moment:
 
 
 def state_at(ref: SessionRef, event_id: str, *, actor: Actor, before: bool = False) -> Moment:
-    """The state just after an event, or just before it. Raises NotFound for one that is gone."""
+    """Returns the state just after an event, or just before it. Raises NotFound if the event is gone."""
     event = timeline.event(ref, event_id, actor=actor)
     upto = Position(position_of(event.seq) - before) if event.seq is not None else beginnings.FOREVER
     return _state_upto(ref, event, upto, actor)
 
 
 def made(event: EventView, *, actor: Actor) -> State:
-    """What an event made of the stored keys of its delta, by full key: ABSENT where it removed one, UNKNOWN where its value
-    may have been merged or not. Raises what state_at does.
+    """Returns what an event made of the stored keys of its delta, by full key.
+
+    A key that it removed is ABSENT. If nobody can tell whether it was merged or replaced, it is UNKNOWN. Raises what
+    state_at does.
     """
     delta, removed = event.description.delta, {*event.description.removed}
     values = {
@@ -75,7 +78,10 @@ def made(event: EventView, *, actor: Actor) -> State:
 
 
 def state_at_seq(ref: SessionRef, seq: Seq, *, actor: Actor) -> Moment:
-    """The state just after the session's event at a place, or the nearest before it; raises NotFound for none."""
+    """Returns the state just after the session's event with this seq, or after the nearest one before it.
+
+    Raises NotFound if there is none.
+    """
     actor.check_sees(ref)
     with database.using(ref.source):
         event_id = ordered(events_of(ref).filter(seq__lte=seq), ref.source).values_list("id", flat=True).first()
@@ -85,7 +91,7 @@ def state_at_seq(ref: SessionRef, seq: Seq, *, actor: Actor) -> Moment:
 
 
 def state_now(ref: SessionRef, *, actor: Actor) -> Moment:
-    """The state as it is stored, with who wrote it, as far as that is known."""
+    """Returns the state as it is stored, with who wrote it, as far as that is known."""
     actor.check_sees(ref)
     database.get(ref.source)
     if not database.has_order(ref.source):
@@ -94,7 +100,7 @@ def state_now(ref: SessionRef, *, actor: Actor) -> Moment:
 
 
 def _state_upto(ref: SessionRef, event: EventView | None, upto: Position, actor: Actor) -> Moment:
-    now = views.session(ref, actor=actor)  # before the projection: a key that is written meanwhile is then known to be
+    now = views.session(ref, actor=actor)  # read before the index, which then knows who writes meanwhile
     wanted = consult(ref.source, lambda: {scope: positions_of_keys(ref, scope, upto) for scope in STORED}, ref)
     asked = {
         position for each in wanted.values() for key in each.values() for position in key[:2] if position is not None
@@ -124,8 +130,10 @@ def _state_upto(ref: SessionRef, event: EventView | None, upto: Position, actor:
 
 
 def authors(ref: SessionRef, scope: Scope, state: State, *, actor: Actor) -> tuple[dict[str, Writer], frozenset[str]]:
-    """Who wrote the `user:` or `app:` keys that stand now, bare in `state`, and which stand since a session was created; by
-    full key. Of `key` only what the scope is of matters; there may be no such session. Raises Behind, SourceError.
+    """Returns who wrote the keys of a shared scope, and which of them stand since a session was created.
+
+    `state` has the bare keys that stand now; the answer has full keys. Of `ref`, only the owner of the scope matters:
+    there may be no such session. Raises Behind, SourceError.
     """
     actor.check_sees(ref)
     keys = consult(ref.source, lambda: positions_of_keys(ref, scope, beginnings.FOREVER))
@@ -134,8 +142,9 @@ def authors(ref: SessionRef, scope: Scope, state: State, *, actor: Actor) -> tup
 
 
 def written(ref: SessionRef, event: EventView, names: Collection[str], *, actor: Actor) -> State:
-    """Returns what the events up to one make of these bare keys of the session, whatever is stored now; UNKNOWN for those
-    that none of them wrote. Raises Behind, SourceError.
+    """Returns what the events up to one make of these bare keys of the session, whatever is stored now.
+
+    A key that none of them wrote is UNKNOWN. Raises Behind, SourceError.
     """
     actor.check_sees(ref)
     if not names:
@@ -149,8 +158,9 @@ def written(ref: SessionRef, event: EventView, names: Collection[str], *, actor:
 
 
 def gone(ref: SessionRef, state: Mapping[str, Any], scopes: Collection[Scope] = STORED, *, actor: Actor) -> list[str]:
-    """The full keys of these scopes that an event wrote once, and that are not in `state`; `key` as in `authors`. Raises
-    Behind, Invalid for a source without places, SourceError.
+    """Returns the full keys of these scopes that an event wrote once, and that are not in `state`.
+
+    Of `ref`, only the owner of each scope matters. Raises Behind, SourceError, and Invalid if events have no order.
     """
     actor.check_sees(ref)
     kept = consult(ref.source, lambda: {scope: positions_of_keys(ref, scope, beginnings.FOREVER) for scope in scopes})
@@ -170,7 +180,7 @@ def gone(ref: SessionRef, state: Mapping[str, Any], scopes: Collection[Scope] = 
 
 
 def compare(a: Moment, b: Moment) -> list[Change]:
-    """What differs from one moment to another, by full key; what is UNKNOWN on either side is among it."""
+    """Returns what differs between two moments, by full key, including every key that is UNKNOWN at one of them."""
     old, new = a.state.merged(), b.state.merged()
     changes = []
     for name in sorted(old.keys() | new.keys()):

@@ -1,6 +1,7 @@
-"""A session at a glance: its events in bars of equal number, with the most telling that is in each; and the way along them.
+"""Draws a session as a strip of bars, and steps along it. Each bar stands for as many events as any other.
 
-Costs one scan of an index of the source and what `changes` keeps, however many events there are: no event is read.
+That costs one scan of an index of the source, and what adkweb's own index keeps. However many events there are, none is
+read.
 """
 
 from collections.abc import Sequence
@@ -24,14 +25,16 @@ from . import index, indexing
 
 BARS: Final = 300
 _EVENTS: Final = "events WHERE app_name = %s AND user_id = %s AND session_id = %s"
-_END: Final = 2**53 - 1  # as a page names the newest event
-_REACH: Final = 1_000  # seqs looked through first for an event that changed state
+_END: Final = 2**53 - 1  # a page says this for the newest event
+_REACH: Final = 1_000  # so far back, events that changed state are looked for first
 
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """Some events that follow each other: the places of the first and the last, how many they are, how many of them changed
-    state, and the KIND that says most of what is in them, empty for none; `gone` where a rewind took all of them back.
+    """Describes some events that follow each other.
+
+    `first` and `last` are their seqs, `events` is how many they are, and `writes` how many of them changed state.
+    `kind` is the most telling kind among them, empty for none. `gone` is true if a rewind took all of them back.
     """
 
     first: Seq
@@ -43,7 +46,7 @@ class Bar:
 
 
 def bars(ref: SessionRef, most: int = BARS, *, actor: Actor) -> list[Bar]:
-    """The session's events in at most this many bars, the oldest first. Raises Behind, Invalid, SourceError."""
+    """Returns the session's events in at most `most` bars, the oldest first. Raises Behind, Invalid, SourceError."""
     actor.check_sees(ref)
     indexing.catch_up(ref.source, ref=ref)
     with database.using(ref.source) as db, db.cursor() as cursor:
@@ -62,7 +65,7 @@ def bars(ref: SessionRef, most: int = BARS, *, actor: Actor) -> list[Bar]:
 
 
 def _taken_back(ref: SessionRef) -> list[tuple[Seq, Seq]]:
-    """From which place to which events are that a rewind took back."""
+    """Returns the ranges of seq that a rewind took back: [(313, 316)] after a rewind, with seq 317, to event 313."""
     rewinds = index.highlights(ref, ["rewind"])
     stretches = taken_back((each.seq, each.since) for each in rewinds)
     return [(first, Seq(last - 1)) for first, last in stretches if first < last]
@@ -74,11 +77,12 @@ def _telling(counts: Sequence[int]) -> str:
 
 
 def event_at(ref: SessionRef, seq: Seq, steps: int = 0, *, actor: Actor, writes: bool = False) -> str:
-    """The id of the event so many steps after a seq, or before it; without steps, of the one there or nearest before.
+    """Returns the id of the event that is `steps` after a seq, or before it if negative.
 
-    With `writes`, each step goes to an event that changed state. Beyond the ends it is the first event or the last; where
-    no other has changed state, the one at the seq. Events of one seq are one step. Raises NotFound for a session without
-    events, and for a seq from before it was adopted or released; Behind, SourceError.
+    Without steps it is the event with that seq, or the nearest one before. With `writes`, each step goes to an event
+    that changed state. A step beyond an end leads to the first or the last event; if no other event changed state, to
+    the one with that seq. Events with the same seq are one step. Raises NotFound for a session without events, and for
+    a seq from before the source was adopted or released; Behind, SourceError.
     """
     actor.check_sees(ref)
     if writes and steps:
@@ -109,7 +113,7 @@ def _writes_after(ref: SessionRef, seq: Seq, steps: int) -> Seq | None:
 
 
 def _writes_before(ref: SessionRef, seq: Seq, steps: int) -> Seq | None:
-    """The seq of the write so many before another, or of the first one; looked for further and further back."""
+    """Returns the seq of the write that is `steps` before another, or of the first one."""
     reach, upto, first = _REACH, seq - 1, None
     while upto >= 0:
         after = max(-1, upto - reach)

@@ -1,4 +1,4 @@
-"""Tells what a scope of a session's state was at one moment, from the writes of its keys; UNKNOWN where nobody can say."""
+"""Tells what the keys of one scope were at a moment, from the writes of each; UNKNOWN where nobody can tell."""
 
 from collections.abc import Mapping
 from functools import cached_property
@@ -16,7 +16,11 @@ from .written import Written
 
 
 class ScopePast:
-    """One scope as the writes of its keys tell it."""
+    """Knows the past of one scope, up to a moment, from the writes of its keys.
+
+    `now` is what is stored, `initial` what the session began with, `keys` where each key was written, and `written`
+    what stands there.
+    """
 
     def __init__(
         self,
@@ -34,48 +38,48 @@ class ScopePast:
         self._possible = merging.possible(ref.source)
 
     def names(self) -> list[str]:
-        """Every bare key that is stored, or was ever written."""
+        """Returns every bare key that is stored, or was ever written."""
         initial = self._initial if self._scope == "session" else None
         return sorted({*self._positions, *self._now, *(initial or ())})
 
     def value(self, bare: str) -> Any:
-        """A key's value so far: ABSENT for none, UNKNOWN where nobody can say."""
+        """Returns a key's value at the moment: ABSENT for none, UNKNOWN where nobody can tell."""
         key, name = self._positions.get(bare), full_key(self._scope, bare)
         if key and key.last is not None and not self._earlier(key.last):
             last = self._at(key.last, bare)
             if last is None or (last.imported and self._scope != "session"):
-                return UNKNOWN  # written by an event that was deleted, or nobody knows when
+                return UNKNOWN  # its event was deleted, or was imported: nobody knows when it wrote
             now = self._now.get(bare, ABSENT)
             if key.next is not None:
                 return last.value(name) if last.settles(name) else self._merged(bare, last, self._at(key.next, bare))
             return now if self._left(bare, last, now) else UNKNOWN
         value = self._before_any(bare, name, key)
-        # Where nothing wrote it later and another value is stored, something wrote it that no event tells.
+        # If no event wrote it later and another value is stored, something else than an event wrote it.
         later = key is not None and key.next is not None
         return value if later or same(value, self._now.get(bare, ABSENT)) else UNKNOWN
 
     def written(self, bare: str) -> Any:
-        """Returns what the last write of a key so far made of it; UNKNOWN for none."""
+        """Returns what the last write of a key so far made of it; UNKNOWN if there is none."""
         last = self.last(bare)
         return UNKNOWN if last is None else merging.certain(self._values(bare, last, self._reading))
 
     def last(self, bare: str) -> Written | None:
-        """The last write of a key so far."""
+        """Returns the last write of a key so far."""
         key = self._positions.get(bare)
         return self._at(key.last, bare) if key else None
 
     def is_tied(self, bare: str, position: Position, event_id: str) -> bool:
-        """Whether another event than this one wrote a key at its position, before it or after it."""
+        """Tells whether another event than this one wrote a key at the same position: nobody knows which came first."""
         key, last = self._positions.get(bare), self.last(bare)
         return bool(last and last.writer and key and key.last == position and last.writer.event_id != event_id)
 
     def may_be_merged(self, bare: str) -> bool:
-        """Whether a key's last write so far leaves another value where it was merged than where it replaced."""
+        """Tells whether a key's last write so far leaves one value if it was merged, and another if it replaced."""
         last = self.last(bare)
         return self._possible == merging.EITHER and last is not None and not last.settles(full_key(self._scope, bare))
 
     def authors(self, state: State) -> tuple[dict[str, Writer], frozenset[str]]:
-        """Who wrote these values, and which keys stand since a session was created; by full key."""
+        """Returns who wrote these values, and which keys stand since a session was created; by full key."""
         writers, initial = {}, set()
         for bare, value in state.items():
             name, last = full_key(self._scope, bare), self.last(bare)
@@ -89,12 +93,15 @@ class ScopePast:
         return writers, frozenset(initial)
 
     def otherwise(self) -> State:
-        """By full key, the value that was written last, where another is stored now; nothing where nobody can say."""
+        """Returns the value that was written last, by full key, of each key for which another one is stored.
+
+        A key of which nobody can tell that is left out.
+        """
         values = {}
         for bare in self.names():
             name, last = full_key(self._scope, bare), self.last(bare)
             if scope_of(name)[0] != self._scope:
-                continue  # `user:x` in a session's own state, which no event reaches
+                continue  # `user:x` in a session's own state: no event can write it
             stored = self._now.get(bare, ABSENT)
             if last is not None and (self._left(bare, last, stored) or (last.imported and self._scope != "session")):
                 continue
@@ -104,7 +111,7 @@ class ScopePast:
                 value = (
                     self._initial.get(bare, ABSENT) if self._initial is not None and not self._wrote(bare) else UNKNOWN
                 )
-            # ADK for Java and Kotlin take a key away that an event sets to null.
+            # ADK for Java and Kotlin remove a key that an event sets to null.
             if value is not UNKNOWN and not same(value, stored) and not (value is None and stored is ABSENT):
                 values[name] = value
         return values
@@ -116,7 +123,7 @@ class ScopePast:
         return written.by(full_key(self._scope, bare)) if written else None
 
     def _left(self, bare: str, last: Written, value: Any) -> bool:
-        """Whether the last write of a key so far can have left this value, in any reading that is not ruled out."""
+        """Tells whether the last write of a key so far can have left this value, in a reading that is not ruled out."""
         if value is UNKNOWN:
             return False
         written = last.value(full_key(self._scope, bare))
@@ -125,14 +132,14 @@ class ScopePast:
         return merging.explains(self._values(bare, last, self._possible), written, value)
 
     def _merged(self, bare: str, last: Written, following: Written | None) -> Any:
-        """A key's value after its last write so far, of which the next one may tell what stood there."""
+        """Returns a key's value after its last write so far. The next write may note what stood there."""
         noted = following.before(full_key(self._scope, bare)) if following else UNKNOWN
         if noted is not UNKNOWN and self._left(bare, last, noted):
             return noted
         return merging.certain(self._values(bare, last, self._reading))
 
     def _values(self, bare: str, last: Written, reading: merging.Reading) -> merging.Values:
-        """What a key may hold after its last write so far."""
+        """Returns the values that a key may have after its last write so far."""
         name = full_key(self._scope, bare)
         if reading == merging.REPLACED or last.settles(name):
             return (last.value(name),)
@@ -152,11 +159,11 @@ class ScopePast:
     # --- What stood there before any write -----------------------------------------------------------------------------
 
     def _begun_with(self, bare: str) -> Any:
-        """The value of a session's key when it was created, ABSENT where that is not recorded."""
+        """Returns the value of a session's key when it was created; ABSENT if that is not recorded."""
         return ABSENT if self._scope != "session" or self._initial is None else self._initial.get(bare, ABSENT)
 
     def _before_any(self, bare: str, name: str, key: KeyPositions | None) -> Any:
-        """The value before the first write of a key."""
+        """Returns the value before the first write of a key."""
         if self._scope == "session" and self._initial is not None:
             return self._initial.get(bare, ABSENT)
         if key is None:
@@ -166,13 +173,13 @@ class ScopePast:
         return ABSENT if before is UNKNOWN and self._all_recorded else before
 
     def _start(self, bare: str) -> Any:
-        """A key's value before the first write of it."""
+        """Returns a key's value before any write of it; UNKNOWN if that is not recorded."""
         if self._scope == "session":
             return UNKNOWN if self._initial is None else self._initial.get(bare, ABSENT)
         return ABSENT if self._all_recorded else UNKNOWN
 
     def _wrote(self, bare: str) -> bool:
-        """Whether anything is known to have written it, be it gone by now; of a key that is shared nobody could say."""
+        """Tells whether anything may have written a key, even if it is gone. For a shared key, nobody can rule it out."""
         return self._scope != "session" or bare in self._positions
 
     @cached_property
@@ -180,7 +187,7 @@ class ScopePast:
         return self._scope != "session" and beginnings.all_recorded(self._ref, self._scope)
 
     def _earlier(self, position: Position) -> bool:
-        """Whether a session's write is of another session, which had the same id and was deleted."""
+        """Tells whether a session's write belongs to an earlier session that had the same id and was deleted."""
         return self._scope == "session" and position not in self._written and position < self._begun
 
     @cached_property
@@ -190,7 +197,7 @@ class ScopePast:
     # --- How the index keeps keys --------------------------------------------------------------------------------------
 
     def _bare(self, kept: str, key: KeyPositions) -> str:
-        """A bare key from what the projection keeps of it."""
+        """Returns the bare key for what the index keeps of it."""
         if not is_shortened(kept):
             return kept
         for position in key[:2]:

@@ -1,4 +1,4 @@
-"""What events wrote, and what sessions began with, at places that index.py knows."""
+"""Reads what events wrote, and what sessions began with, at positions that the index knows."""
 
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -21,13 +21,13 @@ from . import merging
 from .keeping import sessions_at
 
 CHUNK: Final = 500  # events fetched by one statement
-_HEAVIEST: Final = LARGE  # what may be read to tell a moment
-_REPLAYED: Final = 2 * LARGE  # and to tell all of a session
-_PAGE: Final = LARGE // 8  # of it at once
+_HEAVIEST: Final = LARGE  # may be read to tell a moment
+_REPLAYED: Final = 2 * LARGE  # may be read to replay a session
+_PAGE: Final = LARGE // 8  # is read of that at once
 
 
 class Written(NamedTuple):
-    """What stands at a place: the keys that an event wrote, or those that a session began with."""
+    """Holds what stands at a position: the keys that an event wrote, or those that a session began with."""
 
     writer: Writer | None  # None for a session that was created
     ref: SessionRef
@@ -35,36 +35,35 @@ class Written(NamedTuple):
     delta: State
     removed: Collection[str] = ()
     edit: Mapping[str, Any] = {}
-    imported: bool = False  # written elsewhere, in no order with what other sessions wrote
+    imported: bool = False  # written elsewhere: its order among other sessions' writes is not known
     unread: bool = False  # it is too large to be read
-    beside: tuple[
-        "Written", ...
-    ] = ()  # others at the same position, as it stands for their time: their order is not known
+    # Others at the same position, if it stands for a time: their order is not known.
+    beside: tuple["Written", ...] = ()
 
     @property
     def event_id(self) -> str:
-        """The event's id, or nothing."""
+        """Returns the event's id, or an empty string."""
         return self.writer.event_id if self.writer else ""
 
     def value(self, name: str) -> Any:
-        """The full key's value after this."""
+        """Returns the full key's value after this."""
         return ABSENT if name in self.removed and self.delta.get(name) is None else self.delta.get(name, UNKNOWN)
 
     def settles(self, name: str) -> bool:
-        """Whether the full key's value after this is the same however deltas are applied."""
+        """Tells whether the full key's value after this is the same however deltas are applied."""
         return self.unread or bool(self.edit) or self.writer is None or not merging.is_doubtful(self.value(name))
 
     def write(self, position: Position, name: str) -> merging.Write:
-        """The write of the full key at its place."""
+        """Returns the write of the full key at its position."""
         return merging.Write(position, self.value(name), self.settles(name), self.before(name))
 
     def within(self, ref: SessionRef, scope: Scope) -> "Written | None":
-        """What of this may have been written to this session's scope: its place may be another's by now."""
+        """Returns the part of this that belongs to a session's scope. Another owner may have the position by now."""
         mine = {"app": 2, "user": 3}.get(scope, 4)
         return self._of([each for each in (self, *self.beside) if each.ref[:mine] == ref[:mine]])
 
     def by(self, name: str) -> "Written":
-        """What of this wrote the full key, without any value where that are several."""
+        """Returns the part of this that wrote the full key. If there are several, it has no value."""
         if not self.beside:
             return self
         those = [each for each in (self, *self.beside) if name in each.delta or each.unread]
@@ -74,19 +73,21 @@ class Written(NamedTuple):
         return those[0]._replace(beside=tuple(each._replace(beside=()) for each in those[1:])) if those else None
 
     def before(self, name: str) -> Any:
-        """The full key's value before this, where it is an edit, which notes it."""
+        """Returns the full key's value before this, if it is an edit, which notes it; else UNKNOWN."""
         replaced = self.edit.get("replaced")
         return replaced.get(name, ABSENT) if isinstance(replaced, dict) else UNKNOWN
 
 
-# Of a session that was imported: up to which of its events (writes.import_session).
+# Negative for an imported session: -314 if its events up to seq 313 were imported.
 _IMPORTED: Final = """(SELECT initial_place FROM sessions WHERE sessions.app_name = events.app_name
     AND sessions.user_id = events.user_id AND sessions.id = events.session_id AND initial_place < 0)"""
 
 
 def written_at(source: str, asked: Iterable[Position]) -> dict[Position, Written]:
-    """What was written at these places; nothing for an event or a session that is gone. What all of it weighs is bounded:
-    of what is too large, or beyond _HEAVIEST from the newest on, it is known that it is there, and no value.
+    """Returns what was written at these positions. An event or a session that is gone is left out.
+
+    The total size is bounded by _HEAVIEST, from the newest on. What is too large, or beyond that, is `unread`: it is
+    there, but its values are not known.
     """
     wanted = sorted(asked, reverse=True)
     written: dict[Position, Written] = {}
@@ -100,8 +101,9 @@ def written_at(source: str, asked: Iterable[Position]) -> dict[Position, Written
 
 
 def written_by(ref: SessionRef, last: Seq) -> Iterator[tuple[Seq, Written]]:
-    """What a session's events wrote, by seq and in append order, up to a seq; bounded as `written_at` is, by _REPLAYED. The
-    source is open.
+    """Yields what a session's events wrote, with the seq of each, in order and up to a seq.
+
+    The total size is bounded as in `written_at`, by _REPLAYED. The source must be open.
     """
     column = SEQ_IN_SESSION[connections[ref.source].vendor]
     of_session = f"app_name = %s AND user_id = %s AND session_id = %s AND {column} > %s AND {column} <= %s"
@@ -113,7 +115,7 @@ def written_by(ref: SessionRef, last: Seq) -> Iterator[tuple[Seq, Written]]:
         with closing(
             _read(ref.source, f"events WHERE {of_session} ORDER BY {column} LIMIT %s", values, budget)
         ) as rows:
-            for each in rows:  # no cursor stays open while others would write
+            for each in rows:  # no cursor stays open while others may want to write
                 some.append(each)
                 if budget.left < until:
                     break
@@ -123,13 +125,13 @@ def written_by(ref: SessionRef, last: Seq) -> Iterator[tuple[Seq, Written]]:
 
 
 class _Budget:
-    """How much may be read."""
+    """Counts how much may still be read."""
 
     def __init__(self, left: int) -> None:
         self.left = left
 
     def affords(self, *texts: str | None, size: int = 0) -> bool:
-        """Whether there is room for these, out of a text of some size; it is used up then."""
+        """Tells whether there is room for these texts, read out of one with `size` characters; if so, uses it up."""
         cost = sum(map(weight, texts)) + size // LOOKED_THROUGH
         if any(map(large, texts)):
             return False
@@ -148,19 +150,19 @@ def _events_at(source: str, seqs: list[Seq], budget: _Budget) -> dict[Position, 
         for seq, written in _read(source, rows, values, budget):
             other = events.get(position_of(seq))
             events[position_of(seq)] = other._replace(beside=(*other.beside, written)) if other else written
-        if spent or budget.left >= 0:  # others are gone
+        if spent or budget.left >= 0:  # those that are still missing are gone
             break
     return events
 
 
 def _by_time(source: str, seqs: Sequence[Seq]) -> tuple[str, list[Any]]:
-    """The events at these places, where these stand for times: a table, and its values."""
+    """Returns a table of the events with these seqs, which stand for times, and the values of its statement."""
     at = [
         (*names, stored_instant(time_of(seq), connections[source]))
         for names, some in sessions_at(registry.identity(source), seqs).items()
         for seq in some
     ]
-    # OFFSET: one after the other by the index, however many there are.
+    # OFFSET 0 makes PostgreSQL use the index for one after the other.
     table = """unnest(%s::text[], %s::text[], %s::text[], %s::timestamp[]) AS at (app, of_user, session, moment)
         CROSS JOIN LATERAL (SELECT * FROM events WHERE app_name = app AND user_id = of_user AND session_id = session
             AND timestamp = moment OFFSET 0) AS events ORDER BY timestamp DESC"""
@@ -168,7 +170,7 @@ def _by_time(source: str, seqs: Sequence[Seq]) -> tuple[str, list[Any]]:
 
 
 def _read(source: str, rows: str, values: Sequence[Any], budget: _Budget) -> Generator[tuple[Seq, Written], None, None]:
-    """What events wrote, to the one with which the budget is spent; with one that is spent, that they are there."""
+    """Yields what events wrote, up to the one that uses up the budget; if nothing is left, only that they are there."""
     vendor = connections[source].vendor
     spent = budget.left < 0
     looked_at = "0, NULL" if spent else f"{SIZE_OF[vendor]}, {state_sql(vendor)}"
@@ -203,7 +205,7 @@ def _read(source: str, rows: str, values: Sequence[Any], budget: _Budget) -> Gen
 
 
 def _creations_at(source: str, wanted: list[Position], budget: _Budget) -> dict[Position, Written]:
-    if not wanted or not database.keeps_creations(source):  # released, after these were read
+    if not wanted or not database.keeps_creations(source):  # released since these were indexed
         return {}
     state = "NULL" if budget.left < 0 else measured_sql("initial_state", connections[source].vendor)
     statement = f"""SELECT initial_place, app_name, user_id, id, create_time, {state} FROM sessions
