@@ -5,7 +5,8 @@ HOST ?= 127.0.0.1
 PORT ?= 8000
 VENV := .venv
 BIN := $(VENV)/bin
-WORKERS ?= 2
+# More than two cores: tests wait for servers and browsers a third of their time.
+WORKERS ?= 3
 # What Python compiles is kept: hundreds of processes of the tests would otherwise compile the same files again.
 unexport PYTHONDONTWRITEBYTECODE
 

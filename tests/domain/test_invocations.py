@@ -461,9 +461,9 @@ def test_shapes_that_nobody_expects_are_read_as_if_they_were_not_there(fields: E
 def test_a_long_list_is_read_in_time_that_grows_with_it(build: Callable[[int], list[Event]]) -> None:
     def seconds(n: int) -> float:
         events = build(n)
-        start = time.perf_counter()
+        start = time.process_time()  # however busy the machine is
         running(events, 1000, SILENCE)
-        return time.perf_counter() - start
+        return time.process_time() - start
 
-    seconds(1000)
-    assert seconds(100_000) < 5
+    fewer = max(seconds(10_000) for _ in range(3))
+    assert seconds(100_000) < 30 * fewer
