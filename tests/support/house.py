@@ -1,0 +1,471 @@
+"""Reads the code, and says where it breaks a rule of the house. Every check is a function from code to problems."""
+
+import ast
+import functools
+import re
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+import sessions_app
+from sessions_app.domain.kinds import KINDS
+
+ROOT: Final = Path(sessions_app.__file__).parent
+Code = dict[str, str]  # path below sessions_app → source
+
+DOORS: Final = {"web", "live", "management", "adk"}
+DJANGOS: Final = {"apps", "migrations"}  # Django's own entries, which are on no layer and which nobody imports
+ADK_TABLES: Final = ("sessions", "events", "app_states", "user_states")
+ADK_MODELS: Final = {"App", "User", "Session", "Event"}
+
+MOST_LINES: Final = 300
+MOST_FUNCTION_LINES: Final = 40
+# What is longer still, and how long. Split one and take it out; nothing comes in.
+LONGER: Final[dict[str, int]] = {
+    "models.py": 317,
+}
+
+
+@functools.cache
+def parse(source: str) -> ast.Module:
+    """Parses a file once for all checks, which only read it."""
+    return ast.parse(source)
+
+
+def code() -> Code:
+    """All of sessions_app as it is."""
+    files = (path for path in ROOT.rglob("*.py") if "migrations" not in path.parts)
+    return {path.relative_to(ROOT).as_posix(): path.read_text() for path in sorted(files)}
+
+
+# --- Layers -----------------------------------------------------------------------------------------------------------
+
+
+def layers(docstring: str) -> dict[str, int]:
+    """The layer of every folder, as the package's docstring draws them: `number  name  name   what they are`."""
+    numbers: dict[str, int] = {}
+    for line in docstring.splitlines():
+        if re.match(r"\d+  \w", line):
+            number, *names, _what = re.split(r" {2,}", line)
+            numbers |= dict.fromkeys(names, int(number))
+    return numbers
+
+
+def imports(path: str, source: str) -> Iterator[tuple[str, str]]:
+    """What a file imports from sessions_app: (folder or module of the first level, name in it or "")."""
+    for parts, name in _imports(path, source):
+        yield (parts[0], name if len(parts) == 1 else parts[1]) if parts else (name, "")
+
+
+def _imports(path: str, source: str, *, only_at_load: bool = False) -> Iterator[tuple[list[str], str]]:
+    """What a file imports from sessions_app: the module below it, in parts, and a name in it, which may be a module."""
+    package = ["sessions_app", *PurePosixPath(path).parent.parts]
+    tree = parse(source)
+    for node in tree.body if only_at_load else ast.walk(tree):
+        if isinstance(node, ast.Import):
+            wanted = [(alias.name.split("."), "") for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            start = package[: len(package) - node.level + 1] if node.level else []
+            start = start + (node.module.split(".") if node.module else [])
+            wanted = [(start, alias.name) for alias in node.names]
+        else:
+            continue
+        yield from ((parts[1:], name) for parts, name in wanted if parts[0] == "sessions_app")
+
+
+def module_of(path: str) -> str:
+    return PurePosixPath(path).parts[0].removesuffix(".py")
+
+
+def upward_imports(code: Code) -> list[str]:
+    """Imports from the same or a higher layer, and modules on no layer."""
+    layer = layers(ast.get_docstring(parse(code["__init__.py"])) or "")
+    problems = []
+    for path, source in code.items():
+        module = module_of(path)
+        if module in {"__init__", *DJANGOS}:
+            continue
+        if module not in layer:
+            problems.append(f"{path} is on no layer of sessions_app/__init__.py")
+            continue
+        for other in sorted({name for name, _inner in imports(path, source)} - {module}):
+            if layer.get(other, 99) >= layer[module]:
+                problems.append(f"{path} (layer {layer[module]}) imports {other} (layer {layer.get(other)})")
+    problems += [f"layer {n} has {name}, which is not there" for name, n in layer.items() if name not in _modules(code)]
+    return problems
+
+
+def _modules(code: Code) -> set[str]:
+    return {module_of(path) for path in code}
+
+
+def cycles_inside_folders(code: Code) -> list[str]:
+    """Modules of one folder that import each other, directly or over others."""
+    graph = {path: set(_neighbours(path, source, code)) for path, source in code.items()}
+    problems = []
+    for path, reached in graph.items():
+        while more := set().union(*(graph[each] for each in reached)) - reached:
+            reached |= more
+        if path in reached:
+            problems.append(f"{path} imports itself, over {', '.join(sorted(reached - {path}))}")
+    return problems
+
+
+def _neighbours(path: str, source: str, code: Code) -> Iterator[str]:
+    """The modules of its own folder that a file imports when it is loaded."""
+    for parts, name in _imports(path, source, only_at_load=True):
+        file = _file_of([*parts, name], code) or _file_of(parts, code)
+        if file and file != path and module_of(file) == module_of(path):
+            yield file
+
+
+def imports_of_models_in_doors(code: Code) -> list[str]:
+    """Doors ask reads, writes and access; never the models."""
+    return [
+        f"{path} imports models.{name}"
+        for path, source in code.items()
+        if module_of(path) in DOORS
+        for module, name in imports(path, source)
+        if module == "models"
+    ]
+
+
+def imports_of_the_wiring(code: Code) -> list[str]:
+    """sessions_app works under any wiring: it imports nothing from adkweb."""
+    problems = []
+    for path, source in code.items():
+        for node in ast.walk(parse(source)):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
+            problems += [f"{path} imports {name}" for name in names if name.split(".")[0] == "adkweb"]
+    return problems
+
+
+def uses_of_private_names(code: Code) -> list[str]:
+    """What begins with an underscore is used in its own module only."""
+    problems = []
+    for path, source in code.items():
+        imported = list(_imports(path, source))
+        modules = {name for parts, name in imported if _file_of([*parts, name], code)}
+        problems += [f"{path} imports {'.'.join([*parts, name])}" for parts, name in imported if name.startswith("_")]
+        problems += [
+            f"{path} uses {node.value.id}.{node.attr}"
+            for node in ast.walk(parse(source))
+            if isinstance(node, ast.Attribute)
+            and isinstance(node.value, ast.Name)
+            and node.value.id in modules
+            and re.match(r"_[^_]", node.attr)
+        ]
+    return problems
+
+
+def _file_of(parts: list[str], code: Code) -> str | None:
+    """The file of a module or a folder."""
+    name = "/".join(parts)
+    return next((file for file in (f"{name}.py", f"{name}/__init__.py") if file in code), None)
+
+
+# --- The write path ---------------------------------------------------------------------------------------------------
+
+CHANGES: Final = re.compile(
+    r"""\b(?<!\bDO\s)(INSERT|UPDATE|DELETE|REPLACE|MERGE|TRUNCATE)\s+(?:INTO\s+|FROM\s+|TABLE\s+|ONLY\s+|OR\s+\w+\s+)*
+    ["'`]?(\{\}|\w+|$)(?:\s+SET\s+(\w+))?""",
+    re.IGNORECASE | re.VERBOSE,
+)
+# Adopting is the one exception: it numbers the events that are there, and its trigger notes initial state.
+ADOPTION: Final = {
+    "sources/schema.py": {("UPDATE", "sessions", "initial_state"), ("UPDATE", "sessions", "initial_place")},
+    "sources/online_postgresql.py": {("UPDATE", "events", "seq")},
+    "sources/steps.py": {("UPDATE", "sessions", "initial_state")},
+}
+
+
+def strings(node: ast.AST) -> Iterator[str]:
+    """The texts in a piece of code, docstrings left out; what is put into a text stands as `{}`."""
+    if isinstance(node, ast.JoinedStr):
+        yield "".join(str(part.value) if isinstance(part, ast.Constant) else "{}" for part in node.values)
+        for part in node.values:
+            if isinstance(part, ast.FormattedValue):
+                yield from strings(part.value)
+    elif isinstance(node, ast.Constant):
+        if isinstance(node.value, str):
+            yield node.value
+    elif not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)):
+        for child in ast.iter_child_nodes(node):
+            yield from strings(child)
+
+
+def sql_changes(node: ast.AST) -> set[tuple[str, str, str]]:
+    """The statements in it that change ADK's tables: verb, table (`{}` where the code puts one in), first column set."""
+    return {
+        (verb.upper(), table.lower(), column)
+        for text in strings(node)
+        for verb, table, column in CHANGES.findall(text)
+        if table.lower() in (*ADK_TABLES, "{}", "")
+    }
+
+
+def changes_outside_the_write_path(code: Code) -> list[str]:
+    """SQL that changes ADK's tables anywhere but in writes/, adoption excepted."""
+    return [
+        f"{path}: {' '.join(change)}"
+        for path, source in code.items()
+        for change in sorted(sql_changes(parse(source)))
+        if module_of(path) != "writes" and change not in ADOPTION.get(path, ())
+    ]
+
+
+_ORM_CHANGES: Final = re.compile(r"a?(save|create|update|delete|(get|update)_or_create|bulk_create|bulk_update|raw)")
+
+
+def changes_through_models(code: Code) -> list[str]:
+    """Calls that would change rows through ADK's models, in any module that has one of them in hand."""
+    problems = []
+    for path, source in code.items():
+        models = {name for module, name in imports(path, source) if module == "models"}
+        if path != "models.py" and not models & {*ADK_MODELS, "", "*"}:
+            continue
+        problems += [
+            f"{path}:{node.lineno} calls .{node.func.attr}()"
+            for node in ast.walk(parse(source))
+            if isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and _ORM_CHANGES.fullmatch(node.func.attr)
+        ]
+    return problems
+
+
+INNER: Final = "writes/rows.py"  # what the write path is made of; nobody else imports it
+
+
+def imports_of_its_inside(code: Code) -> list[str]:
+    """Whoever imports what the write path is made of, and is none of it."""
+    inner = INNER.removesuffix(".py").split("/")
+    return [
+        f"{path} imports {INNER}"
+        for path, source in code.items()
+        if module_of(path) != "writes"
+        for parts, name in _imports(path, source)
+        if inner in ([*parts, name], parts)
+    ]
+
+
+# Which public functions of writes/ reach which changes. append_event alone changes a session that is there; an import
+# makes one, batch by batch, and never touches one that is whole.
+WAYS: Final[dict[tuple[str, str], set[str]]] = {
+    ("INSERT", "events"): {"append_event", "import_session"},
+    # A session that is created is numbered when every lock is held.
+    ("UPDATE", "sessions"): {"append_event", "create_session", "import_session"},
+    ("INSERT", "user_states"): {"append_event"},
+    ("INSERT", "app_states"): {"append_event"},
+    # user_states or app_states
+    ("INSERT", "{}"): {"append_event", "create_session", "import_session", "import_state"},
+    ("INSERT", "sessions"): {"create_session", "import_session"},
+    ("DELETE", "sessions"): {"delete_session"},
+    ("DELETE", "events"): {"delete_session"},
+}
+
+
+def ways_to_change(code: Code) -> dict[tuple[str, str], set[str]]:
+    """For each change of ADK's tables in some modules, the public names that lead to it, over any number of calls."""
+    pieces = {name: piece for source in code.values() for name, piece in _pieces(parse(source)).items()}
+    inner = _pieces(parse(code[INNER])).keys()
+    mentions = {name: {other for other in pieces if _mentions(piece, other)} for name, piece in pieces.items()}
+    ways: dict[tuple[str, str], set[str]] = {}
+    for name, piece in pieces.items():
+        for verb, table, _column in sql_changes(piece):
+            reaching = {name}
+            while more := {caller for caller, called in mentions.items() if called & reaching} - reaching:
+                reaching |= more
+            public = {other for other in reaching - inner if not other.startswith("_") and "._" not in other}
+            ways.setdefault((verb, table), set()).update(public or {f"nothing but {name}"})
+    return ways
+
+
+def _pieces(tree: ast.Module) -> dict[str, ast.AST]:
+    """Functions, methods and constants of a module; a class stands for its methods."""
+    pieces: dict[str, ast.AST] = {}
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef):
+            pieces |= {f"{node.name}.{m.name}": m for m in node.body if isinstance(m, ast.FunctionDef)}
+            rest = [m for m in node.body if not isinstance(m, ast.FunctionDef)]
+            pieces[node.name] = ast.Module(body=rest, type_ignores=[])
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            pieces[node.name] = node
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            pieces |= {target.id: node for target in targets if isinstance(target, ast.Name)}
+    return pieces
+
+
+def _mentions(piece: ast.AST, name: str) -> bool:
+    """Whether a piece of code names a function or constant, or a method of this name of anything."""
+    method = name.partition(".")[2]
+    return any(
+        (isinstance(node, ast.Name) and node.id == name)
+        or (isinstance(node, ast.Attribute) and method and node.attr == method)
+        for node in ast.walk(piece)
+    )
+
+
+def other_ways_to_change_a_session(code: Code) -> list[str]:
+    """Where the ways that writes/ offers are not exactly the promised ones."""
+    ways = ways_to_change({path: source for path, source in code.items() if module_of(path) == "writes"})
+    return [
+        f"{' '.join(change)}: through {sorted(ways.get(change, set()))}, promised {sorted(WAYS.get(change, set()))}"
+        for change in sorted(ways.keys() | WAYS.keys())
+        if ways.get(change) != WAYS.get(change)
+    ]
+
+
+# --- One definition ---------------------------------------------------------------------------------------------------
+
+DIALECT: Final = "sources/dialect.py"
+# What is written differently in each database, or only there: as SQL it stands in DIALECT alone.
+OF_DIALECT: Final = {"SEQ": r"seq \+ 0|^(\w+\.)?rowid( DESC)?$", "if_json": r"json_valid\("}
+
+
+def copies_of_the_dialect(code: Code) -> list[str]:
+    """Where SQL that dialect.py defines is written again."""
+    return [
+        f"{path}: {name} of {DIALECT} is written again: {text.strip()[:60]}"
+        for path, source in code.items()
+        if path != DIALECT
+        for text in _texts(parse(source))
+        for name, pattern in OF_DIALECT.items()
+        if re.search(pattern, text)
+    ]
+
+
+def _texts(tree: ast.Module) -> Iterator[str]:
+    """Every text of a module but its docstrings."""
+    prose = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in prose:
+            yield node.value
+
+
+KINDS_TABLE: Final = "domain/kinds.py"
+FEW_KINDS: Final = 4  # that may be named together, where they are meant one by one
+
+
+def other_tables_of_kinds(code: Code) -> list[str]:
+    """Where something is said of many kinds of event, beside their table."""
+    return [
+        f"{path}:{node.lineno} is a table of kinds; {KINDS_TABLE} has theirs"
+        for path, source in code.items()
+        if path != KINDS_TABLE
+        for node in ast.walk(parse(source))
+        if isinstance(node, ast.Dict | ast.Tuple | ast.List)  # a set asks only which they are
+        for names in [[e.value for e in _entries(node) if isinstance(e, ast.Constant)]]
+        if len({*names} & {*KINDS}) > FEW_KINDS and {*names} <= {*KINDS}
+    ]
+
+
+def _entries(node: ast.Dict | ast.Tuple | ast.List) -> list[ast.expr | None]:
+    return [*(node.keys if isinstance(node, ast.Dict) else node.elts)]
+
+
+# --- Reads ------------------------------------------------------------------------------------------------------------
+
+ASKED: Final = (  # what doors read from
+    *("reads/", "history/", "agent_view/", "transfer/exporting.py"),
+    *("edits/fork_jobs.py", "edits/fork_tree.py", "edits/repair.py", "edits/rewind.py", "edits/undo.py"),
+)
+OF_SOMEBODY: Final = {"source", "ref", "selection", "event", "view"}  # parameters that say of what a read is
+# What only the machine asks for: where events were read to, and that they are read again. It tells nothing that is stored.
+MACHINES: Final = {"history/indexing.py"}
+
+
+def reads_without_an_actor(code: Code) -> list[str]:
+    """Reads that a door calls and that do not ask who wants to know, or that know it if nobody says."""
+    problems = set()
+    for path, source in code.items():
+        if module_of(path) not in {*DOORS, "api"}:
+            continue
+        for file, name in _named(path, source, code):
+            if not file.startswith(ASKED) or file in MACHINES:
+                continue
+            for node in ast.parse(code[file]).body:
+                if isinstance(node, ast.FunctionDef) and node.name == name and OF_SOMEBODY & _parameters(node):
+                    must = {each.arg for each, default in _by_name(node) if default is None}
+                    problems |= (
+                        {f"{file}: {name} takes no actor, and {path} calls it"} if "actor" not in must else set()
+                    )
+    return sorted(problems)
+
+
+def _named(path: str, source: str, code: Code) -> Iterator[tuple[str, str]]:
+    """What a file uses of other modules: (file, name)."""
+    modules: dict[str, str] = {}
+    tree = ast.parse(source)
+    package = ["sessions_app", *PurePosixPath(path).parent.parts]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            start = [*package[: len(package) - node.level + 1][1:], *(node.module or "").split(".")]
+            parts = [part for part in start if part]
+            for alias in node.names:
+                if file := _file_of([*parts, alias.name], code):
+                    modules[alias.asname or alias.name] = file
+                elif file := _file_of(parts, code):
+                    yield file, alias.name
+    for each in ast.walk(tree):
+        if isinstance(each, ast.Attribute) and isinstance(each.value, ast.Name) and each.value.id in modules:
+            yield modules[each.value.id], each.attr
+
+
+def _parameters(node: ast.FunctionDef) -> set[str]:
+    return {each.arg for each in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)}
+
+
+def _by_name(node: ast.FunctionDef) -> list[tuple[ast.arg, ast.expr | None]]:
+    return list(zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True))
+
+
+# --- Docstrings and sizes ---------------------------------------------------------------------------------------------
+
+
+def missing_docstrings(code: Code) -> list[str]:
+    """Modules, public classes and functions without a docstring; in the core public methods too."""
+    problems = []
+    for path, source in code.items():
+        tree = parse(source)
+        named: list[tuple[str, ast.AST]] = [("", tree)]
+        for node in tree.body:
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                named.append((node.name, node))
+            if isinstance(node, ast.ClassDef) and module_of(path) not in DOORS and not node.name.startswith("_"):
+                named += [(m.name, m) for m in node.body if isinstance(m, ast.FunctionDef | ast.AsyncFunctionDef)]
+        problems += [
+            f"{path}: {name or 'the module'}"
+            for name, node in named
+            if not name.startswith("_") and source.strip() and not ast.get_docstring(node)  # type: ignore[arg-type]
+        ]
+    return problems
+
+
+def sizes(code: Code) -> Iterator[tuple[str, int, int]]:
+    """Every file and function, its lines without a function's docstring, and the most that it may have."""
+    for path, source in code.items():
+        yield path, len(source.splitlines()), MOST_LINES
+        for node in ast.walk(parse(source)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                first = node.body[0]
+                docstring = (first.end_lineno or 0) - first.lineno + 1 if ast.get_docstring(node) else 0
+                lines = (node.end_lineno or 0) - node.lineno + 1 - docstring
+                yield f"{path}: {node.name}", lines, MOST_FUNCTION_LINES
+
+
+def too_long(code: Code) -> list[str]:
+    """Files and functions that are not comfortable to read in one sitting."""
+    return [f"{name} has {lines} lines" for name, lines, most in sizes(code) if lines > LONGER.get(name, most)]
+
+
+def needless(longer: dict[str, int], code: Code) -> Iterator[str]:
+    """Names exceptions for what became shorter, or is not there any more."""
+    lines = {name: lines for name, lines, most in sizes(code) if lines > most}
+    return (
+        f"{name}: {most} lines allowed, {lines.get(name, 0)} needed"
+        for name, most in longer.items()
+        if lines.get(name) != most
+    )
