@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import psycopg
@@ -13,7 +14,7 @@ from sessions_app.domain.json_values import equal
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT, UNKNOWN, Scoped
 from sessions_app.edits.edit import Entry, edit_state
-from sessions_app.errors import Behind, Invalid, NotFound
+from sessions_app.errors import AlreadyExists, Behind, Invalid, NotFound
 from sessions_app.history import index, indexing, key_history, moments
 from sessions_app.reads import timeline
 from sessions_app.sources import database
@@ -33,9 +34,19 @@ def same_state(state: Scoped, wanted: Scoped) -> None:
             assert equal(value, wanted.scope(scope)[name]), (scope, name, value, wanted.scope(scope)[name])
 
 
+def replacing(source: str) -> str:
+    """A source whose file tells that deltas replace: it has a value of which merging would have kept a part."""
+    ref = SessionRef(source, "evidence", "ana", "s1")
+    with suppress(AlreadyExists):
+        create_session(*ref[:3], session_id=ref.session_id, actor=ALICE)
+        for value in ({"a": 1}, {"b": 2}):
+            append_event(ref, {"author": "agent", "actions": {"state_delta": {"cfg": value}}}, actor=ALICE)
+    return source
+
+
 @given(history=histories)
 def test_state_at_every_event_equals_a_naive_fold(source: str, history: list[tuple[Any, ...]]) -> None:
-    fold = Fold(source)
+    fold = Fold(replacing(source))
     for what, *rest in history:
         if what == "look":
             indexing.catch_up(source)
@@ -50,7 +61,7 @@ def test_state_at_every_event_equals_a_naive_fold(source: str, history: list[tup
 
 @given(history=histories)
 def test_what_is_read_piece_by_piece_is_what_is_read_at_once(source: str, history: list[tuple[Any, ...]]) -> None:
-    fold = Fold(source)
+    fold = Fold(replacing(source))
     for what, *rest in history:
         indexing.catch_up(source)
         if what != "look":
@@ -63,7 +74,7 @@ def test_what_is_read_piece_by_piece_is_what_is_read_at_once(source: str, histor
 
 @given(history=histories)
 def test_a_keys_history_is_every_value_that_it_had(source: str, history: list[tuple[Any, ...]]) -> None:
-    fold = Fold(source)
+    fold = Fold(replacing(source))
     for what, *rest in history:
         if what != "look":
             getattr(fold, what)(*rest)
