@@ -6,7 +6,7 @@ PORT ?= 8000
 VENV := .venv
 BIN := $(VENV)/bin
 # More than two cores: tests wait for servers and browsers a third of their time.
-WORKERS ?= 3
+WORKERS ?= 4
 # What Python compiles is kept: hundreds of processes of the tests would otherwise compile the same files again.
 unexport PYTHONDONTWRITEBYTECODE
 

@@ -4,8 +4,9 @@
 
 PLACE is a SQLite file or a postgresql:// URL. Each line that it reads is one command, a JSON object with the id of a
 `session`, and `create` (its first state), `say` (a turn of the Runner), `append` (events, given or as a number of them)
-or `delete`; `pause` rests that long after each event. It prints {"stored": [session, event]} after each event that is
-stored, {"failed": …} for one that is not and is tried again, and {"done": …} after each command.
+or `delete`; `pause` rests that long after each event, `held` after the first one until another line comes. It prints
+{"stored": [session, event]} after each event that is stored, {"failed": …} for one that is not and is tried again, and
+{"done": …} after each command.
 """
 
 from __future__ import annotations
@@ -56,6 +57,12 @@ class Agent:
         assert self._process.stdin
         self._told += 1
         self._process.stdin.write(json.dumps({"session": session, **command}) + "\n")
+        self._process.stdin.flush()
+
+    def go_on(self) -> None:
+        """Lets an agent that is held go on."""
+        assert self._process.stdin
+        self._process.stdin.write("\n")
         self._process.stdin.flush()
 
     def do(self, session: str, **command: Any) -> list[str]:
@@ -137,7 +144,7 @@ class Player:
         sys.path.insert(0, str(ROOT / "examples" / "agents"))
         import booking  # type: ignore[import-not-found]
 
-        self.pause = 0.0
+        self.pause, self.held = 0.0, False
         self.service: Any
         if "://" in place:
             url = place.replace("postgresql://", "postgresql+asyncpg://")
@@ -152,14 +159,17 @@ class Player:
     async def _told_append(self, session: Any, event: Any) -> Any:
         stored = await self._append(session=session, event=event)
         say(stored=[session.id, stored.id])
+        if self.held:
+            self.held = False
+            await asyncio.to_thread(sys.stdin.readline)
         await asyncio.sleep(self.pause)
         return stored
 
-    async def play(self, session: str, pause: float = 0.0, **command: Any) -> None:
+    async def play(self, session: str, pause: float = 0.0, held: bool = False, **command: Any) -> None:
         """One command."""
         from google.genai import types
 
-        self.pause = pause
+        self.pause, self.held = pause, held
         names = {"app_name": APP, "user_id": USER, "session_id": session}
         if "create" in command:
             await self.service.create_session(**names, state=command["create"])

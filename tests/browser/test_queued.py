@@ -54,7 +54,7 @@ def test_an_edit_queued_while_the_agent_runs_is_applied_after_it_and_the_run_com
     agent, session, page = world.agents[source], "waits", me()
     agent.do(session, create={"note": "old"})
     watch_session(page, source, session)
-    agent.begin(session, say=FLIGHT, pause=2)
+    agent.begin(session, say=FLIGHT, held=True)
     expect(page.locator("#status [data-running]")).to_be_visible(timeout=LATE)
     open_form(page, "by phone")
     form = page.locator("form.editbox")
@@ -66,6 +66,7 @@ def test_an_edit_queued_while_the_agent_runs_is_applied_after_it_and_the_run_com
     expect(waits).to_contain_text("Waits until the invocation has ended")
     for word in (getpass.getuser(), "by phone", "note", '"old"', '"new"'):
         expect(waits).to_contain_text(word)
+    agent.go_on()
     agent.wait()  # the run completes: nothing failed
     outcome = page.locator("#outcomes article")
     expect(outcome).to_contain_text("Queued edit applied as event #", timeout=LATE)  # nobody reloads
@@ -92,13 +93,14 @@ def test_the_same_edit_applied_now_is_written_at_once_and_ends_the_run_as_the_wa
     agent, session, page = world.agents[source], "now", me()
     agent.do(session, create={"note": "old"})
     watch_session(page, source, session)
-    agent.begin(session, say=FLIGHT, pause=2)
+    agent.begin(session, say=FLIGHT, held=True)
     expect(page.locator("#status [data-running]")).to_be_visible(timeout=LATE)
     open_form(page, "at once")
     expect(page.locator("form.editbox .notice.warn")).to_contain_text("StaleSessionError")
     page.get_by_role("button", name="Apply now").click()
     expect(page.get_by_text("Saved as event #")).to_be_visible()
     expect(page.locator('[data-key-row="note"]')).to_contain_text('"new"')
+    agent.go_on()
     with pytest.raises(AssertionError, match="StaleSessionError"):
         agent.wait()
     agent.error = ""
@@ -112,7 +114,7 @@ def test_an_edit_begun_while_the_agent_was_idle_is_not_written_into_a_run_and_ca
     agent.do(session, create={"note": "old"})
     watch_session(page, source, session)
     open_form(page, "thought of before")
-    agent.begin(session, say=FLIGHT, pause=2)
+    agent.begin(session, say=FLIGHT, held=True)
     expect(page.locator("#status [data-running]")).to_be_visible(timeout=LATE)
     page.get_by_role("button", name="Apply", exact=True).click()
     expect(page.locator("form.editbox")).to_contain_text("An invocation is running")
@@ -122,6 +124,7 @@ def test_an_edit_begun_while_the_agent_was_idle_is_not_written_into_a_run_and_ca
     expect(waits).to_contain_text("thought of before")
     waits.get_by_role("button", name="Withdraw").click()
     expect(waits).to_have_count(0)
+    agent.go_on()
     agent.wait()
     page.goto(path("s", *ref(source, session)))
     expect(page.locator(".ev")).to_have_count(len(agent.stored[session]))
