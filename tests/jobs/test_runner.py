@@ -28,6 +28,17 @@ Run = Callable[[Job, Beat], Outcome]
 ACTOR = Actor("maria", "append", "book*")
 
 
+def waiting_for(go: threading.Event, runs: list[Any]) -> Run:
+    """Work that goes on until it is told to end, and notes each time that it begins."""
+
+    def run(job: Job, beat: Beat) -> Outcome:
+        runs.append(job.pk)
+        go.wait(30)
+        return Outcome("done")
+
+    return run
+
+
 @pytest.fixture
 def kind(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Kind]]:
     """Makes a kind of work known for one test."""
@@ -162,14 +173,9 @@ def test_a_job_is_run_in_a_thread_and_says_what_came_of_it(kind: Callable[..., K
 
 
 def test_a_job_that_is_under_way_is_not_started_twice(kind: Callable[..., Kind]) -> None:
-    runs, go = [], threading.Event()
-
-    def run(job: Job, beat: Beat) -> Outcome:
-        runs.append(job.pk)
-        go.wait(30)
-        return Outcome("done")
-
-    kind(run)
+    runs: list[Any] = []
+    go = threading.Event()
+    kind(waiting_for(go, runs))
     job = add()
     assert runner.start(job)
     assert not runner.start(now(job))
@@ -276,14 +282,9 @@ def test_a_job_that_says_nothing_for_long_is_taken_over_by_nobody_while_its_proc
 ) -> None:
     monkeypatch.setattr(runner, "SILENT_SECONDS", 0.5)
     monkeypatch.setattr(runner, "_ALIVE_SECONDS", 0.05)
-    runs, go = [], threading.Event()
-
-    def run(job: Job, beat: Beat) -> Outcome:
-        runs.append(job.pk)
-        go.wait(30)
-        return Outcome("done")
-
-    kind(run)
+    runs: list[Any] = []
+    go = threading.Event()
+    kind(waiting_for(go, runs))
     job = add()
     runner.start(job)
     time.sleep(1.0)
