@@ -1,4 +1,4 @@
-"""Who asks, and what they may do.
+"""Defines the actor: who asks, and what they may do.
 
 Until roles exist, everybody who is signed in may read and edit everything, unless adkweb was started read-only; a program
 may do what its token allows (tokens.py).
@@ -21,7 +21,7 @@ RIGHTS: Final[tuple[Right, ...]] = ("read", "append", "admin")  # each includes 
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """Who asks: the name goes into every edit. What they may do, in apps whose names match a pattern (`booking*`)."""
+    """Somebody who asks. The name goes into every edit; the right holds in apps whose names match `apps` (`booking*`)."""
 
     name: str
     right: Right
@@ -33,7 +33,7 @@ class Actor:
 
     @property
     def sees_all(self) -> bool:
-        """Whether every app exists for this actor, so that a list need not ask of each."""
+        """Tells whether every app exists for this actor. A list need not ask of each then."""
         return self.apps == "*"
 
     def check_sees(self, ref: SessionRef) -> None:

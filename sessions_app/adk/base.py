@@ -45,7 +45,7 @@ class Written(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """Where a stored session stands: the id of its newest event, and the seq of the event that was asked about."""
+    """The standing of a stored session: the id of its newest event, and the seq of the event that was asked about."""
 
     created: float
     revision: float

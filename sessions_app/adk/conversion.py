@@ -47,7 +47,7 @@ def stale() -> StaleSessionError:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a caller's session knows about the stored one: when it was created, its revision, its newest event's seq.
+    """The knowledge of a caller's session about the stored one: when it was created, its revision, its newest event's seq.
 
     `created` tells a session from a later one with the same id. `seq` is None if it was not read.
     """

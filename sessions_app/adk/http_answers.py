@@ -63,7 +63,7 @@ class PageAnswer(BaseModel):
 
 
 class StandingAnswer(BaseModel):
-    """Where a session stands."""
+    """The standing of a session."""
 
     created: float
     revision: float
@@ -72,7 +72,7 @@ class StandingAnswer(BaseModel):
 
 
 class AppendedAnswer(BaseModel):
-    """What an append stored."""
+    """The answer to an append."""
 
     seq: int | None
     revision: float | None

@@ -64,10 +64,10 @@ class Tables:
             create_session(
                 self._alias, names.app_name, names.user_id, actor=self._actor, state=state, session_id=names.session_id
             )
-            found = whole_session.load(self._ref(names), newest=0, actor=self._actor)
-            if found is None:
+            stored = whole_session.load(self._ref(names), newest=0, actor=self._actor)
+            if stored is None:
                 raise NotFound
-            return _session(found)
+            return _session(stored)
 
         return await self._do(names, work)
 
@@ -79,8 +79,10 @@ class Tables:
         following = None if after is None else Seq(after)
 
         def work() -> Session | None:
-            found = whole_session.load(self._ref(names), newest=newest, since=since, after=following, actor=self._actor)
-            return None if found is None else _session(found)
+            stored = whole_session.load(
+                self._ref(names), newest=newest, since=since, after=following, actor=self._actor
+            )
+            return None if stored is None else _session(stored)
 
         return await self._do(names, work) if possible(*names) else None
 
@@ -89,8 +91,8 @@ class Tables:
 
         def work() -> list[Session]:
             return [
-                _session(found)
-                for found in stored_sessions.load_all(
+                _session(stored)
+                for stored in stored_sessions.load_all(
                     stored_sessions.Selection(self._alias, app_name, user_id), actor=self._actor
                 )
             ]
@@ -120,8 +122,8 @@ class Tables:
         """Returns where a session and one of its events stand."""
 
         def work() -> Standing | None:
-            found = whole_session.read_head(self._ref(names), event_id, actor=self._actor)
-            return None if found is None else Standing(found.created, found.revision, found.newest, found.seq)
+            head = whole_session.read_head(self._ref(names), event_id, actor=self._actor)
+            return None if head is None else Standing(head.created, head.revision, head.newest, head.seq)
 
         return await self._do(names, work) if possible(*names) else None
 
@@ -170,13 +172,13 @@ class Tables:
             raise InputValidationError(error.message) from error
 
 
-def _session(found: whole_session.StoredSession) -> Session:
+def _session(stored: whole_session.StoredSession) -> Session:
     return session_of(
-        *found.ref[1:],
-        found.state.merged(),
-        Seen(found.created, found.revision, found.seq),
+        *stored.ref[1:],
+        stored.state.merged(),
+        Seen(stored.created, stored.revision, stored.seq),
         [
             event_of(Event.model_validate_json(each.text), each.id, each.invocation_id, each.timestamp)
-            for each in found.events
+            for each in stored.events
         ],
     )

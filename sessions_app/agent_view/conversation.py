@@ -39,7 +39,7 @@ _TIMELINE_SECONDS: Final = 0.2  # how long a timeline waits to learn which event
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """Why an event is not given to the model. `by` and `seq` are the id and seq of the event that caused it, if one
+    """The reason an event is not given to the model. `by` and `seq` are the id and seq of the event that caused it, if one
     did."""
 
     kind: Kind

@@ -46,7 +46,7 @@ class Reader:
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why an event is left out. `by` is the index of the event that caused it, if one did."""
+    """The reason why an event is left out. `by` is the index of the event that caused it, if one did."""
 
     kind: Kind
     by: int | None = None

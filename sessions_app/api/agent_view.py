@@ -1,4 +1,4 @@
-"""What an agent's model is given: the instruction, filled in, and the conversation."""
+"""Shows what an agent's model is given: the instruction, filled in, and the conversation."""
 
 from typing import Any
 
@@ -60,7 +60,7 @@ def conversation(
     leaves out, with the reason."""
     ref = SessionRef(source_of(request, app_name, source), app_name, user_id, session_id)
     views.session(ref, actor=actor_of(request))
-    told = conversations.conversation(
+    page = conversations.conversation(
         ref,
         None if at == NOW else timeline.event(ref, at, actor=actor_of(request)),
         agent,
@@ -70,11 +70,11 @@ def conversation(
     )
     return answer(
         {
-            "agent": told.reader.agent,
-            "branch": told.reader.branch,
-            "task": told.task,
-            "items": [_line(line) for line in told.lines],
-            "next": told.earlier,
+            "agent": page.reader.agent,
+            "branch": page.reader.branch,
+            "task": page.task,
+            "items": [_line(line) for line in page.lines],
+            "next": page.earlier,
         }
     )
 

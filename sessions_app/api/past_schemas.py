@@ -1,4 +1,4 @@
-"""What bodies hold and answers look like that are about the past: history, the agent's view, undo and its like."""
+"""Defines the bodies and answers about the past: history, the agent's view, undo and its like."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What bodies hold and answers look like, for the OpenAPI document. Times are seconds since 1970, in UTC."""
+"""Defines the bodies and answers, for the OpenAPI document. Times are seconds since 1970, in UTC."""
 
 from typing import Any
 

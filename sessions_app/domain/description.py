@@ -35,7 +35,7 @@ class Part:
 
 @dataclass(slots=True)
 class Description:
-    """What an event is and says. `kind` is the one of its `kinds` that its line in the timeline shows."""
+    """A description of an event. `kind` is the one of its `kinds` that its line in the timeline shows."""
 
     kind: str
     author: str

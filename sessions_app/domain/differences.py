@@ -1,4 +1,4 @@
-"""What two values differ in: the words of two texts, the places of two JSON values (pure).
+"""Compares two values: the words of two texts, the places of two JSON values (pure).
 
 The work is bounded, whatever is compared: where it runs out, the rest counts as different as a whole. So a difference may
 be coarser than it could be, and is never wrong.
@@ -142,7 +142,7 @@ def _joined(pieces: Iterable[Piece]) -> list[Piece]:
 
 
 def _is_wide(old: Any, new: Any) -> bool:
-    """Whether two values hold more than _VALUES together."""
+    """Tells whether two values hold more than _VALUES together."""
     left, values = _VALUES, [old, new]
     while values and left >= 0:
         value = values.pop()
@@ -226,7 +226,7 @@ class _Effort:
         self._left = _EFFORT
 
     def affords(self, cost: int) -> bool:
-        """Whether there is room for so much, which is then used up."""
+        """Tells whether there is room for so much, and uses it up."""
         affordable = cost <= self._left
         self._left -= cost if affordable else 0
         return affordable
@@ -253,12 +253,12 @@ class _Effort:
 
 
 def _ends(old: Sequence[Any], new: Sequence[Any], is_same: Callable[[Any, Any], bool] = eq) -> tuple[int, int]:
-    """How many items both begin with, and how many of the others both end with."""
+    """Counts the items that both begin with, and how many of the others both end with."""
     start = _shared(old, new, is_same)
     return start, _shared(old[start:][::-1], new[start:][::-1], is_same)
 
 
 def _shared(old: Sequence[Any], new: Sequence[Any], is_same: Callable[[Any, Any], bool]) -> int:
-    """How many items both begin with."""
+    """Counts the items that both begin with."""
     pairs = enumerate(zip(old, new, strict=False))
     return next((n for n, (a, b) in pairs if not is_same(a, b)), min(len(old), len(new)))

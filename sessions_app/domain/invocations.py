@@ -87,7 +87,7 @@ def _live(told: Iterable[_Told]) -> list[_Told]:
 
 @dataclass(slots=True)
 class _Invocation:
-    """What is known about an invocation so far."""
+    """The knowledge about an invocation so far."""
 
     since: float
     last: float
@@ -105,7 +105,7 @@ class _Invocation:
 
 
 class _Session:
-    """What is known about all invocations so far. In `invocations`, the one with the newest event comes last."""
+    """The knowledge about all invocations so far. In `invocations`, the one with the newest event comes last."""
 
     def __init__(self, silence: float) -> None:
         self.silence = silence

@@ -188,7 +188,7 @@ _PLAIN: Final = frozenset({str, int, bool, type(None)})  # equal to others of th
 
 
 def equal(a: Any, b: Any) -> bool:
-    """Whether two JSON values are the same value: 1 equals 1.0, but true does not equal 1. Of two that are too deep for
+    """Tells whether two JSON values are the same: 1 equals 1.0, but true does not equal 1. Of two that are too deep for
     that, whether they are written the same.
     """
     if type(a) is type(b) and type(a) in _PLAIN:

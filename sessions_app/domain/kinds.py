@@ -32,7 +32,7 @@ def describe(event: Mapping[str, Any]) -> Description:
 
 
 class Kind(NamedTuple):
-    """How to tell that an event is of a kind, and how the kind is shown."""
+    """A kind of event: how to tell it, and how it is shown."""
 
     is_of: Callable[
         [Mapping[str, Any], dict[str, Any], Description], bool

@@ -1,1 +1,1 @@
-"""What a person does to a session: edit, queue, undo, restore, rewind, fork, repair."""
+"""Does what a person asks of a session: edit, queue, undo, restore, rewind, fork, repair."""

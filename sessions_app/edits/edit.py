@@ -1,4 +1,4 @@
-"""What a person does to state and sessions. Each action is one event, which says who did it, why, and what it replaced."""
+"""Edits state and sessions for a person. Each action is one event, which says who did it, why, and what it replaced."""
 
 import json
 import time

@@ -28,7 +28,7 @@ _KEPT_SECONDS: Final = 86400.0  # for which it is kept why a fork stopped
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a fork is: how many of its events are copied. `done` once it is whole; `stopped` says why it does not go
+    """The progress of a fork: how many of its events are copied. `done` once it is whole; `stopped` says why it does not go
     on.
 
     `working`: a process is copying it, or will."""

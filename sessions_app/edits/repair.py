@@ -23,7 +23,7 @@ _TRIES: Final = 20  # each one fails because somebody else's append succeeded
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """How a key is repaired: the stored value stays and becomes an event (`keep`), or the value that the events say is
+    """The repair of a key: the stored value stays and becomes an event (`keep`), or the value that the events say is
     put back.
 
     `said` and `stored` are the two values that the person saw when choosing."""

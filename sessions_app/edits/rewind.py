@@ -57,7 +57,7 @@ class Gone:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a rewind to before the invocation that begins with `first` would do.
+    """The effect of a rewind to before the invocation that begins with `first`.
 
     The agent sees `back` events again, which an earlier rewind took back."""
 

@@ -50,7 +50,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What an undo or a restore would write: which event it is about, the keys, and the keys whose value cannot be
+    """The plan of an undo or a restore: which event it is about, the keys, and the keys whose value cannot be
     known."""
 
     event: EventView

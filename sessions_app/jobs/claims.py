@@ -28,7 +28,7 @@ class Lost(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a job is: `done` of `total`, and in which step."""
+    """The progress of a job: `done` of `total`, and in which step."""
 
     done: int = 0
     total: int = 0
@@ -42,7 +42,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a job: its state, a message for people, and fields of its row. With `waiting`, the job is released."""
+    """The outcome of a job: its state, a message for people, and fields of its row. With `waiting`, the job is released."""
 
     state: str = WAITING
     message: str = ""

@@ -40,7 +40,7 @@ class Refused(RuntimeError):
 
 
 class Socket(AsyncWebsocketConsumer):
-    """What all sockets share: the handshake, and sending what waits for the watcher."""
+    """The base of all sockets: the handshake, and sending what waits for the watcher."""
 
     channel_layer_alias = ""  # followers reach their watchers directly
     watcher: Watcher | None = None

@@ -30,8 +30,9 @@ class RunningSession:
 
 
 class Revision(NamedTuple):
-    """When a session was created and written, and when its user's and its app's state was, as the database stores these
-    times.
+    """The moments at which a session was created and written, and its user's and its app's state was written.
+
+    They are as the database stores them.
 
     The `_row` fields differ, too, if a program has written to these rows itself."""
 

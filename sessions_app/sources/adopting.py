@@ -27,7 +27,7 @@ _RETRY_SECONDS: Final = 300.0  # after a failure, before it goes on by itself
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What adopting a database would take: about how many events it has, about how many seconds, and the missing steps."""
+    """The cost of adopting a database: about how many events it has, about how many seconds, and the missing steps."""
 
     events: int
     seconds: float
@@ -36,7 +36,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Adoption:
-    """How far adopting is: `share` runs from 0 to 1; `seconds_left` is None until it can be estimated.
+    """The progress of adopting: `share` runs from 0 to 1; `seconds_left` is None until it can be estimated.
 
     `problem` says why it stopped. It is empty while adopting runs."""
 

@@ -43,7 +43,7 @@ _CREATION_LOCK: Final = 0x61646B77  # the key of a PostgreSQL advisory lock: "ad
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What a database looks like: whether it is `empty`, how it stores times, and what adopting has added to it.
+    """The shape of a database: whether it is `empty`, how it stores times, and what adopting has added to it.
 
     `real_times`: times are REAL seconds, not naive UTC datetimes. `begun`: its owner has agreed to adopting, finished
     or not. `adopted`: every event has its number. `creations`: it records where sessions were created and deleted,

@@ -15,7 +15,7 @@ _ROWS: Final = 2_000  # of a table, at once
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far adopting is: the current step, by its name in schema.STEPS, and the share of the whole, from 0 to 1."""
+    """The progress of adopting: the current step, by its name in schema.STEPS, and the share of the whole, from 0 to 1."""
 
     step: str
     share: float

@@ -32,7 +32,7 @@ Told = Callable[[Reader], None]  # called after every item
 
 @dataclass(slots=True)
 class Counts:
-    """What a file holds."""
+    """The content of a file."""
 
     states: int = 0
     sessions: int = 0
@@ -58,7 +58,7 @@ class Differing:
 
 @dataclass(slots=True)
 class Report:
-    """What an import did, or would do. `skipped` and `differing` have the first LISTED only."""
+    """The report of an import that was made, or could be. `skipped` and `differing` have the first LISTED only."""
 
     new: int = 0
     resumed: int = 0

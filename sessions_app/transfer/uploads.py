@@ -58,7 +58,7 @@ class Upload:
 
 @dataclass(slots=True)
 class Preview:
-    """What a file holds, and what importing it would do. `sessions` has the first LISTED only."""
+    """The content of a file, and what importing it would do. `sessions` has the first LISTED only."""
 
     format: str
     counts: Counts

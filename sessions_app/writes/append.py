@@ -55,7 +55,7 @@ _REFUSED_NOTES: Final[dict[Origin, tuple[str, ...]]] = {"agent": NOTES, "person"
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """What an append stored: the event, its seq, and the session's revision after it.
+    """The result of an append: the event, its seq, and the session's revision after it.
 
     `seq` and `revision` are None for a partial event, which is not stored, and for an event that was already there.
     """

@@ -27,7 +27,7 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What a command takes: options, files, and words from a list."""
+    """The words that a command takes: options, files, and words from a list."""
 
     name: str
     help: str

@@ -15,7 +15,7 @@ from .opened import Row
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How a kind of database keeps sessions.
+    """The layout in which a kind of database keeps sessions.
 
     `event` turns a row of `events` into an event, without its id, invocation_id and timestamp. It gets a `Json` to
     parse the columns with. `state` turns the stored state of a session into its own state.

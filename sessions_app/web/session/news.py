@@ -1,4 +1,4 @@
-"""What is new in a session, as fragments of its page. Sent over a websocket, or polled."""
+"""Renders what is new in a session, as fragments of its page, for a websocket or a poll."""
 
 from dataclasses import dataclass
 from typing import Any, Final
@@ -26,7 +26,7 @@ CATCH_UP: Final = 1000  # a page that has missed more events loads the timeline 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """What a timeline shows: a kind of event, or the events of an author. Everything if both are empty."""
+    """The choice of what a timeline shows: a kind of event, or the events of an author. Everything if both are empty."""
 
     kind: str = ""
     author: str = ""
