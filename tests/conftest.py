@@ -107,6 +107,14 @@ def blank(tmp_path_factory: pytest.TempPathFactory, django_db_blocker: DjangoDbB
         return migrated(tmp_path_factory.mktemp("own") / "adkweb.db")
 
 
+@pytest.fixture(scope="session")
+def _blank_on_server(postgresql_server: PostgreSQL, django_db_blocker: DjangoDbBlocker) -> str:
+    """Makes adkweb's own tables on PostgreSQL, to be copied. Returns the name of their database."""
+    with django_db_blocker.unblock(), own_database(postgresql_server.create_database("own")):
+        call_command("migrate", verbosity=0, interactive=False)
+    return "own"
+
+
 @pytest.fixture
 def own(
     request: pytest.FixtureRequest, tmp_path: Path, blank: Path, django_db_blocker: DjangoDbBlocker
@@ -114,14 +122,11 @@ def own(
     """Makes adkweb's own database: in a file, or on PostgreSQL if the test asks for that. Yields its URL."""
     with django_db_blocker.unblock():
         if getattr(request, "param", "sqlite") == "postgresql":
-            url = request.getfixturevalue("new_database")("postgresql")
-            with own_database(url):
-                call_command("migrate", verbosity=0, interactive=False)
-                yield url
+            url = request.getfixturevalue("new_database")("postgresql", request.getfixturevalue("_blank_on_server"))
         else:
             url = f"sqlite:///{shutil.copy(blank, tmp_path / 'adkweb-own.db')}"
-            with own_database(url):
-                yield url
+        with own_database(url):
+            yield url
 
 
 @pytest.fixture
