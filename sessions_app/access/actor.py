@@ -64,6 +64,8 @@ class Actor:
 
 
 SYSTEM: Final = Actor("adkweb", "admin")  # the machine itself
+TERMINAL: Final = Actor("terminal", "admin")  # whoever runs a command on this machine
+AGENT: Final = Actor("agent", "admin")  # an agent that reads and writes through DjangoSessionService
 PEOPLE: Final = Actor("people", "read")  # whoever is signed in: what sockets send to all of them is read once
 
 

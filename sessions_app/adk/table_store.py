@@ -14,7 +14,7 @@ from google.adk.errors.input_validation_error import InputValidationError
 from google.adk.events import Event
 from google.adk.sessions import Session
 
-from ..access.actor import Actor
+from ..access.actor import AGENT
 from ..domain.positions import Seq
 from ..domain.session_ref import SessionRef
 from ..domain.state import State
@@ -52,7 +52,6 @@ class Tables:
 
     def __init__(self, alias: str) -> None:
         self._alias = alias
-        self._actor = Actor("agent", "admin")
         self._thread = threading.local()
         # A quarter of the connections is left for the pages of an adkweb in the same process.
         self._crew = Crew(max(1, settings.POOL_SIZE * 3 // 4), connections.close_all, f"adkweb-{alias}")
@@ -62,9 +61,9 @@ class Tables:
 
         def work() -> Session:
             create_session(
-                self._alias, names.app_name, names.user_id, actor=self._actor, state=state, session_id=names.session_id
+                self._alias, names.app_name, names.user_id, actor=AGENT, state=state, session_id=names.session_id
             )
-            stored = whole_session.load(self._ref(names), newest=0, actor=self._actor)
+            stored = whole_session.load(self._ref(names), newest=0, actor=AGENT)
             if stored is None:
                 raise NotFound
             return _session(stored)
@@ -79,9 +78,7 @@ class Tables:
         following = None if after is None else Seq(after)
 
         def work() -> Session | None:
-            stored = whole_session.load(
-                self._ref(names), newest=newest, since=since, after=following, actor=self._actor
-            )
+            stored = whole_session.load(self._ref(names), newest=newest, since=since, after=following, actor=AGENT)
             return None if stored is None else _session(stored)
 
         return await self._do(names, work) if possible(*names) else None
@@ -93,7 +90,7 @@ class Tables:
             return [
                 _session(stored)
                 for stored in stored_sessions.load_all(
-                    stored_sessions.Selection(self._alias, app_name, user_id), actor=self._actor
+                    stored_sessions.Selection(self._alias, app_name, user_id), actor=AGENT
                 )
             ]
 
@@ -104,7 +101,7 @@ class Tables:
 
         def work() -> None:
             with suppress(NotFound):
-                delete_session(self._ref(names), actor=self._actor)
+                delete_session(self._ref(names), actor=AGENT)
 
         await self._do(names, work)
 
@@ -113,7 +110,7 @@ class Tables:
 
         def work() -> State:
             with suppress(NotFound):
-                return views.user_state(self._alias, app_name, user_id, actor=self._actor)
+                return views.user_state(self._alias, app_name, user_id, actor=AGENT)
             return {}
 
         return await self._do(Names(app_name, user_id, ""), work) if possible(app_name, user_id) else {}
@@ -122,7 +119,7 @@ class Tables:
         """Returns where a session and one of its events stand."""
 
         def work() -> Standing | None:
-            head = whole_session.read_head(self._ref(names), event_id, actor=self._actor)
+            head = whole_session.read_head(self._ref(names), event_id, actor=AGENT)
             return None if head is None else Standing(head.created, head.revision, head.newest, head.seq)
 
         return await self._do(names, work) if possible(*names) else None
@@ -131,7 +128,7 @@ class Tables:
         """Appends an event through the write path."""
 
         def work() -> Written | None:
-            appended = append_event(self._ref(names), event, actor=self._actor, expected=revision)
+            appended = append_event(self._ref(names), event, actor=AGENT, expected=revision)
             if appended.seq is None or appended.revision is None:
                 return None
             return Written(appended.seq, appended.revision)

@@ -146,7 +146,7 @@ def add_event(ref: SessionRef, event: Mapping[str, Any], *, actor: Actor, reason
     checked["author"] = checked["author"] or SYSTEM
     checked["invocation_id"] = checked["invocation_id"] or EDIT_PREFIX + str(uuid.uuid4())
     for attempt in range(_TRIES):
-        state = views.session(ref, actor=actor).state
+        state = views.session(ref, actor=MACHINE).state
         before = {name: state.get(name) for name in delta_of(checked)}
         noted = note([Entry(name, None, value) for name, value in before.items()], actor, reason)
         noted["removed"] = edit_of(checked).get("removed", [])

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from django.utils.translation import gettext as _
 
+from ..access.actor import SYSTEM as MACHINE
 from ..access.actor import Actor
 from ..domain.event import Event
 from ..domain.session_ref import SessionRef
@@ -58,10 +59,10 @@ def repair(ref: SessionRef, choices: Sequence[Choice], *, actor: Actor, reason: 
     actor.check_may("append", ref.app_name)
     event = repair_event(choices, actor, reason, once)
     for _attempt in range(_TRIES):
-        found = own(ref, actor=actor)
+        found = own(ref, actor=MACHINE)
         drifted = [
             *found.drifted,
-            *(shared(ref, actor=actor).drifted if any_shared(choice.key for choice in choices) else ()),
+            *(shared(ref, actor=MACHINE).drifted if any_shared(choice.key for choice in choices) else ()),
         ]
         if (stored := _still(drifted, choices)) is None:
             if once and (before := edit.stored(ref, event)):

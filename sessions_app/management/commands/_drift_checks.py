@@ -7,7 +7,7 @@ from typing import Final
 from django.db import connections
 from django.urls import reverse
 
-from ...access.actor import SYSTEM
+from ...access.actor import TERMINAL
 from ...domain.session_ref import SessionRef
 from ...domain.state import Change, Scope
 from ...errors import Behind, Invalid, NotFound
@@ -38,7 +38,7 @@ def drift(source: Source, every_session: bool) -> Iterator[Finding]:
         for ref in keys:
             looked += 1
             try:
-                report = own(ref, actor=SYSTEM)
+                report = own(ref, actor=TERMINAL)
                 bar.moved(report.events)
                 changes = [each.change for each in report.drifted]
             except NotFound:  # it was deleted in the meantime
@@ -94,7 +94,7 @@ def shared_drift(source: Source, ready: bool) -> Iterator[Finding]:
 def _shared(ref: SessionRef, scope: Scope) -> list[Change]:
     while True:
         try:
-            return [each.change for each in shared(ref, [scope], actor=SYSTEM).drifted]
+            return [each.change for each in shared(ref, [scope], actor=TERMINAL).drifted]
         except Behind:  # the index is still being built; each call goes on with it
             continue
 

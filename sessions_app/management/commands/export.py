@@ -12,7 +12,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
 from ...access import private_files
-from ...access.actor import SYSTEM
+from ...access.actor import TERMINAL
 from ...errors import Error, SourceError
 from ...transfer import FORMATS, exporting
 from ...transfer.items import EventItem, Item
@@ -47,10 +47,10 @@ class Command(BaseCommand):
         try:
             source = one_source(options["source"])
             with _output(options["output"]) as file, progress("exporting", "events") as bar:
-                bar.total(exporting.count(source.alias, only, actor=SYSTEM))
+                bar.total(exporting.count(source.alias, only, actor=TERMINAL))
                 write = FORMATS[options["format"]].write
                 assert write  # noqa: S101  the parser refuses the others
-                for line in write(_told(exporting.items(source.alias, only, actor=SYSTEM), bar.moved)):
+                for line in write(_told(exporting.items(source.alias, only, actor=TERMINAL), bar.moved)):
                     file.write(line)
         except SourceError as error:
             raise CommandError(error.message, returncode=2) from error

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ... import transfer
-from ...access.actor import SYSTEM
+from ...access.actor import TERMINAL
 from ...errors import Error, SourceError
 from ...sources import registry
 from ...transfer import FORMATS, importing
@@ -127,7 +127,7 @@ class _Input:
         # A fault now means that the file has changed since it was checked.
         with self._faults(), progress("importing", "read") as bar:
             return importing.bring(
-                self._open, self._into.alias, actor=SYSTEM, state=state, preview=preview, told=_Moves(bar)
+                self._open, self._into.alias, actor=TERMINAL, state=state, preview=preview, told=_Moves(bar)
             )
 
     def _open(self) -> AbstractContextManager[Reader]:

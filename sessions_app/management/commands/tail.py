@@ -17,7 +17,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from ...access.actor import SYSTEM
+from ...access.actor import TERMINAL
 from ...domain.kinds import TABLE
 from ...domain.state import ABSENT, UNKNOWN, Change
 from ...errors import SourceError
@@ -120,7 +120,7 @@ class _Feed:
     def open(self) -> Following:
         """Opens the source, if it is not open yet. Raises SourceError."""
         if self._following is None:
-            self._following = Following(self._source, self._only, whole=self._whole, actor=SYSTEM)
+            self._following = Following(self._source, self._only, whole=self._whole, actor=TERMINAL)
         return self._following
 
     def newest(self, number: int) -> list[EventView]:
