@@ -63,7 +63,7 @@ def begin(upload: Upload, name: str, source: str, actor: Actor) -> uuid.UUID:
     database.get(source)
     now = time.time()
     for job in _jobs().filter(beat__lt=now - uploads.KEPT_SECONDS):
-        discard(job.id)
+        _forget(job)
     shown = "".join(c if c.isprintable() else "�" for c in name)[:_NAME_LENGTH]
     job = Job.objects.create(
         id=uuid.uuid4(),
@@ -85,7 +85,7 @@ def go_on(import_id: uuid.UUID, actor: Actor, *, state: bool = False) -> None:
     under way or done. Raises Conflict, NotAllowed and NotFound.
     """
     actor.check_may_write()
-    job = _job(import_id)
+    job = _job(import_id, actor)
     source = registry.alias_of(job.where)
     if source is None:
         raise NotFound(_("The source of this import is not open any more: %(where)s") % {"where": job.where})
@@ -102,22 +102,29 @@ def go_on(import_id: uuid.UUID, actor: Actor, *, state: bool = False) -> None:
         raise Conflict(_("Another import into this source is under way; wait until it is done.")) from error
 
 
-def discard(import_id: uuid.UUID) -> None:
-    """Forgets an import and its file. If it is under way, it stops, and what it has written stays."""
-    for job in _jobs().filter(pk=import_id):
-        runner.cancel(job)
-        uploads.discard(_upload(job))
+def discard(import_id: uuid.UUID, *, actor: Actor) -> None:
+    """Forgets an import and its file. If it is under way, it stops, and what it has written stays.
+
+    Raises NotAllowed and NotFound.
+    """
+    actor.check_may_write()
+    _forget(_job(import_id, actor))
 
 
-def get(import_id: uuid.UUID) -> Import:
+def _forget(job: Job) -> None:
+    runner.cancel(job)
+    uploads.discard(_upload(job))
+
+
+def get(import_id: uuid.UUID, *, actor: Actor) -> Import:
     """Returns an import as it stands now. Raises NotFound."""
-    return _view(_job(import_id))
+    return _view(_job(import_id, actor), actor)
 
 
-def recent() -> list[Import]:
-    """Returns the imports of the last day, the newest first."""
+def recent(*, actor: Actor) -> list[Import]:
+    """Returns the imports of the last day that the actor may see, the newest first."""
     jobs = _jobs().filter(beat__gte=time.time() - uploads.KEPT_SECONDS).order_by("-created")
-    return [_view(job) for job in jobs[:RECENT]]
+    return [_view(job, actor) for job in jobs if _is_seen(job, actor)][:RECENT]
 
 
 # --- At work ----------------------------------------------------------------------------------------------------------
@@ -160,9 +167,9 @@ def _jobs() -> Any:
     return Job.objects.filter(kind=KIND.name)
 
 
-def _job(import_id: uuid.UUID) -> Job:
+def _job(import_id: uuid.UUID, actor: Actor) -> Job:
     job: Job | None = _jobs().filter(pk=import_id).first()
-    if job is None:
+    if job is None or not _is_seen(job, actor):
         raise NotFound(_("This import is not here any more; files are kept for a day. Send the file again."))
     return job
 
@@ -171,7 +178,13 @@ def _upload(job: Job) -> Upload:
     return Upload(json.loads(job.task)["file"])
 
 
-def _view(job: Job) -> Import:
+def _is_seen(job: Job, actor: Actor) -> bool:
+    """Tells whether an import exists for an actor. A file may be of any app, so who may not see all sees only their
+    own."""
+    return actor.sees_all or bool(json.loads(job.task)["sender"] == actor.name)
+
+
+def _view(job: Job, actor: Actor) -> Import:
     source = registry.alias_of(job.where) or ""
     stage = job.state
     if stage == WAITING:

@@ -83,7 +83,7 @@ def imports(request: HttpRequest) -> HttpResponse:
         "sources": [source.alias for source in registry.listed()],
         "source": given.get("source", ""),
         "limit": settings.MAX_UPLOAD,
-        "recent": core.recent(),
+        "recent": core.recent(actor=actor(request)),
     }
     if request.method == "GET":
         return page(request, "transfer/imports.html", context)
@@ -113,7 +113,7 @@ def import_(request: HttpRequest, import_id: uuid.UUID) -> HttpResponse:
             return redirect("import", import_id=import_id)
         except Conflict as error:
             context, status = {"error": error.message, "state": "state" in request.POST}, STATUS[Conflict]
-    job = core.get(import_id)
+    job = core.get(import_id, actor=who)
     template = "transfer/_import.html" if request.htmx else "transfer/import.html"  # type: ignore[attr-defined]
     return page(request, template, context | {"job": job, "words": _words_of(job)}, status)
 
@@ -132,10 +132,10 @@ def _take(request: HttpRequest, source: str) -> uuid.UUID:
 
 
 def _discard(request: HttpRequest, import_id: uuid.UUID) -> HttpResponse:
-    before = core.get(import_id)
+    before = core.get(import_id, actor=actor(request))
     if before.stage == "done":  # just before Stop was pressed: the page shows the result
         return redirect("import", import_id=import_id)
-    core.discard(import_id)
+    core.discard(import_id, actor=actor(request))
     if before.stage in ("importing", "stopped"):
         messages.info(
             request, _("The import was stopped. What it has written stays; the same file, sent again, goes on.")

@@ -61,7 +61,7 @@ def settled(import_id: uuid.UUID) -> imports.Import:
     for thread in threading.enumerate():
         if thread.name == "adkweb-import":
             thread.join(30)
-    return imports.get(import_id)
+    return imports.get(import_id, actor=MARIA)
 
 
 @on_both_of_adkwebs_own
@@ -97,10 +97,14 @@ def test_imports_that_an_earlier_version_left_half_done_go_on(into: str) -> None
         )
     call_command("migrate", verbosity=0, interactive=False)
 
-    before = imports.get(ids["importing"])
+    before = imports.get(ids["importing"], actor=MARIA)
     assert (before.stage, before.name, before.actor, before.source) == ("stopped", "backup.jsonl", "maria", into)
-    assert [imports.get(ids[stage]).stage for stage in ("ready", "refused", "done")] == ["ready", "refused", "done"]
-    assert imports.get(ids["refused"]).message == "line 3"
+    assert [imports.get(ids[stage], actor=MARIA).stage for stage in ("ready", "refused", "done")] == [
+        "ready",
+        "refused",
+        "done",
+    ]
+    assert imports.get(ids["refused"], actor=MARIA).message == "line 3"
     assert before.preview is not None
     assert [ref.session_id for ref in before.preview.sessions] == ["s1"]
 

@@ -17,6 +17,7 @@ from asgiref.sync import async_to_sync
 from django.conf import settings
 from django.core.files.uploadedfile import SimpleUploadedFile
 
+from sessions_app.access import actor as access_actor
 from sessions_app.access.actor import SYSTEM, Actor
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.http.limits import Limited
@@ -74,7 +75,7 @@ def sent(maria: Browser, source: str, content: bytes, name: str = "a.jsonl") -> 
 def settled(address: str) -> imports.Import:
     """An import that does nothing any more."""
     until = time.monotonic() + 20
-    while (found := imports.get(re.findall(r"[0-9a-f-]{36}", address)[0])).working:
+    while (found := imports.get(re.findall(r"[0-9a-f-]{36}", address)[0], actor=SYSTEM)).working:
         assert time.monotonic() < until
         time.sleep(0.02)
     return found
@@ -361,6 +362,20 @@ def test_read_only_takes_no_file(maria: Browser, store: str, read_only: None, me
 def test_an_import_that_is_not_there_is_not_found(maria: Browser, store: str) -> None:
     page = maria.open("import", import_id="00000000-0000-4000-8000-000000000000", status=404)
     assert "files are kept for a day" in page.text
+
+
+def test_who_may_not_see_every_app_sees_their_own_imports_alone(
+    maria: Browser, store: str, file: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = sent(maria, store, file, "backup.jsonl")
+    for name, status in (("bob", 404), ("maria", 200)):
+        limited = Actor(name, "admin", "booking*")
+        monkeypatch.setattr(access_actor, "of_person", lambda account, limited=limited: limited)
+        assert maria.get(address).status_code == status
+        assert ("backup.jsonl" in maria.get("/import/").content.decode()) == (status == 200)
+        if status == 404:
+            assert maria.send(address, {"discard": "1"}).status_code == 404
+            assert maria.send(address, {}).status_code == 404
 
 
 def test_where_there_is_no_store_the_page_says_how_to_make_one(maria: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
