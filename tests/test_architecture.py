@@ -19,6 +19,7 @@ from tests.support.house import (
     code,
     copies_of_the_dialect,
     cycles_inside_folders,
+    doors_that_ask_as_the_machine,
     imports_of_its_inside,
     imports_of_models_in_doors,
     imports_of_the_wiring,
@@ -32,6 +33,7 @@ from tests.support.house import (
     too_long,
     upward_imports,
     uses_of_private_names,
+    values_that_pass_no_mask,
 )
 
 # --- The promises -----------------------------------------------------------------------------------------------------
@@ -91,6 +93,11 @@ def test_there_is_one_table_of_the_kinds_of_event() -> None:
 
 def test_every_read_that_a_door_calls_takes_an_actor_by_name_and_none_by_default() -> None:
     assert reads_without_an_actor(code()) == []
+
+
+def test_what_is_read_for_somebody_passes_the_one_function_that_may_hide_it() -> None:
+    assert values_that_pass_no_mask(code()) == []
+    assert doors_that_ask_as_the_machine(code()) == []
 
 
 def test_everything_public_says_in_a_docstring_what_it_promises() -> None:
@@ -186,6 +193,18 @@ BROKEN: Final[list[tuple[Check, str, str, str]]] = [
         "web/pages.py",
         "from ..reads.lists import users",
         "reads/lists.py: users takes no actor, and web/pages.py calls it",
+    ),
+    (
+        values_that_pass_no_mask,
+        "reads/lists.py",
+        "def state(text): return as_object(read_stored(text))",
+        "reads/lists.py: state reads stored JSON and does not call shown",
+    ),
+    (
+        doors_that_ask_as_the_machine,
+        "web/pages.py",
+        "from ..access.actor import SYSTEM\ndef page(): lists.sessions('store', actor=SYSTEM)",
+        "web/pages.py reads as SYSTEM",
     ),
     (imports_of_models_in_doors, "web/pages.py", "from ..models import Session", "web/pages.py imports models.Session"),
     (imports_of_models_in_doors, "web/pages.py", "from sessions_app import models", "web/pages.py imports models."),

@@ -92,9 +92,9 @@ TRIAL: Final = textwrap.dedent(
     from django.core.management import call_command
     from django.test import Client
     from sessions_app.access import tokens
-    from sessions_app.access.actor import Actor
+    from sessions_app.access.actor import SYSTEM, Actor
     from sessions_app.management.commands._words import told
-    from sessions_app.reads import timeline
+    from sessions_app.reads import timeline, views
     from sessions_app.sources import database, registry
     from sessions_app.writes.append import append_event
     from sessions_app.writes.sessions import create_session
@@ -107,7 +107,8 @@ TRIAL: Final = textwrap.dedent(
         call_command("import", "told.json", "--into", "agent.db")
     (source,) = registry.add("agent.db")
     database.open_source(source, adopting=True)
-    ref = create_session(source.alias, "booking", "ana", actor=Actor("maria", "admin"), session_id="s1")
+    state = {"user:card": "4111", "user:tier": "gold"}
+    ref = create_session(source.alias, "booking", "ana", actor=Actor("maria", "admin"), session_id="s1", state=state)
     for part in ({"text": "Loud"}, {"text": "Silent", "thought": True}):
         event = {"author": "agent", "invocation_id": "i1", "content": {"role": "model", "parts": [part]}}
         append_event(ref, event, actor=Actor("agent", "admin"))
@@ -137,6 +138,8 @@ TRIAL: Final = textwrap.dedent(
         "kind": programs["append"].get(f"{api}s1/events/{routed}").json()["kind"],
         "terminal": told(timeline.event(ref, routed, actor=Actor("maria", "read"))),
         "tokens": person.get("/tokens/").content.decode(),
+        "masked": programs["append"].get(f"{api}s1/state").json(),
+        "stored": views.session(ref, actor=SYSTEM).state.user,
     }))
     """
 )
@@ -149,7 +152,7 @@ def texts_of(events: object) -> list[str]:
 
 
 def test_every_recipe_has_few_files_and_is_tried() -> None:
-    assert len(recipes()) == 6
+    assert len(recipes()) == 7
     for question, steps in recipes().items():
         assert steps, question
         assert len({step.file for step in steps}) <= MOST_FILES, question
@@ -191,3 +194,10 @@ def test_the_new_right_is_asked_for_and_told(tried: dict[str, object]) -> None:
     assert isinstance(tried["document"], dict)
     rewind = "/api/apps/{app_name}/users/{user_id}/sessions/{session_id}/rewind"
     assert tried["document"][rewind]["post"]["x-right"] == "review"
+
+
+def test_the_masked_key_is_stored_and_shown_to_nobody(tried: dict[str, object]) -> None:
+    assert tried["stored"] == {"card": "4111", "tier": "gold"}
+    assert "4111" not in str(tried["masked"]) + str(tried["lines"])
+    assert "•••" in str(tried["masked"])
+    assert "gold" in str(tried["masked"])

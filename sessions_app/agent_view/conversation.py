@@ -183,14 +183,14 @@ def conversation(
         indexing.catch_up(ref.source, ref=ref)
     with database.using(ref.source):
         upto = events_upto(ref, at)
-        recent = views(ordered(upto, ref.source), ref.source, _RECENT, ref=ref)[0]
+        recent = views(ordered(upto, ref.source), ref.source, actor, _RECENT, ref=ref)[0]
         reader = _reader(recent, agent, branch)
-        window, (start, end), (earlier, rest) = _window(ref, upto, before)
+        window, (start, end), (earlier, rest) = _window(ref, upto, before, actor)
     events = [view.data for view in window]
     more: list[EventView] = []
     rewound = None
     if has_order and window:
-        more, rewound = _from_afar(ref, window, at)
+        more, rewound = _from_afar(ref, window, at, actor)
     early = [view for view in more if (view.seq or 0) < (window[0].seq or 0)]
     late = [view for view in more if (view.seq or 0) > (window[-1].seq or 0)]
     every = [*early, *window, *late]
@@ -231,24 +231,24 @@ def _agents(recent: Sequence[EventView]) -> list[str]:
 
 
 def _window(
-    ref: SessionRef, upto: QuerySet[Event], before: str | None
+    ref: SessionRef, upto: QuerySet[Event], before: str | None, actor: Actor
 ) -> tuple[list[EventView], tuple[int, int], tuple[bool, bool]]:
     """Returns the events of a page with REACH before and after, the page's bounds in them, and whether there are
     further events before and after."""
     rows = upto.filter(before_cursor(ref.source, before)) if before else upto
-    window, earlier = views(ordered(rows, ref.source), ref.source, PAGE + REACH, ref=ref)
+    window, earlier = views(ordered(rows, ref.source), ref.source, actor, PAGE + REACH, ref=ref)
     window.reverse()
     page = (max(0, len(window) - PAGE), len(window))
     more = False
     if before and window:
         later = upto.filter(after_cursor(ref.source, window[-1].cursor))
-        rest, more = views(ordered(later, ref.source, newest=False), ref.source, REACH, ref=ref)
+        rest, more = views(ordered(later, ref.source, newest=False), ref.source, actor, REACH, ref=ref)
         window += rest
     return window, page, (earlier, more)
 
 
 def _from_afar(
-    ref: SessionRef, window: Sequence[EventView], at: EventView | None
+    ref: SessionRef, window: Sequence[EventView], at: EventView | None, actor: Actor
 ) -> tuple[list[EventView], dict[Seq, Seq]]:
     """Returns what affects a window from outside: events with summaries that cover a part of it, and, by the seq of
     each event that was taken back, the seq of its rewind."""
@@ -262,7 +262,7 @@ def _from_afar(
     with database.using(ref.source):
         for start in range(0, len(outside), _CHUNK):
             rows = events_of(ref).filter(seq__in=outside[start : start + _CHUNK])
-            more += [view_of(ref, row) for row in ordered(rows, ref.source, newest=False)]
+            more += [view_of(ref, row, actor) for row in ordered(rows, ref.source, newest=False)]
     return more, {seq: by for view in window if (by := _taken_by(stretches, seq := view.seq or NO_SEQ)) is not None}
 
 

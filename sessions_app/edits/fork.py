@@ -86,7 +86,7 @@ def take_away(into: SessionRef, actor: Actor) -> None:
     with suppress(Error):
         half = reads_views.session(into, actor=actor)
         with database.using(into.source):
-            newest = [view_of(into, row) for row in events_of(into).order_by("-seq")[:1]]
+            newest = [view_of(into, row, MACHINE) for row in events_of(into).order_by("-seq")[:1]]
         ours = [view for view in newest if ORIGIN in as_object(view.data.get("custom_metadata"))]
         if half.state.session == IMPORTING and ours:
             delete_session(into, actor=actor, revision=half.revision)

@@ -61,7 +61,7 @@ def forks_of(ref: SessionRef, *, actor: Actor) -> list[Fork]:
     """Returns the forks of a session, the oldest first, at most _SHOWN; none if the source is not adopted. Raises
     Behind."""
     actor.check_sees(ref)
-    return _forks([ref])
+    return _forks([ref], actor)
 
 
 def tree(ref: SessionRef, *, actor: Actor) -> Node:
@@ -75,7 +75,7 @@ def tree(ref: SessionRef, *, actor: Actor) -> Node:
     root = Node(top, None, whole_session.read_head(top, actor=actor) is not None)
     nodes, level = {top: root}, [top]
     while level and len(nodes) < _SHOWN:
-        forks = [each for each in _forks(level) if each.ref not in nodes]
+        forks = [each for each in _forks(level, actor) if each.ref not in nodes]
         level = []
         for each in forks[: _SHOWN - len(nodes)]:
             nodes[each.ref] = Node(each.ref, each, there=True, level=nodes[each.origin].level + 1)
@@ -93,7 +93,7 @@ def listed(root: Node) -> list[Node]:
     return nodes
 
 
-def _forks(origins: Sequence[SessionRef]) -> list[Fork]:
+def _forks(origins: Sequence[SessionRef], actor: Actor) -> list[Fork]:
     """Returns the forks of these sessions of one source, the oldest first. Raises Behind."""
     source = origins[0].source
     if not database.has_order(source):
@@ -101,7 +101,7 @@ def _forks(origins: Sequence[SessionRef]) -> list[Fork]:
     indexing.catch_up(source)
     with database.using(source):
         rows = events_at(source, index.forks(origins, _SHOWN))
-        views = [view_of(SessionRef(source, row.app_name, row.user_id, row.session_id), row) for row in rows]
+        views = [view_of(SessionRef(source, row.app_name, row.user_id, row.session_id), row, actor) for row in rows]
     forks = []
     for view in views:
         # A copy of a note, which older forks of forks have, says nothing about the session that it is in.

@@ -20,6 +20,7 @@ from django.utils.translation import gettext as _
 
 from .. import broadcast
 from ..access.actor import SYSTEM, Actor, actor_of, of_person
+from ..access.shown import shown
 from ..domain.edit_note import EDIT_PREFIX, edit_of, ended_by
 from ..domain.event import ID_LENGTH, Event
 from ..domain.invocations import Running
@@ -70,46 +71,43 @@ def queue_edit(
     would raise now: Invalid, NotFound, NotAllowed, Conflict, SourceError."""
     actor = actor_of(person)
     actor.check_may_write()
+    actor.check_sees(ref)
     event, seen = edits.state_event(entries, actor, reason, once=once, of=of)
-    state = reads_views.session(ref, actor=actor).state
+    state = reads_views.session(ref, actor=SYSTEM).state
     names = [check_name(name, _("a name"), ID_LENGTH) for name in ref[1:]]
     job_id = uuid.uuid5(uuid.NAMESPACE_OID, ascii([person.pk, registry.identity(ref.source), *names, event["id"]]))
     job = queued_edit.jobs().filter(pk=job_id).first()
     if job is None:
         current = {name: state.get(name) for name in seen}
         if not all(same(current[name], value) for name, value in seen.items()):
-            raise Conflict(current=current)
+            raise Conflict(current=shown(current, actor, ref.app_name))
         now = time.time()
         queued_edit.jobs().filter(told=True, finished__lt=now - _KEPT_SECONDS).delete()
         kept = [entry for entry in entries if entry.key in seen]
         fields = queued_edit.fields_of(ref, event, kept, person=person, actor=actor, of=of, now=now)
         job, _created = Job.objects.get_or_create(id=job_id, defaults=fields)
         broadcast.tell("queued", ref)
-    return queued_edit.view_of(job)
+    return queued_edit.view_of(job, actor)
 
 
 def get(queued_id: uuid.UUID | str, *, actor: Actor) -> Queued:
     """Returns a queued edit, whatever became of it. Raises NotFound."""
-    return queued_edit.view_of(queued_edit.job_of(queued_id, actor))
+    return queued_edit.view_of(queued_edit.job_of(queued_id, actor), actor)
 
 
 def of_session(ref: SessionRef, *, actor: Actor) -> list[Queued]:
     """Returns the edits of a session that wait, or whose outcome their author has not seen yet, the newest first."""
     actor.check_sees(ref)
-    rows = queued_edit.jobs().filter(
-        Q(state=WAITING) | Q(told=False),
-        where=registry.identity(ref.source),
-        app_name=ref.app_name,
-        user_id=ref.user_id,
-        session_id=ref.session_id,
-    )
-    return [queued_edit.view_of(job) for job in rows.order_by("-created", "id").select_related("person")[:_SHOWN]]
+    rows = queued_edit.jobs_of(ref).filter(Q(state=WAITING) | Q(told=False))
+    jobs = rows.order_by("-created", "id").select_related("person")[:_SHOWN]
+    return [queued_edit.view_of(job, actor) for job in jobs]
 
 
 def outcomes(person: AbstractBaseUser) -> list[Queued]:
     """Returns a person's finished edits whose outcome they have not seen yet, the oldest first."""
     rows = queued_edit.jobs().filter(person_id=person.pk, told=False, finished__isnull=False)
-    return [queued_edit.view_of(job) for job in rows.order_by("finished").select_related("person")[:_SHOWN]]
+    jobs = rows.order_by("finished").select_related("person")[:_SHOWN]
+    return [queued_edit.view_of(job, actor_of(person)) for job in jobs]
 
 
 def any_waiting() -> bool:
@@ -132,7 +130,9 @@ def withdraw(queued_id: uuid.UUID | str, person: AbstractBaseUser) -> None:
     if job.claimed_until is not None:
         # The process that claimed it before never said what came of it.
         try:
-            before = edits.stored(queued_edit.session_of(job) or _raise_away(), _event(queued_edit.view_of(job))[0])
+            before = edits.stored(
+                queued_edit.session_of(job) or _raise_away(), _event(queued_edit.view_of(job, SYSTEM))[0]
+            )
         except Error:
             _end(claim, _let_go(job.claimed_until))
             raise
@@ -202,7 +202,7 @@ def _outcome(job: Job, ref: SessionRef) -> Outcome:
     """Applies a claimed edit if its session is idle, and returns what became of it."""
     claimed_until = job.claimed_until
     try:
-        event, seen = _event(queued_edit.view_of(job))
+        event, seen = _event(queued_edit.view_of(job, SYSTEM))
         if (before := edits.stored(ref, event)) is not None:
             return _applied(before.seq)
         claimed_until = None
@@ -223,7 +223,8 @@ def _outcome(job: Job, ref: SessionRef) -> Outcome:
         if "current" not in conflict.detail:
             return Outcome(FAILED, conflict.message)
         current = conflict.detail["current"]
-        changed = [e.key for e in queued_edit.view_of(job).entries if not same(current.get(e.key, ABSENT), e.seen)]
+        entries = queued_edit.view_of(job, of_person(job.actor)).entries  # as the values of the conflict are shown
+        changed = [e.key for e in entries if not same(current.get(e.key, ABSENT), e.seen)]
         return Outcome(CONFLICT, fields={"result": json.dumps({"changed": changed})})
     except NotFound:
         return Outcome(FAILED, _("The session was deleted."))
@@ -247,7 +248,7 @@ def _is_idle(ref: SessionRef) -> bool:
     if held(ref, actor=SYSTEM) is not None:
         return False
     with database.using(ref.source):
-        for view in views(ordered(events_of(ref), ref.source), ref.source, _EDITS, ref=ref)[0]:
+        for view in views(ordered(events_of(ref), ref.source), ref.source, SYSTEM, _EDITS, ref=ref)[0]:
             edit = edit_of(view.data)
             if ended_by(edit):
                 return True

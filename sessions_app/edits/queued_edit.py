@@ -16,6 +16,7 @@ from django.db.models import QuerySet
 from django.utils.translation import gettext as _
 
 from ..access.actor import Actor
+from ..access.shown import shown_change
 from ..domain.edit_note import edit_of
 from ..domain.event import Event
 from ..domain.positions import Seq
@@ -70,6 +71,12 @@ def jobs() -> QuerySet[Job]:
     return Job.objects.filter(kind="edit")
 
 
+def jobs_of(ref: SessionRef) -> QuerySet[Job]:
+    """Returns the rows of the queued edits of a session."""
+    names = {"app_name": ref.app_name, "user_id": ref.user_id, "session_id": ref.session_id}
+    return jobs().filter(where=registry.identity(ref.source), **names)
+
+
 def job_of(queued_id: uuid.UUID | str, actor: Actor) -> Job:
     """Returns the row of a queued edit. Raises NotFound."""
     try:
@@ -118,10 +125,11 @@ def session_of(job: Job) -> SessionRef | None:
     return None if alias is None else SessionRef(alias, job.app_name, job.user_id, job.session_id)
 
 
-def view_of(job: Job) -> Queued:
-    """Returns a queued edit, read from its row."""
+def view_of(job: Job, actor: Actor) -> Queued:
+    """Returns a queued edit, read from its row, as an actor may see it."""
     task, result = json.loads(job.task), json.loads(job.result or "{}")
-    entries = [Entry(kept["key"], kept.get("value", ABSENT), kept.get("seen", ABSENT)) for kept in task["entries"]]
+    changes = (Change(kept["key"], kept.get("seen", ABSENT), kept.get("value", ABSENT)) for kept in task["entries"])
+    entries = [Entry(c.key, c.new, c.old) for c in (shown_change(each, actor, job.app_name) for each in changes)]
     return Queued(
         job.id,
         session_of(job),

@@ -12,6 +12,7 @@ from typing import Final
 
 from django.utils.translation import gettext as _
 
+from ..access.actor import SYSTEM as MACHINE
 from ..access.actor import Actor
 from ..domain.event import Event, check_event
 from ..domain.positions import NO_SEQ, Seq
@@ -86,14 +87,14 @@ def plan(ref: SessionRef, invocation_id: str, *, actor: Actor) -> Plan:
     with database.using(ref.source):
         found = events_of(ref)
         rows = ordered(found.filter(invocation_id=invocation_id), ref.source, newest=False)[:1] if invocation_id else []
-        first = next((view_of(ref, row) for row in rows), None)
+        first = next((view_of(ref, row, actor) for row in rows), None)
     if first is None:
         raise NotFound(_("There is no invocation “%(id)s” in this session.") % {"id": invocation_id})
     then = moments.state_at(ref, first.id, before=True, actor=actor).state.session
     unknown = {name for name, value in then.items() if value is UNKNOWN}
     own = {name: value for name, value in session.state.session.items() if name not in unknown}
     past = {name: value for name, value in then.items() if value is not UNKNOWN}
-    gone, back = _seen(ref, first.seq or NO_SEQ)
+    gone, back = _seen(ref, first.seq or NO_SEQ, actor)
     return Plan(
         ref,
         invocation_id,
@@ -144,7 +145,7 @@ def rewind(
     if once and (before := _written(ref, event_id, invocation_id, actor)):
         return Appended(before.data)
     try:
-        found = plan(ref, invocation_id, actor=actor)
+        found = plan(ref, invocation_id, actor=MACHINE)
         event = event_of(found, actor, reason, event_id)
         expected = found.revision if revision is None else revision
         return append_event(ref, event, actor=actor, origin="person", expected=expected)
@@ -171,7 +172,7 @@ _END: Final = 2**62
 _Span = tuple[int, int]  # the first seq and the last
 
 
-def _seen(ref: SessionRef, first: Seq) -> tuple[Gone, int]:
+def _seen(ref: SessionRef, first: Seq, actor: Actor) -> tuple[Gone, int]:
     """Returns the events that the agent sees now and would not see after a rewind to before `first`, and how many
     events it would see again."""
     indexing.catch_up(ref.source)
@@ -183,7 +184,7 @@ def _seen(ref: SessionRef, first: Seq) -> tuple[Gone, int]:
         return Gone(0), back
     between, *_ends = _counted(ref, [[(ends[0], ends[1])]])[0]
     with database.using(ref.source):
-        found = [view_of(ref, events_of(ref).get(seq=place)) for place in ends]
+        found = [view_of(ref, events_of(ref).get(seq=place), actor) for place in ends]
     return Gone(events, found[0], found[1], between == events), back
 
 

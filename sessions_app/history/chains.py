@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from ..access.actor import Actor
 from ..domain.positions import Position
 from ..domain.session_ref import SessionRef
 from ..domain.state import UNKNOWN, scope_of
@@ -14,7 +15,7 @@ _CHAIN: Final = 1_000  # writes of one key that are folded; what is older than t
 
 
 def chain_of(
-    ref: SessionRef, name: str, position: Position, down_to: Position = beginnings.FOREVER
+    ref: SessionRef, name: str, position: Position, down_to: Position = beginnings.FOREVER, *, actor: Actor
 ) -> list[merging.Write]:
     """Returns the writes of a full key, the oldest first, from one that settles its value up to `position`.
 
@@ -27,7 +28,7 @@ def chain_of(
     while len(chain) < _CHAIN:
         positions = writes_of(ref, name, below, most)
         written = {
-            at: own for at, each in written_at(ref.source, positions).items() if (own := each.within(ref, scope))
+            at: own for at, each in written_at(ref.source, positions, actor).items() if (own := each.within(ref, scope))
         }
         if scope == "session" and len(written) < len(positions):
             begun = begun or beginnings.begun(ref)

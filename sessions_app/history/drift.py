@@ -13,6 +13,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.utils.translation import gettext as _
 
 from ..access.actor import Actor
+from ..access.shown import shown
 from ..domain.json_values import as_object, read_stored
 from ..domain.positions import NO_SEQ, Seq
 from ..domain.session_ref import SessionRef
@@ -89,7 +90,7 @@ def own(ref: SessionRef, *, actor: Actor) -> Report:
     with database.using(ref.source) as db:
         if not database.is_numbered(ref.source):
             return Report(untold="places")
-        head = _head(db, ref)
+        head = _head(db, ref, actor)
         if head is None:
             return Report(untold="size")
         if head.stored == IMPORTING:
@@ -101,7 +102,7 @@ def own(ref: SessionRef, *, actor: Actor) -> Report:
         different = {id(each): each for each in folds}.values()
         last: dict[str, Written] = {}
         count = 0
-        for seq, event in written.written_by(ref, head.last):
+        for seq, event in written.written_by(ref, head.last, actor):
             count += 1
             if event.unread:
                 return Report(untold="size")
@@ -232,7 +233,7 @@ class _Head:
     last: Seq
 
 
-def _head(db: BaseDatabaseWrapper, ref: SessionRef) -> _Head | None:
+def _head(db: BaseDatabaseWrapper, ref: SessionRef, actor: Actor) -> _Head | None:
     """Returns the head of a session; None if its state is too large to be read."""
     seq = SEQ_IN_SESSION[db.vendor]
     initial_state = measured_sql("initial_state", db.vendor) if database.is_adopted(ref.source) else "NULL"
@@ -249,5 +250,7 @@ def _head(db: BaseDatabaseWrapper, ref: SessionRef) -> _Head | None:
         raise NotFound(_("Session %(id)s not found.") % {"id": ref.session_id})
     if any(map(large, row[1:3])):
         return None
-    state, initial = (None if text is None else as_object(read_stored(text)) for text in row[1:3])
+    state, initial = (
+        None if text is None else shown(as_object(read_stored(text)), actor, ref.app_name) for text in row[1:3]
+    )
     return _Head(read_instant(row[0]), state or {}, initial, row[3] or NO_SEQ)

@@ -37,7 +37,7 @@ def edits(
                 indexing.catch_up(source.alias, max(0.0, until - time.monotonic()))
             except Behind as error:  # what is read so far is shown
                 problems.append(Behind(f"{source.where}: {error.message}", **error.detail))
-            some, end = edits_of(source.alias, below, limit + 1, None if actor.sees_all else actor.may_see)
+            some, end = edits_of(source.alias, below, limit + 1, actor)
         except SourceError as error:  # the edits of the other sources are shown all the same
             problems.append(error)
             continue

@@ -1,8 +1,8 @@
 """Lists the edits of one source, as far as its events are read."""
 
-from collections.abc import Callable
 from typing import Final
 
+from ..access.actor import Actor
 from ..domain.edit_note import is_edit
 from ..domain.positions import Position, position_of, seq_of
 from ..reads.event_views import EventView, edit_view
@@ -19,10 +19,11 @@ EditAt = tuple[int, str, Position]
 
 
 def edits_of(
-    source: str, below: EditAt | None, limit: int, sees: Callable[[str], bool] | None
+    source: str, below: EditAt | None, limit: int, actor: Actor
 ) -> tuple[list[tuple[EditAt, EventView]], EditAt | None]:
     """Returns the edits of one source, as far as it is read; and where they end, if they are too large to go on."""
     standing, left = indexing.standing(source), LARGE
+    sees = None if actor.sees_all else actor.may_see
     at = below and EditPosition(
         below[0], below[2] if source == below[1] else Position(0) if source > below[1] else _LAST
     )
@@ -35,8 +36,8 @@ def edits_of(
             for row in events_at(source, [seq_of(position) for position in by_position]):
                 at = by_position[position_of(row.at)]  # type: ignore[attr-defined]
                 gone.discard(at.position)
-                view = edit_view(source, row)
-                if (view.size or is_edit(view.data)) and (sees is None or sees(row.app_name)):
+                view = edit_view(source, row, actor)
+                if (view.size or is_edit(view.data)) and actor.may_see(row.app_name):
                     edits.append(((at.moment, source, at.position), view))
                 left -= view.weight
                 if left < 0:

@@ -60,7 +60,7 @@ def _page(
     """Returns at most `limit` writes out of the next `most` positions. There may be none, and still a next page."""
     below = Position(read_cursor(before, int)[0]) if before else None
     positions = consult(ref.source, lambda: writes_of(ref, name, below, most + 1), ref)
-    own = {position: each.within(ref, scope) for position, each in written_at(ref.source, positions).items()}
+    own = {position: each.within(ref, scope) for position, each in written_at(ref.source, positions, actor).items()}
     written = {position: each.by(name) for position, each in own.items() if each}
     # What is gone may have been written by another session that had the same id.
     if scope == "session" and len(written) < len(positions):
@@ -93,7 +93,7 @@ def _merged(
     ref: SessionRef, name: str, newest: Position, oldest: Position, actor: Actor, *, is_newest: bool
 ) -> dict[Position, Any]:
     """Returns a full key's value after each of its writes between two positions, if its source may have merged them."""
-    chain, start = chain_of(ref, name, newest, oldest), _first(ref, scope_of(name)[0], name, actor)
+    chain, start = chain_of(ref, name, newest, oldest, actor=actor), _first(ref, scope_of(name)[0], name, actor)
     shared = scope_of(name)[0] != "session"
     folded = merging.fold(chain, start, merging.reading(ref), shared=shared)
     values = {position: merging.certain(each) for position, each in folded.items()}

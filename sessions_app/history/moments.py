@@ -107,12 +107,12 @@ def _state_upto(ref: SessionRef, event: EventView | None, upto: Position, actor:
     }
     if len(asked) > MOST_POSITIONS:
         raise too_many(MOST_POSITIONS // 2)
-    written = written_at(ref.source, asked)
+    written = written_at(ref.source, asked, actor)
     state, initial, either = Scoped(), frozenset[str](), set[str]()
     writers: dict[str, Writer] = {}
     otherwise: State = {}
     for scope in STORED:
-        told = ScopePast(ref, scope, now.state.scope(scope), now.initial_state, wanted[scope], written)
+        told = ScopePast(ref, scope, now.state.scope(scope), now.initial_state, wanted[scope], written, actor)
         for bare in told.names():
             value = told.value(bare) if event else now.state.scope(scope).get(bare, ABSENT)
             if event and told.is_tied(bare, upto, event.id):
@@ -137,8 +137,8 @@ def authors(ref: SessionRef, scope: Scope, state: State, *, actor: Actor) -> tup
     """
     actor.check_sees(ref)
     keys = consult(ref.source, lambda: positions_of_keys(ref, scope, beginnings.FOREVER))
-    written = written_at(ref.source, {each.last for each in keys.values() if each.last is not None})
-    return ScopePast(ref, scope, state, None, keys, written).authors(state)
+    written = written_at(ref.source, {each.last for each in keys.values() if each.last is not None}, actor)
+    return ScopePast(ref, scope, state, None, keys, written, actor).authors(state)
 
 
 def written(ref: SessionRef, event: EventView, names: Collection[str], *, actor: Actor) -> State:
@@ -153,7 +153,8 @@ def written(ref: SessionRef, event: EventView, names: Collection[str], *, actor:
     upto = position_of(event.seq) if event.seq is not None else beginnings.FOREVER
     keys = consult(ref.source, lambda: positions_of_keys(ref, "session", upto), ref)
     asked = {each.last for bare, each in keys.items() if each.last is not None}
-    told = ScopePast(ref, "session", now.state.session, now.initial_state, keys, written_at(ref.source, asked))
+    written = written_at(ref.source, asked, actor)
+    told = ScopePast(ref, "session", now.state.session, now.initial_state, keys, written, actor)
     return {name: told.written(name) for name in names}
 
 
@@ -168,10 +169,10 @@ def gone(ref: SessionRef, state: Mapping[str, Any], scopes: Collection[Scope] = 
         scope: {name: each for name, each in some.items() if is_shortened(name) or full_key(scope, name) not in state}
         for scope, some in kept.items()
     }
-    written = written_at(ref.source, {each.newest for some in wanted.values() for each in some.values()})
+    written = written_at(ref.source, {each.newest for some in wanted.values() for each in some.values()}, actor)
     names = set()
     for scope, some in wanted.items():
-        told = ScopePast(ref, scope, {}, None, some, written)
+        told = ScopePast(ref, scope, {}, None, some, written, actor)
         names |= {full_key(scope, bare) for bare in told.names() if told.last(bare)}
     return sorted(names - state.keys())
 

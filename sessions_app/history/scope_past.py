@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
+from ..access.actor import Actor
 from ..domain.positions import Position
 from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT, UNKNOWN, Scope, State, full_key, same, scope_of, split
@@ -30,8 +31,9 @@ class ScopePast:
         initial: State | None,
         keys: Mapping[str, KeyPositions],
         written: Mapping[Position, Written],
+        actor: Actor,
     ) -> None:
-        self._ref, self._scope, self._now = ref, scope, now
+        self._ref, self._scope, self._now, self._actor = ref, scope, now, actor
         self._written = {position: own for position, each in written.items() if (own := each.within(ref, scope))}
         self._initial = None if initial is None else split(initial).session
         self._positions = {self._bare(kept, each): each for kept, each in keys.items()}
@@ -144,7 +146,8 @@ class ScopePast:
         if reading == merging.REPLACED or last.settles(name):
             return (last.value(name),)
         if bare not in self._chains:
-            self._chains[bare] = chain_of(self._ref, name, self._positions[bare].last or Position(0))
+            last_at = self._positions[bare].last or Position(0)
+            self._chains[bare] = chain_of(self._ref, name, last_at, actor=self._actor)
         folded = merging.fold(self._chains[bare], self._start(bare), reading, shared=self._scope != "session")
         return folded.get(self._positions[bare].last or Position(0), (UNKNOWN,))
 

@@ -6,6 +6,8 @@ from typing import Any, Final, NamedTuple
 
 from django.db import connections
 
+from ..access.actor import Actor
+from ..access.shown import shown
 from ..domain.edit_note import edit_of
 from ..domain.event import delta_of, removed_by
 from ..domain.json_values import as_object, read_stored_or_none
@@ -83,7 +85,7 @@ _IMPORTED: Final = """(SELECT initial_place FROM sessions WHERE sessions.app_nam
     AND sessions.user_id = events.user_id AND sessions.id = events.session_id AND initial_place < 0)"""
 
 
-def written_at(source: str, asked: Iterable[Position]) -> dict[Position, Written]:
+def written_at(source: str, asked: Iterable[Position], actor: Actor) -> dict[Position, Written]:
     """Returns what was written at these positions. An event or a session that is gone is left out.
 
     The total size is bounded by _HEAVIEST, from the newest on. What is too large, or beyond that, is `unread`: it is
@@ -95,12 +97,13 @@ def written_at(source: str, asked: Iterable[Position]) -> dict[Position, Written
     with database.using(source):
         for start in range(0, len(wanted), CHUNK):
             some = wanted[start : start + CHUNK]
-            written |= _events_at(source, [seq_of(position) for position in some if not is_creation(position)], budget)
-            written |= _creations_at(source, [position for position in some if is_creation(position)], budget)
+            seqs = [seq_of(position) for position in some if not is_creation(position)]
+            written |= _events_at(source, seqs, budget, actor)
+            written |= _creations_at(source, [position for position in some if is_creation(position)], budget, actor)
     return written
 
 
-def written_by(ref: SessionRef, last: Seq) -> Iterator[tuple[Seq, Written]]:
+def written_by(ref: SessionRef, last: Seq, actor: Actor) -> Iterator[tuple[Seq, Written]]:
     """Yields what a session's events wrote, with the seq of each, in order and up to a seq.
 
     The total size is bounded as in `written_at`, by _REPLAYED. The source must be open.
@@ -113,7 +116,7 @@ def written_by(ref: SessionRef, last: Seq) -> Iterator[tuple[Seq, Written]]:
         until = budget.left - _PAGE
         values = [*ref[1:], after, last, CHUNK]
         with closing(
-            _read(ref.source, f"events WHERE {of_session} ORDER BY {column} LIMIT %s", values, budget)
+            _read(ref.source, f"events WHERE {of_session} ORDER BY {column} LIMIT %s", values, budget, actor)
         ) as rows:
             for each in rows:  # no cursor stays open while others may want to write
                 some.append(each)
@@ -139,7 +142,7 @@ class _Budget:
         return self.left >= 0
 
 
-def _events_at(source: str, seqs: list[Seq], budget: _Budget) -> dict[Position, Written]:
+def _events_at(source: str, seqs: list[Seq], budget: _Budget, actor: Actor) -> dict[Position, Written]:
     events: dict[Position, Written] = {}
     numbered, column = database.is_numbered(source), SEQ[connections[source].vendor]
     while missing := [seq for seq in seqs if position_of(seq) not in events]:
@@ -147,7 +150,7 @@ def _events_at(source: str, seqs: list[Seq], budget: _Budget) -> dict[Position, 
         rows, values = f"events WHERE {column} IN ({', '.join(['%s'] * len(missing))}) ORDER BY {column} DESC", missing
         if not numbered:
             rows, values = _by_time(source, missing)
-        for seq, written in _read(source, rows, values, budget):
+        for seq, written in _read(source, rows, values, budget, actor):
             other = events.get(position_of(seq))
             events[position_of(seq)] = other._replace(beside=(*other.beside, written)) if other else written
         if spent or budget.left >= 0:  # those that are still missing are gone
@@ -169,7 +172,9 @@ def _by_time(source: str, seqs: Sequence[Seq]) -> tuple[str, list[Any]]:
     return table, [list(column) for column in zip(*at, strict=True)] if at else [[]] * 4
 
 
-def _read(source: str, rows: str, values: Sequence[Any], budget: _Budget) -> Generator[tuple[Seq, Written], None, None]:
+def _read(
+    source: str, rows: str, values: Sequence[Any], budget: _Budget, actor: Actor
+) -> Generator[tuple[Seq, Written], None, None]:
     """Yields what events wrote, up to the one that uses up the budget; if nothing is left, only that they are there."""
     vendor = connections[source].vendor
     spent = budget.left < 0
@@ -187,7 +192,7 @@ def _read(source: str, rows: str, values: Sequence[Any], budget: _Budget) -> Gen
                 if budget.left < 0 and not spent:
                     return
                 continue
-            event = said_of_state(text)
+            event = said_of_state(text, actor, app)
             noted = edit_of(event)
             who = Writer(event_id, seq, str(event.get("author") or ""), str(noted.get("actor") or ""), moment, ref)
             yield (
@@ -204,7 +209,7 @@ def _read(source: str, rows: str, values: Sequence[Any], budget: _Budget) -> Gen
             )
 
 
-def _creations_at(source: str, wanted: list[Position], budget: _Budget) -> dict[Position, Written]:
+def _creations_at(source: str, wanted: list[Position], budget: _Budget, actor: Actor) -> dict[Position, Written]:
     if not wanted or not database.keeps_creations(source):  # released since these were indexed
         return {}
     state = "NULL" if budget.left < 0 else measured_sql("initial_state", connections[source].vendor)
@@ -214,6 +219,7 @@ def _creations_at(source: str, wanted: list[Position], budget: _Budget) -> dict[
     with closing(each_row(source, statement, wanted)) as rows:
         for position, *names, at, text in rows:
             unread = not budget.affords(text)
-            began = {} if unread else as_object(read_stored_or_none(text))
-            sessions[position] = Written(None, SessionRef(source, *names), read_instant(at), began, unread=unread)
+            ref = SessionRef(source, *names)
+            began = {} if unread else shown(as_object(read_stored_or_none(text)), actor, ref.app_name)
+            sessions[position] = Written(None, ref, read_instant(at), began, unread=unread)
     return sessions

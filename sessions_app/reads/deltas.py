@@ -10,6 +10,8 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import TextField
 from django.db.models.expressions import RawSQL
 
+from ..access.actor import Actor
+from ..access.shown import shown
 from ..domain.edit_note import edit_of
 from ..domain.event import delta_of, removed_by
 from ..domain.json_values import as_object, read_stored, read_stored_or_none
@@ -38,7 +40,7 @@ class Writer:
     ref: SessionRef  # the session that it wrote in
 
 
-def initial_state(db: BaseDatabaseWrapper, ref: SessionRef) -> State | None:
+def initial_state(db: BaseDatabaseWrapper, ref: SessionRef, actor: Actor) -> State | None:
     """Returns a session's initial state with full keys; None if it was never recorded, or is too large to be read."""
     if not database.is_adopted(ref.source):
         return None
@@ -48,7 +50,7 @@ def initial_state(db: BaseDatabaseWrapper, ref: SessionRef) -> State | None:
         stored = cursor.fetchone()
     if not stored or stored[0] is None or large(stored[0]):
         return None
-    return as_object(read_stored(stored[0]))
+    return shown(as_object(read_stored(stored[0])), actor, ref.app_name)
 
 
 # Delta, author and note. For an event that is not valid JSON, the whole event.
@@ -68,17 +70,17 @@ def state_sql(vendor: str) -> str:
     return measured_sql(f"CASE WHEN {SIZE_OF[vendor]} <= {LARGE} THEN {_LOOKED_AT[vendor]} END", vendor)
 
 
-def said_of_state(text: str | None) -> dict[str, Any]:
+def said_of_state(text: str | None, actor: Actor, app_name: str) -> dict[str, Any]:
     """Returns an event with only its author, delta and note."""
     said = read_stored_or_none(text)
-    if not isinstance(said, list):
-        return as_object(said)
-    delta, author, note = said
-    return {"author": author, "actions": {"state_delta": delta}, "custom_metadata": {"adkweb": note}}
+    if isinstance(said, list):
+        delta, author, note = said
+        said = {"author": author, "actions": {"state_delta": delta}, "custom_metadata": {"adkweb": note}}
+    return shown(as_object(said), actor, app_name)
 
 
 def state_rows(
-    ref: SessionRef, before: str | None = None, limit: int = RECENT, after: int = 0
+    ref: SessionRef, actor: Actor, before: str | None = None, limit: int = RECENT, after: int = 0
 ) -> tuple[list[dict[str, Any]], bool]:
     """Returns the newest events of a session (before a cursor, after a seq), reduced to what they say about state;
     newest first.
@@ -102,7 +104,7 @@ def state_rows(
         left -= weight(text) + (size or 0) // LOOKED_THROUGH
         if text is None or large(text) or left < 0:
             return rows, False
-        event = said_of_state(text)
+        event = said_of_state(text, actor, ref.app_name)
         note = edit_of(event)
         row = {"id": event_id, "timestamp": timestamp, "seq": seq, "delta": delta_of(event), "by": event.get("author")}
         rows.append(row | {"actor": note.get("actor"), "removed": removed_by(event)})
@@ -117,14 +119,14 @@ def writer(ref: SessionRef, row: dict[str, Any]) -> Writer:
 # --- The values before ------------------------------------------------------------------------------------------------
 
 
-def add_changes(ref: SessionRef, page: Sequence[EventView]) -> None:
+def add_changes(ref: SessionRef, page: Sequence[EventView], actor: Actor) -> None:
     """Gives each event its changes, with the previous values.
 
     The previous value of a session key is exact: only this session writes it. Other sessions may have written an `app:`
     or `user:` key meanwhile, so its previous value is only shown if the edit itself recorded it. If an event writes
     very many keys, only the first ones get previous values."""
     wanted = {k for view in page for k in islice(view.description.delta, _LOOKED_FOR) if scope_of(k)[0] == "session"}
-    before = _values_before(ref, page, wanted) if wanted else {}
+    before = _values_before(ref, page, wanted, actor) if wanted else {}
     for view in page:
         known = before.get(view.id, {})
         recorded = as_object(view.description.edit.get("replaced"))
@@ -134,16 +136,19 @@ def add_changes(ref: SessionRef, page: Sequence[EventView]) -> None:
             view.changes.append(Change(name, old, ABSENT if name in removed else value))
 
 
-def _values_before(ref: SessionRef, page: Sequence[EventView], names: set[str]) -> dict[str, State]:
+def _values_before(ref: SessionRef, page: Sequence[EventView], names: set[str], actor: Actor) -> dict[str, State]:
     """Returns, by event id, the values of the session keys just before the event wrote them. Leaves out unknown ones.
 
     Also reads the events in between, which a filter may hide. Reads only a few if these are enough."""
     for limit in (NEAR + len(page), RECENT + len(page)):
-        rows, whole = state_rows(ref, before=page[-1].cursor, limit=limit)
+        rows, whole = state_rows(ref, actor, before=page[-1].cursor, limit=limit)
         values, unknown = _told_by(rows, page, names)
         if not unknown or len(rows) < limit:
             break
-    if unknown and whole and len(rows) < limit and (initial := initial_state(connections[ref.source], ref)) is not None:
+    initial = None
+    if unknown and whole and len(rows) < limit:
+        initial = initial_state(connections[ref.source], ref, actor)
+    if initial is not None:
         for name, ids in unknown.items():
             for event_id in ids:
                 values[event_id][name] = initial.get(name, ABSENT)

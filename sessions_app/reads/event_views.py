@@ -13,6 +13,7 @@ from django.db.models.expressions import RawSQL
 from django.utils.translation import gettext as _
 
 from ..access.actor import Actor
+from ..access.shown import shown
 from ..domain.description import Description
 from ..domain.edit_note import edit_of
 from ..domain.event import removed_by
@@ -81,12 +82,12 @@ def newest_views(source: str, limit: int, most: int, actor: Actor) -> list[Event
     If events have no numbers, searches the ACTIVE sessions that were written last."""
     events = measured(in_seen_apps(Event.objects.using(source), source, actor))
     if database.is_numbered(source):
-        return views(events.order_by(RawSQL(SEQ[connections[source].vendor], []).desc()), source, limit, most)[0]
+        return views(events.order_by(RawSQL(SEQ[connections[source].vendor], []).desc()), source, actor, limit, most)[0]
     sessions = in_seen_apps(Session.objects.using(source), source, actor).order_by("-update_time")
     newest: list[EventView] = []
     for names in sessions.values_list("app_name", "user_id", "id")[:ACTIVE]:
         ref = SessionRef(source, *names)
-        newest += views(ordered(events_of(ref), source), source, max(limit // 10, 12), most // ACTIVE, ref)[0]
+        newest += views(ordered(events_of(ref), source), source, actor, max(limit // 10, 12), most // ACTIVE, ref)[0]
     return sorted(newest, key=lambda view: (view.seq or 0, view.id), reverse=True)[:limit]
 
 
@@ -115,7 +116,7 @@ def _beside(source: str, cursor: str, side: str) -> Q:
 
 
 def views(
-    events: QuerySet[Event], source: str, limit: int, most: int = LARGE, ref: SessionRef | None = None
+    events: QuerySet[Event], source: str, actor: Actor, limit: int, most: int = LARGE, ref: SessionRef | None = None
 ) -> tuple[list[EventView], bool]:
     """Returns the first of some events, and whether there are others: at most `limit`, with a weight of at most `most`
     together.
@@ -129,7 +130,7 @@ def views(
         most -= weight(row.text)  # type: ignore[attr-defined]
         if rows and most < 0:
             return rows, True
-        rows.append(view_of(ref or SessionRef(source, row.app_name, row.user_id, row.session_id), row))
+        rows.append(view_of(ref or SessionRef(source, row.app_name, row.user_id, row.session_id), row, actor))
     return rows, False
 
 
@@ -160,11 +161,12 @@ def unpacked(source: str, size: int | None) -> int:
     return (size or 0) * (_PACKED if packed else 1)
 
 
-def view_of(ref: SessionRef, row: Event) -> EventView:
-    """Returns a row as a view, without its changes."""
+def view_of(ref: SessionRef, row: Event, actor: Actor) -> EventView:
+    """Returns a row as a view for an actor, without its changes."""
     text: str | None = row.text  # type: ignore[attr-defined]
     size = large(text)
-    stored = {"timestamp": row.timestamp} if size else as_object(event_in_seconds(read_stored_or_none(text)))
+    event = {"timestamp": row.timestamp} if size else as_object(read_stored_or_none(text))
+    stored = event_in_seconds(shown(event, actor, ref.app_name))
     # ADK itself relies on the columns, but the exact time is in the event.
     data = {**stored, "id": row.id, "invocation_id": row.invocation_id}
     timestamp = stored.get("timestamp")
@@ -174,7 +176,7 @@ def view_of(ref: SessionRef, row: Event) -> EventView:
         row.id,
         row.seq,
         row.invocation_id,
-        float(timestamp) if exact else row.timestamp,  # type: ignore[arg-type]
+        float(timestamp) if exact else row.timestamp,
         data,
         describe(data),
         cursor=write_cursor(row.seq) if database.is_numbered(ref.source) else write_cursor(row.timestamp, row.id),
@@ -195,9 +197,9 @@ def filtered(events: QuerySet[Event], ref: SessionRef, kind: str, author: str) -
     return events
 
 
-def edit_view(source: str, row: Event) -> EventView:
-    """Returns the row of an edit as a view. The edit's note has the previous values."""
-    view = view_of(SessionRef(source, row.app_name, row.user_id, row.session_id), row)
+def edit_view(source: str, row: Event, actor: Actor) -> EventView:
+    """Returns the row of an edit as a view for an actor. The edit's note has the previous values."""
+    view = view_of(SessionRef(source, row.app_name, row.user_id, row.session_id), row, actor)
     replaced, removed = as_object(edit_of(view.data).get("replaced")), set(removed_by(view.data))
     view.changes = [
         Change(name, replaced.get(name, ABSENT), ABSENT if name in removed else value)

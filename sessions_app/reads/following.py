@@ -96,11 +96,11 @@ class Following:
     def _of_session(self, ref: SessionRef, ids: list[str], most: int) -> tuple[dict[EventName, EventView], bool]:
         with database.using(ref.source):
             rows = ordered(events_of(ref).filter(id__in=ids), ref.source, newest=False)
-            some, more = views(rows, ref.source, len(ids), most, ref)
+            some, more = views(rows, ref.source, self._actor, len(ids), most, ref)
             by_id = {view.id: view for view in some}
             page = [by_id[event_id] for event_id in ids if event_id in by_id]
             if page and not more:
-                add_changes(ref, page)
+                add_changes(ref, page, self._actor)
         return {EventName(ref, view.id): view for view in page}, more
 
 

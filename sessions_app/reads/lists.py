@@ -11,8 +11,11 @@ from django.db.models.fields.json import KeyTextTransform, KeyTransform
 from django.db.models.functions import Substr
 
 from ..access.actor import Actor
+from ..access.shown import shown
+from ..domain.json_values import as_object
 from ..domain.positions import Seq
 from ..domain.session_ref import SessionRef
+from ..domain.state import State
 from ..errors import SourceError
 from ..models import App, Event, Session
 from ..sources import database
@@ -145,7 +148,7 @@ def sessions(
                 Q(update_time__lt=moment) | same & Q(user_id__lt=user) | same & Q(user_id=user, id__lt=name),
                 update_time__lte=moment,
             )
-        rows = _session_rows(query.order_by("-update_time", "-user_id", "-id"), source, limit + 1)
+        rows = _session_rows(query.order_by("-update_time", "-user_id", "-id"), source, limit + 1, actor)
         last = rows[limit - 1] if len(rows) > limit else None
         return Page(
             rows[:limit], write_cursor(last.update_time, last.ref.user_id, last.ref.session_id) if last else None
@@ -158,7 +161,7 @@ def left_out(ref: SessionRef, *, actor: Actor) -> SessionRow | None:
         return None
     with database.using(ref.source):
         query = sessions_of(ref.source, ref.app_name).filter(user_id=ref.user_id, id=ref.session_id)
-        rows = _session_rows(query.exclude(is_listed(ref.source)), ref.source, 1)
+        rows = _session_rows(query.exclude(is_listed(ref.source)), ref.source, 1, actor)
         return rows[0] if rows else None
 
 
@@ -185,28 +188,41 @@ def title(ref: SessionRef, *, actor: Actor) -> str:
     if not actor.may_see(ref.app_name):
         return ""
     with database.using(ref.source):
-        return titles_of(ref.source, [ref]).get(ref, "")
+        return titles_of(ref.source, [ref], actor).get(ref, "")
 
 
-def titles_of(source: str, keys: Collection[SessionRef]) -> dict[SessionRef, str]:
+def titles_of(source: str, keys: Collection[SessionRef], actor: Actor) -> dict[SessionRef, str]:
     """Returns the titles that a framework gave to sessions; empty for a session without one."""
     if not keys:
         return {}
     any_of = Q(*(Q(app_name=ref.app_name, user_id=ref.user_id, id=ref.session_id) for ref in keys), _connector=Q.OR)
     rows = Session.objects.using(source).filter(any_of).annotate(title=_TITLE)
     return {
-        SessionRef(source, *names): title or ""
+        SessionRef(source, *names): _shown_title(title, actor, names[0])
         for *names, title in rows.values_list("app_name", "user_id", "id", "title")
     }
+
+
+def title_of(state: State) -> str:
+    """Returns the title that a framework keeps in a session's state; empty if there is none."""
+    title = as_object(state.get(_METADATA)).get(_NAME)
+    return title[:_TITLE_LENGTH] if isinstance(title, str) else ""
 
 
 # --- Queries ----------------------------------------------------------------------------------------------------------
 
 
-_TITLE: Final = Substr(KeyTextTransform("displayName", KeyTransform("__session_metadata__", Small("state"))), 1, 200)
+_METADATA: Final = "__session_metadata__"
+_NAME: Final = "displayName"
+_TITLE_LENGTH: Final = 200
+_TITLE: Final = Substr(KeyTextTransform(_NAME, KeyTransform(_METADATA, Small("state"))), 1, _TITLE_LENGTH)
 
 
-def _session_rows(sessions: QuerySet[Session], source: str, limit: int) -> list[SessionRow]:
+def _shown_title(title: str | None, actor: Actor, app_name: str) -> str:
+    return title_of(shown({_METADATA: {_NAME: title}}, actor, app_name))
+
+
+def _session_rows(sessions: QuerySet[Session], source: str, limit: int, actor: Actor) -> list[SessionRow]:
     sessions = sessions.annotate(
         title=_TITLE,
         event_count=RawSQL(count_events(source), [ROW_COUNT_LIMIT + 1], IntegerField()),
@@ -214,7 +230,8 @@ def _session_rows(sessions: QuerySet[Session], source: str, limit: int) -> list[
     )
     names = ("app_name", "user_id", "id", "title", "create_time", "update_time", "event_count", "error_count")
     return [
-        SessionRow(SessionRef(source, *row[:3]), row[3] or "", *row[4:]) for row in sessions.values_list(*names)[:limit]
+        SessionRow(SessionRef(source, *row[:3]), _shown_title(row[3], actor, row[0]), *row[4:])
+        for row in sessions.values_list(*names)[:limit]
     ]
 
 

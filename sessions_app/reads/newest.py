@@ -122,5 +122,5 @@ def running_now(source: str, *, actor: Actor) -> list[RunningSession]:
         now = time.time()
         flights = {ref: running(events[::-1], now, settings.SILENCE_SECONDS) for ref, events in by_session.items()}
         busy = {ref: flight for ref, flight in flights.items() if flight and not flight.waiting}
-        titles = titles_of(source, busy.keys())
+        titles = titles_of(source, busy.keys(), actor)
         return [RunningSession(ref, titles.get(ref, ""), flight) for ref, flight in busy.items()]

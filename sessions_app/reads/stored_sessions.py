@@ -72,12 +72,12 @@ def load_page(
         with db.cursor() as cursor:
             cursor.execute(f"SELECT state{TEXT_OF[db.vendor]} FROM app_states WHERE app_name = %s", [app_name])
             row = cursor.fetchone()
-        app = read_state(row[0] if row else None, most)
-    states = {user: read_state(state, most) for user, state in users.items()}
+        app = read_state(row[0] if row else None, most, "app", actor, app_name)
+    states = {user: read_state(state, most, "user", actor, app_name) for user, state in users.items()}
     sessions = [
         StoredSession(
             SessionRef(source, app_name, user, name),
-            Scoped(session=read_state(state, most), app=app, user=states.get(user, {})),
+            Scoped(session=read_state(state, most, "session", actor, app_name), app=app, user=states.get(user, {})),
             read_instant(created),
             read_instant(updated),
             None,

@@ -37,9 +37,9 @@ def events(
         query = filtered(events_of(ref), ref, kind, author)
         if before:
             query = query.filter(before_cursor(ref.source, before))
-        rows, more = views(ordered(query, ref.source), ref.source, limit, ref=ref)
+        rows, more = views(ordered(query, ref.source), ref.source, actor, limit, ref=ref)
         page = rows[::-1]
-        add_changes(ref, page)
+        add_changes(ref, page, actor)
         return Page(page, page[0].cursor if more else None)
 
 
@@ -49,8 +49,8 @@ def event(ref: SessionRef, event_id: str, *, actor: Actor) -> EventView:
         row = events_of(ref).filter(id=event_id).first() if actor.may_see(ref.app_name) else None
         if row is None:
             raise NotFound(_("There is no event %(id)s in this session; it may have been deleted.") % {"id": event_id})
-        view = view_of(ref, row)
-        add_changes(ref, [view])
+        view = view_of(ref, row, actor)
+        add_changes(ref, [view], actor)
         return view
 
 
@@ -62,9 +62,9 @@ def events_after(
     with database.using(ref.source):
         after = Q(seq__gt=seq) if isinstance(seq, int) else after_cursor(ref.source, seq)
         query = filtered(events_of(ref).filter(after), ref, kind, author)
-        page, more = views(ordered(query, ref.source, newest=False), ref.source, limit, ref=ref)
+        page, more = views(ordered(query, ref.source, newest=False), ref.source, actor, limit, ref=ref)
         if page:
-            add_changes(ref, page)
+            add_changes(ref, page, actor)
         return Page(page, page[-1].cursor if more else None)
 
 
@@ -87,7 +87,7 @@ def in_flight(ref: SessionRef, *, actor: Actor) -> Running | None:
     there is none."""
     actor.check_sees(ref)
     with database.using(ref.source):
-        newest, _more = views(ordered(events_of(ref), ref.source), ref.source, IN_FLIGHT, GLANCE, ref)
+        newest, _more = views(ordered(events_of(ref), ref.source), ref.source, actor, IN_FLIGHT, GLANCE, ref)
         return running([view.data for view in reversed(newest)], time.time(), settings.SILENCE_SECONDS)
 
 
@@ -100,6 +100,6 @@ def around(view: EventView, reach: int = 200, *, actor: Actor) -> tuple[list[Eve
         earlier = ordered(query.filter(before_cursor(view.ref.source, view.cursor)), view.ref.source)
         later = ordered(query.filter(after_cursor(view.ref.source, view.cursor)), view.ref.source, newest=False)
         return (
-            views(earlier, view.ref.source, reach, GLANCE, view.ref)[0],
-            views(later, view.ref.source, reach, GLANCE, view.ref)[0],
+            views(earlier, view.ref.source, actor, reach, GLANCE, view.ref)[0],
+            views(later, view.ref.source, actor, reach, GLANCE, view.ref)[0],
         )

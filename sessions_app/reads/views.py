@@ -7,6 +7,7 @@ from typing import Final
 from django.utils.translation import gettext as _
 
 from ..access.actor import Actor
+from ..access.shown import shown
 from ..domain.json_values import as_object, read_stored
 from ..domain.session_ref import SessionRef
 from ..domain.state import Scope, Scoped, State
@@ -14,7 +15,7 @@ from ..errors import Invalid, NotFound
 from ..models import App, Session, User, read_instant
 from ..sources import database
 from .listed import sessions_of
-from .lists import AppRow, app_row_of
+from .lists import AppRow, app_row_of, title_of
 from .weights import Measured, large, measured_sql
 
 
@@ -44,7 +45,7 @@ def app(source: str, app_name: str, *, actor: Actor, partly: bool = False) -> tu
         is_there = text is not None or sessions_of(source, app_name).exists()
         if not is_there or not actor.may_see(app_name):
             raise NotFound(_("There is no app “%(name)s” in this source.") % {"name": app_name})
-        return app_row_of(source, app_name), {} if partly else _read_state(text)
+        return app_row_of(source, app_name), {} if partly else _read_state(text, "app", actor, app_name)
 
 
 def user_state(source: str, app_name: str, user_id: str, *, actor: Actor, partly: bool = False) -> State:
@@ -59,13 +60,13 @@ def user_state(source: str, app_name: str, user_id: str, *, actor: Actor, partly
         is_there = text is not None or sessions.exists()
         if not is_there or not actor.may_see(app_name):
             raise NotFound(_("There is no user “%(name)s” in this app.") % {"name": user_id})
-        return {} if partly else _read_state(text)
+        return {} if partly else _read_state(text, "user", actor, app_name)
 
 
-def _read_state(text: str | None) -> State:
+def _read_state(text: str | None, scope: Scope, actor: Actor, app_name: str) -> State:
     if size := large(text):
         raise Invalid(_too_large(size), size=size)
-    return as_object(read_stored(text or "null"))
+    return shown(as_object(read_stored(text or "null")), actor, app_name, scope)
 
 
 def _too_large(size: int) -> str:
@@ -96,12 +97,12 @@ def session(ref: SessionRef, *, actor: Actor, partly: bool = False) -> SessionVi
     if sizes and not partly:
         raise Invalid(_too_large(max(sizes.values())))
     own, user, app, initial = (
-        None if text is None or large(text) else as_object(read_stored(text)) for text in row[2:]
+        None if text is None or large(text) else shown(as_object(read_stored(text)), actor, ref.app_name, scope)
+        for scope, text in zip((*_SCOPES, *_SCOPES[:1]), row[2:], strict=True)
     )
-    title = as_object((own or {}).get("__session_metadata__")).get("displayName")
     return SessionView(
         ref,
-        title[:200] if isinstance(title, str) else "",
+        title_of(own or {}),
         read_instant(row[0]),
         read_instant(row[1]),
         Scoped(app=app or {}, user=user or {}, session=own or {}),

@@ -12,10 +12,11 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.utils.translation import gettext as _
 
 from ..access.actor import SYSTEM, Actor
+from ..access.shown import shown, shown_text
 from ..domain.json_values import as_object, read_stored
 from ..domain.positions import NO_SEQ, Seq
 from ..domain.session_ref import SessionRef
-from ..domain.state import Scoped
+from ..domain.state import Scope, Scoped, State
 from ..domain.units import text_in_seconds
 from ..errors import Invalid, NotFound
 from ..models import read_instant, stored_instant
@@ -98,11 +99,15 @@ def load(
     events.sort(key=lambda row: row[6] or (row[4], row[2]))
     return StoredSession(
         ref,
-        Scoped(session=read_state(head[1], most), app=read_state(head[2], most), user=read_state(head[3], most)),
+        Scoped(
+            session=read_state(head[1], most, "session", actor, ref.app_name),
+            app=read_state(head[2], most, "app", actor, ref.app_name),
+            user=read_state(head[3], most, "user", actor, ref.app_name),
+        ),
         read_instant(head[4]),
         read_instant(head[5]),
         head[6] or NO_SEQ,
-        [_event(row[1:5] + row[6:]) for row in events],
+        [_event(row[1:5] + row[6:], actor, ref.app_name) for row in events],
     )
 
 
@@ -167,7 +172,7 @@ def stream(
     if session is None:
         return None
     first = max(after or NO_SEQ, _before_newest(ref, newest, since) if newest is not None else NO_SEQ)
-    return session, _pages(ref, session.seq or NO_SEQ, since, first)
+    return session, _pages(ref, session.seq or NO_SEQ, since, first, actor)
 
 
 def _before_newest(ref: SessionRef, newest: int, since: float | None) -> Seq:
@@ -183,7 +188,7 @@ def _before_newest(ref: SessionRef, newest: int, since: float | None) -> Seq:
         return seq
 
 
-def _pages(ref: SessionRef, last: Seq, since: float | None, after: Seq) -> Iterator[list[StoredEvent]]:
+def _pages(ref: SessionRef, last: Seq, since: float | None, after: Seq, actor: Actor) -> Iterator[list[StoredEvent]]:
     while after < last:
         with database.using(ref.source) as db:
             column, _newest_first = _order(ref.source, db.vendor)
@@ -205,16 +210,17 @@ def _pages(ref: SessionRef, last: Seq, since: float | None, after: Seq) -> Itera
             if since is None or read_head(ref, actor=SYSTEM) is None:
                 raise NotFound(_("The session was deleted while it was read."))
             return
-        after, page = rows[-1][-1], [_event(row) for row in rows]
+        after, page = rows[-1][-1], [_event(row, actor, ref.app_name) for row in rows]
         del rows, row  # they may be large
         yield page
         del page
 
 
-def _event(row: tuple[Any, ...]) -> StoredEvent:
+def _event(row: tuple[Any, ...], actor: Actor, app_name: str) -> StoredEvent:
     text, event_id, invocation_id, timestamp, seq = row
     at = read_instant(timestamp)
-    return StoredEvent(text_in_seconds(text or "{}", at), event_id, invocation_id, at, seq)
+    seen = shown_text(text or "{}", actor, app_name)
+    return StoredEvent(text_in_seconds(seen, at), event_id, invocation_id, at, seq)
 
 
 def read_head(ref: SessionRef, event_id: str = "", *, actor: Actor) -> Head | None:
@@ -250,8 +256,8 @@ def _names(ref: SessionRef) -> dict[str, Any]:
     return {"app": ref.app_name, "user": ref.user_id, "session": ref.session_id}
 
 
-def read_state(text: str | None, most: int | None = None) -> dict[str, Any]:
-    """Returns the state in a JSON text. Raises Invalid for a text that weighs more than `most`."""
+def read_state(text: str | None, most: int | None, scope: Scope, actor: Actor, app_name: str) -> State:
+    """Returns the state of a scope in a JSON text. Raises Invalid for a text that weighs more than `most`."""
     if most is not None and weight(text) > most:
         raise Invalid(_("This state is too large to be read here: %(n)s characters.") % {"n": len(text or "")})
-    return as_object(read_stored(text)) if text else {}
+    return shown(as_object(read_stored(text)), actor, app_name, scope) if text else {}

@@ -18,7 +18,7 @@ def writers(ref: SessionRef, after: Seq = NO_SEQ, *, actor: Actor) -> dict[str, 
     actor.check_sees(ref)
     with database.using(ref.source):
         writers: dict[str, Writer] = {}
-        for row in state_rows(ref, after=after)[0]:
+        for row in state_rows(ref, actor, after=after)[0]:
             writers = dict.fromkeys(row["delta"], writer(ref, row)) | writers
         return writers
 
@@ -33,7 +33,7 @@ def last_writer(ref: SessionRef, full_key: str, *, actor: Actor) -> Writer | Non
         writers = [
             writer(candidate, row)
             for candidate in sessions
-            for row in state_rows(candidate, limit=100)[0]
+            for row in state_rows(candidate, actor, limit=100)[0]
             if full_key in as_object(row["delta"])
         ]
         return max(writers, key=lambda writer: writer.timestamp, default=None)

@@ -13,6 +13,7 @@ from typing import Any, Final
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from ..access.actor import Actor
+from ..access.shown import shown
 from ..domain.session_ref import SessionRef
 from ..domain.state import Scope
 from ..errors import Conflict, Invalid
@@ -56,7 +57,7 @@ def items(source: str, only: Filter, *, actor: Actor) -> Iterator[Item]:
     where, values = only.where()
     for names in _rows(source, "sessions", ("app_name", "user_id", "id"), "", where, values, _KEYS):
         ref = SessionRef(source, *names)
-        found = head(ref) if actor.may_see(ref.app_name) else None
+        found = head(ref, actor) if actor.may_see(ref.app_name) else None
         if found is None:
             continue  # it was deleted in the meantime, or its app does not exist for the actor
         if is_half(found):
@@ -64,7 +65,7 @@ def items(source: str, only: Filter, *, actor: Actor) -> Iterator[Item]:
         yield found
         place, left = None, found.events
         while left:
-            page, place = events(ref, place, left)
+            page, place = events(ref, place, left, actor)
             if not page:
                 raise Conflict(f"The session {'/'.join(names)} was deleted while it was read.")
             left -= len(page)
@@ -93,7 +94,7 @@ def count(source: str, only: Filter, *, actor: Actor) -> int:
         return int(cursor.fetchone()[0])
 
 
-def head(ref: SessionRef) -> SessionItem | None:
+def head(ref: SessionRef, actor: Actor) -> SessionItem | None:
     """Returns a session's row with the number of its events, or None if there is no such session."""
     with database.using(ref.source) as db, db.cursor() as cursor:
         initial = f"initial_state{_text(db)}" if database.is_adopted(ref.source) else "NULL"
@@ -106,13 +107,13 @@ def head(ref: SessionRef) -> SessionItem | None:
         row = cursor.fetchone()
     if row is None:
         return None
-    state = canonical(_json(row[0], ref))
-    first = None if row[1] is None else canonical(_json(row[1], ref))
+    state = canonical(_json(row[0], ref, actor))
+    first = None if row[1] is None else canonical(_json(row[1], ref, actor))
     created, updated = (microseconds(read_instant(value)) for value in row[2:4])
     return SessionItem(*ref[1:], created, updated, state, first, row[4])
 
 
-def events(ref: SessionRef, after: Any, most: int) -> tuple[list[EventItem], Any]:
+def events(ref: SessionRef, after: Any, most: int, actor: Actor) -> tuple[list[EventItem], Any]:
     """Returns the next events of a session in append order, and where they end: pass it as `after` to go on.
 
     `after` is None for the first page.
@@ -131,7 +132,7 @@ def events(ref: SessionRef, after: Any, most: int) -> tuple[list[EventItem], Any
             )
             found, length = [], 0
             for event_id, invocation_id, at, data, number in cursor:
-                value = _json(data if data is not None else "null", ref, event_id)
+                value = _json(data if data is not None else "null", ref, actor, event_id=event_id)
                 found.append(event_item(value, event_id, invocation_id, read_instant(at)))
                 length += len(found[-1].text)
                 last = [number] if seq else [stored_instant(read_instant(at), db), event_id]
@@ -140,16 +141,17 @@ def events(ref: SessionRef, after: Any, most: int) -> tuple[list[EventItem], Any
     return found, _Place(last, max(1, min(_MOST_EVENTS, len(found) * _PAGE_LENGTH // max(1, length))))
 
 
-def state(source: str, item: StateItem) -> dict[str, Any] | None:
+def state(source: str, item: StateItem, actor: Actor) -> dict[str, Any] | None:
     """Returns the state that the source has for an item's app or user, or None if it has no row."""
-    table, names = _TABLES["app" if item.user is None else "user"]
+    scope: Scope = "app" if item.user is None else "user"
+    table, names = _TABLES[scope]
     with database.using(source) as db, db.cursor() as cursor:
         where = " AND ".join(f"{name} = %s" for name in names)
         cursor.execute(f"SELECT state{_text(db)} FROM {table} WHERE {where}", [item.app, item.user][: len(names)])
         row = cursor.fetchone()
     if row is None:
         return None
-    found = _json(row[0], SessionRef(source, item.app, item.user or "", ""))
+    found = _json(row[0], SessionRef(source, item.app, item.user or "", ""), actor, scope)
     return found if isinstance(found, dict) else {}
 
 
@@ -173,7 +175,7 @@ def _states(source: str, scope: Scope, only: Filter, actor: Actor) -> Iterator[S
         where = f"EXISTS (SELECT 1 FROM sessions WHERE {same} AND {where})"
     for row in _rows(source, table, names, "state update_time", where, values, _STATES):
         app, user = row[0], row[1] if scope == "user" else None
-        found = _json(row[-2], SessionRef(source, app, user or "", ""))
+        found = _json(row[-2], SessionRef(source, app, user or "", ""), actor, scope)
         if found and actor.may_see(app):
             yield StateItem(app, user, found, microseconds(read_instant(row[-1])))
 
@@ -204,9 +206,9 @@ def _text(db: BaseDatabaseWrapper) -> str:
     return "::text" if db.vendor == "postgresql" else ""
 
 
-def _json(text: str, ref: SessionRef, event_id: str = "") -> Any:
+def _json(text: str, ref: SessionRef, actor: Actor, scope: Scope = "session", event_id: str = "") -> Any:
     try:
-        return parse(text)
+        return shown(parse(text), actor, ref.app_name, scope)
     except Invalid as error:
         where = "/".join(name for name in (*ref[1:], event_id) if name)
         raise Invalid(f"What is stored for {where} cannot be exported: {error.message}") from error

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import Any, Final
 
-from ..access.actor import Actor
+from ..access.actor import SYSTEM, Actor
+from ..access.shown import shown_change
 from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT, Change, Scope, diff, full_key
 from ..errors import AlreadyExists, Conflict, Invalid
@@ -73,8 +74,7 @@ class Report:
 
 def check(read: Open, told: Told = lambda reader: None) -> Counts:
     """Reads everything that is to be imported and counts it. Raises Fault, which says where something is wrong."""
-    counts = Counts()
-    ids = _Ids()
+    counts, ids = Counts(), _Ids()
     with read() as reader:
         for item in _items(reader, told):
             if isinstance(item, EventItem):
@@ -142,14 +142,14 @@ class _Import:
 
     def state(self, item: StateItem) -> None:
         scope: Scope = "app" if item.user is None else "user"
-        found = exporting.state(self.into, item)
-        if found is None:
+        if (found := exporting.state(self.into, item, SYSTEM)) is None:
             self.report.states_made += 1
         elif changes := [change for change in diff(found, item.state) if change.new is not ABSENT]:
             self.report.differing_count += 1
             if len(self.report.differing) < LISTED:
                 named = [Change(full_key(scope, c.key), c.old, c.new) for c in changes]
-                self.report.differing.append(Differing(item.app, item.user, named))
+                seen = [shown_change(change, self.actor, item.app) for change in named]
+                self.report.differing.append(Differing(item.app, item.user, seen))
         if not self.preview:
             ref = SessionRef(self.into, item.app, item.user or "", "")
             import_state(ref, scope, item.state, actor=self.actor, updated=item.updated, overwrite=self.overwrite)
@@ -157,7 +157,7 @@ class _Import:
     def session(self, item: SessionItem, batches: Iterator[list[EventItem]]) -> None:
         """Imports a session. Raises Conflict if somebody else writes to it in the meantime."""
         ref = SessionRef(self.into, item.app, item.user, item.session)
-        found = exporting.head(ref)
+        found = exporting.head(ref, SYSTEM)
         if found is None:
             self.report.new += 1
             self.write(item, batches, 0, None)
@@ -243,7 +243,7 @@ def _events(items: Iterator[Item]) -> Iterator[EventItem]:
 def _stored_events(ref: SessionRef, count: int) -> Iterator[EventItem]:
     place: Any = None
     while count:
-        page, place = exporting.events(ref, place, count)
+        page, place = exporting.events(ref, place, count, SYSTEM)
         if not page:
             return
         count -= len(page)

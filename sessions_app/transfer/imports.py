@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, cast
 from django.db import IntegrityError
 from django.utils.translation import gettext as _
 
-from ..access.actor import Actor
+from ..access.actor import SYSTEM, Actor
 from ..errors import Conflict, NotFound
 from ..jobs import claims, runner
 from ..jobs.claims import DONE, REFUSED, STOPPED, WAITING, Outcome, Progress
@@ -139,7 +139,7 @@ def _run(job: Job, beat: runner.Beat) -> Outcome:
 
     if job.step == "checking":
         return Outcome(READY, fields={"result": text_of(uploads.preview(_upload(job), source, actor, told=told))})
-    preview = preview_of(job.result, source)
+    preview = preview_of(job.result, source, SYSTEM)
     state = json.loads(job.task)["state"]
     preview.report = uploads.bring(_upload(job), source, actor, state=state, told=told)
     skipped = {each.ref for each in preview.report.skipped}
@@ -189,7 +189,7 @@ def _view(job: Job, actor: Actor) -> Import:
     stage = job.state
     if stage == WAITING:
         stage = job.step if claims.is_held(job) else STOPPED
-    preview = preview_of(job.result, source) if job.result else None
+    preview = preview_of(job.result, source, actor) if job.result else None
     percent = Progress(job.done, job.total).percent
     task = json.loads(job.task)
     return Import(

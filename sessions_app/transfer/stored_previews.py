@@ -4,6 +4,8 @@ import json
 from dataclasses import asdict
 from typing import Any, Final
 
+from ..access.actor import Actor
+from ..access.shown import shown_change
 from ..domain.json_values import dumps
 from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT, Change
@@ -33,13 +35,14 @@ def text_of(preview: Preview) -> str:
     )
 
 
-def preview_of(text: str, source: str) -> Preview:
-    """Returns a preview from the JSON that `text_of` made. `source` is the alias that the source has now."""
+def preview_of(text: str, source: str, actor: Actor) -> Preview:
+    """Returns a preview for an actor from the JSON that `text_of` made. `source` is the alias that the source has
+    now."""
     told = json.loads(text)
     report = Report(**told["report"])
     report.skipped = [Skipped(SessionRef(source, *names), why) for *names, why in told["skipped"]]
     report.differing = [
-        Differing(each["app"], each["user"], [_change(stored) for stored in each["changes"]])
+        Differing(each["app"], each["user"], [_change(stored, actor, each["app"]) for stored in each["changes"]])
         for each in told["differing"]
     ]
     sessions = [SessionRef(source, *names) for names in told["sessions"]]
@@ -53,6 +56,6 @@ def _stored_change(change: Change) -> dict[str, Any]:
     return {"key": change.key, **cut}
 
 
-def _change(stored: dict[str, Any]) -> Change:
+def _change(stored: dict[str, Any], actor: Actor, app_name: str) -> Change:
     old, new = (json.loads(stored[name]) if name in stored else ABSENT for name in ("old", "new"))
-    return Change(stored["key"], old, new)
+    return shown_change(Change(stored["key"], old, new), actor, app_name)

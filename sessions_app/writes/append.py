@@ -20,6 +20,7 @@ from django.utils.translation import gettext as _
 
 from .. import broadcast
 from ..access.actor import Actor
+from ..access.shown import shown
 from ..domain.edit_note import NOTES, ORIGIN, check_no_note
 from ..domain.event import Event, check_event, delta_of, is_partial, removed_by, same
 from ..domain.json_values import dumps
@@ -97,7 +98,7 @@ def append_event(
     with database.writing(ref.source) as db:
         if keeps_milliseconds(db):
             stored["timestamp"] = whole_milliseconds(stored["timestamp"])
-        append = _Append(ref, stored, expected, revision, event_text(stored, db))
+        append = _Append(ref, stored, expected, revision, event_text(stored, db), actor)
         try:
             appended = append.postgresql(db) if db.vendor == "postgresql" else commits.share(db, append.sqlite)
         except (IntegrityError, Conflict, StaleSession) as refused:
@@ -106,14 +107,14 @@ def append_event(
             if before is not None and event.get("timestamp") is None:
                 stored["timestamp"] = before["timestamp"]
             if before is not None and same(before, stored):
-                return Appended(before)
+                return Appended(shown(before, actor, ref.app_name))
             if before is not None or isinstance(refused, IntegrityError):
                 raise Conflict(
                     _("Another event of this session has the id %(id)s.") % {"id": stored["id"]}
                 ) from refused
             raise
     broadcast.tell("events", ref)
-    return appended
+    return Appended(shown(appended.event, actor, ref.app_name), appended.seq, appended.revision)
 
 
 class _Append:
@@ -126,8 +127,10 @@ class _Append:
         expected: float | Mapping[str, Any] | None,
         revision: float | None,
         text: str,
+        actor: Actor,
     ) -> None:
         self.ref = ref
+        self.actor = actor
         self.event = event
         self.values = expected if isinstance(expected, Mapping) else None
         self.revision = revision if isinstance(expected, Mapping) else expected
@@ -149,7 +152,7 @@ class _Append:
                 states[scope] = lock_scope(cursor, self.ref, scope)
         current = {key: states[scope].get(bare, ABSENT) for key in expected for scope, bare in [scope_of(key)]}
         if not all(same_values(current[key], value) for key, value in expected.items()):
-            raise Conflict(current=current)
+            raise Conflict(current=shown(current, self.actor, self.ref.app_name))
 
     def postgresql(self, db: BaseDatabaseWrapper) -> Appended:
         """Appends the event in one statement. Values, if any are expected, are compared first, in the same transaction.

@@ -395,6 +395,37 @@ def reads_without_an_actor(code: Code) -> list[str]:
     return sorted(problems)
 
 
+PARSERS: Final = {"read_stored", "read_stored_or_none", "parse"}  # of stored JSON
+# They compute where keys were written, and how deltas were applied. Their answers have no value.
+TELL_NO_VALUE: Final = {"history/gathering.py", "history/merging.py"}
+
+
+def values_that_pass_no_mask(code: Code) -> list[str]:
+    """Functions that read stored JSON for somebody without asking `access/shown.py` what they may see."""
+    return [
+        f"{path}: {node.name} reads stored JSON and does not call shown"
+        for path, source in code.items()
+        if path.startswith(ASKED) and path not in TELL_NO_VALUE
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.FunctionDef) and PARSERS & _called(node) and "shown" not in _called(node)
+    ]
+
+
+def _called(node: ast.AST) -> set[str]:
+    return {each.func.id for each in ast.walk(node) if isinstance(each, ast.Call) and isinstance(each.func, ast.Name)}
+
+
+def doors_that_ask_as_the_machine(code: Code) -> list[str]:
+    """Doors that read as SYSTEM, which sees everything: what they answer is for somebody else."""
+    return [
+        f"{path} reads as SYSTEM"
+        for path, source in code.items()
+        if module_of(path) in {*DOORS, "api"} and path != "live/source_follower.py"  # it asks whether sessions moved
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.keyword) and node.arg == "actor" and ast.unparse(node.value).endswith("SYSTEM")
+    ]
+
+
 def _named(path: str, source: str, code: Code) -> Iterator[tuple[str, str]]:
     """What a file uses of other modules: (file, name)."""
     modules: dict[str, str] = {}

@@ -1,0 +1,204 @@
+"""A value that is masked leaves adkweb through no door: one function decides it, and no page, route or command has to know.
+
+The mask here hides `user:card` from everybody. Each door is asked without it first, so that it is known which of them
+would have shown the value.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any, Final
+
+import pytest
+from asgiref.sync import async_to_sync
+from django.contrib.auth.models import User
+from django.urls import reverse
+
+from sessions_app.access import shown, tokens
+from sessions_app.access.actor import PEOPLE, SYSTEM, TERMINAL, Actor
+from sessions_app.api.routes import document
+from sessions_app.domain.positions import NO_SEQ
+from sessions_app.domain.session_ref import SessionRef
+from sessions_app.edits import queue
+from sessions_app.edits.edit import Entry, edit_state
+from sessions_app.errors import Conflict
+from sessions_app.history import drift
+from sessions_app.management.commands._words import told
+from sessions_app.reads import views
+from sessions_app.reads.following import Following, Only
+from sessions_app.sources import registry
+from sessions_app.transfer import FORMATS, exporting, uploads
+from sessions_app.web.session import news
+from sessions_app.writes.append import append_event
+from sessions_app.writes.sessions import create_session
+from tests.api.program import Program
+from tests.support.stored import execute
+from tests.transfer.files import ANA, file_of, imported
+from tests.web.conftest import Browser
+from tests.web.test_unseen_apps import OF_AN_APP, QUERY, address_of
+
+pytestmark = pytest.mark.django_db
+
+KEY: Final = "user:card"
+SECRET: Final = "4111-"
+QUERIES: Final[tuple[dict[str, str], ...]] = (
+    {},
+    {"key": KEY, "a": "e1", "b": "e2"},
+    {"key": "card", "scope": "user", "at": "e2"},
+    QUERY | {"key": KEY},
+)
+Door = Callable[[], Any]
+
+
+def masked(values: Any) -> Any:
+    """What a mask makes of an event or a state: the key's value is hidden wherever the key stands."""
+    if isinstance(values, list):
+        return [masked(each) for each in values]
+    if not isinstance(values, dict):
+        return values
+    return {key: "•••" if key == KEY else masked(value) for key, value in values.items()}
+
+
+@pytest.fixture
+def mask(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Begins to hide the key: from everybody but adkweb itself, which computes with it."""
+    return lambda: monkeypatch.setattr(shown, "mask_of", lambda actor, app: None if actor is SYSTEM else masked)
+
+
+@pytest.fixture
+def card(ref: SessionRef, person: User) -> SessionRef:
+    """A session whose user's card was set at the beginning, by an agent, by an edit and past every event; an edit of it
+    waits."""
+    state = {KEY: f"{SECRET}0", "step": "choose"}
+    ref = create_session(*ref[:3], session_id="s9", state=state, actor=ANA)
+    for number in (1, 2):
+        delta = {"state_delta": {KEY: f"{SECRET}{number}", "n": number}}
+        append_event(ref, {"id": f"e{number}", "author": "agent", "invocation_id": "i1", "actions": delta}, actor=ANA)
+    edit_state(ref, [Entry(KEY, f"{SECRET}3", f"{SECRET}2")], actor=Actor("adam", "admin"), reason="by phone")
+    queue.queue_edit(ref, [Entry(KEY, f"{SECRET}5", f"{SECRET}3")], person=person)
+    execute(ref.source, "UPDATE user_states SET state = %s", [json.dumps({"card": f"{SECRET}2"})])
+    return ref
+
+
+def whole(answer: Any) -> bytes:
+    """The content of an answer, which a server would stream."""
+    if not answer.streaming:
+        return bytes(answer.content)
+    if not answer.is_async:
+        return b"".join(answer.streaming_content)
+
+    async def gathered() -> bytes:
+        return b"".join([piece async for piece in answer.streaming_content])
+
+    return async_to_sync(gathered)()
+
+
+def pages(maria: Browser, ref: SessionRef) -> dict[str, Door]:
+    """Every page, and every file that a page gives."""
+
+    def page(address: str, query: dict[str, str]) -> str:
+        answer = maria.get(address, query)
+        return whole(answer).decode() + answer.headers.get("Location", "")
+
+    addresses = {str(pattern.name): address_of(pattern, ref) for pattern in OF_AN_APP}
+    (waiting,) = queue.of_session(ref, actor=SYSTEM)
+    addresses |= {name: reverse(name) for name in ("home", "feed", "edits", "queued-outcomes", "imports")}
+    addresses["queued-json"] = reverse("queued-json", args=[waiting.id])
+    return {
+        f"{name} {number}": lambda address=address, query=query: page(address, query)  # type: ignore[misc]
+        for name, address in addresses.items()
+        for number, query in enumerate(QUERIES)
+    }
+
+
+def routes(program: Program, ref: SessionRef) -> dict[str, Door]:
+    """Every address at which programs read, adkweb's own and ADK's, and what answers to their writes tell."""
+    own = f"/api/apps/booking/users/ana/sessions/{ref.session_id}"
+    doors: dict[str, Door] = {
+        f"{path} {number}": lambda path=path, query=query: program.get(  # type: ignore[misc]
+            path.format(**ref._asdict(), event_id="e2"), **query
+        ).content.decode()
+        for path, operations in document()["paths"].items()
+        if "get" in operations
+        for number, query in enumerate(({}, {"key": KEY, "a": "e1", "b": "e2"}))
+    }
+    for path in ("", "/s9"):
+        address = f"/apps/booking/users/ana/sessions{path}"
+        doors[address] = lambda address=address: program.get(address).content.decode()  # type: ignore[misc]
+    bodies: dict[str, Any] = {
+        "instruction": {"template": f"Pay with {{{KEY}}}."},
+        "rewind": {"invocation_id": "nobody's"},
+        "events": {"id": "e1", "author": "agent", "actions": {"state_delta": {KEY: "guessed"}}},
+        "events/e1/undo": {},
+    }
+    for name, body in bodies.items():
+        doors[f"POST {name}"] = lambda name=name, body=body: program.post(f"{own}/{name}", body).content.decode()  # type: ignore[misc]
+    conflict = [{"key": KEY, "value": "new", "seen": "guessed"}]
+    doors["PATCH"] = lambda: program.patch(f"{own}/state", {"entries": conflict}).content.decode()
+    return doors
+
+
+def others(ref: SessionRef, person: User) -> dict[str, Door]:
+    """Sockets, commands, exports, previews of imports, and what a refused write tells."""
+    (source,) = [each for each in registry.listed() if each.alias == ref.source]
+    file = {"type": "user", "app": "booking", "user": "ana", "state": {"card": f"{SECRET}9"}, "updated": 1.0}
+
+    def refused() -> str:
+        with pytest.raises(Conflict) as conflict:
+            edit_state(ref, [Entry(KEY, "new", "guessed")], actor=ANA)
+        with pytest.raises(Conflict) as later:
+            queue.queue_edit(ref, [Entry(KEY, "new", "guessed")], person=person)
+        return repr((conflict.value.detail, later.value.detail))
+
+    def preview() -> str:
+        upload = uploads.receive([file_of(file)])
+        try:
+            return repr(uploads.preview(upload, ref.source, ANA))
+        finally:
+            uploads.discard(upload)
+
+    writers = {name: form.write for name, form in FORMATS.items() if form.write}
+    return {
+        "rows of a socket": lambda: news.following(ref, NO_SEQ, news.Filter(), PEOPLE).html,
+        "state of a socket": lambda: news.state(views.session(ref, actor=PEOPLE), PEOPLE),
+        "tail": lambda: "".join(map(told, Following(source, Only(), actor=TERMINAL).newest(10))),
+        "doctor": lambda: repr((drift.own(ref, actor=TERMINAL), drift.shared(ref, actor=TERMINAL))),
+        "refused": refused,
+        "preview": preview,
+        **{
+            f"export as {name}": lambda write=write: b"".join(  # type: ignore[misc]
+                write(exporting.items(ref.source, exporting.Filter(*ref[1:]), actor=TERMINAL))
+            ).decode()
+            for name, write in writers.items()
+        },
+    }
+
+
+TELLING: Final = {  # how many doors show the value to whoever may see it: at least so many
+    "pages": 50,
+    "routes": 25,
+    "others": 8,
+}
+
+
+@pytest.mark.parametrize("kind", TELLING)
+def test_a_masked_value_leaves_through_no_door(
+    card: SessionRef, maria: Browser, person: User, mask: Callable[[], None], kind: str
+) -> None:
+    doors = {
+        "pages": lambda: pages(maria, card),
+        "routes": lambda: routes(Program(tokens.create("program", "admin", "*", by="maria")[1]), card),
+        "others": lambda: others(card, person),
+    }[kind]()
+    telling = {name for name, door in doors.items() if SECRET in door()}
+    assert len(telling) >= TELLING[kind], telling
+    mask()
+    assert {name for name, door in doors.items() if SECRET in door()} == set()
+
+
+def test_adkweb_itself_computes_with_what_is_stored(card: SessionRef, mask: Callable[[], None]) -> None:
+    mask()
+    assert views.session(card, actor=SYSTEM).state.user == {"card": f"{SECRET}2"}
+    file = b"".join(FORMATS["jsonl"].write(exporting.items(card.source, exporting.Filter(), actor=SYSTEM)))  # type: ignore[misc]
+    assert imported(card.source, file).same == 2
