@@ -1,6 +1,7 @@
 """Gives static files an address that changes with their content, so that browsers may keep them for ever."""
 
 import hashlib
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -14,12 +15,13 @@ class VersionedStaticFiles(StaticFilesStorage):
 
     def url(self, name: str | None) -> str:
         """Returns a file's address."""
-        return f"{super().url(name)}?v={_version(name or '')}"
+        return _versioned(super().url, name or "")
 
 
-def _hash(name: str) -> str:
+def _add_hash(url: Callable[[str], str], name: str) -> str:
     path = finders.find(name)
-    return hashlib.sha256(Path(path).read_bytes()).hexdigest()[:10] if isinstance(path, str) else "0"
+    version = hashlib.sha256(Path(path).read_bytes()).hexdigest()[:10] if isinstance(path, str) else "0"
+    return f"{url(name)}?v={version}"
 
 
-_version = _hash if settings.DEBUG else cache(_hash)
+_versioned = _add_hash if settings.DEBUG else cache(_add_hash)  # a page names forty files
