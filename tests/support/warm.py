@@ -49,6 +49,8 @@ MODULES: Final = (
     *("django.middleware.clickjacking", "django.middleware.common", "django.middleware.csrf"),
     *("django.middleware.locale", "django.middleware.security", "django.template.backends.django"),
     *("django.template.defaulttags", "django.template.loader_tags", "django.templatetags.i18n", "django.views.debug"),
+    *("django.contrib.auth.hashers", "django.middleware.gzip", "django.utils.translation.reloader", "jsonschema_rs"),
+    *("pickletools", "rapidfuzz.distance", "rapidfuzz.fuzz", "rapidfuzz.process"),
     *("django.views.i18n", "django_htmx.middleware", "google.adk.artifacts", "google.adk.runners"),
     *("google.adk.sessions", "google.adk.sessions.sqlite_session_service", "ninja", "ninja.pagination"),
     *("ninja.openapi.docs", "ninja.security", "psycopg", "psycopg_pool", "redis.asyncio", "rich.console"),
