@@ -18,6 +18,7 @@ from tests.browser.conftest import Visit, Watch, serve
 from tests.browser.places import open_event, type_json
 from tests.browser.test_accessible import check
 from tests.browser.watching import (
+    FRAMES,
     HURRY,
     LATE,
     MARIA,
@@ -520,7 +521,7 @@ def test_1500_events_at_once_come_in_order_and_the_page_goes_on_answering(
     ids = insert(lite, session, 150, "before")
     page = watch_session(me(), "lite", session)
     expect(page.locator(".ev")).to_have_count(100)
-    page.evaluate("noted.gap = 0")
+    page.evaluate(FRAMES)
     began = time.monotonic()
     ids += insert(lite, session, 1500)
     expect(page.locator(".ev")).to_have_count(1600, timeout=LATE)
