@@ -29,12 +29,6 @@ REPORT_VIOLATIONS = """document.addEventListener("securitypolicyviolation", (eve
 expect.set_options(timeout=15_000)
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """A failed test leaves a picture of each of its pages in test-results/."""
-    if config.getoption("--screenshot") == "off":
-        config.option.screenshot = "only-on-failure"
-
-
 # Playwright's event loop runs in the test's own thread as long as Playwright does, and no other asyncio code and no Django
 # database code could run there: so its fixtures end with this package, not with the session as pytest-playwright's do.
 
@@ -154,19 +148,36 @@ Visit = Callable[..., Page]
 
 
 @pytest.fixture
-def visitor(new_context: Callable[..., BrowserContext], watch: Watch) -> Iterator[Visit]:
-    """Makes a page in a context of its own; the test fails on any console error, page error or CSP violation in it."""
+def visitor(
+    request: pytest.FixtureRequest,
+    browser: Browser,
+    browser_context_args: dict[str, Any],
+    watch: Watch,
+    output_path: str,
+) -> Iterator[Visit]:
+    """Makes a page in a context of its own; the test fails on any console error, page error or CSP violation in it.
+
+    A failed test leaves a picture of each of its pages in test-results/. Others take none: a picture costs 0.1 s.
+    """
     contexts: list[BrowserContext] = []
+    failed = request.session.testsfailed
 
     def make(server: Adkweb, **options: Any) -> Page:
-        context = new_context(**{"base_url": server.address, "viewport": {"width": 1440, "height": 900}, **options})
+        usual = {"base_url": server.address, "viewport": {"width": 1440, "height": 900}}
+        context = browser.new_context(**{**browser_context_args, **usual, **options})
         contexts.append(context)
         watch.over(context)
         return context.new_page()
 
     yield make
-    for page in (page for context in contexts for page in context.pages):
+    pages = [page for context in contexts for page in context.pages]
+    for page in pages:
         page.evaluate("1")  # the answer comes after every message before it
+    if watch.problems or request.session.testsfailed > failed:
+        for number, page in enumerate(pages, 1):
+            page.screenshot(path=Path(output_path) / f"test-failed-{number}.png")
+    for context in contexts:
+        context.close()
     assert not watch.problems, "\n".join(watch.problems)
 
 
