@@ -52,7 +52,7 @@ GROUPS = {
     "api/test_strangers.py": "strangers",
     "browser/test_live.py": "browser, live",
     **{f"browser/test_{name}.py": "browser, agents" for name in ("live_outages", "new_source", "queued", "time_story")},
-    **{f"browser/test_{name}.py": "browser, every page" for name in ("accessible", "boxes", "travel", "toasts")},
+    **{f"browser/test_{name}.py": "browser, every page" for name in ("accessible", "boxes", "pages")},
     "browser/": "browser",
     "js/": "js",
     "live/": "live",

@@ -21,6 +21,7 @@ from playwright.sync_api import (
     sync_playwright,
 )
 
+from tests.browser.looks import Looks
 from tests.browser.serving import Adkweb
 from tests.servers import CHROMIUM_ARGS, chromium
 
@@ -88,6 +89,12 @@ def signed_in(browser: Browser, server: Adkweb) -> StorageState:
     with browser.new_context() as context:
         context.new_page().goto(server.link)
         return context.storage_state()
+
+
+@pytest.fixture(scope="package")
+def looks() -> Looks:
+    """What is known of the pages that tests of this package have looked at."""
+    return Looks()
 
 
 @dataclass

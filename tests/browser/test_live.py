@@ -15,8 +15,8 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.agent import BOOK, FLIGHT, Agent
 from tests.browser.conftest import Visit, Watch, serve
+from tests.browser.looks import check
 from tests.browser.places import open_event, type_json
-from tests.browser.test_accessible import check
 from tests.browser.watching import (
     FRAMES,
     HURRY,

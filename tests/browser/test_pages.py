@@ -9,14 +9,11 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.conftest import Visit, Watch
+from tests.browser.looks import Looks
 from tests.browser.places import PLACES, SEOUL, STATUSES, open_event, open_form, own, path, type_json
 from tests.browser.seed import LONG, LONG_EVENTS
 
 SESSION = path("s", *SEOUL)
-WIDTHS = (390, 768, 1440)
-SCROLL_SIDEWAYS = """() => [...document.querySelectorAll("html, main, .scroll, dialog")]
-    .filter((box) => box.scrollWidth > box.clientWidth && box.clientWidth)
-    .map((box) => `${box.localName}.${box.className} is ${box.scrollWidth - box.clientWidth} px too wide`)"""
 
 
 def follow(page: Page, key: str) -> None:
@@ -474,14 +471,8 @@ def test_on_a_narrow_screen_the_state_is_a_tab(visit: Visit) -> None:
     expect(page.locator("form.editbox")).to_be_in_viewport()
 
 
-def test_nothing_is_wider_than_the_window(page: Page, watch: Watch) -> None:
+def test_nothing_is_wider_than_the_window(page: Page, watch: Watch, looks: Looks) -> None:
     watch.allow(*STATUSES.values())
     watch.stay = False
-    wider = []
-    for place, go in PLACES.items():
-        page.set_viewport_size({"width": WIDTHS[-1], "height": 900})
-        go(page)
-        for width in WIDTHS:
-            page.set_viewport_size({"width": width, "height": 900})
-            wider += [f"{place} at {width} px: {name}" for name in page.evaluate(SCROLL_SIDEWAYS)]
+    wider = [f"{place} {line}" for place in PLACES for line in looks.at(place, page).sideways]
     assert not wider, "\n".join(wider)

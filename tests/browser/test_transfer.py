@@ -14,10 +14,10 @@ import pytest
 from playwright.sync_api import FilePayload, Page, expect
 
 from tests.browser.conftest import Visit, Watch, watched
+from tests.browser.looks import check
 from tests.browser.places import SEOUL, path
 from tests.browser.seed import LONG
 from tests.browser.serving import Adkweb
-from tests.browser.test_accessible import check
 
 BULK_SESSIONS, BULK_EVENTS = 150, 100
 
