@@ -10,7 +10,6 @@ import json
 import os
 import resource
 import sqlite3
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,6 +17,8 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+
+from tests.support import warm
 
 SECONDS: Final = 2.0
 MEGABYTES: Final = 200.0
@@ -152,12 +153,11 @@ def measure(file: Path, *requests: str | tuple[str, str, Any], folder: Path | No
     asked = [request if isinstance(request, tuple) else ("GET", request, None) for request in requests]
     with tempfile.TemporaryDirectory() as data:
         (given := Path(data) / "requests").write_text(json.dumps(asked))
-        done = subprocess.run(
+        done = warm.run(
             [sys.executable, "-m", "tests.costs", str(file), str(given)],
             env={**os.environ, "ADKWEB_DATA_DIR": data, "PYTHONPATH": str(ROOT)},
             capture_output=True,
             text=True,
-            check=False,
         )
     assert done.returncode == 0, done.stderr[-4_000:]
     return [Cost(*json.loads(line)) for line in done.stdout.splitlines() if line.startswith("[")]
