@@ -4,6 +4,7 @@ sources on real databases, people, and the session that many tests begin with. S
 """
 
 import functools
+import gc
 import itertools
 import os
 import shutil
@@ -34,6 +35,15 @@ from tests.support.own import migrated, own_database
 with suppress(OSError):
     if "TMPDIR" not in os.environ and shutil.disk_usage("/dev/shm").free > 4 << 30:
         os.environ["TMPDIR"] = tempfile.tempdir = "/dev/shm"
+
+# Python's collector looks through new objects after 20,000 instead of 700, and never through what is there to stay.
+gc.set_threshold(20_000)
+
+
+def pytest_collection_finish() -> None:
+    """Keeps modules and tests from being looked through again and again."""
+    gc.freeze()
+
 
 # All examples of a test share a source; each example makes its own session.
 _COMMON = {
