@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import io
 import json
@@ -34,6 +35,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:agentplatfor
 
 ENGINE = "projects/my-project/locations/us-central1/reasoningEngines/123"
 PLACE = f"agentengine://{ENGINE}?app=booking"
+KEY = functools.cache(lambda: rsa.generate_private_key(65537, 2048))
 
 
 def session(name: str, user: str, seconds: int, state: dict[str, Any]) -> dict[str, Any]:
@@ -140,13 +142,12 @@ class Handler(BaseHTTPRequestHandler):
 def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
     """The stand-in, to which Google's client comes with credentials of its own making."""
     with Service() as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        key = rsa.generate_private_key(65537, 2048)
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()  # looks so often for the end
         account = {
             "type": "service_account",
             "client_email": "a@example.com",
             "project_id": "my-project",
-            "private_key": key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode(),
+            "private_key": KEY().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode(),
             "token_uri": f"{server.url}/token",
         }
         (tmp_path / "account.json").write_text(json.dumps(account))
