@@ -17,7 +17,7 @@ class Error(Exception):
 
     @property
     def message(self) -> str:
-        """The sentence to show."""
+        """Returns the sentence to show."""
         return str(self.args[0])
 
 

@@ -19,12 +19,12 @@ from .domain.units import event_in_seconds, in_seconds
 
 
 def keeps_milliseconds(connection: BaseDatabaseWrapper) -> bool:
-    """Whether this source's times have milliseconds, and those in its events are in them: adk-js made it."""
+    """Tells whether a source was made by adk-js, which keeps times as milliseconds, in its columns and in its events."""
     return bool(connection.settings_dict["ADKWEB"].get("milliseconds"))
 
 
 def stored_instant(seconds: float, connection: BaseDatabaseWrapper) -> float | str | datetime:
-    """Seconds since the epoch in the form that this source's tables have: REAL, milliseconds, text, or UTC timestamp."""
+    """Returns seconds since the epoch as a source's tables keep them: REAL, milliseconds, text, or a timestamp in UTC."""
     if connection.settings_dict["ADKWEB"]["real_times"]:
         return seconds
     if keeps_milliseconds(connection) and connection.vendor == "sqlite":
@@ -34,7 +34,7 @@ def stored_instant(seconds: float, connection: BaseDatabaseWrapper) -> float | s
 
 
 def read_instant(value: float | str | datetime) -> float:
-    """Seconds since the epoch, from whichever form the table keeps."""
+    """Returns seconds since the epoch from whatever form a table keeps."""
     if isinstance(value, int | float):
         return in_seconds(value)
     moment = datetime.fromisoformat(value) if isinstance(value, str) else value
@@ -45,15 +45,15 @@ class Instant(models.Field):  # type: ignore[type-arg]
     """A moment, in Python as seconds since the epoch (float), which is ADK's own unit."""
 
     def get_internal_type(self) -> str:
-        """A type that Django's backends do not know, and so do not convert."""
+        """Returns a type that Django's backends do not know, so they do not convert it."""
         return "Instant"
 
     def from_db_value(self, value: Any, expression: Any, connection: BaseDatabaseWrapper) -> float | None:
-        """Seconds, whichever way the table keeps them."""
+        """Returns seconds, however the table keeps them."""
         return None if value is None else read_instant(value)
 
     def get_db_prep_value(self, value: Any, connection: BaseDatabaseWrapper, prepared: bool = False) -> Any:
-        """The form that the table keeps."""
+        """Returns the form that the table keeps."""
         return None if value is None else stored_instant(value, connection)
 
 
@@ -61,13 +61,13 @@ class EventData(models.JSONField):
     """An event's JSON; its time is in seconds, whoever stored it."""
 
     def from_db_value(self, value: Any, expression: Any, connection: BaseDatabaseWrapper) -> Any:
-        """The event; a part of one that a query asked for is as it is stored."""
+        """Returns the event; if a query asked for a part of it, that part as it is stored."""
         found = super().from_db_value(value, expression, connection)
         return found if isinstance(expression, KeyTransform) else event_in_seconds(found)
 
 
 def by_time(connection: BaseDatabaseWrapper) -> bool:
-    """Whether a source's events have no numbers, and their time serves: PostgreSQL that was not adopted."""
+    """Tells whether a source orders events by time, because they have no numbers: PostgreSQL that was not adopted."""
     config = connection.settings_dict.get("ADKWEB", {})
     return connection.vendor == "postgresql" and not config.get("adopted", True)
 
@@ -78,7 +78,7 @@ MOMENT: Final = f"""least(greatest((extract(epoch FROM timestamp) * 1000000)::bi
 
 
 class _SeqCol(Col):
-    """`events.seq`, for which SQLite has its rowid, and PostgreSQL the time where no column was added."""
+    """The column `events.seq`: the rowid on SQLite, and the time on PostgreSQL if adkweb has added no column."""
 
     def as_postgresql(self, compiler: Any, connection: BaseDatabaseWrapper) -> tuple[str, list[Any]]:
         if by_time(connection):
@@ -91,34 +91,34 @@ class _SeqCol(Col):
 
 
 class SeqField(models.BigIntegerField):  # type: ignore[type-arg]
-    """The place of an event in append order: growing within a session, not gapless. Two events of one place are met only
-    where it stands for their time.
+    """An event's number in append order. It grows within a session, with gaps. Only numbers that stand for a time may be
+    equal.
     """
 
     _pyi_private_get_type: Seq  # for mypy
 
     def from_db_value(self, value: Any, expression: Any, connection: BaseDatabaseWrapper) -> Seq | None:
-        """The number, or the one that stands for a time."""
+        """Returns the number; for a time, the number that stands for it."""
         return seq_at(read_instant(value)) if isinstance(value, datetime) else value
 
     def get_db_prep_value(self, value: Any, connection: BaseDatabaseWrapper, prepared: bool = False) -> Any:
-        """The number, or the time that it stands for."""
+        """Returns the number, or the time that it stands for in a source without numbers."""
         if isinstance(value, int) and by_time(connection):
             return stored_instant(time_of(Seq(value)), connection)
         return super().get_db_prep_value(value, connection, prepared)
 
     def get_col(self, alias: str, output_field: models.Field | None = None) -> Col:  # type: ignore[type-arg]
-        """The column, or SQLite's rowid."""
+        """Returns the column: on SQLite, the rowid."""
         return _SeqCol(alias, self, output_field)
 
     @property
     def cached_col(self) -> Col:
-        """The column in the model's own table."""
+        """Returns the column of the model's own table."""
         return _SeqCol(self.model._meta.db_table, self)
 
 
 class App(models.Model):
-    """State shared by every user of an app; keys without `app:`."""
+    """An app: the state that all its users share. Its keys have no `app:`."""
 
     app_name = models.CharField(max_length=128, primary_key=True)
     state = models.JSONField()
@@ -130,7 +130,7 @@ class App(models.Model):
 
 
 class User(models.Model):
-    """State shared by every session of a user in an app; keys without `user:`."""
+    """A user of an app: the state that all their sessions share. Its keys have no `user:`."""
 
     pk = models.CompositePrimaryKey("app_name", "user_id")
     app_name = models.CharField(max_length=128)
@@ -144,7 +144,7 @@ class User(models.Model):
 
 
 class Session(models.Model):
-    """A conversation: its own state, and `update_time`, which is its revision."""
+    """A conversation with its own state. `update_time` is its revision."""
 
     pk = models.CompositePrimaryKey("app_name", "user_id", "id")
     app_name = models.CharField(max_length=128)
@@ -160,7 +160,7 @@ class Session(models.Model):
 
 
 class Event(models.Model):
-    """One event, as ADK's JSON."""
+    """An event, as ADK's JSON."""
 
     pk = models.CompositePrimaryKey("app_name", "user_id", "session_id", "id")
     app_name = models.CharField(max_length=128)
@@ -185,7 +185,7 @@ class Event(models.Model):
 
 
 class SignInToken(models.Model):
-    """A link that signs a person in once; only its hash is kept."""
+    """A link that signs a person in once. Only its hash is kept."""
 
     digest = models.CharField(max_length=64, primary_key=True)
     person = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE)
@@ -193,7 +193,7 @@ class SignInToken(models.Model):
 
 
 class PasswordTries(models.Model):
-    """How many wrong passwords a name, or an address, has tried (access/); the key is a hash. Moments are seconds."""
+    """The number of wrong passwords that were tried for a name or from an address. The key is a hash; times are seconds."""
 
     key = models.CharField(max_length=64, primary_key=True)
     count = models.IntegerField(default=0)
@@ -202,7 +202,7 @@ class PasswordTries(models.Model):
 
 
 class ApiToken(models.Model):
-    """What a program signs in with; only its hash is kept. One that was revoked stays, so that its name still says who."""
+    """A token that a program signs in with. Only its hash is kept. A revoked one stays, so that its name still says who."""
 
     name = models.CharField(max_length=100, unique=True)
     digest = models.CharField(max_length=64, unique=True)
@@ -216,12 +216,11 @@ class ApiToken(models.Model):
 
 
 class Job(models.Model):
-    """Work that outlives a request (jobs/): who wants it, how far it is, and what came of it. Moments are seconds.
+    """Work that outlives a request (jobs/): who wants it, how far it is, and what came of it. Times are seconds.
 
-    `where` is what the source's alias stands for (sources.identity): the alias itself may go to another database. The names
-    of the session are empty where the work is about none. `task` and `result` are JSON text, as values that ADK stored
-    although they are not JSON (NaN) fit into no JSON column. Of the jobs that wait, each lane has one. `person` is somebody
-    who is to be told what came of it, and `told` once they know.
+    `where` is the database itself (registry.identity), because another one may get the alias. The names of the session are
+    empty if the work is about none. `task` and `result` are JSON as text, because a JSON column refuses NaN, which ADK
+    stores. In each lane, one job may wait. `person` is to be told what came of it; `told` is set once they know.
     """
 
     id = models.UUIDField(primary_key=True)
@@ -269,12 +268,12 @@ class Job(models.Model):
 
 
 class Projection(models.Model):
-    """How far history/indexing.py has read a source's events; `where` as in Job, the lists are JSON text.
+    """Records how far history/indexing.py has read a source's events. `where` is as in Job; the lists are JSON as text.
 
-    `marks` are places with the event that stood there, by which is noticed that a place was given again; `holes` are places
-    that were passed over, with the moment until when their events are waited for; `created` the newest places of sessions;
-    `deleted` is how far the source's `adkweb_deleted_writes` are read. Where events have no numbers, `marks` is how far
-    by_time.py is, and `seq` how much it has read. One of another `version` is made anew.
+    `marks` are checkpoints: positions with the event that stood there, which show that a number was given again. `holes`
+    are numbers that were passed over, each with the time until which its event is awaited. `created` has the newest
+    positions of sessions. `deleted` says how far the source's `adkweb_deleted_writes` are read. If events have no numbers,
+    `marks` says how far by_time.py is, and `seq` how much it has read. A record of another `version` is made anew.
     """
 
     where = models.TextField(unique=True)
@@ -287,8 +286,8 @@ class Projection(models.Model):
 
 
 class StateOwner(models.Model):
-    """Whose state a key belongs to: a session's, a user's or an app's, unused names empty; or a session's marks, or an app's
-    edits.
+    """The owner of state: a session, a user or an app; names that it does not need are empty. Also the owner of a session's
+    highlights, or of an app's edits.
     """
 
     projection = models.ForeignKey(Projection, models.CASCADE, related_name="+")
@@ -306,8 +305,8 @@ class StateOwner(models.Model):
 
 
 class StateChange(models.Model):
-    """That the event at a place wrote a key, has a mark, or is an edit: then `key` is its time. `since` is of a rewind: the
-    seq from which it takes back. On SQLite it is a table without rowid, which is half as large.
+    """Says that the event at a position wrote a key, is a highlight, or is an edit (`key` is then its time). `since` is the
+    first seq that a rewind takes back. On SQLite, the table has no rowid, which makes it half as large.
     """
 
     pk = models.CompositePrimaryKey("owner_id", "key", "place")

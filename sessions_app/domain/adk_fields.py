@@ -34,7 +34,7 @@ def check_fields(event: Mapping[str, Any], *, newer: bool = False) -> None:
 
 @functools.cache
 def models() -> dict[str, Any]:
-    """google-adk's models inside an event, as JSON Schema, by name."""
+    """Returns google-adk's models inside an event as JSON Schema, by name."""
     schema: dict[str, Any] = json.loads((Path(__file__).parent / "adk_schema.json").read_text())
     return schema
 
@@ -62,7 +62,7 @@ def _problem(error: ValidationError) -> str:
 
 
 def _types(schema: Any) -> Iterator[str]:
-    """google-adk's names of what a value may be."""
+    """Yields the names that google-adk has for what a value may be: “str”, “Content”."""
     if schema is True or "type" not in schema:
         yield "any"
         return

@@ -52,7 +52,7 @@ class Places:
 
 
 def words(old: str, new: str) -> list[Piece]:
-    """The difference of two texts: what is kept and removed makes the old one, what is kept and added the new one."""
+    """Returns how two texts differ. The kept and removed pieces make the old one, the kept and added ones the new one."""
     effort = _Effort()
     found: list[Piece] = []
     for piece in _joined(_pieces(old.splitlines(keepends=True), new.splitlines(keepends=True), effort)):
@@ -64,7 +64,7 @@ def words(old: str, new: str) -> list[Piece]:
 
 
 def places(old: Any, new: Any, limit: int = ROWS) -> Places:
-    """The places at which two JSON values differ, at most `limit` of them; lists by what they have in common."""
+    """Returns where two JSON values differ, at most `limit` places. Items that two lists have in common are kept."""
     found = _beside(old, new) if _is_wide(old, new) else _Trees().compare(old, new, ())
     rows = list(islice(found, limit))
     return Places(rows, sum(1 for _place in found))
@@ -84,9 +84,9 @@ def _by_words(old: str, new: str, effort: "_Effort") -> list[Piece]:
 
 @cache
 def _token() -> re.Pattern[str]:
-    """A word, blanks, or one character: of a script that writes no blanks between words, or that is in no word.
+    """Returns a pattern for a word, blanks, or one character that is in no word or in a script without blanks.
 
-    A character is never parted from its marks, nor an emoji from what it is joined with.
+    A character stays with its marks, and an emoji with what it is joined to.
     """
     points = [point for point in range(0x300, 0x1F000) if unicodedata.category(chr(point))[0] == "M"]
     mark = "".join(map(chr, points)) + "\u200c\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f\U000e0100-\U000e01ef"
@@ -120,7 +120,7 @@ def _with_blanks(old: Sequence[str], new: Sequence[str], effort: "_Effort") -> I
 
 
 def _joined(pieces: Iterable[Piece]) -> list[Piece]:
-    """The same text in as few pieces as it takes: none is empty, and between two kept ones stands at most one of each."""
+    """Joins pieces to as few as possible: none is empty, and between two kept ones there is at most one of each kind."""
     found: list[Piece] = []
     texts: dict[str, list[str]] = {"kept": [], "removed": [], "added": []}
 
@@ -153,7 +153,7 @@ def _is_wide(old: Any, new: Any) -> bool:
 
 
 def _beside(old: Any, new: Any) -> Iterator[Place]:
-    """The keys of two objects, or the items of two lists between what both begin and end with, that differ as a whole."""
+    """Yields the keys of two objects that differ, or the items of two lists between their equal beginnings and ends."""
     if isinstance(old, dict) and isinstance(new, dict):
         pairs = [(key, old.get(key, ABSENT), new.get(key, ABSENT)) for key in old | new]
     elif isinstance(old, list) and isinstance(new, list):
@@ -175,7 +175,7 @@ class _Trees:
         self._known: dict[int, int] = {}  # by id() of a list or object; all of them live as long as this does
 
     def compare(self, old: Any, new: Any, path: tuple[str | int, ...]) -> Iterator[Place]:
-        """The places at which they differ, in the new value's order."""
+        """Yields the places at which two values differ, in the order of the new one."""
         depth = len(path)
         if old is not ABSENT and new is not ABSENT and self._number(old, depth) == self._number(new, depth):
             return

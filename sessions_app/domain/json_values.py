@@ -35,9 +35,9 @@ _LOOKED_AT: Final = 200  # characters
 
 
 def check(value: Any, where: str = "", depth: int = 1) -> Any:
-    """The value as it will be stored, equal to what was given.
+    """Returns a value as it will be stored, equal to the one given.
 
-    Raises Invalid, naming the place, for what JSON or a database cannot hold: NaN and infinities, U+0000, lone
+    Raises Invalid, with the place, for what JSON or a database cannot hold: NaN and infinities, U+0000, lone
     surrogates, keys that are not strings, more than MAX_DEPTH levels, integers of more than MAX_DIGITS digits.
     """
     if value is None or value is True or value is False:
@@ -63,9 +63,9 @@ def check(value: Any, where: str = "", depth: int = 1) -> Any:
 
 
 def loads(text: str) -> Any:
-    """The value that a person typed as JSON; raises Invalid with line and column where it is none.
+    """Returns the value of JSON that a person typed. Raises Invalid with line and column if it is not JSON.
 
-    Stricter than Python's parser: a key given twice is refused, since one of its values would be lost.
+    It is stricter than Python's parser: a key that appears twice is refused, because one of its values would be lost.
     """
     check_containers(text)
     try:
@@ -108,7 +108,7 @@ class Stored(json.JSONDecoder):
     """Reads a JSON column as `read_stored` does. A text that is nested too deep is None; raises ValueError for no JSON."""
 
     def decode(self, s: str, *options: Any) -> Any:
-        """The value, or None."""
+        """Returns the value, or None for a text that is nested too deep."""
         try:
             return _read(s)
         except RecursionError:
@@ -156,8 +156,9 @@ def check_containers(text: str | bytes, most: int = MAX_CONTAINERS) -> None:
 
 
 def dumps(value: Any, indent: int | None = None) -> str:
-    """JSON text of a value; what ADK stored although it is not JSON (NaN) is written as Python writes it. One that is too
-    deep for its indent is written without; raises Invalid for one that is too deep even so.
+    """Returns a value as JSON text. NaN, which ADK stores although it is not JSON, is written as Python writes it.
+
+    A value that is nested too deep to be indented is written without indent. Raises Invalid if it is too deep for that.
     """
     separators = (",", ":") if indent is None else None
     try:
@@ -169,7 +170,7 @@ def dumps(value: Any, indent: int | None = None) -> str:
 
 
 def beginning(value: Any, length: int) -> str:
-    """The first characters of a value's indented JSON text: what follows is not even made."""
+    """Returns the first characters of a value's indented JSON text, without making the rest."""
     text = ""
     try:
         for piece in _INDENTED.iterencode(value):
@@ -214,7 +215,7 @@ def _equal(a: Any, b: Any) -> bool:
 
 
 def kind(value: Any) -> str:
-    """JSON's name of a value's type: object, array, string, number, boolean or null."""
+    """Returns JSON's name for the type of a value: object, array, string, number, boolean or null."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -227,7 +228,7 @@ def kind(value: Any) -> str:
 
 
 def check_name(name: str, what: str, limit: int) -> str:
-    """An id or name as ADK's columns can hold it; raises Invalid where they cannot."""
+    """Returns an id or name unchanged. Raises Invalid if ADK's columns cannot hold it."""
     if not isinstance(name, str):
         raise Invalid(_("%(what)s is not a string") % {"what": what})
     if len(name) > limit:
@@ -276,5 +277,5 @@ def _unique(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def as_object(stored: Any) -> dict[str, Any]:
-    """A stored JSON object; empty for what is none."""
+    """Returns a stored JSON object; an empty one for anything else."""
     return stored if isinstance(stored, dict) else {}

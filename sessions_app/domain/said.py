@@ -269,6 +269,6 @@ def _response(part: Part) -> Pieces:
 
 
 def _asked_about(part: Part) -> str:
-    """The name of the tool for which ADK asks."""
+    """Returns the name of the tool for which ADK asks."""
     original = as_object(as_object(part.value).get("originalFunctionCall"))
     return str(original.get("name", "")) if original else part.name

@@ -41,7 +41,7 @@ class Progress:
 
     @property
     def percent(self) -> int:
-        """The share that is done, from 0 to 100."""
+        """Returns how much is done, from 0 to 100."""
         return 100 if self.done else claims.Progress(self.copied, self.total).percent
 
 

@@ -57,12 +57,12 @@ class Queued:
 
     @property
     def changed_keys(self) -> str:
-        """The keys that caused a conflict, as one text."""
+        """Returns the keys that caused a conflict as one text."""
         return ", ".join(self.changed)
 
     @property
     def changes(self) -> list[Change]:
-        """The changes, from what the person saw to what is to be."""
+        """Returns the changes, each from the value that the person saw to the one they want."""
         return [Change(entry.key, entry.seen, entry.value) for entry in self.entries]
 
 

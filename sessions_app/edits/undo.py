@@ -44,7 +44,7 @@ class Step:
 
     @property
     def entry(self) -> Entry:
-        """The edit of this key."""
+        """Returns the edit of this key."""
         return Entry(self.key, self.then, self.now)
 
 
@@ -59,7 +59,7 @@ class Plan:
 
     @property
     def entries(self) -> list[Entry]:
-        """The edit of all keys."""
+        """Returns the edits of all keys."""
         return [step.entry for step in self.steps]
 
 

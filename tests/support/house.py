@@ -22,7 +22,7 @@ MOST_LINES: Final = 300
 MOST_FUNCTION_LINES: Final = 40
 # What is longer still, and how long. Split one and take it out; nothing comes in.
 LONGER: Final[dict[str, int]] = {
-    "models.py": 317,
+    "models.py": 316,
 }
 
 
