@@ -40,7 +40,7 @@ class Kind(NamedTuple):
     icon: str  # in static/img/icons.svg
     say: said.Say  # what it says in words
     style: str = "bold"  # in a terminal
-    highlight: int = 0  # its weight on the strip above a timeline; 0 if it is not shown there
+    highlight: int = 0  # its weight on the strip, which history/gathering.py keeps it for; 0: not there
 
 
 # The kinds of event, the most telling one first: an event that transfers and also changes state is shown as a transfer,

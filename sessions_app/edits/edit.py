@@ -6,20 +6,21 @@ import uuid
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from django.utils.translation import gettext as _
 
 from ..access.actor import SYSTEM as MACHINE
 from ..access.actor import Actor
+from ..access.shown import shown
 from ..domain.adk_fields import check_fields
 from ..domain.edit_note import EDIT_PREFIX, SYSTEM, edit_of
 from ..domain.event import Event, check_event, delta_of, new_id
 from ..domain.json_values import check, equal
 from ..domain.session_ref import SessionRef, own_session
-from ..domain.state import ABSENT, STORED, Scope, same, scope_of
-from ..errors import AlreadyExists, Conflict, Invalid, NotFound
+from ..domain.state import ABSENT, STORED, UNKNOWN, Scope, State, full_key, same, scope_of
+from ..errors import AlreadyExists, Conflict, Invalid, NotFound, StaleSession
 from ..reads import timeline, views
 from ..reads.event_views import EventView
 from ..writes.append import Appended, append_event
@@ -27,12 +28,13 @@ from ..writes.sessions import create_session
 
 REASON_LENGTH: Final = 1000
 _TRIES: Final = 5
+_OVERWRITES: Final = 100  # tries: each one fails because somebody else's write succeeded
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
     """One key of an edit: its new value (ABSENT removes it), and the value that the person saw (ABSENT if there was
-    none)."""
+    none; UNKNOWN, for `overwrite_state`, if it does not matter)."""
 
     key: str
     value: Any
@@ -60,6 +62,53 @@ def edit_state(
     and why."""
     event, seen = state_event(entries, actor, reason, once=once, of=of)
     return append_once(ref, event, actor, seen, revision)
+
+
+def overwrite_state(
+    ref: SessionRef,
+    entries: Sequence[Entry],
+    *,
+    actor: Actor,
+    only: Scope | None = None,
+    reason: str = "",
+    once: str = "",
+    revision: float | None = None,
+) -> Appended | None:
+    """Edits state as `edit_state` does, but overwrites a key whose `seen` is UNKNOWN, whoever writes it meanwhile.
+
+    Returns None if nothing would change. With `only`, edits the keys of this scope in `ref`, adkweb's own session of an
+    app or a user. Raises what `edit_state` does."""
+    actor.check_sees(ref)
+    for attempt in range(_OVERWRITES):
+        state = _stored_state(ref, only, revision)
+        known = [replace(e, seen=state.get(e.key, ABSENT)) if e.seen is UNKNOWN else e for e in entries]
+        if all(same(e.value, e.seen) and same(e.seen, state.get(e.key, ABSENT)) for e in known):
+            return None
+        try:
+            if only:
+                return _edit_apart(ref, only, known, actor, reason, once)
+            return edit_state(ref, known, actor=actor, reason=reason, once=once, revision=revision)
+        except Conflict as conflict:
+            state = _stored_state(ref, only, revision)
+            expected = [e for e in entries if e.seen is not UNKNOWN]
+            same_still = all(same(e.seen, state.get(e.key, ABSENT)) for e in expected)
+            if "current" not in conflict.detail or not same_still or attempt == _OVERWRITES - 1:
+                raise
+    raise AssertionError("unreachable")
+
+
+def _stored_state(ref: SessionRef, only: Scope | None, revision: float | None) -> State:
+    """Returns the keys that may be edited, with full names, as they are stored."""
+    if only == "app":
+        bare = views.app(ref.source, ref.app_name, actor=MACHINE)[1]
+    elif only == "user":
+        bare = views.user_state(ref.source, ref.app_name, ref.user_id, actor=MACHINE)
+    else:
+        view = views.session(ref, actor=MACHINE)
+        if revision not in (None, view.revision):
+            raise StaleSession
+        return view.state.merged()
+    return {full_key(only, name): value for name, value in bare.items()}
 
 
 def state_event(
@@ -176,7 +225,7 @@ def append_once(
         before = stored(ref, event)
         if before is None:
             raise
-        return Appended(before.data)
+        return Appended(shown(before.data, actor, ref.app_name))
 
 
 def stored(ref: SessionRef, event: Mapping[str, Any]) -> EventView | None:

@@ -9,6 +9,7 @@ from django.utils.translation import gettext as _
 
 from ..access.actor import SYSTEM as MACHINE
 from ..access.actor import Actor
+from ..access.shown import shown
 from ..domain.event import Event
 from ..domain.session_ref import SessionRef
 from ..domain.state import State, same
@@ -66,7 +67,7 @@ def repair(ref: SessionRef, choices: Sequence[Choice], *, actor: Actor, reason: 
         ]
         if (stored := _still(drifted, choices)) is None:
             if once and (before := edit.stored(ref, event)):
-                return Appended(before.data)
+                return Appended(shown(before.data, actor, ref.app_name))
             state = views.session(ref, actor=actor).state
             raise Conflict(current={choice.key: state.get(choice.key) for choice in choices})
         try:

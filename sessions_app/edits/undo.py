@@ -10,7 +10,9 @@ from typing import Any, Final
 
 from django.utils.translation import gettext as _
 
+from ..access.actor import SYSTEM as MACHINE
 from ..access.actor import Actor
+from ..access.shown import is_hidden
 from ..domain.edit_note import edit_of
 from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT, STORED, UNKNOWN, Scope, same, scope_of
@@ -69,22 +71,23 @@ def undo(ref: SessionRef, event_id: str, *, actor: Actor) -> Plan:
     Raises Invalid if there is nothing to undo, and says why (`detail["writer"]` is the event that did it already);
     Conflict for a session that is being copied or imported; NotFound, Behind, SourceError."""
     event = timeline.event(ref, event_id, actor=actor)
-    check_whole(views.session(ref, actor=actor).state.session)
-    wrote = moments.made(event, actor=actor)
+    check_whole(views.session(ref, actor=MACHINE).state.session)
+    wrote = moments.made(timeline.event(ref, event_id, actor=MACHINE), actor=MACHINE)
     if not wrote:
         raise Invalid(_("This event changed no state: there is nothing to undo."))
-    before, now = moments.state_at(ref, event_id, before=True, actor=actor).state, moments.state_now(ref, actor=actor)
+    before = moments.state_at(ref, event_id, before=True, actor=MACHINE).state
+    now = moments.state_now(ref, actor=MACHINE)
     plan, settled = Plan(event), []
     for name, value in sorted(wrote.items()):
-        then = before.get(name)
-        if then is UNKNOWN:
+        then, current = before.get(name), now.state.get(name)
+        if then is UNKNOWN or is_hidden(name, (then, value, current), actor, ref.app_name):
             plan.unknown.append(name)
         elif merging.same(then, value):
             continue  # it wrote the value that was there
-        elif same(now.state.get(name), then):
+        elif same(current, then):
             settled.append(name)
         else:
-            plan.steps.append(Step(name, then, value, now.state.get(name)))
+            plan.steps.append(Step(name, then, value, current))
     if not plan.steps:
         raise _nothing(event, settled, plan.unknown, now.writers, actor)
     return plan
@@ -97,17 +100,18 @@ def restore(
 
     Raises Invalid for a key that exists neither then nor now, and if nothing differs; Conflict for a session that is
     being copied or imported; NotFound, Behind, SourceError."""
-    check_whole(views.session(ref, actor=actor).state.session)
-    moment, now = moments.state_at(ref, event_id, actor=actor), moments.state_now(ref, actor=actor)
+    event = timeline.event(ref, event_id, actor=actor)
+    check_whole(views.session(ref, actor=MACHINE).state.session)
+    moment, now = moments.state_at(ref, event_id, actor=MACHINE), moments.state_now(ref, actor=MACHINE)
     then, stand = moment.state.merged(), now.state.merged()
     for name in keys:
         if name not in then and name not in stand:
             raise Invalid(_("There is no key “%(key)s”, neither then nor now.") % {"key": name})
     names = set(keys) or {name for name in then.keys() | stand.keys() if scope_of(name)[0] in scopes}
-    plan = Plan(moment.event or timeline.event(ref, event_id, actor=actor))
+    plan = Plan(event)
     for name in sorted(names):
         value, current = then.get(name, ABSENT), stand.get(name, ABSENT)
-        if value is UNKNOWN:
+        if value is UNKNOWN or is_hidden(name, (value, current), actor, ref.app_name):
             plan.unknown.append(name)
         elif not same(value, current):
             plan.steps.append(Step(name, value, current, current))

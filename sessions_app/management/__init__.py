@@ -1,0 +1,1 @@
+"""Holds the commands of `adkweb`, each in a file of its name in `commands/`."""

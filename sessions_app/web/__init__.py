@@ -1,0 +1,1 @@
+"""Serves the pages for people, in `lists/`, `session/`, `editing/` and `account/`; `html/` shows values."""

@@ -16,12 +16,13 @@ from django.contrib.auth.models import User
 from django.urls import reverse
 
 from sessions_app.access import shown, tokens
-from sessions_app.access.actor import PEOPLE, SYSTEM, TERMINAL, Actor
+from sessions_app.access.actor import AGENT, PEOPLE, SYSTEM, TERMINAL, Actor
 from sessions_app.api.routes import document
 from sessions_app.domain.positions import NO_SEQ
 from sessions_app.domain.session_ref import SessionRef
-from sessions_app.edits import queue
-from sessions_app.edits.edit import Entry, edit_state
+from sessions_app.domain.state import ABSENT, UNKNOWN
+from sessions_app.edits import queue, undo
+from sessions_app.edits.edit import Entry, edit_state, overwrite_state
 from sessions_app.errors import Conflict
 from sessions_app.history import drift
 from sessions_app.management.commands._words import told
@@ -62,8 +63,8 @@ def masked(values: Any) -> Any:
 
 @pytest.fixture
 def mask(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """Begins to hide the key: from everybody but adkweb itself, which computes with it."""
-    return lambda: monkeypatch.setattr(shown, "mask_of", lambda actor, app: None if actor is SYSTEM else masked)
+    """Begins to hide the key from everybody."""
+    return lambda: monkeypatch.setattr(shown, "mask_of", lambda actor, app: masked)
 
 
 @pytest.fixture
@@ -197,8 +198,36 @@ def test_a_masked_value_leaves_through_no_door(
     assert {name for name, door in doors.items() if SECRET in door()} == set()
 
 
-def test_adkweb_itself_computes_with_what_is_stored(card: SessionRef, mask: Callable[[], None]) -> None:
+def test_adkweb_and_agents_work_with_what_is_stored(card: SessionRef, mask: Callable[[], None]) -> None:
     mask()
-    assert views.session(card, actor=SYSTEM).state.user == {"card": f"{SECRET}2"}
+    for actor in (SYSTEM, AGENT):
+        assert views.session(card, actor=actor).state.user == {"card": f"{SECRET}2"}
     file = b"".join(FORMATS["jsonl"].write(exporting.items(card.source, exporting.Filter(), actor=SYSTEM)))  # type: ignore[misc]
     assert imported(card.source, file).same == 2
+
+
+@pytest.mark.parametrize("name", [SYSTEM.name, AGENT.name])
+def test_an_account_with_the_name_of_the_machine_or_of_agents_sees_no_more(
+    card: SessionRef, mask: Callable[[], None], name: str
+) -> None:
+    mask()
+    assert views.session(card, actor=Actor(name, "admin")).state.user == {"card": "•••"}
+
+
+def test_a_masked_value_is_not_taken_back_by_who_cannot_see_it(card: SessionRef, mask: Callable[[], None]) -> None:
+    removed = edit_state(card, [Entry(KEY, ABSENT, f"{SECRET}2"), Entry("step", "pay", "choose")], actor=ANA).event[
+        "id"
+    ]
+    mask()
+    for plan in (undo.undo(card, removed, actor=ANA), undo.restore(card, "e1", actor=ANA)):
+        assert KEY in plan.unknown
+        assert KEY not in [step.key for step in plan.steps]
+    assert undo.undo(card, removed, actor=SYSTEM).unknown == []
+
+
+def test_a_masked_value_can_be_overwritten_unseen(card: SessionRef, mask: Callable[[], None]) -> None:
+    mask()
+    written = overwrite_state(card, [Entry(KEY, "5555", UNKNOWN)], actor=ANA)
+    assert written is not None
+    assert SECRET not in json.dumps(written.event)
+    assert views.session(card, actor=SYSTEM).state.user == {"card": "5555"}
