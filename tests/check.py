@@ -1,7 +1,8 @@
 """The tests that belong to a changed file: `make check FILE=sessions_app/writes/append.py`.
 
-They are the file of its name in the folder of its name, tests/writes/test_append.py; without one, that folder's tests; and
-for what has no folder under tests/, the tests beside it that look at all the code.
+They are the file of its name in the folder of its name, tests/writes/test_append.py; without one, that folder's tests. For
+what has no folder under tests/, they are the files of its name in any folder, tests/web/test_sign_in.py for access/sign_in.py,
+or else those that look at all the code.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ def belonging(name: str) -> list[str]:
         # sessions_app/transfer/formats/jsonl.py has its tests in tests/transfer.
         while not (ROOT / folder).is_dir():
             folder = folder.parent
-    own = sorted((ROOT / folder).glob(f"test_{file.stem.strip('_')}*.py"))
+    anywhere = "*/" if folder == Path("tests") and len(file.parts) > 2 else ""
+    own = sorted((ROOT / folder).glob(f"{anywhere}test_{file.stem.strip('_')}*.py"))
     if own:
         return [str(path.relative_to(ROOT)) for path in own]
     return [str(Path("tests", each)) for each in EVERYWHERE] if folder == Path("tests") else [str(folder)]
