@@ -1,8 +1,8 @@
 """The tests that belong to a changed file: `make check FILE=sessions_app/writes/append.py`.
 
 They are the file of its name in the folder of its name, tests/writes/test_append.py; without one, that folder's tests. For
-what has no folder under tests/, they are the files of its name in any folder, tests/web/test_sign_in.py for access/sign_in.py,
-or else those that look at all the code.
+what has no folder under tests/, they are the files of its name in any folder (tests/web/test_sign_in.py for
+access/sign_in.py), or else those that look at all the code.
 """
 
 from __future__ import annotations
