@@ -548,16 +548,16 @@ def test_a_long_fork_of_a_fork_under_an_earlier_name_goes_on_where_it_was_cut_of
 @pytest.mark.parametrize("form", ["sqlite"], indirect=True)
 def test_memory_is_that_of_a_page(source: str, actor: Actor) -> None:
     ref = create_session(source, APP, "ana", actor=actor, session_id="long")
-    fill(ref, 30_001)
+    fill(ref, 10_001)
     indexing.catch_up(source, 60)  # the projection is read before, and not what is measured
     tracemalloc.start()
     try:
-        fork(ref, "e30000", actor)
+        fork(ref, "e10000", actor)
         most = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert most < 12_000_000
-    assert own(ref._replace(session_id="fork")) == {"n": 30_000}
+    assert most < 4_000_000
+    assert own(ref._replace(session_id="fork")) == {"n": 10_000}
 
 
 # --- The tree ---------------------------------------------------------------------------------------------------------
