@@ -32,6 +32,12 @@ def parse(source: str) -> ast.Module:
     return ast.parse(source)
 
 
+@functools.cache
+def nodes_of(source: str) -> tuple[ast.AST, ...]:
+    """All nodes of a file, in the order of `ast.walk`."""
+    return tuple(ast.walk(parse(source)))
+
+
 def code() -> Code:
     """All of sessions_app as it is."""
     files = (path for path in ROOT.rglob("*.py") if "migrations" not in path.parts)
@@ -60,8 +66,7 @@ def imports(path: str, source: str) -> Iterator[tuple[str, str]]:
 def _imports(path: str, source: str, *, only_at_load: bool = False) -> Iterator[tuple[list[str], str]]:
     """What a file imports from sessions_app: the module below it, in parts, and a name in it, which may be a module."""
     package = ["sessions_app", *PurePosixPath(path).parent.parts]
-    tree = parse(source)
-    for node in tree.body if only_at_load else ast.walk(tree):
+    for node in parse(source).body if only_at_load else nodes_of(source):
         if isinstance(node, ast.Import):
             wanted = [(alias.name.split("."), "") for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -134,7 +139,7 @@ def imports_of_the_wiring(code: Code) -> list[str]:
     """sessions_app works under any wiring: it imports nothing from adkweb."""
     problems = []
     for path, source in code.items():
-        for node in ast.walk(parse(source)):
+        for node in nodes_of(source):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
             problems += [f"{path} imports {name}" for name in names if name.split(".")[0] == "adkweb"]
@@ -150,7 +155,7 @@ def uses_of_private_names(code: Code) -> list[str]:
         problems += [f"{path} imports {'.'.join([*parts, name])}" for parts, name in imported if name.startswith("_")]
         problems += [
             f"{path} uses {node.value.id}.{node.attr}"
-            for node in ast.walk(parse(source))
+            for node in nodes_of(source)
             if isinstance(node, ast.Attribute)
             and isinstance(node.value, ast.Name)
             and node.value.id in modules
@@ -227,7 +232,7 @@ def changes_through_models(code: Code) -> list[str]:
             continue
         problems += [
             f"{path}:{node.lineno} calls .{node.func.attr}()"
-            for node in ast.walk(parse(source))
+            for node in nodes_of(source)
             if isinstance(node, ast.Call)
             and isinstance(node.func, ast.Attribute)
             and _ORM_CHANGES.fullmatch(node.func.attr)
@@ -331,16 +336,16 @@ def copies_of_the_dialect(code: Code) -> list[str]:
         f"{path}: {name} of {DIALECT} is written again: {text.strip()[:60]}"
         for path, source in code.items()
         if path != DIALECT
-        for text in _texts(parse(source))
+        for text in _texts(source)
         for name, pattern in OF_DIALECT.items()
         if re.search(pattern, text)
     ]
 
 
-def _texts(tree: ast.Module) -> Iterator[str]:
+def _texts(source: str) -> Iterator[str]:
     """Every text of a module but its docstrings."""
-    prose = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    for node in ast.walk(tree):
+    prose = {id(node.value) for node in nodes_of(source) if isinstance(node, ast.Expr)}
+    for node in nodes_of(source):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in prose:
             yield node.value
 
@@ -355,7 +360,7 @@ def other_tables_of_kinds(code: Code) -> list[str]:
         f"{path}:{node.lineno} is a table of kinds; {KINDS_TABLE} has theirs"
         for path, source in code.items()
         if path != KINDS_TABLE
-        for node in ast.walk(parse(source))
+        for node in nodes_of(source)
         if isinstance(node, ast.Dict | ast.Tuple | ast.List)  # a set asks only which they are
         for names in [[e.value for e in _entries(node) if isinstance(e, ast.Constant)]]
         if len({*names} & {*KINDS}) > FEW_KINDS and {*names} <= {*KINDS}
@@ -386,7 +391,7 @@ def reads_without_an_actor(code: Code) -> list[str]:
         for file, name in _named(path, source, code):
             if not file.startswith(ASKED) or file in MACHINES:
                 continue
-            for node in ast.parse(code[file]).body:
+            for node in parse(code[file]).body:
                 if isinstance(node, ast.FunctionDef) and node.name == name and OF_SOMEBODY & _parameters(node):
                     must = {each.arg for each, default in _by_name(node) if default is None}
                     problems |= (
@@ -406,7 +411,7 @@ def values_that_pass_no_mask(code: Code) -> list[str]:
         f"{path}: {node.name} reads stored JSON and does not call shown"
         for path, source in code.items()
         if path.startswith(ASKED) and path not in TELL_NO_VALUE
-        for node in ast.walk(ast.parse(source))
+        for node in nodes_of(source)
         if isinstance(node, ast.FunctionDef) and PARSERS & _called(node) and "shown" not in _called(node)
     ]
 
@@ -421,7 +426,7 @@ def doors_that_ask_as_the_machine(code: Code) -> list[str]:
         f"{path} reads as SYSTEM"
         for path, source in code.items()
         if module_of(path) in {*DOORS, "api"} and path != "live/source_follower.py"  # it asks whether sessions moved
-        for node in ast.walk(ast.parse(source))
+        for node in nodes_of(source)
         if isinstance(node, ast.keyword) and node.arg == "actor" and ast.unparse(node.value).endswith("SYSTEM")
     ]
 
@@ -429,9 +434,8 @@ def doors_that_ask_as_the_machine(code: Code) -> list[str]:
 def _named(path: str, source: str, code: Code) -> Iterator[tuple[str, str]]:
     """What a file uses of other modules: (file, name)."""
     modules: dict[str, str] = {}
-    tree = ast.parse(source)
     package = ["sessions_app", *PurePosixPath(path).parent.parts]
-    for node in ast.walk(tree):
+    for node in nodes_of(source):
         if isinstance(node, ast.ImportFrom) and node.level:
             start = [*package[: len(package) - node.level + 1][1:], *(node.module or "").split(".")]
             parts = [part for part in start if part]
@@ -440,7 +444,7 @@ def _named(path: str, source: str, code: Code) -> Iterator[tuple[str, str]]:
                     modules[alias.asname or alias.name] = file
                 elif file := _file_of(parts, code):
                     yield file, alias.name
-    for each in ast.walk(tree):
+    for each in nodes_of(source):
         if isinstance(each, ast.Attribute) and isinstance(each.value, ast.Name) and each.value.id in modules:
             yield modules[each.value.id], each.attr
 
@@ -479,7 +483,7 @@ def sizes(code: Code) -> Iterator[tuple[str, int, int]]:
     """Every file and function, its lines without a function's docstring, and the most that it may have."""
     for path, source in code.items():
         yield path, len(source.splitlines()), MOST_LINES
-        for node in ast.walk(parse(source)):
+        for node in nodes_of(source):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 first = node.body[0]
                 docstring = (first.end_lineno or 0) - first.lineno + 1 if ast.get_docstring(node) else 0
