@@ -23,7 +23,6 @@ from tests.browser.watching import (
     LATE,
     MARIA,
     NO_SOCKET,
-    RECONNECT,
     World,
     at_end,
     expect_rows,
@@ -104,7 +103,9 @@ def test_every_event_of_a_run_appears_once_and_in_order_while_it_runs(
 ) -> None:
     agent, session = world.agents[source], f"run-on-{source}"
     agent.do(session, create={"user:name": "Ana"})
-    page = watch_session(me(), source, session)
+    page = me()
+    page.add_init_script(HURRY)
+    watch_session(page, source, session)
     home = page.context.new_page()
     home.goto("/")
     expect_state(home, "live")
@@ -356,7 +357,7 @@ def test_a_server_that_is_started_again_is_found_and_nothing_is_lost(
 ) -> None:
     watch.excuse(*UNANSWERED)
     page = me()
-    page.context.add_init_script(RECONNECT)
+    page.context.add_init_script(HURRY)
     watch_session(page, "lite", session)
     home = page.context.new_page()
     home.goto("/")

@@ -11,7 +11,7 @@ from playwright.sync_api import expect
 from tests.browser.agent import Agent
 from tests.browser.conftest import Visit
 from tests.browser.serving import Adkweb
-from tests.browser.watching import LATE, NO_SOCKET
+from tests.browser.watching import HURRY, LATE, NO_SOCKET
 
 
 class _OnFolder(Adkweb):
@@ -35,6 +35,7 @@ def on_folder(tmp_path: Path) -> Iterator[Adkweb]:
 def test_home_shows_a_new_agent_without_being_loaded_again(on_folder: Adkweb, visitor: Visit, way: str) -> None:
     page = visitor(on_folder)
     if way == "polling":
+        page.add_init_script(HURRY)
         page.add_init_script(NO_SOCKET["closed"])
     page.goto(on_folder.link)
     expect(page.locator("[data-live]")).to_have_attribute("data-state", way, timeout=LATE)
