@@ -96,7 +96,7 @@ def _patient() -> Iterator[None]:
     """Makes tests wait for the index, however busy the machine is. A test of impatience sets its own time."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(indexing, "SECONDS", 30.0)
-        patch.setattr(conversation, "_TIMELINE_SECONDS", 60.0)
+        patch.setattr(conversation, "TIMELINE_SECONDS", 60.0)
         yield
 
 

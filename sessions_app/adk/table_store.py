@@ -30,7 +30,7 @@ from .threads import Crew
 
 T = TypeVar("T")
 
-_TRUSTED_SECONDS: Final = 1.0  # for an unused connection: the server may have restarted since
+TRUSTED_SECONDS: Final = 1.0  # for an unused connection: the server may have restarted since
 
 
 def alias_of(text: str) -> str:
@@ -141,7 +141,7 @@ class Tables:
 
     def _checked(self, work: Callable[[], T]) -> T:
         """Does the work. A connection that was idle goes back to the pool first, which checks that it still works."""
-        if time.monotonic() - getattr(self._thread, "used", 0.0) > _TRUSTED_SECONDS:
+        if time.monotonic() - getattr(self._thread, "used", 0.0) > TRUSTED_SECONDS:
             connections[self._alias].close()
         if not database.may_write(self._alias):  # whoever plugs this service in wants to write through it
             database.get(self._alias, adopting=True)

@@ -34,7 +34,7 @@ PAGE: Final = 100  # events of a conversation shown at once
 REACH: Final = 1_000  # events that are read before and after those on the page
 _RECENT: Final = 200  # events that are searched for the agents that speak
 _CHUNK: Final = 500  # events fetched by one statement
-_TIMELINE_SECONDS: Final = 0.2  # how long a timeline waits to learn which events to grey out
+TIMELINE_SECONDS: Final = 0.2  # how long a timeline waits to learn which events to grey out
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ def left_out(ref: SessionRef, views: Sequence[EventView], *, actor: Actor) -> di
     seqs = [view.seq for view in views if view.seq is not None]
     if not seqs or not database.has_order(ref.source):
         return {}
-    indexing.catch_up(ref.source, _TIMELINE_SECONDS, ref)
+    indexing.catch_up(ref.source, TIMELINE_SECONDS, ref)
     stretches = _rewinds(ref, min(seqs))
     summaries = _summaries(ref, stretches, [timestamp_of(view.data) for view in views])
     causes: dict[str, tuple[Kind, Seq]] = {}

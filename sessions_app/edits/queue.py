@@ -131,15 +131,15 @@ def withdraw(queued_id: uuid.UUID | str, person: AbstractBaseUser) -> None:
         # The process that claimed it before never said what came of it.
         try:
             before = edits.stored(
-                queued_edit.session_of(job) or _raise_away(), _event(queued_edit.view_of(job, SYSTEM))[0]
+                queued_edit.session_of(job) or _raise_away(), event_of(queued_edit.view_of(job, SYSTEM))[0]
             )
         except Error:
-            _end(claim, _let_go(job.claimed_until))
+            finish(claim, _let_go(job.claimed_until))
             raise
     if before is not None:
-        _end(claim, _applied(before.seq))
+        finish(claim, _applied(before.seq))
         raise Conflict(_("This edit was applied already."))
-    _end(claim, Outcome(WITHDRAWN, actor.name, {"told": job.person_id == person.pk}))
+    finish(claim, Outcome(WITHDRAWN, actor.name, {"told": job.person_id == person.pk}))
 
 
 def dismiss(queued_id: uuid.UUID | str, person: AbstractBaseUser) -> None:
@@ -195,14 +195,14 @@ def _try(job: Job, ref: SessionRef) -> bool:
         # An error in adkweb: the other edits go on, and this one is tried again when the claim has ended.
         log.exception("the queued edit %s of %s", job.pk, "/".join(ref))
         return False
-    return _end(claim, outcome) and outcome.state != WAITING
+    return finish(claim, outcome) and outcome.state != WAITING
 
 
 def _outcome(job: Job, ref: SessionRef) -> Outcome:
     """Applies a claimed edit if its session is idle, and returns what became of it."""
     claimed_until = job.claimed_until
     try:
-        event, seen = _event(queued_edit.view_of(job, SYSTEM))
+        event, seen = event_of(queued_edit.view_of(job, SYSTEM))
         if (before := edits.stored(ref, event)) is not None:
             return _applied(before.seq)
         claimed_until = None
@@ -263,7 +263,7 @@ def _check_author(person: Any) -> None:
     actor_of(person).check_may_write()
 
 
-def _event(queued: Queued) -> tuple[Event, dict[str, Any]]:
+def event_of(queued: Queued) -> tuple[Event, dict[str, Any]]:
     """Returns the event for the edit, under the id that was fixed for it, and the values that the person saw."""
     event, seen = edits.state_event(queued.entries, of_person(queued.actor), queued.reason, of=queued.of)
     event |= {"id": queued.event_id, "invocation_id": EDIT_PREFIX + queued.event_id}
@@ -279,7 +279,7 @@ def _claim(job: Job) -> Claim | None:
     return claims.take(job, LEASE_SECONDS) if job.state == WAITING else None
 
 
-def _end(claim: Claim, outcome: Outcome) -> bool:
+def finish(claim: Claim, outcome: Outcome) -> bool:
     """Notes what came of a claimed edit. Returns False if another process has taken over the claim."""
     if not claim.end(outcome):
         return False

@@ -17,7 +17,7 @@ from ..domain.session_ref import SessionRef
 from . import gathering
 from .keeping import Row
 
-_REST: Final = 20  # the next look at all sessions waits for so many times what the last one took
+REST: Final = 20  # the next look at all sessions waits for so many times what the last one took
 _MANY: Final = 500  # sessions that are read again before progress is noted
 _MOST: Final = 20_000  # and events of these sessions
 _LATELY: Final = 10_000  # sessions that a Memory knows to be read
@@ -147,7 +147,7 @@ def _again(source: str, at: Reached, memory: Memory, ref: SessionRef | None) -> 
     if look and at.after is None:
         if look.state == snapshot.state:
             return Batch([], at, False)
-        if time.monotonic() - look.ended < _REST * look.took:
+        if time.monotonic() - look.ended < REST * look.took:
             return Batch(_of_session(source, ref, at.since, memory, read) if ref else [], at, False, sessions=read)
     began = time.monotonic()
     changed = _changed(source, at.since, at.after or [])

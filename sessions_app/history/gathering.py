@@ -24,7 +24,7 @@ from .keeping import Row
 
 BYTES: Final = 4 * 2**20  # of events that are read at once; one that is larger is read alone
 RECENT: Final = 500  # sessions that are known to be read
-_READ_SECONDS: Final = 0.03  # a read of SQLite takes about this long
+READ_SECONDS: Final = 0.03  # a read of SQLite takes about this long
 _LOOK_BACK: Final = 1_000  # so far before the newest seq, transactions may still commit
 _NOWHERE: Final = Position(2**63 - 1)  # no write has it
 _LAST_MOMENT: Final = 2**33  # the greatest that paging.read_cursor accepts
@@ -87,7 +87,7 @@ def _read(source: str, statement: str, parameters: Sequence[Any], limit: int) ->
 def _some(source: str, statement: str, parameters: Sequence[Any], limit: int) -> tuple[list[tuple[Any, ...]], bool]:
     """Returns at most `limit` rows, and whether there may be more. Stops early: after BYTES, on SQLite after a while."""
     some, weight = [], 0
-    until = time.monotonic() + _READ_SECONDS if connections[source].vendor == "sqlite" else None
+    until = time.monotonic() + READ_SECONDS if connections[source].vendor == "sqlite" else None
     with closing(each_row(source, statement, [*parameters, limit])) as rows:
         for row in rows:
             some.append(row)

@@ -24,9 +24,9 @@ from .keeping import Owners, Row, Standing, drop_after, insert
 SECONDS: Final = 2.0  # a page waits so long for what is not read yet
 VERSION: Final = 2  # of what is kept; what another version kept is read anew
 _BY_TIME: Final = -2  # version if events have no numbers; once adopted, everything is read anew
-_BATCH: Final = 5_000  # events read at once, at most
-_FIRST_BATCH: Final = 500
-_SMALLEST_BATCH: Final = 20
+BATCH: Final = 5_000  # events read at once, at most
+FIRST_BATCH: Final = 500
+SMALLEST_BATCH: Final = 20
 _BATCH_SECONDS: Final = 0.3  # a batch aims to take this long, however much its events wrote
 _PAUSE: Final = 0.05  # of the time that a batch took; the agent needs the machine, too
 _HOLES: Final = 500  # ranges of missing seqs that are watched, at most
@@ -47,7 +47,7 @@ def catch_up(source: str, seconds: float | None = None, ref: SessionRef | None =
     later. Raises Invalid if they have no order either, NotFound, SourceError.
     """
     seconds = SECONDS if seconds is None else seconds
-    pace = _paces[source]
+    pace = paces[source]
     if seconds <= SECONDS and time.monotonic() - pace.told < 1:  # a page that asks twice
         seconds = 0.0
     until = time.monotonic() + seconds
@@ -99,7 +99,7 @@ def time_left(seconds: float) -> str:
     return _("about %(number)s min left") % {"number": round(seconds / 60)}
 
 
-_paces: defaultdict[str, _Pace] = defaultdict(_Pace)
+paces: defaultdict[str, _Pace] = defaultdict(_Pace)
 
 
 def standing(source: str) -> Standing | None:
@@ -134,7 +134,7 @@ def _read(source: str, ref: SessionRef | None = None) -> Iterator[tuple[Standing
     if not database.is_numbered(database.get(source).alias):
         yield from _read_by_time(source, ref)
         return
-    last, size, more, owners = None, _FIRST_BATCH, True, Owners(0)
+    last, size, more, owners = None, FIRST_BATCH, True, Owners(0)
     while more:
         began = time.monotonic()
         at = _projection(source, VERSION)
@@ -158,7 +158,7 @@ def _read_by_time(source: str, ref: SessionRef | None) -> Iterator[tuple[Standin
         raise Invalid(
             _("The events of this database have no order: no index of it has their times, and it was never adopted.")
         )
-    size, total, more, owners = _FIRST_BATCH, 0, True, Owners(0)
+    size, total, more, owners = FIRST_BATCH, 0, True, Owners(0)
     while more:
         began = time.monotonic()
         with database.using(source):
@@ -166,15 +166,15 @@ def _read_by_time(source: str, ref: SessionRef | None) -> Iterator[tuple[Standin
                 yield from _read(source, ref)
                 return
             at = _projection(source, _BY_TIME)
-            if _memories[source].projection != at.pk:
-                _memories[source] = by_time.Memory(at.pk)
+            if memories[source].projection != at.pk:
+                memories[source] = by_time.Memory(at.pk)
             reached = by_time.read(at.marks) or by_time.begin(source)
-            batch = by_time.gathered(source, reached, _memories[source], size, ref)
+            batch = by_time.gathered(source, reached, memories[source], size, ref)
             total = total or by_time.total(source) if batch.more else 0
         owners = owners if owners.projection == at.pk else Owners(at.pk)
         checkpoints, read, more = by_time.write(batch.reached), batch.reached.read, batch.more
         if _keep_by_time(at, batch, checkpoints, owners):
-            _memories[source].note(batch)
+            memories[source].note(batch)
             yield Standing(at.pk, Seq(read), checkpoints), max(total, read + 1) if more else read
         else:
             more = True
@@ -194,7 +194,7 @@ def _keep_by_time(at: Projection, batch: by_time.Batch, checkpoints: str, owners
     return True
 
 
-_memories: defaultdict[str, by_time.Memory] = defaultdict(lambda: by_time.Memory(0))
+memories: defaultdict[str, by_time.Memory] = defaultdict(lambda: by_time.Memory(0))
 
 
 def _paused(size: int, began: float, more: bool) -> int:
@@ -202,7 +202,7 @@ def _paused(size: int, began: float, more: bool) -> int:
     took = max(0.001, time.monotonic() - began)
     if more:
         time.sleep(took * _PAUSE)
-    return max(_SMALLEST_BATCH, min(_BATCH, int(size * _BATCH_SECONDS / took)))
+    return max(SMALLEST_BATCH, min(BATCH, int(size * _BATCH_SECONDS / took)))
 
 
 def _version(source: str) -> int:

@@ -23,7 +23,7 @@ from . import merging
 from .keeping import sessions_at
 
 CHUNK: Final = 500  # events fetched by one statement
-_HEAVIEST: Final = LARGE  # may be read to tell a moment
+HEAVIEST: Final = LARGE  # may be read to tell a moment
 _REPLAYED: Final = 2 * LARGE  # may be read to replay a session
 _PAGE: Final = LARGE // 8  # is read of that at once
 
@@ -88,12 +88,12 @@ _IMPORTED: Final = """(SELECT initial_place FROM sessions WHERE sessions.app_nam
 def written_at(source: str, asked: Iterable[Position], actor: Actor) -> dict[Position, Written]:
     """Returns what was written at these positions. An event or a session that is gone is left out.
 
-    The total size is bounded by _HEAVIEST, from the newest on. What is too large, or beyond that, is `unread`: it is
+    The total size is bounded by HEAVIEST, from the newest on. What is too large, or beyond that, is `unread`: it is
     there, but its values are not known.
     """
     wanted = sorted(asked, reverse=True)
     written: dict[Position, Written] = {}
-    budget = _Budget(_HEAVIEST)
+    budget = _Budget(HEAVIEST)
     with database.using(source):
         for start in range(0, len(wanted), CHUNK):
             some = wanted[start : start + CHUNK]

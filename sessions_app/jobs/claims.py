@@ -19,7 +19,7 @@ from ..models import Job
 
 WAITING, DONE, REFUSED, STOPPED = "waiting", "done", "refused", "stopped"
 _TRIES: Final = 5
-_RETRY_SECONDS: Final = 0.5
+RETRY_SECONDS: Final = 0.5
 
 
 class Lost(RuntimeError):
@@ -82,7 +82,7 @@ class Claim:
                 return self.end(outcome)
             except DatabaseError:
                 connections["default"].close_if_unusable_or_obsolete()
-                time.sleep(_RETRY_SECONDS)
+                time.sleep(RETRY_SECONDS)
         return self.end(outcome)
 
     def _rows(self) -> Any:

@@ -32,8 +32,8 @@ log = logging.getLogger("adkweb.jobs")
 SILENT_SECONDS: Final = 60.0  # adkweb's own database may be away for a while
 PATIENCE_SECONDS: Final = 0.7  # most jobs are small, and done when their page is shown
 MOST_CRASHES: Final = 3  # of a job's processes, before it waits for a person
-_BEAT_SECONDS: Final = 0.5  # between two notes of a job's progress
-_ALIVE_SECONDS: Final = 10.0  # between two signs of life without progress: a source may keep a job waiting
+BEAT_SECONDS: Final = 0.5  # between two notes of a job's progress
+ALIVE_SECONDS: Final = 10.0  # between two signs of life without progress: a source may keep a job waiting
 
 Beat = Callable[[Progress], None]
 
@@ -51,12 +51,12 @@ class Kind:
     ended: Callable[[Job], None] = lambda job: None
 
 
-_kinds: dict[str, Kind] = {}
+kinds: dict[str, Kind] = {}
 
 
 def register(kind: Kind) -> Kind:
     """Registers a kind of work."""
-    _kinds[kind.name] = kind
+    kinds[kind.name] = kind
     return kind
 
 
@@ -93,8 +93,8 @@ def take_over() -> int:
     taken = 0
     now = time.time()
     dead = Q(claimed_until__lt=now) | Q(claimed_until=None, beat__lt=now - SILENT_SECONDS)
-    for job in Job.objects.filter(dead, state=WAITING, kind__in=_kinds):
-        if not _kinds[job.kind].can_run(job) or (claim := claims.take_over(job, SILENT_SECONDS)) is None:
+    for job in Job.objects.filter(dead, state=WAITING, kind__in=kinds):
+        if not kinds[job.kind].can_run(job) or (claim := claims.take_over(job, SILENT_SECONDS)) is None:
             continue
         if job.crashes + 1 >= MOST_CRASHES:
             with translation.override(job.language or None):
@@ -134,12 +134,12 @@ class _Pulse:
         if self._lost:
             raise Lost
         if (now := time.monotonic()) >= self._due:
-            self._due = now + _BEAT_SECONDS
+            self._due = now + BEAT_SECONDS
             self._beat(progress)
 
     def _live(self) -> None:
         try:
-            while not self._ended.wait(_ALIVE_SECONDS):
+            while not self._ended.wait(ALIVE_SECONDS):
                 self._beat()
         except Lost:
             self._lost = True
@@ -170,7 +170,7 @@ def _run(claim: Claim) -> None:
         with translation.override(job.language or None), _Pulse(claim) as beat:
             outcome = _outcome(job, beat)
         if outcome and claim.end_surely(outcome):
-            _kinds[job.kind].ended(Job.objects.get(pk=job.pk))
+            kinds[job.kind].ended(Job.objects.get(pk=job.pk))
     except Job.DoesNotExist:  # cancelled
         pass
     except Exception:  # an error of adkweb's own database
@@ -182,7 +182,7 @@ def _run(claim: Claim) -> None:
 def _outcome(job: Job, beat: Beat) -> Outcome | None:
     """Runs a job, and returns what came of it; None if it was cancelled, or another process has it."""
     try:
-        return _kinds[job.kind].run(job, beat)
+        return kinds[job.kind].run(job, beat)
     except Lost:
         return None
     except (Invalid, NotAllowed, NotFound) as error:

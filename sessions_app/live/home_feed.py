@@ -69,10 +69,10 @@ class Lobby(threading.Thread):
         connections.close_all()
 
     def _has_ended(self) -> bool:
-        global _lobby
+        global current
         with _lock:
             if not self._watchers:
-                _lobby = None
+                current = None
                 return True
         return False
 
@@ -113,24 +113,24 @@ class Lobby(threading.Thread):
 
 
 _lock = threading.Lock()
-_lobby: Lobby | None = None
+current: Lobby | None = None
 
 
 def look() -> None:
     """Updates home soon, if somebody looks at it, because a source has appeared."""
     with _lock:
-        if _lobby:
-            _lobby.wake()
+        if current:
+            current.wake()
 
 
 def enter(watcher: Watcher) -> Lobby:
     """Adds a watcher to the lobby and returns the lobby. Starts its thread if nobody was watching."""
-    global _lobby
+    global current
     with _lock:
-        if _lobby is None:
-            _lobby = Lobby()
-            _lobby.enter(watcher)
-            _lobby.start()
+        if current is None:
+            current = Lobby()
+            current.enter(watcher)
+            current.start()
         else:
-            _lobby.enter(watcher)
-        return _lobby
+            current.enter(watcher)
+        return current

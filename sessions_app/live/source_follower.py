@@ -135,7 +135,7 @@ class Follower(threading.Thread):
                 self._used = time.monotonic()
             elif time.monotonic() - self._used > LINGER_SECONDS:
                 self.ended = True
-                del _followers[self.source]
+                del followers[self.source]
         return self.ended
 
     def _look(self) -> float:
@@ -224,15 +224,15 @@ class Follower(threading.Thread):
 
 
 _lock = threading.Lock()
-_followers: dict[str, Follower] = {}
+followers: dict[str, Follower] = {}
 
 
 def follow(source: str, use: Callable[[Follower], None]) -> Follower:
     """Returns the follower of a source, and starts it if nobody was watching. `use` is called before it can end."""
     with _lock:
-        follower = _followers.get(source)
+        follower = followers.get(source)
         if follower is None:
-            follower = _followers[source] = Follower(source)
+            follower = followers[source] = Follower(source)
             follower.start()
         use(follower)
         return follower
@@ -240,6 +240,6 @@ def follow(source: str, use: Callable[[Follower], None]) -> Follower:
 
 def tell(move: Move) -> None:
     """Passes on what moved to the follower of its source. This is a listener of broadcast.py."""
-    follower = _followers.get(move.ref.source)
+    follower = followers.get(move.ref.source)
     if follower:
         follower.tell(move)

@@ -13,7 +13,7 @@ from .listed import newest_first
 from .weights import GLANCED, SIZE_OF
 
 MOST: Final = 10_000  # events that are counted
-_HEAVIEST: Final = 20_000_000  # characters of all of them together
+HEAVIEST: Final = 20_000_000  # characters of all of them together
 _OF_SESSION: Final = "FROM events WHERE app_name = %s AND user_id = %s AND session_id = %s"
 
 
@@ -52,7 +52,7 @@ def stats(ref: SessionRef, *, actor: Actor) -> Stats:
 
 def _counted(db: BaseDatabaseWrapper, ref: SessionRef) -> tuple[int, bool]:
     """Returns how many of the newest events are counted, and whether there are others."""
-    left = _HEAVIEST
+    left = HEAVIEST
     with db.cursor() as cursor:
         order = f"ORDER BY {newest_first(ref.source)} LIMIT {MOST + 1}"
         cursor.execute(f"SELECT {SIZE_OF[db.vendor]} {_OF_SESSION} {order}", ref[1:])

@@ -27,10 +27,10 @@ from .finding import log
 from .registry import UNOPENED, Source, lock, opened_files
 from .steps import Moved
 
-_RETRY_SECONDS: Final = 60.0  # before a file that could not be opened, and has not changed, is tried again
-_LOOK_SECONDS: Final = 2.0  # between two checks whether another process has adopted a database meanwhile
+RETRY_SECONDS: Final = 60.0  # before a file that could not be opened, and has not changed, is tried again
+LOOK_SECONDS: Final = 2.0  # between two checks whether another process has adopted a database meanwhile
 _files: WeakKeyDictionary[BaseDatabaseWrapper, tuple[int, int]] = WeakKeyDictionary()  # what each connection opened
-_due: dict[str, float] = {}  # by alias, when to check again whether it has been adopted
+due: dict[str, float] = {}  # by alias, when to check again whether it has been adopted
 _opening: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 _tried: dict[str, tuple[object, float]] = {}  # by alias, the content of a file that cannot be opened, and when
 
@@ -39,14 +39,14 @@ def open_new() -> list[Source]:
     """Opens the files that have appeared, or were replaced, since the last call. Returns the sources that it opened.
 
     An empty file is left alone: its agent is about to create the tables. A file that cannot be opened is tried again
-    once it changes, and every _RETRY_SECONDS."""
+    once it changes, and every RETRY_SECONDS."""
     opened = []
     for source in registry.listed():
         if source.vendor != "sqlite" or opened_files.get(source.alias, UNOPENED) == file_of(source):
             continue
         content, now = content_of(connections.databases[source.alias]["ADKWEB"]["path"]), time.monotonic()
         before, tried = _tried.get(source.alias, (None, -math.inf))
-        if not content or (content == before and now - tried < _RETRY_SECONDS):
+        if not content or (content == before and now - tried < RETRY_SECONDS):
             continue
         try:
             open_source(source)
@@ -77,7 +77,7 @@ def open_source(source: Source, *, adopting: bool = False) -> None:
     if opened_files.get(source.alias, UNOPENED) == file_of(source):
         if adopting and not settings.READ_ONLY and not keeps_creations(source.alias):
             adopt_open(source.alias)
-        elif time.monotonic() > _due.get(source.alias, math.inf):
+        elif time.monotonic() > due.get(source.alias, math.inf):
             _look_again(source)
         return
     with _opening[source.alias]:  # one lock per source: a server that does not answer delays no other source
@@ -121,7 +121,7 @@ def adopt_open(alias: str, moved: Moved = lambda progress: None, *, patient: boo
 
 
 def _note(source: Source, shape: adoption.Shape) -> None:
-    """Records the shape of a source. One that adopting may still change is checked again every _LOOK_SECONDS."""
+    """Records the shape of a source. One that adopting may still change is checked again every LOOK_SECONDS."""
     connections.databases[source.alias]["ADKWEB"].update(
         real_times=shape.real_times,
         milliseconds=shape.milliseconds,
@@ -131,11 +131,11 @@ def _note(source: Source, shape: adoption.Shape) -> None:
         ordered=shape.ordered,
     )
     unsettled = source.vendor == "postgresql" and not shape.creations
-    _due[source.alias] = time.monotonic() + _LOOK_SECONDS if unsettled else math.inf
+    due[source.alias] = time.monotonic() + LOOK_SECONDS if unsettled else math.inf
 
 
 def _look_again(source: Source) -> None:
-    _due[source.alias] = time.monotonic() + _LOOK_SECONDS
+    due[source.alias] = time.monotonic() + LOOK_SECONDS
     with suppress(SourceError, DatabaseError):  # the next request reports what is wrong
         _note(source, adoption.inspect(source.alias))
 

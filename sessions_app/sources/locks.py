@@ -13,7 +13,7 @@ from django.db.backends.utils import CursorWrapper
 from .steps import Moved, Progress
 
 LOCK_MILLISECONDS: Final = 50
-_PATIENCE_SECONDS: Final = 60.0  # for a lock that somebody else keeps
+PATIENCE_SECONDS: Final = 60.0  # for a lock that somebody else keeps
 _PAUSE_SECONDS: Final = (0.1, 2.0)  # before a lock is requested again: at first, and at most
 _LOCK: Final = 0x61646B78  # the key of a PostgreSQL advisory lock: one process adopts at a time
 
@@ -21,7 +21,7 @@ _LOCK: Final = 0x61646B78  # the key of a PostgreSQL advisory lock: one process 
 def briefly(alias: str, work: Callable[[CursorWrapper], None] | Sequence[str]) -> None:
     """Runs `work` in a transaction that waits at most LOCK_MILLISECONDS for a lock, so that nobody who queues behind it
     notices. Tries again for a minute."""
-    pause, until = _PAUSE_SECONDS[0], time.monotonic() + _PATIENCE_SECONDS
+    pause, until = _PAUSE_SECONDS[0], time.monotonic() + PATIENCE_SECONDS
     while True:
         try:
             with transaction.atomic(using=alias), connections[alias].cursor() as cursor:

@@ -13,10 +13,10 @@ from .dialect import SEQ
 from .locks import briefly
 from .steps import Moved, Steps
 
-_BATCH: Final = (200, 5_000)  # rows that are numbered at once: at first, and at most
+BATCH: Final = (200, 5_000)  # rows that are numbered at once: at first, and at most
 _BATCH_SECONDS: Final = 0.05  # that a batch should take
 _REST: Final = 1.0  # the pause after a batch, as a multiple of its duration: agents share the server
-_SMALL: Final = 2_000  # events that are numbered at once, in the transaction that adds the column
+SMALL: Final = 2_000  # events that are numbered at once, in the transaction that adds the column
 # New events are numbered from 110 % of the counted events plus this on: more may be written after the count.
 _RESERVE: Final = 100_000
 
@@ -64,13 +64,13 @@ class PostgreSQL(Steps):
 
         def add(cursor: CursorWrapper) -> None:
             cursor.execute("LOCK TABLE events IN ACCESS EXCLUSIVE MODE")
-            cursor.execute("SELECT count(*) FROM (SELECT 1 FROM events LIMIT %s) AS counted", [_SMALL + 1])
+            cursor.execute("SELECT count(*) FROM (SELECT 1 FROM events LIMIT %s) AS counted", [SMALL + 1])
             (now,) = cursor.fetchone()
-            start = now + 1 if now <= _SMALL else count + count // 10 + _RESERVE
+            start = now + 1 if now <= SMALL else count + count // 10 + _RESERVE
             for statement in statements:
                 cursor.execute(statement.format(start=start))
-            if now <= _SMALL:
-                cursor.execute(_NUMBER_SOME, [*_BEFORE_ALL, _SMALL, 0])
+            if now <= SMALL:
+                cursor.execute(_NUMBER_SOME, [*_BEFORE_ALL, SMALL, 0])
 
         briefly(self.alias, add)
 
@@ -101,7 +101,7 @@ class PostgreSQL(Steps):
             WHERE {seq} < (SELECT seqstart FROM pg_sequence WHERE seqrelid = 'adkweb_seq'::regclass)""",
         )
         beyond: Sequence[Any] = _BEFORE_ALL
-        size, done = _BATCH[0], 0
+        size, done = BATCH[0], 0
         while True:
             began = time.monotonic()
             rows: list[tuple[Any, ...]] = []
@@ -118,7 +118,7 @@ class PostgreSQL(Steps):
             last, done = last + taken, done + taken
             took = time.monotonic() - began
             self.moved(name, min(1.0, done / left))
-            size = max(_BATCH[0], min(_BATCH[1], int(size * _BATCH_SECONDS / max(took, 0.001))))
+            size = max(BATCH[0], min(BATCH[1], int(size * _BATCH_SECONDS / max(took, 0.001))))
             time.sleep(took * _REST)
 
     def _build(self, name: str, statement: str) -> None:

@@ -17,7 +17,7 @@ from ..errors import SourceError
 from . import finding
 from .finding import SESSION_FILE, existing_file, is_badly_quoted, short, sqlite_path, without_password
 
-_RESCAN_SECONDS: Final = 2.0
+RESCAN_SECONDS: Final = 2.0
 _SCAN_SECONDS: Final = 0.04  # that a search may take; after a longer one, the next search is due later in proportion
 # How long a read waits for another program's lock on a SQLite file. writes/rows.py waits longer.
 _BUSY_SECONDS: Final = 3
@@ -34,11 +34,11 @@ class Source:
 
 
 sources: dict[str, Source] = {}
-_folders: list[Path] = []
+searched_folders: list[Path] = []
 UNOPENED: Final = (-1, -1)
 # By alias, which file was opened: a developer may delete it and make it again.
 opened_files: dict[str, tuple[int, int] | None] = {}
-_identity: dict[str, str] = {}  # by alias, what it stands for
+identities: dict[str, str] = {}  # by alias, what it stands for
 lock = threading.RLock()
 _found: dict[Path, Source] = {}  # the sources that were found in folders, by path
 _refused: dict[str, str] = {}
@@ -53,7 +53,7 @@ def add(text: str) -> list[Source]:
             return [_register_url(text)]
         path = Path(text).expanduser().absolute()
         if path.is_dir():
-            _folders.append(path)
+            searched_folders.append(path)
             return [_register_found(file) for file in finding.find(path)]
         return [_register_file(existing_file(path))]
 
@@ -64,12 +64,12 @@ def listed() -> list[Source]:
     global _scanned, _took
     with lock:
         began = time.monotonic()
-        due = began - _scanned > _RESCAN_SECONDS * max(1.0, _took / _SCAN_SECONDS)
+        due = began - _scanned > RESCAN_SECONDS * max(1.0, _took / _SCAN_SECONDS)
         if due:
             _scanned = math.inf  # one search at a time, and nobody waits for another's
     if due:
         try:
-            files = [file for folder in _folders for file in finding.find(folder)]
+            files = [file for folder in searched_folders for file in finding.find(folder)]
         finally:
             _scanned = time.monotonic()
             _took = _scanned - began
@@ -94,18 +94,18 @@ def refused() -> list[tuple[str, str]]:
 
 def folders() -> list[str]:
     """Returns the folders that are searched, for an empty home page to name."""
-    return [str(folder) for folder in _folders]
+    return [str(folder) for folder in searched_folders]
 
 
 def identity(alias: str) -> str:
     """Returns what an alias stands for: a file's absolute path, or a URL without its password. Stays the same across
     restarts."""
-    return _identity.get(alias, "")
+    return identities.get(alias, "")
 
 
 def alias_of(identity: str) -> str | None:
     """Returns the alias that now stands for this identity; None if no source has it."""
-    return next((source.alias for source in listed() if _identity[source.alias] == identity), None)
+    return next((source.alias for source in listed() if identities[source.alias] == identity), None)
 
 
 def _register_found(path: Path) -> Source:
@@ -225,7 +225,7 @@ def _alias(name: str, identity: str) -> str:
     plain = name.strip() or "source"
     marked = f"{plain}-{hashlib.sha256(identity.encode()).hexdigest()[:4]}"
     owner = connections.databases.get(plain)
-    if plain == "default" or (owner is not None and _identity.get(plain) != identity):
+    if plain == "default" or (owner is not None and identities.get(plain) != identity):
         plain = marked
-    _identity[plain] = identity
+    identities[plain] = identity
     return plain

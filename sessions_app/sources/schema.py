@@ -19,12 +19,12 @@ COLUMNS: Final = {  # every table's columns and their types
         JOIN pg_class ON pg_class.oid = attrelid WHERE relkind IN ('r', 'p') AND attnum > 0 AND NOT attisdropped
         AND relnamespace = ANY (current_schemas(false)::regnamespace[]) AND pg_table_is_visible(attrelid)""",
 }
-_FEW: Final = 32 * 2**20  # bytes of events that may be read as a whole
+FEW: Final = 32 * 2**20  # bytes of events that may be read as a whole
 # Whether events can be read in order. google-adk makes such an index; where it is missing, google-adk itself reads all
 # events whenever it loads a session.
 ORDERED: Final = {
     "sqlite": "SELECT 1",
-    "postgresql": f"""SELECT pg_relation_size('events'::regclass) < {_FEW} OR EXISTS (SELECT 1 FROM pg_index
+    "postgresql": f"""SELECT pg_relation_size('events'::regclass) < {FEW} OR EXISTS (SELECT 1 FROM pg_index
         WHERE indrelid = 'events'::regclass AND indisvalid AND indpred IS NULL
         AND (ARRAY(SELECT attname::text FROM unnest(indkey::smallint[]) WITH ORDINALITY AS keys (number, place)
             JOIN pg_attribute ON attrelid = indrelid AND attnum = keys.number ORDER BY place))[1:4]

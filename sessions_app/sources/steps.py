@@ -10,7 +10,7 @@ from django.db.backends.utils import CursorWrapper
 
 from . import adoption, schema
 
-_ROWS: Final = 2_000  # of a table, at once
+ROWS: Final = 2_000  # of a table, at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,13 +96,13 @@ class Steps:
                 )
 
     def _ranges(self, table: str, names: Sequence[str]) -> Iterator[tuple[Sequence[str], Sequence[str]]]:
-        """Yields the first and the last key of each batch of _ROWS rows of a table."""
+        """Yields the first and the last key of each batch of ROWS rows of a table."""
         key, values = ", ".join(names), ", ".join(["%s"] * len(names))
         after: Sequence[str] = [""] * len(names)
         while True:
             with connections[self.alias].cursor() as cursor:
                 cursor.execute(
-                    f"SELECT {key} FROM {table} WHERE ({key}) > ({values}) ORDER BY {key} LIMIT %s", [*after, _ROWS]
+                    f"SELECT {key} FROM {table} WHERE ({key}) > ({values}) ORDER BY {key} LIMIT %s", [*after, ROWS]
                 )
                 rows = cursor.fetchall()
             if not rows:

@@ -24,7 +24,7 @@ from . import exporting
 from .items import EventItem, Fault, Item, Reader, SessionItem, StateItem, in_whole_milliseconds
 
 LISTED: Final = 1_000  # of anything that is reported one by one
-_BATCH: Final = 500  # events in a transaction
+BATCH: Final = 500  # events in a transaction
 _BATCH_LENGTH: Final = 2_000_000  # characters in a transaction, about
 
 Open = Callable[[], AbstractContextManager[Reader]]  # opens what is imported, each time from its beginning
@@ -256,7 +256,7 @@ def _batches(events: Iterator[EventItem]) -> Iterator[list[EventItem]]:
     for event in events:
         batch.append(event)
         length += len(event.text)
-        if len(batch) == _BATCH or length > _BATCH_LENGTH:
+        if len(batch) == BATCH or length > _BATCH_LENGTH:
             yield batch
             batch, length = [], 0
     if batch:

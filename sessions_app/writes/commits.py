@@ -44,7 +44,7 @@ def share(db: BaseDatabaseWrapper, work: Callable[[BaseDatabaseWrapper], T]) -> 
         with transaction.atomic(using=db.alias):
             return work(db)
     job = _Job(work)
-    with _line(db.alias).turn(job):
+    with line_of(db.alias).turn(job):
         if job.leads:
             _lead(db, job)
     if job.error is not None:
@@ -63,7 +63,7 @@ def alone(db: BaseDatabaseWrapper) -> Iterator[None]:
             yield
         return
     job = _Job(None)
-    with _line(db.alias).turn(job):
+    with line_of(db.alias).turn(job):
         db.ensure_connection()
         _be_patient(db.connection, job)
         with transaction.atomic(using=db.alias):
@@ -183,12 +183,13 @@ class _Line:
         successor.woken.release()
 
 
-_lines: dict[str, _Line] = {}
-os.register_at_fork(after_in_child=_lines.clear)  # the threads that led do not exist in the child
+lines: dict[str, _Line] = {}
+os.register_at_fork(after_in_child=lines.clear)  # the threads that led do not exist in the child
 
 
-def _line(alias: str) -> _Line:
-    return _lines.get(alias) or _lines.setdefault(alias, _Line())
+def line_of(alias: str) -> _Line:
+    """Returns the line in which a source's writers wait."""
+    return lines.get(alias) or lines.setdefault(alias, _Line())
 
 
 # --- Leading ----------------------------------------------------------------------------------------------------------
@@ -197,7 +198,7 @@ def _line(alias: str) -> _Line:
 def _lead(db: BaseDatabaseWrapper, own: _Job) -> None:
     """Does a job, and the jobs that are waiting by then, in one transaction."""
     group = [own]
-    line = _line(db.alias)
+    line = line_of(db.alias)
     try:
         db.ensure_connection()
         with db.wrap_database_errors:

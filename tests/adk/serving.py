@@ -12,14 +12,14 @@ import uvicorn
 
 from sessions_app.access import tokens
 from sessions_app.models import ApiToken
-from tests.servers import _free_port
+from tests.servers import free_port
 
 
 class Serving:
     """adkweb on a port of its own; `stop` and `start` keep the port, as a restart does."""
 
     def __init__(self) -> None:
-        self.port = _free_port()
+        self.port = free_port()
         self._server: uvicorn.Server | None = None
         self._thread = threading.Thread()
 

@@ -21,7 +21,7 @@ from sessions_app.errors import NotFound
 from sessions_app.reads import timeline, views
 from tests.adk.services import APP, USER, key_of
 from tests.adk.serving import Serving
-from tests.servers import HOST, _Server
+from tests.servers import HOST, Server
 
 ROOT = Path(__file__).resolve().parents[2]
 SESSIONS = f"/apps/{APP}/users/{USER}/sessions"
@@ -60,7 +60,7 @@ root_agent = LlmAgent(name="booking", model=ScriptedModel(script=script), instru
 '''
 
 
-class Adk(_Server):
+class Adk(Server):
     """`adk web` or `adk api_server` on a folder of agents."""
 
     name = "adk"

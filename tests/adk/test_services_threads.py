@@ -235,7 +235,7 @@ def test_work_that_comes_one_after_the_other_is_done_by_one_thread() -> None:
 def test_a_server_that_was_restarted_while_the_agent_rested_is_not_noticed(
     open_source: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(table_store, "_TRUSTED_SECONDS", 0.05)
+    monkeypatch.setattr(table_store, "TRUSTED_SECONDS", 0.05)
 
     async def run(server: PostgreSQL, source: str) -> None:
         async with DjangoSessionService(source) as service:

@@ -137,7 +137,7 @@ def test_a_timeline_does_not_wait_for_a_source_that_is_not_read(
 ) -> None:
     fill(ref, 12_000)
     indexing.forget(ref.source)
-    monkeypatch.setattr(agent_view_conversation, "_TIMELINE_SECONDS", 0.0)
+    monkeypatch.setattr(agent_view_conversation, "TIMELINE_SECONDS", 0.0)
     with pytest.raises(Behind):
         left_out(ref, timeline.events(ref, actor=SYSTEM).rows, actor=SYSTEM)
 

@@ -211,7 +211,7 @@ def test_secrets_are_left_out_where_google_adk_leaves_them_out(document: Any) ->
 
 
 @pytest.mark.parametrize(
-    "mark", [*NAMES.split()[:2], sending.AUTH_CALL, *sending._REQUESTED, *sorted(sending._CREDENTIALS)]
+    "mark", [*NAMES.split()[:2], sending.AUTH_CALL, *sending.REQUESTED, *sorted(sending.CREDENTIALS)]
 )
 @pytest.mark.parametrize("requested", [(False, False), (True, False), (True, True)])
 def test_a_page_of_events_hides_the_secrets_of_each(mark: str, requested: tuple[bool, bool]) -> None:
@@ -225,6 +225,6 @@ def test_a_page_of_events_hides_the_secrets_of_each(mark: str, requested: tuple[
         actions = {"requested_auth_configs": {}} if requests else {}
         text = json.dumps({"author": "agent", "custom_metadata": {"said": document}, "actions": actions})
         page.append(whole_session.StoredEvent(text, "e", "i", 1.0, 1))
-    sent = list(sending._events(page))
+    sent = list(sending.events_of_page(page))
     assert len(sent) == 2
     assert "hunter2" not in json.dumps(sent)

@@ -60,7 +60,7 @@ def test_a_request_costs_adkwebs_own_database_one_query_and_those_that_follow_no
 ) -> None:
     path = address(ref)
     assert queries(program, "default", path) == 0
-    tokens._known.clear()  # a second later
+    tokens.known.clear()  # a second later
     with CaptureQueriesContext(connections["default"]) as captured:
         program.get(path)
     assert len(captured) == 1

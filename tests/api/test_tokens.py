@@ -67,7 +67,7 @@ def test_when_a_token_was_used_last_is_known_to_the_minute(program: Program) -> 
     program.get("/api/apps")
     assert tokens.listed()[0].used == token.used
     ApiToken.objects.update(used=timezone.now() - timedelta(minutes=2))
-    tokens._known.clear()  # a second later
+    tokens.known.clear()  # a second later
     program.get("/api/apps")
     used = tokens.listed()[0].used
     assert used is not None

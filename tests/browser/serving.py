@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.servers import HOST, _Server
+from tests.servers import HOST, Server
 from tests.support import warm
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -23,7 +23,7 @@ DEMO = ROOT / "examples" / "demo.db"
 _LINK = re.compile(r"adkweb is ready\. Open (\S+)")
 
 
-class Adkweb(_Server):
+class Adkweb(Server):
     """`manage.py serve` on a copy of the demo and whatever else stands in the folder that is given; on more `sources`,
     and with more environment `variables`, where there are any.
     """

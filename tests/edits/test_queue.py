@@ -524,7 +524,7 @@ def test_an_edit_that_a_process_left_half_applied_is_found_by_the_next(
     ref: SessionRef, maria: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waiting = queue.queue_edit(ref, PAY, person=maria)
-    monkeypatch.setattr(queue, "_end", lambda *_: False)  # dies before it
+    monkeypatch.setattr(queue, "finish", lambda *_: False)  # dies before it
     assert queue.apply_due() == 0
     monkeypatch.undo()
     say(ref, "agent", delta={"step": "seats"})  # which would be a conflict for an edit that was not written
@@ -605,7 +605,7 @@ def test_another_database_under_the_same_name_gets_nothing(
     first = opened("one")
     waiting = queue.queue_edit(first, PAY, person=maria)
     database.forget(first.source)
-    registry._identity.pop(first.source)  # a restart
+    registry.identities.pop(first.source)  # a restart
     second = opened("two")
     assert second == first
     assert (queue.apply_due(), queue.of_session(second, actor=SYSTEM), now(waiting).ref) == (0, [], None)
@@ -622,14 +622,14 @@ def test_a_fault_with_one_edit_does_not_hold_up_the_others(
     other = create_session(*ref[:3], session_id="other", actor=AGENT)
     bad = queue.queue_edit(ref, PAY, person=maria)
     good = queue.queue_edit(other, [Entry("k", 1, ABSENT)], person=maria)
-    event = queue._event
+    event = queue.event_of
 
     def break_one(queued: Queued) -> Any:
         if queued.id == bad.id:
             raise RuntimeError("a bug")
         return event(queued)
 
-    monkeypatch.setattr(queue, "_event", break_one)
+    monkeypatch.setattr(queue, "event_of", break_one)
     assert queue.apply_due() == 1
     monkeypatch.undo()
     assert (now(bad).state, now(good).state) == ("waiting", "applied")

@@ -135,7 +135,7 @@ def test_memory_is_bounded_however_large_events_are(source: str) -> None:
 def test_a_reading_of_sqlite_is_short(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
     ref = create_session(source, "booking", "ana", session_id="s1", actor=ALICE)
     fill(ref, 2_000)
-    monkeypatch.setattr(gathering, "_READ_SECONDS", 0.0)
+    monkeypatch.setattr(gathering, "READ_SECONDS", 0.0)
     read, more = gathering.events(source, 0, 5_000)
     assert (len(read), more) == (50, True)
     indexing.catch_up(source)

@@ -42,8 +42,8 @@ def waiting_for(go: threading.Event, runs: list[Any]) -> Run:
 @pytest.fixture
 def kind(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Kind]]:
     """Makes a kind of work known for one test."""
-    monkeypatch.setattr(runner, "_kinds", {})
-    monkeypatch.setattr(runner, "_BEAT_SECONDS", 0.0)
+    monkeypatch.setattr(runner, "kinds", {})
+    monkeypatch.setattr(runner, "BEAT_SECONDS", 0.0)
 
     def register(run: Run, can_run: Callable[[Job], bool] = lambda job: True, **options: Any) -> Kind:
         return runner.register(Kind("test", run, can_run, **options))
@@ -250,7 +250,7 @@ def test_a_job_goes_on_while_its_progress_cannot_be_noted(
         raise DatabaseError("locked")
 
     ends = [fail, fail, Claim.end]
-    monkeypatch.setattr(claims, "_RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(claims, "RETRY_SECONDS", 0.0)
     monkeypatch.setattr(Claim, "beat", fail)
     monkeypatch.setattr(Claim, "end", lambda *arguments: ends.pop(0)(*arguments))
     kind(done)
@@ -281,7 +281,7 @@ def test_a_job_that_says_nothing_for_long_is_taken_over_by_nobody_while_its_proc
     kind: Callable[..., Kind], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(runner, "SILENT_SECONDS", 0.5)
-    monkeypatch.setattr(runner, "_ALIVE_SECONDS", 0.05)
+    monkeypatch.setattr(runner, "ALIVE_SECONDS", 0.05)
     runs: list[Any] = []
     go = threading.Event()
     kind(waiting_for(go, runs))
@@ -297,8 +297,8 @@ def test_a_job_that_says_nothing_for_long_is_taken_over_by_nobody_while_its_proc
 def test_a_silent_job_that_another_process_took_ends_at_its_next_word(
     kind: Callable[..., Kind], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runner, "_BEAT_SECONDS", 60.0)
-    monkeypatch.setattr(runner, "_ALIVE_SECONDS", 0.05)
+    monkeypatch.setattr(runner, "BEAT_SECONDS", 60.0)
+    monkeypatch.setattr(runner, "ALIVE_SECONDS", 0.05)
     ended, go = [], threading.Event()
 
     def run(job: Job, beat: Beat) -> Outcome:

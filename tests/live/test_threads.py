@@ -104,8 +104,8 @@ def threads(prefix: str = "adkweb-live") -> list[str]:
 
 def none_left() -> None:
     eventually(lambda: not threads(), f"that the threads end: {threads()}", 10)
-    assert source_follower._followers == {}
-    assert home_feed._lobby is None
+    assert source_follower.followers == {}
+    assert home_feed.current is None
 
 
 @pytest.fixture(autouse=True)
@@ -132,12 +132,12 @@ def house(tmp_path: Path, source: str, monkeypatch: pytest.MonkeyPatch) -> Itera
         try:
             none_left()
         finally:  # a test that failed is not to fail the next
-            if home_feed._lobby:
-                home_feed._lobby._watchers.clear()
+            if home_feed.current:
+                home_feed.current._watchers.clear()
             eventually(
-                lambda: not any(thread.is_alive() for thread in source_follower._followers.values()), "the end", 10
+                lambda: not any(thread.is_alive() for thread in source_follower.followers.values()), "the end", 10
             )
-            source_follower._followers.clear()
+            source_follower.followers.clear()
         living.close()
     broadcast.stop_listening(source_follower.tell)
 
@@ -177,12 +177,12 @@ def test_who_goes_from_page_to_page_meets_the_same_thread(
     ref = house.session(source, "one")
     first = house.watch(ref)
     eventually(lambda: first.parts.get("status"), "the first message")
-    before = source_follower._followers[source]
+    before = source_follower.followers[source]
     house.go(first)
     eventually(lambda: not before._rooms, "an empty house")
     second = house.watch(ref)
     eventually(lambda: second.parts.get("status"), "the first message")
-    assert source_follower._followers[source] is before
+    assert source_follower.followers[source] is before
     monkeypatch.setattr(source_follower, "LINGER_SECONDS", 0.1)
 
 
@@ -255,7 +255,7 @@ def test_a_source_that_is_away_for_days_is_followed_again_when_it_is_back(
 
     monkeypatch.setattr(source_follower, "LONGEST_AWAY_SECONDS", 0.0)  # time flies
     monkeypatch.setattr(newest, "revisions", fail)
-    (thread,) = source_follower._followers.values()
+    (thread,) = source_follower.followers.values()
     eventually(lambda: tries["all"] > 1_500 or not thread.is_alive(), "many tries")
     monkeypatch.setattr(newest, "revisions", real)
     event = house.append(ref)
@@ -428,5 +428,5 @@ def test_many_come_and_go_and_nothing_stays(house: House, source: str) -> None:
         house.go(reader)
     stays = house.watch(ref)
     eventually(lambda: event in stays.seen, "the event")
-    (found,) = source_follower._followers.values()
+    (found,) = source_follower.followers.values()
     eventually(lambda: [len(room.seats) for room in found._rooms.values()] == [1], "one seat")

@@ -281,7 +281,7 @@ def test_what_is_new_is_read_and_nothing_else(
     with django_assert_num_queries(1, using=opened):
         indexing.catch_up(opened)
     assert asked == []
-    monkeypatch.setattr(by_time, "_REST", math.inf)
+    monkeypatch.setattr(by_time, "REST", math.inf)
     adk.append(adk.get("s0"), n=9)
     adk.append(other, n=9)
     indexing.catch_up(opened)
@@ -289,22 +289,22 @@ def test_what_is_new_is_read_and_nothing_else(
     indexing.catch_up(opened, ref=ref)
     indexing.catch_up(opened, ref=ref)
     assert asked == ["s0"], "but the one that is asked about is read"
-    monkeypatch.setattr(by_time, "_REST", 0)
+    monkeypatch.setattr(by_time, "REST", 0)
     indexing.catch_up(opened)
     assert asked == ["s0", "s1"]
 
 
 def test_a_first_reading_goes_on_where_it_was_interrupted(opened: str, monkeypatch: pytest.MonkeyPatch) -> None:
     insert(opened, "s0", *((f"e{number:02}", f"10:00:{number:02}", {"n": number}) for number in range(40)))
-    monkeypatch.setattr(indexing, "_FIRST_BATCH", 7)
-    monkeypatch.setattr(indexing, "_BATCH", 7)
-    monkeypatch.setattr(indexing, "_SMALLEST_BATCH", 7)
+    monkeypatch.setattr(indexing, "FIRST_BATCH", 7)
+    monkeypatch.setattr(indexing, "BATCH", 7)
+    monkeypatch.setattr(indexing, "SMALLEST_BATCH", 7)
     with pytest.raises(Behind) as behind:
         indexing.catch_up(opened, 0.0)
     assert 0 < behind.value.detail["share"] < 1
     insert(opened, "s0", ("late", "09:00", {"n": -1}), ("last", "11:00", {"n": 99}))
-    indexing._memories.clear()
-    indexing._paces.clear()  # another page asks, later
+    indexing.memories.clear()
+    indexing.paces.clear()  # another page asks, later
     ref = key_of(opened, "s0")
     values = [row.change.new for row in key_history.history(ref, "n", actor=SYSTEM).rows]
     assert values == [99, *range(39, -1, -1), -1]
@@ -322,7 +322,7 @@ def test_without_an_index_a_large_table_has_no_order(opened: str, monkeypatch: p
     execute(opened, "DROP INDEX idx_events_app_user_session_ts_id")
     insert(opened, "s0", ("a", "10:00", {"n": 1}))
     assert adoption.inspect(opened).ordered, "it is small"
-    monkeypatch.setitem(schema.ORDERED, "postgresql", schema.ORDERED["postgresql"].replace(str(schema._FEW), "0"))
+    monkeypatch.setitem(schema.ORDERED, "postgresql", schema.ORDERED["postgresql"].replace(str(schema.FEW), "0"))
     registry.opened_files.pop(opened)
     database.get(opened)
     with pytest.raises(Invalid, match="no order"):
@@ -361,7 +361,7 @@ def test_a_page_reads_no_more_of_a_large_database_than_it_shows(adk: Adk, opened
         execute(opened, "SELECT pg_stat_force_next_flush(), pg_stat_clear_snapshot()")
         return int(query(opened, "SELECT seq_scan FROM pg_stat_user_tables WHERE relname = 'events'")[0][0])
 
-    database._due[opened] = math.inf  # looking whether it is adopted by now reads its first rows
+    database.due[opened] = math.inf  # looking whether it is adopted by now reads its first rows
     for _twice in range(2):
         _end_others(opened)  # what another connection did is told seconds later, or when it ends
         before = scans()

@@ -261,7 +261,7 @@ def test_threads_that_open_a_database_at_once_all_succeed(
 def test_where_a_long_transaction_holds_the_table_writers_pass_and_adopting_gives_up(
     new_database: Callable[[str], str], open_source: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(locks, "_PATIENCE_SECONDS", 1.0)
+    monkeypatch.setattr(locks, "PATIENCE_SECONDS", 1.0)
     place = new_database("postgresql")
     adk = Adk("postgresql", place)
     adk.create()

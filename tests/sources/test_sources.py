@@ -37,13 +37,13 @@ from tests.servers import PostgreSQL
 @pytest.fixture(autouse=True)
 def _nothing_else_listed(django_db_blocker: object, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Starts and ends every test without sources and folders."""
-    monkeypatch.setattr(registry, "_RESCAN_SECONDS", 0.0)
+    monkeypatch.setattr(registry, "RESCAN_SECONDS", 0.0)
     with django_db_blocker.unblock():  # type: ignore[attr-defined]
         yield
         for source in registry.listed():
             database.forget(source.alias)
-        registry._folders.clear()
-        registry._identity.clear()
+        registry.searched_folders.clear()
+        registry.identities.clear()
 
 
 @pytest.fixture
@@ -216,11 +216,11 @@ def test_a_file_that_cannot_be_opened_is_tried_again_once_it_changes_and_holds_u
     for _ in range(5):
         assert database.open_new() == []
     assert len(caplog.messages) == 1
-    monkeypatch.setattr(database, "_RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(database, "RETRY_SECONDS", 0.0)
     database.open_new()
     assert len(caplog.messages) == 2
     broken.write_bytes(good)
-    monkeypatch.setattr(database, "_RETRY_SECONDS", 1e9)
+    monkeypatch.setattr(database, "RETRY_SECONDS", 1e9)
     assert [source.alias for source in database.open_new()] == ["a"]
 
 
@@ -237,7 +237,7 @@ def test_a_folder_that_takes_long_is_searched_more_rarely_and_by_one_at_a_time(
 
     registry.add(str(tmp_path))
     monkeypatch.setattr(finding, "find", slow)
-    monkeypatch.setattr(registry, "_RESCAN_SECONDS", 0.2)  # so the pause is 0.2 × 0.4 / 0.04 = 2 s
+    monkeypatch.setattr(registry, "RESCAN_SECONDS", 0.2)  # so the pause is 0.2 × 0.4 / 0.04 = 2 s
     threads = [threading.Thread(target=registry.listed) for _ in range(4)]
     for thread in threads:
         thread.start()
@@ -260,7 +260,7 @@ def test_aliases_stay_the_same_from_start_to_start_whatever_the_order(tmp_path: 
         seen.append({source.where: source.alias for source in registry.listed()})
         for source in registry.listed():
             database.forget(source.alias)
-        registry._identity.clear()
+        registry.identities.clear()
     assert len(set(seen[0].values())) == 3
     marked = [{where: alias for where, alias in names.items() if alias != "agent"} for names in seen]
     assert all(re.fullmatch("agent-[0-9a-f]{4}", alias) for names in marked for alias in names.values())

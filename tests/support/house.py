@@ -38,6 +38,12 @@ def nodes_of(source: str) -> tuple[ast.AST, ...]:
     return tuple(ast.walk(parse(source)))
 
 
+def code_of_tests() -> Code:
+    """All tests as they are."""
+    files = (path for path in (ROOT.parent / "tests").rglob("*.py") if "node_modules" not in path.parts)
+    return {path.relative_to(ROOT.parent).as_posix(): path.read_text() for path in sorted(files)}
+
+
 def code() -> Code:
     """All of sessions_app as it is."""
     files = (path for path in ROOT.rglob("*.py") if "migrations" not in path.parts)
@@ -162,6 +168,34 @@ def uses_of_private_names(code: Code) -> list[str]:
             and re.match(r"_[^_]", node.attr)
         ]
     return problems
+
+
+def private_names_in_tests(code: Code) -> list[str]:
+    """Private names of adkweb, or of another file of the tests, that a test imports, uses or sets."""
+    problems = []
+    for path, source in code.items():
+        ours = [
+            (node.module or "", alias)
+            for node in nodes_of(source)
+            if isinstance(node, ast.ImportFrom)
+            and (node.module or "").split(".")[0] in {"sessions_app", "adkweb", "tests"}
+            for alias in node.names
+        ]
+        modules = {alias.asname or alias.name for module, alias in ours if not module.endswith("commands")}
+        named = [alias.name for module, alias in ours if not module.endswith("commands")]  # Django wants the underscore
+        used = [f"{name}.{attribute}" for name, attribute in _attributes(source) if name in modules]
+        problems += [f"{path} uses {name}" for name in [*named, *used] if re.match(r"(\w+\.)?_[^_]\w*$", name)]
+    return problems
+
+
+def _attributes(source: str) -> Iterator[tuple[str, str]]:
+    """What is read off a name, or set by a monkeypatch: (name, attribute)."""
+    for node in nodes_of(source):
+        match node:
+            case ast.Attribute(value=ast.Name(id=name), attr=attribute):
+                yield name, attribute
+            case ast.Call(args=[ast.Name(id=name), ast.Constant(value=str(attribute)), *_]):
+                yield name, attribute
 
 
 def _file_of(parts: list[str], code: Code) -> str | None:

@@ -37,7 +37,7 @@ def adopt_then_die(place: str, statements: int) -> None:
 
     from sessions_app.sources import database, online_postgresql, registry, steps
 
-    online_postgresql._SMALL, online_postgresql._BATCH, steps._ROWS = 0, (2, 2), 2
+    online_postgresql.SMALL, online_postgresql.BATCH, steps.ROWS = 0, (2, 2), 2
     (source,) = registry.add(place)
     seen = 0
 
@@ -97,7 +97,7 @@ def apply_then_die(own: str, place: str) -> None:
     from sessions_app.sources import database, registry
     from tests.support.own import own_database
 
-    queue._end = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+    queue.finish = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
     with own_database(own):
         database.open_source(registry.add(place)[0])
         queue.apply_due()

@@ -172,7 +172,7 @@ class Enough(Exception):
 def test_what_ends_an_import_ends_it_in_the_middle_of_a_query(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, open_source: Callable[[str], str]
 ) -> None:
-    monkeypatch.setattr(formats_opened, "_STEPS", 10)
+    monkeypatch.setattr(formats_opened, "STEPS", 10)
     (tmp_path / "into.db").touch()
     into = open_source(str(tmp_path / "into.db"))
     upload = uploads.receive([write(tmp_path / "one.db", SESSION.format(name="'a'")).read_bytes()])

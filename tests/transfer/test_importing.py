@@ -28,7 +28,7 @@ COUNT = 9
 @pytest.fixture
 def file(monkeypatch: pytest.MonkeyPatch) -> bytes:
     """A session of several batches, one of none, one of exactly one."""
-    monkeypatch.setattr(importing, "_BATCH", 2)
+    monkeypatch.setattr(importing, "BATCH", 2)
     return file_of(
         {"type": "app", "app": "app", "state": {"plan": "x"}, "updated": 3.0},
         {"type": "user", "app": "app", "user": "u", "state": {"lang": "ko"}, "updated": 3.25},

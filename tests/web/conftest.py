@@ -122,10 +122,10 @@ def add(actor: Actor) -> Callable[..., str]:
 def named(django_db_blocker: DjangoDbBlocker) -> Iterator[Callable[[Path], object]]:
     """Names a file or folder to adkweb, which opens what it finds there when it is looked at."""
     before = {source.alias for source in registry.listed()}
-    folders = list(registry._folders)
+    folders = list(registry.searched_folders)
     with django_db_blocker.unblock():
         yield lambda path: registry.add(str(path))
-        registry._folders[:] = folders
+        registry.searched_folders[:] = folders
         for source in registry.listed():
             if source.alias not in before:
                 database.forget(source.alias)

@@ -123,8 +123,8 @@ def test_an_adoption_that_was_interrupted_goes_on_by_itself(ref: SessionRef, mon
 
     with pytest.raises(Killed):
         database.adopt_open(ref.source, die)
-    monkeypatch.setattr(database, "_LOOK_SECONDS", 0.0)
-    database._due[ref.source] = 0.0
+    monkeypatch.setattr(database, "LOOK_SECONDS", 0.0)
+    database.due[ref.source] = 0.0
     database.get(ref.source)
     assert (database.is_begun(ref.source), database.is_adopted(ref.source)) == (True, False)
     adopting.go_on()
@@ -145,7 +145,7 @@ def test_indexes_that_another_program_drops_come_back_by_themselves(ref: Session
 def test_another_process_adopts_and_this_one_notices(ref: SessionRef, monkeypatch: pytest.MonkeyPatch) -> None:
     online.add(ref.source)
     assert not database.is_adopted(ref.source)
-    database._due[ref.source] = time.monotonic()
+    database.due[ref.source] = time.monotonic()
     database.get(ref.source)
     assert database.is_adopted(ref.source)
 

@@ -178,7 +178,7 @@ def test_all_of_a_state_is_as_much_as_a_page_holds_and_the_rest_is_downloaded(st
 def test_numbers_of_a_session_end_by_what_its_events_weigh(storing: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     key = storing(*[parts({"text": "x" * 1_000})] * 30)
     assert statistics.stats(key, actor=SYSTEM).events == 30
-    monkeypatch.setattr(statistics, "_HEAVIEST", 10_000)
+    monkeypatch.setattr(statistics, "HEAVIEST", 10_000)
     stats = statistics.stats(key, actor=SYSTEM)
     assert (stats.more, 0 < stats.events < 30) == (True, True)
 
@@ -259,7 +259,7 @@ def test_a_list_of_sessions_ends_by_what_their_states_weigh_and_leads_on(storing
 def test_a_history_that_weighs_much_names_all_its_writes_and_has_the_newest_values(
     storing: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sessions_app.history.written._HEAVIEST", 10_000)
+    monkeypatch.setattr("sessions_app.history.written.HEAVIEST", 10_000)
     key = storing(*[delta(k=str(n) * 2_000) for n in range(8)], state={"k": "7" * 2_000})
     values = [write.change.new for write in key_history.history(key, "k", actor=SYSTEM).rows]
     assert len(values) == 8

@@ -104,7 +104,7 @@ def test_a_database_that_an_agent_makes_shows_up(folder: Path, maria: Browser, m
     assert maria.open("home").all("table") == []
     (folder / "booking" / ".adk").mkdir(parents=True)
     shutil.copy(DEMO, folder / "booking" / ".adk" / "session.db")
-    monkeypatch.setattr(registry, "_RESCAN_SECONDS", 0)
+    monkeypatch.setattr(registry, "RESCAN_SECONDS", 0)
     assert len(rows(section(maria.open("home"), "booking"))) == 2
 
 

@@ -380,7 +380,7 @@ def test_who_may_not_see_every_app_sees_their_own_imports_alone(
 
 def test_where_there_is_no_store_the_page_says_how_to_make_one(maria: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "sources", {})
-    monkeypatch.setattr(registry, "_folders", [])
+    monkeypatch.setattr(registry, "searched_folders", [])
     assert "adkweb create sessions.db" in maria.open("imports").texts("pre")
 
 

@@ -68,7 +68,7 @@ def led(ref: SessionRef, first: Callable[[], None], others: list[Callable[[], An
     def lead() -> BaseException | None:
         def work() -> None:
             leads.set()
-            while len(commits._line(ref.source)._waiting) < len(others):
+            while len(commits.line_of(ref.source)._waiting) < len(others):
                 time.sleep(0.005)
             first()
 
@@ -96,7 +96,7 @@ def file_taken(source: str, waiting: int) -> Iterator[None]:
         other.execute("BEGIN IMMEDIATE")
 
         def let_go() -> None:
-            while len(commits._line(source)._waiting) < waiting - 1:  # the first one leads
+            while len(commits.line_of(source)._waiting) < waiting - 1:  # the first one leads
                 time.sleep(0.005)
             other.execute("ROLLBACK")
 
@@ -242,7 +242,7 @@ def test_one_that_is_interrupted_while_it_waits_leaves_the_line(ref: SessionRef)
             append(ref, 1)
     finally:
         signal.signal(signal.SIGALRM, before)
-    assert not commits._line(ref.source)._waiting
+    assert not commits.line_of(ref.source)._waiting
     go_on.set()
     leader.join()
     assert append(ref, 2).seq == 1
@@ -258,7 +258,7 @@ def test_within_a_transaction_of_the_callers_an_append_is_part_of_it(ref: Sessio
                 append(ref._replace(session_id="missing"), 1)
             # Another thread waits for the file, which this one has, and for nothing that would keep this one from going on.
             waiting.start()
-            while not commits._line(ref.source)._taken:
+            while not commits.line_of(ref.source)._taken:
                 time.sleep(0.005)
             append(ref, 3)
             other = create_session(ref.source, "app", "user", actor=ALICE)
@@ -290,7 +290,7 @@ def test_a_process_that_is_forked_while_others_write_writes_itself(ref: SessionR
         warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12's, of any fork beside threads
         child = os.fork()
     if child == 0:
-        os._exit(bool(commits._lines))
+        os._exit(bool(commits.lines))
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     go_on.set()
     leader.join()

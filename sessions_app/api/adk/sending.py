@@ -34,10 +34,10 @@ _AUTH_TYPES: Final = frozenset(["apiKey", "http", "oauth2", "openIdConnect", "se
     for kind in ("API_KEY", "HTTP", "OAUTH2", "OPEN_ID_CONNECT", "SERVICE_ACCOUNT")
     for name in (kind, kind.lower())
 }
-_CREDENTIALS: Final = frozenset(
+CREDENTIALS: Final = frozenset(
     name for snake in ("raw_auth_credential", "exchanged_auth_credential") for name in (snake, camel_name(snake))
 )
-_REQUESTED: Final = ("requestedAuthConfigs", "requested_auth_configs")
+REQUESTED: Final = ("requestedAuthConfigs", "requested_auth_configs")
 # A text without any of these has no secrets. google-adk stores an empty `requested_auth_configs` in every event.
 _MARKS: Final = ("authType", "AuthC", "redential")
 _AUTH: Final = re.compile(r'auth_(?!configs": ?\{\})')
@@ -71,7 +71,7 @@ def session(
     yield _head(stored, temp or {})[:-1] + b',"events":['
     comma = b""
     for page in pages:
-        for event in map(_dumps, _events(page)):
+        for event in map(_dumps, events_of_page(page)):
             yield comma
             yield event
             del event
@@ -99,7 +99,7 @@ def redacted(value: Any) -> Any:
         return _stripped(value)
     if value.get("name") == AUTH_CALL:
         return {name: _of_call(name, each) for name, each in value.items()}
-    carriers = _REQUESTED if any(name in value for name in _REQUESTED) else _CREDENTIALS
+    carriers = REQUESTED if any(name in value for name in REQUESTED) else CREDENTIALS
     return {name: _stripped(each) if name in carriers else redacted(each) for name, each in value.items()}
 
 
@@ -124,7 +124,8 @@ def _head(stored: whole_session.StoredSession, temp: dict[str, Any]) -> bytes:
     return _dumps(redacted(head)) if _may_hold_secrets(text.decode()) else text
 
 
-def _events(page: list[whole_session.StoredEvent]) -> Iterator[dict[str, Any]]:
+def events_of_page(page: list[whole_session.StoredEvent]) -> Iterator[dict[str, Any]]:
+    """Yields the events of a page as google-adk's routes answer them, and empties the page meanwhile."""
     text = f"[{','.join([event.text for event in page])}]"
     secrets = _may_hold_secrets(text)
     raw = text.encode("utf-8", "surrogatepass")

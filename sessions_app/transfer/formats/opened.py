@@ -16,7 +16,7 @@ from ..items import MOST, Fault, beat
 Row = Mapping[str, Any]
 Tables = dict[str, dict[str, str]]  # by name, the types of their columns by name
 _SECONDS: Final = 5  # to connect, and to wait for another program's lock on a SQLite file
-_STEPS: Final = 50_000  # of SQLite's virtual machine between two beats: some milliseconds
+STEPS: Final = 50_000  # of SQLite's virtual machine between two beats: some milliseconds
 
 
 # --- Connections ------------------------------------------------------------------------------------------------------
@@ -51,7 +51,7 @@ class _Sqlite:
         self.connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MOST)  # a damaged file can claim a gigabyte in a page
         self.connection.row_factory = sqlite3.Row
         self.connection.text_factory = _text
-        self.connection.set_progress_handler(self._beat, _STEPS)
+        self.connection.set_progress_handler(self._beat, STEPS)
         self._end: BaseException | None = None
         self.tables: Tables = {}
 
