@@ -397,6 +397,7 @@ def test_a_half_written_file_is_called_damaged_wherever_it_ends(kept: float, tmp
     assert file.read_bytes() == before
 
 
+@pytest.mark.django_db(transaction=True)
 def test_a_file_damaged_in_its_middle_says_so_and_the_rest_of_adkweb_goes_on(tmp_path: Path) -> None:
     file, healthy = agent(tmp_path, "broken"), agent(tmp_path, "healthy")
     _fill(file, 400)
@@ -509,6 +510,7 @@ def test_wrong_and_missing_passwords_are_told_apart_and_never_shown(server: Post
     assert "s3cret" not in source.where
 
 
+@pytest.mark.django_db(transaction=True)
 def test_a_server_that_goes_away_is_named_and_after_its_return_nothing_is_lost(
     server: PostgreSQL, tmp_path: Path, actor: Actor
 ) -> None:
