@@ -106,6 +106,8 @@ def _adopted(source: Source, shape: adoption.Shape, adopting: bool) -> adoption.
         # If this user may not complete what an older adkweb adopted, the source is used without the rest.
         with suppress(SourceError) if shape.adopted else nullcontext():
             online.add(source.alias)
+    elif shape.creations:  # which adopting adds last: nothing was added since
+        return shape
     return adoption.inspect(source.alias)
 
 
