@@ -13,13 +13,13 @@ from django.utils.translation import gettext as _
 
 from ..access.actor import SYSTEM as MACHINE
 from ..access.actor import Actor
-from ..access.shown import shown
+from ..access.shown import shown, shown_change
 from ..domain.adk_fields import check_fields
 from ..domain.edit_note import EDIT_PREFIX, SYSTEM, edit_of
 from ..domain.event import Event, check_event, delta_of, new_id
 from ..domain.json_values import check, equal
 from ..domain.session_ref import SessionRef, own_session
-from ..domain.state import ABSENT, STORED, UNKNOWN, Scope, State, full_key, same, scope_of
+from ..domain.state import ABSENT, STORED, UNKNOWN, Change, Scope, State, full_key, same, scope_of
 from ..errors import AlreadyExists, Conflict, Invalid, NotFound, StaleSession
 from ..reads import timeline, views
 from ..reads.event_views import EventView
@@ -79,22 +79,33 @@ def overwrite_state(
     Returns None if nothing would change. With `only`, edits the keys of this scope in `ref`, adkweb's own session of an
     app or a user. Raises what `edit_state` does."""
     actor.check_sees(ref)
+    expected = {e.key for e in entries if e.seen is not UNKNOWN}
     for attempt in range(_OVERWRITES):
         state = _stored_state(ref, only, revision)
-        known = [replace(e, seen=state.get(e.key, ABSENT)) if e.seen is UNKNOWN else e for e in entries]
-        if all(same(e.value, e.seen) and same(e.seen, state.get(e.key, ABSENT)) for e in known):
+        known = [_filled_in(e, state.get(e.key, ABSENT), actor, ref) for e in entries]
+        if all(same(e.value, e.seen) for e in known) and all(
+            same(e.seen, state.get(e.key, ABSENT)) for e in known if e.key in expected
+        ):
             return None
         try:
             if only:
                 return _edit_apart(ref, only, known, actor, reason, once)
             return edit_state(ref, known, actor=actor, reason=reason, once=once, revision=revision)
         except Conflict as conflict:
-            state = _stored_state(ref, only, revision)
-            expected = [e for e in entries if e.seen is not UNKNOWN]
-            same_still = all(same(e.seen, state.get(e.key, ABSENT)) for e in expected)
-            if "current" not in conflict.detail or not same_still or attempt == _OVERWRITES - 1:
+            changed = conflict.detail.get("changed")
+            if changed is None or expected & {*changed} or attempt == _OVERWRITES - 1:
                 raise
     raise AssertionError("unreachable")
+
+
+def _filled_in(entry: Entry, stored: Any, actor: Actor, ref: SessionRef) -> Entry:
+    """Returns an entry with the stored value as the one that was seen, if none was named.
+
+    An actor who sends back what hides a value from them changes nothing: they read a state, and write all of it."""
+    if entry.seen is not UNKNOWN:
+        return entry
+    told = shown_change(Change(entry.key, stored, stored), actor, ref.app_name).new
+    return replace(entry, seen=entry.value if same(entry.value, told) else stored)
 
 
 def _stored_state(ref: SessionRef, only: Scope | None, revision: float | None) -> State:
@@ -215,7 +226,8 @@ def append_once(
     """Appends an edit. If it is stored already, returns it as it is stored, whatever was written since.
 
     An edit that ends a running invocation notes which one. Raises what `append_event` does."""
-    running = timeline.in_flight(ref, actor=actor)
+    actor.check_sees(ref)
+    running = timeline.in_flight(ref, actor=MACHINE)
     if running and running.invocation_id and not running.waiting:
         noted = {**edit_of(event), "ended": running.invocation_id}
         event = {**event, "custom_metadata": {**event["custom_metadata"], "adkweb": noted}}

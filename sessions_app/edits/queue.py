@@ -27,7 +27,7 @@ from ..domain.invocations import Running
 from ..domain.json_values import check_name
 from ..domain.positions import Seq
 from ..domain.session_ref import SessionRef
-from ..domain.state import ABSENT, same
+from ..domain.state import same
 from ..errors import Conflict, Error, NotAllowed, NotFound, SourceError, StaleSession
 from ..jobs import claims
 from ..jobs.claims import Claim, Outcome
@@ -220,12 +220,9 @@ def _outcome(job: Job, ref: SessionRef) -> Outcome:
     except SourceError:
         return _let_go(claimed_until)
     except Conflict as conflict:
-        if "current" not in conflict.detail:
+        if "changed" not in conflict.detail:
             return Outcome(FAILED, conflict.message)
-        current = conflict.detail["current"]
-        entries = queued_edit.view_of(job, of_person(job.actor)).entries  # as the values of the conflict are shown
-        changed = [e.key for e in entries if not same(current.get(e.key, ABSENT), e.seen)]
-        return Outcome(CONFLICT, fields={"result": json.dumps({"changed": changed})})
+        return Outcome(CONFLICT, fields={"result": json.dumps({"changed": conflict.detail["changed"]})})
     except NotFound:
         return Outcome(FAILED, _("The session was deleted."))
     except Error as error:

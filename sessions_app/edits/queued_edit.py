@@ -16,7 +16,7 @@ from django.db.models import QuerySet
 from django.utils.translation import gettext as _
 
 from ..access.actor import Actor
-from ..access.shown import shown_change
+from ..access.shown import is_hidden, shown_change
 from ..domain.edit_note import edit_of
 from ..domain.event import Event
 from ..domain.positions import Seq
@@ -38,7 +38,7 @@ class Queued:
 
     `state` is waiting, applied, conflict, withdrawn or failed. `ref` is None while its source is not among adkweb's.
     `author_id` is None if the person who queued it cannot sign in any more. `message` says why it failed, or who
-    withdrew it. `changed` has the keys that caused a conflict."""
+    withdrew it. `changed` has the keys that caused a conflict, `hidden` those with values that the reader may not see."""
 
     id: uuid.UUID
     ref: SessionRef | None
@@ -54,6 +54,7 @@ class Queued:
     event_id: str
     seq: Seq | None
     changed: list[str]
+    hidden: list[str]
 
     @property
     def changed_keys(self) -> str:
@@ -128,7 +129,7 @@ def session_of(job: Job) -> SessionRef | None:
 def view_of(job: Job, actor: Actor) -> Queued:
     """Returns a queued edit, read from its row, as an actor may see it."""
     task, result = json.loads(job.task), json.loads(job.result or "{}")
-    changes = (Change(kept["key"], kept.get("seen", ABSENT), kept.get("value", ABSENT)) for kept in task["entries"])
+    changes = [Change(kept["key"], kept.get("seen", ABSENT), kept.get("value", ABSENT)) for kept in task["entries"]]
     entries = [Entry(c.key, c.new, c.old) for c in (shown_change(each, actor, job.app_name) for each in changes)]
     return Queued(
         job.id,
@@ -145,6 +146,7 @@ def view_of(job: Job, actor: Actor) -> Queued:
         task["event_id"],
         result.get("seq"),
         result.get("changed", []),
+        [c.key for c in changes if is_hidden(c.key, (c.old, c.new), actor, job.app_name)],
     )
 
 

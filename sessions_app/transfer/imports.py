@@ -8,6 +8,7 @@ import json
 import time
 import uuid
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Final, Literal, cast
 
 from django.db import IntegrityError
@@ -124,7 +125,7 @@ def get(import_id: uuid.UUID, *, actor: Actor) -> Import:
 def recent(*, actor: Actor) -> list[Import]:
     """Returns the imports of the last day that the actor may see, the newest first."""
     jobs = _jobs().filter(beat__gte=time.time() - uploads.KEPT_SECONDS).order_by("-created")
-    return [_view(job, actor) for job in jobs if _is_seen(job, actor)][:RECENT]
+    return [_view(job, actor) for job in islice((job for job in jobs.iterator() if _is_seen(job, actor)), RECENT)]
 
 
 # --- At work ----------------------------------------------------------------------------------------------------------

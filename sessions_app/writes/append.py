@@ -86,8 +86,8 @@ def append_event(
 
     A partial event is returned as it is and not stored. An event that is sent again changes nothing: the stored one is
     returned, even if the second copy has no timestamp. Raises Invalid, NotFound, NotAllowed, StaleSession (the revision
-    differs), Conflict (a value differs, with the current values in `detail`; another event has this id; the session is
-    still being copied or imported) and SourceError.
+    differs), Conflict (values differ: `detail` has the keys that `changed`, and the `current` values; or another event
+    has this id; or the session is still being copied or imported) and SourceError.
     """
     if is_partial(event):
         return Appended(dict(event))
@@ -151,8 +151,8 @@ class _Append:
                 merge(cursor, self.ref, scope, {}, (), stored_instant(time.time(), cursor.db))
                 states[scope] = lock_scope(cursor, self.ref, scope)
         current = {key: states[scope].get(bare, ABSENT) for key in expected for scope, bare in [scope_of(key)]}
-        if not all(same_values(current[key], value) for key, value in expected.items()):
-            raise Conflict(current=shown(current, self.actor, self.ref.app_name))
+        if changed := [key for key, value in expected.items() if not same_values(current[key], value)]:
+            raise Conflict(current=shown(current, self.actor, self.ref.app_name), changed=changed)
 
     def postgresql(self, db: BaseDatabaseWrapper) -> Appended:
         """Appends the event in one statement. Values, if any are expected, are compared first, in the same transaction.

@@ -231,3 +231,23 @@ def test_a_masked_value_can_be_overwritten_unseen(card: SessionRef, mask: Callab
     assert written is not None
     assert SECRET not in json.dumps(written.event)
     assert views.session(card, actor=SYSTEM).state.user == {"card": "5555"}
+
+
+def test_who_sends_back_a_masked_state_changes_nothing_hidden(card: SessionRef, mask: Callable[[], None]) -> None:
+    mask()
+    state = views.session(card, actor=ANA).state.merged() | {"step": "pay"}
+    written = overwrite_state(card, [Entry(name, value, UNKNOWN) for name, value in state.items()], actor=ANA)
+    assert written is not None
+    assert written.event["actions"]["state_delta"] == {"step": "pay"}
+    assert views.session(card, actor=SYSTEM).state.user == {"card": f"{SECRET}2"}
+
+
+def test_the_form_of_a_queued_edit_is_filled_in_without_what_is_hidden(
+    card: SessionRef, maria: Browser, person: User, mask: Callable[[], None]
+) -> None:
+    asked = [Entry(KEY, "5555", f"{SECRET}2"), Entry("step", "pay", "choose")]
+    waiting = queue.queue_edit(card, asked, person=person)
+    mask()
+    page = maria.open("session-edit", query={"queued": str(waiting.id)}, **card._asdict())
+    assert "pay" in str(page)
+    assert "•••" not in str([form.fields() for form in page.all("form")])

@@ -92,8 +92,9 @@ def _form_again(request: HttpRequest, target: Target, queued: Queued) -> HttpRes
     """Shows the form of a queued edit again, beside the current values."""
     if queued.ref != target.ref:
         raise NotFound(_("There is no such edit."))
-    rows = [state_form.asked_row(entry) for entry in queued.entries]
-    for row, entry in zip(rows, queued.entries, strict=True):
+    entries = [entry for entry in queued.entries if entry.key not in queued.hidden]  # they would be stored as they look
+    rows = [state_form.asked_row(entry) for entry in entries]
+    for row, entry in zip(rows, entries, strict=True):
         _note_conflict(row, entry.seen, target.state.get(row.key, ABSENT), target.ref, actor(request))
     error = Conflict().message if any(row.conflict for row in rows) else ""
     return _form(request, target, rows, error, reason=queued.reason, of=queued.of)
