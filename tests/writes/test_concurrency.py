@@ -151,7 +151,7 @@ def test_of_many_who_edit_a_key_with_the_same_value_in_sight_exactly_one_wins(
     assert len(winners) == 1
     for error in failures(results):
         assert isinstance(error, Conflict)
-        assert error.detail == {"current": {name: winners[0]}}
+        assert error.detail == {"current": {name: winners[0]}, "changed": [name]}
     ((_seq, event),) = events_of(ref)
     assert event["custom_metadata"]["adkweb"]["actor"] == f"person{winners[0]}"
     assert views.session(ref, actor=SYSTEM).state.get(name) == winners[0]
