@@ -20,9 +20,9 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -155,10 +155,16 @@ def servers(ours: str, theirs: str, directory: Path) -> Iterator[tuple[Client, C
     (agents / "__init__.py").write_text("from . import agent\n")
     environment = {"ADKWEB_DATA_DIR": str(directory / "data")}
     scripts = Path(sys.executable).parent
-    token = subprocess.run(
-        [str(scripts / "adkweb"), "token", "create", "bench", "--right", "admin"],
-        cwd=ROOT, env=os.environ | environment, capture_output=True, text=True, check=True,
-    ).stdout.strip()  # fmt: skip
+
+    def run(*words: str) -> str:
+        command = [str(scripts / "adkweb"), *words]
+        done = subprocess.run(
+            command, cwd=ROOT, env=os.environ | environment, capture_output=True, text=True, check=True
+        )
+        return done.stdout.strip()
+
+    run("adopt", ours)  # without it, adkweb shows a PostgreSQL database and writes nothing
+    token = run("token", "create", "bench", "--right", "admin")
     ports = [free_port(), free_port()]
     ours_command = [str(scripts / "adkweb"), ours, "--port", str(ports[0])]
     uri = theirs.replace("postgresql:", "postgresql+asyncpg:")
@@ -196,13 +202,11 @@ def rate(clients: list[Client], new: Callable[[int], str], send: Callable[[str, 
             status, text = client.call("PATCH", *send(path, n))
             assert status in (200, 201), (status, text[:500])
 
-    threads = [threading.Thread(target=work, args=each) for each in zip(clients, paths, strict=True)]
-    start = time.perf_counter()
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return len(clients) * PATCHES / (time.perf_counter() - start)
+    with ThreadPoolExecutor(len(clients)) as threads:
+        start = time.perf_counter()
+        for _done in threads.map(work, clients, paths):  # raises what a thread raised: a refusal is no answer
+            pass
+        return len(clients) * PATCHES / (time.perf_counter() - start)
 
 
 def over_http(us: Client, them: Client, rounds: int) -> None:
