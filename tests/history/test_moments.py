@@ -23,6 +23,7 @@ from sessions_app.writes.copies import ImportedEvent, ImportedSession, import_se
 from sessions_app.writes.sessions import create_session, delete_session
 from tests.support.bulk import fill
 from tests.support.fold import ALICE, KEYS, Fold, histories
+from tests.support.stored import execute
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -179,6 +180,15 @@ def test_a_session_adopted_late_says_what_it_cannot_know(
     assert moments.state_at(ref, second, actor=SYSTEM).state.session == {"n": 1, "kept": 1, "other": 1}
     (write,) = key_history.history(ref, "n", actor=SYSTEM).rows
     assert write.change.old is UNKNOWN
+
+
+def test_before_an_edit_a_shared_key_had_the_value_that_the_edit_notes_whatever_was_written_last(source: str) -> None:
+    ref = create_session(source, "booking", "ana", actor=ALICE)
+    append_event(ref, {"author": "agent", "actions": {"state_delta": {"user:tier": "silver"}}}, actor=ALICE)
+    execute(source, "UPDATE user_states SET state = %s", ['{"tier": "put there"}'])  # past every event
+    edit_state(ref, [Entry("user:tier", "gold", "put there")], actor=ALICE)
+    rows = key_history.history(ref, "user:tier", actor=SYSTEM).rows
+    assert [(row.change.old, row.change.new) for row in rows] == [("put there", "gold"), (ABSENT, "silver")]
 
 
 def test_an_edits_note_tells_the_value_before_it(source: str) -> None:
