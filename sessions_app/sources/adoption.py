@@ -10,12 +10,13 @@ indexes for adkweb's own reads.
 can be seen in the database itself (`missing`), so adopting resumes where it was interrupted, and a second run does
 nothing. `release` takes all of it away."""
 
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from django.db import connections, transaction
+from django.db import OperationalError, connections, transaction
 from django.db.backends.utils import CursorWrapper
 from django.utils.translation import gettext as _
 
@@ -38,6 +39,7 @@ from .schema import (
 
 Format = Literal["sqlite", "database"]  # of SqliteSessionService, or of DatabaseSessionService
 ADK_TABLES: Final = frozenset({"app_states", "user_states", "sessions", "events"})
+_WAL_SECONDS: Final = 10.0  # for other processes that give the same file a write-ahead log
 _CREATION_LOCK: Final = 0x61646B77  # the key of a PostgreSQL advisory lock: "adkw"
 
 
@@ -109,8 +111,17 @@ def create(alias: str, form: Format) -> None:
 
 def use_wal(alias: str) -> None:
     """Gives a SQLite file a write-ahead log, which it keeps. Raises SourceError if it cannot have one."""
+    until = time.monotonic() + _WAL_SECONDS
     with connections[alias].cursor() as cursor:
-        cursor.execute("PRAGMA journal_mode = WAL")
+        while True:
+            try:
+                cursor.execute("PRAGMA journal_mode = WAL")
+                break
+            except OperationalError as error:
+                # SQLite does not wait here: of several processes that switch at once, one is told that it is locked.
+                if "locked" not in str(error) or time.monotonic() > until:
+                    raise
+                time.sleep(0.02)
         (mode,) = cursor.fetchone()
     if mode != "wal":
         raise SourceError(
