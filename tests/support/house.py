@@ -21,9 +21,7 @@ ADK_MODELS: Final = {"App", "User", "Session", "Event"}
 MOST_LINES: Final = 300
 MOST_FUNCTION_LINES: Final = 40
 # What is longer still, and how long. Split one and take it out; nothing comes in.
-LONGER: Final[dict[str, int]] = {
-    "models.py": 316,
-}
+LONGER: Final[dict[str, int]] = {}
 
 
 @functools.cache

@@ -1,0 +1,140 @@
+"""adkweb's own tables, in the default database: who signs in, work that outlives a request, and the index of history/."""
+
+from typing import ClassVar
+
+from django.conf import settings
+from django.db import models
+
+from ..domain.positions import Position, Seq
+
+
+class SignInToken(models.Model):
+    """A link that signs a person in once. Only its hash is kept."""
+
+    digest = models.CharField(max_length=64, primary_key=True)
+    person = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE)
+    created = models.DateTimeField(auto_now_add=True)
+
+
+class PasswordTries(models.Model):
+    """The number of wrong passwords that were tried for a name or from an address. The key is a hash; times are seconds."""
+
+    key = models.CharField(max_length=64, primary_key=True)
+    count = models.IntegerField(default=0)
+    until = models.FloatField(default=0.0)  # no try before
+    seen = models.FloatField(default=0.0, db_index=True)
+
+
+class ApiToken(models.Model):
+    """A token that a program signs in with. Only its hash is kept. A revoked one stays, so that its name still says who."""
+
+    name = models.CharField(max_length=100, unique=True)
+    digest = models.CharField(max_length=64, unique=True)
+    right = models.CharField(max_length=10)
+    apps = models.CharField(max_length=200)
+    created_by = models.CharField(max_length=150)
+    created = models.DateTimeField(auto_now_add=True)
+    used = models.DateTimeField(null=True)  # last, to the minute
+    revoked_by = models.CharField(max_length=150, default="")
+    revoked = models.DateTimeField(null=True)
+
+
+class Job(models.Model):
+    """Work that outlives a request (jobs/): who wants it, how far it is, and what came of it. Times are seconds.
+
+    `where` is the database itself (registry.identity), because another one may get the alias. The names of the session are
+    empty if the work is about none. `task` and `result` are JSON as text, because a JSON column refuses NaN, which ADK
+    stores. In each lane, one job may wait. `person` is to be told what came of it; `told` is set once they know.
+    """
+
+    id = models.UUIDField(primary_key=True)
+    kind = models.CharField(max_length=20)
+    where = models.TextField()
+    app_name = models.CharField(max_length=128, default="")
+    user_id = models.CharField(max_length=128, default="")
+    session_id = models.CharField(max_length=128, default="")
+    task = models.TextField()
+    result = models.TextField(default="")
+    actor = models.CharField(max_length=150)
+    right = models.CharField(max_length=10, default="admin")
+    apps = models.CharField(max_length=200, default="*")
+    language = models.CharField(max_length=20, default="")
+    created = models.FloatField()
+    lane = models.TextField(default="")
+    state = models.CharField(max_length=10, default="waiting")
+    message = models.TextField(default="")
+    finished = models.FloatField(null=True)
+    step = models.CharField(max_length=20, default="")
+    done = models.BigIntegerField(default=0)
+    total = models.BigIntegerField(default=0)
+    beat = models.FloatField()  # the last sign of life
+    claim = models.CharField(max_length=32, default="")
+    claimed_until = models.FloatField(null=True)  # past: a process died, or lost the database, while working on it
+    crashes = models.IntegerField(default=0)  # of processes, since somebody wanted it
+    person = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True, related_name="+")
+    told = models.BooleanField(default=False)
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                fields=["lane"], condition=models.Q(state="waiting") & ~models.Q(lane=""), name="one_job_of_a_lane"
+            )
+        ]
+        indexes: ClassVar = [
+            models.Index(fields=["kind", "created"], condition=models.Q(state="waiting"), name="jobs_waiting"),
+            models.Index(fields=["session_id", "user_id", "app_name"], name="jobs_of_session"),
+            models.Index(
+                fields=["person", "finished"],
+                condition=models.Q(person__isnull=False, told=False, finished__isnull=False),
+                name="jobs_untold",
+            ),
+        ]
+
+
+class Projection(models.Model):
+    """Records how far history/indexing.py has read a source's events. `where` is as in Job; the lists are JSON as text.
+
+    `marks` are checkpoints: positions with the event that stood there, which show that a number was given again. `holes`
+    are numbers that were passed over, each with the time until which its event is awaited. `created` has the newest
+    positions of sessions. `deleted` says how far the source's `adkweb_deleted_writes` are read. If events have no numbers,
+    `marks` says how far by_time.py is, and `seq` how much it has read. A record of another `version` is made anew.
+    """
+
+    where = models.TextField(unique=True)
+    seq: "models.BigIntegerField[int, Seq]" = models.BigIntegerField(default=0)
+    marks = models.TextField(default="[]")
+    holes = models.TextField(default="[]")
+    created = models.TextField(default="[]")
+    deleted = models.BigIntegerField(default=0)
+    version = models.IntegerField(default=1)
+
+
+class StateOwner(models.Model):
+    """The owner of state: a session, a user or an app; names that it does not need are empty. Also the owner of a session's
+    highlights, or of an app's edits.
+    """
+
+    projection = models.ForeignKey(Projection, models.CASCADE, related_name="+")
+    scope = models.CharField(max_length=10)
+    app_name = models.TextField()
+    user_id = models.TextField()
+    session_id = models.TextField()
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                fields=["projection", "app_name", "user_id", "session_id", "scope"], name="one_owner_of_state"
+            )
+        ]
+
+
+class StateChange(models.Model):
+    """Says that the event at a position wrote a key, is a highlight, or is an edit (`key` is then its time). `since` is the
+    first seq that a rewind takes back. On SQLite, the table has no rowid, which makes it half as large.
+    """
+
+    pk = models.CompositePrimaryKey("owner_id", "key", "place")
+    owner_id = models.BigIntegerField()
+    key = models.TextField()
+    place: "models.BigIntegerField[int, Position]" = models.BigIntegerField()
+    since: "models.BigIntegerField[int | None, Seq | None]" = models.BigIntegerField(null=True)
