@@ -44,6 +44,7 @@ from .queued_edit import APPLIED, CONFLICT, FAILED, WAITING, WITHDRAWN, Queued
 log = logging.getLogger("adkweb.queued")
 
 LEASE_SECONDS: Final = 30.0
+_PATIENCE: Final = 2.0  # of a withdrawal: `apply_due` claims an edit for a moment only to see that its session is busy
 _SHOWN: Final = 50  # of one session, or of one person
 _EDITS: Final = 20  # that may follow an invocation's last event
 _KEPT_SECONDS: Final = 30 * 86400.0  # after the author has been told what became of an edit
@@ -123,7 +124,7 @@ def withdraw(queued_id: uuid.UUID | str, person: AbstractBaseUser) -> None:
     actor = actor_of(person)
     actor.check_may_write()
     job = queued_edit.job_of(queued_id, actor)
-    claim = _claim(job)
+    claim = claims.take_soon(job, LEASE_SECONDS, _PATIENCE)
     if claim is None:
         raise Conflict(_("This edit is being applied just now, or does not wait any more."))
     before = None

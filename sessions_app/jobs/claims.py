@@ -20,6 +20,7 @@ from ..models import Job
 WAITING, DONE, REFUSED, STOPPED = "waiting", "done", "refused", "stopped"
 _TRIES: Final = 5
 RETRY_SECONDS: Final = 0.5
+_LOOK_SECONDS: Final = 0.02  # between two tries to claim a job
 
 
 class Lost(RuntimeError):
@@ -107,6 +108,21 @@ def take(job: Job, seconds: float, **fields: Any) -> Claim | None:
     rows = Job.objects.filter(pk=job.pk, state=job.state, claim=job.claim, claimed_until=job.claimed_until)
     told = {"state": WAITING, "claim": token, "claimed_until": now + seconds, "beat": now, **fields}
     return Claim(job, token, seconds) if rows.update(**told) else None
+
+
+def take_soon(job: Job, seconds: float, patience: float) -> Claim | None:
+    """Claims a waiting job, for which another process may have a claim that it lets go in a moment.
+
+    Returns None if the job does not wait any more, or is still claimed after `patience` seconds."""
+    until = time.time() + patience
+    while job.state == WAITING:
+        if claim := take(job, seconds):
+            return claim
+        if time.time() >= until:
+            break
+        time.sleep(_LOOK_SECONDS)
+        job.refresh_from_db()
+    return None
 
 
 def take_over(job: Job, seconds: float) -> Claim | None:

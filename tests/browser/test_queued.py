@@ -6,7 +6,7 @@ import getpass
 from collections.abc import Callable, Iterator
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from tests.browser.agent import BOOK, FLIGHT, Agent
 from tests.browser.conftest import Visit, Watch, serve
@@ -129,3 +129,24 @@ def test_an_edit_begun_while_the_agent_was_idle_is_not_written_into_a_run_and_ca
     page.goto(path("s", *ref(source, session)))
     expect(page.locator(".ev")).to_have_count(len(agent.stored[session]))
     expect(page.locator('[data-key-row="note"]')).to_contain_text('"old"')
+
+
+def test_who_withdraws_too_late_is_told_so(world: World, me: Callable[[], Page]) -> None:
+    agent, session, page = world.agents["lite"], "late", me()
+    agent.do(session, create={"note": "old"})
+    watch_session(page, "lite", session)
+    agent.begin(session, say=FLIGHT, held=True)
+    expect(page.locator("#status [data-running]")).to_be_visible(timeout=LATE)
+    open_form(page, "too late")
+    page.get_by_role("button", name="Apply when idle").click()
+
+    def send_twice(route: Route) -> None:
+        assert route.fetch().status == 204  # somebody else was faster
+        route.continue_()
+
+    page.route("**/withdraw/", send_twice)
+    page.locator("#queued article").get_by_role("button", name="Withdraw").click()
+    expect(page.get_by_role("alert")).to_contain_text("does not wait any more")
+    expect(page.locator("#queued article")).to_have_count(0)
+    agent.go_on()
+    agent.wait()

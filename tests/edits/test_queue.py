@@ -23,6 +23,8 @@ from sessions_app.edits import edit, queue
 from sessions_app.edits.edit import Entry
 from sessions_app.edits.queued_edit import Queued
 from sessions_app.errors import Conflict, Invalid, NotAllowed, NotFound, SourceError
+from sessions_app.jobs import claims
+from sessions_app.jobs.claims import Claim, Outcome
 from sessions_app.models import Job
 from sessions_app.reads import lists, timeline, views
 from sessions_app.sources import database, registry
@@ -88,6 +90,12 @@ def run(ref: SessionRef, ended_ago: float | None = None) -> None:
 def let_claims_end() -> None:
     """As if LEASE_SECONDS had gone by."""
     Job.objects.filter(claimed_until__isnull=False).update(claimed_until=1.0)
+
+
+def let_go(claim: Claim, outcome: Outcome) -> bool:
+    """Ends a claim of another process, after a moment."""
+    time.sleep(0.3)
+    return claim.end(outcome)
 
 
 def now(found: Queued) -> Queued:
@@ -469,6 +477,25 @@ def test_what_is_being_applied_cannot_be_withdrawn(ref: SessionRef, maria: User)
     with pytest.raises(Conflict, match="being applied just now"):
         queue.withdraw(waiting.id, maria)
     assert now(waiting).state == "waiting"
+
+
+def test_withdrawing_waits_for_a_process_that_only_sees_that_the_session_is_busy(ref: SessionRef, maria: User) -> None:
+    waiting = queue.queue_edit(ref, PAY, person=maria)
+    claim = claims.take(Job.objects.get(), 100)
+    assert claim
+    assert in_threads([lambda: queue.withdraw(waiting.id, maria), lambda: let_go(claim, Outcome())]) == [None, True]
+    assert now(waiting).state == "withdrawn"
+
+
+def test_withdrawing_waits_no_longer_for_an_edit_that_was_applied_meanwhile(ref: SessionRef, maria: User) -> None:
+    waiting = queue.queue_edit(ref, PAY, person=maria)
+    claim = claims.take(Job.objects.get(), 100)
+    assert claim
+    began = time.monotonic()
+    applied = Outcome("applied", fields={"result": '{"seq": 1}'})
+    refusal, ended = in_threads([lambda: queue.withdraw(waiting.id, maria), lambda: let_go(claim, applied)])
+    assert (isinstance(refusal, Conflict), ended, now(waiting).state) == (True, True, "applied")
+    assert 0.2 < time.monotonic() - began < 1.5
 
 
 def test_of_withdrawing_and_applying_at_once_one_happens(ref: SessionRef, maria: User) -> None:

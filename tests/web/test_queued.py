@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 import uuid
 from typing import Any
@@ -305,7 +306,10 @@ def test_what_cannot_be_withdrawn_any_more_says_what_became_of_it(running: Sessi
     waiting = queue(maria, running, step='"pay"')
     end(running)
     queued.apply_due()
-    assert maria.send("queued-withdraw", {}, queued_id=waiting.id, htmx=True).status_code == 204
+    refused = maria.send("queued-withdraw", {}, queued_id=waiting.id, htmx=True)
+    events = json.loads(refused["HX-Trigger"])
+    assert (refused.status_code, sorted(events)) == (204, ["adkweb:queued", "adkweb:toast"])
+    assert "does not wait any more" in events["adkweb:toast"]["text"]
     assert maria.send("queued-withdraw", {}, queued_id=waiting.id).status_code == 302
     page = maria.open("session", **running._asdict())
     assert "does not wait any more" in page.all("div", "toasts")[0].text

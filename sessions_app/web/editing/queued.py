@@ -1,5 +1,7 @@
 """Queued edits: lists and withdraws them, and tells their authors the outcome."""
 
+import json
+from typing import Final
 from uuid import UUID
 
 from django.contrib import messages
@@ -16,6 +18,8 @@ from ...edits import queue
 from ...errors import Conflict
 from ..html.render import data, page
 from ..html.targets import actor
+
+_QUEUED: Final = "adkweb:queued"  # the event on which a page loads its queued edits again
 
 
 @require_GET
@@ -47,11 +51,14 @@ def raw(request: HttpRequest, queued_id: UUID) -> HttpResponse:
 
 @require_POST
 def withdraw(request: HttpRequest, queued_id: UUID) -> HttpResponse:
-    """Withdraws a waiting edit. If it is too late, the list shows the outcome."""
+    """Withdraws a waiting edit. If it is too late, says so, and the list shows the outcome."""
     try:
         queue.withdraw(queued_id, request.user)  # type: ignore[arg-type]
     except Conflict as error:
-        return _back(request, queued_id, error.message)
+        response = _back(request, queued_id, error.message)
+        if request.htmx:  # type: ignore[attr-defined]
+            response["HX-Trigger"] = json.dumps({_QUEUED: None, "adkweb:toast": {"text": error.message}})
+        return response
     return _back(request, queued_id, _("The edit was withdrawn; nothing was written."))
 
 
@@ -65,7 +72,7 @@ def dismiss(request: HttpRequest, queued_id: UUID) -> HttpResponse:
 def _back(request: HttpRequest, queued_id: UUID, message: str = "") -> HttpResponse:
     """Redirects to the session's page. Under htmx, tells the page to load its queued edits again."""
     if request.htmx:  # type: ignore[attr-defined]
-        return HttpResponse(status=204, headers={"HX-Trigger": "adkweb:queued"})
+        return HttpResponse(status=204, headers={"HX-Trigger": _QUEUED})
     if message:
         messages.info(request, message)
     ref = queue.get(queued_id, actor=actor(request)).ref
