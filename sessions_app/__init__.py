@@ -12,7 +12,7 @@ Numbers are layers. A folder imports only from smaller numbers, and inside a fol
 5  writes              THE WRITE PATH
 6  reads               every query
 7  history  jobs       time travel: where each key was written, state at any event, drift; work that outlives a request
-8  transfer            sessions as files and back
+8  transfer  search    sessions as files and back; the language that sessions are searched with
 9  edits  agent_view   what a person does to a session; what a model is given of it
 10  http               what pages and programs share
 11  web  api  adk      pages for people, JSON for programs, services for agents

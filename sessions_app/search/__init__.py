@@ -1,0 +1,1 @@
+"""Finds sessions: the index of words, facts and state, and the language that asks it."""

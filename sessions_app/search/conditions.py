@@ -1,0 +1,166 @@
+"""Reads one condition of a query: a filter with its value, a time, a number, a key of the state (pure)."""
+
+import re
+from collections.abc import Sequence
+from datetime import datetime, time, timedelta, tzinfo
+from decimal import Decimal
+from typing import Any, Final, cast
+
+from django.utils.translation import gettext as _
+from rapidfuzz import process
+from rapidfuzz.distance import Levenshtein
+
+from ..domain.brief import words
+from ..domain.kinds import KINDS
+from ..errors import Invalid
+from .tree import STATUSES, Kind, Leaf, Match, Number, Presence, State, Status, Text, Time, Value
+
+_SECONDS: Final = {"": "1", "ms": "0.001", "s": "1", "m": "60", "h": "3600", "d": "86400", "w": "604800"}
+_THOUSANDS: Final = {"": "1", "k": "1000", "m": "1000000"}
+NUMBERS: Final = {"took": _SECONDS, "tokens": _THOUSANDS, "turns": _THOUSANDS, "events": _THOUSANDS}
+TIMES: Final = ("before", "after")
+MATCHES: Final = ("app", "user", "session", "title", "author", "tool", "error", "tag", "edited")
+PRESENCES: Final = ("error", "tag", "edited")  # of which a session may have none
+FILTERS: Final = (*MATCHES, "kind", "status", *TIMES, *NUMBERS)
+
+
+def text_condition(token: str) -> Text:
+    """Reads words, with or without quotes: `expired`, `"fare expired"`."""
+    text = _unquoted(token) if token.startswith('"') else token
+    if not text.strip():
+        raise Invalid(_("Nothing stands between the quotes."))
+    if token[-1] == ":" and token[:-1].lower() in FILTERS:
+        raise Invalid(_("Something is missing after “%(sign)s”.") % {"sign": token})
+    return Text(text)
+
+
+def filter_condition(token: str, now: float, zone: tzinfo) -> Leaf:
+    """Reads a filter: `user:nadia`, `took:>5s`, `after:"2026-11-22 14:00"`."""
+    name, _colon, given = token.partition(":")
+    name, exact = name.lower(), given.startswith('"')
+    value = _unquoted(given) if exact else given
+    match name:
+        case "before" | "after":
+            return Time(name, _time(value, now, zone), value)
+        case "took" | "tokens" | "turns" | "events":
+            return _number(name, value)
+        case "kind":
+            return Kind(_one_of(KINDS, value, _("“%(given)s” is no kind of event.")))
+        case "status":
+            return Status(_one_of(STATUSES, value, _("“%(given)s” is no status.")))
+    if name not in FILTERS:
+        hint = _likely(f"{name}:", [f"{each}:" for each in FILTERS]) or " " + _(
+            "Put it in quotes to search for the text."
+        )
+        raise Invalid(_("There is no filter “%(given)s:”.") % {"given": words(name, 40)} + hint)
+    if name in PRESENCES and not exact and value.lower() in ("any", "none"):
+        return Presence(name, value.lower() == "any")
+    return Match(name, value, exact)
+
+
+# --- Values that are named --------------------------------------------------------------------------------------------
+
+
+def _one_of(names: Sequence[str], given: str, problem: str) -> str:
+    if given.lower() in names:
+        return given.lower()
+    hint = _likely(given, names) or " " + _("There are: %(names)s.") % {"names": ", ".join(names)}
+    raise Invalid(problem % {"given": words(given, 40)} + hint)
+
+
+def _likely(given: str, names: Sequence[str]) -> str:
+    """Asks for the name that somebody may have meant; it differs by at most two letters."""
+    most = min(2, len(given) // 2)
+    best = process.extractOne(given.lower()[:40], names, scorer=Levenshtein.distance, score_cutoff=most)
+    return " " + _("Did you mean “%(name)s”?") % {"name": best[0]} if best else ""
+
+
+def _unquoted(text: str) -> str:
+    r"""Reads what stands between quotes: `\"` and `\\` are a quote and a backslash. The last quote may be missing."""
+    return re.sub(r"\\(.)", r"\1", text[1:-1] if is_closed(text) else text[1:], flags=re.DOTALL)
+
+
+def is_closed(text: str) -> bool:
+    """Tells whether what begins with a quote ends with another one."""
+    return bool(re.fullmatch(r'"(?:\\.|[^"\\])*"', text, re.DOTALL))
+
+
+# --- Numbers and times ------------------------------------------------------------------------------------------------
+
+_AMOUNT: Final = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?)([a-z]{0,2})", re.IGNORECASE)
+
+
+_CLOCK: Final = r"[0-9]{1,2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,6})?)?"
+
+
+def _number(name: Any, given: str) -> Number:
+    op, first, upto = "=", given, None
+    if match := re.match(r"[<>]=?|=", given):
+        op, first = match[0], given[match.end() :]
+    elif ".." in given:
+        op, (first, upto) = "..", given.split("..", 1)
+    amounts = [_amount(each, NUMBERS[name]) for each in (first, upto) if each is not None]
+    if None in amounts:
+        raise Invalid(
+            _("“%(given)s” is no duration, such as 5s, 2m or 1h..3h.") % {"given": words(given, 40)}
+            if name == "took"
+            else _("“%(given)s” is no number, such as 3, 10k or 5..10.") % {"given": words(given, 40)}
+        )
+    return Number(name, cast(Any, op), *cast(list[float], amounts))
+
+
+def _amount(given: str, units: dict[str, str]) -> float | None:
+    match = _AMOUNT.fullmatch(given)
+    if not match or match[2].lower() not in units:
+        return None
+    return float(Decimal(match[1]) * Decimal(units[match[2].lower()]))
+
+
+def _time(given: str, now: float, zone: tzinfo) -> float:
+    try:
+        seconds = _moment(given.lower(), datetime.fromtimestamp(now, zone)).timestamp()
+        datetime.fromtimestamp(seconds, zone)
+    except (ValueError, OverflowError) as error:
+        raise Invalid(
+            _("“%(given)s” is no time, such as 14:00, 2026-11-22, 2026-11-22T14:00, today, yesterday or 2h.")
+            % {"given": words(given, 40)}
+        ) from error
+    return seconds
+
+
+def _moment(given: str, now: datetime) -> datetime:
+    if given in ("today", "yesterday"):
+        return datetime.combine(now.date() - timedelta(days=given == "yesterday"), time(), now.tzinfo)
+    if match := re.fullmatch(r"([0-9]{1,9})([smhdw])", given):
+        return now.replace(microsecond=0) - timedelta(seconds=int(match[1]) * int(_SECONDS[match[2]]))
+    if re.fullmatch(f"{_CLOCK}z?", given):
+        given = f"{now.date()} {'0' if given[1] == ':' else ''}{given}"
+    elif not re.fullmatch(rf"[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}(?:[t ]{_CLOCK}(?:z|[+-][0-9]{{2}}:[0-9]{{2}})?)?", given):
+        raise ValueError(given)
+    moment = datetime.fromisoformat(given.upper())
+    return moment if moment.tzinfo else moment.replace(tzinfo=now.tzinfo)
+
+
+# --- State ------------------------------------------------------------------------------------------------------------
+
+_QUOTED_OR_PLAIN: Final = re.compile(r'("(?:\\.|[^"\\])*")|([\w-]+)', re.DOTALL)
+_JSON_NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]{0,99})(\.[0-9]{1,99})?([eE][+-]?[0-9]{1,2})?")
+_CONSTANTS: Final[dict[str, Value]] = {"true": True, "false": False, "null": None}
+_SCOPES: Final = {"state.": "session", "user:": "user", "app:": "app"}
+
+
+def state_condition(key: str, op: str, values: Sequence[str]) -> State:
+    """Reads a comparison of a key: (`cart.total`, `>`, [`100`])."""
+    prefix = next((each for each in _SCOPES if key.lower().startswith(each)), "")
+    parts = _QUOTED_OR_PLAIN.findall(key[len(prefix) :])
+    path = tuple(_unquoted(quoted) if quoted else plain for quoted, plain in parts)
+    scope: Any = _SCOPES.get(prefix, "session")
+    return State(scope, path, cast(Any, "=" if op == "==" else op.lower()), tuple(_json_value(each) for each in values))
+
+
+def _json_value(token: str) -> Value:
+    if token.startswith('"'):
+        return _unquoted(token)
+    if match := _JSON_NUMBER.fullmatch(token):
+        return float(token) if match[1] or match[2] else int(token)
+    return _CONSTANTS.get(token, token)
