@@ -6,7 +6,7 @@ query.lark has the grammar. Whatever is malformed is named with its place in the
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from datetime import tzinfo
+from datetime import UTC, tzinfo
 from functools import cache
 from typing import Any, Final
 
@@ -17,7 +17,7 @@ from lark import Lark, Token, Transformer_NonRecursive, UnexpectedToken
 from ..domain.brief import words
 from ..errors import Invalid
 from .conditions import filter_condition, is_closed, state_condition, text_condition
-from .tree import And, Leaf, Node, Not, Or, Problem, Query
+from .tree import And, Leaf, Node, Not, Or, Problem, Query, leaves, quoted, write
 
 MOST_CHARACTERS: Final = 10_000
 MOST_CONDITIONS: Final = 200  # and values of lists
@@ -27,6 +27,7 @@ MOST_MISTAKES: Final = 20  # in how these follow each other
 
 _NEVER_STORED: Final = re.compile("[\0\ud800-\udfff]")
 _END: Final = "$END"
+_SOME_TIME: Final = 2_000_000_000  # where only the text is asked for
 
 
 def parse(text: str, *, now: float, zone: tzinfo) -> Query:
@@ -215,3 +216,47 @@ def _joined(way: type[And | Or], children: _Children) -> Node | None:
     if len(nodes) < 2:
         return nodes[0] if nodes else None
     return way(tuple(nodes), start=nodes[0].start, end=nodes[-1].end)
+
+
+# --- Other texts ------------------------------------------------------------------------------------------------------
+
+
+def without(text: str, name: str) -> str:
+    """Removes the filters of a name that hold for the whole query: `user:nadia late` without `user` is `late`.
+
+    The rest stays as it was typed. Only of a malformed text, what is malformed goes, too.
+    """
+    text, tree = _well_formed(text)
+    for node in reversed(_conjuncts(tree)):
+        if all(getattr(leaf, "name", "") == name for leaf in leaves(node)):
+            head, tail = text[: node.start].rstrip(), text[node.end :].lstrip()
+            if re.search(r"(?:^|[\s()\"])and$", head[-4:], re.IGNORECASE):
+                head = head[:-3].rstrip()
+            elif not head and (match := re.match(r"and(?![^\s()\"])\s*", tail, re.IGNORECASE)):
+                tail = tail[match.end() :]
+            text = f"{head} {tail}" if head else tail
+    return text.strip()
+
+
+def with_filter(text: str, name: str, value: str, *, exact: bool = False) -> str:
+    """Adds a filter, in place of those of its name: `late` with `after`, `14:00` is `late after:14:00`.
+
+    With `exact`, a name has to equal the value, and not only to contain it: the value is put in quotes, as one with
+    blanks or brackets always is.
+    """
+    rest, tree = _well_formed(without(text, name))
+    rest = f"({rest})" if isinstance(tree, Or) else rest
+    value = quoted(value) if exact or not value or re.search(r'[\s()"]', value) else value
+    return f"{rest} {name}:{value}".strip()
+
+
+def _well_formed(text: str) -> tuple[str, Node | None]:
+    query = parse(text, now=_SOME_TIME, zone=UTC)
+    if query.problems:
+        text = write(query.tree)
+        query = parse(text, now=_SOME_TIME, zone=UTC)
+    return text, query.tree
+
+
+def _conjuncts(tree: Node | None) -> tuple[Node, ...]:
+    return tree.children if isinstance(tree, And) else (tree,) if tree else ()

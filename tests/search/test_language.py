@@ -2,6 +2,7 @@
 
 import re
 import sys
+import time
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any, Final
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from sessions_app.domain.kinds import KINDS
 from sessions_app.search.conditions import FILTERS
-from sessions_app.search.language import parse
+from sessions_app.search.language import parse, with_filter, without
 from sessions_app.search.tree import (
     STATUSES,
     And,
@@ -196,16 +197,16 @@ MALFORMED: Final[list[tuple[str, str, list[tuple[str, str]]]]] = [
     ("turns:１", "", [("turns:１", "“１” is no number, such as 3, 10k or 5..10.")]),
     *(
         (
-            f"after:{time}",
+            f"after:{wrong}",
             "",
             [
                 (
-                    f"after:{time}",
-                    f"“{time}” is no time, such as 14:00, 2026-11-22, 2026-11-22T14:00, today, yesterday or 2h.",
+                    f"after:{wrong}",
+                    f"“{wrong}” is no time, such as 14:00, 2026-11-22, 2026-11-22T14:00, today, yesterday or 2h.",
                 )
             ],
         )
-        for time in ("25:00", "2026-02-30", "999999999w", "9999-12-31T23:59-14:00", "noon", "2026-W01", "1400")
+        for wrong in ("25:00", "2026-02-30", "999999999w", "9999-12-31T23:59-14:00", "noon", "2026-W01", "1400")
     ),
     ('a "fare exp', 'a "fare exp"', [('"fare exp', "This quote is not closed.")]),
     ('user:"nadia', 'user:"nadia"', [('user:"nadia', "This quote is not closed.")]),
@@ -303,6 +304,9 @@ def test_a_hostile_text_takes_few_steps(text: str, message: str | None) -> None:
     finally:
         sys.setprofile(before)
     assert steps < MOST_STEPS
+    began = time.process_time()  # what the regular expressions do is no step
+    parsed(text)
+    assert time.process_time() - began < 0.5  # it takes 0.03
     assert (message in {each.message for each in query.problems}) if message else not query.problems
 
 
@@ -334,8 +338,66 @@ def test_any_text_is_read_and_its_tree_written_and_read_again_is_equal(text: str
 
 
 def test_a_time_that_was_never_typed_is_written_too() -> None:
-    time = Time("after", 1_795_325_400.25)
-    assert well(write(time)) == time
+    never_typed = Time("after", 1_795_325_400.25)
+    assert well(write(never_typed)) == never_typed
+
+
+# --- Links ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "rest"),
+    [
+        ("user:nadia", ""),
+        ("  user:nadia user:nadia ", ""),
+        ('late  user:nadia "fare  expired"', 'late "fare  expired"'),
+        ("late and user:nadia and lost", "late and lost"),
+        ("USER:nadia and late", "late"),
+        ('"x"and user:nadia', '"x"'),
+        ("android user:nadia", "android"),
+        ("late -user:a (user:b or user:c)", "late"),
+        ("user:nadia or late", "user:nadia or late"),
+        ("(user:nadia or late)  a", "(user:nadia or late)  a"),
+        ("user:tier = gold user:nadia", "user:tier = gold"),
+        ('usr:x  late user:nadia "exp', "late exp"),
+    ],
+)
+def test_without_a_filter_the_rest_stays_as_it_was_typed(text: str, rest: str) -> None:
+    assert without(text, "user") == rest
+
+
+@pytest.mark.parametrize(
+    ("text", "after"),
+    [
+        ("", "after:14:00"),
+        ("late  after:2h before:1h", "late before:1h after:14:00"),
+        ("a or b", "(a or b) after:14:00"),
+        ("a or", "a after:14:00"),
+        ('"fare exp', '"fare exp" after:14:00'),
+    ],
+)
+def test_a_filter_is_added_in_place_of_the_one_of_its_name(text: str, after: str) -> None:
+    assert with_filter(text, "after", "14:00") == after
+
+
+def test_a_value_that_is_no_word_is_put_in_quotes() -> None:
+    assert with_filter("", "user", 'Nadia "N" (1)') == r'user:"Nadia \"N\" (1)"'
+    assert with_filter("", "user", "") == 'user:""'
+    assert with_filter("late", "user", "nadia", exact=True) == 'late user:"nadia"'
+
+
+@MANY
+@given(queries)
+def test_whatever_stands_there_a_filter_is_added_to_it(text: str) -> None:
+    tree = well(with_filter(text, "after", "14:00"))
+    rest = well(without(write(parsed(text).tree), "after"))
+    assert tree == (
+        And((*parts(rest), Time("after", seoul(2026, 11, 22, 14)))) if rest else Time("after", seoul(2026, 11, 22, 14))
+    )
+
+
+def parts(tree: Node) -> tuple[Node, ...]:
+    return tree.children if isinstance(tree, And) else (tree,)
 
 
 # --- The documentation ------------------------------------------------------------------------------------------------
