@@ -122,7 +122,7 @@ class _Session:
 
     def hear(self, event: Mapping[str, Any], said: Description) -> None:
         """Takes in the next event of an agent or a user."""
-        name, branch, at = _text(event.get("invocation_id")), _text(event.get("branch")), _seconds(event)
+        name, branch, at = _text(event.get("invocation_id")), _text(event.get("branch")), seconds_of(event)
         found = self.invocations.pop(name, None) or _Invocation(at, at)
         self.invocations[name] = found
         found.copied, found.ended = is_copy(event), False
@@ -236,6 +236,7 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _seconds(event: Mapping[str, Any]) -> float:
+def seconds_of(event: Mapping[str, Any]) -> float:
+    """Returns the time of an event; 0 if it has none that can be."""
     value = event.get("timestamp")
     return float(value) if isinstance(value, int | float) and 0 <= value <= _LAST_TIMESTAMP else 0.0

@@ -189,7 +189,7 @@ def _keep_by_time(at: Projection, batch: by_time.Batch, checkpoints: str, owners
         locked = Projection.objects.select_for_update().filter(pk=at.pk).first()
         if locked is None or locked.marks != at.marks:
             return False
-        insert(owners, batch.rows)
+        insert(owners, batch.rows, at.where)
         Projection.objects.filter(pk=at.pk).update(marks=checkpoints, seq=batch.reached.read)
     return True
 
@@ -285,7 +285,7 @@ def _keep(at: Projection, seq: Seq, batch: _Batch, owners: Owners) -> bool:
             return False
         if seq < at.seq:
             drop_after(at.pk, first_position(seq + 1))
-        insert(owners, rows)
+        insert(owners, rows, at.where)
         Projection.objects.filter(pk=at.pk).update(**noted)
     return True
 

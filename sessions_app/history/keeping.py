@@ -15,7 +15,7 @@ from django.db import connection, transaction
 from ..domain.positions import POSITIONS_OF_TIMES, Position, Seq, position_of
 from ..domain.session_ref import SessionRef
 from ..domain.state import Scope, scope_of
-from ..models import Projection, StateChange, StateOwner
+from ..models import Projection, SearchSource, StateChange, StateOwner, Waiting
 
 HIGHLIGHTED: Final = "marks"  # as a scope: the owner of a session's highlights
 EDITS: Final = "edits"  # as a scope: of an app's edits
@@ -164,8 +164,9 @@ _INSERT: Final = {
 }
 
 
-def insert(owners: Owners, rows: Sequence[Row]) -> None:
-    """Keeps what these rows say, in the order of the index."""
+def insert(owners: Owners, rows: Sequence[Row], where: str) -> None:
+    """Keeps what these rows say, in the order of the index. `where` is their source."""
+    _note_moved(where, rows)
     writes: list[tuple[Owner, str, Position, Seq | None]] = []
     stored: dict[str, tuple[Scope, str]] = {}  # events write the same keys again and again
     for position, ref, _id, keys, kinds, since, moment, origin in rows:
@@ -196,6 +197,15 @@ def insert(owners: Owners, rows: Sequence[Row]) -> None:
             cursor.executemany(_INSERT["sqlite"], kept)
         else:
             cursor.execute(_INSERT["postgresql"], [list(column) for column in zip(*kept, strict=True)])
+
+
+def _note_moved(where: str, rows: Sequence[Row]) -> None:
+    """Notes for search/ which sessions have events that are new to the index. Until it has begun, it needs no notes."""
+    begun = SearchSource.objects.filter(where=where).exclude(walks=0, walked="")
+    if not begun.exists():
+        return
+    moved = dict.fromkeys(row.ref[1:] for row in rows if row.event_id)
+    Waiting.objects.bulk_create(Waiting(where=where, names=json.dumps(names)) for names in moved)
 
 
 def drop_after(projection: int, position: Position) -> None:

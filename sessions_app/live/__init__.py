@@ -6,6 +6,7 @@ source_follower.py   one thread for each source that somebody watches: reads wha
 room.py              a session that is watched, and what each watcher has seen of it
 home_feed.py         the feed of home
 queue_worker.py      applies queued edits, and takes over jobs whose process died
+search_feeder.py     keeps the index of search/ up to date
 source_finder.py     opens databases that appear
 
 reads/tail.py tells what is new in a source.

@@ -30,6 +30,7 @@ from ..web.urls import LIVE_SESSION
 from . import home_feed, queue_worker, source_follower
 from .client import BAD_REQUEST, FAULT, GONE, REFUSED, SIGNED_OUT, Watcher
 from .room import Seat
+from .search_feeder import SearchFeeder
 from .source_finder import Searcher
 
 FRAME_LENGTH: Final = 1000  # characters of what a client says
@@ -209,13 +210,15 @@ class Lifespan:
             if message["type"] == "lifespan.startup":
                 broadcast.listen(source_follower.tell)
                 queue_worker.start()
-                self._searcher = Searcher()
-                self._searcher.start()
+                self._threads = Searcher(), SearchFeeder()
+                for thread in self._threads:
+                    thread.start()
                 await send({"type": "lifespan.startup.complete"})
             else:
                 broadcast.stop_listening(source_follower.tell)
                 queue_worker.stop()
-                self._searcher.end()
+                for thread in self._threads:
+                    thread.end()
                 await send({"type": "lifespan.shutdown.complete"})
                 return
 

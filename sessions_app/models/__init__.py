@@ -15,6 +15,19 @@ from .adk import (
     stored_instant,
 )
 from .own import ApiToken, Job, PasswordTries, Projection, SignInToken, StateChange, StateOwner
+from .search import (
+    SearchDoc,
+    SearchFact,
+    SearchName,
+    SearchOwner,
+    SearchSession,
+    SearchSource,
+    SearchValue,
+    SearchWord,
+    SessionTag,
+    SessionTitle,
+    Waiting,
+)
 
 __all__ = [
     "MOMENT",
@@ -26,12 +39,23 @@ __all__ = [
     "Job",
     "PasswordTries",
     "Projection",
+    "SearchDoc",
+    "SearchFact",
+    "SearchName",
+    "SearchOwner",
+    "SearchSession",
+    "SearchSource",
+    "SearchValue",
+    "SearchWord",
     "SeqField",
     "Session",
+    "SessionTag",
+    "SessionTitle",
     "SignInToken",
     "StateChange",
     "StateOwner",
     "User",
+    "Waiting",
     "by_time",
     "keeps_milliseconds",
     "read_instant",

@@ -44,7 +44,7 @@ def test_everything_is_read_anew_and_says_how_much(tmp_path: Path, place: str) -
         code, out, errors = run(tmp_path, "reindex", place)
         assert (code, errors) == (0, "")
         writes_of_keys, done = out.splitlines()
-        assert writes_of_keys == f"{WRITES} writes of keys"
+        assert writes_of_keys == f"{WRITES} writes of keys; sessions: 1"
         assert done.startswith("reindexed ")
         assert kept(tmp_path) == [("app", "p", "")] * 3 + [("session", "n", "s1")] * 3 + [("user", "u", "")]
 

@@ -8,6 +8,7 @@ from django.db import DatabaseError
 
 from ...errors import Invalid, SourceError
 from ...history import indexing
+from ...search import feeding
 from ...sources import database, registry
 from ._progress import progress
 from ._sources import OverSources
@@ -50,4 +51,7 @@ class Command(OverSources):
                 writes = indexing.rebuild(source.alias, moved)
             except Invalid as error:
                 raise SourceError(f"{source.where}: {error.message}") from error
-        self.stdout.write(f"{writes:,} writes of keys")
+        with progress("indexing", "sessions") as bar:
+            before = 0
+            sessions = feeding.rebuild(source.alias, moved)
+        self.stdout.write(f"{writes:,} writes of keys; sessions: {sessions:,}")

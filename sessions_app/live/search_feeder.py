@@ -1,0 +1,71 @@
+"""Keeps the index of search/ up to date with every open source. There is one thread in each process.
+
+If nothing was written, a look at a source is one small query. Several processes share one index: one of them feeds it.
+"""
+
+import logging
+import threading
+import time
+from typing import Final
+
+from django.db import DatabaseError, connections
+
+from ..errors import SourceError
+from ..search.feeding import Feeder
+from ..sources import database
+
+log = logging.getLogger("adkweb.search")
+
+LOOK_SECONDS: Final = 0.4  # between two looks: a new event can be found within a second
+REST_SECONDS: Final = 10.0  # a source is fed at least so often: another process may have died, a walk may be due
+_FAILED: Final = "failed"
+_SECONDS: Final = 0.5  # for one source, before the next one's turn
+
+
+class SearchFeeder(threading.Thread):
+    """The thread that looks every LOOK_SECONDS."""
+
+    def __init__(self) -> None:
+        super().__init__(name="adkweb-search", daemon=True)
+        self._ended = threading.Event()
+        self._feeders: dict[str, Feeder] = {}
+        self._seen: dict[str, tuple[str, float]] = {}  # by source: its version, and when it is due again
+
+    def end(self) -> None:
+        """Stops the thread after its current work."""
+        self._ended.set()
+
+    def run(self) -> None:
+        """Works until the server stops."""
+        while not self._ended.is_set():
+            more = False
+            for source in database.opened():
+                if not self._ended.is_set():
+                    more |= self._look(source.alias)
+            self._ended.wait(0.0 if more else LOOK_SECONDS)
+        connections.close_all()
+
+    def _look(self, alias: str) -> bool:
+        """Feeds a source if there may be something new. Returns whether there is more."""
+        now, (seen, due) = time.monotonic(), self._seen.get(alias, ("", 0.0))
+        if seen == _FAILED and now < due:
+            return False
+        self._seen[alias] = _FAILED, now + REST_SECONDS
+        try:
+            feeder = self._feeders.setdefault(alias, Feeder(alias))
+            version = feeder.version()
+            if version == seen and now < due:
+                self._seen[alias] = seen, due
+                return False
+            more = feeder.feed(_SECONDS)
+            self._seen[alias] = "" if more else version, now + REST_SECONDS
+            return more
+        except SourceError:  # it is away; pages say so
+            pass
+        except DatabaseError as error:  # of adkweb's own database
+            log.warning("the index for searching waits: %s", error)
+            connections["default"].close_if_unusable_or_obsolete()
+        except Exception:
+            log.exception("indexing for searching")
+        self._feeders.pop(alias, None)
+        return False

@@ -1,0 +1,180 @@
+"""The index of search/: what can be looked for in each session. It is derived data, and can be made anew at any time.
+
+The words of events stand in tables of the database's own kind, which migration 0012 makes: an FTS5 table on SQLite, a
+tsvector on PostgreSQL.
+"""
+
+from typing import ClassVar
+
+from django.db import models
+
+
+class SearchSource(models.Model):
+    """Says how far a source is indexed. `where` is registry.identity.
+
+    `walked` is the last session that the walk through all of them has come to, as JSON; "" before it begins and after it
+    ends. `walks` counts those that ended. One process at a time feeds the index: the one with the `claim`.
+    """
+
+    where = models.TextField(unique=True)
+    version = models.IntegerField(default=0)
+    walked = models.TextField(default="")
+    walks = models.IntegerField(default=0)
+    done = models.BigIntegerField(default=0)
+    total = models.BigIntegerField(default=0)
+    due = models.FloatField(default=0.0)  # the next walk
+    claim = models.CharField(max_length=32, default="")
+    claimed_until = models.FloatField(default=0.0)
+
+
+class Waiting(models.Model):
+    """A session that has new events, as a SessionRef without its source, as JSON."""
+
+    where = models.TextField(db_index=True)
+    names = models.TextField()
+
+
+class SearchOwner(models.Model):
+    """The owner of shared state: a user, or an app (with an empty user_id).
+
+    `digest` stands for its names, and `folded` is the user's as words.folded returns it.
+    """
+
+    source = models.ForeignKey(SearchSource, models.CASCADE, related_name="+")
+    digest = models.CharField(max_length=32)
+    app_name = models.TextField()
+    user_id = models.TextField()
+    folded = models.TextField()
+
+    class Meta:
+        constraints: ClassVar = [models.UniqueConstraint(fields=["source", "digest"], name="one_search_owner")]
+
+
+class SearchSession(models.Model):
+    """A session in numbers. Times are seconds.
+
+    `digest` stands for its names, which `names` has as JSON. `app_name` may be cut; the folded columns are as words.folded
+    returns them. `phase` is idle, open or waiting. `summary` is folding.Summary as JSON, `updated` the
+    session's revision.
+    """
+
+    source = models.ForeignKey(SearchSource, models.CASCADE, related_name="+")
+    digest = models.CharField(max_length=32)
+    names = models.TextField()
+    app_name = models.TextField()
+    folded_id = models.TextField()
+    folded_user = models.TextField()
+    user_owner = models.ForeignKey(SearchOwner, models.CASCADE, related_name="+")
+    app_owner = models.ForeignKey(SearchOwner, models.CASCADE, related_name="+")
+    title = models.TextField()
+    folded_title = models.TextField()
+    created = models.FloatField()
+    updated = models.FloatField()
+    first = models.FloatField()
+    last = models.FloatField()
+    took = models.FloatField()
+    turns = models.IntegerField()
+    events = models.IntegerField()
+    tokens = models.BigIntegerField()
+    errors = models.IntegerField()
+    error = models.TextField()
+    error_seq = models.BigIntegerField()
+    failed = models.BooleanField()
+    edited = models.BooleanField()
+    phase = models.CharField(max_length=10)
+    listed = models.BooleanField()  # not a session in which adkweb keeps edits of shared state
+    summary = models.TextField()
+
+    class Meta:
+        constraints: ClassVar = [models.UniqueConstraint(fields=["source", "digest"], name="one_search_session")]
+        indexes: ClassVar = [
+            models.Index(fields=["last", "id"], name="search_last"),
+            models.Index(fields=["created", "id"], name="search_created"),
+            models.Index(fields=["took", "id"], name="search_took"),
+            models.Index(fields=["turns", "id"], name="search_turns"),
+            models.Index(fields=["events", "id"], name="search_events"),
+            models.Index(fields=["tokens", "id"], name="search_tokens"),
+            models.Index(fields=["folded_user", "id"], name="search_user"),
+            models.Index(fields=["folded_title", "id"], name="search_title"),
+            models.Index(fields=["app_name", "id"], name="search_app"),
+            models.Index(fields=["app_name", "last", "id"], name="search_app_last"),
+            models.Index(fields=["phase", "last"], condition=~models.Q(phase="idle"), name="search_phase"),
+            models.Index(fields=["last", "id"], condition=models.Q(errors__gt=0), name="search_errors"),
+        ]
+
+
+class SearchName(models.Model):
+    """A value that filters look for: the kind (tool, author, key …), the app in which it was seen, and the value."""
+
+    kind = models.CharField(max_length=10)
+    app_name = models.TextField()
+    value = models.TextField()
+    folded = models.TextField()
+
+    class Meta:
+        constraints: ClassVar = [models.UniqueConstraint(fields=["kind", "value", "app_name"], name="one_search_name")]
+
+
+class SearchFact(models.Model):
+    """Says that a session has a name: it called this tool, for instance."""
+
+    pk = models.CompositePrimaryKey("name_id", "session_id")
+    name_id = models.BigIntegerField()
+    session_id = models.BigIntegerField()
+
+    class Meta:
+        indexes: ClassVar = [models.Index(fields=["session_id"], name="search_fact_session")]
+
+
+class SearchValue(models.Model):
+    """A value of state: of a session, or of a SearchOwner if the key is shared. `kind` is its JSON type."""
+
+    pk = models.CompositePrimaryKey("name_id", "owner_id")
+    name_id = models.BigIntegerField()
+    owner_id = models.BigIntegerField()
+    kind = models.CharField(max_length=1)
+    text = models.TextField()
+    number = models.FloatField(null=True)
+
+    class Meta:
+        indexes: ClassVar = [models.Index(fields=["owner_id"], name="search_value_owner")]
+
+
+class SearchDoc(models.Model):
+    """A piece of a session's text: its number is session × 2²⁰ + piece. Its words are those of the events in this range."""
+
+    id = models.BigIntegerField(primary_key=True)
+    first_seq = models.BigIntegerField()
+    last_seq = models.BigIntegerField()
+
+
+class SearchWord(models.Model):
+    """A word that stands in any text, to find those that have another word in their middle."""
+
+    word = models.CharField(max_length=64, primary_key=True)
+
+
+class SessionTag(models.Model):
+    """A tag that a person gave to a session. It is adkweb's own data. `where` and `digest` are as in the index."""
+
+    where = models.TextField()
+    digest = models.CharField(max_length=32)
+    names = models.TextField()
+    tag = models.CharField(max_length=50)
+    folded = models.CharField(max_length=100)
+
+    class Meta:
+        constraints: ClassVar = [models.UniqueConstraint(fields=["where", "digest", "folded"], name="one_tag")]
+        indexes: ClassVar = [models.Index(fields=["folded"], name="tag_folded")]
+
+
+class SessionTitle(models.Model):
+    """The title that a person gave to a session. It is adkweb's own data."""
+
+    where = models.TextField()
+    digest = models.CharField(max_length=32)
+    names = models.TextField()
+    title = models.CharField(max_length=200)
+
+    class Meta:
+        constraints: ClassVar = [models.UniqueConstraint(fields=["where", "digest"], name="one_title")]

@@ -1,0 +1,231 @@
+"""Keeps the index up to date with a source: reads each session that is new, or has new events.
+
+history/ reads new events, once for everybody, and notes which sessions moved. A walk through all sessions from time to
+time finds what events do not tell: sessions without any, and those that were deleted.
+"""
+
+import json
+import time
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final
+
+from django.db import transaction
+
+from ..domain.session_ref import SessionRef
+from ..errors import Behind, Invalid
+from ..history import indexing
+from ..models import SearchOwner, SearchSession, SearchSource, Waiting, read_instant
+from ..sources import database, registry
+from .reading import Names, goes_on, has_more, read, rows_of, shared_states
+from .storing import Keeper, Reading, forget
+from .values import comparable, digest_of
+
+VERSION: Final = 1  # of what is kept; what another version kept is read anew
+SOME: Final = 200  # sessions that are read before they are stored
+_CLAIM_SECONDS: Final = 15.0  # a process that is silent for so long has died
+_REST: Final = 30  # a walk is followed by a rest of so many times what it took
+_LEAST_REST: Final = 20.0  # seconds
+_PAUSE: Final = 0.05  # of the time that a batch took; the agent needs the machine, too
+_TOLD_SECONDS: Final = 0.5  # that reading new events may take at a time
+
+PROCESS: Final = uuid.uuid4().hex
+
+
+class Feeder:
+    """Feeds the index from one source. For one thread; of several processes, one feeds."""
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+        self._where = registry.identity(source)
+        self._keeper: Keeper | None = None
+        self._walk_began = 0.0
+
+    def version(self) -> str:
+        """Returns a text that changes whenever another thread writes to the file, or anybody to PostgreSQL's server."""
+        with database.using(self.source) as db, db.cursor() as cursor:
+            cursor.execute("PRAGMA data_version" if db.vendor == "sqlite" else "SELECT pg_current_snapshot()::text")
+            return str(cursor.fetchone()[0])
+
+    def feed(self, seconds: float = 0.5) -> bool:
+        """Reads for some seconds. Returns whether there is more to read. Raises SourceError."""
+        until = time.monotonic() + seconds
+        at = _at(self._where)
+        if not _claim(at):
+            return False
+        if self._keeper is None or self._keeper.source.pk != at.pk:
+            self._keeper = Keeper(at)
+        try:
+            behind = self._hear()
+            if behind and not (at.walks or at.walked):
+                return True  # the first walk comes to every session; it begins once history/ is done
+            more = True
+            while more and time.monotonic() < until:
+                began = time.monotonic()
+                more = self._step(at)
+                time.sleep((time.monotonic() - began) * _PAUSE)
+        except BaseException:
+            self._keeper = None  # it may believe that something is stored that is not
+            raise
+        return more or behind
+
+    def _hear(self) -> bool:
+        """Has new events read, which notes the sessions that moved. Returns whether there are more."""
+        try:
+            indexing.catch_up(self.source, _TOLD_SECONDS)
+        except Behind:
+            return True
+        except Invalid:  # events without any order: only the walk finds sessions
+            pass
+        return False
+
+    def _step(self, at: SearchSource) -> bool:
+        """Reads some sessions: first those that moved, then those that a walk comes to. Returns False if none is left."""
+        moved = list(Waiting.objects.filter(where=self._where).order_by("pk").values_list("pk", "names")[:SOME])
+        if moved and at.walks:
+            self._read([json.loads(names) for names in dict.fromkeys(names for _pk, names in moved)])
+            Waiting.objects.filter(pk__in=[pk for pk, _names in moved]).delete()
+            return True
+        if at.walked or not at.walks or time.time() >= at.due:
+            self._walk(at)
+            return True
+        return False
+
+    def _read(self, each: Iterable[Sequence[str]]) -> None:
+        """Reads sessions again as far as they are new, and forgets those that are gone."""
+        assert self._keeper is not None  # noqa: S101
+        names: list[Names] = [(app, user, session) for app, user, session in each]
+        stored = self._stored(names)
+        with database.using(self.source) as db:
+            rows = rows_of(db, names)
+            gone = [stored[each].pk for each in names if each in stored and each not in rows]
+            readings: list[Reading] = []
+            for each_names, row in rows.items():
+                ref, known = SessionRef(self.source, *each_names), stored.get(each_names)
+                if known and row.updated == known.updated and not has_more(ref, known):
+                    continue
+                if known and not goes_on(ref, row, known):
+                    gone.append(known.pk)
+                    known = None
+                reading = read(ref, row, known)
+                if reading.is_news:
+                    readings.append(reading)
+            states = shared_states(db, {reading.ref[1:3] for reading in readings})
+            shared = {owner: comparable(state) for owner, state in states.items()}
+        if gone:
+            forget(gone)
+        if readings:
+            self._keeper.keep(readings, shared)
+
+    def _stored(self, names: Sequence[Names]) -> dict[Names, SearchSession]:
+        assert self._keeper is not None  # noqa: S101
+        digests = {digest_of(*each): each for each in names}
+        rows = SearchSession.objects.filter(source=self._keeper.source, digest__in=digests)
+        return {digests[row.digest]: row for row in rows}
+
+    # --- The walk through all sessions ---
+
+    def _walk(self, at: SearchSource) -> None:
+        """Comes to the next sessions of the source, and after the last one, to those that may be gone."""
+        self._walk_began = self._walk_began or time.monotonic()
+        if not at.walked:
+            at.total, at.done = self._count(), 0
+        reached = json.loads(at.walked or '["", "", ""]')
+        if len(reached) == 3:
+            page = self._page(reached)
+            self._read(self._changed(page))
+            at.done += len(page)
+            at.walked = json.dumps(page[-1][:3] if len(page) == SOME else [0])
+        elif last := self._forget_gone(reached[0]):
+            at.walked = json.dumps([last])
+        else:
+            at.walked, at.walks = "", at.walks + 1
+            at.due = time.time() + max(_LEAST_REST, _REST * (time.monotonic() - self._walk_began))
+            self._walk_began = 0.0
+        SearchSource.objects.filter(pk=at.pk).update(
+            walked=at.walked, walks=at.walks, done=at.done, total=at.total, due=at.due
+        )
+
+    def _count(self) -> int:
+        with database.using(self.source) as db, db.cursor() as cursor:
+            cursor.execute("SELECT count(*) FROM sessions")
+            return int(cursor.fetchone()[0])
+
+    def _page(self, after: Sequence[str]) -> list[tuple[Any, ...]]:
+        with database.using(self.source) as db, db.cursor() as cursor:
+            cursor.execute(
+                f"""SELECT app_name, user_id, id, update_time FROM sessions WHERE (app_name, user_id, id) > (%s, %s, %s)
+                ORDER BY app_name, user_id, id LIMIT {SOME}""",
+                after,
+            )
+            return list(cursor.fetchall())
+
+    def _changed(self, page: list[tuple[Any, ...]]) -> list[Names]:
+        """Returns those sessions of a page that are not stored as they are."""
+        stored = self._stored([row[:3] for row in page])
+        return [row[:3] for row in page if row[:3] not in stored or stored[row[:3]].updated != read_instant(row[3])]
+
+    def _forget_gone(self, after: int) -> int | None:
+        """Forgets those of the next stored sessions that were deleted. Returns the last one, or None after all of them."""
+        assert self._keeper is not None  # noqa: S101
+        rows = SearchSession.objects.filter(source=self._keeper.source, pk__gt=after).order_by("pk")
+        some = list(rows.values_list("pk", "names")[:SOME])
+        names: dict[int, Names] = {pk: tuple(json.loads(text)) for pk, text in some}
+        with database.using(self.source) as db:
+            there = rows_of(db, list(names.values()))
+        forget([pk for pk, each in names.items() if each not in there])
+        return some[-1][0] if len(some) == SOME else None
+
+
+# --- How far a source is ----------------------------------------------------------------------------------------------
+
+
+def _at(where: str) -> SearchSource:
+    at, _ = SearchSource.objects.get_or_create(where=where, defaults={"version": VERSION})
+    if at.version != VERSION:
+        clear(where)
+        return _at(where)
+    return at
+
+
+def _claim(at: SearchSource) -> bool:
+    """Claims the feeding of a source for this process. Returns False if another process is at it."""
+    now = time.time()
+    if at.claim == PROCESS and at.claimed_until > now + _CLAIM_SECONDS / 2:
+        return True
+    free = SearchSource.objects.filter(pk=at.pk).exclude(claimed_until__gt=now, claim__gt="")
+    mine = SearchSource.objects.filter(pk=at.pk, claim=PROCESS)
+    fields: dict[str, Any] = {"claim": PROCESS, "claimed_until": now + _CLAIM_SECONDS}
+    return bool(mine.update(**fields) or free.update(**fields))
+
+
+def clear(where: str) -> None:
+    """Forgets all that is kept of a source."""
+    source = SearchSource.objects.filter(where=where).first()
+    if source is None:
+        return
+    while numbers := list(SearchSession.objects.filter(source=source).values_list("pk", flat=True)[:SOME]):
+        forget(numbers)
+    with transaction.atomic():
+        Waiting.objects.filter(where=where).delete()
+        SearchOwner.objects.filter(source=source).delete()
+        source.delete()
+
+
+def rebuild(source: str, moved: Callable[[int, int], None] = lambda done, total: None) -> int:
+    """Forgets all and reads it anew. Returns the number of sessions. Calls `moved` with how far it is."""
+    where = registry.identity(source)
+    clear(where)
+    feeder = Feeder(source)
+    while feeder.feed(_TOLD_SECONDS):
+        at = _at(where)
+        moved(at.done, at.total)
+    return SearchSession.objects.filter(source__where=where).count()
+
+
+def share(source: str) -> float:
+    """Returns how much of a source can be searched, from 0 to 1."""
+    at = SearchSource.objects.filter(where=registry.identity(source), version=VERSION).first()
+    if at is None:
+        return 0.0
+    return 1.0 if at.walks else min(0.99, at.done / max(1, at.total))

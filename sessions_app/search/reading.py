@@ -1,0 +1,200 @@
+"""Reads a session from its source for the index: all of it, or the events that are new."""
+
+import json
+import math
+import time
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+from django.db import connections
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+from ..domain.invocations import running
+from ..domain.json_values import as_object, read_stored_or_none
+from ..domain.kinds import describe
+from ..domain.session_ref import OWN_NAME, SessionRef
+from ..domain.state import State
+from ..domain.units import event_in_seconds
+from ..models import MOMENT, SearchSession, by_time, read_instant
+from ..reads.lists import title_of
+from ..reads.weights import measured_sql
+from ..sources.dialect import SEQ_IN_SESSION
+from .folding import Summary, fold
+from .lines import clean, facts_of, lines_of
+from .storing import BREAK, Owner, Piece, Reading
+from .values import comparable
+from .words import folded, tokens
+
+WORDS: Final = 250  # of a piece: PostgreSQL keeps at most 255 places of the same word
+OVERLAP: Final = 16  # of a long line's pieces; of a longer phrase, only so many words are looked for
+_EVENTS: Final = 500  # read at once
+_NEWEST: Final = 300  # events that tell whether an invocation is running
+_TITLE: Final = 200
+_OF: Final = "app_name = %s AND user_id = %s AND session_id = %s"
+Names = tuple[str, str, str]
+
+
+class Stored(NamedTuple):
+    """A row of `sessions`: its names, its state as text, and the times of its creation and of the last write, in seconds."""
+
+    app_name: str
+    user_id: str
+    session_id: str
+    state: str | None
+    created: float
+    updated: float
+
+
+def rows_of(db: BaseDatabaseWrapper, names: Sequence[Names]) -> dict[Names, Stored]:
+    """Returns the rows of those of these sessions that exist."""
+    if not names:
+        return {}
+    with db.cursor() as cursor:
+        cursor.execute(
+            f"""SELECT app_name, user_id, id, {measured_sql("state", db.vendor)}, create_time, update_time FROM sessions
+            WHERE (app_name, user_id, id) IN (VALUES {", ".join(["(%s, %s, %s)"] * len(names))})""",
+            [name for each in names for name in each],
+        )
+        rows = [Stored(*row[:4], *map(read_instant, row[4:])) for row in cursor.fetchall()]
+        return {row[:3]: row for row in rows}
+
+
+def shared_states(db: BaseDatabaseWrapper, users: Collection[Owner]) -> dict[Owner, State]:
+    """Returns the state of users and of their apps, by app and user; an app's, by app and ""."""
+    if not users:
+        return {}
+    state, apps = measured_sql("state", db.vendor), sorted({app for app, _user in users})
+    with db.cursor() as cursor:
+        cursor.execute(
+            f"""SELECT app_name, '', {state} FROM app_states WHERE app_name IN ({", ".join(["%s"] * len(apps))})
+            UNION ALL SELECT app_name, user_id, {state} FROM user_states
+            WHERE (app_name, user_id) IN (VALUES {", ".join(["(%s, %s)"] * len(users))})""",
+            [*apps, *(name for user in users for name in user)],
+        )
+        return {(app, user): as_object(read_stored_or_none(text)) for app, user, text in cursor.fetchall()}
+
+
+def read(ref: SessionRef, row: Stored, stored: SearchSession | None) -> Reading:
+    """Reads what is new in a session since its row of the index was stored; all of it if that is None."""
+    db = connections[ref.source]
+    summary = Summary(**json.loads(stored.summary)) if stored else Summary()
+    reading = Reading(ref, stored, summary)
+    pieces = _Pieces(reading)
+    for seq, text in _events(db, ref, summary.read):
+        event = as_object(event_in_seconds(read_stored_or_none(text)))
+        told = describe(event)
+        fold(summary, event, told, seq)
+        reading.facts |= facts_of(event, told)
+        pieces.add(seq, lines_of(event, told))
+    pieces.end()
+    state = as_object(read_stored_or_none(row.state))
+    reading.state = comparable(state)
+    title = clean(title_of(state), _TITLE) or summary.opening
+    reading.fields = {
+        "title": title,
+        "folded_title": clean(folded(title), 2 * _TITLE),
+        "created": row.created,
+        "updated": row.updated,
+        "phase": _phase(db, ref, summary),
+        "listed": ref.session_id != OWN_NAME or summary.spoken,
+    }
+    summary.first = summary.first or row.created
+    summary.last = summary.last or row.updated
+    return reading
+
+
+def has_more(ref: SessionRef, stored: SearchSession) -> bool:
+    """Tells whether a session has events after those that are stored. If events have no numbers, nobody can tell."""
+    db = connections[ref.source]
+    if by_time(db):
+        return True
+    with db.cursor() as cursor:
+        cursor.execute(
+            f"SELECT 1 FROM events WHERE {_OF} AND {SEQ_IN_SESSION[db.vendor]} > %s LIMIT 1",
+            [*ref[1:], json.loads(stored.summary)["read"]],
+        )
+        return cursor.fetchone() is not None
+
+
+def goes_on(ref: SessionRef, row: Stored, stored: SearchSession) -> bool:
+    """Tells whether what is stored of a session is its beginning: it was not deleted and made again meanwhile."""
+    db = connections[ref.source]
+    summary = json.loads(stored.summary)
+    if by_time(db) or stored.created != row.created:
+        return False
+    if not summary["read"]:
+        return True
+    with db.cursor() as cursor:
+        cursor.execute(
+            f"SELECT 1 FROM events WHERE {_OF} AND id = %s AND {SEQ_IN_SESSION[db.vendor]} = %s",
+            [*ref[1:], summary["read_id"], summary["read"]],
+        )
+        return cursor.fetchone() is not None
+
+
+def _events(db: BaseDatabaseWrapper, ref: SessionRef, after: int) -> Iterator[tuple[int, str]]:
+    """Yields the seq and the text of the events after a seq, in order. No read takes long."""
+    data = measured_sql("event_data", db.vendor)
+    seq = SEQ_IN_SESSION[db.vendor]
+    statement = f"SELECT {seq}, {data} FROM events WHERE {_OF} AND {seq} > %s ORDER BY {seq} LIMIT {_EVENTS}"
+    last: list[Any] = [after]
+    if by_time(db):
+        statement = f"""SELECT {MOMENT}, {data}, timestamp, id FROM events WHERE {_OF} AND (timestamp, id) > (%s, %s)
+            ORDER BY timestamp, id LIMIT {_EVENTS}"""
+        last = ["-infinity", ""]
+    while True:
+        with db.cursor() as cursor:
+            cursor.execute(statement, [*ref[1:], *last])
+            rows = cursor.fetchall()
+        for row in rows:
+            yield row[0], row[1]
+        if len(rows) < _EVENTS:
+            return
+        last = list(rows[-1][2:]) or [rows[-1][0]]
+
+
+def _phase(db: BaseDatabaseWrapper, ref: SessionRef, summary: Summary) -> str:
+    """Returns whether a session's agent is at work or silent (“open”), waits for an answer, or is done (“idle”)."""
+    if not (summary.asks or summary.open):
+        return "idle"
+    order = "timestamp DESC, id DESC" if by_time(db) else f"{SEQ_IN_SESSION[db.vendor]} DESC"
+    with db.cursor() as cursor:
+        cursor.execute(
+            f"""SELECT {measured_sql("event_data", db.vendor)} FROM events WHERE {_OF}
+            ORDER BY {order} LIMIT {_NEWEST}""",
+            ref[1:],
+        )
+        rows = cursor.fetchall()
+    newest = [as_object(event_in_seconds(read_stored_or_none(text))) for (text,) in reversed(rows)]
+    flight = running(newest, time.time(), math.inf)
+    return "idle" if flight is None else "waiting" if flight.waiting else "open"
+
+
+class _Pieces:
+    """Cuts what is said into pieces of WORDS words, each with the range of its events."""
+
+    def __init__(self, reading: Reading) -> None:
+        self._reading = reading
+        self._words: list[str] = []
+        self._first = self._last = 0
+
+    def add(self, seq: int, lines: Sequence[str]) -> None:
+        for line in lines:
+            words = tokens(line)
+            for start in range(0, max(1, len(words) - OVERLAP), WORDS - OVERLAP):
+                self._add(seq, words[start : start + WORDS])
+
+    def _add(self, seq: int, words: list[str]) -> None:
+        if not words:
+            return
+        if self._words and len(self._words) + len(words) > WORDS:
+            self.end()
+        self._first = self._first if self._words else seq
+        self._last = seq
+        self._words += [*words, BREAK]
+
+    def end(self) -> None:
+        if self._words:
+            self._reading.pieces.append(Piece(self._first, self._last, self._words))
+            self._reading.summary.segments += 1
+            self._words = []

@@ -1,0 +1,296 @@
+"""Stores what can be looked for in adkweb's own database: sessions in numbers, their words, facts and state."""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, Final
+
+from django.db import connection, transaction
+
+from ..domain.session_ref import SessionRef
+from ..models import (
+    SearchDoc,
+    SearchFact,
+    SearchName,
+    SearchOwner,
+    SearchSession,
+    SearchSource,
+    SearchValue,
+    SearchWord,
+)
+from .folding import Summary
+from .lines import Fact, clean
+from .values import Value, digest_of
+from .words import folded, has_parts, tokens
+
+PIECES: Final = 20  # bits of a document's number that count the pieces of a session
+BREAK: Final = "¦"  # stands between two lines, and is never a word
+_SOME: Final = 200  # rows of a statement
+_REMEMBERED: Final = 50_000  # names, owners and words that are known to be stored
+_NAME_LENGTH: Final = 500
+SUMMARY: Final = tuple(each.name for each in fields(Summary))
+_FIELDS: Final = ("title", "folded_title", "created", "updated", "phase", "listed")
+_SUMMED: Final = (
+    *("first", "last", "took", "turns", "events", "tokens", "errors", "error", "error_seq", "failed", "edited"),
+)
+_NAMES: Final = (
+    "source_id",
+    "digest",
+    "names",
+    "app_name",
+    "folded_id",
+    "folded_user",
+    "user_owner_id",
+    "app_owner_id",
+)
+_CHANGING: Final = (*_FIELDS, *_SUMMED, "summary")
+_UPSERT: Final = f"""INSERT INTO sessions_app_searchsession ({", ".join([*_NAMES, *_CHANGING])})
+    VALUES ({", ".join(["%s"] * (len(_NAMES) + len(_CHANGING)))}) ON CONFLICT (source_id, digest)
+    DO UPDATE SET {", ".join(f"{name} = excluded.{name}" for name in _CHANGING)}"""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Some lines of a session as words, and the range of the events that said them."""
+
+    first: int
+    last: int
+    words: list[str]
+
+
+@dataclass(slots=True)
+class Reading:
+    """What was read of a session: all of it, or what is new since its row was `stored`.
+
+    `fields` are the columns of the row that its summary does not have: title, created, updated, phase, listed.
+    """
+
+    ref: SessionRef
+    stored: SearchSession | None
+    summary: Summary
+    fields: dict[str, Any] = field(default_factory=dict)
+    state: dict[str, Value] = field(default_factory=dict)
+    pieces: list[Piece] = field(default_factory=list)
+    facts: set[Fact] = field(default_factory=set)
+
+    @property
+    def is_news(self) -> bool:
+        """Tells whether anything differs from what is stored."""
+        stored = self.stored
+        return (
+            stored is None
+            or stored.events != self.summary.events
+            or any(getattr(stored, name) != value for name, value in self.fields.items())
+        )
+
+
+Owner = tuple[str, str]  # of shared state: app and user, or app and ""
+
+
+def _owners_of(ref: SessionRef) -> tuple[Owner, Owner]:
+    return (ref.app_name, ref.user_id), (ref.app_name, "")
+
+
+def names_of(ref: SessionRef) -> str:
+    """Returns the names of a session as JSON, which any database can hold."""
+    return json.dumps(ref[1:])
+
+
+def ref_of(source: str, names: str) -> SessionRef:
+    """Returns the session with these names."""
+    return SessionRef(source, *json.loads(names))
+
+
+class Keeper:
+    """Stores readings of one source. It remembers names and words that are stored, so that it need not ask for them."""
+
+    def __init__(self, source: SearchSource) -> None:
+        self.source = source
+        self._names: dict[tuple[str, str, str], int] = {}
+        self._words: set[str] = set()
+        self._owners: dict[Owner, int] = {}
+        self._shared: dict[int, int] = {}  # by owner, a hash of the state that is stored
+
+    def keep(self, readings: Sequence[Reading], shared: dict[Owner, dict[str, Value]]) -> None:
+        """Stores what was read of sessions, and the state of their users and apps."""
+        with transaction.atomic():
+            numbers = self._keep_rows(readings)
+            self._keep_words(readings, numbers)
+            self._keep_facts(readings, numbers)
+            self._keep_states(readings, numbers, shared)
+
+    # --- Rows ---
+
+    def _keep_rows(self, readings: Sequence[Reading]) -> list[int]:
+        owners = self._owned({owner for reading in readings for owner in _owners_of(reading.ref)})
+        rows = [self._row(reading, *(owners[owner] for owner in _owners_of(reading.ref))) for reading in readings]
+        with connection.cursor() as cursor:
+            cursor.executemany(_UPSERT, rows)
+        digests = [row[1] for row in rows]
+        numbers = SearchSession.objects.filter(source=self.source, digest__in=digests).values_list("digest", "pk")
+        return [dict(numbers)[digest] for digest in digests]
+
+    def _row(self, reading: Reading, user_owner: int, app_owner: int) -> list[Any]:
+        ref, summary = reading.ref, reading.summary
+        known = [clean(name, _NAME_LENGTH) for name in (ref.app_name, folded(ref.session_id), folded(ref.user_id))]
+        also = [reading.fields[name] for name in _FIELDS]
+        told = {name: getattr(summary, name) for name in SUMMARY}
+        summed = [told[name] for name in _SUMMED]
+        names = [self.source.pk, digest_of(*ref[1:]), names_of(ref), *known, user_owner, app_owner]
+        return [*names, *also, *summed, json.dumps(told)]
+
+    def _owned(self, owners: set[Owner]) -> dict[Owner, int]:
+        """Returns the number of each owner."""
+        if len(self._owners) > _REMEMBERED:
+            self._owners.clear()
+        new = {digest_of(*owner): owner for owner in owners if owner not in self._owners}
+        rows = [
+            SearchOwner(
+                source=self.source,
+                digest=digest,
+                app_name=clean(app, _NAME_LENGTH),
+                user_id=clean(user, _NAME_LENGTH),
+                folded=clean(folded(user), _NAME_LENGTH),
+            )
+            for digest, (app, user) in new.items()
+        ]
+        SearchOwner.objects.bulk_create(rows, batch_size=_SOME, ignore_conflicts=True)
+        stored = SearchOwner.objects.filter(source=self.source, digest__in=new).values_list("digest", "pk")
+        self._owners.update((new[digest], number) for digest, number in stored)
+        return {owner: self._owners[owner] for owner in owners}
+
+    # --- Words ---
+
+    def _keep_words(self, readings: Sequence[Reading], numbers: Sequence[int]) -> None:
+        docs, texts, titles, words = [], [], [], set()
+        for reading, number in zip(readings, numbers, strict=True):
+            first = (number << PIECES) + reading.summary.segments - len(reading.pieces)
+            for doc, piece in enumerate(reading.pieces, first):
+                docs.append(SearchDoc(doc, piece.first, piece.last))
+                texts.append((doc, piece.words))
+                words.update(piece.words)
+            title = reading.fields["title"]
+            if reading.stored is None or reading.stored.title != title:
+                lines = (reading.ref.session_id, reading.ref.user_id, title)
+                told = [word for line in lines for word in (*tokens(line), BREAK)]
+                titles.append((number, told))
+                words.update(told)
+        SearchDoc.objects.bulk_create(docs, batch_size=_SOME)
+        _insert_words("text", texts)
+        _delete_rows("title", [number for number, _words in titles])
+        _insert_words("title", titles)
+        self._keep_vocabulary(words)
+
+    def _keep_vocabulary(self, words: set[str]) -> None:
+        new = {word for word in words - self._words if word != BREAK and has_parts(word)}
+        if len(self._words) > _REMEMBERED:
+            self._words.clear()
+        self._words |= new
+        SearchWord.objects.bulk_create(map(SearchWord, sorted(new)), batch_size=_SOME, ignore_conflicts=True)
+
+    # --- Facts and state ---
+
+    def _keep_facts(self, readings: Sequence[Reading], numbers: Sequence[int]) -> None:
+        of_app = [{(fact.kind, fact.value, reading.ref.app_name) for fact in reading.facts} for reading in readings]
+        named = self._named({name for names in of_app for name in names})
+        facts = {(named[name], number) for names, number in zip(of_app, numbers, strict=True) for name in names}
+        SearchFact.objects.bulk_create(
+            [SearchFact(name_id=name, session_id=number) for name, number in sorted(facts)],
+            batch_size=_SOME,
+            ignore_conflicts=True,
+        )
+
+    def _named(self, names: set[tuple[str, str, str]]) -> dict[tuple[str, str, str], int]:
+        """Returns the number of each name: kind, value, app."""
+        new = sorted(names - self._names.keys())
+        if len(self._names) > _REMEMBERED:
+            self._names = {name: self._names[name] for name in names - set(new)}
+        for start in range(0, len(new), _SOME):
+            some = new[start : start + _SOME]
+            rows = SearchName.objects.bulk_create(
+                [
+                    SearchName(kind=kind, value=value, app_name=clean(app, _NAME_LENGTH), folded=clean(folded(value)))
+                    for kind, value, app in some
+                ],
+                update_conflicts=True,
+                unique_fields=["kind", "value", "app_name"],
+                update_fields=["kind"],
+            )
+            self._names.update(zip(some, (row.pk for row in rows), strict=True))
+        return {name: self._names[name] for name in names}
+
+    def _keep_states(
+        self, readings: Sequence[Reading], numbers: Sequence[int], shared: dict[Owner, dict[str, Value]]
+    ) -> None:
+        states = [
+            (number, reading.ref.app_name, "", reading.state) for number, reading in zip(numbers, readings, strict=True)
+        ]
+        owners = self._owned(set(shared))
+        for owner, values in shared.items():
+            number, now = owners[owner], hash(tuple(sorted(values)) + tuple(map(repr, values.values())))
+            if self._shared.get(number) != now:
+                self._shared[number] = now
+                states.append((-number, owner[0], "user:" if owner[1] else "app:", values))
+        before: dict[int, dict[int, Value]] = {number: {} for number, *_ in states}
+        stored = {number for number, reading in zip(numbers, readings, strict=True) if reading.stored is None}
+        for row in SearchValue.objects.filter(owner_id__in=[number for number in before if number not in stored]):
+            before[row.owner_id][row.name_id] = Value(row.kind, row.text, row.number)
+        named = self._named({("key", prefix + path, app) for _n, app, prefix, values in states for path in values})
+        gone, new = [], []
+        for number, app, prefix, values in states:
+            after = {named["key", prefix + path, app]: value for path, value in values.items()}
+            gone += [(name, number) for name, value in before[number].items() if after.get(name) != value]
+            new += [(name, number, value) for name, value in after.items() if before[number].get(name) != value]
+        with connection.cursor() as cursor:
+            cursor.executemany("DELETE FROM sessions_app_searchvalue WHERE name_id = %s AND owner_id = %s", gone)
+        SearchValue.objects.bulk_create(
+            [
+                SearchValue(name_id=name, owner_id=number, kind=value.kind, text=value.text, number=value.number)
+                for name, number, value in sorted(new, key=lambda each: each[:2])
+            ],
+            batch_size=_SOME,
+        )
+
+
+def forget(numbers: Sequence[int]) -> None:
+    """Forgets sessions, by the numbers of their rows. Their words stay on SQLite, where nothing leads to them any more."""
+    with transaction.atomic():
+        SearchFact.objects.filter(session_id__in=numbers).delete()
+        SearchValue.objects.filter(owner_id__in=numbers).delete()
+        for number in numbers:
+            SearchDoc.objects.filter(id__gte=number << PIECES, id__lt=(number + 1) << PIECES).delete()
+        _delete_rows("title", numbers)
+        SearchSession.objects.filter(pk__in=numbers).delete()
+        if connection.vendor == "postgresql":
+            with connection.cursor() as cursor:
+                ranges = [(number << PIECES, ((number + 1) << PIECES) - 1) for number in numbers]
+                cursor.executemany("DELETE FROM sessions_app_searchtext WHERE rowid BETWEEN %s AND %s", ranges)
+
+
+# --- Tables of words --------------------------------------------------------------------------------------------------
+
+
+def _insert_words(table: str, rows: Iterable[tuple[int, list[str]]]) -> None:
+    as_stored = " ".join if connection.vendor == "sqlite" else _vector
+    with connection.cursor() as cursor:
+        cursor.executemany(
+            f"INSERT INTO sessions_app_search{table} (rowid, words) VALUES (%s, %s)",
+            [(number, as_stored(words)) for number, words in sorted(rows)],
+        )
+
+
+def _delete_rows(table: str, numbers: Sequence[int]) -> None:
+    with connection.cursor() as cursor:
+        cursor.executemany(
+            f"DELETE FROM sessions_app_search{table} WHERE rowid = %s", [(number,) for number in numbers]
+        )
+
+
+def _vector(words: Sequence[str]) -> str:
+    """Returns words as PostgreSQL writes a tsvector: 'fare':1 'expired':2. A break takes a number, too."""
+    return " ".join(f"{quoted(word)}:{number}" for number, word in enumerate(words, 1) if word != BREAK)
+
+
+def quoted(word: str) -> str:
+    """Returns a word as it stands in a tsvector or tsquery."""
+    return "'" + word.replace("\\", "\\\\").replace("'", "''") + "'"
