@@ -406,12 +406,12 @@ def _entries(node: ast.Dict | ast.Tuple | ast.List) -> list[ast.expr | None]:
 # --- Reads ------------------------------------------------------------------------------------------------------------
 
 ASKED: Final = (  # what doors read from
-    *("reads/", "history/", "agent_view/", "transfer/exporting.py"),
+    *("reads/", "history/", "search/", "agent_view/", "transfer/exporting.py"),
     *("edits/fork_jobs.py", "edits/fork_tree.py", "edits/repair.py", "edits/rewind.py", "edits/undo.py"),
 )
 OF_SOMEBODY: Final = {"source", "ref", "selection", "event", "view"}  # parameters that say of what a read is
 # What only the machine asks for: where events were read to, and that they are read again. It tells nothing that is stored.
-MACHINES: Final = {"history/indexing.py"}
+MACHINES: Final = {"history/indexing.py", "search/feeding.py"}
 
 
 def reads_without_an_actor(code: Code) -> list[str]:
@@ -433,8 +433,9 @@ def reads_without_an_actor(code: Code) -> list[str]:
 
 
 PARSERS: Final = {"read_stored", "read_stored_or_none", "parse"}  # of stored JSON
-# They compute where keys were written, and how deltas were applied. Their answers have no value.
-TELL_NO_VALUE: Final = {"history/gathering.py", "history/merging.py"}
+# They compute where keys were written, how deltas were applied, and what can be looked for. Their answers have no value,
+# or are shown by search/results.py.
+TELL_NO_VALUE: Final = {"history/gathering.py", "history/merging.py", "search/reading.py"}
 
 
 def values_that_pass_no_mask(code: Code) -> list[str]:

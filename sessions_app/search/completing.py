@@ -1,0 +1,135 @@
+"""Suggests how a query can go on: names of filters, and values that were seen in apps that the actor may see."""
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, NamedTuple
+
+from django.db import connection
+from django.utils.translation import gettext as _
+
+from ..access.actor import Actor
+from ..domain.kinds import KINDS
+from ..models import SearchOwner
+from . import tree
+from .selecting import is_one_of, rows
+from .words import folded
+
+MOST: Final = 12
+_LONGEST: Final = 60  # characters of a value of state
+_PIECE: Final = re.compile(r'-?(?P<name>[a-z]+:|state\.)?(?P<typed>"[^"]*|[^\s()"]*)$')
+_OPERATOR: Final = re.compile(
+    r"(?P<prefix>user:|app:|state\.)?(?P<key>[\w.-]+)\s*(?:!?=|in\s*\((?:[^()]*,)?)\s*\"?(?P<typed>[^\"()]*)$"
+)
+_STORED: Final = frozenset({"author", "tool", "error", "edited"})
+FILTERS: Final = (
+    *("app", "user", "session", "title", "author", "tool", "kind", "error", "status", "tag", "edited"),
+    *("before", "after", "took", "tokens", "turns", "events"),
+)
+_FIXED: Final[dict[str, tuple[str, ...]]] = {
+    "kind": KINDS,
+    "status": tree.STATUSES,
+    "before": ("today", "yesterday"),
+    "after": ("today", "yesterday", "1h", "24h", "7d"),
+    "took": (">5s", ">1m"),
+    "tokens": (">10k",),
+    "turns": (">3",),
+    "events": (">100",),
+}
+
+
+class Suggestion(NamedTuple):
+    """A text that takes the place of what is typed from `start` on; `label` says what it is."""
+
+    text: str
+    start: int
+    label: str
+
+
+def complete(text: str, at: int, *, actor: Actor) -> list[Suggestion]:
+    """Returns how the piece before a place in the text can go on, the likeliest first; at most MOST."""
+    before = text[:at]
+    if operator := _OPERATOR.search(before):
+        return _values_of_key(operator, actor)
+    piece = _PIECE.search(before)
+    if piece is None:
+        return []
+    name, typed = (piece["name"] or "").rstrip(":"), piece["typed"]
+    start = piece.start("typed")
+    if not name:
+        names = [each for each in FILTERS if each.startswith(typed.lower())] if typed else list(FILTERS)
+        keys = [Suggestion(each, start, _("key")) for each in _keys("state.", typed, actor)] if typed else []
+        return [*(Suggestion(f"{each}:", start, _("filter")) for each in names), *keys][:MOST]
+    wanted = folded(typed.strip('"'))
+    label = _("key") if name == "state." else name
+    values = list(_values(name, wanted, actor))
+    suggestions = [Suggestion(_quoted(value), start, label) for value in values]
+    if name in ("user", "app", "state."):
+        prefix = name if name == "state." else f"{name}:"
+        keys = [Suggestion(each.removeprefix(prefix), start, _("key")) for each in _keys(prefix, typed, actor)]
+        suggestions = [*suggestions[: MOST - min(len(keys), 4)], *keys]
+    return suggestions[:MOST]
+
+
+def _values(name: str, wanted: str, actor: Actor) -> Iterable[str]:
+    """Returns values of a filter that contain what is wanted, those that begin with it first."""
+    if name in _FIXED:
+        return [each for each in _FIXED[name] if wanted in each]
+    if name == "app":
+        return [each for each in _apps(actor) if wanted in folded(each)]
+    if name == "user":
+        return _some("o.user_id", "searchowner AS o", "o.user_id <> ''", [], wanted, actor)
+    if name in _STORED:
+        return _some("o.value", "searchname AS o", "o.kind = %s", [name], wanted, actor)
+    return ["any", "none"] if name == "tag" else []
+
+
+def _keys(prefix: str, typed: str, actor: Actor) -> list[str]:
+    """Returns keys of state, with the prefix, that begin with what is typed."""
+    begins = typed if prefix == "state." else prefix + typed
+    where, values = "o.kind = 'key' AND substr(o.value, 1, %s) = %s", [len(begins), begins]
+    if prefix == "state.":
+        where += " AND substr(o.value, 1, 5) <> 'user:' AND substr(o.value, 1, 4) <> 'app:'"
+    keys = _some("o.value", "searchname AS o", where, values, "", actor)
+    return [f"state.{key}" if prefix == "state." else key for key in keys]
+
+
+def _values_of_key(operator: re.Match[str], actor: Actor) -> list[Suggestion]:
+    prefix = operator["prefix"] or ""
+    key = ("" if prefix == "state." else prefix) + operator["key"]
+    apps, values = _in_seen_apps("n", actor)
+    texts = rows(
+        f"""SELECT DISTINCT v.text FROM sessions_app_searchname AS n JOIN sessions_app_searchvalue AS v ON v.name_id = n.id
+        WHERE n.kind = 'key' AND n.value = %s AND {apps} AND v.kind = 's' AND length(v.text) <= {_LONGEST}
+        AND substr(v.text, 1, %s) = %s ORDER BY v.text LIMIT %s""",
+        [key, *values, len(operator["typed"]), operator["typed"], MOST],
+    )
+    start = operator.start("typed") - (operator.string[operator.start("typed") - 1] == '"')
+    return [Suggestion(tree.quoted(text), start, key) for (text,) in texts]
+
+
+def _some(column: str, table: str, where: str, values: Sequence[Any], wanted: str, actor: Actor) -> list[str]:
+    """Returns values of a column whose folded form contains what is wanted, those that begin with it first."""
+    position = f"{'instr' if connection.vendor == 'sqlite' else 'strpos'}(o.folded, %s)"
+    apps, names = _in_seen_apps("o", actor)
+    selected = rows(
+        f"""SELECT {column}, min({position}) FROM sessions_app_{table} WHERE {where} AND {apps} AND {position} > 0
+        GROUP BY 1 ORDER BY 2, 1 LIMIT %s""",
+        [wanted, *values, *names, wanted, MOST],
+    )
+    return [row[0] for row in selected]
+
+
+def _in_seen_apps(table: str, actor: Actor) -> tuple[str, list[str]]:
+    if actor.sees_all:
+        return "TRUE", []
+    values: list[str] = []
+    return is_one_of(f"{table}.app_name", _apps(actor), values), values
+
+
+def _apps(actor: Actor) -> list[str]:
+    names = SearchOwner.objects.filter(user_id="").values_list("app_name", flat=True).distinct()
+    return sorted(filter(actor.may_see, names))
+
+
+def _quoted(value: str) -> str:
+    return value if re.fullmatch(r"[\w.@:>-]+", value) else tree.quoted(value)

@@ -1,0 +1,108 @@
+"""Turns words that are looked for into a question to the database's own index of words, SQLite's or PostgreSQL's."""
+
+import json
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from django.db import connection
+
+from ..models import SearchDoc
+from .reading import OVERLAP
+from .storing import PIECES, quoted
+from .words import asked, is_part
+
+FEW: Final = 1_000  # sessions
+MOST: Final = 500  # words that have a part in common, and are looked for together
+
+
+class Question(NamedTuple):
+    """What the index of words is asked, in its own language. `broad` is a part that too many words have in common:
+    only those that begin with it are looked for.
+    """
+
+    text: str
+    broad: str = ""
+
+
+def question(text: str) -> Question | None:
+    """Returns the question for words that stand one after the other; None if a text has no words."""
+    words = asked(text)[:OVERLAP]
+    if not words:
+        return None
+    first, *rest = words
+    also: list[str] = []
+    broad = False
+    if rest or is_part(first):
+        also = _words_with(first, at_end=bool(rest))
+        also, broad = ([], True) if len(also) > MOST else (also, False)
+    build = _fts5 if connection.vendor == "sqlite" else _tsquery
+    return Question(build(first, also, rest), first if broad else "")
+
+
+def _words_with(part: str, *, at_end: bool) -> list[str]:
+    """Returns the words that have this part at their end, or anywhere but at their beginning; MOST + 1 if it is many."""
+    position = {"sqlite": "instr(word, %s)", "postgresql": "strpos(word, %s)"}[connection.vendor]
+    condition, values = f"{position} > 1", [part]
+    if at_end:
+        tail = {"sqlite": "substr(word, -%s)", "postgresql": "right(word, %s)"}[connection.vendor]
+        condition, values = f"length(word) > %s AND {tail} = %s", [len(part), len(part), part]  # type: ignore[list-item]
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT word FROM sessions_app_searchword WHERE {condition} LIMIT {MOST + 1}", values)
+        return [row[0] for row in cursor.fetchall()]
+
+
+def _fts5(first: str, also: Sequence[str], rest: Sequence[str]) -> str:
+    if not rest:
+        return " OR ".join([f'"{first}" *', *(f'"{word}"' for word in also)])
+    return " OR ".join(f'"{" ".join([word, *rest])}" *' for word in [first, *also])
+
+
+def _tsquery(first: str, also: Sequence[str], rest: Sequence[str]) -> str:
+    if not rest:
+        return " | ".join([f"{quoted(first)}:*", *map(quoted, also)])
+    return " <-> ".join([f"({' | '.join(map(quoted, [first, *also]))})", *map(quoted, rest)]) + ":*"
+
+
+_ANSWERS: Final = {"sqlite": "sessions_app_search{} MATCH %s", "postgresql": "words @@ %s::tsquery"}
+_SESSIONS: Final = {  # the sessions whose words, or whose id, user or title, answer a question
+    vendor: (
+        f"SELECT rowid >> {PIECES} AS id FROM sessions_app_searchtext WHERE {answers.format('text')}",
+        f"SELECT rowid AS id FROM sessions_app_searchtitle WHERE {answers.format('title')}",
+    )
+    for vendor, answers in _ANSWERS.items()
+}
+
+
+def answering(asked_for: Question) -> tuple[str, list[Any]]:
+    """Returns the condition for rows `s` of the index that answer a question, with its values.
+
+    A few sessions are looked up at once. If there are many, the plus keeps the database from going through all of them
+    one by one: what sorts the sessions is the better guide then.
+    """
+    text, title = _SESSIONS[connection.vendor]
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"SELECT DISTINCT id FROM ({text} UNION ALL {title}) AS answers LIMIT {FEW + 1}", [asked_for.text] * 2
+        )
+        few = [row[0] for row in cursor.fetchall()]
+    if len(few) <= FEW:
+        return (f"s.id IN ({', '.join(map(str, few))})", []) if few else ("FALSE", [])
+    return f"(+s.id IN ({text}) OR +s.id IN ({title}))", [asked_for.text] * 2
+
+
+_NEWEST: Final = {
+    "sqlite": f"""SELECT max(rowid) FROM sessions_app_searchtext WHERE sessions_app_searchtext MATCH %s
+        AND rowid >> {PIECES} IN (SELECT value FROM json_each(%s)) GROUP BY rowid >> {PIECES}""",
+    "postgresql": f"""SELECT (SELECT max(rowid) FROM sessions_app_searchtext WHERE words @@ %s::tsquery
+            AND rowid >= wanted << {PIECES} AND rowid < (wanted + 1) << {PIECES})
+        FROM json_array_elements_text(%s::json) AS each, CAST(each AS bigint) AS wanted""",
+}
+
+
+def newest_pieces(sessions: Sequence[int], asked_for: Question) -> dict[int, tuple[int, int]]:
+    """Returns the first and the last seq of the newest piece that answers a question, for each session that has one."""
+    with connection.cursor() as cursor:
+        cursor.execute(_NEWEST[connection.vendor], [asked_for.text, json.dumps(sessions)])
+        pieces = [row[0] for row in cursor.fetchall() if row[0] is not None]
+    docs = SearchDoc.objects.filter(pk__in=pieces).values_list("pk", "first_seq", "last_seq")
+    return {pk >> PIECES: (first, last) for pk, first, last in docs}

@@ -1,0 +1,241 @@
+"""Finds sessions: a page of them, each with the line that matched."""
+
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from django.conf import settings
+from django.utils.translation import gettext as _
+
+from ..access.actor import Actor
+from ..access.shown import shown
+from ..domain.json_values import as_object, read_stored_or_none
+from ..domain.positions import Seq
+from ..domain.session_ref import SessionRef
+from ..domain.state import UNKNOWN, State, scope_of
+from ..errors import Invalid, SourceError
+from ..reads.lists import title_of
+from ..reads.paging import read_cursor, write_cursor
+from ..sources import database, registry
+from . import feeding, tree
+from .excerpts import Match, match_of
+from .matching import newest_pieces
+from .reading import Names, rows_of, shared_states
+from .selecting import Selection, rows, select
+from .storing import Owner, ref_of
+
+PAGE: Final = 50
+COUNT_LIMIT: Final = 10_000
+MOST_COLUMNS: Final = 12
+SORTS: Final = {  # by the name of a column of the table, that of the index
+    "title": "folded_title",
+    "user": "folded_user",
+    "app": "app_name",
+    "started": "created",
+    **{name: name for name in ("last", "took", "turns", "events", "tokens")},
+}
+_TYPES: Final = {"folded_title": str, "folded_user": str, "app_name": str, "turns": int, "events": int, "tokens": int}
+_COLUMNS: Final = """s.id, w."where", s.names, s.title, s.phase, s.failed, s.created, s.last, s.took, s.turns, s.events,
+    s.tokens, s.error, s.error_seq"""
+_FROM: Final = """FROM sessions_app_searchsession AS s JOIN sessions_app_searchsource AS w ON w.id = s.source_id"""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A session in a table of results. Times are seconds; `took` is that of its turns together.
+
+    `title` is never empty. `columns` are the values of state that were asked for. `match` is the newest line that the words
+    stand in.
+    """
+
+    ref: SessionRef
+    title: str
+    status: str
+    created: float
+    last: float
+    took: float
+    turns: int
+    events: int
+    tokens: int
+    error: str
+    error_seq: Seq | None
+    tags: tuple[str, ...] = ()
+    columns: dict[str, Any] = field(default_factory=dict)
+    match: Match | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """A page of sessions. `more` says that `count` is only the least number; `behind` tells which sources are not read yet.
+
+    `broad` are parts of words that too many words have in common: only words that begin with them were looked for.
+    """
+
+    rows: list[Row]
+    next: str | None
+    count: int
+    more: bool
+    milliseconds: float
+    behind: list[tuple[str, float]]
+    broad: list[str]
+
+
+def search(
+    query: tree.Query,
+    *,
+    actor: Actor,
+    sort: str = "-last",
+    columns: Sequence[str] = (),
+    cursor: str | None = None,
+    limit: int = PAGE,
+) -> Results:
+    """Returns a page of the sessions that a query selects. `sort` is one of SORTS, with “-” for the greatest first.
+
+    Raises Invalid for another sort, a cursor that is none, or too many columns.
+    """
+    began = time.perf_counter()
+    order, descending = _order(sort)
+    if len(columns) > MOST_COLUMNS:
+        raise Invalid(_("A table has at most %(n)s columns of state.") % {"n": MOST_COLUMNS})
+    selection = select(query, actor)
+    page = _page(selection, order, descending, cursor, limit + 1)
+    count = rows(
+        f"SELECT count(*) FROM (SELECT 1 FROM sessions_app_searchsession AS s WHERE {selection.sql} LIMIT %s) AS counted",
+        [*selection.values, COUNT_LIMIT + 1],
+    )[0][0]
+    following = write_cursor(page[limit - 1][-1], page[limit - 1][0]) if len(page) > limit else None
+    told = _rows(page[:limit], selection, columns, actor)
+    return Results(
+        told,
+        following,
+        min(count, COUNT_LIMIT),
+        count > COUNT_LIMIT,
+        (time.perf_counter() - began) * 1000,
+        behind(),
+        selection.broad,
+    )
+
+
+def behind() -> list[tuple[str, float]]:
+    """Returns the open sources that are not read yet, each with how much of it is."""
+    shares = ((source.alias, feeding.share(source.alias)) for source in database.opened())
+    return [(alias, share) for alias, share in shares if share < 1]
+
+
+def _order(sort: str) -> tuple[str, bool]:
+    name = sort.removeprefix("-")
+    if name not in SORTS:
+        raise Invalid(
+            _("Sessions cannot be sorted by “%(name)s”, only by: %(names)s.")
+            % {"name": name, "names": ", ".join(SORTS)}
+        )
+    return SORTS[name], sort.startswith("-")
+
+
+def _page(selection: Selection, order: str, descending: bool, cursor: str | None, limit: int) -> list[tuple[Any, ...]]:
+    """Returns some rows of the index in order, each with the value that it is ordered by as its last."""
+    condition, values = selection.sql, list(selection.values)
+    if cursor:
+        value, number = read_cursor(cursor, _TYPES.get(order, float), int)
+        condition += f" AND (s.{order}, s.id) {'<' if descending else '>'} (%s, %s)"
+        values += [value, number]
+    way = "DESC" if descending else "ASC"
+    return rows(
+        f"SELECT {_COLUMNS}, s.{order} {_FROM} WHERE {condition} ORDER BY s.{order} {way}, s.id {way} LIMIT %s",
+        [*values, limit],
+    )
+
+
+# --- Rows -------------------------------------------------------------------------------------------------------------
+
+
+def _rows(page: list[tuple[Any, ...]], selection: Selection, columns: Sequence[str], actor: Actor) -> list[Row]:
+    """Returns rows of the index as they are shown, in order. Those whose session is gone are left out."""
+    lines = _Lines(selection, [each[0] for each in page], actor)
+    aliases = {registry.identity(source.alias): source.alias for source in registry.listed()}
+    of_source: dict[str, list[tuple[int, Row]]] = {}
+    for each in page:
+        if alias := aliases.get(each[1]):
+            of_source.setdefault(alias, []).append((each[0], _row(alias, each)))
+    shown_rows: dict[int, Row] = {}
+    for alias, some in of_source.items():
+        shown_rows |= dict(some)
+        with suppress(SourceError), database.using(alias) as db:
+            there = rows_of(db, [_names(row.ref) for _number, row in some])
+            users = {row.ref[1:3] for _number, row in some} if columns else set()
+            shared = shared_states(db, users)
+            for number, row in some:
+                stored = there.get(_names(row.ref))
+                if stored is None:
+                    del shown_rows[number]
+                    continue
+                state = shown(as_object(read_stored_or_none(stored.state)), actor, row.ref.app_name)
+                shown_rows[number] = replace(
+                    row,
+                    title=title_of(state) or _said(row.title, row.ref, actor) or row.ref.session_id,
+                    error=_said(row.error, row.ref, actor),
+                    columns={path: _at(path, row.ref, state, shared, actor) for path in columns},
+                    match=lines.match(row.ref, number),
+                )
+    return [shown_rows[each[0]] for each in page if each[0] in shown_rows]
+
+
+def _row(alias: str, stored: tuple[Any, ...]) -> Row:
+    _number, _where, names, title, phase, failed, created, last, *numbers, error, error_seq, _order = stored
+    ref, now = ref_of(alias, names), time.time()
+    if phase == "open":
+        status = "running" if last >= now - settings.SILENCE_SECONDS else "stuck"
+    else:
+        status = "waiting" if phase == "waiting" else "failed" if failed else "idle"
+    took, turns, events, tokens = numbers
+    failed_at = Seq(error_seq) if error else None
+    return Row(ref, title or ref.session_id, status, created, last, took, turns, events, tokens, error, failed_at)
+
+
+def _said(text: str, ref: SessionRef, actor: Actor) -> str:
+    """Returns what an actor may see of words that the index has of an event."""
+    event = shown({"error_message": text}, actor, ref.app_name)
+    return str(event.get("error_message") or "")
+
+
+def _names(ref: SessionRef) -> Names:
+    return ref.app_name, ref.user_id, ref.session_id
+
+
+class _Lines:
+    """Finds the lines that matched. What the index is asked for one session, it is asked for all of the page."""
+
+    def __init__(self, selection: Selection, numbers: Sequence[int], actor: Actor) -> None:
+        self._questions, self._numbers, self._actor = selection.questions, numbers, actor
+        self._pieces: dict[int, dict[int, tuple[int, int]]] = {}
+
+    def match(self, ref: SessionRef, number: int) -> Match | None:
+        """Returns the newest line in which the first of the texts that has one stands."""
+        for turn, (text, asked) in enumerate(self._questions):
+            if turn not in self._pieces:
+                self._pieces[turn] = newest_pieces(self._numbers, asked)
+            piece = self._pieces[turn].get(number)
+            if piece and (match := match_of(ref, piece, text.text, self._actor)):
+                return match
+        return None
+
+
+def _at(path: str, ref: SessionRef, state: State, shared: dict[Owner, State], actor: Actor) -> Any:
+    """Returns the value at a path of the merged state, “cart.total” or “user:tier”; UNKNOWN if there is none.
+
+    A key may have dots itself.
+    """
+    scope, _bare = scope_of(path.partition(".")[0])
+    if scope in ("user", "app"):
+        owner = (ref.app_name, ref.user_id if scope == "user" else "")
+        state, path = shown(shared.get(owner, {}), actor, ref.app_name, scope), path.partition(":")[2]
+    if path in state:
+        return state[path]
+    value: Any = state
+    for part in path.split("."):
+        if not isinstance(value, dict) or part not in value:
+            return UNKNOWN
+        value = value[part]
+    return value

@@ -1,0 +1,205 @@
+"""Turns a query into SQL over the index: which sessions it selects."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from django.conf import settings
+from django.db import connection
+
+from ..access.actor import Actor
+from ..models import SearchOwner, SearchSource
+from ..sources import registry
+from . import tree
+from .matching import Question, answering, question
+from .values import value_of
+from .words import folded
+
+_FACTS: Final = """+s.id IN (SELECT f.session_id FROM sessions_app_searchname AS n
+    JOIN sessions_app_searchfact AS f ON f.name_id = n.id WHERE n.kind = %s AND {value})"""
+_TAGS: Final = """EXISTS (SELECT 1 FROM sessions_app_sessiontag AS t JOIN sessions_app_searchsource AS w
+    ON w."where" = t."where" WHERE w.id = s.source_id AND t.digest = s.digest AND {value})"""
+_OWNERS: Final = {"session": "+s.id", "user": "-s.user_owner_id", "app": "-s.app_owner_id"}
+_PREFIXES: Final = {"session": "", "user": "user:", "app": "app:"}
+_STATE: Final = """{owner} IN (SELECT v.owner_id FROM sessions_app_searchname AS n
+    JOIN sessions_app_searchvalue AS v ON v.name_id = n.id WHERE n.kind = 'key' AND n.value = %s AND ({holds}))"""
+
+
+@dataclass(slots=True)
+class Selection:
+    """Which rows of the index a query selects, as a condition over `s` with its values.
+
+    `questions` are those that the index of words is asked, for the lines that match.
+    """
+
+    sql: str = "TRUE"
+    values: list[Any] = field(default_factory=list)
+    questions: list[tuple[tree.Text, Question]] = field(default_factory=list)
+
+    @property
+    def broad(self) -> list[str]:
+        """Returns the parts of words that too many words have in common."""
+        return [each.broad for _text, each in self.questions if each.broad]
+
+
+def select(query: tree.Query, actor: Actor) -> Selection:
+    """Returns what a query selects of all sessions that the actor may see."""
+    selection = Selection()
+    conditions = [_listed(selection.values, actor)]
+    if query.tree is not None:
+        conditions.append(_Builder(selection).of(query.tree))
+    selection.sql = " AND ".join(conditions)
+    return selection
+
+
+def _listed(values: list[Any], actor: Actor) -> str:
+    """Returns the condition for the sessions of open sources, in apps that the actor may see."""
+    sources = _numbers_of_sources()
+    condition = f"s.listed AND {is_one_of('+s.source_id', sources, values)}"
+    if actor.sees_all:
+        return condition
+    apps = SearchOwner.objects.filter(source__in=sources, user_id="").values_list("app_name", flat=True).distinct()
+    seen = [app for app in apps if actor.may_see(app)]
+    return f"{condition} AND {is_one_of('s.app_name', seen, values)}"
+
+
+def is_one_of(column: str, some: Sequence[Any], values: list[Any]) -> str:
+    """Returns a condition, and adds its values. That of no values is false; with IN, it would be neither true nor false."""
+    values += some
+    return f"{column} IN ({', '.join(['%s'] * len(some))})" if some else "FALSE"
+
+
+def _numbers_of_sources() -> list[int]:
+    listed = {registry.identity(source.alias) for source in registry.listed()}
+    return [pk for pk, where in SearchSource.objects.values_list("pk", "where") if where in listed]
+
+
+class _Builder:
+    """Builds the condition of a tree."""
+
+    def __init__(self, selection: Selection) -> None:
+        self._selection = selection
+        self._values = selection.values
+        self._now = time.time()
+
+    def of(self, node: tree.Node, positive: bool = True) -> str:
+        """Returns the condition of a node."""
+        match node:
+            case tree.And(children):
+                return f"({' AND '.join([self.of(child, positive) for child in children])})"
+            case tree.Or(children):
+                return f"({' OR '.join([self.of(child, positive) for child in children])})"
+            case tree.Not(child):
+                return f"(NOT {self.of(child, not positive)})"
+            case tree.Text():
+                return self._text(node, positive)
+            case _:
+                return _LEAVES[type(node)](self, node)
+
+    def _text(self, node: tree.Text, positive: bool) -> str:
+        asked = question(node.text)
+        if asked is None:
+            return "FALSE"
+        if positive:
+            self._selection.questions.append((node, asked))
+        condition, values = answering(asked)
+        self._values += values
+        return condition
+
+    def _match(self, node: tree.Match) -> str:
+        if node.name == "app":
+            return is_one_of("s.app_name", self._apps(node), self._values)
+        if node.name == "user":
+            own = self._compared("o.folded", node)
+            return (
+                f"+s.user_owner_id IN (SELECT o.id FROM sessions_app_searchowner AS o WHERE o.user_id <> '' AND {own})"
+            )
+        if node.name in ("session", "title"):
+            return self._compared({"session": "s.folded_id", "title": "s.folded_title"}[node.name], node)
+        if node.name == "tag":
+            return _TAGS.format(value=self._compared("t.folded", node))
+        self._values.append(node.name)
+        return _FACTS.format(value=self._compared("n.folded", node))
+
+    def _apps(self, node: tree.Match) -> list[str]:
+        wanted = folded(node.value)
+        every = SearchOwner.objects.filter(user_id="").values_list("app_name", flat=True).distinct()
+        return [app for app in every if (folded(app) == wanted if node.exact else wanted in folded(app))]
+
+    def _compared(self, column: str, node: tree.Match) -> str:
+        self._values.append(folded(node.value))
+        if node.exact:
+            return f"{column} = %s"
+        return f"{'instr' if connection.vendor == 'sqlite' else 'strpos'}({column}, %s) > 0"
+
+    def _presence(self, node: tree.Presence) -> str:
+        condition = {"error": "s.errors > 0", "edited": "s.edited", "tag": _TAGS.format(value="TRUE")}[node.name]
+        return condition if node.there else f"NOT ({condition})"
+
+    def _kind(self, node: tree.Kind) -> str:
+        self._values += ["kind", node.value]
+        return _FACTS.format(value="n.value = %s")
+
+    def _status(self, node: tree.Status) -> str:
+        silent = self._now - settings.SILENCE_SECONDS
+        if node.value in ("running", "stuck"):
+            self._values.append(silent)
+            return f"(s.phase = 'open' AND s.last {'>=' if node.value == 'running' else '<'} %s)"
+        if node.value == "waiting":
+            return "s.phase = 'waiting'"
+        return f"(s.phase = 'idle' AND {'s.failed' if node.value == 'failed' else 'NOT s.failed'})"
+
+    def _time(self, node: tree.Time) -> str:
+        self._values.append(node.seconds)
+        return "s.last >= %s" if node.name == "after" else "s.first < %s"
+
+    def _number(self, node: tree.Number) -> str:
+        if node.op == "..":
+            self._values += [node.value, node.upto]
+            return f"s.{node.name} BETWEEN %s AND %s"
+        self._values.append(node.value)
+        return f"s.{node.name} {node.op} %s"
+
+    def _state(self, node: tree.State) -> str:
+        self._values.append(_PREFIXES[node.scope] + ".".join(node.path))
+        return _STATE.format(owner=_OWNERS[node.scope], holds=self._holds(node))
+
+    def _holds(self, node: tree.State) -> str:
+        if node.op == "exists":
+            return "TRUE"
+        if node.op == "in":
+            return " OR ".join([self._equal(value) for value in node.values]) or "FALSE"
+        if node.op in ("=", "!="):
+            equal = self._equal(node.values[0])
+            return equal if node.op == "=" else f"NOT ({equal})"
+        value = value_of(node.values[0])
+        if value.kind == "n":
+            self._values.append(value.number)
+            return f"v.kind = 'n' AND v.number {node.op} %s"
+        self._values.append(value.text)
+        ordered = 'v.text COLLATE "C"' if connection.vendor == "postgresql" else "v.text"
+        return f"v.kind = 's' AND {ordered} {node.op} %s" if value.kind == "s" else "FALSE AND v.text = %s"
+
+    def _equal(self, stored: tree.Value) -> str:
+        value = value_of(stored)
+        self._values += [value.kind, value.text if value.number is None else value.number]
+        return f"(v.kind = %s AND v.{'text' if value.number is None else 'number'} = %s)"
+
+
+_LEAVES: Final[dict[type, Callable[[_Builder, Any], str]]] = {
+    tree.Match: _Builder._match,
+    tree.Presence: _Builder._presence,
+    tree.Kind: _Builder._kind,
+    tree.Status: _Builder._status,
+    tree.Time: _Builder._time,
+    tree.Number: _Builder._number,
+    tree.State: _Builder._state,
+}
+
+
+def rows(sql: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
+    """Returns the rows of a query over adkweb's own database."""
+    with connection.cursor() as cursor:
+        cursor.execute(sql, values)
+        return list(cursor.fetchall())

@@ -1,0 +1,289 @@
+"""Every filter of a query against a plain Python filter over the same sessions, in five scripts, on both databases."""
+
+import random
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sessions_app.access.actor import SYSTEM
+from sessions_app.domain.session_ref import SessionRef
+from sessions_app.search import tree
+from sessions_app.search.feeding import Feeder
+from sessions_app.search.results import SORTS, search
+from sessions_app.search.words import asked, folded, stands_in, tokens
+from sessions_app.writes.append import append_event
+from sessions_app.writes.sessions import create_session
+from tests.support.people import ALICE
+
+SAYINGS = (
+    "Find me a flight to Seoul",
+    "The fare expired: quote Q-88213 is too old",
+    "서울행 항공권을 예약했어요 요금이 만료됐습니다",
+    "我的机票已经过期 KE924",
+    "運賃の期限が切れました カード",
+    "¿Dónde está mi maleta? Café añejo",
+    "تذكرة الطيران انتهت 💳",
+    "warfare and airfare expire",
+)
+APPS, USERS = ("booking", "Support"), ("nadia.garcia", "Nadia2", "지우", "tom")
+TOOLS, AUTHORS = ("charge_card", "search_flights"), ("billing", "triage")
+TIERS: tuple[Any, ...] = ("gold", "silver", 5, 5.5, -1, True, None, ["a"], {"level": 3}, "Gold", "황금")
+DAY = 1_767_225_600.0
+
+
+@dataclass
+class Told:
+    """What a session is made of, as the plain filter sees it."""
+
+    ref: SessionRef
+    state: dict[str, Any]
+    lines: list[str] = field(default_factory=list)
+    facts: set[tuple[str, str]] = field(default_factory=set)
+    first: float = 0.0
+    last: float = 0.0
+    took: float = 0.0
+    turns: int = 0
+    events: int = 0
+    tokens: int = 0
+    failed: bool = False
+
+
+class Maker:
+    """Makes sessions at random, always the same ones."""
+
+    def __init__(self, source: str) -> None:
+        self.random = random.Random(13)
+        self.source = source
+        self.shared: dict[tuple[str, str], dict[str, Any]] = {}
+
+    def session(self, number: int) -> Told:
+        """Makes a session with some turns."""
+        app, user = self.random.choice(APPS), self.random.choice(USERS)
+        state = {"step": self.random.choice(("pay", "book", 3)), "cart": {"total": self.random.choice((5, 250, "x"))}}
+        if self.random.random() < 0.5:
+            del state["cart"]
+        ref = create_session(self.source, app, user, session_id=f"S-{number}", state=state, actor=ALICE)
+        told = Told(ref, state)
+        at = DAY + self.random.randrange(5) * 3600
+        for turn in range(self.random.randrange(4)):
+            at = self._turn(told, turn, at + 60)
+        told.lines += [ref.session_id, ref.user_id]
+        return told
+
+    def _turn(self, told: Told, turn: int, at: float) -> float:
+        told.turns += 1
+        told.failed = False
+        self._append(told, "user", at, text=self.random.choice(SAYINGS))
+        author, tool = self.random.choice(AUTHORS), self.random.choice(TOOLS)
+        said = self.random.choice(SAYINGS)
+        if self.random.random() < 0.5:
+            call = {"function_call": {"name": tool, "id": "c", "args": {"q": said}}}
+            self._append(told, author, at + 1, part=call, line=f"{tool} q {said}", kind="call", tool=tool)
+            failed = self.random.random() < 0.5
+            answer = {"function_response": {"name": tool, "id": "c", "response": {"error" if failed else "a": said}}}
+            line = f"{tool} {'error' if failed else 'a'} {said}"
+            self._append(told, author, at + 2, part=answer, line=line, kind="response", tool=tool)
+            if failed:
+                told.failed = True
+                told.facts.add(("error", f"{tool}: {said}"))
+        if self.random.random() < 0.4:
+            key, value = self.random.choice(("tier", "user:tier", "app:tier")), self.random.choice(TIERS)
+            self._append(told, author, at + 3, delta={key: value})
+            owner = told.state if key == "tier" else self._owner(told.ref, key)
+            owner["tier"] = value
+        self._append(told, author, at + 5, text=self.random.choice(SAYINGS), count=self.random.choice((0, 10, 500)))
+        return at + 5
+
+    def _owner(self, ref: SessionRef, key: str) -> dict[str, Any]:
+        return self.shared.setdefault((ref.app_name, ref.user_id if key.startswith("user:") else ""), {})
+
+    def _append(self, told: Told, author: str, at: float, **what: Any) -> None:
+        event: dict[str, Any] = {"author": author, "timestamp": at, "invocation_id": f"i{told.turns}"}
+        if "text" in what:
+            event["content"] = {"parts": [{"text": what["text"]}]}
+            told.lines.append(what["text"])
+            told.facts.add(("kind", "message"))
+        if "part" in what:
+            event["content"] = {"parts": [what["part"]]}
+            told.lines.append(what["line"])
+            told.facts |= {("kind", what["kind"]), ("tool", what["tool"])}
+        if "delta" in what:
+            event["actions"] = {"state_delta": what["delta"]}
+            told.facts.add(("kind", "state"))
+            told.lines += [f"{key} {flat(value)}" for key, value in what["delta"].items()]
+        if what.get("count"):
+            event["usage_metadata"] = {"total_token_count": what["count"]}
+        append_event(told.ref, event, actor=ALICE)
+        told.facts.add(("author", author))
+        told.events += 1
+        told.tokens += what.get("count", 0)
+        told.took += at - told.last if author != "user" else 0
+        told.first, told.last = told.first or at, at
+
+
+def flat(value: Any) -> str:
+    """A value of TIERS as words."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return {"['a']": "a", "{'level': 3}": "level 3", "None": ""}.get(str(value), str(value))
+
+
+class Plain:
+    """The plain filter."""
+
+    def __init__(self, maker: Maker) -> None:
+        self.shared = maker.shared
+
+    def holds(self, node: tree.Node, told: Told) -> bool:
+        """Tells whether a tree selects a session."""
+        match node:
+            case tree.And(children):
+                return all(self.holds(child, told) for child in children)
+            case tree.Or(children):
+                return any(self.holds(child, told) for child in children)
+            case tree.Not(child):
+                return not self.holds(child, told)
+            case tree.Text(text):
+                title = told.lines[0] if told.turns else ""
+                return any(stands_in(asked(text), tokens(line)) for line in [*told.lines, title])
+            case tree.Match():
+                return self._match(node, told)
+            case tree.Presence("error", there):
+                return any(kind == "error" for kind, _ in told.facts) == there
+            case tree.Presence():
+                return not node.there  # nobody edited, and nobody gave tags
+            case tree.Kind(value):
+                return ("kind", value) in told.facts
+            case tree.Status(value):
+                return value == ("failed" if told.failed else "idle")
+            case tree.Time("after", seconds):
+                return told.last >= seconds if told.events else seconds < time.time() - 60
+            case tree.Time(_, seconds):
+                return told.first < seconds if told.events else seconds > time.time()
+            case tree.Number():
+                return compare(node.op, getattr(told, node.name), node.value, node.upto)
+            case tree.State():
+                return self._state(node, told)
+        raise AssertionError(node)
+
+    def _match(self, node: tree.Match, told: Told) -> bool:
+        each = {
+            "app": [told.ref.app_name],
+            "user": [told.ref.user_id],
+            "session": [told.ref.session_id],
+            "title": [told.lines[0][:120]] if told.turns else [""],
+        }.get(node.name) or [value for kind, value in told.facts if kind == node.name]
+        wanted = folded(node.value)
+        return any(folded(value) == wanted if node.exact else wanted in folded(value) for value in each)
+
+    def _state(self, node: tree.State, told: Told) -> bool:
+        owner = {"session": None, "user": told.ref.user_id, "app": ""}[node.scope]
+        state: Any = told.state if owner is None else self.shared.get((told.ref.app_name, owner), {})
+        for part in node.path:
+            if not isinstance(state, dict) or part not in state:
+                return False
+            state = state[part]
+        if node.op == "exists":
+            return True
+        if node.op == "in":
+            return any(same(state, value) for value in node.values)
+        (value,) = node.values
+        if node.op in ("=", "!="):
+            return same(state, value) == (node.op == "=")
+        numbers = [each for each in (state, value) if isinstance(each, int | float) and not isinstance(each, bool)]
+        texts = [each for each in (state, value) if isinstance(each, str)]
+        return (len(numbers) == 2 or len(texts) == 2) and compare(node.op, state, value)
+
+
+def same(one: Any, other: Any) -> bool:
+    """Tells whether two JSON values are equal: 1 is 1.0, and true is not 1."""
+    return isinstance(one, bool) == isinstance(other, bool) and not isinstance(one, list | dict) and one == other
+
+
+def compare(op: str, one: Any, other: Any, upto: Any = None) -> bool:
+    """Compares by an operator."""
+    results = {"=": one == other, "<": one < other, "<=": one <= other, ">": one > other, ">=": one >= other}
+    return other <= one <= upto if op == ".." else results[op]
+
+
+# --- Queries ----------------------------------------------------------------------------------------------------------
+
+
+@st.composite
+def terms(draw: st.DrawFn) -> str:
+    """Part of a saying, from anywhere in it."""
+    saying = draw(st.sampled_from([*SAYINGS, "charge_card error", "S-12", "nadia.garcia", "tier gold"]))
+    start = draw(st.integers(0, len(saying) - 1))
+    return saying[start : start + draw(st.integers(1, 18))]
+
+
+scalars = st.sampled_from(["gold", "Gold", "silver", "pay", "황금", 5, 5.0, 5.5, 250, -1, 3, True, False, None, "x"])
+orders = st.sampled_from(["=", "<", "<=", ">", ">="])
+paths = st.sampled_from([("tier",), ("step",), ("cart", "total"), ("tier", "level"), ("cart",), ("nothing",)])
+scopes = st.sampled_from(["session", "user", "app"])
+leaves = st.one_of(
+    terms().map(tree.Text),
+    st.builds(
+        tree.Match,
+        st.sampled_from(["app", "user", "session", "title", "author", "tool", "error"]),
+        terms() | st.sampled_from([*APPS, *USERS, *TOOLS, *AUTHORS, "NADIA", "book", "fare expired"]),
+        st.booleans(),
+    ),
+    st.builds(tree.Presence, st.sampled_from(["error", "edited", "tag"]), st.booleans()),
+    st.sampled_from(["message", "call", "response", "state", "rewind"]).map(tree.Kind),
+    st.sampled_from(["idle", "failed", "waiting", "running", "stuck"]).map(tree.Status),
+    st.builds(tree.Time, st.sampled_from(["before", "after"]), st.integers(0, 20_000).map(lambda n: DAY + n)),
+    st.builds(
+        tree.Number, st.sampled_from(["took", "tokens", "turns", "events"]), orders, st.integers(0, 20).map(float)
+    ),
+    st.builds(
+        tree.Number,
+        st.sampled_from(["took", "tokens", "turns", "events"]),
+        st.just(".."),
+        st.integers(0, 4).map(float),
+        st.integers(5, 600).map(float),
+    ),
+    st.builds(tree.State, scopes, paths, st.sampled_from(["=", "!=", "<", ">", "<=", ">="]), st.tuples(scalars)),
+    st.builds(tree.State, scopes, paths, st.just("in"), st.lists(scalars, min_size=1, max_size=3).map(tuple)),
+    st.builds(tree.State, scopes, paths, st.just("exists")),
+)
+queries = st.recursive(
+    leaves,
+    lambda inner: st.one_of(
+        st.lists(inner, min_size=2, max_size=3).map(lambda nodes: tree.And(tuple(nodes))),
+        st.lists(inner, min_size=2, max_size=3).map(lambda nodes: tree.Or(tuple(nodes))),
+        inner.map(tree.Not),
+    ),
+    max_leaves=4,
+)
+
+
+@pytest.mark.parametrize("own", ["sqlite", "postgresql"], indirect=True)
+@pytest.mark.parametrize("form", ["sqlite", "postgresql"])
+def test_a_query_selects_what_a_plain_filter_selects(own: str, source: str) -> None:
+    maker = Maker(source)
+    told = [maker.session(number) for number in range(40)]
+    plain, feeder = Plain(maker), Feeder(source)
+    while feeder.feed():
+        pass
+
+    @settings(max_examples=10 * settings().max_examples)
+    @given(queries, st.sampled_from(sorted(SORTS)), st.booleans())
+    def check(node: tree.Node, sort: str, descending: bool) -> None:
+        query = tree.Query(node)
+        rows, cursor = [], None
+        for _page in range(10):
+            results = search(query, actor=SYSTEM, sort=f"{'-' * descending}{sort}", cursor=cursor, limit=17)
+            rows += results.rows
+            cursor = results.next
+            if cursor is None:
+                break
+        expected = {each.ref for each in told if plain.holds(node, each)}
+        assert {row.ref for row in rows} == expected
+        assert (len(rows), results.count) == (len(expected), len(expected))
+
+    check()
