@@ -434,8 +434,8 @@ def reads_without_an_actor(code: Code) -> list[str]:
 
 PARSERS: Final = {"read_stored", "read_stored_or_none", "parse"}  # of stored JSON
 # They compute where keys were written, how deltas were applied, and what can be looked for. Their answers have no value,
-# or are shown by search/results.py.
-TELL_NO_VALUE: Final = {"history/gathering.py", "history/merging.py", "search/reading.py"}
+# or are shown by search/results.py. What language.py parses is a query.
+TELL_NO_VALUE: Final = {"history/gathering.py", "history/merging.py", "search/language.py", "search/reading.py"}
 
 
 def values_that_pass_no_mask(code: Code) -> list[str]:
