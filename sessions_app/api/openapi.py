@@ -22,6 +22,7 @@ _PARAMETERS: Final = {
     "source": "a source's alias; by default, the only source, or the only one with the app",
     "before": "`next` of the page with later items",
     "after": "`next` of the page before",
+    "cursor": "`next` of the page before, for the same query and order",
     "limit": "items of a page",
 }
 

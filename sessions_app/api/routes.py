@@ -17,7 +17,7 @@ from ..domain.state import ABSENT
 from ..errors import Behind, Error
 from ..http.names import Name
 from ..http.problems import TITLES, problem, status_of
-from . import agent_view, apps, events, history, sessions, state, taking_back, transfer
+from . import agent_view, apps, events, find, history, sessions, state, taking_back, transfer
 from .authorize import Bearer, message_for
 from .bodies import Precondition, answer, errors_of, text_of
 from .openapi import document_of
@@ -43,7 +43,7 @@ api = Api(
     openapi_url=None,
     urls_namespace="api",
 )
-for part in (apps, sessions, events, state, history, taking_back, agent_view, transfer):
+for part in (apps, find, sessions, events, state, history, taking_back, agent_view, transfer):
     api.add_router("", part.router)
 
 
@@ -51,7 +51,7 @@ for part in (apps, sessions, events, state, history, taking_back, agent_view, tr
 def failed(request: HttpRequest, error: Error) -> HttpResponse:
     """Answers an error of the core."""
     status = 412 if isinstance(error, Precondition) else status_of(error)
-    where = {"place": error.detail["place"]} if error.detail.get("place") else {}
+    where = {name: error.detail[name] for name in ("place", "errors") if error.detail.get(name)}
     current = error.detail.get("current")
     if current is None:
         response = problem(status, message_for(request, error), **where)

@@ -82,6 +82,57 @@ class Sessions(Schema):
     next: str | None = Field(description="`before` of the page that follows; null on the last page")
 
 
+class MatchedLine(Schema):
+    """A line of an event in which the words stand, in three parts: `text` is what matched. `seq` is null in a PostgreSQL
+    database that is not adopted."""
+
+    seq: int | None
+    kind: str
+    before: str
+    text: str
+    after: str
+
+
+class Result(Schema):
+    """A session that a query selects, in numbers. `took` is the seconds of its turns together."""
+
+    source: str
+    app_name: str
+    user_id: str
+    id: str
+    title: str = Field(description="its name, else the first words of the first user message, else its id")
+    status: str = Field(description="running, waiting, failed, idle or stuck")
+    created: float
+    last: float
+    took: float
+    turns: int
+    events: int
+    tokens: int
+    error: str = Field(description="the last error; empty without one")
+    error_seq: int | None
+    tags: list[str]
+    columns: Json = Field(description="the values of `columns`, without keys that the session does not have")
+    match: MatchedLine | None
+
+
+class SourceBehind(Schema):
+    """A source of which only a share (from 0 to 1) can be found yet."""
+
+    source: str
+    share: float
+
+
+class Results(Schema):
+    """A page of sessions that a query selects."""
+
+    items: list[Result]
+    next: str | None = Field(description="`cursor` of the page that follows; null on the last page")
+    count: int = Field(description="how many sessions the query selects; it stops at 10 000")
+    more: bool = Field(description="whether there are more than `count`")
+    broad: list[str] = Field(description="parts of so many words that only words that begin with them were looked for")
+    behind: list[SourceBehind]
+
+
 class SessionState(Schema):
     """A session in a list, with its own state. Keys have no prefix."""
 

@@ -6,12 +6,14 @@ import json
 import re
 import shlex
 from collections.abc import Iterator
+from urllib.parse import urlencode
 
 import pytest
 
 from sessions_app.agent_view.instructions import LONGEST, MOST
 from sessions_app.api.routes import document
 from sessions_app.domain.session_ref import SessionRef
+from sessions_app.search.feeding import Feeder
 from tests.api.program import Answer, Program, address
 from tests.api_docs import PAGE, written
 from tests.support.stored import execute, state_of
@@ -30,10 +32,16 @@ def examples() -> Iterator[tuple[str, str | None]]:
 def curl(program: Program, command: str) -> Answer:
     """What curl would be answered; of its options those that the page uses."""
     words = iter(shlex.split(command.replace("\\\n", " "))[1:])
-    method, body, address, headers = "GET", None, "", {}
+    method, headers = "GET", {}
+    address, body, query = "", None, []
     for word in words:
         if word == "-X":
             method = next(words)
+        elif word == "-G":
+            query = [""]
+        elif word in ("-d", "--data-urlencode") and query:
+            name, _equal, value = next(words).partition("=")
+            query.append(urlencode({name: value}))
         elif word == "-d":
             body = next(words).encode()
         elif word == "-H":
@@ -43,20 +51,25 @@ def curl(program: Program, command: str) -> Answer:
             assert word.startswith(BASE), f"curl {word}: not known here"
             address = word.removeprefix(BASE)
     sent = {} if body is None else {"body": body, "media_type": "application/x-www-form-urlencoded"}
-    return Program().ask(method, address, headers=headers, **sent)
+    return Program().ask(method, f"{address}{'?' * bool(query)}{'&'.join(query[1:])}", headers=headers, **sent)
 
 
 def test_the_examples_run_one_after_the_other(program: Program, store: str) -> None:
     count = 0
     for command, told in examples():
+        while "-G" in command and Feeder(store).feed():
+            pass
         answer = curl(program, command)
         assert answer.status < 300, (command, answer)
         if told is not None:
             shown, found = json.loads(told), answer.json()
             assert shown.keys() == found.keys()
-            assert all(shown[name] == found[name] for name in shown.keys() - {"source", "seq", "revision", "event"})
+            parts = {"source", "seq", "revision", "event", "items"}
+            assert all(shown[name] == found[name] for name in shown.keys() - parts)
+            for item, whole in zip(shown.get("items", ()), found.get("items", ()), strict=True):
+                assert {**whole, **item, "match": {**whole["match"], **item["match"]}} == whole
         count += 1
-    assert count == 5
+    assert count == 6
     (edit,) = program.get("/api/edits").json()["items"]
     assert edit["reason"] == "she asked"
 

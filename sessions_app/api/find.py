@@ -1,0 +1,74 @@
+"""Searching: the sessions that a query selects, in every source."""
+
+import time
+from contextlib import suppress
+from datetime import UTC, tzinfo
+from zoneinfo import ZoneInfo
+
+from django.http import HttpRequest, HttpResponse
+from django.utils.translation import gettext as _
+from ninja import Router
+from ninja.params.functions import Query
+
+from ..domain.brief import words
+from ..errors import Invalid, SourceError
+from ..search import language, results
+from ..search.answers import as_json
+from ..search.tree import Problem
+from . import schemas
+from .authorize import actor_of, may_know
+from .bodies import answer
+
+router = Router()
+
+MOST: int = 100  # rows of a page
+COLUMNS = Query([], description="keys of state to answer with, each in a `columns` of its own: cart.total, user:tier")
+
+
+@router.get("/sessions", response=schemas.Results, summary="Find sessions, in every source")
+def sessions(
+    request: HttpRequest,
+    q: str = Query("", description="what to look for (docs/search.md); empty: all sessions"),
+    sort: str = Query("-last", description=f"{', '.join(results.SORTS)}; with “-”, the greatest first"),
+    columns: list[str] = COLUMNS,
+    cursor: str | None = None,
+    limit: int = Query(results.PAGE, ge=1, le=MOST),
+    zone: str = Query("UTC", description="the time zone of times in `q`, as IANA names it: Asia/Seoul"),
+) -> HttpResponse:
+    """Returns a page of the sessions that a query selects, each with the newest line in which its words stand.
+
+    A query with mistakes is refused with 400. `errors` has each with its place: `start` and `end` count characters of
+    `q` from 0."""
+    query = language.parse(q, now=time.time(), zone=_zone(zone))
+    if query.problems:
+        raise Invalid(query.problems[0].message, errors=[_told(problem) for problem in query.problems])
+    page = results.search(query, actor=actor_of(request), sort=sort, columns=columns, cursor=cursor, limit=limit)
+    return answer(
+        {
+            "items": [as_json(row) for row in page.rows],
+            "next": page.next,
+            "count": page.count,
+            "more": page.more,
+            "broad": page.broad,
+            "behind": [{"source": alias, "share": share} for alias, share in page.behind if _knows(request, alias)],
+        }
+    )
+
+
+def _zone(name: str) -> tzinfo:
+    if name == "UTC":
+        return UTC
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError) as error:
+        raise Invalid(_("zone: “%(name)s” is no time zone, such as Asia/Seoul.") % {"name": words(name, 40)}) from error
+
+
+def _told(problem: Problem) -> dict[str, str | int]:
+    return {"place": "q", "start": problem.start, "end": problem.end, "message": problem.message}
+
+
+def _knows(request: HttpRequest, alias: str) -> bool:
+    with suppress(SourceError):  # nobody can say which apps an unreachable source has
+        return may_know(request, alias)
+    return False
