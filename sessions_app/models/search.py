@@ -140,6 +140,33 @@ class SearchValue(models.Model):
         indexes: ClassVar = [models.Index(fields=["owner_id"], name="search_value_owner")]
 
 
+class SearchSpan(models.Model):
+    """A turn (kind t), a call of a tool (c) or a failure (f) of a session, by its number in it. Times are seconds.
+
+    `name_id` is that of the tool or of the failure, 0 for a turn. `took` is null while a call is not answered.
+    """
+
+    pk = models.CompositePrimaryKey("session_id", "kind", "number")
+    session_id = models.BigIntegerField()
+    kind = models.CharField(max_length=1)
+    number = models.IntegerField()
+    app_owner_id = models.BigIntegerField()
+    name_id = models.BigIntegerField()
+    at = models.FloatField()
+    took = models.FloatField(null=True)
+    failed = models.BooleanField()
+    tokens = models.BigIntegerField()
+    seq = models.BigIntegerField()
+
+    class Meta:
+        indexes: ClassVar = [
+            models.Index(
+                fields=["kind", "at", "app_owner_id", "session_id", "name_id", "took", "failed", "tokens"],
+                name="search_span_at",
+            )
+        ]
+
+
 class SearchDoc(models.Model):
     """A piece of a session's text: its number is session × 2²⁰ + piece. Its words are those of the events in this range."""
 

@@ -4,9 +4,10 @@ A turn is one user message and everything that it caused. It took the time betwe
 waited for a person.
 """
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
 
 from ..domain.description import Description
 from ..domain.invocations import seconds_of
@@ -15,6 +16,8 @@ from .lines import clean, failure_of
 _ASKING: Final = frozenset({"auth", "confirmation", "long_running"})
 _TITLE: Final = 120
 _MOST_TOKENS: Final = 2**53
+_MOST_CALLS: Final = 50  # that wait at the same time
+_NUMBERED: Final = re.compile(r"\w*\d\w*(?:[-.:]\w*\d\w*)*")  # what tells failures of the same kind apart
 
 
 @dataclass(slots=True)
@@ -40,36 +43,96 @@ class Summary:
     read: int = 0  # the seq of the last event
     read_id: str = ""
     segments: int = 0  # of the index of words
+    turn_at: float = 0.0  # when the last turn began, and what it has taken so far
+    turn_seq: int = 0
+    turn_took: float = 0.0
+    turn_tokens: int = 0
+    calls: int = 0
+    asked: dict[str, list[Any]] = field(default_factory=dict)  # calls that wait: by id, number, tool, time and seq
 
 
-def fold(so_far: Summary, event: Mapping[str, Any], told: Description, seq: int) -> None:
-    """Adds the next event to a summary."""
+class Span(NamedTuple):
+    """A turn (t), a call (c) or a failure (f), by its number in the session. `name` is that of the tool or the failure."""
+
+    kind: str
+    number: int
+    name: str
+    at: float
+    took: float | None
+    failed: bool
+    tokens: int
+    seq: int
+
+
+def fold(so_far: Summary, event: Mapping[str, Any], told: Description, seq: int) -> list[Span]:
+    """Adds the next event to a summary. Returns the spans that are new, or have changed."""
     so_far.events += 1
     so_far.read, so_far.read_id = seq, str(event.get("id") or "")
     at = seconds_of(event)
     so_far.first = so_far.first or at
+    spans: list[Span] = []
     if told.edit:
         so_far.edited = True
-        so_far.last = max(so_far.last, at)
-        return
-    so_far.spoken = True
+    else:
+        so_far.spoken = True
+        _fold_turn(so_far, told, at, seq)
+        spans += _failures(so_far, failure_of(event, told), at, seq)
+        spans += _calls(so_far, told, at, seq)
+        spans += _turn(so_far)
+        so_far.asks = so_far.asks or not _ASKING.isdisjoint(told.kinds)
+        so_far.open = told.author == "user" or bool(
+            told.calls or told.responses or event.get("partial") or told.actions.get("agent_state")
+        )
+    so_far.last = max(so_far.last, at)
+    return spans
+
+
+def _fold_turn(so_far: Summary, told: Description, at: float, seq: int) -> None:
     text = told.text if told.author == "user" else ""
-    speaks = told.author == "user" and bool(text or told.media)
-    if speaks:
+    if told.author == "user" and (text or told.media):
         so_far.turns += 1
         so_far.failed = False
         so_far.opening = so_far.opening or clean(" ".join(text[: _TITLE * 4].split()), _TITLE)
+        so_far.turn_at, so_far.turn_seq, so_far.turn_took, so_far.turn_tokens = at, seq, 0.0, 0
     elif told.author != "user" and so_far.last and at:
-        so_far.took += max(0.0, at - so_far.last)
-    if told.tokens and told.tokens > 0:
-        so_far.tokens = min(so_far.tokens + told.tokens, _MOST_TOKENS)
-    if failure := failure_of(event, told):
-        so_far.errors += 1
-        so_far.error, so_far.error_seq = clean(failure), seq
-        so_far.failed_turns += not so_far.failed
-        so_far.failed = True
-    so_far.asks = so_far.asks or not _ASKING.isdisjoint(told.kinds)
-    so_far.open = told.author == "user" or bool(
-        told.calls or told.responses or event.get("partial") or told.actions.get("agent_state")
-    )
-    so_far.last = max(so_far.last, at)
+        took = max(0.0, at - so_far.last)
+        so_far.took += took
+        so_far.turn_took += took
+    tokens = max(0, told.tokens or 0)
+    so_far.tokens = min(so_far.tokens + tokens, _MOST_TOKENS)
+    so_far.turn_tokens = min(so_far.turn_tokens + tokens, _MOST_TOKENS)
+
+
+def _turn(so_far: Summary) -> list[Span]:
+    """Returns the last turn; nothing before the first user message."""
+    if not so_far.turns:
+        return []
+    numbers = so_far.turn_at, so_far.turn_took, so_far.failed, so_far.turn_tokens, so_far.turn_seq
+    return [Span("t", so_far.turns, "", *numbers)]
+
+
+def _failures(so_far: Summary, failure: str, at: float, seq: int) -> list[Span]:
+    if not failure:
+        return []
+    so_far.errors += 1
+    so_far.error, so_far.error_seq = clean(failure), seq
+    so_far.failed_turns += not so_far.failed
+    so_far.failed = True
+    alike = clean(_NUMBERED.sub("…", failure))
+    return [Span("f", so_far.errors, alike, at, None, True, 0, seq)]
+
+
+def _calls(so_far: Summary, told: Description, at: float, seq: int) -> list[Span]:
+    """Returns the calls of an event, and those that it answers."""
+    spans = []
+    for part in told.calls:
+        so_far.calls += 1
+        name = clean(part.name)
+        spans.append(Span("c", so_far.calls, name, at, None, False, 0, seq))
+        if part.id and len(so_far.asked) < _MOST_CALLS:
+            so_far.asked[clean(part.id)] = [so_far.calls, name, at, seq]
+    for part in told.responses:
+        if call := so_far.asked.pop(clean(part.id), None):
+            number, name, asked_at, asked_seq = call
+            spans.append(Span("c", number, name, asked_at, max(0.0, at - asked_at), part.failed, 0, asked_seq))
+    return spans

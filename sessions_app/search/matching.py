@@ -8,7 +8,7 @@ from django.db import connection
 
 from ..models import SearchDoc
 from .reading import OVERLAP
-from .storing import PIECES, quoted
+from .word_tables import PIECES, quoted
 from .words import asked, is_part
 
 FEW: Final = 1_000  # sessions

@@ -21,8 +21,9 @@ from ..reads.weights import measured_sql
 from ..sources.dialect import SEQ_IN_SESSION
 from .folding import Summary, fold
 from .lines import clean, facts_of, lines_of
-from .storing import BREAK, Owner, Piece, Reading
+from .storing import Owner, Piece, Reading
 from .values import comparable
+from .word_tables import BREAK
 from .words import folded, tokens
 
 WORDS: Final = 250  # of a piece: PostgreSQL keeps at most 255 places of the same word
@@ -83,7 +84,8 @@ def read(ref: SessionRef, row: Stored, stored: SearchSession | None) -> Reading:
     for seq, text in _events(db, ref, summary.read):
         event = as_object(event_in_seconds(read_stored_or_none(text)))
         told = describe(event)
-        fold(summary, event, told, seq)
+        for span in fold(summary, event, told, seq):
+            reading.spans[span.kind, span.number] = span
         reading.facts |= facts_of(event, told)
         pieces.add(seq, lines_of(event, told))
     pieces.end()

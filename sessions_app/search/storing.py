@@ -1,7 +1,7 @@
 """Stores what can be looked for in adkweb's own database: sessions in numbers, their words, facts and state."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
@@ -15,16 +15,16 @@ from ..models import (
     SearchOwner,
     SearchSession,
     SearchSource,
+    SearchSpan,
     SearchValue,
     SearchWord,
 )
-from .folding import Summary
+from .folding import Span, Summary
 from .lines import Fact, clean
 from .values import Value, digest_of
+from .word_tables import BREAK, PIECES, delete_pieces, delete_rows, insert_words
 from .words import folded, has_parts, tokens
 
-PIECES: Final = 20  # bits of a document's number that count the pieces of a session
-BREAK: Final = "¦"  # stands between two lines, and is never a word
 _SOME: Final = 200  # rows of a statement
 _REMEMBERED: Final = 50_000  # names, owners and words that are known to be stored
 _NAME_LENGTH: Final = 500
@@ -47,6 +47,12 @@ _CHANGING: Final = (*_FIELDS, *_SUMMED, "summary")
 _UPSERT: Final = f"""INSERT INTO sessions_app_searchsession ({", ".join([*_NAMES, *_CHANGING])})
     VALUES ({", ".join(["%s"] * (len(_NAMES) + len(_CHANGING)))}) ON CONFLICT (source_id, digest)
     DO UPDATE SET {", ".join(f"{name} = excluded.{name}" for name in _CHANGING)}"""
+
+
+_UPSERT_SPAN: Final = """INSERT INTO sessions_app_searchspan
+    (session_id, app_owner_id, name_id, kind, number, at, took, failed, tokens, seq)
+    VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT (session_id, kind, number)
+    DO UPDATE SET took = excluded.took, failed = excluded.failed, tokens = excluded.tokens"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +78,7 @@ class Reading:
     state: dict[str, Value] = field(default_factory=dict)
     pieces: list[Piece] = field(default_factory=list)
     facts: set[Fact] = field(default_factory=set)
+    spans: dict[tuple[str, int], Span] = field(default_factory=dict)  # by kind and number
 
     @property
     def is_news(self) -> bool:
@@ -117,6 +124,7 @@ class Keeper:
             numbers = self._keep_rows(readings)
             self._keep_words(readings, numbers)
             self._keep_facts(readings, numbers)
+            self._keep_spans(readings, numbers)
             self._keep_states(readings, numbers, shared)
 
     # --- Rows ---
@@ -176,9 +184,9 @@ class Keeper:
                 titles.append((number, told))
                 words.update(told)
         SearchDoc.objects.bulk_create(docs, batch_size=_SOME)
-        _insert_words("text", texts)
-        _delete_rows("title", [number for number, _words in titles])
-        _insert_words("title", titles)
+        insert_words("text", texts)
+        delete_rows("title", [number for number, _words in titles])
+        insert_words("title", titles)
         self._keep_vocabulary(words)
 
     def _keep_vocabulary(self, words: set[str]) -> None:
@@ -199,6 +207,24 @@ class Keeper:
             batch_size=_SOME,
             ignore_conflicts=True,
         )
+
+    def _keep_spans(self, readings: Sequence[Reading], numbers: Sequence[int]) -> None:
+        kinds = {"c": "tool", "f": "failure"}
+        wanted = {
+            (kinds[span.kind], span.name, reading.ref.app_name)
+            for reading in readings
+            for span in reading.spans.values()
+            if span.kind in kinds
+        }
+        named = self._named(wanted)
+        rows = []
+        for number, reading in zip(numbers, readings, strict=True):
+            app = self._owners[reading.ref.app_name, ""]
+            for span in reading.spans.values():
+                name = named.get((kinds.get(span.kind, ""), span.name, reading.ref.app_name), 0)
+                rows.append([number, app, name, span.kind, *span[1:2], *span[3:]])
+        with connection.cursor() as cursor:
+            cursor.executemany(_UPSERT_SPAN, rows)
 
     def _named(self, names: set[tuple[str, str, str]]) -> dict[tuple[str, str, str], int]:
         """Returns the number of each name: kind, value, app."""
@@ -259,38 +285,7 @@ def forget(numbers: Sequence[int]) -> None:
         SearchValue.objects.filter(owner_id__in=numbers).delete()
         for number in numbers:
             SearchDoc.objects.filter(id__gte=number << PIECES, id__lt=(number + 1) << PIECES).delete()
-        _delete_rows("title", numbers)
+        delete_rows("title", numbers)
+        SearchSpan.objects.filter(session_id__in=numbers).delete()
         SearchSession.objects.filter(pk__in=numbers).delete()
-        if connection.vendor == "postgresql":
-            with connection.cursor() as cursor:
-                ranges = [(number << PIECES, ((number + 1) << PIECES) - 1) for number in numbers]
-                cursor.executemany("DELETE FROM sessions_app_searchtext WHERE rowid BETWEEN %s AND %s", ranges)
-
-
-# --- Tables of words --------------------------------------------------------------------------------------------------
-
-
-def _insert_words(table: str, rows: Iterable[tuple[int, list[str]]]) -> None:
-    as_stored = " ".join if connection.vendor == "sqlite" else _vector
-    with connection.cursor() as cursor:
-        cursor.executemany(
-            f"INSERT INTO sessions_app_search{table} (rowid, words) VALUES (%s, %s)",
-            [(number, as_stored(words)) for number, words in sorted(rows)],
-        )
-
-
-def _delete_rows(table: str, numbers: Sequence[int]) -> None:
-    with connection.cursor() as cursor:
-        cursor.executemany(
-            f"DELETE FROM sessions_app_search{table} WHERE rowid = %s", [(number,) for number in numbers]
-        )
-
-
-def _vector(words: Sequence[str]) -> str:
-    """Returns words as PostgreSQL writes a tsvector: 'fare':1 'expired':2. A break takes a number, too."""
-    return " ".join(f"{quoted(word)}:{number}" for number, word in enumerate(words, 1) if word != BREAK)
-
-
-def quoted(word: str) -> str:
-    """Returns a word as it stands in a tsvector or tsquery."""
-    return "'" + word.replace("\\", "\\\\").replace("'", "''") + "'"
+        delete_pieces(numbers)

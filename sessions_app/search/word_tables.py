@@ -1,0 +1,45 @@
+"""Writes the tables of words: FTS5 on SQLite, a tsvector on PostgreSQL."""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from django.db import connection
+
+PIECES: Final = 20  # bits of a document's number that count the pieces of a session
+BREAK: Final = "¦"  # stands between two lines, and is never a word
+
+
+def insert_words(table: str, rows: Iterable[tuple[int, list[str]]]) -> None:
+    """Inserts the words of documents, by number, into the table of texts or of titles."""
+    as_stored = " ".join if connection.vendor == "sqlite" else _vector
+    with connection.cursor() as cursor:
+        cursor.executemany(
+            f"INSERT INTO sessions_app_search{table} (rowid, words) VALUES (%s, %s)",
+            [(number, as_stored(words)) for number, words in sorted(rows)],
+        )
+
+
+def delete_rows(table: str, numbers: Sequence[int]) -> None:
+    """Deletes documents. SQLite's table of texts cannot do that."""
+    with connection.cursor() as cursor:
+        cursor.executemany(
+            f"DELETE FROM sessions_app_search{table} WHERE rowid = %s", [(number,) for number in numbers]
+        )
+
+
+def _vector(words: Sequence[str]) -> str:
+    """Returns words as PostgreSQL writes a tsvector: 'fare':1 'expired':2. A break takes a number, too."""
+    return " ".join(f"{quoted(word)}:{number}" for number, word in enumerate(words, 1) if word != BREAK)
+
+
+def quoted(word: str) -> str:
+    """Returns a word as it stands in a tsvector or tsquery."""
+    return "'" + word.replace("\\", "\\\\").replace("'", "''") + "'"
+
+
+def delete_pieces(sessions: Sequence[int]) -> None:
+    """Deletes the texts of sessions. On SQLite they stay, and nothing leads to them any more."""
+    if connection.vendor == "postgresql":
+        ranges = [(number << PIECES, ((number + 1) << PIECES) - 1) for number in sessions]
+        with connection.cursor() as cursor:
+            cursor.executemany("DELETE FROM sessions_app_searchtext WHERE rowid BETWEEN %s AND %s", ranges)
