@@ -22,7 +22,7 @@ from .edit_note import ended_by, is_copy
 from .event import is_partial
 from .kinds import describe
 
-_ASKING_CALLS: Final = frozenset({AUTH_CALL, CONFIRMATION_CALL, INPUT_CALL})
+ASKING_CALLS: Final = frozenset({AUTH_CALL, CONFIRMATION_CALL, INPUT_CALL})
 _SPOKEN: Final = frozenset({"error", "interrupted", "transcription", "output", "finish"})  # say something without parts
 _LAST_TIMESTAMP: Final = 2**32 - 1  # as in event.check_event; any other timestamp counts as 0
 
@@ -212,7 +212,7 @@ def _goes_on(event: Mapping[str, Any], said: Description) -> bool | None:
 
 
 def _is_asking(call: Part) -> bool:
-    return call.waiting or call.name in _ASKING_CALLS
+    return call.waiting or call.name in ASKING_CALLS
 
 
 def _stands_for(call: Part) -> tuple[str, str]:

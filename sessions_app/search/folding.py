@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from ..domain.description import Description
-from ..domain.invocations import seconds_of
+from ..domain.invocations import ASKING_CALLS, seconds_of
 from .lines import clean, failure_of
 
 _ASKING: Final = frozenset({"auth", "confirmation", "long_running"})
 _TITLE: Final = 120
 _MOST_TOKENS: Final = 2**53
 _MOST_CALLS: Final = 50  # that wait at the same time
-_NUMBERED: Final = re.compile(r"\w*\d\w*(?:[-.:]\w*\d\w*)*")  # what tells failures of the same kind apart
+_NUMBERED: Final = re.compile(r"(?:\w+[-.:])*\w*\d\w*(?:[-.:]\w+)*")  # what tells failures of the same kind apart
 
 
 @dataclass(slots=True)
@@ -126,6 +126,8 @@ def _calls(so_far: Summary, told: Description, at: float, seq: int) -> list[Span
     """Returns the calls of an event, and those that it answers."""
     spans = []
     for part in told.calls:
+        if part.waiting or part.name in ASKING_CALLS:
+            continue  # a person or another system takes the time
         so_far.calls += 1
         name = clean(part.name)
         spans.append(Span("c", so_far.calls, name, at, None, False, 0, seq))

@@ -55,7 +55,7 @@ def select(query: tree.Query, actor: Actor) -> Selection:
 
 def _listed(values: list[Any], actor: Actor) -> str:
     """Returns the condition for the sessions of open sources, in apps that the actor may see."""
-    sources = _numbers_of_sources()
+    sources = numbers_of_sources()
     condition = f"s.listed AND {is_one_of('+s.source_id', sources, values)}"
     if actor.sees_all:
         return condition
@@ -70,7 +70,8 @@ def is_one_of(column: str, some: Sequence[Any], values: list[Any]) -> str:
     return f"{column} IN ({', '.join(['%s'] * len(some))})" if some else "FALSE"
 
 
-def _numbers_of_sources() -> list[int]:
+def numbers_of_sources() -> list[int]:
+    """Returns the numbers that the index has for the sources that are listed."""
     listed = {registry.identity(source.alias) for source in registry.listed()}
     return [pk for pk, where in SearchSource.objects.values_list("pk", "where") if where in listed]
 

@@ -1,0 +1,206 @@
+"""Tells how well agents do in a range of time: turns, failures, times, tokens, tools. No event is read for it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from django.db import connection
+
+from ..access.actor import Actor
+from ..domain.positions import Seq
+from ..domain.session_ref import SessionRef
+from ..models import SearchOwner, SearchSession
+from ..sources import registry
+from .selecting import is_one_of, numbers_of_sources, rows
+from .storing import ref_of
+from .values import digest_of
+
+BARS: Final = 48  # of a chart
+TOOLS: Final = 8
+FAILURES: Final = 20
+_DIGITS: Final = {  # a time with two digits, so that a percentile is off by at most 5 %, and there are few groups
+    "sqlite": "printf('%%.1e', p.took)",
+    "postgresql": "to_char(p.took, '9.9EEEE')",
+}
+
+
+class Range(NamedTuple):
+    """A range of time, in seconds since 1970: from `start` until before `end`."""
+
+    start: float
+    end: float
+
+    def before(self) -> "Range":
+        """Returns the range just before, which is as long."""
+        return Range(2 * self.start - self.end, self.start)
+
+
+@dataclass(frozen=True, slots=True)
+class Of:
+    """Whose sessions are meant: everybody's, those of an app of a source, or those of one of its users."""
+
+    source: str = ""
+    app_name: str = ""
+    user_id: str = ""
+
+
+@dataclass(slots=True)
+class Figures:
+    """The sessions with turns that began in a range of time, and these turns; a percentile is None if there are none."""
+
+    start: float
+    end: float
+    sessions: int = 0
+    turns: int = 0
+    failed: int = 0
+    tokens: int = 0
+    times: dict[float, int] = field(default_factory=dict)  # how many turns took so many seconds
+
+    @property
+    def failed_share(self) -> float:
+        """Returns the part of the turns that failed, from 0 to 1."""
+        return self.failed / self.turns if self.turns else 0.0
+
+    def percentile(self, part: float) -> float | None:
+        """Returns the time that this part of the turns did not exceed."""
+        return percentile(self.times, part)
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A tool's calls in a range of time: how many, how many failed, and what they took in seconds."""
+
+    name: str
+    calls: int
+    failed: int
+    p50: float
+    p95: float
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Failures that differ in numbers alone: how many, in how many sessions, when, and where the newest one is."""
+
+    text: str
+    count: int
+    sessions: int
+    first: float
+    last: float
+    ref: SessionRef
+    seq: Seq
+
+
+def figures(during: Range, *, actor: Actor, of: Of = Of(), bars: int = BARS) -> tuple[Figures, list[Figures]]:
+    """Returns the figures of a range of time as a whole, and bar by bar."""
+    spans = _Spans("t", during, actor, of)
+    width = (during.end - during.start) / bars
+    bar = f"CAST(floor((p.at - {during.start!r}) / {width!r}) AS integer)"
+    each = [Figures(during.start + n * width, during.start + (n + 1) * width) for n in range(bars)]
+    whole = Figures(during.start, during.end)
+    for number, took, turns, failed, tokens in spans.rows(
+        f"{bar}, {_DIGITS[connection.vendor]}, count(*), sum(CASE WHEN p.failed THEN 1 ELSE 0 END), sum(p.tokens)",
+        "GROUP BY 1, 2",
+    ):
+        for one in (whole, each[min(number, bars - 1)]):
+            one.turns += turns
+            one.failed += failed
+            one.tokens += int(tokens)
+            if took is not None:
+                one.times[float(took)] = one.times.get(float(took), 0) + turns
+    for number, sessions in spans.rows(f"{bar}, count(DISTINCT p.session_id)", "GROUP BY 1"):
+        each[min(number, bars - 1)].sessions += sessions
+    whole.sessions = spans.rows("count(DISTINCT p.session_id)")[0][0]
+    return whole, each
+
+
+def slowest_tools(during: Range, *, actor: Actor, of: Of = Of()) -> list[Tool]:
+    """Returns the tools whose calls took longest, by their 95th percentile."""
+    times: dict[str, dict[float, int]] = {}
+    calls: dict[str, list[int]] = {}
+    for name, took, count, failed in _Spans("c", during, actor, of).rows(
+        f"n.value, {_DIGITS[connection.vendor]}, count(*), sum(CASE WHEN p.failed THEN 1 ELSE 0 END)",
+        "AND p.took IS NOT NULL GROUP BY 1, 2",
+        "JOIN sessions_app_searchname AS n ON n.id = p.name_id",
+    ):
+        of_tool = times.setdefault(name, {})
+        of_tool[float(took)] = of_tool.get(float(took), 0) + count
+        counted = calls.setdefault(name, [0, 0])
+        counted[0] += count
+        counted[1] += failed
+    tools = [
+        Tool(name, calls[name][0], calls[name][1], percentile(of_tool, 0.5) or 0.0, percentile(of_tool, 0.95) or 0.0)
+        for name, of_tool in times.items()
+    ]
+    return sorted(tools, key=lambda tool: (-tool.p95, tool.name))[:TOOLS]
+
+
+def failures(during: Range, *, actor: Actor, of: Of = Of()) -> list[Failure]:
+    """Returns what failed, the most frequent first."""
+    spans, named = _Spans("f", during, actor, of), "JOIN sessions_app_searchname AS n ON n.id = p.name_id"
+    groups = spans.rows(
+        "n.value, count(*), count(DISTINCT p.session_id), min(p.at), max(p.at)",
+        f"GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT {FAILURES}",
+        named,
+    )
+    texts: list[Any] = []
+    among = is_one_of("n.value", [group[0] for group in groups], texts)
+    newest = spans.rows(
+        "n.value, p.session_id, p.seq, row_number() OVER (PARTITION BY n.value ORDER BY p.at DESC, p.seq DESC)",
+        f"AND {among}",
+        named,
+        texts,
+    )
+    first = {text: (number, seq) for text, number, seq, rank in newest if rank == 1}
+    refs = _refs([number for number, _seq in first.values()])
+    return [
+        Failure(text, count, sessions, earliest, latest, refs[number], Seq(seq))
+        for text, count, sessions, earliest, latest in groups
+        for number, seq in [first[text]]
+        if number in refs
+    ]
+
+
+def _refs(numbers: Sequence[int]) -> dict[int, SessionRef]:
+    """Returns the sessions with these numbers in the index, as far as their sources are listed."""
+    aliases = {registry.identity(source.alias): source.alias for source in registry.listed()}
+    some = SearchSession.objects.filter(pk__in=numbers).values_list("pk", "source__where", "names")
+    return {pk: ref_of(aliases[where], names) for pk, where, names in some if where in aliases}
+
+
+def percentile(times: dict[float, int], part: float) -> float | None:
+    """Returns the least time that this part of some times does not exceed. `times` has how many there are of each."""
+    left = part * sum(times.values())
+    for time in sorted(times):
+        left -= times[time]
+        if left <= 0:
+            return time
+    return None
+
+
+class _Spans:
+    """Reads spans of a kind that began in a range of time, in apps that the actor may see."""
+
+    def __init__(self, kind: str, during: Range, actor: Actor, of: Of) -> None:
+        self._values: list[Any] = [kind, during.start, during.end]
+        conditions = ["p.kind = %s AND p.at >= %s AND p.at < %s"]
+        conditions.append(is_one_of("p.app_owner_id", _apps(actor, of), self._values))
+        if of.user_id:
+            conditions.append(
+                """p.session_id IN (SELECT s.id FROM sessions_app_searchsession AS s
+                JOIN sessions_app_searchowner AS o ON o.id = s.user_owner_id WHERE o.digest = %s)"""
+            )
+            self._values.append(digest_of(of.app_name, of.user_id))
+        self._where = " AND ".join(conditions)
+
+    def rows(self, columns: str, rest: str = "", join: str = "", values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Returns columns of the spans. `values` are those of the rest."""
+        statement = f"SELECT {columns} FROM sessions_app_searchspan AS p {join} WHERE {self._where} {rest}"
+        return rows(statement, [*self._values, *values])
+
+
+def _apps(actor: Actor, of: Of) -> list[int]:
+    """Returns the numbers of the apps that are meant and that the actor may see."""
+    apps = SearchOwner.objects.filter(source__in=numbers_of_sources(), user_id="")
+    if of.source:
+        apps = apps.filter(source__where=registry.identity(of.source), digest=digest_of(of.app_name, ""))
+    return [pk for pk, name in apps.values_list("pk", "app_name") if actor.may_see(name)]

@@ -1,0 +1,113 @@
+"""The figures of a range of time against a plain count over the same turns, on both databases."""
+
+import random
+
+import pytest
+
+from sessions_app.access.actor import SYSTEM, Actor
+from sessions_app.domain.session_ref import SessionRef
+from sessions_app.models import SearchSource
+from sessions_app.search import health
+from sessions_app.search.feeding import Feeder
+from sessions_app.search.health import Of, Range
+from sessions_app.writes.append import append_event
+from sessions_app.writes.sessions import create_session, delete_session
+from tests.support.people import ALICE
+
+DAY = 1_767_225_600.0
+BOTH = pytest.mark.parametrize("own", ["sqlite", "postgresql"], indirect=True)
+FORMS = pytest.mark.parametrize("form", ["sqlite", "postgresql"])
+
+
+class Turn:
+    """A turn as it was made: its session, when it began, what it took, its tokens, and the tool that failed."""
+
+    def __init__(self, ref: SessionRef, at: float, chance: random.Random) -> None:
+        self.ref, self.at = ref, at
+        self.took = chance.choice((0.5, 2.0, 4.0, 30.0))
+        self.tokens = chance.choice((0, 100, 7000))
+        self.failed = chance.random() < 0.3
+        answer = {"error": f"quote Q-{chance.randrange(9999)} expired"} if self.failed else {"ok": True}
+        self.say("user", 0.0, {"text": "Book it"})
+        self.say("agent", 0.1, {"function_call": {"name": "book", "id": f"c{at}"}})
+        self.say("agent", 0.4, {"function_response": {"name": "book", "id": f"c{at}", "response": answer}})
+        self.say("agent", self.took, {"text": "Done"}, self.tokens)
+
+    def say(self, author: str, after: float, part: object, tokens: int = 0) -> None:
+        """Appends an event of the turn."""
+        event = {"author": author, "timestamp": self.at + after, "content": {"parts": [part]}}
+        append_event(self.ref, {**event, "usage_metadata": {"total_token_count": tokens}}, actor=ALICE)
+
+
+def turns(source: str) -> list[Turn]:
+    """Makes sessions with turns over two days, and indexes them in two steps."""
+    chance, made = random.Random(7), []
+    for step in range(2):
+        for number in range(8):
+            app, user = chance.choice(("booking", "support")), chance.choice(("ana", "ben"))
+            ref = create_session(source, app, user, session_id=f"{step}-{number}", actor=ALICE)
+            at = DAY + chance.random() * 86_400
+            for _turn in range(chance.randrange(4)):
+                made.append(Turn(ref, at, chance))
+                at += chance.random() * 20_000 + 60
+        feed(source)
+    return made
+
+
+def feed(source: str) -> None:
+    """Brings the index up to date."""
+    feeder = Feeder(source)
+    while feeder.feed():
+        pass
+
+
+@BOTH
+@FORMS
+def test_figures_are_those_of_a_plain_count(own: str, source: str) -> None:
+    made, during = turns(source), Range(DAY + 3600, DAY + 13 * 3600)
+    whole, bars = health.figures(during, actor=SYSTEM, bars=12)
+    inside = [turn for turn in made if during.start <= turn.at < during.end]
+    assert 0 < len(inside) < len(made)
+    assert (whole.turns, whole.failed) == (len(inside), sum(turn.failed for turn in inside))
+    assert (whole.tokens, whole.sessions) == (sum(turn.tokens for turn in inside), len({turn.ref for turn in inside}))
+    times = sorted(turn.took for turn in inside)
+    assert whole.percentile(0.5) == times[(len(times) - 1) // 2]
+    for number, bar in enumerate(bars):
+        of_bar = [turn for turn in inside if number == int((turn.at - during.start) // 3600)]
+        assert (bar.turns, bar.sessions) == (len(of_bar), len({turn.ref for turn in of_bar}))
+
+
+@BOTH
+@FORMS
+def test_figures_of_an_app_of_a_user_and_of_who_may_see_little(own: str, source: str) -> None:
+    made, during = turns(source), Range(DAY, DAY + 3 * 86_400)
+
+    def count(app: str, user: str) -> int:
+        return sum(app in ("", turn.ref.app_name) and user in ("", turn.ref.user_id) for turn in made)
+
+    for app, user in (("booking", ""), ("support", ""), ("booking", "ana"), ("support", "ben")):
+        assert health.figures(during, actor=SYSTEM, of=Of(source, app, user))[0].turns == count(app, user)
+    assert health.figures(during, actor=Actor("bob", "read", "book*"))[0].turns == count("booking", "")
+
+
+@BOTH
+@FORMS
+def test_failures_are_grouped_by_tool_and_message_whatever_their_numbers(own: str, source: str) -> None:
+    made, during = turns(source), Range(DAY, DAY + 3 * 86_400)
+    failed = [turn for turn in made if turn.failed]
+    newest = max(failed, key=lambda turn: turn.at)
+    (failure,) = health.failures(during, actor=SYSTEM)
+    assert (failure.text, failure.count) == ("book: quote … expired", len(failed))
+    assert (failure.sessions, failure.ref) == (len({turn.ref for turn in failed}), newest.ref)
+    (tool,) = health.slowest_tools(during, actor=SYSTEM)
+    assert (tool.name, tool.calls, tool.failed, tool.p95) == ("book", len(made), len(failed), 0.3)
+
+
+def test_a_deleted_session_counts_no_more(source: str, own: str) -> None:
+    made, during = turns(source), Range(DAY, DAY + 3 * 86_400)
+    gone = made[0].ref
+    delete_session(gone, actor=ALICE)
+    SearchSource.objects.update(due=0.0)  # the next walk
+    feed(source)
+    whole, _bars = health.figures(during, actor=SYSTEM)
+    assert whole.turns == sum(turn.ref != gone for turn in made)
