@@ -19,6 +19,7 @@ COMMANDS: Final = {
     "reindex": "read again which events wrote which keys",
     "export": "write the sessions of a source to a file",
     "import": "bring exported sessions into a source",
+    "find": "search the sessions of sources, as pages do",
     "tail": "follow a source in the terminal",
     "doctor": "check databases, sources and settings, and say what to do",
     "completion": "print what completes these commands in bash, zsh or fish",

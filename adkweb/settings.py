@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import secrets
 import sys
 from contextlib import suppress
@@ -207,6 +208,7 @@ SERVESTATIC_USE_FINDERS = True  # a checkout needs no collectstatic step
 SERVESTATIC_AUTOREFRESH = DEBUG
 
 USE_TZ = True
+MACHINE_ZONE = os.environ.get("TZ")  # for times in the terminal; Django sets that of the process to TIME_ZONE
 TIME_ZONE = "UTC"
 LANGUAGE_CODE = "en"
 LANGUAGES = [("en", "English"), ("es", "Español"), ("ko", "한국어")]

@@ -28,6 +28,8 @@ _REST: Final = 30  # a walk is followed by a rest of so many times what it took
 _LEAST_REST: Final = 20.0  # seconds
 _PAUSE: Final = 0.05  # of the time that a batch took; the agent needs the machine, too
 _TOLD_SECONDS: Final = 0.5  # that reading new events may take at a time
+_OTHERS_SECONDS: Final = 0.1  # between two looks at how far another process is
+Moved = Callable[[int, int], None]
 
 PROCESS: Final = uuid.uuid4().hex
 
@@ -68,6 +70,10 @@ class Feeder:
             self._keeper = None  # it may believe that something is stored that is not
             raise
         return more or behind
+
+    def end(self) -> None:
+        """Lets another process feed at once. Otherwise, it would wait until the claim has run out."""
+        SearchSource.objects.filter(where=self._where, claim=PROCESS).update(claim="", claimed_until=0.0)
 
     def _hear(self) -> bool:
         """Has new events read, which notes the sessions that moved. Returns whether there are more."""
@@ -212,15 +218,27 @@ def clear(where: str) -> None:
         source.delete()
 
 
-def rebuild(source: str, moved: Callable[[int, int], None] = lambda done, total: None) -> int:
+def rebuild(source: str, moved: Moved = lambda done, total: None) -> int:
     """Forgets all and reads it anew. Returns the number of sessions. Calls `moved` with how far it is."""
     where = registry.identity(source)
     clear(where)
-    feeder = Feeder(source)
-    while feeder.feed(_TOLD_SECONDS):
-        at = _at(where)
-        moved(at.done, at.total)
+    catch_up(source, moved)
     return SearchSession.objects.filter(source__where=where).count()
+
+
+def catch_up(source: str, moved: Moved = lambda done, total: None) -> None:
+    """Reads whatever is new, for a process that does not go on feeding. If another process feeds, waits for its first walk.
+
+    Calls `moved` with how many sessions were read, and how many there are."""
+    feeder = Feeder(source)
+    try:
+        while (more := feeder.feed(_TOLD_SECONDS)) or share(source) < 1:
+            at = _at(registry.identity(source))
+            moved(at.done, at.total)
+            if not more:
+                time.sleep(_OTHERS_SECONDS)
+    finally:
+        feeder.end()
 
 
 def share(source: str) -> float:

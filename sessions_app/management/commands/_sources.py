@@ -1,7 +1,7 @@
 """Holds what the commands on sources share."""
 
 from argparse import ArgumentParser
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from django.conf import settings
@@ -29,7 +29,7 @@ class OverSources(BaseCommand):
         """Handles one source after the other."""
         if settings.READ_ONLY:
             raise CommandError("ADKWEB_READ_ONLY is set: nothing is written.", returncode=2)
-        for source in _named(options["source"]):
+        for source in named_sources(options["source"]):
             try:
                 self.do(source)
             except SourceError as error:
@@ -41,7 +41,8 @@ class OverSources(BaseCommand):
         raise NotImplementedError
 
 
-def _named(texts: list[str]) -> Iterator[registry.Source]:
+def named_sources(texts: Iterable[str]) -> Iterator[registry.Source]:
+    """Yields the sources that paths and URLs name. Raises CommandError for one that is none."""
     for text in texts:
         try:
             sources = registry.add(text)
@@ -54,7 +55,7 @@ def _named(texts: list[str]) -> Iterator[registry.Source]:
 
 def one_source(text: str) -> registry.Source:
     """Opens and returns the source that a path or URL names. A folder may hold only one. Raises SourceError."""
-    sources = list(_named([text]))
+    sources = list(named_sources([text]))
     if len(sources) > 1:
         raise CommandError(
             f"{text} holds {len(sources)} sources; name one: {', '.join(source.where for source in sources)}",

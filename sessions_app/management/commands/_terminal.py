@@ -1,7 +1,13 @@
 """Makes text safe for a terminal: nothing that is stored can move the cursor, break a line or reverse the words."""
 
 import logging
+from contextlib import suppress
+from datetime import UTC, tzinfo
+from pathlib import Path
 from typing import Any, Final
+from zoneinfo import ZoneInfo
+
+from django.conf import settings
 
 from ...domain.json_values import dumps
 from ...domain.state import ABSENT
@@ -28,6 +34,16 @@ def short(value: Any, length: int = 60) -> str:
         value = value[:length]  # a value may be megabytes long
     text = dumps(value)
     return plain(text if len(text) <= length else f"{text[: length - 1]}…")
+
+
+def local_zone() -> tzinfo:
+    """Returns the time zone of this machine, or of TZ; UTC if nobody can say."""
+    with suppress(KeyError, ValueError, OSError):
+        if settings.MACHINE_ZONE is not None:
+            return ZoneInfo(settings.MACHINE_ZONE.removeprefix(":"))
+        with Path("/etc/localtime").open("rb") as file:
+            return ZoneInfo.from_file(file)
+    return UTC
 
 
 def silence_logs() -> None:
