@@ -9,6 +9,7 @@ from . import adoption, transfer
 from .account import signin, tokens
 from .editing import drift, edit, fork, queued, rewind, undo, values
 from .lists import app, edits, feed, home, sessions, user
+from .search import bar, preview, results
 from .session import agent_view, compare, event, history, moment, news, overview, page
 
 register_converter(Segment, "name")
@@ -22,6 +23,8 @@ urlpatterns = [
     path("", home.home, name="home"),
     path("feed/", feed.feed, name="feed"),
     path("edits/", edits.edits, name="edits"),
+    path("sessions/", results.results, name="search"),
+    path("sessions/complete/", bar.complete, name="complete"),
     path("sessions/new/", sessions.new, name="new-session"),
     path("import/", transfer.imports, name="imports"),
     path("import/<uuid:import_id>/", transfer.import_, name="import"),
@@ -50,6 +53,7 @@ urlpatterns = [
     path(USER + "export/", transfer.export_user, name="user-export"),
     path(SESSION, page.session, name="session"),
     path(SESSION + "events/", page.events, name="events"),
+    path(SESSION + "preview/", preview.preview, name="preview"),
     path(SESSION + "news/", news.news, name="news"),
     path(SESSION + "stats/", page.stats, name="stats"),
     path(SESSION + "strip/", overview.strip, name="strip"),

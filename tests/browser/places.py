@@ -123,6 +123,29 @@ def _refused_session(page: Page) -> None:
     expect(page.locator("#session_id-error")).to_be_visible()
 
 
+def _sessions(text: str) -> Callable[[Page], None]:
+    """The page “Sessions” for a query; a source that is still being read is waited for."""
+
+    def go(page: Page) -> None:
+        page.goto("/sessions/?" + urlencode({"q": text, "cols": "user,app,started,took,turns,state.booking_step"}))
+        expect(page.locator("#preview .scroll, .results .empty")).to_be_visible()
+        expect(page.get_by_text("Indexing")).to_have_count(0)
+
+    return go
+
+
+def _columns(page: Page) -> None:
+    _sessions("")(page)
+    page.locator(".columnsmenu summary").click()
+
+
+def _suggestions(page: Page) -> None:
+    page.goto("/")
+    page.keyboard.press("ControlOrMeta+k")
+    expect(page.get_by_role("option", name="Edits")).to_be_visible()
+    page.keyboard.press("ArrowDown")
+
+
 def _export(page: Page) -> None:
     page.goto(path("a", "demo", "booking"))
     page.locator("summary", has_text="Export").click()
@@ -133,6 +156,11 @@ PLACES: Final[dict[str, Callable[[Page], None]]] = {
     "home": goto("/"),
     "home, menu open": _menu,
     "home, keys shown": _keys,
+    "home, suggestions shown": _suggestions,
+    "all sessions": _sessions(""),
+    "all sessions, columns shown": _columns,
+    "all sessions, something wrong": _sessions("user:ana usr:x after:2026-11-01"),
+    "all sessions, no result": _sessions("user:ana nothing-like-this"),
     "app": goto(path("a", "demo", "booking")),
     "app, export open": _export,
     "users": goto(path("a", "demo", "booking", end="users/")),

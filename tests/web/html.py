@@ -17,15 +17,17 @@ VOID: Final = frozenset(re.findall(r"\w+", "area base br col embed hr img input 
 TAGS: Final = frozenset(
     re.findall(
         r"[\w-]+",
-        """a article aside b body button code datalist dd del details dialog div dl dt em fieldset figcaption figure
-        footer form h1 h2 h3 head header hr html img input ins json-editor kbd label legend li link main meta nav
+        """a article aside b body button caption code datalist dd del details dialog div dl dt em fieldset figcaption
+        figure footer form h1 h2 h3 head header hr html img input ins json-editor kbd label legend li link main mark meta nav
         noscript ol option p polyline pre progress rect script section select span strong summary svg table tbody td
         textarea th thead time title tr ul use wbr""",
     )
 )
 ATTRIBUTES: Final = re.compile(
-    r"""(data-[a-z-]+|aria-[a-z]+|hx-(get|include|post|target|select|swap|swap-oob|trigger|headers|encoding)|accesskey|action
-    |alt|autocomplete|autofocus|charset|checked|class|colspan|content|datetime|defer|dir|disabled|download|enctype|for
+    r"""(data-[a-z-]+|aria-[a-z]+|accesskey|action
+    |hx-(get|include|post|push-url|target|select|swap|swap-oob|sync|trigger|headers|encoding)
+    |alt|autocapitalize|autocomplete|autofocus|charset|checked|class|colspan|content|datetime|defer|dir|disabled|download|enctype
+    |for|form
     |formnovalidate|hidden|href|id|lang|list|loading|max|maxlength|method|name|nonce|open|original|placeholder|points
     |preserveaspectratio|rel|required|role|rows|rx|scope|selected|spellcheck|src|tabindex|title|type|value|viewbox|height|width|x|y)""",
     re.VERBOSE,

@@ -40,6 +40,11 @@ def name(key: Any) -> SafeString:
     return format_html('<span class="start">{}</span>{}', head, end)
 
 
+def css_class(value: Any) -> str:
+    """Returns the CSS class of a value on one line."""
+    return "s bidi" if isinstance(value, str) else _CLASSES.get(kind(value), "z")
+
+
 class Tree:
     """The rows of one value, up to NODE_LIMIT. `whole` is the URL of the whole value."""
 
@@ -107,8 +112,7 @@ class Tree:
     def _leaf(self, value: Any) -> SafeString:
         if isinstance(value, float) and not math.isfinite(value):
             return format_html('<span class="n" title="{}">{}</span>', _("not JSON; the agent wrote it"), str(value))
-        css = "s bidi" if isinstance(value, str) else _CLASSES.get(kind(value), "z")
-        return format_html('<span class="{}">{}</span>', css, brief(value, TEXT_LIMIT))
+        return format_html('<span class="{}">{}</span>', css_class(value), brief(value, TEXT_LIMIT))
 
     def _text(self, value: str) -> SafeString:
         text = format_html('<pre class="s bidi">{}</pre>', value[:TEXT_LIMIT])

@@ -1,10 +1,11 @@
 """Defines the template tags and filters for times and durations, which are built into every template."""
 
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, tzinfo
 
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
+from django.utils.translation import gettext as _
 
 from ...domain.positions import Seq, number_of, time_of
 from .tags import register
@@ -66,6 +67,16 @@ def elapsed(since: float) -> SafeString:
         datetime.fromtimestamp(since, UTC).isoformat(timespec="milliseconds"),
         duration(time.time() - since),
     )
+
+
+@register.simple_tag
+def day(seconds: float, now: float, zone: tzinfo) -> SafeString:
+    """Returns a time in a zone, with today and yesterday in words: “today 14:05:12”, “2026-11-20 14:05”."""
+    local, today = datetime.fromtimestamp(seconds, zone), datetime.fromtimestamp(now, zone).date()
+    days = {today: _("today"), today - timedelta(days=1): _("yesterday")}
+    words = f"{days[local.date()]} {local:%H:%M:%S}" if local.date() in days else f"{local:%Y-%m-%d %H:%M}"
+    instant = datetime.fromtimestamp(seconds, UTC)
+    return format_html('<time datetime="{}">{}</time>', instant.isoformat(timespec="milliseconds"), words)
 
 
 def _time(seconds: float, attribute: str, form: str) -> SafeString:

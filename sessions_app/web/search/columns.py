@@ -1,0 +1,100 @@
+"""The columns of the table of sessions: which there are, and how an address names those that a person has chosen."""
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from django.utils.translation import gettext as _
+
+from ...domain.json_values import KEY_LENGTH
+from ...search.results import MOST_COLUMNS
+
+DEFAULT: Final = ("user", "app", "started", "took", "turns", "events", "tokens")
+SORT: Final = "-started"  # the newest first
+_STATE: Final = ("state.", "user:", "app:")  # what begins the name of a state key's column
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column by its name in an address: `took`, `state.booking_step`, `user:tier`.
+
+    `sort` is what its head sorts by, if it does. `key` is the key of state that it shows, with its prefix."""
+
+    name: str
+    title: str
+    sort: str = ""
+    numeric: bool = False
+    key: str = ""
+
+
+def built_in() -> dict[str, Column]:
+    """Returns the columns that every session has, by name."""
+    return {
+        column.name: column
+        for column in (
+            Column("user", _("User"), "user"),
+            Column("app", _("App"), "app"),
+            Column("source", _("Source")),
+            Column("started", _("Started"), "started"),
+            Column("last", _("Last activity"), "last"),
+            Column("took", _("Took"), "took", numeric=True),
+            Column("turns", _("Turns"), "turns", numeric=True),
+            Column("events", _("Events"), "events", numeric=True),
+            Column("tokens", _("Tokens"), "tokens", numeric=True),
+            Column("error", _("Last error")),
+            Column("tags", _("Tags")),
+        )
+    }
+
+
+def of_names(names: Iterable[str]) -> tuple[Column, ...]:
+    """Returns the columns of these names, each once; those that nobody could have chosen are left out."""
+    known = built_in()
+    columns = [known.get(name) or _of_state(name.strip()) for name in dict.fromkeys(names)]
+    of_state = [column for column in columns if column and column.key][MOST_COLUMNS:]
+    return tuple(column for column in columns if column and column not in of_state)
+
+
+def _of_state(name: str) -> Column | None:
+    prefix = next((each for each in _STATE if name.startswith(each) and len(each) < len(name) <= KEY_LENGTH), None)
+    if prefix is None:
+        return None
+    bare = name.removeprefix(prefix)
+    return Column(name, bare if prefix == "state." else name, key=bare if prefix == "state." else name)
+
+
+def read(text: str | None) -> tuple[Column, ...]:
+    """Returns the columns that an address names: `user,took,state.step`. Without any, the usual ones."""
+    try:
+        names = next(csv.reader([text]), []) if text else DEFAULT
+    except csv.Error:
+        names = DEFAULT
+    return of_names(names) or of_names(DEFAULT)
+
+
+def write(columns: Sequence[Column]) -> str:
+    """Returns the columns as an address names them; "" for the usual ones."""
+    names = [column.name for column in columns]
+    if names == list(DEFAULT):
+        return ""
+    line = io.StringIO()
+    csv.writer(line, lineterminator="").writerow(names)
+    return line.getvalue()
+
+
+def key_column(text: str) -> str:
+    """Returns the name of the column for a key that somebody typed: `step` and `state.step` are the session's key."""
+    key = text.strip()
+    return key if not key or key.startswith(_STATE) else f"state.{key}"
+
+
+def moved(names: Sequence[str], order: str) -> list[str]:
+    """Moves a column to the left or to the right: `-1:took` moves `took` one to the left."""
+    step, _colon, name = order.partition(":")
+    if name not in names or step not in ("-1", "1"):
+        return list(names)
+    others = [each for each in names if each != name]
+    others.insert(max(0, names.index(name) + int(step)), name)
+    return others

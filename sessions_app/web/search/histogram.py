@@ -1,0 +1,165 @@
+"""The histogram above the table of sessions, as a picture and as a table. Dragging over it sets a range of time."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import pairwise
+from typing import Final
+
+from django.utils.translation import gettext as _
+
+from ...access.actor import Actor
+from ...search.histogram import Bar, histogram
+from ...search.language import parse
+from ...search.tree import And, Node, Query, Time
+from .asked import Asked
+
+PITCH: Final = 20  # from bar to bar, in the picture's own units
+HEIGHT: Final = 44
+_GAP: Final = 5
+_LEAST: Final = 2.0  # of the height, for a bar that is not empty
+_AROUND: Final = 1.5  # times the chosen range, shown before and after it
+_LABELS: Final = 5
+_FEWEST: Final = 30  # bars; with fewer, each would be as wide as a hand
+_DAY: Final = 86_400.0
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """A bar as it is drawn, with its numbers. Sizes are texts, so that no language writes a comma in them."""
+
+    x: int
+    y: str
+    height: str
+    failed_y: str
+    failed_height: str
+    chosen: bool
+    label: str
+    sessions: int
+    failed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """The histogram: its bars, the times between them, and the range that is chosen, as indices of these times.
+
+    `goes_back` and `goes_on` tell whether it shows everything up to its ends: a range that reaches one has no limit."""
+
+    bars: list[Drawn]
+    times: list[str]
+    labels: list[str]
+    ticks: list[str]
+    first: int
+    last: int
+    is_chosen: bool
+    goes_back: bool
+    goes_on: bool
+    width: int
+    height: int = HEIGHT
+    thickness: int = PITCH - _GAP
+
+    @property
+    def chosen_x(self) -> int:
+        """Returns where the chosen range begins."""
+        return self.first * PITCH
+
+    @property
+    def chosen_width(self) -> int:
+        """Returns how wide the chosen range is."""
+        return (self.last - self.first) * PITCH
+
+    @property
+    def spoken(self) -> tuple[str, str]:
+        """Returns both ends of the chosen range in words."""
+        return self.labels[self.first], self.labels[self.last]
+
+
+def draw(asked: Asked, who: Actor) -> Picture | None:
+    """Draws the sessions that a query selects, over time; None if there are none.
+
+    Around a range that the query chooses it shows some time before and after, too, to drag to."""
+    after, before = chosen_range(asked.query.tree)
+    bars = _with_room(histogram(_around(asked, after, before), actor=who))
+    if not any(bar.sessions for bar in bars):
+        return None
+    edges = [bar.start for bar in bars] + [bars[-1].end]
+    first = min(_index(edges, after, 0), len(bars) - 1)
+    last = max(_index(edges, before, len(bars)), first + 1)
+    is_chosen = after is not None or before is not None
+    labels = _labels(asked, edges)
+    drawn = [_bar(bars, number, labels, is_chosen and first <= number < last) for number in range(len(bars))]
+    ticks = [labels[round(part * len(bars) / (_LABELS - 1))] for part in range(_LABELS)]
+    ends = after is None, before is None or _margin(asked, after, before) + before >= asked.now
+    times = [f"{edge:.3f}" for edge in edges]
+    return Picture(drawn, times, labels, ticks, first, last, is_chosen, *ends, PITCH * len(bars))
+
+
+def chosen_range(tree: Node | None) -> tuple[float | None, float | None]:
+    """Returns the times after and before which a whole query asks for."""
+    limits: dict[str, float] = {}
+    for node in tree.children if isinstance(tree, And) else (tree,):
+        if isinstance(node, Time):
+            limits.setdefault(node.name, node.seconds)
+    after, before = limits.get("after"), limits.get("before")
+    return after, None if after is not None and before is not None and before <= after else before
+
+
+def _around(asked: Asked, after: float | None, before: float | None) -> Query:
+    if after is None:
+        return asked.within(None, None).query
+    margin = _margin(asked, after, before)
+    wider = asked.within(after - margin, None if before is None or before + margin >= asked.now else before + margin)
+    return parse(wider.text, now=asked.now, zone=asked.zone)
+
+
+def _with_room(bars: list[Bar]) -> list[Bar]:
+    """Adds empty bars on both sides of a few."""
+    if not bars or len(bars) >= _FEWEST:
+        return bars
+    step, missing = bars[0].end - bars[0].start, _FEWEST - len(bars)
+    begin = bars[0].start - missing // 2 * step
+    edges = [begin + number * step for number in range(_FEWEST + 1)]
+    room = [Bar(start, end, 0, 0) for start, end in pairwise(edges)]
+    return room[: missing // 2] + bars + room[missing // 2 + len(bars) :]
+
+
+def _margin(asked: Asked, after: float | None, before: float | None) -> float:
+    until = asked.now if before is None else before
+    return max(60.0, _AROUND * (until - after)) if after is not None else asked.now
+
+
+def _index(edges: Sequence[float], seconds: float | None, otherwise: int) -> int:
+    """Returns the index of the edge that is nearest to a time."""
+    if seconds is None:
+        return otherwise
+    return min(range(len(edges)), key=lambda number: abs(edges[number] - seconds))
+
+
+def _bar(bars: Sequence[Bar], number: int, labels: Sequence[str], is_chosen: bool) -> Drawn:
+    bar, most = bars[number], max(bar.sessions for bar in bars)
+    height = max(_LEAST, HEIGHT * bar.sessions / most) if bar.sessions else 0.0
+    failed = max(_LEAST, HEIGHT * bar.failed / most) if bar.failed else 0.0
+    return Drawn(
+        number * PITCH,
+        f"{HEIGHT - height:.1f}",
+        f"{height:.1f}",
+        f"{HEIGHT - failed:.1f}",
+        f"{failed:.1f}",
+        is_chosen,
+        f"{labels[number]} – {labels[number + 1]}",
+        bar.sessions,
+        bar.failed,
+    )
+
+
+def _labels(asked: Asked, edges: Sequence[float]) -> list[str]:
+    """Returns the times in words, as exact as the bars are wide."""
+    today = datetime.fromtimestamp(asked.now, asked.zone).date()
+    width = (edges[-1] - edges[0]) / (len(edges) - 1)
+    clock = "" if width >= _DAY else " %H:%M" if width >= 60 else " %H:%M:%S"
+    days = {today: _("today"), today - timedelta(days=1): _("yesterday")}
+    labels = []
+    for edge in edges:
+        local = datetime.fromtimestamp(edge, asked.zone)
+        labels.append(days.get(local.date(), f"{local:%Y-%m-%d}") + (f"{local:{clock}}" if clock else ""))
+    return labels

@@ -1,0 +1,172 @@
+"""The page “Sessions”: what a query selects over all sources, as a table with a histogram and a preview."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.utils.translation import pgettext
+from django.views.decorators.http import require_GET
+
+from ...domain.positions import Seq
+from ...search.language import parse, with_filter, without
+from ...search.results import Results, Row, search
+from ...search.tree import And, Node, Query, leaves
+from ..html.render import page
+from ..html.targets import actor
+from . import columns, histogram
+from .asked import LINKED, Asked, read
+from .bar import pieces
+from .columns import Column
+
+_DIALS: Final = ("from", "to", "move", "choose")  # what a form asks for; the answer is another address
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The head of a column: where it sorts to, and how the table is sorted by it now."""
+
+    column: Column
+    address: str
+    order: str
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A session in the table: its row, its status in words, where it opens and what previews it.
+
+    `error` is its last error, if that is what it stands there for."""
+
+    row: Row
+    status: str
+    address: str
+    preview: str
+    error: str
+
+
+@require_GET
+def results(request: HttpRequest) -> HttpResponse:
+    """Shows the sessions that ?q= selects. htmx gets the results, or with ?page= the next rows."""
+    asked = read(request)
+    if any(name in request.GET for name in _DIALS):
+        return redirect(_dialled(asked, request.GET).address)
+    query, cursor = asked.query, request.GET.get("page")
+    keys = tuple(column.key for column in asked.columns if column.key)
+    selected = search(query, actor=actor(request), sort=asked.sort, columns=keys, cursor=cursor)
+    context: dict[str, Any] = {
+        "asked": asked,
+        "query": query,
+        "results": selected,
+        "rows": [_shown(row, query) for row in selected.rows],
+        "more": asked.continued(selected.next),
+    }
+    if request.htmx and cursor:  # type: ignore[attr-defined]
+        return page(request, "search/results/_rows.html", context)
+    context |= {
+        "pieces": list(pieces(asked.text, query)),
+        "wrong": [(asked.text[each.start : each.end], each.message) for each in query.problems],
+        "heads": list(_heads(asked)),
+        "menu": _menu(asked),
+        "picture": histogram.draw(asked, actor(request)),
+        "statuses": list(_statuses(asked)),
+        **_instead(asked, query, selected),
+    }
+    template = "search/results/_results.html" if request.htmx else "search/results/results.html"  # type: ignore[attr-defined]
+    return page(request, template, context)
+
+
+def _dialled(asked: Asked, given: QueryDict) -> Asked:
+    """Returns what the histogram or the menu of columns asks for."""
+    if "from" in given or "to" in given:
+        return asked.within(_seconds(given.get("from", "")), _seconds(given.get("to", "")))
+    names = [*given.getlist("col"), columns.key_column(given.get("add", ""))]
+    return asked.with_columns(columns.moved(names, given.get("move", "")))
+
+
+def _seconds(text: str) -> float | None:
+    try:
+        seconds = float(text)
+    except ValueError:
+        return None
+    return seconds if 0 <= seconds < 2**33 else None
+
+
+def _shown(row: Row, query: Query) -> Shown:
+    """Returns where a session opens: at the line that matched, otherwise at its last error, if it has failed or the query
+    is about errors."""
+    is_about_errors = query.tree is not None and any(
+        getattr(leaf, "name", "") == "error" for leaf in leaves(query.tree)
+    )
+    error = row.error if row.status == "failed" or is_about_errors else ""
+    seq: Seq | None = row.match.seq if row.match else row.error_seq if error else None
+    at = f"?seq={seq}" if seq else ""
+    address, preview = (reverse(name, kwargs=row.ref._asdict()) + at for name in ("session", "preview"))
+    return Shown(row, _status(row.status), address, preview, error)
+
+
+def _status(name: str) -> str:
+    words = {
+        "failed": pgettext("status", "failed"),
+        "waiting": pgettext("status", "waits for an answer"),
+        "running": pgettext("status", "running"),
+        "stuck": pgettext("status", "stuck"),
+        "idle": pgettext("status", "idle"),
+    }
+    return words.get(name, name)
+
+
+def _heads(asked: Asked) -> Iterator[Head]:
+    orders = {"": "ascending", "-": "descending"}
+    for column in asked.columns:
+        is_sorted = bool(column.sort) and asked.sort.removeprefix("-") == column.sort
+        order = orders[asked.sort[: -len(column.sort)]] if is_sorted else ""
+        yield Head(column, asked.sorted_by(column).address if column.sort else "", order)
+
+
+def _menu(asked: Asked) -> list[tuple[Column, bool]]:
+    """Returns the columns that can be chosen: those that are shown, in their order, and the others."""
+    others = [each for each in columns.built_in().values() if each not in asked.columns]
+    return [(each, True) for each in asked.columns] + [(each, False) for each in others]
+
+
+def _statuses(asked: Asked) -> Iterator[tuple[str, str, bool]]:
+    """Yields links to the query with another status: words, address, and whether this is the query now."""
+    names = {
+        "": pgettext("status", "All"),
+        "failed": pgettext("status", "Failed"),
+        "waiting": pgettext("status", "Waiting"),
+        "running": pgettext("status", "Running"),
+        "stuck": pgettext("status", "Stuck"),
+    }
+    if len(asked.text) > LINKED:
+        return
+    tree, rest = asked.query.tree, without(asked.text, "status")
+    for status, words in names.items():
+        text = with_filter(rest, "status", status) if status else rest
+        is_this = tree == parse(text, now=asked.now, zone=asked.zone).tree
+        yield words, asked.with_text(text).address, is_this
+
+
+def _instead(asked: Asked, query: Query, selected: Results) -> dict[str, Any]:
+    """Returns what to try where nothing was selected: the query without each of its conditions."""
+    if selected.rows or len(asked.text) > LINKED:
+        return {}
+    return {
+        "instead": [
+            (asked.text[node.start : node.end], asked.with_text(rest).address) for node, rest in _less(asked, query)
+        ]
+    }
+
+
+def _less(asked: Asked, query: Query) -> Iterator[tuple[Node, str]]:
+    """Yields the conditions that a query could do without, each with the rest."""
+    tree = query.tree
+    if not isinstance(tree, And):
+        return
+    for node in tree.children:
+        rest = f"{asked.text[: node.start].rstrip()} {asked.text[node.end :].lstrip()}".strip()
+        fewer = parse(rest, now=asked.now, zone=asked.zone)
+        if fewer.tree is not None and not fewer.problems and len(list(leaves(fewer.tree))) < len(list(leaves(tree))):
+            yield node, rest

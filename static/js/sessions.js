@@ -1,0 +1,84 @@
+// The page “Sessions”. The row that has the focus, or that the pointer rests on, is shown in #preview (its data-preview),
+// first the one on top. What the server makes of the query ([data-asked]) goes into #query, unless a person types there.
+// One stretch of typing is one step of the browser's history.
+(() => {
+  const results = document.querySelector("#results");
+  const field = document.querySelector("#query");
+  const bar = document.querySelector("#querybar");
+  const KEYS = 80;
+  const POINTER = 250;
+  const WIDE = matchMedia("(width >= 900px)");
+  let waiting = 0;
+  let shown = "";
+  let kept = null; // what had the focus, and whether the menu was open, before the results were replaced
+
+  const rows = () => [...results.querySelectorAll("[data-preview]")];
+
+  async function preview(row) {
+    const pane = results.querySelector("#preview");
+    const address = row?.dataset.preview;
+    if (!pane || !address || !WIDE.matches || (address === shown && pane.firstChild)) return;
+    shown = address;
+    for (const each of rows()) each.classList.toggle("previewed", each === row);
+    const answer = await fetch(address, { headers: { "HX-Request": "true" } }).catch(() => null);
+    const html = answer?.ok || answer?.status === 404 ? await answer.text() : "";
+    if (address !== shown || !pane.isConnected) return; // another row was quicker
+    if (!answer?.ok) {
+      pane.textContent = html; // one sentence
+      return;
+    }
+    htmx.swap(pane, html, { swapStyle: "innerHTML" });
+    pane.querySelector("h2").textContent = row.querySelector(".rowlink").textContent;
+  }
+
+  function later(row, wait) {
+    clearTimeout(waiting);
+    if (row) waiting = setTimeout(preview, wait, row);
+  }
+
+  function begin() {
+    shown = "";
+    const asked = results.querySelector("[data-asked]")?.dataset.asked;
+    if (asked !== undefined && document.activeElement !== field) field.value = asked;
+    if (results.querySelector("#problems > .warn")) field.setAttribute("aria-invalid", "true");
+    else field.removeAttribute("aria-invalid");
+    if (kept?.menu) results.querySelector(".columnsmenu").open = true;
+    const link =
+      kept?.row &&
+      rows()
+        .find((row) => row.dataset.preview === kept.row)
+        ?.querySelector(".rowlink");
+    if (link && document.activeElement === document.body) link.focus({ preventScroll: true });
+    kept = null;
+    preview(link ? link.closest("[data-preview]") : rows()[0]);
+  }
+
+  results.addEventListener("focusin", ({ target }) => later(target.closest("[data-preview]"), KEYS));
+  results.addEventListener("pointerover", ({ target }) => {
+    const row = target.closest("[data-preview]");
+    if (row && !row.matches(".previewed")) later(row, POINTER);
+  });
+  results.addEventListener("pointerleave", () => clearTimeout(waiting));
+  WIDE.addEventListener("change", () => preview(rows()[0]));
+
+  document.addEventListener("htmx:beforeSwap", ({ detail }) => {
+    if (detail.target !== results) return;
+    const row = document.activeElement?.closest("[data-preview]");
+    kept = { row: row?.dataset.preview, menu: results.querySelector(".columnsmenu")?.open };
+  });
+  document.addEventListener("htmx:afterSettle", ({ detail }) => detail.target === results && begin());
+
+  // Typing: the first answer is a new step of the history, the others replace it.
+  field.addEventListener("focus", () => {
+    bar.setAttribute("hx-push-url", "true");
+    bar.removeAttribute("hx-replace-url");
+  });
+  document.addEventListener("htmx:pushedIntoHistory", () => {
+    if (document.activeElement !== field) return;
+    bar.removeAttribute("hx-push-url");
+    bar.setAttribute("hx-replace-url", "true");
+  });
+  bar.addEventListener("submit", () => field.select());
+
+  begin();
+})();

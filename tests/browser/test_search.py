@@ -1,0 +1,223 @@
+"""Finding sessions: by keyboard and by mouse, from any page, with and without scripts."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import parse_qs, quote, urlsplit
+
+import pytest
+from playwright.sync_api import Locator, Page, Route, expect
+
+from tests.browser.conftest import Visit, Watch
+from tests.browser.places import SEOUL, path
+
+MADRID = path("s", "demo", "booking", "ana", "madrid-return")
+ERROR = "seat map service unreachable"
+
+
+def asked(page: Page) -> dict[str, str]:
+    """What the address asks for."""
+    return {name: values[0].strip() for name, values in parse_qs(urlsplit(page.url).query).items()}
+
+
+def expect_asked(page: Page, query: str) -> None:
+    """Waits until the address asks for a query."""
+    end = rf"\?q={re.escape(quote(query, safe=''))}(%20)?(&|$)" if query else "$"
+    expect(page).to_have_url(re.compile(f"/sessions/{end}"))
+
+
+def titles(page: Page) -> Locator:
+    """The links of the sessions."""
+    return page.locator(".sessions .rowlink")
+
+
+@pytest.fixture(autouse=True)
+def _indexed(page: Page) -> None:
+    """The demo has been read."""
+    page.goto("/sessions/?q=seat+map+unreachable")
+    expect(titles(page)).to_have_count(1)
+    expect(page.get_by_text("Indexing")).to_have_count(0)
+    page.goto("/")
+
+
+# --- The query bar ----------------------------------------------------------------------------------------------------
+
+
+def test_the_failing_event_is_opened_by_keyboard_alone(page: Page) -> None:
+    page.keyboard.press("/")
+    field = page.get_by_role("combobox", name="Find sessions")
+    expect(field).to_be_focused()
+    page.keyboard.type("use")
+    expect(page.get_by_role("option", name="user: filter")).to_be_visible()
+    page.keyboard.press("Tab")
+    page.keyboard.type("an")
+    expect(page.get_by_role("option", name="ana")).to_be_visible()
+    page.keyboard.press("ArrowDown")
+    expect(page.get_by_role("option", name="ana")).to_have_attribute("aria-selected", "true")
+    page.keyboard.press("Enter")
+    expect(field).to_have_value("user:ana ")
+    page.keyboard.type('error:any "seat map"')
+    page.keyboard.press("Enter")
+    expect(titles(page)).to_have_count(1)
+    expect(page.locator(".matched mark")).to_have_text("seat map")
+    expect(page.locator("#querymarks mark")).to_have_text(["user:ana", "error:any"])
+    page.keyboard.press("j")
+    expect(titles(page)).to_be_focused()
+    expect(page.locator("#preview .ev.selected")).to_contain_text(ERROR)
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile(re.escape(MADRID)))
+    expect(page.locator(".ev.selected")).to_contain_text(ERROR)
+
+
+def test_typing_searches_cancels_what_is_under_way_and_is_one_step_of_the_history(page: Page, watch: Watch) -> None:
+    watch.excuse("htmx:afterRequest", "htmx:sendAbort")  # htmx reports what it cancels
+    page.goto("/sessions/")
+    held: list[Route] = []
+    page.route(re.compile(r"/sessions/\?q=flight(&|$)"), lambda route: held.append(route))
+    field = page.locator("#query")
+    with page.expect_event("requestfailed", lambda request: "q=flight" in request.url):
+        field.press_sequentially("flight")
+        page.wait_for_timeout(400)
+        field.press_sequentially(" madrid")
+    assert len(held) == 1
+    expect(page.locator("#querycount")).to_contain_text("2 sessions")
+    expect_asked(page, "flight madrid")
+    field.press_sequentially(" 2026-11-29")
+    expect_asked(page, "flight madrid 2026-11-29")
+    expect(titles(page)).to_have_count(1)
+    page.go_back()
+    expect_asked(page, "")
+    expect(page.locator("#query")).to_have_value("")
+
+
+def test_ctrl_k_goes_to_pages_and_does_actions(page: Page) -> None:
+    page.goto(path("s", *SEOUL))
+    page.locator(".ev .line").last.focus()
+    page.keyboard.press("ControlOrMeta+k")
+    expect(page.get_by_role("option", name="Home page")).to_be_visible()
+    page.keyboard.type("theme")
+    expect(page.get_by_role("option")).to_have_count(1)
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    expect(page.locator("html")).to_have_attribute("data-theme", "light")
+    expect(page.locator("#query")).to_have_value("")
+    page.keyboard.press("ControlOrMeta+k")
+    page.keyboard.type("tok")
+    page.get_by_role("option", name="API tokens").click()
+    expect(page).to_have_url(re.compile("/tokens/$"))
+
+
+def test_escape_closes_the_list_and_then_leaves_and_tab_leaves_where_nothing_is_typed(page: Page) -> None:
+    page.keyboard.press("/")
+    page.keyboard.type("a")
+    options = page.locator("#queryoptions")
+    expect(options).to_be_visible()
+    expect(page.locator("#announcer")).to_contain_text("suggestion")
+    page.keyboard.press("Escape")
+    expect(options).to_be_hidden()
+    expect(page.locator("#query")).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(page.locator("#query")).not_to_be_focused()
+    expect(page.locator("#query")).to_have_value("a")
+    page.locator("#query").fill("")
+    expect(options).to_be_visible()
+    page.keyboard.press("Tab")
+    expect(page.locator("#query")).not_to_be_focused()
+    expect(page.locator("#query")).to_have_value("")
+
+
+def test_what_is_wrong_is_marked_and_told_and_the_rest_is_used(page: Page) -> None:
+    page.goto("/sessions/")
+    page.locator("#query").press_sequentially("usr:x seat map")
+    expect(page.locator("#querymarks mark.bad")).to_have_text("usr:x")
+    expect(page.locator("#problems")).to_contain_text("usr:x")
+    expect(page.locator("#query")).to_have_attribute("aria-invalid", "true")
+    expect(titles(page).first).to_be_visible()
+    page.locator("#query").fill("seat map")
+    expect(page.locator("#problems p")).to_have_count(0)
+    expect(page.locator("#query")).not_to_have_attribute("aria-invalid", "true")
+
+
+# --- The table, the histogram, the preview ----------------------------------------------------------------------------
+
+
+def test_dragging_sets_the_range_and_so_do_the_arrow_keys(page: Page) -> None:
+    page.goto("/sessions/?sort=-took")
+    rows = page.locator(".sessions [data-row]")
+    expect(page.locator("#preview .scroll")).to_be_visible()
+    everything = rows.count()
+    box = page.locator(".range").bounding_box()
+    assert box
+    page.mouse.move(box["x"] + box["width"] * 0.3, box["y"] + 10)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.6, box["y"] + 10, steps=3)
+    expect(page.locator(".range > .tip")).to_contain_text("–")
+    page.mouse.up()
+    expect(page.locator("#query")).to_have_value(re.compile(r"^after:\S+ before:\S+$"))
+    assert asked(page)["sort"] == "-took"
+    expect(page.locator(".range rect.chosen")).to_have_count(1)
+    thumb = page.get_by_role("slider", name="Start of the range")
+    before = page.locator("#query").input_value()
+    said = thumb.get_attribute("aria-valuetext")
+    thumb.focus()
+    page.keyboard.press("ArrowLeft")
+    expect(thumb).not_to_have_attribute("aria-valuetext", said or "")
+    page.keyboard.press("Enter")
+    expect(page.locator("#query")).not_to_have_value(before)
+    expect(page.get_by_role("slider", name="Start of the range")).to_be_focused()
+    page.get_by_role("button", name="All times").click()
+    expect(page.locator("#query")).to_have_value("")
+    expect(rows).to_have_count(everything)
+
+
+def test_columns_are_chosen_ordered_and_kept_in_the_address(page: Page) -> None:
+    page.goto("/sessions/?q=user:ana")
+    heads = page.locator(".sessions th")
+    page.locator(".columnsmenu summary").click()
+    page.get_by_label("Tokens", exact=True).uncheck()
+    expect(heads).not_to_contain_text(["Tokens"])
+    page.get_by_role("button", name="Move Took to the left").click()
+    expect(heads).to_have_text(["Status", "Session", "User", "App", "Took", "Started", "Turns", "Events"])
+    page.get_by_label("A key of the state").fill("booking_step")
+    page.keyboard.press("Enter")
+    expect(heads.last).to_have_text("booking_step")
+    expect(page.locator(".columnsmenu .menu-items")).to_be_visible()
+    page.reload()
+    expect(heads.last).to_have_text("booking_step")
+    page.get_by_role("link", name="Took").click()
+    expect(page.locator("th[aria-sort=descending]")).to_have_text("Took")
+    page.locator("#query").fill("user:omar")
+    expect_asked(page, "user:omar")
+    expect(heads.last).to_have_text("booking_step")
+    assert asked(page)["sort"] == "-took"
+
+
+def test_the_preview_follows_the_row_and_is_not_there_on_a_narrow_screen(page: Page) -> None:
+    page.goto("/sessions/")
+    title = page.locator("#preview h2")
+    expect(title).to_have_text(titles(page).first.inner_text())
+    page.keyboard.press("j")
+    page.keyboard.press("j")
+    expect(title).to_have_text(titles(page).nth(1).inner_text())
+    page.keyboard.press("k")
+    expect(title).to_have_text(titles(page).first.inner_text())
+    titles(page).nth(2).hover()
+    expect(title).to_have_text(titles(page).nth(2).inner_text())
+    page.set_viewport_size({"width": 800, "height": 900})
+    expect(page.locator("#preview")).to_be_hidden()
+
+
+def test_it_works_without_scripts(visit: Visit) -> None:
+    page = visit(java_script_enabled=False)
+    page.goto("/")
+    page.get_by_label("Find sessions").fill("seat map unreachable")
+    page.keyboard.press("Enter")
+    expect(titles(page)).to_have_count(1)
+    page.get_by_role("link", name="Took").click()
+    assert asked(page) == {"q": "seat map unreachable", "sort": "-took"}
+    page.locator(".columnsmenu summary").click()
+    page.get_by_label("Tokens", exact=True).uncheck()
+    page.get_by_role("button", name="Show").click()
+    expect(page.locator(".sessions th").last).to_have_text("Events")
+    titles(page).click()
+    expect(page.locator(".ev.selected")).to_contain_text(ERROR)
