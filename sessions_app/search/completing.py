@@ -11,6 +11,7 @@ from ..access.actor import Actor
 from ..domain.kinds import KINDS
 from ..models import SearchOwner
 from . import tree
+from .lines import clean
 from .selecting import is_one_of, rows
 from .words import folded
 
@@ -47,7 +48,7 @@ class Suggestion(NamedTuple):
 
 def complete(text: str, at: int, *, actor: Actor) -> list[Suggestion]:
     """Returns how the piece before a place in the text can go on, the likeliest first; at most MOST."""
-    before = text[:at]
+    before = clean(text, at)
     if operator := _OPERATOR.search(before):
         return _values_of_key(operator, actor)
     piece = _PIECE.search(before)

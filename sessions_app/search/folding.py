@@ -40,7 +40,7 @@ class Summary:
     spoken: bool = False  # has an event that is not an edit
     asks: bool = False  # a call may wait for somebody
     open: bool = False  # the last event was not a last word
-    read: int = 0  # the seq of the last event
+    read: int = 0  # the seq of the last event, and its id
     read_id: str = ""
     segments: int = 0  # of the index of words
     turn_at: float = 0.0  # when the last turn began, and what it has taken so far
@@ -67,7 +67,6 @@ class Span(NamedTuple):
 def fold(so_far: Summary, event: Mapping[str, Any], told: Description, seq: int) -> list[Span]:
     """Adds the next event to a summary. Returns the spans that are new, or have changed."""
     so_far.events += 1
-    so_far.read, so_far.read_id = seq, str(event.get("id") or "")
     at = seconds_of(event)
     so_far.first = so_far.first or at
     spans: list[Span] = []

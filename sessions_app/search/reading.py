@@ -81,13 +81,14 @@ def read(ref: SessionRef, row: Stored, stored: SearchSession | None) -> Reading:
     summary = Summary(**json.loads(stored.summary)) if stored else Summary()
     reading = Reading(ref, stored, summary)
     pieces = _Pieces(reading)
-    for seq, text in _events(db, ref, summary.read):
+    for seq, event_id, text in _events(db, ref, summary.read):
         event = as_object(event_in_seconds(read_stored_or_none(text)))
         told = describe(event)
         for span in fold(summary, event, told, seq):
             reading.spans[span.kind, span.number] = span
         reading.facts |= facts_of(event, told)
         pieces.add(seq, lines_of(event, told))
+        summary.read, summary.read_id = seq, event_id  # that of its row: in the event, anything may stand
     pieces.end()
     state = as_object(read_stored_or_none(row.state))
     reading.state = comparable(state)
@@ -134,14 +135,14 @@ def goes_on(ref: SessionRef, row: Stored, stored: SearchSession) -> bool:
         return cursor.fetchone() is not None
 
 
-def _events(db: BaseDatabaseWrapper, ref: SessionRef, after: int) -> Iterator[tuple[int, str]]:
-    """Yields the seq and the text of the events after a seq, in order. No read takes long."""
+def _events(db: BaseDatabaseWrapper, ref: SessionRef, after: int) -> Iterator[tuple[int, str, str]]:
+    """Yields the seq, the id and the text of the events after a seq, in order. No read takes long."""
     data = measured_sql("event_data", db.vendor)
     seq = SEQ_IN_SESSION[db.vendor]
-    statement = f"SELECT {seq}, {data} FROM events WHERE {_OF} AND {seq} > %s ORDER BY {seq} LIMIT {_EVENTS}"
+    statement = f"SELECT {seq}, id, {data} FROM events WHERE {_OF} AND {seq} > %s ORDER BY {seq} LIMIT {_EVENTS}"
     last: list[Any] = [after]
     if by_time(db):
-        statement = f"""SELECT {MOMENT}, {data}, timestamp, id FROM events WHERE {_OF} AND (timestamp, id) > (%s, %s)
+        statement = f"""SELECT {MOMENT}, id, {data}, timestamp FROM events WHERE {_OF} AND (timestamp, id) > (%s, %s)
             ORDER BY timestamp, id LIMIT {_EVENTS}"""
         last = ["-infinity", ""]
     while True:
@@ -149,10 +150,10 @@ def _events(db: BaseDatabaseWrapper, ref: SessionRef, after: int) -> Iterator[tu
             cursor.execute(statement, [*ref[1:], *last])
             rows = cursor.fetchall()
         for row in rows:
-            yield row[0], row[1]
+            yield row[:3]
         if len(rows) < _EVENTS:
             return
-        last = list(rows[-1][2:]) or [rows[-1][0]]
+        last = [rows[-1][3], rows[-1][1]] if by_time(db) else [rows[-1][0]]
 
 
 def _phase(db: BaseDatabaseWrapper, ref: SessionRef, summary: Summary) -> str:

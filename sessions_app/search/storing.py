@@ -27,7 +27,7 @@ from .words import folded, has_parts, tokens
 
 _SOME: Final = 200  # rows of a statement
 _REMEMBERED: Final = 50_000  # names, owners and words that are known to be stored
-_NAME_LENGTH: Final = 500
+_NAME_LENGTH: Final = 400  # with 200 of a value, so many of four bytes each fit into an index of PostgreSQL
 SUMMARY: Final = tuple(each.name for each in fields(Summary))
 _FIELDS: Final = ("title", "folded_title", "created", "updated", "phase", "listed")
 _SUMMED: Final = (
