@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from django.db import transaction
+from django.db.models import F
 
 from ..domain.session_ref import SessionRef
 from ..errors import Behind, Invalid
 from ..history import indexing
-from ..models import SearchOwner, SearchSession, SearchSource, Waiting, read_instant
+from ..models import SearchOwner, SearchSession, SearchSource, SearchValue, Waiting, read_instant
 from ..sources import database, registry
 from .reading import Names, goes_on, has_more, read, rows_of, shared_states
 from .storing import Keeper, Reading, forget
@@ -61,8 +62,9 @@ class Feeder:
             behind = self._hear()
             if behind and not (at.walks or at.walked):
                 return True  # the first walk comes to every session; it begins once history/ is done
-            more = True
-            while more and time.monotonic() < until:
+            more, first = True, True  # however long hearing took, something is read
+            while more and (first or time.monotonic() < until):
+                first = False
                 began = time.monotonic()
                 more = self._step(at)
                 time.sleep((time.monotonic() - began) * _PAUSE)
@@ -214,7 +216,9 @@ def clear(where: str) -> None:
         forget(numbers)
     with transaction.atomic():
         Waiting.objects.filter(where=where).delete()
-        SearchOwner.objects.filter(source=source).delete()
+        owners = SearchOwner.objects.filter(source=source)
+        SearchValue.objects.filter(owner_id__in=owners.values(number=-F("pk"))).delete()
+        owners.delete()
         source.delete()
 
 

@@ -1,0 +1,258 @@
+"""The index follows a source, whatever happens in it and whoever else feeds: on both databases, in each form of source."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import pytest
+
+from sessions_app.history import by_time, indexing
+from sessions_app.models import (
+    SearchDoc,
+    SearchFact,
+    SearchOwner,
+    SearchSession,
+    SearchSource,
+    SearchSpan,
+    SearchValue,
+    Waiting,
+)
+from sessions_app.search import feeding
+from sessions_app.search.feeding import Feeder
+from sessions_app.writes.append import append_event
+from sessions_app.writes.sessions import create_session
+from tests.adk.services import Adk, key_of
+from tests.search.finding import asked, feed, ids, rows
+from tests.support.people import ALICE
+from tests.support.stored import execute, query
+
+OWN: Final = pytest.mark.parametrize("own", ["sqlite", "postgresql"], indirect=True)
+FORMS: Final = pytest.mark.parametrize("form", ["sqlite", "postgresql", "unadopted"])
+KEPT: Final = (SearchSession, SearchDoc, SearchFact, SearchOwner, SearchValue, SearchSpan, SearchSource)
+pytestmark = OWN
+
+
+@pytest.fixture
+def followed(
+    form: str, new_database: Callable[[str], str], open_source: Callable[..., str]
+) -> Iterator[tuple[str, Adk]]:
+    """A source, and an agent that writes to it by itself."""
+    url = new_database(form.replace("unadopted", "postgresql"))
+    adk = Adk(form, url)
+    adk.create("s0")
+    alias = open_source(url, adopting=form != "unadopted")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(by_time, "REST", 0)  # whether there are new events is asked each time
+        yield alias, adk
+    adk.close()
+
+
+@pytest.fixture
+def source(own: str, new_store: Callable[[str], str], open_source: Callable[[str], str]) -> str:
+    """An empty SQLite source, which may hold any text."""
+    return open_source(new_store("sqlite"))
+
+
+# --- What happens in a source -----------------------------------------------------------------------------------------
+
+
+@FORMS
+def test_a_new_event_can_be_found_after_one_feed(own: str, followed: tuple[str, Adk]) -> None:
+    source, adk = followed
+    feeder = feed(source)
+    for number, word in enumerate(("expired", "refunded"), 1):
+        adk.append(adk.get("s0"), f"the fare {word}", step=word)
+        feed(source, feeder)
+        assert ids(word) == ids(f"step = {word}") == ["s0"]
+        assert [row.events for row in rows()] == [number]
+    assert ids("step = expired") == []
+    assert ids("expired") == ["s0"], "the event is still there"
+
+
+@FORMS
+def test_a_session_without_events_is_listed(own: str, followed: tuple[str, Adk]) -> None:
+    source, adk = followed
+    feeder = feed(source)
+    adk.create("bare", {"step": "pay"})
+    feed(source, feeder, walk=True)
+    assert ids() == ["bare", "s0"]
+    assert ids("step = pay") == ids("events:0 session:bare") == ids("bare") == ["bare"]
+
+
+@FORMS
+def test_a_deleted_session_is_forgotten(own: str, followed: tuple[str, Adk]) -> None:
+    source, adk = followed
+    adk.append(adk.create("gone"), "expired", n=1)
+    feeder = feed(source)
+    assert ids("expired") == ["gone"]
+    adk.delete(adk.get("gone"))
+    assert asked("expired").rows == [], "what is shown is there"
+    feed(source, feeder, walk=True)
+    assert ids("expired") == ids("n exists") == []
+    assert ids() == ["s0"]
+
+
+@FORMS
+@pytest.mark.parametrize("walk", [False, True])
+def test_a_session_that_was_made_again_under_its_name_is_another_one(
+    own: str, followed: tuple[str, Adk], walk: bool
+) -> None:
+    source, adk = followed
+    adk.append(adk.create("again", {"old": 1}), "expired", author="user")
+    feeder = feed(source)
+    adk.delete(adk.get("again"))
+    adk.append(adk.create("again", {"new": 1}), "granted", author="user")
+    feed(source, feeder, walk=walk)
+    assert ids("expired") == ids("old exists") == []
+    assert ids("granted") == ids("new exists") == ["again"]
+    (row,) = rows("session:again")
+    assert (row.title, row.events, row.turns) == ("granted", 1, 1)
+
+
+@pytest.mark.parametrize("form", ["sqlite"])
+def test_a_rowid_that_is_given_again_is_another_event(own: str, followed: tuple[str, Adk]) -> None:
+    source, adk = followed
+    adk.append(adk.get("s0"), "kept")
+    adk.append(adk.get("s0"), "expired")
+    feeder = feed(source)
+    before = query(source, "SELECT max(rowid) FROM events")
+    execute(source, "DELETE FROM events WHERE rowid = (SELECT max(rowid) FROM events)")
+    adk.append(adk.get("s0"), "granted")
+    assert query(source, "SELECT max(rowid) FROM events") == before
+    feed(source, feeder)
+    assert ids("expired") == []
+    assert ids("granted") == ids("kept") == ["s0"]
+    assert [row.events for row in rows()] == [2]
+
+
+@FORMS
+def test_state_that_is_shared_is_that_of_the_last_write(own: str, followed: tuple[str, Adk]) -> None:
+    source, adk = followed
+    other = adk.create("s1")
+    feeder = feed(source)
+    adk.append(adk.get("s0"), user__tier="gold", app__limit=1)
+    feed(source, feeder)
+    assert ids("user:tier = gold") == ids("app:limit = 1") == ["s0", "s1"]
+    adk.append(other, user__tier="silver")
+    feed(source, feeder)
+    assert ids("user:tier = gold") == []
+    assert ids("user:tier = silver") == ["s0", "s1"]
+
+
+def test_the_session_that_holds_edits_of_shared_state_is_not_listed(own: str, source: str) -> None:
+    create_session(source, "booking", "ana", session_id="s1", actor=ALICE)
+    create_session(source, "booking", "ana", session_id="adkweb", actor=ALICE)
+    feed(source)
+    assert ids() == ["s1"]
+
+
+def test_a_session_that_waits_to_be_read_again_is_noted_once_read(own: str, source: str) -> None:
+    ref = create_session(source, "booking", "ana", session_id="s1", actor=ALICE)
+    feeder = feed(source)
+    append_event(ref, {"author": "a", "content": {"parts": [{"text": "expired"}]}}, actor=ALICE)
+    indexing.catch_up(source)  # a page asks for the past
+    assert Waiting.objects.count() == 1
+    feed(source, feeder)
+    assert Waiting.objects.count() == 0
+    assert [row.match for row in rows("expired")] == [row.match for row in rows("expired")]
+    assert rows("expired")[0].ref == key_of(source, "s1")
+
+
+# --- Several that feed ------------------------------------------------------------------------------------------------
+
+
+def test_of_two_processes_only_one_reads(own: str, source: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    create_session(source, "booking", "ana", session_id="s1", actor=ALICE)
+    feeder = feed(source)
+    create_session(source, "booking", "ana", session_id="s2", actor=ALICE)
+    SearchSource.objects.update(due=0)
+    monkeypatch.setattr(feeding, "PROCESS", "another")
+    assert Feeder(source).feed() is False
+    assert ids() == ["s1"]
+    monkeypatch.undo()
+    feed(source, feeder)
+    assert ids() == ["s1", "s2"]
+
+
+def test_a_process_that_died_is_followed_by_another_after_its_claim(
+    own: str, source: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Feeder(source).feed()
+    create_session(source, "booking", "ana", session_id="s1", actor=ALICE)
+    monkeypatch.setattr(feeding, "PROCESS", "another")
+    assert Feeder(source).feed() is False
+    SearchSource.objects.update(claimed_until=time.time() - 1, due=0)
+    feed(source)
+    assert ids() == ["s1"]
+    assert SearchSource.objects.get().claim == "another"
+
+
+def test_who_ends_lets_another_feed_at_once(own: str, source: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    feed(source).end()
+    create_session(source, "booking", "ana", session_id="s1", actor=ALICE)
+    monkeypatch.setattr(feeding, "PROCESS", "another")
+    feed(source, walk=True)
+    assert ids() == ["s1"]
+    monkeypatch.undo()
+    Feeder(source).end()
+    assert SearchSource.objects.get().claim == "another", "nobody gives back what another has"
+
+
+# --- From the beginning -----------------------------------------------------------------------------------------------
+
+
+def kept() -> dict[str, int]:
+    return {model.__name__: model.objects.count() for model in KEPT}
+
+
+def test_an_index_of_another_version_is_made_anew(own: str, source: str) -> None:
+    ref = create_session(
+        source, "booking", "ana", session_id="s1", state={"n": 1, "user:tier": "gold", "app:v": 1}, actor=ALICE
+    )
+    append_event(ref, {"author": "user", "content": {"parts": [{"text": "expired"}]}}, actor=ALICE)
+    feed(source)
+    before = kept()
+    assert all(before.values())
+    SearchSource.objects.update(version=feeding.VERSION - 1, claimed_until=0)
+    SearchSession.objects.update(title="of before", folded_title="of before")
+    assert feeding.share(source) == 0
+    feed(source)
+    assert ids("title:before") == []
+    assert ids("expired") == ids("user:tier = gold") == ["s1"]
+    assert kept() == before, "and nothing stays of before"
+    assert feeding.rebuild(source) == 1
+    assert kept() == before
+
+
+@FORMS
+def test_what_is_not_read_yet_is_said_while_history_reads(
+    own: str, followed: tuple[str, Adk], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, adk = followed
+    for number in range(12):
+        adk.append(adk.get("s0"), n=number)
+    monkeypatch.setattr(indexing, "FIRST_BATCH", 4)
+    monkeypatch.setattr(indexing, "BATCH", 4)
+    monkeypatch.setattr(indexing, "SMALLEST_BATCH", 4)
+    real = indexing.catch_up
+    monkeypatch.setattr(indexing, "catch_up", lambda source, seconds: real(source, 0.0))
+    feeder = Feeder(source)
+    assert feeder.feed() is True
+    results = asked("")
+    assert results.behind == [(source, 0.0)]
+    feed(source, feeder)
+    assert asked("").behind == []
+    assert ids("n = 11") == ["s0"]
+
+
+def test_a_walk_that_was_interrupted_goes_on(own: str, source: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feeding, "SOME", 3)
+    for number in range(10):
+        create_session(source, "booking", f"u{number}", session_id="s", state={"n": number}, actor=ALICE)
+    Feeder(source).feed(0)
+    Feeder(source).feed(0)
+    assert (asked("").count, asked("").behind) == (6, [(source, 0.6)])
+    feed(source)
+    assert (asked("").count, asked("").behind) == (10, [])
