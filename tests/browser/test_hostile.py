@@ -16,6 +16,8 @@ PLACES: Final = {
     "app": path("a", *HOSTILE[:2]),
     "users": path("a", *HOSTILE[:2], end="users/"),
     "user": path("u", *HOSTILE[:3]),
+    "all sessions": "/sessions/?cols=user,app,source,error,tags,%22state.<img src=x onerror=injected=1>%22",
+    "all sessions, searched": f"/sessions/?q={IMAGE}",
     "sessions": path("a", *HOSTILE[:2], end="sessions/"),
     "session": SESSION,
     "an author's events": SESSION + "?author=%3Cscript%3Ealert(1)%3C/script%3E",

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 
 import pytest
+from django.urls import reverse
 from pytest_django import Settings
 
 from sessions_app.access.actor import SYSTEM, Actor
@@ -57,6 +58,14 @@ def test_what_was_never_adopted_is_shown_and_not_changed(ref: SessionRef, maria:
     assert not [link for link in session.all("a") if "/edit/" in link["href"]]
     assert sources_adoption.missing(ref.source) == before
     assert "events.seq" in before
+
+
+def test_the_preview_of_what_was_never_adopted_finds_its_event_by_its_time(ref: SessionRef, maria: Browser) -> None:
+    (event,) = [each for each in timeline.events(ref, actor=SYSTEM).rows if "pay" in str(each.data)]
+    pane = maria.open("preview", query={"seq": event.seq}, htmx=True, **ref._asdict())
+    assert pane.one("li", "selected")["id"] == f"event-{event.id}"
+    opened = maria.get(reverse("session", kwargs=ref._asdict()), {"seq": event.seq})
+    assert opened["Location"].endswith(f"?at={event.id}")
 
 
 def test_the_owner_is_asked_and_told_what_is_added_how_long_it_takes_and_how_it_is_undone(
