@@ -140,8 +140,10 @@
   };
   for (const name of ["scroll", "input", "keyup", "select"]) field.addEventListener(name, follow);
 
+  // On a Mac, ctrl K belongs to its text fields.
+  const MODIFIER = /Mac|iP(ad|hone)/.test(navigator.platform) ? "metaKey" : "ctrlKey";
   document.addEventListener("keydown", (event) => {
-    if (event.key.toLowerCase() !== "k" || event.altKey || event.shiftKey || event.ctrlKey === event.metaKey) return;
+    if (event.key.toLowerCase() !== "k" || event.altKey || event.shiftKey || !event[MODIFIER]) return;
     if (event.defaultPrevented || document.querySelector("dialog:modal")) return;
     event.preventDefault();
     if (!going) before = field.value;

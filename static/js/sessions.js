@@ -10,6 +10,7 @@
   const WIDE = matchMedia("(width >= 900px)");
   let waiting = 0;
   let shown = "";
+  let asking = null;
   let kept = null; // what had the focus, and whether the menu was open, before the results were replaced
 
   const rows = () => [...results.querySelectorAll("[data-preview]")];
@@ -19,10 +20,13 @@
     const address = row?.dataset.preview;
     if (!pane || !address || !WIDE.matches || (address === shown && pane.firstChild)) return;
     shown = address;
+    asking?.abort(); // of another row
+    asking = new AbortController();
+    const { signal } = asking;
     for (const each of rows()) each.classList.toggle("previewed", each === row);
-    const answer = await fetch(address, { headers: { "HX-Request": "true" } }).catch(() => null);
-    const html = answer?.ok || answer?.status === 404 ? await answer.text() : "";
-    if (address !== shown || !pane.isConnected) return; // another row was quicker
+    const answer = await fetch(address, { headers: { "HX-Request": "true" }, signal }).catch(() => null);
+    const html = answer?.ok || answer?.status === 404 ? await answer.text().catch(() => "") : "";
+    if (signal.aborted || !pane.isConnected) return;
     if (!answer?.ok) {
       pane.textContent = html; // one sentence
       return;
