@@ -17,10 +17,14 @@ from .words import folded
 
 MOST: Final = 12
 _LONGEST: Final = 60  # characters of a value of state
-_PIECE: Final = re.compile(r'-?(?P<name>[a-z]+:|state\.)?(?P<typed>"[^"]*|[^\s()"]*)$')
+_LOOKED_AT: Final = 300  # characters before the cursor: patterns take the square of the time
+_PHRASE: Final = re.compile(r'"(?:\\.|[^"\\])*(?P<end>"|\\?\Z)', re.DOTALL)
+_CLOSED: Final = "\ufffc"  # stands for each character of a phrase that is closed
+_PIECE: Final = re.compile(r'-?(?P<name>[a-z]+:|state\.)?(?P<typed>"[^"]*|[^\s()"]*)$', re.IGNORECASE)
 _OPERATOR: Final = re.compile(
-    r"(?P<prefix>user:|app:|state\.)?(?P<key>[\w.-]+)\s*(?:!?=|in\s*\((?:[^()]*,)?)\s*\"?(?P<typed>[^\"()]*)$"
+    r"""(?P<prefix>user:|app:|state\.)?(?P<key>[\w.-]+)\s*(?:!?=|in\s*\((?:[^()]*,)?)\s*(?P<typed>"[^"]*|[^\s"()]*)$"""
 )
+_PLAIN_KEY: Final = re.compile(r"\w+(?:-+\w+)*(?:\.\w+(?:-+\w+)*)*")
 _STORED: Final = frozenset({"author", "tool", "error", "edited"})
 FILTERS: Final = (
     *("app", "user", "session", "title", "author", "tool", "kind", "error", "status", "tag", "edited"),
@@ -48,27 +52,38 @@ class Suggestion(NamedTuple):
 
 def complete(text: str, at: int, *, actor: Actor) -> list[Suggestion]:
     """Returns how the piece before a place in the text can go on, the likeliest first; at most MOST."""
-    before = clean(text, at)
+    before = _PHRASE.sub(
+        lambda phrase: _CLOSED * len(phrase[0]) if phrase["end"] == '"' else phrase[0], clean(text, at)
+    )
+    skipped = max(0, len(before) - _LOOKED_AT)
+    suggestions = _suggested(before[skipped:], actor)
+    return [suggestion._replace(start=suggestion.start + skipped) for suggestion in suggestions[:MOST]]
+
+
+def _suggested(before: str, actor: Actor) -> list[Suggestion]:
     if operator := _OPERATOR.search(before):
         return _values_of_key(operator, actor)
     piece = _PIECE.search(before)
     if piece is None:
         return []
-    name, typed = (piece["name"] or "").rstrip(":"), piece["typed"]
+    name, typed = (piece["name"] or "").lower().rstrip(":"), piece["typed"]
     start = piece.start("typed")
     if not name:
         names = [each for each in FILTERS if each.startswith(typed.lower())] if typed else list(FILTERS)
-        keys = [Suggestion(each, start, _("key")) for each in _keys("state.", typed, actor)] if typed else []
-        return [*(Suggestion(f"{each}:", start, _("filter")) for each in names), *keys][:MOST]
-    wanted = folded(typed.strip('"'))
+        keys = [f"state.{key}" for key in _keys("", typed, actor)] if typed else []
+        labelled = [*((f"{each}:", _("filter")) for each in names), *((each, _("key")) for each in keys)]
+        return [Suggestion(text, start, label) for text, label in labelled]
     label = _("key") if name == "state." else name
-    values = list(_values(name, wanted, actor))
+    values = list(_values(name, folded(typed.strip('"')), actor))
     suggestions = [Suggestion(_quoted(value), start, label) for value in values]
     if name in ("user", "app", "state."):
-        prefix = name if name == "state." else f"{name}:"
-        keys = [Suggestion(each.removeprefix(prefix), start, _("key")) for each in _keys(prefix, typed, actor)]
-        suggestions = [*suggestions[: MOST - min(len(keys), 4)], *keys]
-    return suggestions[:MOST]
+        prefix = "" if name == "state." else f"{name}:"
+        keys = _keys(prefix, typed.removeprefix('"'), actor)
+        suggestions = [
+            *suggestions[: MOST - min(len(keys), 4)],
+            *(Suggestion(key, start, _("key")) for key in keys),
+        ]
+    return suggestions
 
 
 def _values(name: str, wanted: str, actor: Actor) -> Iterable[str]:
@@ -85,27 +100,26 @@ def _values(name: str, wanted: str, actor: Actor) -> Iterable[str]:
 
 
 def _keys(prefix: str, typed: str, actor: Actor) -> list[str]:
-    """Returns keys of state, with the prefix, that begin with what is typed."""
-    begins = typed if prefix == "state." else prefix + typed
+    """Returns keys of state that begin with what is typed, as they are written after their prefix."""
+    begins = prefix + typed
     where, values = "o.kind = 'key' AND substr(o.value, 1, %s) = %s", [len(begins), begins]
-    if prefix == "state.":
+    if not prefix:
         where += " AND substr(o.value, 1, 5) <> 'user:' AND substr(o.value, 1, 4) <> 'app:'"
-    keys = _some("o.value", "searchname AS o", where, values, "", actor)
-    return [f"state.{key}" if prefix == "state." else key for key in keys]
+    keys = [key.removeprefix(prefix) for key in _some("o.value", "searchname AS o", where, values, "", actor)]
+    return [key if _PLAIN_KEY.fullmatch(key) else tree.quoted(key) for key in keys]
 
 
 def _values_of_key(operator: re.Match[str], actor: Actor) -> list[Suggestion]:
     prefix = operator["prefix"] or ""
-    key = ("" if prefix == "state." else prefix) + operator["key"]
+    key, typed = ("" if prefix == "state." else prefix) + operator["key"], operator["typed"].removeprefix('"')
     apps, values = _in_seen_apps("n", actor)
     texts = rows(
         f"""SELECT DISTINCT v.text FROM sessions_app_searchname AS n JOIN sessions_app_searchvalue AS v ON v.name_id = n.id
         WHERE n.kind = 'key' AND n.value = %s AND {apps} AND v.kind = 's' AND length(v.text) <= {_LONGEST}
         AND substr(v.text, 1, %s) = %s ORDER BY v.text LIMIT %s""",
-        [key, *values, len(operator["typed"]), operator["typed"], MOST],
+        [key, *values, len(typed), typed, MOST],
     )
-    start = operator.start("typed") - (operator.string[operator.start("typed") - 1] == '"')
-    return [Suggestion(tree.quoted(text), start, key) for (text,) in texts]
+    return [Suggestion(tree.quoted(text), operator.start("typed"), key) for (text,) in texts]
 
 
 def _some(column: str, table: str, where: str, values: Sequence[Any], wanted: str, actor: Actor) -> list[str]:

@@ -1,0 +1,135 @@
+"""What is suggested while a query is typed: names of filters, values that were seen, keys of state and their values."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Final
+
+import pytest
+
+from sessions_app.access.actor import SYSTEM
+from sessions_app.search.completing import FILTERS, MOST, complete
+from sessions_app.search.conditions import FILTERS as OF_THE_LANGUAGE
+from sessions_app.writes.append import append_event
+from sessions_app.writes.sessions import create_session
+from tests.search.finding import feed, query_of
+from tests.support.people import ALICE
+
+pytestmark = pytest.mark.parametrize("own", ["sqlite", "postgresql"], indirect=True)
+STATE: Final = {
+    "step": "pay",
+    "stage": "two words",
+    "cart": {"total": 5},
+    "odd key": 1,
+    'q"uote': 1,
+    "long": "x" * 100,
+    "user:tier": "gold",
+    "user:city": "Paris",
+    "app:theme": "dark",
+}
+
+
+@pytest.fixture
+def fed(own: str, new_store: Callable[[str], str], open_source: Callable[[str], str]) -> str:
+    """A source with a few users, tools and keys."""
+    source = open_source(new_store("sqlite"))
+    for user in ("nadia", "Nadia Kim", "Ann-Nadia", "José", "지우"):
+        ref = create_session(source, "booking", user, session_id="s1", state=STATE, actor=ALICE)
+    for tool in ("refund", "charge_card"):
+        parts = [{"function_call": {"name": tool, "args": {}}}]
+        append_event(ref, {"author": "billing", "content": {"parts": parts}, "error_code": "LATE"}, actor=ALICE)
+    create_session(
+        source, "booking", "ana", session_id="s2", state={"step": "paid", "user:tier": "golden"}, actor=ALICE
+    )
+    feed(source)
+    return source
+
+
+def applied(text: str) -> list[str]:
+    """The query after each suggestion. In the text, ¦ is the cursor."""
+    at = text.index("¦")
+    text = text.replace("¦", "")
+    return [text[: each.start] + each.text for each in complete(text, at, actor=SYSTEM)]
+
+
+SUGGESTED: Final = [
+    # filters and keys
+    ("us¦", ["user:"]),
+    ("late to¦", ["late tool:", "late took:", "late tokens:"]),
+    ("-us¦", ["-user:"]),
+    ("(us¦", ["(user:"]),
+    ('"fare expired" us¦', ['"fare expired" user:']),
+    ('user:"Nadia Kim" us¦', ['user:"Nadia Kim" user:']),
+    ("us¦ late", ["user:"]),
+    ("TO¦", ["tool:", "took:", "tokens:"]),
+    ("st¦", ["status:", "state.stage", "state.step"]),
+    ("state.st¦", ["state.stage", "state.step"]),
+    ("state.cart¦", ["state.cart", "state.cart.total"]),
+    ("state.odd¦", ['state."odd key"']),
+    ("state.q¦", [r'state."q\"uote"']),
+    # values
+    ("user:NAD¦", ['user:"Nadia Kim"', "user:nadia", "user:Ann-Nadia"]),
+    ('user:"nad¦', ['user:"Nadia Kim"', "user:nadia", "user:Ann-Nadia"]),
+    ("USER:jose¦", ["USER:José"]),
+    ("user:지¦", ["user:지우"]),
+    ("user:ti¦", ["user:tier"]),
+    ("app:¦", ["app:booking", "app:theme"]),
+    ("tool:car¦", ["tool:charge_card"]),
+    ("author:b¦", ["author:billing"]),
+    ("error:late¦", ["error:LATE"]),
+    ("kind:re¦", ["kind:rewind", "kind:response", "kind:code_result"]),
+    ("-status:id¦", ["-status:idle"]),
+    ("after:to¦", ["after:today"]),
+    ("tag:¦", ["tag:any", "tag:none"]),
+    # values of keys
+    ("step = ¦", ['step = "paid"', 'step = "pay"']),
+    ("state.step = pai¦", ['state.step = "paid"']),
+    ('stage="two w¦', ['stage="two words"']),
+    ("stage != tw¦", ['stage != "two words"']),
+    ("user:tier = go¦", ['user:tier = "gold"', 'user:tier = "golden"']),
+    ('user:tier in ("gold", go¦', ['user:tier in ("gold", "gold"', 'user:tier in ("gold", "golden"']),
+    ("app:theme in (¦", ['app:theme in ("dark"']),
+    ("long = ¦", []),
+    ("step = pay us¦", ["step = pay user:"]),
+    ("step = pay user:jo¦", ["step = pay user:José"]),
+    ("step = pay stage = tw¦", ['step = pay stage = "two words"']),
+    ('stage = "two words" user:jo¦', ['stage = "two words" user:José']),
+    # nothing
+    ("zzz¦", []),
+    ("user:nobody¦", []),
+    ('"fare exp¦', []),
+    ('user:"Nadia Kim"¦', []),
+]
+
+
+def test_each_text_goes_on_as_the_table_says(fed: str) -> None:
+    assert {text: applied(text) for text, _after in SUGGESTED} == dict(SUGGESTED)
+
+
+def test_whatever_is_suggested_is_well_formed_or_goes_on(fed: str) -> None:
+    for text, _after in SUGGESTED:
+        for query in applied(text):
+            ended = query + {"(": ")"}.get("(" if "(" in query else "", "")
+            alone = [problem.message for problem in query_of(ended).problems]
+            assert not alone or query.endswith(":"), (query, alone)
+
+
+def test_without_a_text_there_are_the_filters_and_never_too_many(fed: str) -> None:
+    assert applied("¦") == [f"{name}:" for name in FILTERS][:MOST]
+    assert {*FILTERS} == {*OF_THE_LANGUAGE}
+    assert all(len(applied(f"{name}:¦")) <= MOST for name in FILTERS)
+
+
+HOSTILE: Final = [
+    *("a" * 10_000, "(" * 10_000, '"' * 10_001, '"' + '\\"' * 5_000, "a in(" * 2_000, "a=" * 5_000, "user:" * 2_000),
+    *("a" + " " * 10_000, "." * 10_000, "a in (" + "," * 10_000, "%" * 5_000, "\\" * 10_000, "\0\ud800" * 5_000),
+]
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
+def test_a_hostile_text_takes_little_time(fed: str, text: str) -> None:
+    began = time.process_time()
+    for at in (len(text), len(text) // 2, 0):
+        complete(text, at, actor=SYSTEM)
+    assert time.process_time() - began < 0.25
