@@ -48,9 +48,36 @@ def spans(text: str) -> list[tuple[str, int, int]]:
         words, start, end = tokens(run.group()), run.start(), run.end()
         if _DENSE_RUN.match(run.group()) and len(words) == end - start:
             spanned += [(word, start + n, min(start + n + 2, end)) for n, word in enumerate(words)]
+        elif len(words) > 1 and not text.isascii():
+            return _spans_of_forms(text)
         else:
             spanned += [(word, start, end) for word in words]
+    return spanned if [word for word, _start, _end in spanned] == tokens(text) else _spans_of_forms(text)
+
+
+def _spans_of_forms(text: str) -> list[tuple[str, int, int]]:
+    """Returns what `spans` does, for a text in which a sign becomes another kind of letter: ㈜ becomes (주)."""
+    plain: list[str] = []
+    ranges: list[tuple[int, int]] = []
+    start = 0
+    for end in range(1, len(text) + 1):
+        if end == len(text) or not _belongs_to_last(text[end]):
+            plain.append(folded(text[start:end]))
+            ranges += [(start, end)] * len(plain[-1])
+            start = end
+    spanned = []
+    for run in _WORD.finditer("".join(plain)):
+        word, first = run.group(), run.start()
+        dense = _DENSE_RUN.match(word)
+        step, length = (1, 2) if dense else (LONGEST, LONGEST)
+        for n in range(0, len(word), step):
+            part = word[n : n + length]
+            spanned.append((part, ranges[first + n][0], ranges[first + n + len(part) - 1][1]))
     return spanned
+
+
+def _belongs_to_last(sign: str) -> bool:
+    return unicodedata.category(sign)[0] == "M" or "\u1160" <= sign <= "\u11ff" or sign in "\uff9e\uff9f"
 
 
 def asked(text: str) -> list[str]:
