@@ -16,7 +16,7 @@ COMMANDS: Final = {
     "create": "make a database with ADK's tables",
     "adopt": "add what adkweb needs to databases, ahead of serving",
     "release": "take that away again",
-    "reindex": "read again which events wrote which keys",
+    "reindex": "read again which events wrote which keys, and what sessions are found by",
     "export": "write the sessions of a source to a file",
     "import": "bring exported sessions into a source",
     "find": "search the sessions of sources, as pages do",

@@ -18,6 +18,7 @@ from ..errors import Behind, Invalid
 from ..history import indexing
 from ..models import SearchOwner, SearchSession, SearchSource, SearchValue, Waiting, read_instant
 from ..sources import database, registry
+from . import word_tables
 from .reading import Names, goes_on, has_more, read, rows_of, shared_states
 from .storing import Keeper, Reading, forget
 from .values import comparable, digest_of
@@ -220,6 +221,8 @@ def clear(where: str) -> None:
         SearchValue.objects.filter(owner_id__in=owners.values(number=-F("pk"))).delete()
         owners.delete()
         source.delete()
+        if not SearchSource.objects.exists():
+            word_tables.empty()
 
 
 def rebuild(source: str, moved: Moved = lambda done, total: None) -> int:

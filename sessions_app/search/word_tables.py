@@ -43,3 +43,13 @@ def delete_pieces(sessions: Sequence[int]) -> None:
         ranges = [(number << PIECES, ((number + 1) << PIECES) - 1) for number in sessions]
         with connection.cursor() as cursor:
             cursor.executemany("DELETE FROM sessions_app_searchtext WHERE rowid BETWEEN %s AND %s", ranges)
+
+
+def empty() -> None:
+    """Deletes all texts, also those that SQLite cannot delete one by one."""
+    with connection.cursor() as cursor:
+        if connection.vendor == "sqlite":
+            cursor.execute("INSERT INTO sessions_app_searchtext (sessions_app_searchtext) VALUES ('delete-all')")
+        else:
+            cursor.execute("DELETE FROM sessions_app_searchtext")
+        cursor.execute("DELETE FROM sessions_app_searchword")

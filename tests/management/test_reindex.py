@@ -39,6 +39,12 @@ def kept(tmp_path: Path) -> list[tuple[str, str, str]]:
         ).fetchall()
 
 
+def listed(tmp_path: Path) -> int:
+    """How many sessions can be found."""
+    with closing(sqlite3.connect(tmp_path / "data" / "adkweb.db")) as own:
+        return int(own.execute("SELECT count(*) FROM sessions_app_searchsession").fetchone()[0])
+
+
 def test_everything_is_read_anew_and_says_how_much(tmp_path: Path, place: str) -> None:
     for _ in range(2):
         code, out, errors = run(tmp_path, "reindex", place)
@@ -62,8 +68,9 @@ def test_what_was_damaged_is_whole_again(tmp_path: Path, place: str) -> None:
 
 def test_release_forgets_what_was_read(tmp_path: Path, place: str) -> None:
     run(tmp_path, "reindex", place)
+    assert listed(tmp_path) == 1
     assert run(tmp_path, "release", place)[0] == 0
-    assert kept(tmp_path) == []
+    assert (kept(tmp_path), listed(tmp_path)) == ([], 0)
     assert run(tmp_path, "adopt", place)[0] == 0
     assert run(tmp_path, "reindex", place)[0] == 0
     assert len(kept(tmp_path)) == WRITES - 1  # `user:u` stood in the initial state, which is known no more

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 import pytest
+from django.db import connection
 
 from sessions_app.history import by_time, indexing
 from sessions_app.models import (
@@ -17,10 +18,12 @@ from sessions_app.models import (
     SearchSource,
     SearchSpan,
     SearchValue,
+    SearchWord,
     Waiting,
 )
 from sessions_app.search import feeding
 from sessions_app.search.feeding import Feeder
+from sessions_app.sources import registry
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
 from tests.adk.services import Adk, key_of
@@ -224,6 +227,24 @@ def test_an_index_of_another_version_is_made_anew(own: str, source: str) -> None
     assert kept() == before, "and nothing stays of before"
     assert feeding.rebuild(source) == 1
     assert kept() == before
+
+
+def words_kept() -> int:
+    """How many pieces of text have the word."""
+    match = {"sqlite": "sessions_app_searchtext MATCH 'expired'", "postgresql": "words @@ 'expired'::tsquery"}
+    return len(query("default", f"SELECT rowid FROM sessions_app_searchtext WHERE {match[connection.vendor]}"))
+
+
+def test_no_word_of_before_stays_in_a_new_index(own: str, source: str) -> None:
+    ref = create_session(source, "booking", "ana", session_id="s1", actor=ALICE)
+    append_event(ref, {"author": "user", "content": {"parts": [{"text": "expired"}]}}, actor=ALICE)
+    feed(source)
+    assert words_kept() == 1
+    feeding.rebuild(source)
+    assert words_kept() == 1
+    assert ids("pir") == ["s1"], "nor is a word missing that is looked for by its middle"
+    feeding.clear(registry.identity(source))
+    assert words_kept() == SearchWord.objects.count() == 0
 
 
 @FORMS

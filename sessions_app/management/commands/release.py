@@ -6,6 +6,7 @@ from django.conf import settings
 from django.db import DatabaseError
 
 from ...history import indexing
+from ...search import feeding
 from ...sources import database, online, registry
 from ._sources import OverSources
 
@@ -25,6 +26,7 @@ class Command(OverSources):
             return
         try:
             indexing.forget(source.alias)  # its seqs are gone, and would be different ones after adopting again
+            feeding.clear(registry.identity(source.alias))
         except DatabaseError as error:
             self.stderr.write(
                 f"What adkweb's own database keeps of {source.where} stays, as it cannot be used "
