@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 import time
+from pathlib import Path
 from typing import Final
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sessions_app.search import lines, matching, reading
 from sessions_app.search.words import LONGEST, asked, folded, has_parts, is_part, spans, stands_in, tokens, where_in
 from tests.strategies import MANY
 
@@ -146,3 +148,14 @@ def test_a_long_text_is_cut_in_linear_time() -> None:
         tokens(text)
         assert time.process_time() - began < 5
     assert sys.getrecursionlimit() < 10**6
+
+
+def test_the_page_names_the_limits_of_the_code() -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "search.md").read_text()
+    for limit in (
+        f"first {lines.LENGTH:,} characters of a line",
+        f"first {lines.MOST_LINES:,} lines of an event",
+        f"more than {matching.MOST:,} different words",
+        f"first {reading.OVERLAP:,} words of a phrase",
+    ):
+        assert limit in page, limit
