@@ -81,7 +81,7 @@ def read(ref: SessionRef, row: Stored, stored: SearchSession | None) -> Reading:
     summary = Summary(**json.loads(stored.summary)) if stored else Summary()
     reading = Reading(ref, stored, summary)
     pieces = _Pieces(reading)
-    for seq, event_id, text in _events(db, ref, summary.read):
+    for seq, event_id, text in _events(db, ref, summary):
         event = as_object(event_in_seconds(read_stored_or_none(text)))
         told = describe(event)
         for span in fold(summary, event, told, seq):
@@ -120,31 +120,40 @@ def has_more(ref: SessionRef, stored: SearchSession) -> bool:
 
 
 def goes_on(ref: SessionRef, row: Stored, stored: SearchSession) -> bool:
-    """Tells whether what is stored of a session is its beginning: it was not deleted and made again meanwhile."""
+    """Tells whether what is stored of a session is its beginning: it was not deleted and made again meanwhile.
+
+    If events have no numbers, one may also have come before those that are stored, with an earlier time."""
     db = connections[ref.source]
     summary = json.loads(stored.summary)
-    if by_time(db) or stored.created != row.created:
+    if stored.created != row.created:
         return False
     if not summary["read"]:
         return True
+    seq = MOMENT if by_time(db) else SEQ_IN_SESSION[db.vendor]
+    last = f"FROM events WHERE {_OF} AND id = %s AND {seq} = %s"
+    values = [*ref[1:], summary["read_id"], summary["read"]]
     with db.cursor() as cursor:
+        if not by_time(db):
+            cursor.execute(f"SELECT 1 {last}", values)
+            return cursor.fetchone() is not None
         cursor.execute(
-            f"SELECT 1 FROM events WHERE {_OF} AND id = %s AND {SEQ_IN_SESSION[db.vendor]} = %s",
-            [*ref[1:], summary["read_id"], summary["read"]],
+            f"SELECT count(*) FROM events WHERE {_OF} AND (timestamp, id) <= (SELECT timestamp, id {last})",
+            [*ref[1:], *values],
         )
-        return cursor.fetchone() is not None
+        return bool(cursor.fetchone() == (summary["events"],))
 
 
-def _events(db: BaseDatabaseWrapper, ref: SessionRef, after: int) -> Iterator[tuple[int, str, str]]:
-    """Yields the seq, the id and the text of the events after a seq, in order. No read takes long."""
+def _events(db: BaseDatabaseWrapper, ref: SessionRef, so_far: Summary) -> Iterator[tuple[int, str, str]]:
+    """Yields the seq, the id and the text of the events that are not read yet, in order. No read takes long."""
+    timed = by_time(db)
     data = measured_sql("event_data", db.vendor)
     seq = SEQ_IN_SESSION[db.vendor]
     statement = f"SELECT {seq}, id, {data} FROM events WHERE {_OF} AND {seq} > %s ORDER BY {seq} LIMIT {_EVENTS}"
-    last: list[Any] = [after]
-    if by_time(db):
-        statement = f"""SELECT {MOMENT}, id, {data}, timestamp FROM events WHERE {_OF} AND (timestamp, id) > (%s, %s)
+    last: list[Any] = [so_far.read]
+    if timed:
+        statement = f"""SELECT {MOMENT}, id, {data}, timestamp::text FROM events WHERE {_OF} AND (timestamp, id) > (%s, %s)
             ORDER BY timestamp, id LIMIT {_EVENTS}"""
-        last = ["-infinity", ""]
+        last = _time_of(db, ref, so_far.read_id) if so_far.read else ["-infinity", ""]
     while True:
         with db.cursor() as cursor:
             cursor.execute(statement, [*ref[1:], *last])
@@ -153,7 +162,15 @@ def _events(db: BaseDatabaseWrapper, ref: SessionRef, after: int) -> Iterator[tu
             yield row[:3]
         if len(rows) < _EVENTS:
             return
-        last = [rows[-1][3], rows[-1][1]] if by_time(db) else [rows[-1][0]]
+        last = [rows[-1][3], rows[-1][1]] if timed else [rows[-1][0]]
+
+
+def _time_of(db: BaseDatabaseWrapper, ref: SessionRef, event_id: str) -> list[str]:
+    """Returns the time and the id of an event. If it is gone by now, nothing comes after it."""
+    with db.cursor() as cursor:
+        cursor.execute(f"SELECT timestamp::text FROM events WHERE {_OF} AND id = %s", [*ref[1:], event_id])
+        row = cursor.fetchone()
+        return [row[0] if row else "infinity", event_id]
 
 
 def _phase(db: BaseDatabaseWrapper, ref: SessionRef, summary: Summary) -> str:

@@ -75,6 +75,40 @@ def test_a_new_event_can_be_found_after_one_feed(own: str, followed: tuple[str, 
 
 
 @FORMS
+def test_only_what_is_new_in_a_session_is_read(own: str, followed: tuple[str, Adk]) -> None:
+    source, adk = followed
+    adk.append(adk.get("s0"), "the first")
+    feeder = feed(source)
+    before = kept()["SearchDoc"], list(SearchSession.objects.values_list("pk", flat=True))
+    adk.append(adk.get("s0"), "the second")
+    feed(source, feeder)
+    assert (kept()["SearchDoc"] - 1, list(SearchSession.objects.values_list("pk", flat=True))) == before
+    assert [row.events for row in rows("first second")] == [2]
+    feed(source, feeder, walk=True)
+    assert [row.events for row in rows("first second")] == [2]
+
+
+@pytest.mark.parametrize("form", ["unadopted"])
+def test_an_event_with_an_early_or_a_strange_time_is_read_too(own: str, followed: tuple[str, Adk]) -> None:
+    source, adk = followed
+    for number in range(3):
+        adk.append(adk.get("s0"), f"the {number}th")
+    feeder = feed(source)
+    for number, at in enumerate(("2020-01-01", "20000-01-01", "20000-01-02"), 4):  # the last two are no times to Python
+        columns = "app_name, user_id, session_id, invocation_id"
+        execute(
+            source,
+            f"""INSERT INTO events (id, timestamp, event_data, {columns})
+            SELECT %s, %s::timestamp, replace(event_data::text, 'the', %s)::jsonb, {columns} FROM events LIMIT 1""",
+            [f"copy {number}", at, f"expired{number}"],
+        )
+        execute(source, "UPDATE sessions SET update_time = update_time + interval '1 second'")
+        feed(source, feeder, walk=True)
+        assert ids(f"expired{number}") == ["s0"]
+        assert [row.events for row in rows()] == [number]
+
+
+@FORMS
 def test_a_session_without_events_is_listed(own: str, followed: tuple[str, Adk]) -> None:
     source, adk = followed
     feeder = feed(source)
