@@ -6,6 +6,7 @@ If nothing was written, a look at a source is one small query. Several processes
 import logging
 import threading
 import time
+from contextlib import suppress
 from typing import Final
 
 from django.db import DatabaseError, connections
@@ -43,6 +44,9 @@ class SearchFeeder(threading.Thread):
                 if not self._ended.is_set():
                     more |= self._look(source.alias)
             self._ended.wait(0.0 if more else LOOK_SECONDS)
+        for feeder in self._feeders.values():
+            with suppress(DatabaseError):
+                feeder.end()
         connections.close_all()
 
     def _look(self, alias: str) -> bool:

@@ -65,6 +65,9 @@ def completed(tmp_path: Path, script: str, line: str) -> set[str]:
         ("adkweb export -o ", {"agent.db", "my agents"}),
         ("adkweb completion ", {"bash", "zsh", "fish"}),
         ("adkweb doctor --d", {"--drift"}),
+        ("adkweb find --", {"--help", "--sort", "--reverse", "--limit", "--json"}),
+        ("adkweb find late --sort t", {"title", "took", "turns", "tokens"}),
+        ("adkweb find late a", {"agent.db"}),
     ],
 )
 def test_bash_offers_what_can_come_next(tmp_path: Path, script: str, line: str, offered: set[str]) -> None:

@@ -10,6 +10,7 @@ import pytest
 from django.db import connection
 
 from sessions_app.history import by_time, indexing
+from sessions_app.live.search_feeder import SearchFeeder
 from sessions_app.models import (
     SearchDoc,
     SearchFact,
@@ -235,6 +236,20 @@ def test_who_ends_lets_another_feed_at_once(own: str, source: str, monkeypatch: 
     monkeypatch.undo()
     Feeder(source).end()
     assert SearchSource.objects.get().claim == "another", "nobody gives back what another has"
+
+
+def test_a_server_feeds_until_it_ends_and_then_lets_another_feed(own: str, source: str) -> None:
+    create_session(source, "booking", "ana", session_id="s1", actor=ALICE)
+    thread = SearchFeeder()
+    thread.start()
+    until = time.monotonic() + 20
+    while (asked("").behind or not ids()) and time.monotonic() < until:
+        time.sleep(0.02)
+    assert ids() == ["s1"]
+    thread.end()
+    thread.join(20)
+    assert not thread.is_alive()
+    assert SearchSource.objects.get().claim == ""
 
 
 # --- From the beginning -----------------------------------------------------------------------------------------------
