@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
-from django.db import transaction
+from django.db import connections, transaction
 from django.db.models import F
 
 from ..domain.session_ref import SessionRef
@@ -19,7 +19,7 @@ from ..history import indexing
 from ..models import SearchOwner, SearchSession, SearchSource, SearchValue, Waiting, read_instant
 from ..sources import database, registry
 from . import word_tables
-from .reading import Names, goes_on, has_more, read, rows_of, shared_states
+from .reading import MOST, Names, Read, Stored, beginnings, goes_on, has_more, read, rows_of, shared_states
 from .storing import Keeper, Reading, forget
 from .values import comparable, digest_of
 
@@ -107,24 +107,36 @@ class Feeder:
         stored = self._stored(names)
         with database.using(self.source) as db:
             rows = rows_of(db, names)
-            gone = [stored[each].pk for each in names if each in stored and each not in rows]
+            forget([stored[each].pk for each in names if each in stored and each not in rows])
+            fresh = beginnings(db, [each for each in rows if each not in stored])
             readings: list[Reading] = []
-            for each_names, row in rows.items():
-                ref, known = SessionRef(self.source, *each_names), stored.get(each_names)
-                if known and row.updated == known.updated and not has_more(ref, known):
-                    continue
-                if known and not goes_on(ref, row, known):
-                    gone.append(known.pk)
-                    known = None
-                reading = read(ref, row, known)
-                if reading.is_news:
+            for of, row in rows.items():
+                reading = self._reading(row, stored.get(of), fresh.get(of))
+                if reading and reading.is_news:
                     readings.append(reading)
-            states = shared_states(db, {reading.ref[1:3] for reading in readings})
-            shared = {owner: comparable(state) for owner, state in states.items()}
-        if gone:
-            forget(gone)
-        if readings:
-            self._keeper.keep(readings, shared)
+                if sum(reading.summary.events for reading in readings) >= MOST:
+                    self._keep(readings)
+                    readings = []
+            self._keep(readings)
+
+    def _reading(self, row: Stored, stored: SearchSession | None, events: Sequence[Read] | None) -> Reading | None:
+        """Reads a session; None if nothing in it is new."""
+        ref = SessionRef(self.source, *row[:3])
+        if stored and row.updated == stored.updated and not has_more(ref, stored):
+            return None
+        if stored and not goes_on(ref, row, stored):
+            forget([stored.pk])
+            stored = None
+        reading = read(ref, row, stored, events)
+        while reading.more:
+            self._keep([reading])
+            reading = read(ref, row, self._stored([row[:3]])[row[:3]])
+        return reading
+
+    def _keep(self, readings: Sequence[Reading]) -> None:
+        if readings and self._keeper:
+            states = shared_states(connections[self.source], {reading.ref[1:3] for reading in readings})
+            self._keeper.keep(readings, {owner: comparable(state) for owner, state in states.items()})
 
     def _stored(self, names: Sequence[Names]) -> dict[Names, SearchSession]:
         assert self._keeper is not None  # noqa: S101

@@ -17,7 +17,7 @@ from ..domain.state import State
 from ..domain.units import event_in_seconds
 from ..models import MOMENT, SearchSession, by_time, read_instant
 from ..reads.lists import title_of
-from ..reads.weights import measured_sql
+from ..reads.weights import GLANCED, LARGE, SIZE_OF, measured_sql
 from ..sources.dialect import SEQ_IN_SESSION
 from .folding import Summary, fold
 from .lines import clean, facts_of, lines_of
@@ -28,11 +28,15 @@ from .words import folded, tokens
 
 WORDS: Final = 250  # of a piece: PostgreSQL keeps at most 255 places of the same word
 OVERLAP: Final = 16  # of a long line's pieces; of a longer phrase, only so many words are looked for
-_EVENTS: Final = 500  # read at once
+MOST: Final = 2_000  # events that are read of a session before they are stored
+_EVENTS: Final = 20  # read at once: each may be LARGE
+_SMALL: Final = 100_000  # bytes of an event that is read together with those of other sessions
+TOGETHER: Final = 20  # sessions
 _NEWEST: Final = 300  # events that tell whether an invocation is running
 _TITLE: Final = 200
 _OF: Final = "app_name = %s AND user_id = %s AND session_id = %s"
 Names = tuple[str, str, str]
+Read = tuple[int, str, str | None]  # an event: its seq, its id, and its text if it is not too large
 
 
 class Stored(NamedTuple):
@@ -75,13 +79,20 @@ def shared_states(db: BaseDatabaseWrapper, users: Collection[Owner]) -> dict[Own
         return {(app, user): as_object(read_stored_or_none(text)) for app, user, text in cursor.fetchall()}
 
 
-def read(ref: SessionRef, row: Stored, stored: SearchSession | None) -> Reading:
-    """Reads what is new in a session since its row of the index was stored; all of it if that is None."""
+def read(ref: SessionRef, row: Stored, stored: SearchSession | None, events: Sequence[Read] | None = None) -> Reading:
+    """Reads what is new in a session since its row of the index was stored; all of it if that is None. At most MOST events.
+
+    `events` are those of a session that is not stored, if they were read before.
+    """
     db = connections[ref.source]
     summary = Summary(**json.loads(stored.summary)) if stored else Summary()
     reading = Reading(ref, stored, summary)
     pieces = _Pieces(reading)
-    for seq, event_id, text in _events(db, ref, summary):
+    before = summary.events
+    for seq, event_id, text in _events(db, ref, summary) if events is None else events:
+        if summary.events - before == MOST:
+            reading.more = True
+            break
         event = as_object(event_in_seconds(read_stored_or_none(text)))
         told = describe(event)
         for span in fold(summary, event, told, seq):
@@ -143,11 +154,42 @@ def goes_on(ref: SessionRef, row: Stored, stored: SearchSession) -> bool:
         return bool(cursor.fetchone() == (summary["events"],))
 
 
-def _events(db: BaseDatabaseWrapper, ref: SessionRef, so_far: Summary) -> Iterator[tuple[int, str, str]]:
-    """Yields the seq, the id and the text of the events that are not read yet, in order. No read takes long."""
+def beginnings(db: BaseDatabaseWrapper, names: Sequence[Names]) -> dict[Names, list[Read]]:
+    """Returns the events of those sessions that have only a few small ones. One query reads TOGETHER sessions.
+
+    On SQLite, where a query costs nothing, it returns nothing.
+    """
+    if db.vendor == "sqlite" or by_time(db):
+        return {}
+    rows: dict[Names, list[Read]] = {each: [] for each in names}
+    for start in range(0, len(names), TOGETHER):
+        some = names[start : start + TOGETHER]
+        with db.cursor() as cursor:
+            cursor.execute(_BEGINNINGS, [list(each) for each in zip(*some, strict=True)])
+            for app, user, session, *event in cursor.fetchall():
+                rows[app, user, session].append((event[0], event[1], event[2]))
+    return {
+        each: events
+        for each, events in rows.items()
+        if len(events) < _EVENTS and all(text is not None for _seq, _id, text in events)
+    }
+
+
+_TEXT: Final = {
+    "sqlite": f"CASE WHEN {SIZE_OF['sqlite']} <= {LARGE} THEN event_data END",
+    "postgresql": f"CASE WHEN {SIZE_OF['postgresql']} <= {LARGE} THEN event_data::text END",
+}
+_BEGINNINGS: Final = f"""SELECT wanted.*, e.seq, e.id, e.text FROM unnest(%s::text[], %s::text[], %s::text[])
+        AS wanted (app, user_id, session), LATERAL (SELECT seq, id,
+            CASE WHEN {SIZE_OF["postgresql"]} <= {_SMALL} THEN event_data::text END AS text FROM events
+        WHERE app_name = wanted.app AND events.user_id = wanted.user_id AND session_id = wanted.session
+        ORDER BY seq LIMIT {_EVENTS}) AS e ORDER BY 1, 2, 3, 4"""
+
+
+def _events(db: BaseDatabaseWrapper, ref: SessionRef, so_far: Summary) -> Iterator[Read]:
+    """Yields the events that are not read yet, in order. No read takes long."""
     timed = by_time(db)
-    data = measured_sql("event_data", db.vendor)
-    seq = SEQ_IN_SESSION[db.vendor]
+    data, seq = _TEXT[db.vendor], SEQ_IN_SESSION[db.vendor]
     statement = f"SELECT {seq}, id, {data} FROM events WHERE {_OF} AND {seq} > %s ORDER BY {seq} LIMIT {_EVENTS}"
     last: list[Any] = [so_far.read]
     if timed:
@@ -180,8 +222,7 @@ def _phase(db: BaseDatabaseWrapper, ref: SessionRef, summary: Summary) -> str:
     order = "timestamp DESC, id DESC" if by_time(db) else f"{SEQ_IN_SESSION[db.vendor]} DESC"
     with db.cursor() as cursor:
         cursor.execute(
-            f"""SELECT {measured_sql("event_data", db.vendor)} FROM events WHERE {_OF}
-            ORDER BY {order} LIMIT {_NEWEST}""",
+            f"SELECT {GLANCED[db.vendor]} FROM events WHERE {_OF} ORDER BY {order} LIMIT {_NEWEST}",
             ref[1:],
         )
         rows = cursor.fetchall()

@@ -79,6 +79,7 @@ class Reading:
     pieces: list[Piece] = field(default_factory=list)
     facts: set[Fact] = field(default_factory=set)
     spans: dict[tuple[str, int], Span] = field(default_factory=dict)  # by kind and number
+    more: bool = False  # it has more events than are read at once
 
     @property
     def is_news(self) -> bool:
@@ -280,6 +281,8 @@ class Keeper:
 
 def forget(numbers: Sequence[int]) -> None:
     """Forgets sessions, by the numbers of their rows. Their words stay on SQLite, where nothing leads to them any more."""
+    if not numbers:
+        return
     with transaction.atomic():
         SearchFact.objects.filter(session_id__in=numbers).delete()
         SearchValue.objects.filter(owner_id__in=numbers).delete()
