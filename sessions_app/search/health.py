@@ -44,6 +44,9 @@ class Of:
     user_id: str = ""
 
 
+EVERYBODY: Final = Of()
+
+
 @dataclass(slots=True)
 class Figures:
     """The sessions with turns that began in a range of time, and these turns; a percentile is None if there are none."""
@@ -55,6 +58,14 @@ class Figures:
     failed: int = 0
     tokens: int = 0
     times: dict[float, int] = field(default_factory=dict)  # how many turns took so many seconds
+
+    def add(self, took: str | None, turns: int, failed: int, tokens: int) -> None:
+        """Adds turns that took equally long."""
+        self.turns += turns
+        self.failed += failed
+        self.tokens += int(tokens)
+        if took is not None:
+            self.times[float(took)] = self.times.get(float(took), 0) + turns
 
     @property
     def failed_share(self) -> float:
@@ -90,7 +101,12 @@ class Failure:
     seq: Seq
 
 
-def figures(during: Range, *, actor: Actor, of: Of = Of(), bars: int = BARS) -> tuple[Figures, list[Figures]]:
+def any_turn(during: Range, *, actor: Actor) -> bool:
+    """Tells whether any turn began in a range of time."""
+    return bool(_Spans("t", during, actor, EVERYBODY).rows("1", "LIMIT 1"))
+
+
+def figures(during: Range, *, actor: Actor, of: Of = EVERYBODY, bars: int = BARS) -> tuple[Figures, list[Figures]]:
     """Returns the figures of a range of time as a whole, and bar by bar."""
     spans = _Spans("t", during, actor, of)
     width = (during.end - during.start) / bars
@@ -102,18 +118,41 @@ def figures(during: Range, *, actor: Actor, of: Of = Of(), bars: int = BARS) -> 
         "GROUP BY 1, 2",
     ):
         for one in (whole, each[min(number, bars - 1)]):
-            one.turns += turns
-            one.failed += failed
-            one.tokens += int(tokens)
-            if took is not None:
-                one.times[float(took)] = one.times.get(float(took), 0) + turns
+            one.add(took, turns, failed, tokens)
     for number, sessions in spans.rows(f"{bar}, count(DISTINCT p.session_id)", "GROUP BY 1"):
         each[min(number, bars - 1)].sessions += sessions
     whole.sessions = spans.rows("count(DISTINCT p.session_id)")[0][0]
     return whole, each
 
 
-def slowest_tools(during: Range, *, actor: Actor, of: Of = Of()) -> list[Tool]:
+def by_app(during: Range, *, actor: Actor, bars: int = BARS) -> dict[tuple[str, str], tuple[Figures, list[Figures]]]:
+    """Returns the figures of each app that had turns in a range of time, by source and app, as `figures` does.
+
+    Bar by bar, only turns are counted.
+    """
+    spans, width = _Spans("t", during, actor, EVERYBODY), (during.end - during.start) / bars
+    bar = f"CAST(floor((p.at - {during.start!r}) / {width!r}) AS integer)"
+    numbers = {
+        number: (
+            Figures(*during),
+            [Figures(during.start + n * width, during.start + (n + 1) * width) for n in range(bars)],
+        )
+        for (number,) in spans.rows("DISTINCT p.app_owner_id")
+    }
+    for number, at, took, turns, failed, tokens in spans.rows(
+        f"""p.app_owner_id, {bar}, {_DIGITS[connection.vendor]}, count(*),
+        sum(CASE WHEN p.failed THEN 1 ELSE 0 END), sum(p.tokens)""",
+        "GROUP BY 1, 2, 3",
+    ):
+        whole, each = numbers[number]
+        for one in (whole, each[min(at, bars - 1)]):
+            one.add(took, turns, failed, tokens)
+    aliases = {registry.identity(source.alias): source.alias for source in registry.listed()}
+    owners = SearchOwner.objects.filter(pk__in=numbers).values_list("pk", "source__where", "app_name")
+    return {(aliases[where], name): numbers[pk] for pk, where, name in owners if where in aliases}
+
+
+def slowest_tools(during: Range, *, actor: Actor, of: Of = EVERYBODY) -> list[Tool]:
     """Returns the tools whose calls took longest, by their 95th percentile."""
     times: dict[str, dict[float, int]] = {}
     calls: dict[str, list[int]] = {}
@@ -134,7 +173,7 @@ def slowest_tools(during: Range, *, actor: Actor, of: Of = Of()) -> list[Tool]:
     return sorted(tools, key=lambda tool: (-tool.p95, tool.name))[:TOOLS]
 
 
-def failures(during: Range, *, actor: Actor, of: Of = Of()) -> list[Failure]:
+def failures(during: Range, *, actor: Actor, of: Of = EVERYBODY) -> list[Failure]:
     """Returns what failed, the most frequent first."""
     spans, named = _Spans("f", during, actor, of), "JOIN sessions_app_searchname AS n ON n.id = p.name_id"
     groups = spans.rows(

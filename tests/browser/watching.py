@@ -111,7 +111,7 @@ def give_name_and_password(page: Page) -> None:
     page.get_by_label("Name").fill(MARIA["DJANGO_SUPERUSER_USERNAME"])
     page.get_by_label("Password").fill(MARIA["DJANGO_SUPERUSER_PASSWORD"])
     page.get_by_role("button", name="Sign in").click()
-    expect(page.locator("#main h1")).to_have_text("Sources")
+    expect(page.locator("#main h1")).to_have_text("Home")
 
 
 def watch_session(page: Page, source: str, session: str, query: str = "", state: str = "live") -> Page:

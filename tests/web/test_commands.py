@@ -139,7 +139,7 @@ def test_serve_prints_a_link_that_signs_in_once_and_shows_the_sources(data: Path
         assert "agent" in adkweb.output
         assert adkweb.get("/")[:2] == (302, "/sign-in/?next=/")
         adkweb.sign_in()
-        assert adkweb.open("/").texts("h2")[0] == "agent"
+        assert adkweb.open("/").texts("h2")[1] == "agent"
         assert adkweb.open("/s/agent/booking/ana/seoul-trip/").all("li", "ev") != []
         other = Served(adkweb.output)
         parts = urlsplit(adkweb.link)
@@ -162,7 +162,7 @@ def test_serve_demo_opens_a_copy_beside_the_sources_given(data: Path, file: Path
     before = DEMO.read_bytes()
     with serve(data, file, "--demo") as adkweb:
         adkweb.sign_in()
-        assert adkweb.open("/").texts("h2")[:2] == ["agent", "demo"]
+        assert adkweb.open("/").texts("h2")[1:3] == ["agent", "demo"]
     assert DEMO.read_bytes() == before
     assert (data / "demo.db").exists()
 

@@ -61,7 +61,7 @@ def signed_in(browser: Browser) -> bool:
 def test_the_link_signs_in_and_leads_home(guest: Browser) -> None:
     response = guest.get("/sign-in/", {"token": sign_in.sign_in_token()})
     assert (response.status_code, response["Location"]) == (302, "/")
-    assert guest.open("home").one("h1").text == "Sources"
+    assert guest.open("home").one("h1").text == "Home"
 
 
 def test_the_link_signs_in_exactly_once(guest: Browser) -> None:

@@ -155,6 +155,15 @@ def count(number: int | None, limit: int = 0) -> str:
 
 
 @register.filter
+def in_short(number: float) -> str:
+    """Returns a number in a few signs: 950, 12.3 k, 8.2 M."""
+    for limit, unit in ((1_000_000_000, "G"), (1_000_000, "M"), (10_000, "k")):
+        if number >= limit:
+            return f"{number / (1_000 if unit == 'k' else limit):.1f} {unit}"
+    return count(round(number))
+
+
+@register.filter
 def counted(number: int) -> str:
     """Returns a number that reads/lists.py counts up to COUNT_LIMIT."""
     return count(number, COUNT_LIMIT)

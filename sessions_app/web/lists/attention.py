@@ -1,0 +1,70 @@
+"""What needs attention: what failed, what waits for an answer, what is silent in the middle of a turn."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC
+from typing import Final
+
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from ...access.actor import Actor
+from ...search import health
+from ...search.health import EVERYBODY, Failure, Of
+from ...search.language import parse
+from ...search.results import Row, search
+from . import charts
+
+FAILURES: Final = 5
+SESSIONS: Final = 4  # that wait, and as many that are silent
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """Something that needs attention: an icon and its severity, words, where it leads, and since when it is so."""
+
+    icon: str
+    severity: str
+    subject: str
+    words: str
+    aside: str
+    address: str
+    since: float
+
+
+def attention(name: str, now: float, actor: Actor, of: Of = EVERYBODY, query: str = "") -> list[Item]:
+    """Returns what needs attention in a range of time, the worst first. `query` selects the sessions that `of` means."""
+    failed = health.failures(charts.during(name, now), actor=actor, of=of)[:FAILURES]
+    return [
+        *(_failure(each, name, query) for each in failed),
+        *_sessions(f"{query} status:waiting".strip(), now, actor),
+        *_sessions(f"{query} status:stuck after:{name}".strip(), now, actor),
+    ]
+
+
+def _failure(failure: Failure, name: str, query: str) -> Item:
+    tool, colon, message = failure.text.partition(": ")
+    subject, message = (tool, message) if colon and " " not in tool else ("", failure.text)
+    times = ngettext("failed %(n)s time", "failed %(n)s times", failure.count) % {"n": failure.count}
+    words = f"{times}: {message}" if subject else message
+    sessions = ngettext("%(n)s session", "%(n)s sessions", failure.sessions) % {"n": failure.sessions}
+    address = reverse("session", kwargs=failure.ref._asdict()) + f"?seq={failure.seq}"
+    if failure.sessions > 1:
+        alike = max(message.split("…"), key=len).strip().replace('"', " ")
+        address = charts.sessions_since(name, f'{query} error:any "{alike}"'.strip())
+    aside = sessions if subject else f"{times} · {sessions}"
+    return Item("error", "bad", subject, words, aside, address, failure.last)
+
+
+def _sessions(query: str, now: float, actor: Actor) -> Iterator[Item]:
+    for row in search(parse(query, now=now, zone=UTC), actor=actor, limit=SESSIONS).rows:
+        waits = row.status == "waiting"
+        words = _("waits for an answer") if waits else _("is silent in the middle of a turn")
+        yield Item(
+            "wait", "warn", row.title, words, _whose(row), reverse("session", kwargs=row.ref._asdict()), row.last
+        )
+
+
+def _whose(row: Row) -> str:
+    return f"{row.ref.app_name} · {row.ref.user_id}"

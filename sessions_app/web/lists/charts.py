@@ -1,0 +1,127 @@
+"""Home's four charts of a range of time: sessions, failed turns, the time of a turn, tokens; as pictures and as tables."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.http import urlencode
+from django.utils.translation import gettext as _
+from django.utils.translation import pgettext
+
+from ...access.actor import Actor
+from ...search import health
+from ...search.health import EVERYBODY, Figures, Of, Range
+from ..html.tags import count, in_short
+from ..html.times import duration
+
+RANGES: Final = {"1h": 3600, "24h": 86_400, "7d": 7 * 86_400, "30d": 30 * 86_400}  # seconds
+RANGE: Final = "24h"
+WIDTH: Final = 320  # of a picture, in its own units
+HEIGHT: Final = 48
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """A chart: its title, its number in words, what stands beside it, the sessions behind it, and its line.
+
+    `line` and `area` are points of a picture of WIDTH by HEIGHT; `numbers` has each bar's beginning and its number in words.
+    """
+
+    name: str
+    title: str
+    number: str
+    aside: str
+    address: str
+    line: str
+    area: str
+    numbers: list[tuple[float, str]]
+
+
+def range_of(request: HttpRequest, now: float, actor: Actor) -> str:
+    """Returns the name of the range of time that a request asks for, one of RANGES.
+
+    If it asks for none, it is a day, or as much longer as it takes to show any turn.
+    """
+    name = request.GET.get("range", "")
+    if name in RANGES:
+        return name
+    longer = (each for each in RANGES if RANGES[each] >= RANGES[RANGE])
+    return next((each for each in longer if health.any_turn(during(each, now), actor=actor)), RANGE)
+
+
+def during(name: str, now: float) -> Range:
+    """Returns a range of RANGES that ends now."""
+    return Range(now - RANGES[name], now)
+
+
+def sessions_since(name: str, query: str = "", sort: str = "") -> str:
+    """Returns the address of the sessions that were active in a range, and that a query selects."""
+    given = {"q": f"{query} after:{name}".strip(), "sort": sort}
+    return f"{reverse('search')}?{urlencode({key: value for key, value in given.items() if value})}"
+
+
+def charts(name: str, now: float, actor: Actor, of: Of = EVERYBODY, query: str = "") -> list[Chart]:
+    """Returns the four charts. `query` selects the sessions that `of` means."""
+    at = during(name, now)
+    whole, bars = health.figures(at, actor=actor, of=of)
+    before, _bars = health.figures(at.before(), actor=actor, of=of, bars=1)
+    median, slow = whole.percentile(0.5), whole.percentile(0.95)
+    failed, slowest = f"{query} error:any".strip(), [bar.percentile(0.95) for bar in bars]
+    return [
+        Chart(
+            *("sessions", _("Sessions"), count(whole.sessions), _grown(whole.sessions, before.sessions)),
+            sessions_since(name, query),
+            *_drawn(bars, [bar.sessions for bar in bars], [count(bar.sessions) for bar in bars]),
+        ),
+        Chart(
+            *("failed", _("Turns that failed"), _share(whole), _points(whole, before)),
+            sessions_since(name, failed),
+            *_drawn(bars, [bar.failed_share for bar in bars], [_share(bar) for bar in bars]),
+        ),
+        Chart(
+            *("took", _("Turn, p95"), duration(slow) or "–"),
+            f"p50 {duration(median)}" if median is not None else "",
+            sessions_since(name, query, "-took"),
+            *_drawn(bars, [time or 0.0 for time in slowest], [duration(time) or "–" for time in slowest]),
+        ),
+        Chart(
+            *("tokens", _("Tokens"), in_short(whole.tokens), _grown(whole.tokens, before.tokens)),
+            sessions_since(name, query, "-tokens"),
+            *_drawn(bars, [bar.tokens for bar in bars], [count(bar.tokens) for bar in bars]),
+        ),
+    ]
+
+
+def _drawn(
+    bars: Sequence[Figures], heights: Sequence[float], words: Sequence[str]
+) -> tuple[str, str, list[tuple[float, str]]]:
+    """Returns a chart's line, its area, and its numbers."""
+    return *line_of(heights), [(bar.start, said) for bar, said in zip(bars, words, strict=True)]
+
+
+def line_of(values: Sequence[float], width: int = WIDTH, height: int = HEIGHT) -> tuple[str, str]:
+    """Returns the points of a line through values, and of the area below it."""
+    most, step = max([*values, 0.0]), width / max(1, len(values) - 1)
+    points = [
+        f"{n * step:.1f},{height - 1 - (height - 4) * (value / most if most else 0):.1f}"
+        for n, value in enumerate(values)
+    ]
+    line = " ".join(points)
+    return line, f"0,{height} {line} {width},{height}"
+
+
+def _share(figures: Figures) -> str:
+    return f"{100 * figures.failed_share:.1f} %" if figures.turns else "–"
+
+
+def _grown(now: float, before: float) -> str:
+    """Returns by how much a number has grown since the range before."""
+    if not before:
+        return ""
+    return pgettext("since the range before", "%(percent)s %%") % {"percent": f"{100 * (now - before) / before:+.0f}"}
+
+
+def _points(now: Figures, before: Figures) -> str:
+    return f"{100 * (now.failed_share - before.failed_share):+.1f}" if now.turns and before.turns else ""
