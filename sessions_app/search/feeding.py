@@ -19,7 +19,7 @@ from ..history import indexing
 from ..models import SearchOwner, SearchSession, SearchSource, SearchValue, Waiting, read_instant
 from ..sources import database, registry
 from . import word_tables
-from .reading import MOST, Names, Read, Stored, beginnings, goes_on, has_more, read, rows_of, shared_states
+from .reading import MOST, MOST_PIECES, Names, Read, Stored, beginnings, goes_on, has_more, read, rows_of, shared_states
 from .storing import Keeper, Reading, forget
 from .values import comparable, digest_of
 
@@ -114,7 +114,8 @@ class Feeder:
                 reading = self._reading(row, stored.get(of), fresh.get(of))
                 if reading and reading.is_news:
                     readings.append(reading)
-                if sum(reading.summary.events for reading in readings) >= MOST:
+                pieces = sum(len(each.pieces) for each in readings)
+                if pieces >= 4 * MOST_PIECES or sum(each.summary.events for each in readings) >= MOST:
                     self._keep(readings)
                     readings = []
             self._keep(readings)

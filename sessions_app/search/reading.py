@@ -29,6 +29,7 @@ from .words import folded, tokens
 WORDS: Final = 250  # of a piece: PostgreSQL keeps at most 255 places of the same word
 OVERLAP: Final = 16  # of a long line's pieces; of a longer phrase, only so many words are looked for
 MOST: Final = 2_000  # events that are read of a session before they are stored
+MOST_PIECES: Final = 100  # of text, that are read of a session before they are stored: 25,000 words
 _EVENTS: Final = 20  # read at once: each may be LARGE
 _SMALL: Final = 100_000  # bytes of an event that is read together with those of other sessions
 TOGETHER: Final = 20  # sessions
@@ -80,7 +81,8 @@ def shared_states(db: BaseDatabaseWrapper, users: Collection[Owner]) -> dict[Own
 
 
 def read(ref: SessionRef, row: Stored, stored: SearchSession | None, events: Sequence[Read] | None = None) -> Reading:
-    """Reads what is new in a session since its row of the index was stored; all of it if that is None. At most MOST events.
+    """Reads what is new in a session since its row of the index was stored; all of it if that is None. At most MOST events,
+    and the text of MOST_PIECES.
 
     `events` are those of a session that is not stored, if they were read before.
     """
@@ -90,7 +92,7 @@ def read(ref: SessionRef, row: Stored, stored: SearchSession | None, events: Seq
     pieces = _Pieces(reading)
     before = summary.events
     for seq, event_id, text in _events(db, ref, summary) if events is None else events:
-        if summary.events - before == MOST:
+        if summary.events - before == MOST or len(reading.pieces) >= MOST_PIECES:
             reading.more = True
             break
         event = as_object(event_in_seconds(read_stored_or_none(text)))

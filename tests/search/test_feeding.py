@@ -22,7 +22,7 @@ from sessions_app.models import (
     SearchWord,
     Waiting,
 )
-from sessions_app.search import feeding
+from sessions_app.search import feeding, reading
 from sessions_app.search.feeding import Feeder
 from sessions_app.sources import registry
 from sessions_app.writes.append import append_event
@@ -87,6 +87,26 @@ def test_only_what_is_new_in_a_session_is_read(own: str, followed: tuple[str, Ad
     assert [row.events for row in rows("first second")] == [2]
     feed(source, feeder, walk=True)
     assert [row.events for row in rows("first second")] == [2]
+
+
+@FORMS
+def test_a_long_session_is_stored_in_parts(
+    own: str, followed: tuple[str, Adk], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, adk = followed
+    monkeypatch.setattr(reading, "MOST_PIECES", 2)
+    for session in (adk.get("s0"), adk.create("s1"), adk.create("s2")):
+        for number in range(7):
+            adk.append(session, f"the {number}th of {session.id} " + "word " * 200)
+    feeder = feed(source)
+    assert [row.events for row in rows()] == [7, 7, 7]
+    assert kept()["SearchDoc"] == 21
+    for number in range(7):
+        assert ids(f'"{number}th of s1"') == ["s1"]
+    assert len({row.match.seq for number in range(7) for row in rows(f'"{number}th of s2"') if row.match}) == 7
+    adk.append(adk.get("s2"), "the end")
+    feed(source, feeder)
+    assert ids('"the end"') == ["s2"]
 
 
 @pytest.mark.parametrize("form", ["unadopted"])
