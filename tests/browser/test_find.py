@@ -1,0 +1,92 @@
+"""The job: a booking failed, the words “fare expired” are known, and there are 20,004 sessions."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.browser import many
+from tests.browser.conftest import serve
+from tests.browser.serving import Adkweb
+
+QUERY = 'user:nadia error:any "fare expired"'
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file with 20,004 sessions."""
+    file = tmp_path_factory.mktemp("many") / "prod.db"
+    many.make(file)
+    return file
+
+
+@pytest.fixture(scope="module")
+def adkweb(store: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Adkweb]:
+    """adkweb on that file."""
+    yield from serve(tmp_path_factory.mktemp("adkweb"), str(store))
+
+
+@pytest.fixture(scope="module")
+def home(browser: Browser, adkweb: Adkweb) -> Iterator[Page]:
+    """Home of somebody who is signed in, once all sessions are indexed."""
+    with browser.new_context(viewport={"width": 1440, "height": 900}) as context:
+        page = context.new_page()
+        page.goto(adkweb.link)
+        until = time.monotonic() + 120
+        while page.get_by_text("indexing").count() and time.monotonic() < until:
+            page.wait_for_timeout(500)
+            page.goto(adkweb.address)
+        yield page
+
+
+@pytest.fixture(autouse=True)
+def _at_home(home: Page, adkweb: Adkweb) -> None:
+    home.goto(adkweb.address)
+
+
+def expect_opened(page: Page) -> None:
+    """Waits until the failing event is open."""
+    expect(page).to_have_url(re.compile("/s/prod/booking/nadia.garcia/"))
+    expect(page.locator(".ev.selected")).to_contain_text("fare expired")
+
+
+def test_by_keyboard_the_failing_event_opens_after_three_keys_and_the_typing(home: Page) -> None:
+    began = time.monotonic()
+    home.keyboard.press("/")
+    home.keyboard.type(f"{QUERY}\n")
+    expect(home.locator(".matched mark")).to_have_text("fare expired")
+    home.keyboard.press("j")
+    home.keyboard.press("Enter")
+    expect_opened(home)
+    assert time.monotonic() - began < 10
+
+
+def test_by_mouse_the_failing_event_opens_after_two_clicks_and_the_typing(home: Page) -> None:
+    home.locator("#query").click()
+    home.keyboard.type(f"{QUERY}\n")
+    expect(home.locator("#querycount")).to_contain_text("1 session")
+    home.locator(".sessions .rowlink").click()
+    expect_opened(home)
+
+
+def test_homes_numbers_are_those_of_sql_and_lead_to_their_sessions(home: Page, store: Path, adkweb: Adkweb) -> None:
+    home.goto(f"{adkweb.address}/?range=24h")
+    counted = many.of_the_last_day(store, time.time())
+
+    def number(chart: str) -> str:
+        return home.locator(f".chart.{chart} .figure b").inner_text().replace("\u202f", "")
+
+    assert number("sessions") == str(counted["turns"])  # each session has one turn
+    assert number("failed") == f"{100 * counted['failed'] / counted['turns']:.1f} %"
+    assert number("tokens") == f"{counted['tokens'] / 1_000_000:.1f} M"
+    assert number("took") == "5.0 s"
+    attention = home.locator(".attention li").first
+    declined = f"{counted['failed']:.0f}"  # the one that is looked for is older than a day
+    expect(attention).to_contain_text(f"charge_card failed {declined} times: card declined")
+    attention.locator("a").click()
+    expect(home.locator("#querycount")).to_contain_text(f"{declined} sessions")
