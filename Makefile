@@ -31,11 +31,12 @@ lint: $(VENV)/test.stamp $(VENV)/node.stamp
 	$(BIN)/djlint templates --lint --quiet
 	cd frontend && ../$(BIN)/node node_modules/@biomejs/biome/bin/biome ci ..
 
-bench: $(VENV)/test.stamp ## beside google-adk in the same run: appends, REST, session services, time travel; memory, opening a long session and a large store
+bench: $(VENV)/test.stamp ## beside google-adk in the same run: appends, REST, session services, time travel; memory, opening a long session and a large store, searching
 	$(BIN)/python -m benchmarks.appends
 	$(BIN)/python -m benchmarks.agents
 	$(BIN)/python -m benchmarks.time
 	$(BIN)/python -m benchmarks.opening
+	$(BIN)/python -m benchmarks.search
 
 bench-live: $(VENV)/test.stamp ## live pages: from commit to the browser, 200 watchers, a burst, an idle server
 	$(BIN)/python -m benchmarks.live
