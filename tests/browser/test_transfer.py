@@ -76,7 +76,7 @@ def test_a_token_is_made_copied_used_and_revoked(own_server: Adkweb, visitor: Vi
     page = visitor(own_server, permissions=["clipboard-read", "clipboard-write"], reduced_motion="reduce")
     page.goto(own_server.link)
     page.locator(".topbar details.menu > summary").click()
-    page.get_by_role("link", name="Tokens").click()
+    page.get_by_role("link", name="Tokens", exact=True).click()
     expect(page.get_by_role("heading", name="No tokens yet")).to_be_visible()
     check(page)
     page.get_by_label("Name").fill("report")
