@@ -26,4 +26,13 @@
       document.body.dataset.wordError ?? "The server answered with an error ({status}). Reload the page and try again.";
     toast(template.replace("{status}", status));
   });
+
+  // What an answer says in HX-Trigger reaches nobody if a push has taken the element that asked out of the page meanwhile.
+  document.addEventListener("htmx:beforeSend", ({ detail: { elt, xhr } }) => {
+    xhr.addEventListener("load", () => {
+      const told = xhr.getResponseHeader("HX-Trigger") ?? "";
+      if (elt.isConnected || !told.startsWith("{")) return;
+      for (const [name, detail] of Object.entries(JSON.parse(told))) htmx.trigger(document.body, name, detail ?? {});
+    });
+  });
 })();

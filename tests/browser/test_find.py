@@ -18,7 +18,7 @@ QUERY = 'user:nadia error:any "fare expired"'
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A file with 20,004 sessions."""
     file = tmp_path_factory.mktemp("many") / "prod.db"
     many.make(file)
@@ -26,9 +26,9 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def adkweb(store: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Adkweb]:
+def adkweb(file: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Adkweb]:
     """adkweb on that file."""
-    yield from serve(tmp_path_factory.mktemp("adkweb"), str(store))
+    yield from serve(tmp_path_factory.mktemp("adkweb"), str(file))
 
 
 @pytest.fixture(scope="module")
@@ -74,9 +74,9 @@ def test_by_mouse_the_failing_event_opens_after_two_clicks_and_the_typing(home: 
     expect_opened(home)
 
 
-def test_homes_numbers_are_those_of_sql_and_lead_to_their_sessions(home: Page, store: Path, adkweb: Adkweb) -> None:
+def test_homes_numbers_are_those_of_sql_and_lead_to_their_sessions(home: Page, file: Path, adkweb: Adkweb) -> None:
     home.goto(f"{adkweb.address}/?range=24h")
-    counted = many.of_the_last_day(store, time.time())
+    counted = many.of_the_last_day(file, time.time())
 
     def number(chart: str) -> str:
         return home.locator(f".chart.{chart} .figure b").inner_text().replace("\u202f", "")

@@ -131,8 +131,9 @@ def test_an_edit_begun_while_the_agent_was_idle_is_not_written_into_a_run_and_ca
     expect(page.locator('[data-key-row="note"]')).to_contain_text('"old"')
 
 
-def test_who_withdraws_too_late_is_told_so(world: World, me: Callable[[], Page]) -> None:
-    agent, session, page = world.agents["lite"], "late", me()
+@pytest.mark.parametrize("listed", [True, False], ids=["listed", "taken off the page meanwhile"])
+def test_who_withdraws_too_late_is_told_so(world: World, me: Callable[[], Page], listed: bool) -> None:
+    agent, session, page = world.agents["lite"], f"late{listed}", me()
     agent.do(session, create={"note": "old"})
     watch_session(page, "lite", session)
     agent.begin(session, say=FLIGHT, held=True)
@@ -142,6 +143,8 @@ def test_who_withdraws_too_late_is_told_so(world: World, me: Callable[[], Page])
 
     def send_twice(route: Route) -> None:
         assert route.fetch().status == 204  # somebody else was faster
+        if not listed:
+            expect(page.locator("#queued article")).to_have_count(0)  # the page has heard of it
         route.continue_()
 
     page.route("**/withdraw/", send_twice)
