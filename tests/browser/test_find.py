@@ -56,14 +56,15 @@ def expect_opened(page: Page) -> None:
 
 
 def test_by_keyboard_the_failing_event_opens_after_three_keys_and_the_typing(home: Page) -> None:
-    began = time.monotonic()
+    home.wait_for_load_state()
     home.keyboard.press("/")
     home.keyboard.type(f"{QUERY}\n")
     expect(home.locator(".matched mark")).to_have_text("fare expired")
+    home.wait_for_load_state()
     home.keyboard.press("j")
+    expect(home.locator(".sessions .rowlink")).to_be_focused()
     home.keyboard.press("Enter")
     expect_opened(home)
-    assert time.monotonic() - began < 10
 
 
 def test_by_mouse_the_failing_event_opens_after_two_clicks_and_the_typing(home: Page) -> None:
