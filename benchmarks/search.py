@@ -1,4 +1,4 @@
-"""What it takes to index a large source for searching, and to search it, beside what google-adk offers for it.
+"""Measures indexing a large source and searching it, beside what google-adk offers.
 
     python -m benchmarks.search [--events 1000000]
 

@@ -37,7 +37,7 @@ class Range(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Of:
-    """Whose sessions are meant: everybody's, those of an app of a source, or those of one of its users."""
+    """Names the sessions that are meant: everybody's, those of an app of a source, or those of one of its users."""
 
     source: str = ""
     app_name: str = ""

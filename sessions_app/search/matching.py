@@ -16,7 +16,7 @@ MOST: Final = 500  # words that have a part in common, and are looked for togeth
 
 
 class Question(NamedTuple):
-    """What the index of words is asked, in its own language. `broad` is a part that too many words have in common:
+    """A question to the index of words, in its own language. `broad` is a part that too many words have in common:
     only those that begin with it are looked for.
     """
 

@@ -28,7 +28,7 @@ _STATE: Final = """{owner} IN (SELECT v.owner_id FROM sessions_app_searchname AS
 
 @dataclass(slots=True)
 class Selection:
-    """Which rows of the index a query selects, as a condition over `s` with its values.
+    """The rows of the index that a query selects, as a condition over `s` with its values.
 
     `questions` are those that the index of words is asked, for the lines that match.
     """

@@ -66,7 +66,7 @@ class Piece:
 
 @dataclass(slots=True)
 class Reading:
-    """What was read of a session: all of it, or what is new since its row was `stored`.
+    """A session as it was read: all of it, or what is new since its row was `stored`.
 
     `fields` are the columns of the row that its summary does not have: title, created, updated, phase, listed.
     """

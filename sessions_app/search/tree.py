@@ -59,7 +59,7 @@ class Match(_Part):
 
 @dataclass(frozen=True, slots=True)
 class Presence(_Part):
-    """Whether the session has any: `error:any`, `tag:none`."""
+    """The sessions that have any, or none: `error:any`, `tag:none`."""
 
     name: str
     there: bool
@@ -75,7 +75,7 @@ class Kind(_Part):
 
 @dataclass(frozen=True, slots=True)
 class Status(_Part):
-    """How the session is, one of STATUSES: `status:failed`."""
+    """A status of the session, one of STATUSES: `status:failed`."""
 
     value: str
     name: ClassVar[str] = "status"
@@ -117,7 +117,7 @@ STATUSES: Final = ("running", "waiting", "failed", "idle", "stuck")
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What is wrong with a part of the text. That part is left out of the tree."""
+    """A mistake in a part of the text. That part is left out of the tree."""
 
     start: int
     end: int
@@ -126,7 +126,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What a text asks for. Without a tree, it asks for all sessions."""
+    """A query as it was understood. Without a tree, it asks for all sessions."""
 
     tree: Node | None
     problems: tuple[Problem, ...] = ()

@@ -16,7 +16,7 @@ ERROR = "seat map service unreachable"
 
 
 def asked(page: Page) -> dict[str, str]:
-    """What the address asks for."""
+    """Returns what the address asks for."""
     return {name: values[0].strip() for name, values in parse_qs(urlsplit(page.url).query).items()}
 
 

@@ -40,7 +40,7 @@ def kept(tmp_path: Path) -> list[tuple[str, str, str]]:
 
 
 def listed(tmp_path: Path) -> int:
-    """How many sessions can be found."""
+    """Returns how many sessions can be found."""
     with closing(sqlite3.connect(tmp_path / "data" / "adkweb.db")) as own:
         return int(own.execute("SELECT count(*) FROM sessions_app_searchsession").fetchone()[0])
 

@@ -1,4 +1,4 @@
-"""What is suggested while a query is typed: names of filters, values that were seen, keys of state and their values."""
+"""Tests of completion: names of filters, values that were seen, keys of state and their values."""
 
 from __future__ import annotations
 

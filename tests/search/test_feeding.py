@@ -299,7 +299,7 @@ def test_an_index_of_another_version_is_made_anew(own: str, source: str) -> None
 
 
 def words_kept() -> int:
-    """How many pieces of text have the word."""
+    """Returns how many pieces of text have the word."""
     match = {"sqlite": "sessions_app_searchtext MATCH 'expired'", "postgresql": "words @@ 'expired'::tsquery"}
     return len(query("default", f"SELECT rowid FROM sessions_app_searchtext WHERE {match[connection.vendor]}"))
 

@@ -36,7 +36,7 @@ def at(own: str, new_store: Callable[[str], str], open_source: Callable[[str], s
 
 
 def counts(bars: list[Bar]) -> list[tuple[float, int, int]]:
-    """Where each bar that is not empty begins, after DAY, with its sessions and failures."""
+    """Returns where each bar that is not empty begins, after DAY, with its sessions and failures."""
     return [(bar.start - DAY, bar.sessions, bar.failed) for bar in bars if bar.sessions]
 
 

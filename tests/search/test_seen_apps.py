@@ -1,4 +1,4 @@
-"""What an actor may not see is never selected, counted or suggested."""
+"""Tests that nothing is selected, counted or suggested that the actor may not see."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ DAY = 1_767_225_600.0
 
 @dataclass
 class Told:
-    """What a session is made of, as the plain filter sees it."""
+    """A session as the plain filter sees it."""
 
     ref: SessionRef
     state: dict[str, Any]

@@ -1,4 +1,4 @@
-"""How texts are cut into words: what counts as the same word, and which words stand in which."""
+"""Tests of words: which are the same, and which stand in which."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ MATCH = Match(Seq(12), "message", "booking failed: ", "fare expired", ": too old
 
 
 class World:
-    """What the functions of search/ answer, and what they were asked."""
+    """Records what the functions of search/ were asked, and what they answer."""
 
     def __init__(self) -> None:
         self.rows = [ROW]
@@ -99,12 +99,12 @@ def open_(maria: Browser, text: str = "", *, htmx: bool = False, **query: Any) -
 
 
 def asked_of(address: str) -> dict[str, str]:
-    """What an address asks for."""
+    """Returns what an address asks for."""
     return {name: values[0] for name, values in parse_qs(urlsplit(address).query).items()}
 
 
 def an_asked(text: str, zone: str = "UTC") -> Asked:
-    """What somebody asks for at noon."""
+    """Returns what somebody asks for at noon."""
     return Asked(text, columns.SORT, columns.read(None), NOON, ZoneInfo(zone))
 
 

@@ -1,4 +1,4 @@
-"""What needs attention: what failed, what waits for an answer, what is silent in the middle of a turn."""
+"""Lists what needs attention: failures, calls that wait for an answer, turns that are silent."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What a request asks of the page “Sessions”: a query, an order, columns; and the addresses that ask for something else."""
+"""Reads a request to the page “Sessions”: its query, order and columns. Makes the addresses that ask for something else."""
 
 import time
 from collections.abc import Sequence
