@@ -8,7 +8,6 @@ from django.views.decorators.http import require_GET
 
 from ...access.actor import Actor
 from ...errors import SourceError
-from ...history import edit_log
 from ...reads import lists
 from ...search import health
 from ...search.health import Figures
@@ -19,8 +18,7 @@ from ..html.targets import actor
 from . import charts
 from .attention import attention
 from .feed import activity
-
-RECENT = 6  # edits
+from .last_edits import last_edits
 
 
 @dataclass(slots=True)
@@ -64,7 +62,6 @@ def home(request: HttpRequest) -> HttpResponse:
         except SourceError as error:
             item.problem = error.message
         shown.append(item)
-    edits, _problems = edit_log.edits(limit=RECENT, seconds=0.2, actor=actor(request))
     context = {
         "activity": activity(actor(request)),
         "shown": shown,
@@ -74,7 +71,7 @@ def home(request: HttpRequest) -> HttpResponse:
         "attention": attention(name, now, actor(request)),
         "tools": _tools(name, now, actor(request)),
         "behind": behind(),
-        "edits": edits.rows,
+        "edits": last_edits(actor(request)),
         "folders": registry.folders(),
         "refused": registry.refused(),
     }
