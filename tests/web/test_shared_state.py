@@ -16,6 +16,7 @@ from sessions_app.errors import Behind
 from sessions_app.history import indexing
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
+from tests.search.finding import feed
 from tests.web.conftest import Browser
 from tests.web.html import Element
 from tests.web.test_moment import rows
@@ -95,3 +96,44 @@ def test_of_very_many_keys_those_written_last_are_shown_and_all_on_demand(
     assert stored == 1_001  # with the one that the session began with
     assert f"{stored - 300} more keys" in shown.text
     assert whole.links()["Back to now"] == shown.links()["show all"].partition("?")[0]
+
+
+# --- Whom an edit reaches ---------------------------------------------------------------------------------------------
+
+
+def reached(page: Element) -> list[str]:
+    """What the form says of the sessions that share a scope."""
+    return [notice.text for notice in page.one("form", "editbox").all("div", "reach")]
+
+
+def test_before_an_edit_of_shared_state_the_form_says_whom_it_reaches(
+    ref: SessionRef, maria: Browser, actor: Actor
+) -> None:
+    create_session(*ref[:2], "bob", session_id="bobs", actor=actor)
+    busy = create_session(*ref[:3], session_id="busy", actor=actor)
+    append_event(busy, {"author": "user", "invocation_id": "i", "content": {"parts": [{"text": "Go"}]}}, actor=actor)
+    feed(ref.source)
+    page = maria.open("app-edit", source=ref.source, app_name=ref.app_name)
+    (told,) = reached(page)
+    assert told == "3 sessions share this app's state. Now at work: ana / busy running"
+    assert page.links()["3 sessions share this app's state."] == "/sessions/?q=app%3A%22booking%22"
+    assert page.links()["ana / busy"] == reverse("session", kwargs=busy._asdict())
+    listed = maria.open(page.links()["3 sessions share this app's state."])
+    assert len(listed.one("table", "sessions").all("tr")) == 1 + 3
+    page = maria.open("user-edit", source=ref.source, app_name=ref.app_name, user_id="bob")
+    assert reached(page) == ["1 session shares this user's state."]
+    assert "user%3A%22bob%22" in page.links()["1 session shares this user's state."]
+
+
+def test_the_form_of_a_session_says_so_once_a_key_of_its_user_or_app_is_in_it(ref: SessionRef, maria: Browser) -> None:
+    feed(ref.source)
+    keys = {"key": ["step", "user:tier"]}
+    assert reached(maria.open("session-edit", query={"key": "step"}, **ref._asdict())) == []
+    assert reached(maria.open("session-edit", query=keys, **ref._asdict())) == ["1 session shares this user's state."]
+
+
+def test_the_form_says_if_not_every_session_is_indexed_yet(ref: SessionRef, maria: Browser) -> None:
+    page = maria.open("app-edit", source=ref.source, app_name=ref.app_name)
+    assert reached(page) == [
+        "0 sessions share this app's state. 0 % of the sessions are indexed so far: there may be more."
+    ]

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from contextlib import suppress
-from itertools import islice
 from typing import Any, Final
 
 from django.contrib import messages
@@ -17,7 +16,7 @@ from django_htmx.http import HttpResponseClientRedirect
 from ...access.actor import Actor
 from ...domain.event import new_id
 from ...domain.invocations import Running
-from ...domain.json_values import KEY_LENGTH, dumps
+from ...domain.json_values import dumps
 from ...domain.positions import Seq
 from ...domain.session_ref import SessionRef
 from ...domain.state import ABSENT, UNKNOWN, same
@@ -34,9 +33,9 @@ from ..context import about
 from ..html.render import page
 from ..html.targets import Target, actor, of_app, of_session, of_user
 from . import state_form
+from .shared import reached
 
 TAKING_BACK: Final = ("undoes", "restores")  # what an edit may come from, in its note and in the form
-_OFFERED: Final = 1_000  # other keys whose names are offered
 _FULL: Final = 6  # at most so many restored keys get an editor each; more of them become rows to choose from
 
 
@@ -274,7 +273,8 @@ def _form(  # noqa: PLR0913  (what a form says, for its template)
         **told,
         "unknown": unknown,
         "more": more,
-        "other_keys": list(islice(filter(_fits, sorted(target.state.keys() - {row.key for row in rows})), _OFFERED)),
+        "other_keys": state_form.other_keys(target.state, rows),
+        "reached": reached(target, [row.scope for row in rows], actor(request)),
     }
     return page(request, template, context, status)
 
@@ -290,10 +290,6 @@ def _taking_back(target: Target, of: dict[str, str], who: Actor) -> dict[str, An
 def _wrote(event: EventView, key: str) -> Any:
     """Returns the value that an event wrote, or ABSENT if it removed the key."""
     return ABSENT if key in event.description.removed else event.description.delta.get(key, UNKNOWN)
-
-
-def _fits(name: str) -> bool:
-    return len(name) <= KEY_LENGTH
 
 
 def _done(request: HttpRequest, where: str) -> HttpResponse:

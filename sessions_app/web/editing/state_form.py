@@ -3,12 +3,13 @@
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Final, Literal
 
 from django.utils.translation import gettext as _
 
-from ...domain.json_values import dumps, loads
-from ...domain.state import ABSENT, UNKNOWN, Scope, scope_of
+from ...domain.json_values import KEY_LENGTH, dumps, loads
+from ...domain.state import ABSENT, UNKNOWN, Scope, State, scope_of
 from ...edits.edit import Entry
 from ...edits.undo import Step
 from ...errors import Invalid
@@ -16,6 +17,7 @@ from ...reads.deltas import Writer
 
 Operation = Literal["set", "null", "remove"]
 
+OFFERED: Final = 1_000  # other keys whose names are offered
 MOST: Final = 800  # keys of one form: six fields each are as many as a request may have
 
 
@@ -121,6 +123,12 @@ def step_row(step: Step, *, compact: bool) -> FormRow:
 def too_many() -> Invalid:
     """Returns the error of a form with too many keys."""
     return Invalid(_("A form can have %(number)s keys.") % {"number": MOST})
+
+
+def other_keys(state: State, rows: Iterable[FormRow]) -> list[str]:
+    """Returns the keys of a state that are not in the form yet, those that a form can name; at most OFFERED."""
+    fitting = (key for key in sorted(state.keys() - {row.key for row in rows}) if len(key) <= KEY_LENGTH)
+    return list(islice(fitting, OFFERED))
 
 
 def posted_rows(data: Mapping[str, str]) -> list[FormRow]:

@@ -1,0 +1,81 @@
+"""Tells which sessions share the state of a user or an app, and which of them run or wait now: whom an edit reaches."""
+
+import time
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from django.conf import settings
+
+from ..access.actor import Actor
+from ..domain.session_ref import SessionRef
+from ..models import SearchOwner
+from ..sources import registry
+from . import feeding
+from .selecting import rows
+from .storing import ref_of
+from .values import digest_of
+
+MOST: Final = 10_000  # sessions that are counted
+NAMED: Final = 5  # of those that run or wait
+MOST_ACTIVE: Final = 100  # that run or wait, and are counted
+
+
+@dataclass(frozen=True, slots=True)
+class Active:
+    """A session that runs or waits. Its status is `running` or `waiting`."""
+
+    ref: SessionRef
+    status: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sharing:
+    """The sessions that share a state. `sessions` is at most MOST, and then `more` tells whether there are more of them.
+
+    `named` are some of those that run or wait, and `active` is their number, at most MOST_ACTIVE, and then `more_active`.
+    `share` says how much of the source the index has: below 1, all this may be too little.
+    """
+
+    sessions: int = 0
+    more: bool = False
+    named: list[Active] = field(default_factory=list)
+    active: int = 0
+    more_active: bool = False
+    share: float = 1.0
+
+    @property
+    def others(self) -> int:
+        """Returns how many run or wait beside those that are named."""
+        return self.active - len(self.named)
+
+
+def sharing(ref: SessionRef, scope: str, *, actor: Actor) -> Sharing:
+    """Returns which sessions share the `user` or `app` state of a session, which need not exist. Raises NotFound."""
+    actor.check_sees(ref)
+    share = feeding.share(ref.source)
+    digest = digest_of(ref.app_name, ref.user_id if scope == "user" else "")
+    owners = SearchOwner.objects.filter(source__where=registry.identity(ref.source), digest=digest)
+    owner = owners.values_list("pk", flat=True).first()
+    if owner is None:
+        return Sharing(share=share)
+    of_owner = f"s.listed AND s.{'user' if scope == 'user' else 'app'}_owner_id = %s"
+    count = _count(of_owner, [owner], MOST)
+    # These words are those of the partial index search_phase, without which SQLite would look at each session.
+    now = f"{of_owner} AND s.phase <> 'idle' AND (s.phase = 'waiting' OR s.last >= %s)"
+    values = [owner, time.time() - settings.SILENCE_SECONDS]
+    active = _count(now, values, MOST_ACTIVE)
+    newest = rows(
+        f"""SELECT s.names, s.phase FROM (SELECT s.id, s.names, s.phase, s.last FROM sessions_app_searchsession AS s
+        WHERE {now} LIMIT %s) AS s ORDER BY s.last DESC, s.id DESC LIMIT %s""",
+        [*values, MOST_ACTIVE, NAMED],
+    )
+    named = [
+        Active(ref_of(ref.source, names), "waiting" if phase == "waiting" else "running") for names, phase in newest
+    ]
+    return Sharing(min(count, MOST), count > MOST, named, min(active, MOST_ACTIVE), active > MOST_ACTIVE, share)
+
+
+def _count(condition: str, values: list[Any], most: int) -> int:
+    """Counts rows of the index, up to one more than `most`."""
+    statement = f"SELECT 1 FROM sessions_app_searchsession AS s WHERE {condition} LIMIT %s"
+    return int(rows(f"SELECT count(*) FROM ({statement}) AS counted", [*values, most + 1])[0][0])
