@@ -210,7 +210,7 @@ def _outcome(job: Job, ref: SessionRef) -> Outcome:
         _check_author(job.person)
         # Read first, so that whatever an agent writes after this makes the append stale.
         revision = reads_views.session(ref, actor=SYSTEM).revision
-        if not _is_idle(ref):
+        if not is_idle(ref):
             return _let_go(None)
         claimed_until = _IN_DOUBT
         appended = edits.append_once(ref, event, of_person(job.actor), seen, revision)
@@ -239,7 +239,7 @@ def _let_go(claimed_until: float | None) -> Outcome:
     return Outcome(WAITING, fields={"claimed_until": claimed_until})
 
 
-def _is_idle(ref: SessionRef) -> bool:
+def is_idle(ref: SessionRef) -> bool:
     """Tells whether no agent holds the session: no invocation runs, and none ended by itself a moment ago.
 
     Nothing follows an invocation that an edit ended, so there is no need to wait after it."""

@@ -14,6 +14,7 @@ from .adk import (
     read_instant,
     stored_instant,
 )
+from .batches import BatchItem
 from .own import ApiToken, Job, PasswordTries, Projection, SignInToken, StateChange, StateOwner
 from .search import (
     SearchDoc,
@@ -34,6 +35,7 @@ __all__ = [
     "MOMENT",
     "ApiToken",
     "App",
+    "BatchItem",
     "Event",
     "EventData",
     "Instant",

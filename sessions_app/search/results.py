@@ -1,7 +1,7 @@
 """Finds sessions: a page of them, each with the line that matched."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -29,6 +29,7 @@ from .storing import Owner, ref_of
 PAGE: Final = 50
 COUNT_LIMIT: Final = 10_000
 MOST_COLUMNS: Final = 12
+_MANY: Final = 2_000  # sessions that are read at once where all are wanted
 SORTS: Final = {  # by the name of a column of the table, that of the index
     "title": "folded_title",
     "user": "folded_user",
@@ -116,6 +117,24 @@ def search(
         behind(),
         selection.broad,
     )
+
+
+def every(query: tree.Query, actor: Actor) -> Iterator[SessionRef]:
+    """Yields all sessions that a query selects and whose source is open, the oldest of the index first."""
+    aliases = {registry.identity(source.alias): source.alias for source in registry.listed()}
+    last = 0
+    while True:
+        selection = select(query, actor)
+        page = rows(
+            f"""SELECT s.id, w."where", s.names {_FROM} WHERE {selection.sql} AND s.id > %s ORDER BY s.id LIMIT {_MANY}""",
+            [*selection.values, last],
+        )
+        for _number, where, names in page:
+            if where in aliases:
+                yield ref_of(aliases[where], names)
+        if len(page) < _MANY:
+            return
+        last = page[-1][0]
 
 
 def behind() -> list[tuple[str, float]]:

@@ -9,6 +9,7 @@ import multiprocessing
 import os
 import signal
 import threading
+import uuid
 from collections.abc import Callable
 from multiprocessing.synchronize import Barrier
 from typing import Any
@@ -125,6 +126,29 @@ def fork_then_die(own: str, place: str, session_id: str, event_id: str) -> None:
         database.open_source(source)
         ref, actor = SessionRef(source.alias, APP, "ana", session_id), Actor("maria@example.com", "admin")
         fork_jobs.begin(ref, event_id, user_id="ana", session_id="fork", actor=actor, reason="what if")
+        threading.Event().wait(30)
+
+
+def batch_then_die(own: str, place: str, batch_id: str, events: int) -> None:
+    """Does a batch and kills this process after so many events are written, before the last one is noted."""
+    from sessions_app.access.actor import Actor
+    from sessions_app.batches import batch, items
+    from sessions_app.sources import database, registry
+    from tests.support.own import own_database
+
+    note, noted = items.note, 0
+
+    def die(*given: Any, **fields: Any) -> None:
+        nonlocal noted
+        noted += 1
+        if noted == events:
+            os.kill(os.getpid(), signal.SIGKILL)
+        note(*given, **fields)
+
+    items.note = die
+    with own_database(own):
+        database.open_source(registry.add(place)[0])
+        batch.do(uuid.UUID(batch_id), actor=Actor("maria@example.com", "admin"))
         threading.Event().wait(30)
 
 

@@ -1,0 +1,187 @@
+"""Acts on one session: sets keys, undoes an event, deletes, or tags. Each is first tried, then done.
+
+To try is to write nothing, and to say what the act expects to find when it is done. If something else is there by then,
+the session is left alone.
+"""
+
+import hashlib
+import json
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple, Protocol
+
+from django.utils.translation import gettext as _
+
+from ..access.actor import SYSTEM, Actor
+from ..access.shown import is_hidden
+from ..domain.edit_note import EDIT_PREFIX
+from ..domain.session_ref import SessionRef
+from ..domain.state import ABSENT, Scoped, same
+from ..edits import queue, undo
+from ..edits.edit import Entry, append_once, state_event
+from ..errors import Conflict, Invalid, NotAllowed, NotFound, StaleSession
+from ..reads import timeline, views
+from ..writes.sessions import delete_session
+from .items import CHANGED, MOVED, SAME, TO_DO
+
+_NAMESPACE: Final = uuid.UUID("5bd42a18-5f4e-4f86-a1a7-1f5a0c9a6b0e")
+
+
+class Tried(NamedTuple):
+    """The result of trying an act: TO_DO or SAME, and what the act will expect to find."""
+
+    outcome: str
+    expects: str
+
+
+class Done(NamedTuple):
+    """The result of an act, and the event that it wrote."""
+
+    outcome: str
+    event_id: str = ""
+
+
+class Act(Protocol):
+    """Something that can be done to a session."""
+
+    def do(self, ref: SessionRef, expects: str) -> Done | None:
+        """Acts on a session. Returns None if an agent is at work there: to be done later.
+
+        If it was done before, nothing is done again. Raises NotFound, NotAllowed, Invalid, Conflict, SourceError."""
+
+
+class Triable(Act, Protocol):
+    """An act that is tried before."""
+
+    def try_(self, ref: SessionRef) -> Tried:
+        """Tells what the act would do. Writes nothing. Raises NotFound, NotAllowed, Invalid, SourceError."""
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """Sets and removes keys. `values` are by full key, ABSENT for one that is to be removed."""
+
+    batch: str
+    actor: Actor
+    values: Mapping[str, Any] = field(hash=False)
+    reason: str = ""
+
+    def try_(self, ref: SessionRef) -> Tried:
+        """Tells whether any key has another value, and what stands in the keys now."""
+        state = views.session(ref, actor=SYSTEM).state
+        entries = self._entries(state)
+        if any(is_hidden(e.key, (e.seen, e.value), self.actor, ref.app_name) for e in entries):
+            raise NotAllowed(_("You may not see what stands in these keys."))
+        return Tried(TO_DO, json.dumps(_digests(entries))) if _changes(entries) else Tried(SAME, "")
+
+    def do(self, ref: SessionRef, expects: str) -> Done | None:
+        """Writes one event, if the keys still have the values that were there when the edit was tried.
+
+        A key that has the new value by now need not be written: sessions share it, and the batch has written it in
+        another one."""
+        view = views.session(ref, actor=SYSTEM)  # whatever an agent writes after this makes the append stale
+        entries = self._entries(view.state)
+        expected, current = json.loads(expects), _digests(entries)
+        changes = _changes(entries)
+        if not changes or any(current[entry.key] != expected[entry.key] for entry in changes):
+            return _was_done(self.batch, ref) or Done(MOVED if changes else SAME)
+        return _append(self.batch, ref, entries, self.actor, self.reason, {}, view.revision)
+
+    def _entries(self, state: Scoped) -> list[Entry]:
+        return [Entry(key, value, state.get(key)) for key, value in self.values.items()]
+
+
+@dataclass(frozen=True, slots=True)
+class Undo:
+    """Undoes the event that an earlier batch wrote, if nobody has changed one of its keys since."""
+
+    batch: str
+    actor: Actor
+    reason: str = ""
+
+    def do(self, ref: SessionRef, expects: str) -> Done | None:
+        """Undoes the event `expects`."""
+        revision = views.session(ref, actor=SYSTEM).revision
+        try:
+            plan = undo.undo(ref, expects, actor=self.actor)
+        except Invalid:  # its values are there again
+            return _was_done(self.batch, ref) or Done(SAME)
+        if plan.unknown or any(step.contested for step in plan.steps):
+            return _was_done(self.batch, ref) or Done(MOVED)
+        return _append(self.batch, ref, plan.entries, self.actor, self.reason, {"undoes": expects}, revision)
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Deletes sessions."""
+
+    actor: Actor
+
+    def try_(self, ref: SessionRef) -> Tried:
+        """Tells the session's revision."""
+        self.actor.check_may("admin", ref.app_name)
+        return Tried(TO_DO, repr(views.session(ref, actor=self.actor, partly=True).revision))
+
+    def do(self, ref: SessionRef, expects: str) -> Done | None:
+        """Deletes the session, if nothing was written to it since."""
+        if repr(views.session(ref, actor=self.actor, partly=True).revision) != expects:
+            return Done(MOVED)
+        if not queue.is_idle(ref):
+            return None
+        try:
+            delete_session(ref, actor=self.actor, revision=float(expects))
+        except StaleSession:
+            return Done(MOVED)
+        return Done(CHANGED)
+
+
+def event_id_of(batch: str, ref: SessionRef) -> str:
+    """Returns the id of the event that a batch writes to a session: always the same, so that it writes only one."""
+    return str(uuid.uuid5(_NAMESPACE, ascii([batch, *ref[1:]])))
+
+
+def _append(
+    batch: str,
+    ref: SessionRef,
+    entries: list[Entry],
+    actor: Actor,
+    reason: str,
+    of: Mapping[str, str],
+    revision: float,
+) -> Done | None:
+    if not queue.is_idle(ref):
+        return None
+    event, seen = state_event(entries, actor, reason, of={**of, "batch": batch})
+    event_id = event_id_of(batch, ref)
+    event |= {"id": event_id, "invocation_id": EDIT_PREFIX + event_id}
+    try:
+        append_once(ref, event, actor, seen, revision)
+    except StaleSession:  # an agent has begun
+        return None
+    except Conflict as conflict:
+        if "changed" not in conflict.detail:
+            raise
+        return Done(MOVED)
+    return Done(CHANGED, event_id)
+
+
+def _was_done(batch: str, ref: SessionRef) -> Done | None:
+    """Tells whether the process that died at this had written the event already."""
+    try:
+        return Done(CHANGED, timeline.event(ref, event_id_of(batch, ref), actor=SYSTEM).id)
+    except NotFound:
+        return None
+
+
+def _changes(entries: list[Entry]) -> list[Entry]:
+    return [entry for entry in entries if not same(entry.value, entry.seen)]
+
+
+def _digests(entries: list[Entry]) -> dict[str, str]:
+    """Returns what stands for the value of each key: values may be large."""
+    return {entry.key: _digest([] if entry.seen is ABSENT else [entry.seen]) for entry in entries}
+
+
+def _digest(values: list[Any]) -> str:
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:32]

@@ -1,0 +1,154 @@
+"""Begins, tries, does, stops and undoes batches."""
+
+import json
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from django.utils.translation import gettext as _
+
+from ..access.actor import Actor
+from ..domain.session_ref import SessionRef
+from ..domain.state import ABSENT
+from ..edits.edit import Entry, state_event
+from ..errors import Conflict, Invalid
+from ..jobs import claims, runner
+from ..jobs.claims import DONE, STOPPED, WAITING
+from ..models import Job
+from . import items
+from .reading import DRAFT, ActName, job_of, jobs
+from .working import DOING, KIND, MOST, READY, TRYING, asked_for
+
+_DRAFTS_SECONDS: Final = 86400.0
+_KEPT_SECONDS: Final = 90 * 86400.0
+
+
+def begin(
+    act: ActName, *, actor: Actor, refs: Sequence[SessionRef] = (), query: str = "", zone: str = "UTC"
+) -> uuid.UUID:
+    """Begins a batch over chosen sessions, or over all that a query selects when it is tried. Nothing is done yet.
+
+    Raises Invalid, NotAllowed.
+    """
+    actor.check_may_write()
+    now = time.time()
+    if refs:
+        for ref in refs:
+            actor.check_sees(ref)
+    else:
+        asked_for(query, zone, now, actor)
+    old = jobs().exclude(state=WAITING)
+    old.filter(state__in=(DRAFT, READY), beat__lt=now - _DRAFTS_SECONDS).delete()
+    old.filter(finished__lt=now - _KEPT_SECONDS).delete()
+    task: dict[str, Any] = {"act": act, "sender": actor.name, "values": [], "reason": ""}
+    if not refs:
+        task |= {"query": query, "zone": zone, "now": now}
+    job = _create(task, DRAFT, actor)
+    items.add(job.pk, ((ref, "") for ref in dict.fromkeys(refs[:MOST])))
+    return job.pk
+
+
+def try_(batch_id: uuid.UUID, values: Mapping[str, Any], *, actor: Actor, reason: str = "") -> None:
+    """Tries a batch: finds its sessions, and tells what would change in how many of them. Writes nothing.
+
+    `values` are those of an edit, by full key, ABSENT for a key that is to be removed. Raises Invalid, NotAllowed,
+    NotFound; Conflict if the batch is being done or was.
+    """
+    actor.check_may_write()
+    job = job_of(batch_id, actor)
+    task = json.loads(job.task)
+    if task["act"] == "edit":
+        # Whatever stands in the keys: an edit that cannot be written is refused here.
+        state_event(
+            [Entry(key, value, None if value is ABSENT else ABSENT) for key, value in values.items()], actor, reason
+        )
+    if job.step == DOING or (job.state == WAITING and claims.is_held(job)):
+        raise Conflict(_("This batch is under way, or done."))
+    task |= {"values": [_kept(key, value) for key, value in values.items()], "reason": reason}
+    runner.start(job, step=TRYING, task=json.dumps(task), **runner.fields_of(actor))
+
+
+def do(batch_id: uuid.UUID, *, actor: Actor) -> None:
+    """Does what was tried, or goes on where it stopped. Does nothing if it is under way or done.
+
+    Sessions whose agents are at work are done as soon as they are idle. Raises NotAllowed, NotFound; Conflict if the
+    batch was not tried yet.
+    """
+    actor.check_may_write()
+    job = job_of(batch_id, actor)
+    if job.state == DONE or (job.state == WAITING and claims.is_held(job)):
+        return
+    if job.state != READY and job.step != DOING:
+        raise Conflict(_("This batch was not tried to its end yet."))
+    runner.start(job, step=DOING, **runner.fields_of(actor))
+
+
+def stop(batch_id: uuid.UUID, *, actor: Actor) -> None:
+    """Stops a batch within a second. What it has done stays, and it can go on. Raises NotAllowed, NotFound."""
+    actor.check_may_write()
+    job = job_of(batch_id, actor)
+    jobs().filter(pk=job.pk, state=WAITING).update(
+        state=STOPPED,
+        claim="",
+        claimed_until=None,
+        finished=time.time(),
+        message=_("%(name)s stopped it.") % {"name": actor.name},
+    )
+
+
+def discard(batch_id: uuid.UUID, *, actor: Actor) -> None:
+    """Forgets a batch that has done nothing yet. Raises NotAllowed, NotFound, Conflict."""
+    actor.check_may_write()
+    job = job_of(batch_id, actor)
+    if job.step == DOING:
+        raise Conflict(_("This batch is under way, or done."))
+    runner.cancel(job)
+
+
+def undo(batch_id: uuid.UUID, *, actor: Actor, reason: str = "") -> uuid.UUID:
+    """Undoes the events of a batch, but not where somebody has changed one of their keys since.
+
+    Returns the batch that does so. Raises Invalid, NotAllowed, NotFound; Conflict if it is still being done.
+    """
+    actor.check_may_write()
+    job = job_of(batch_id, actor)
+    if job.state == WAITING and claims.is_held(job):
+        raise Conflict(_("This batch is under way: stop it first."))
+    result = json.loads(job.result or "{}")
+    if "undone" in result:
+        return uuid.UUID(result["undone"])
+    changed = items.of(job.pk, items.CHANGED).exclude(event_id="").order_by("number")
+    if not changed.exists():
+        raise Invalid(_("This batch has changed nothing that can be undone."))
+    task = {"act": "undo", "sender": actor.name, "values": [], "reason": reason, "undoes": str(job.pk)}
+    made = _create(task, DRAFT, actor, step=DOING)
+    sources = items.sources_of(job.pk)
+    items.add(made.pk, ((items.ref_of(item, sources), item.event_id) for item in changed.iterator()))
+    if not jobs().filter(pk=job.pk, result=job.result).update(result=json.dumps({**result, "undone": str(made.pk)})):
+        made.delete()  # somebody else was faster
+        return undo(batch_id, actor=actor, reason=reason)
+    runner.start(made)
+    return made.pk
+
+
+# --- Rows --------------------------------------------------------------------------------------------------------------
+
+
+def _create(task: dict[str, Any], state: str, actor: Actor, **fields: Any) -> Job:
+    now = time.time()
+    return Job.objects.create(
+        id=uuid.uuid4(),
+        kind=KIND.name,
+        where="",
+        task=json.dumps(task),
+        state=state,
+        created=now,
+        beat=now,
+        **runner.fields_of(actor),
+        **fields,
+    )
+
+
+def _kept(key: str, value: Any) -> dict[str, Any]:
+    return {"key": key} if value is ABSENT else {"key": key, "value": value}

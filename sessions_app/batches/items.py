@@ -1,0 +1,88 @@
+"""Keeps the sessions of a batch, each with what came of it."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Any, Final
+from uuid import UUID
+
+from django.db.models import Count, Q
+from django.utils.translation import gettext as _
+
+from ..domain.session_ref import SessionRef
+from ..errors import SourceError
+from ..models import BatchItem
+from ..sources import registry
+
+TO_DO: Final = ""
+CHANGED: Final = "changed"
+SAME: Final = "same"  # nothing was to be changed
+MOVED: Final = "moved"  # somebody has changed it since it was tried
+GONE: Final = "gone"
+REFUSED: Final = "refused"
+OUTCOMES: Final = (CHANGED, SAME, MOVED, GONE, REFUSED)
+_SOME: Final = 500
+_PAGE: Final = 100
+
+
+def add(job_id: UUID, sessions: Iterable[tuple[SessionRef, str]]) -> int:
+    """Adds sessions to a batch, each with what is expected there. Returns how many."""
+    numbered = enumerate(sessions)
+    added = 0
+    while some := list(islice(numbered, _SOME)):
+        BatchItem.objects.bulk_create(
+            BatchItem(
+                job_id=job_id,
+                number=number,
+                where=registry.identity(ref.source),
+                names=json.dumps(ref[1:]),
+                expects=expects,
+            )
+            for number, (ref, expects) in some
+        )
+        added += len(some)
+    return added
+
+
+def walk(job_id: UUID) -> Iterator[BatchItem]:
+    """Yields the sessions for which something is to be done, in order. A page is read at a time."""
+    last = -1
+    while page := list(of(job_id, TO_DO).filter(number__gt=last).order_by("number")[:_PAGE]):
+        yield from page
+        last = page[-1].number
+
+
+def of(job_id: UUID, outcome: str) -> Any:
+    """Returns the rows of a batch with this outcome."""
+    return BatchItem.objects.filter(job_id=job_id, outcome=outcome)
+
+
+def sources_of(job_id: UUID) -> dict[str, str | None]:
+    """Returns the sources of a batch's sessions: by what identifies them, their alias, or None if they are not open."""
+    rows = BatchItem.objects.filter(job_id=job_id).order_by().values_list("where", flat=True).distinct()
+    return {where: registry.alias_of(where) for where in rows}
+
+
+def ref_of(item: BatchItem, sources: Mapping[str, str | None]) -> SessionRef:
+    """Returns the session of a row. Raises SourceError if its source is not open."""
+    alias = sources[item.where]
+    if alias is None:
+        raise SourceError(_("A source of this batch is not open here: %(where)s") % {"where": item.where})
+    return SessionRef(alias, *json.loads(item.names))
+
+
+def note(item: BatchItem, **fields: Any) -> None:
+    """Sets fields of a row."""
+    BatchItem.objects.filter(pk=item.pk).update(**fields)
+
+
+def counts(job_id: UUID) -> dict[str, int]:
+    """Returns how many sessions have each outcome; `held` counts those with something to do whose agent was at work."""
+    rows = (
+        BatchItem.objects.filter(job_id=job_id)
+        .values("outcome")
+        .annotate(n=Count("id"), held=Count("id", Q(held=True)))
+    )
+    some = {row["outcome"]: row for row in rows.order_by()}
+    numbers = {outcome: some[outcome]["n"] if outcome in some else 0 for outcome in (TO_DO, *OUTCOMES)}
+    return {**numbers, "held": some[TO_DO]["held"] if TO_DO in some else 0}

@@ -1,0 +1,170 @@
+"""Tells what a batch is about, how far it is, and what came of its sessions."""
+
+import json
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal, cast
+
+from django.utils.translation import gettext as _
+
+from ..access.actor import Actor
+from ..access.shown import shown_change
+from ..domain.session_ref import SessionRef
+from ..domain.state import Change
+from ..errors import Error, NotFound
+from ..jobs import claims
+from ..jobs.claims import STOPPED, WAITING, Progress
+from ..models import Job
+from ..reads import views
+from ..search import results
+from . import items
+from .working import KIND, READY, values_of
+
+ActName = Literal["edit", "delete", "undo"]
+Stage = Literal["draft", "trying", "ready", "doing", "stopped", "done", "refused"]
+DRAFT: Final = "draft"
+SAMPLES: Final = 8
+LISTED: Final = 100
+RECENT: Final = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """A batch: what is to be done to how many sessions, and how far it is.
+
+    `counts` has how many sessions have each outcome of items.py. `query` is "" if the sessions were chosen one by one.
+    `undoes` is the batch that this one undoes, `undone` the one that undoes this.
+    """
+
+    id: uuid.UUID
+    act: ActName
+    actor: str
+    created: float
+    stage: Stage
+    percent: int
+    message: str
+    query: str
+    values: Mapping[str, Any]
+    reason: str
+    counts: Mapping[str, int]
+    behind: Sequence[tuple[str, float]]
+    undoes: uuid.UUID | None
+    undone: uuid.UUID | None
+
+    @property
+    def working(self) -> bool:
+        """Tells whether a process is at it."""
+        return self.stage in ("trying", "doing")
+
+    @property
+    def total(self) -> int:
+        """Returns the number of its sessions."""
+        return sum(number for outcome, number in self.counts.items() if outcome != "held")
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A session that a batch is about: its title, and what would change there."""
+
+    ref: SessionRef
+    title: str
+    changes: list[Change]
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """A session with its outcome: why it was left alone, or the event that was written."""
+
+    ref: SessionRef
+    event_id: str
+    message: str
+
+
+def get(batch_id: uuid.UUID, *, actor: Actor) -> Batch:
+    """Returns a batch as it stands now. Raises NotFound."""
+    return _view(job_of(batch_id, actor))
+
+
+def recent(*, actor: Actor) -> list[Batch]:
+    """Returns the last batches that the actor may see, the newest first."""
+    rows = jobs().exclude(state=DRAFT).order_by("-created")[: 4 * RECENT]
+    return [_view(job) for job in rows if _is_seen(job, actor)][:RECENT]
+
+
+def samples(batch_id: uuid.UUID, *, actor: Actor) -> list[Sample]:
+    """Returns some of the sessions in which something is to be changed, as they are now. Raises NotFound, SourceError."""
+    job = job_of(batch_id, actor)
+    values = values_of(json.loads(job.task))
+    sources = items.sources_of(job.pk)
+    some = []
+    for item in items.of(job.pk, items.TO_DO).order_by("number")[:SAMPLES]:
+        ref = items.ref_of(item, sources)
+        try:
+            view = views.session(ref, actor=actor, partly=True)
+        except NotFound:  # deleted since
+            continue
+        changes = [
+            shown_change(Change(key, view.state.get(key), value), actor, ref.app_name) for key, value in values.items()
+        ]
+        some.append(Sample(ref, view.title or ref.session_id, [change for change in changes if not change.same]))
+    return some
+
+
+def listed(batch_id: uuid.UUID, outcome: str, *, actor: Actor) -> list[Left]:
+    """Returns the first sessions with an outcome; with “held”, those whose agents were at work. Raises NotFound."""
+    job = job_of(batch_id, actor)
+    rows = items.of(job.pk, items.TO_DO).filter(held=True) if outcome == "held" else items.of(job.pk, outcome)
+    sources = items.sources_of(job.pk)
+    some = []
+    for item in rows.order_by("number")[:LISTED]:
+        try:
+            ref = items.ref_of(item, sources)
+        except Error:  # its source is not open
+            continue
+        some.append(Left(ref, item.event_id, item.message))
+    return some
+
+
+# --- Rows --------------------------------------------------------------------------------------------------------------
+
+
+def jobs() -> Any:
+    """Returns the jobs of all batches."""
+    return Job.objects.filter(kind=KIND.name)
+
+
+def job_of(batch_id: uuid.UUID, actor: Actor) -> Job:
+    """Returns the job of a batch. Raises NotFound."""
+    job: Job | None = jobs().filter(pk=batch_id).first()
+    if job is None or not _is_seen(job, actor):
+        raise NotFound(_("This batch is not here any more."))
+    return job
+
+
+def _is_seen(job: Job, actor: Actor) -> bool:
+    """Tells whether a batch exists for an actor: its sessions may be of any app."""
+    return actor.sees_all or bool(json.loads(job.task)["sender"] == actor.name)
+
+
+def _view(job: Job) -> Batch:
+    task, result = json.loads(job.task), json.loads(job.result or "{}")
+    stage = job.state
+    if stage == WAITING:
+        stage = job.step if claims.is_held(job) else STOPPED
+    return Batch(
+        job.pk,
+        task["act"],
+        task["sender"],
+        job.created,
+        cast(Stage, stage),
+        Progress(job.done, job.total).percent,
+        job.message,
+        task.get("query", ""),
+        values_of(task),
+        task["reason"],
+        items.counts(job.pk),
+        results.behind() if "query" in task and stage == READY else [],
+        uuid.UUID(task["undoes"]) if "undoes" in task else None,
+        uuid.UUID(result["undone"]) if "undone" in result else None,
+    )

@@ -1,0 +1,143 @@
+"""Works off a batch: finds its sessions and tries the act on each, or does it. Runs as a job (jobs/).
+
+If the process dies, another one goes on with the sessions that have no outcome yet. An act that was done, but not noted,
+is not done twice (acts.py).
+"""
+
+import json
+import time
+from collections.abc import Iterator
+from datetime import tzinfo
+from itertools import islice
+from typing import Any, Final
+from zoneinfo import ZoneInfo
+
+from django.utils.translation import gettext as _
+
+from ..access.actor import Actor
+from ..domain.session_ref import SessionRef
+from ..domain.state import ABSENT
+from ..edits import queue
+from ..errors import Conflict, Invalid, NotAllowed, NotFound
+from ..jobs import runner
+from ..jobs.claims import DONE, Outcome, Progress
+from ..models import BatchItem, Job
+from ..search.language import parse
+from ..search.results import every
+from . import items
+from .acts import Act, Delete, Done, Edit, Triable, Tried, Undo
+from .items import GONE, REFUSED, TO_DO
+
+READY: Final = "ready"
+TRYING, DOING = "trying", "doing"  # the steps of a job
+MOST: Final = 100_000  # sessions of a batch
+LOOK_AGAIN: Final = 2.0  # seconds until sessions whose agents were at work are tried again
+
+
+def run(job: Job, beat: runner.Beat) -> Outcome:
+    """Tries a batch, or does it, and reports its progress. Raises Lost, Invalid, SourceError."""
+    return _try(job, beat) if job.step == TRYING else _do(job, beat)
+
+
+def can_run(job: Job) -> bool:
+    """Tells whether this process has the sources of a batch."""
+    return None not in items.sources_of(job.pk).values()
+
+
+def asked_for(text: str, zone: str, now: float, actor: Actor) -> Iterator[SessionRef]:
+    """Returns the sessions that a query selects. Raises Invalid if something is wrong in it: it would select others."""
+    query = parse(text, now=now, zone=_zone(zone))
+    if query.problems:
+        raise Invalid(
+            _("The query has a mistake, so it is not sure which sessions are meant: %(message)s")
+            % {"message": query.problems[0].message}
+        )
+    return every(query, actor)
+
+
+def _zone(name: str) -> tzinfo:
+    return ZoneInfo(name)
+
+
+# --- Trying -----------------------------------------------------------------------------------------------------------
+
+
+def _try(job: Job, beat: runner.Beat) -> Outcome:
+    task, actor = json.loads(job.task), runner.actor_of(job)
+    act = _triable(job, task, actor)
+    if "query" in task:
+        BatchItem.objects.filter(job_id=job.pk).delete()
+        selected = asked_for(task["query"], task["zone"], task["now"], actor)
+        if items.add(job.pk, ((ref, "") for ref in islice(selected, MOST + 1))) > MOST:
+            raise Invalid(_("A batch has at most %(n)s sessions: narrow the query.") % {"n": MOST})
+    else:
+        BatchItem.objects.filter(job_id=job.pk).update(outcome=TO_DO, message="")
+    total = BatchItem.objects.filter(job_id=job.pk).count()
+    sources = items.sources_of(job.pk)
+    for number, item in enumerate(items.walk(job.pk)):
+        beat(Progress(number, total, TRYING))
+        ref = items.ref_of(item, sources)
+        tried, message = _tried(act, ref)
+        held = tried.outcome == TO_DO and queue.held(ref, actor=actor) is not None
+        items.note(item, outcome=tried.outcome, expects=tried.expects, held=held, message=message)
+    return Outcome(READY, fields={"done": total, "total": total})
+
+
+def _tried(act: Triable, ref: SessionRef) -> tuple[Tried, str]:
+    try:
+        return act.try_(ref), ""
+    except NotFound:
+        return Tried(GONE, ""), ""
+    except (NotAllowed, Invalid) as error:
+        return Tried(REFUSED, ""), error.message
+
+
+# --- Doing ------------------------------------------------------------------------------------------------------------
+
+
+def _do(job: Job, beat: runner.Beat) -> Outcome:
+    act = _act(job, json.loads(job.task), runner.actor_of(job))
+    total = BatchItem.objects.filter(job_id=job.pk).count()
+    sources = items.sources_of(job.pk)
+    while left := items.of(job.pk, TO_DO).count():
+        done = total - left
+        for item in items.walk(job.pk):
+            beat(Progress(done, total, DOING))
+            outcome, message = _done(act, items.ref_of(item, sources), item.expects)
+            if outcome is None:  # its agent is at work
+                continue
+            items.note(item, outcome=outcome.outcome, event_id=outcome.event_id, message=message)
+            done += 1
+        if done < total:
+            beat(Progress(done, total, DOING))
+            time.sleep(LOOK_AGAIN)
+    return Outcome(DONE, fields={"done": total, "total": total})
+
+
+def _done(act: Act, ref: SessionRef, expects: str) -> tuple[Done | None, str]:
+    try:
+        return act.do(ref, expects), ""
+    except NotFound:
+        return Done(GONE), ""
+    except (NotAllowed, Invalid, Conflict) as error:
+        return Done(REFUSED), error.message
+
+
+def values_of(task: dict[str, Any]) -> dict[str, Any]:
+    """Returns the values that an edit sets, ABSENT for a key that it removes."""
+    return {each["key"]: each.get("value", ABSENT) for each in task["values"]}
+
+
+def _act(job: Job, task: dict[str, Any], actor: Actor) -> Act:
+    if task["act"] == "undo":
+        return Undo(str(job.pk), actor, task["reason"])
+    return _triable(job, task, actor)
+
+
+def _triable(job: Job, task: dict[str, Any], actor: Actor) -> Triable:
+    if task["act"] == "delete":
+        return Delete(actor)
+    return Edit(str(job.pk), actor, values_of(task), task["reason"])
+
+
+KIND: Final = runner.register(runner.Kind("batch", run, can_run))

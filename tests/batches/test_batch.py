@@ -1,0 +1,329 @@
+"""Batches: tried first, done session by session, stopped, resumed and undone. Nobody else's change is lost."""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from pytest_django import Settings
+
+from sessions_app.access.actor import Actor
+from sessions_app.batches import batch, reading, working
+from sessions_app.batches.reading import Batch
+from sessions_app.domain.session_ref import SessionRef
+from sessions_app.domain.state import ABSENT
+from sessions_app.errors import Conflict, Invalid, NotAllowed, NotFound
+from sessions_app.jobs import runner
+from sessions_app.models import Job
+from sessions_app.writes.append import append_event
+from sessions_app.writes.sessions import create_session, delete_session
+from tests.search.finding import feed
+from tests.support import processes
+from tests.support.booking import APP, START
+from tests.support.stored import assert_state_is_what_events_say, events_of, everything, state_of
+
+pytestmark = pytest.mark.usefixtures("own")
+
+AGENT = Actor("agent", "admin")
+PAY = {"step": "pay"}
+LONG_AGO = 60.0
+
+
+@pytest.fixture
+def database_name(form: str, new_store: Callable[[str], str]) -> str:
+    """What names the source's database."""
+    return new_store(form)
+
+
+@pytest.fixture
+def sessions(
+    database_name: str, open_source: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> list[SessionRef]:
+    """Six sessions of three users, in which nothing runs."""
+    monkeypatch.setattr(working, "LOOK_AGAIN", 0.05)
+    source = open_source(database_name)
+    return [create_session(source, APP, f"u{n // 2}", actor=AGENT, state=START, session_id=f"s{n}") for n in range(6)]
+
+
+@pytest.fixture(autouse=True)
+def _no_thread_is_left() -> Iterator[None]:
+    yield
+    settle()
+
+
+def settle() -> None:
+    """Waits until no batch is under way in this process."""
+    for thread in threading.enumerate():
+        if thread.name == "adkweb-batch":
+            thread.join(60)
+            assert not thread.is_alive()
+
+
+def begin(refs: list[SessionRef], actor: Actor, values: dict[str, Any] = PAY) -> uuid.UUID:
+    """Tries an edit of some sessions."""
+    made = batch.begin("edit", actor=actor, refs=refs)
+    batch.try_(made, values, actor=actor, reason="by phone")
+    settle()
+    return made
+
+
+def do(made: uuid.UUID, actor: Actor) -> Batch:
+    """Does a batch to its end."""
+    batch.do(made, actor=actor)
+    settle()
+    return reading.get(made, actor=actor)
+
+
+def counted(shown: Batch) -> dict[str, int]:
+    """The numbers of a batch that are not zero."""
+    return {outcome: number for outcome, number in shown.counts.items() if number}
+
+
+def write(ref: SessionRef, ago: float = LONG_AGO, author: str = "agent", **delta: Any) -> None:
+    """Appends an event as an agent's process does."""
+    named = {name.replace("__", ":"): value for name, value in delta.items()}
+    content = {"role": "user" if author == "user" else "model", "parts": [{"text": "…"}]}
+    event = {"author": author, "invocation_id": "i1", "timestamp": time.time() - ago, "content": content}
+    append_event(ref, {**event, "actions": {"state_delta": named}}, actor=AGENT)
+
+
+def steps(refs: list[SessionRef]) -> list[Any]:
+    return [state_of(ref)["session"].get("step") for ref in refs]
+
+
+def notes(ref: SessionRef) -> list[dict[str, Any]]:
+    """What adkweb notes in the edits of a session."""
+    return [event["custom_metadata"]["adkweb"] for _seq, event in events_of(ref) if "custom_metadata" in event]
+
+
+# --- Trying and doing -------------------------------------------------------------------------------------------------
+
+
+def test_trying_writes_nothing_and_says_what_would_change(sessions: list[SessionRef], actor: Actor) -> None:
+    write(sessions[0], step="pay")
+    write(sessions[1], author="user", ago=0.0)  # its agent is at work
+    delete_session(sessions[2], actor=actor)
+    before = everything(sessions[0].source)
+    made = begin(sessions, actor)
+    shown = reading.get(made, actor=actor)
+    assert everything(sessions[0].source) == before
+    assert (shown.stage, shown.total, counted(shown)) == ("ready", 6, {"": 4, "same": 1, "gone": 1, "held": 1})
+    assert [each.ref for each in reading.listed(made, "held", actor=actor)] == [sessions[1]]
+    (sample, *_others) = reading.samples(made, actor=actor)
+    assert [(c.key, c.old, c.new) for c in sample.changes] == [("step", "search", "pay")]
+
+
+def test_each_session_gets_one_event_that_says_who_why_and_in_which_batch(
+    sessions: list[SessionRef], actor: Actor
+) -> None:
+    made = begin(sessions, actor, {"step": "pay", "draft": ABSENT, "user:tier": "silver"})
+    shown = do(made, actor)
+    assert (shown.stage, counted(shown)) == ("done", {"changed": 6})
+    assert steps(sessions) == ["pay"] * 6
+    for ref in sessions:
+        (note,) = notes(ref)
+        assert (note["actor"], note["reason"], note["batch"]) == (actor.name, "by phone", str(made))
+        assert note["replaced"]["step"] == "search"
+    assert [len(note["replaced"]) for ref in sessions for note in notes(ref)] == [3, 2] * 3  # users share their tier
+    assert_state_is_what_events_say(sessions[0].source, dict.fromkeys(sessions, START))
+
+
+def test_a_session_that_was_changed_since_is_left_alone(sessions: list[SessionRef], actor: Actor) -> None:
+    made = begin(sessions, actor)
+    write(sessions[3], step="done")
+    write(sessions[4], other=1)  # not what the edit is about
+    delete_session(sessions[5], actor=actor)
+    shown = do(made, actor)
+    assert counted(shown) == {"changed": 4, "moved": 1, "gone": 1}
+    assert steps(sessions[:5]) == ["pay", "pay", "pay", "done", "pay"]
+    assert [each.ref for each in reading.listed(made, "moved", actor=actor)] == [sessions[3]]
+
+
+def test_a_session_whose_agent_is_at_work_is_changed_when_it_has_ended(
+    sessions: list[SessionRef], actor: Actor, settings: Settings
+) -> None:
+    write(sessions[0], author="user", ago=0.0)
+    made = begin(sessions, actor)
+    batch.do(made, actor=actor)
+    deadline = time.monotonic() + 30
+    while steps(sessions) != ["search"] + ["pay"] * 5:
+        assert time.monotonic() < deadline
+    assert reading.get(made, actor=actor).stage == "doing"
+    settings.SETTLE_SECONDS = 0.0
+    write(sessions[0], ago=0.0)  # its answer
+    settle()
+    shown = reading.get(made, actor=actor)
+    assert (shown.stage, counted(shown)) == ("done", {"changed": 6})
+    authors = [event["author"] for _seq, event in events_of(sessions[0])]
+    assert authors == ["user", "agent", "system"]
+
+
+def test_all_that_a_query_selects_are_changed(sessions: list[SessionRef], actor: Actor) -> None:
+    write(sessions[0], step="done")
+    feed(sessions[0].source)
+    made = batch.begin("edit", actor=actor, query='state.step = "search"')
+    batch.try_(made, PAY, actor=actor)
+    settle()
+    assert counted(do(made, actor)) == {"changed": 5}
+    assert steps(sessions) == ["done"] + ["pay"] * 5
+
+
+# --- Undone -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_batch_is_undone_in_one_act_but_not_where_somebody_wrote_since(
+    sessions: list[SessionRef], actor: Actor
+) -> None:
+    made = begin(sessions, actor, {"step": "pay", "draft": ABSENT})
+    do(made, actor)
+    write(sessions[1], step="done")
+    write(sessions[2], step="other")
+    write(sessions[2], step="pay")  # as the batch wrote it
+    back = batch.undo(made, actor=actor, reason="wrong list")
+    settle()
+    shown = reading.get(back, actor=actor)
+    assert (shown.stage, counted(shown), shown.undoes) == ("done", {"changed": 5, "moved": 1}, made)
+    assert steps(sessions) == ["search", "done", *["search"] * 4]
+    assert [state_of(ref)["session"].get("draft") for ref in sessions] == [START["draft"], None, *[START["draft"]] * 4]
+    note = notes(sessions[0])[-1]
+    assert (note["reason"], note["batch"], note["undoes"]) == (
+        "wrong list",
+        str(back),
+        events_of(sessions[0])[0][1]["id"],
+    )
+    assert batch.undo(made, actor=actor) == reading.get(made, actor=actor).undone == back
+
+
+def test_an_undo_can_be_undone(sessions: list[SessionRef], actor: Actor) -> None:
+    made = begin(sessions, actor)
+    do(made, actor)
+    back = batch.undo(made, actor=actor)
+    settle()
+    batch.undo(back, actor=actor)
+    settle()
+    assert steps(sessions) == ["pay"] * 6
+
+
+# --- Deleted ----------------------------------------------------------------------------------------------------------
+
+
+def test_sessions_are_deleted_if_nothing_was_written_since(sessions: list[SessionRef], actor: Actor) -> None:
+    made = batch.begin("delete", actor=actor, refs=sessions[:3])
+    batch.try_(made, {}, actor=actor)
+    settle()
+    write(sessions[1], step="done")
+    assert counted(do(made, actor)) == {"changed": 2, "moved": 1}
+    assert [bool(state_of(ref)["session"]) for ref in sessions] == [False, True, False, True, True, True]
+    with pytest.raises(Invalid):
+        batch.undo(made, actor=actor)
+
+
+# --- Stopped, killed, resumed -----------------------------------------------------------------------------------------
+
+
+def test_a_batch_that_is_stopped_goes_on_where_it_was(sessions: list[SessionRef], actor: Actor) -> None:
+    write(sessions[0], author="user", ago=0.0)  # the batch waits for it
+    made = begin(sessions, actor)
+    batch.do(made, actor=actor)
+    batch.stop(made, actor=actor)
+    settle()
+    shown = reading.get(made, actor=actor)
+    assert (shown.stage, counted(shown)) == ("stopped", {"": 1, "changed": 5, "held": 1})
+    write(sessions[0])
+    assert counted(do(made, actor)) == {"changed": 6}
+    assert [len(notes(ref)) for ref in sessions] == [1] * 6
+
+
+@pytest.mark.parametrize("own", ["sqlite", "postgresql"], indirect=True)
+def test_a_batch_whose_process_is_killed_between_an_event_and_its_note_writes_no_second_event(
+    sessions: list[SessionRef], database_name: str, own: str, actor: Actor
+) -> None:
+    made = begin(sessions, actor)
+    assert processes.run(processes.batch_then_die, own, database_name, str(made), 3) == [processes.KILLED]
+    assert steps(sessions) == ["pay"] * 3 + ["search"] * 3
+    assert counted(reading.get(made, actor=actor))["changed"] == 2
+    assert runner.take_over() == 0  # its claim lasts
+    Job.objects.update(claimed_until=1.0)
+    assert runner.take_over() == 1
+    settle()
+    shown = reading.get(made, actor=actor)
+    assert (shown.stage, counted(shown)) == ("done", {"changed": 6})
+    assert [len(notes(ref)) for ref in sessions] == [1] * 6
+    batch.undo(made, actor=actor)
+    settle()
+    assert steps(sessions) == ["search"] * 6
+
+
+# --- Refused ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", ["sqlite"])
+@pytest.mark.parametrize("values", [{}, {"temp:x": 1}, {"": 1}, {"step": float("nan")}], ids=repr)
+def test_an_edit_that_cannot_be_written_is_refused_at_once(
+    values: dict[str, Any], sessions: list[SessionRef], actor: Actor
+) -> None:
+    made = batch.begin("edit", actor=actor, refs=sessions)
+    with pytest.raises(Invalid):
+        batch.try_(made, values, actor=actor)
+    assert reading.get(made, actor=actor).stage == "draft"
+
+
+@pytest.mark.parametrize("form", ["sqlite"])
+def test_a_query_with_a_mistake_selects_nothing(sessions: list[SessionRef], actor: Actor) -> None:
+    with pytest.raises(Invalid, match="usr"):
+        batch.begin("edit", actor=actor, query="usr:ana expired")
+
+
+@pytest.mark.parametrize("form", ["sqlite"])
+def test_a_batch_has_at_most_so_many_sessions(
+    sessions: list[SessionRef], actor: Actor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feed(sessions[0].source)
+    monkeypatch.setattr(working, "MOST", 5)
+    made = batch.begin("edit", actor=actor, query="app:booking")
+    batch.try_(made, PAY, actor=actor)
+    settle()
+    assert reading.get(made, actor=actor).stage == "refused"
+
+
+@pytest.mark.parametrize("form", ["sqlite"])
+def test_what_an_actor_may_not_do_no_batch_does(sessions: list[SessionRef], actor: Actor, settings: Settings) -> None:
+    stranger, reader = Actor("stranger", "admin", "other*"), Actor("reader", "read")
+    made = begin(sessions, actor)
+    with pytest.raises(NotFound):
+        reading.get(made, actor=stranger)
+    with pytest.raises(NotFound):
+        batch.begin("edit", actor=stranger, refs=sessions)
+    feed(sessions[0].source)
+    none = batch.begin("edit", actor=stranger, query="app:booking")
+    batch.try_(none, PAY, actor=stranger)
+    settle()
+    assert reading.get(none, actor=stranger).total == 0
+    theirs = begin(sessions, reader)
+    assert counted(do(theirs, reader)) == {"refused": 6}
+    settings.READ_ONLY = True
+    with pytest.raises(NotAllowed):
+        batch.begin("edit", actor=actor, refs=sessions)
+    with pytest.raises(NotAllowed):
+        batch.do(made, actor=actor)
+    assert steps(sessions) == ["search"] * 6
+
+
+@pytest.mark.parametrize("form", ["sqlite"])
+def test_nothing_is_done_that_was_not_tried(sessions: list[SessionRef], actor: Actor) -> None:
+    made = batch.begin("edit", actor=actor, refs=sessions)
+    with pytest.raises(Conflict):
+        batch.do(made, actor=actor)
+    done = begin(sessions, actor)
+    do(done, actor)
+    with pytest.raises(Conflict):
+        batch.try_(done, {"step": "other"}, actor=actor)
+    with pytest.raises(Conflict):
+        batch.discard(done, actor=actor)
+    batch.discard(made, actor=actor)
+    with pytest.raises(NotFound):
+        reading.get(made, actor=actor)
