@@ -1,5 +1,7 @@
 """Names a session: the four names that every read and write starts from (pure)."""
 
+import hashlib
+import json
 from typing import Final, NamedTuple
 
 OWN_NAME: Final = "adkweb"  # the id of adkweb's own sessions, and of the user in whose name app state is edited
@@ -21,3 +23,8 @@ def own_session(source: str, app_name: str, user_id: str = OWN_NAME) -> SessionR
     Lists leave such sessions out.
     """
     return SessionRef(source, app_name, user_id, OWN_NAME)
+
+
+def digest_of(*names: str) -> str:
+    """Returns what stands for names in adkweb's own tables, however long they are."""
+    return hashlib.md5(json.dumps(names).encode(), usedforsecurity=False).hexdigest()

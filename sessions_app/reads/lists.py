@@ -19,6 +19,7 @@ from ..domain.state import State
 from ..errors import SourceError
 from ..models import App, Event, Session
 from ..sources import database
+from .labels import called
 from .listed import (
     count_errors,
     count_events,
@@ -192,15 +193,16 @@ def title(ref: SessionRef, *, actor: Actor) -> str:
 
 
 def titles_of(source: str, keys: Collection[SessionRef], actor: Actor) -> dict[SessionRef, str]:
-    """Returns the titles that a framework gave to sessions; empty for a session without one."""
+    """Returns what sessions are called; empty for a session without a title."""
     if not keys:
         return {}
     any_of = Q(*(Q(app_name=ref.app_name, user_id=ref.user_id, id=ref.session_id) for ref in keys), _connector=Q.OR)
     rows = Session.objects.using(source).filter(any_of).annotate(title=_TITLE)
-    return {
+    frameworks = {
         SessionRef(source, *names): _shown_title(title, actor, names[0])
         for *names, title in rows.values_list("app_name", "user_id", "id", "title")
     }
+    return called(frameworks, actor)
 
 
 def title_of(state: State) -> str:
@@ -229,10 +231,9 @@ def _session_rows(sessions: QuerySet[Session], source: str, limit: int, actor: A
         error_count=RawSQL(count_errors(source), [], IntegerField()),
     )
     names = ("app_name", "user_id", "id", "title", "create_time", "update_time", "event_count", "error_count")
-    return [
-        SessionRow(SessionRef(source, *row[:3]), _shown_title(row[3], actor, row[0]), *row[4:])
-        for row in sessions.values_list(*names)[:limit]
-    ]
+    rows = {SessionRef(source, *row[:3]): row for row in sessions.values_list(*names)[:limit]}
+    titles = called({ref: _shown_title(row[3], actor, row[0]) for ref, row in rows.items()}, actor)
+    return [SessionRow(ref, titles[ref], *row[4:]) for ref, row in rows.items()]
 
 
 def app_row_of(source: str, app_name: str) -> AppRow:

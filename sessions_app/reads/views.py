@@ -14,6 +14,7 @@ from ..domain.state import Scope, Scoped, State
 from ..errors import Invalid, NotFound
 from ..models import App, Session, User, read_instant
 from ..sources import database
+from .labels import called
 from .listed import sessions_of
 from .lists import AppRow, app_row_of, title_of
 from .weights import Measured, large, measured_sql
@@ -102,7 +103,7 @@ def session(ref: SessionRef, *, actor: Actor, partly: bool = False) -> SessionVi
     )
     return SessionView(
         ref,
-        title_of(own or {}),
+        called({ref: title_of(own or {})}, actor)[ref],
         read_instant(row[0]),
         read_instant(row[1]),
         Scoped(app=app or {}, user=user or {}, session=own or {}),

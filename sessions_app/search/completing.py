@@ -11,6 +11,7 @@ from ..access.actor import Actor
 from ..domain.kinds import KINDS
 from ..models import SearchOwner
 from . import tree
+from .labels import known_tags
 from .lines import clean
 from .selecting import is_one_of, rows
 from .words import folded
@@ -96,7 +97,10 @@ def _values(name: str, wanted: str, actor: Actor) -> Iterable[str]:
         return _some("o.user_id", "searchowner AS o", "o.user_id <> ''", [], wanted, actor)
     if name in _STORED:
         return _some("o.value", "searchname AS o", "o.kind = %s", [name], wanted, actor)
-    return ["any", "none"] if name == "tag" else []
+    if name == "tag":
+        fixed = [each for each in ("any", "none") if each.startswith(wanted)]
+        return [*known_tags(wanted, MOST - len(fixed), actor=actor), *fixed]
+    return []
 
 
 def _keys(prefix: str, typed: str, actor: Actor) -> list[str]:

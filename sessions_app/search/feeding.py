@@ -13,7 +13,7 @@ from typing import Any, Final
 from django.db import connections, transaction
 from django.db.models import F
 
-from ..domain.session_ref import SessionRef
+from ..domain.session_ref import SessionRef, digest_of
 from ..errors import Behind, Invalid
 from ..history import indexing
 from ..models import SearchOwner, SearchSession, SearchSource, SearchValue, Waiting, read_instant
@@ -21,7 +21,7 @@ from ..sources import database, registry
 from . import word_tables
 from .reading import MOST, MOST_PIECES, Names, Read, Stored, beginnings, goes_on, has_more, read, rows_of, shared_states
 from .storing import Keeper, Reading, forget
-from .values import comparable, digest_of
+from .values import comparable
 
 VERSION: Final = 1  # of what is kept; what another version kept is read anew
 SOME: Final = 200  # sessions that are read before they are stored

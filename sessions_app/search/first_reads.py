@@ -12,14 +12,13 @@ from django.db.models import Q
 
 from ..access.actor import Actor
 from ..domain.positions import Seq
-from ..domain.session_ref import SessionRef
+from ..domain.session_ref import SessionRef, digest_of
 from ..domain.state import Scope
 from ..models import SearchOwner, SearchSession, SearchSpan
 from ..sources import registry
 from . import feeding
 from .selecting import rows
 from .storing import ref_of
-from .values import digest_of
 
 LOOKED_AT: Final = 2_000  # turns of all sessions, after an edit of shared state
 COUNT_LIMIT: Final = 1_000  # sessions

@@ -8,12 +8,11 @@ from django.db import connection
 
 from ..access.actor import Actor
 from ..domain.positions import Seq
-from ..domain.session_ref import SessionRef
+from ..domain.session_ref import SessionRef, digest_of
 from ..models import SearchOwner, SearchSession
 from ..sources import registry
 from .selecting import is_one_of, numbers_of_sources, rows
 from .storing import ref_of
-from .values import digest_of
 
 BARS: Final = 48  # of a chart
 TOOLS: Final = 8

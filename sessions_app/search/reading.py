@@ -22,9 +22,10 @@ from ..sources.dialect import SEQ_IN_SESSION
 from .folding import Summary, fold
 from .lines import clean, facts_of, lines_of
 from .storing import Owner, Piece, Reading
+from .titling import LENGTH, fields
 from .values import comparable
 from .word_tables import BREAK
-from .words import folded, tokens
+from .words import tokens
 
 WORDS: Final = 250  # of a piece: PostgreSQL keeps at most 255 places of the same word
 OVERLAP: Final = 16  # of a long line's pieces; of a longer phrase, only so many words are looked for
@@ -34,7 +35,6 @@ _EVENTS: Final = 20  # read at once: each may be LARGE
 _SMALL: Final = 8_000  # bytes on disk of an event that is read together with those of other sessions
 TOGETHER: Final = 20  # sessions
 _NEWEST: Final = 300  # events that tell whether an invocation is running
-_TITLE: Final = 200
 _OF: Final = "app_name = %s AND user_id = %s AND session_id = %s"
 Names = tuple[str, str, str]
 Read = tuple[int, str, str | None]  # an event: its seq, its id, and its text if it is not too large
@@ -105,10 +105,9 @@ def read(ref: SessionRef, row: Stored, stored: SearchSession | None, events: Seq
     pieces.end()
     state = as_object(read_stored_or_none(row.state))
     reading.state = comparable(state)
-    title = clean(title_of(state), _TITLE) or summary.opening
+    title = clean(title_of(state), LENGTH) or summary.opening
     reading.fields = {
-        "title": title,
-        "folded_title": clean(folded(title), 2 * _TITLE),
+        **fields(title),
         "created": row.created,
         "updated": row.updated,
         "phase": _phase(db, ref, summary),

@@ -16,6 +16,7 @@ from ..domain.positions import Seq
 from ..domain.session_ref import SessionRef
 from ..domain.state import UNKNOWN, State, scope_of
 from ..errors import Invalid, SourceError
+from ..reads.labels import Labels, labels_of, said
 from ..reads.lists import title_of
 from ..reads.paging import read_cursor, write_cursor
 from ..sources import database, registry
@@ -183,6 +184,7 @@ def _rows(page: list[tuple[Any, ...]], selection: Selection, columns: Sequence[s
         shown_rows |= dict(some)
         with suppress(SourceError), database.using(alias) as db:
             there = rows_of(db, [_names(row.ref) for _number, row in some])
+            labels = labels_of([row.ref for _number, row in some], actor=actor)
             users = {row.ref[1:3] for _number, row in some} if columns else set()
             shared = shared_states(db, users)
             for number, row in some:
@@ -191,10 +193,12 @@ def _rows(page: list[tuple[Any, ...]], selection: Selection, columns: Sequence[s
                     del shown_rows[number]
                     continue
                 state = shown(as_object(read_stored_or_none(stored.state)), actor, row.ref.app_name)
+                label = labels.get(row.ref, Labels())
                 shown_rows[number] = replace(
                     row,
-                    title=title_of(state) or _said(row.title, row.ref, actor) or row.ref.session_id,
-                    error=_said(row.error, row.ref, actor),
+                    title=label.title or title_of(state) or said(row.title, row.ref, actor) or row.ref.session_id,
+                    error=said(row.error, row.ref, actor),
+                    tags=label.tags,
                     columns={path: _at(path, row.ref, state, shared, actor) for path in columns},
                     match=lines.match(row.ref, number),
                 )
@@ -211,12 +215,6 @@ def _row(alias: str, stored: tuple[Any, ...]) -> Row:
     took, turns, events, tokens = numbers
     failed_at = Seq(error_seq) if error else None
     return Row(ref, title or ref.session_id, status, created, last, took, turns, events, tokens, error, failed_at)
-
-
-def _said(text: str, ref: SessionRef, actor: Actor) -> str:
-    """Returns what an actor may see of words that the index has of an event."""
-    event = shown({"error_message": text}, actor, ref.app_name)
-    return str(event.get("error_message") or "")
 
 
 def _names(ref: SessionRef) -> Names:

@@ -7,13 +7,12 @@ from typing import Any, Final
 from django.conf import settings
 
 from ..access.actor import Actor
-from ..domain.session_ref import SessionRef
+from ..domain.session_ref import SessionRef, digest_of
 from ..models import SearchOwner
 from ..sources import registry
 from . import feeding
 from .selecting import rows
 from .storing import ref_of
-from .values import digest_of
 
 MOST: Final = 10_000  # sessions that are counted
 NAMED: Final = 5  # of those that run or wait

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from django.db import connection, transaction
 
-from ..domain.session_ref import SessionRef
+from ..domain.session_ref import SessionRef, digest_of
 from ..models import (
     SearchDoc,
     SearchFact,
@@ -17,13 +17,14 @@ from ..models import (
     SearchSource,
     SearchSpan,
     SearchValue,
-    SearchWord,
 )
 from .folding import Span, Summary
 from .lines import Fact, clean
-from .values import Value, digest_of
-from .word_tables import BREAK, PIECES, delete_pieces, delete_rows, insert_words
-from .words import folded, has_parts, tokens
+from .titling import add_vocabulary, given, insert
+from .titling import fields as titled
+from .values import Value
+from .word_tables import PIECES, delete_pieces, delete_rows, insert_words
+from .words import folded
 
 _SOME: Final = 200  # rows of a statement
 _REMEMBERED: Final = 50_000  # names, owners and words that are known to be stored
@@ -47,8 +48,6 @@ _CHANGING: Final = (*_FIELDS, *_SUMMED, "summary")
 _UPSERT: Final = f"""INSERT INTO sessions_app_searchsession ({", ".join([*_NAMES, *_CHANGING])})
     VALUES ({", ".join(["%s"] * (len(_NAMES) + len(_CHANGING)))}) ON CONFLICT (source_id, digest)
     DO UPDATE SET {", ".join(f"{name} = excluded.{name}" for name in _CHANGING)}"""
-
-
 _UPSERT_SPAN: Final = """INSERT INTO sessions_app_searchspan
     (session_id, app_owner_id, name_id, kind, number, at, took, failed, tokens, seq)
     VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT (session_id, kind, number)
@@ -88,7 +87,7 @@ class Reading:
         return (
             stored is None
             or stored.events != self.summary.events
-            or any(getattr(stored, name) != value for name, value in self.fields.items())
+            or any(getattr(stored, name) != value for name, value in self.fields.items() if "title" not in name)
         )
 
 
@@ -123,6 +122,7 @@ class Keeper:
         """Stores what was read of sessions, and the state of their users and apps."""
         with transaction.atomic():
             numbers = self._keep_rows(readings)
+            self._keep_given_titles(readings, numbers)
             self._keep_words(readings, numbers)
             self._keep_facts(readings, numbers)
             self._keep_spans(readings, numbers)
@@ -168,6 +168,16 @@ class Keeper:
         self._owners.update((new[digest], number) for digest, number in stored)
         return {owner: self._owners[owner] for owner in owners}
 
+    def _keep_given_titles(self, readings: Sequence[Reading], numbers: Sequence[int]) -> None:
+        """Puts the titles that people gave in place of those that were read.
+
+        They are asked for once the rows are written: who gives one now waits for this, and writes it afterwards."""
+        titles = given(self.source.where, [digest_of(*reading.ref[1:]) for reading in readings])
+        for reading, number in zip(readings, numbers, strict=True):
+            if title := titles.get(digest_of(*reading.ref[1:])):
+                reading.fields |= titled(title)
+                SearchSession.objects.filter(pk=number).update(**titled(title))
+
     # --- Words ---
 
     def _keep_words(self, readings: Sequence[Reading], numbers: Sequence[int]) -> None:
@@ -180,22 +190,17 @@ class Keeper:
                 words.update(piece.words)
             title = reading.fields["title"]
             if reading.stored is None or reading.stored.title != title:
-                lines = (reading.ref.session_id, reading.ref.user_id, title)
-                told = [word for line in lines for word in (*tokens(line), BREAK)]
-                titles.append((number, told))
-                words.update(told)
+                titles.append((number, reading.ref, title))
         SearchDoc.objects.bulk_create(docs, batch_size=_SOME)
         insert_words("text", texts)
-        delete_rows("title", [number for number, _words in titles])
-        insert_words("title", titles)
-        self._keep_vocabulary(words)
+        self._keep_vocabulary(words | insert(titles))
 
     def _keep_vocabulary(self, words: set[str]) -> None:
-        new = {word for word in words - self._words if word != BREAK and has_parts(word)}
+        new = words - self._words
         if len(self._words) > _REMEMBERED:
             self._words.clear()
         self._words |= new
-        SearchWord.objects.bulk_create(map(SearchWord, sorted(new)), batch_size=_SOME, ignore_conflicts=True)
+        add_vocabulary(new)
 
     # --- Facts and state ---
 

@@ -1,11 +1,10 @@
 """Turns state into values that can be compared: {"cart.total": Value("n", "", 5.0)}. Pure."""
 
-import hashlib
-import json
 import sys
 from dataclasses import dataclass
 from typing import Any, Final
 
+from ..domain.session_ref import digest_of
 from .lines import clean
 
 _MOST_PATHS: Final = 200  # values of a state that can be compared
@@ -48,8 +47,3 @@ def value_of(value: Any) -> Value:
     if isinstance(value, int | float) and value == value:  # NaN, which ADK stores, is not a number
         return Value("n", "", float(min(max(value, -_GREATEST), _GREATEST)))
     return Value("o")
-
-
-def digest_of(*names: str) -> str:
-    """Returns what stands for names, however long they are."""
-    return hashlib.md5(json.dumps(names).encode(), usedforsecurity=False).hexdigest()

@@ -5,17 +5,18 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
+from django.db import DatabaseError
 from django.utils.translation import gettext as _
 
 from .. import broadcast
 from ..access.actor import Actor
 from ..domain.event import ID_LENGTH
 from ..domain.json_values import check, check_name, dumps
-from ..domain.session_ref import SessionRef
+from ..domain.session_ref import SessionRef, digest_of
 from ..domain.state import split, without_temp
 from ..errors import AlreadyExists, StaleSession
-from ..models import stored_instant
-from ..sources import database
+from ..models import SessionTag, SessionTitle, stored_instant
+from ..sources import database, registry
 from .append import log
 from .rows import check_names, locked, merge, note_place, revision_of, transaction_on
 
@@ -62,7 +63,7 @@ def create_session(
 
 
 def delete_session(ref: SessionRef, *, actor: Actor, revision: float | None = None) -> None:
-    """Deletes a session and its events; app and user state stay.
+    """Deletes a session, its events, and its title and tags; app and user state stay.
 
     With `revision`, the session is deleted only if this is still its revision. Raises NotFound, NotAllowed,
     StaleSession and SourceError.
@@ -76,5 +77,15 @@ def delete_session(ref: SessionRef, *, actor: Actor, revision: float | None = No
         # The session first: a trigger of sources/schema.py reads what its events wrote, so they must still be there.
         cursor.execute("DELETE FROM sessions WHERE app_name = %s AND user_id = %s AND id = %s", ref[1:])
         cursor.execute("DELETE FROM events WHERE app_name = %s AND user_id = %s AND session_id = %s", ref[1:])
+    _delete_labels(ref)
     broadcast.tell("events", ref)
     log.info("%s deleted the session %s", actor.name, "/".join(ref))
+
+
+def _delete_labels(ref: SessionRef) -> None:
+    """Deletes what people called a session, so that a new one of the same names does not begin with it."""
+    try:
+        for labels in (SessionTitle, SessionTag):
+            labels.objects.filter(where=registry.identity(ref.source), digest=digest_of(*ref[1:])).delete()
+    except DatabaseError as error:  # of adkweb's own database; the session is gone all the same
+        log.warning("the title and tags of a deleted session stay: %s", error)

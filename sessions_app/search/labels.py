@@ -1,0 +1,204 @@
+"""Gives sessions titles and tags, and takes them away. They are adkweb's own data: no event tells of them, and a fork does
+not inherit them.
+"""
+
+import json
+import unicodedata
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any, Final
+
+from django.db import transaction
+from django.utils.translation import gettext as _
+
+from ..access.actor import SYSTEM, Actor
+from ..access.shown import shown
+from ..domain.brief import words
+from ..domain.json_values import as_object, read_stored_or_none
+from ..domain.session_ref import SessionRef, digest_of
+from ..errors import Invalid, NotFound
+from ..models import SearchOwner, SearchSession, SessionTag, SessionTitle
+from ..reads.labels import Labels, batches, labels_of
+from ..reads.lists import title_of
+from ..sources import database, registry
+from .lines import clean
+from .reading import rows_of
+from .selecting import is_one_of, rows
+from .storing import names_of
+from .titling import LENGTH, retitle
+from .words import folded
+
+TAG_LENGTH: Final = 50
+MOST_TAGS: Final = 50  # of a session
+_SOME: Final = 200  # rows of a statement
+
+
+def rename(ref: SessionRef, title: str, *, actor: Actor) -> str:
+    """Gives a session a title. An empty one takes away what somebody gave it. Returns the title that somebody gave before.
+
+    Raises Invalid, NotAllowed, NotFound and SourceError."""
+    actor.check_may("append", ref.app_name)
+    line = _one_line(title)
+    if len(line) > LENGTH:
+        raise Invalid(_("A title has at most %(n)s characters.") % {"n": LENGTH}, field="title")
+    own = _own_title(ref)
+    names: dict[str, Any] = {"where": registry.identity(ref.source), "digest": digest_of(*ref[1:])}
+    with transaction.atomic():
+        given = SessionTitle.objects.select_for_update().filter(**names)
+        before = given.values_list("title", flat=True).first() or ""
+        if line:
+            SessionTitle.objects.update_or_create(**names, defaults={"title": line, "names": names_of(ref)})
+        else:
+            given.delete()
+        retitle(ref, line or own)
+    return before
+
+
+def change(ref: SessionRef, *, title: str | None, tags: Collection[str] | None, actor: Actor) -> Labels:
+    """Gives a session a title and these tags, all or nothing; None leaves them. Returns both as they are then.
+
+    Raises what `rename` and `tag` do."""
+    actor.check_may("append", ref.app_name)
+    if not list(_existing([ref])):
+        raise NotFound(_("Session %(id)s not found.") % {"id": ref.session_id})
+    with transaction.atomic():
+        if title is not None:
+            rename(ref, title, actor=actor)
+        if tags is not None:
+            keys = {_tag(each)[1] for each in tags}
+            if len(keys) > MOST_TAGS:
+                raise _too_many(ref)
+            for each in labels_of([ref], actor=actor).get(ref, Labels()).tags:
+                if folded(each) not in keys:
+                    untag([ref], each, actor=actor)
+            for each in tags:
+                tag([ref], each, actor=actor)
+    return labels_of([ref], actor=actor).get(ref, Labels())
+
+
+def tag(refs: Collection[SessionRef], tag: str, *, actor: Actor) -> list[SessionRef]:
+    """Tags sessions, all or none. Returns those that did not have the tag; sessions that are gone are left out.
+
+    Raises Invalid for a tag that is none or if a session has MOST_TAGS, NotAllowed, NotFound if all are gone, SourceError.
+    """
+    line, key = _tag(tag)
+    for app in {ref.app_name for ref in refs}:
+        actor.check_may("append", app)
+    there = list(_existing(refs))
+    if refs and not there:
+        raise NotFound(_("Session %(id)s not found.") % {"id": next(iter(refs)).session_id})
+    with transaction.atomic():
+        tagged: list[SessionRef] = []
+        for where, digests in batches(there):
+            have = SessionTag.objects.filter(where=where, digest__in=digests).values_list("digest", "folded")
+            tags = list(have)
+            without = {each: ref for each, ref in digests.items() if (each, key) not in tags}
+            _check_room(Counter(digest for digest, _folded in tags), without)
+            new = [
+                SessionTag(where=where, digest=digest, names=names_of(ref), tag=line, folded=key)
+                for digest, ref in without.items()
+            ]
+            SessionTag.objects.bulk_create(new, batch_size=_SOME, ignore_conflicts=True)
+            tagged += without.values()
+    return tagged
+
+
+def untag(refs: Collection[SessionRef], tag: str, *, actor: Actor) -> list[SessionRef]:
+    """Takes a tag away from sessions, all or none. Returns those that had it. Raises Invalid and NotAllowed."""
+    _line, key = _tag(tag)
+    for app in {ref.app_name for ref in refs}:
+        actor.check_may("append", app)
+    with transaction.atomic():
+        untagged: list[SessionRef] = []
+        for where, digests in batches(refs):
+            having = SessionTag.objects.filter(where=where, digest__in=digests, folded=key)
+            untagged += [digests[digest] for digest in having.values_list("digest", flat=True)]
+            having.delete()
+    return untagged
+
+
+def known_tags(wanted: str, limit: int, *, actor: Actor) -> list[str]:
+    """Returns tags that contain some words, in alphabetical order, of sessions in apps that the actor may see."""
+    condition: str = "TRUE"
+    values: list[str] = []
+    if not actor.sees_all:
+        apps = SearchOwner.objects.filter(user_id="").values_list("app_name", flat=True).distinct()
+        condition = f"""EXISTS (SELECT 1 FROM sessions_app_sessiontag AS t
+            JOIN sessions_app_searchsource AS w ON w."where" = t."where"
+            JOIN sessions_app_searchsession AS s ON s.source_id = w.id AND s.digest = t.digest
+            WHERE t.folded = each.folded AND {is_one_of("s.app_name", list(filter(actor.may_see, apps)), values)})"""
+    # Steps from tag to tag through the index, however many sessions have each.
+    return [
+        row[0]
+        for row in rows(
+            f"""WITH RECURSIVE each (folded) AS (SELECT min(folded) FROM sessions_app_sessiontag UNION ALL
+                SELECT (SELECT min(t.folded) FROM sessions_app_sessiontag AS t WHERE t.folded > each.folded)
+                FROM each WHERE each.folded IS NOT NULL)
+            SELECT (SELECT t.tag FROM sessions_app_sessiontag AS t WHERE t.folded = each.folded LIMIT 1) FROM each
+            WHERE each.folded LIKE %s ESCAPE '!' AND {condition} ORDER BY each.folded LIMIT %s""",
+            [f"%{_escaped(folded(wanted))}%", *values, limit],
+        )
+    ]
+
+
+def _escaped(text: str) -> str:
+    return text.replace("!", "!!").replace("%", "!%").replace("_", "!_")
+
+
+def _tag(text: str) -> tuple[str, str]:
+    """Returns a tag on one line, and as it is compared: “VIP” and “vip” are one tag. Raises Invalid."""
+    line = _one_line(text)
+    key = folded(line)
+    if not key:
+        raise Invalid(_("A tag is a word or a few."), field="tag")
+    if len(line) > TAG_LENGTH or len(key) > 2 * TAG_LENGTH:
+        raise Invalid(_("A tag has at most %(n)s characters.") % {"n": TAG_LENGTH}, field="tag")
+    return line, key
+
+
+def _one_line(text: str) -> str:
+    visible = "".join(" " if unicodedata.category(sign) in ("Cc", "Zl", "Zp") else sign for sign in text)
+    return " ".join(clean(visible, len(visible)).split())
+
+
+def _check_room(count: Counter[str], without: dict[str, SessionRef]) -> None:
+    for digest, ref in without.items():
+        if count[digest] >= MOST_TAGS:
+            raise _too_many(ref)
+
+
+def _too_many(ref: SessionRef) -> Invalid:
+    said = _("%(id)s: a session has at most %(n)s tags.")
+    return Invalid(said % {"id": words(ref.session_id, 60), "n": MOST_TAGS}, field="tag")
+
+
+def _existing(refs: Collection[SessionRef]) -> Iterator[SessionRef]:
+    """Yields those of these sessions that exist, with one small query for many."""
+    every = list(dict.fromkeys(refs))
+    for source in {ref.source for ref in every}:
+        some = [ref for ref in every if ref.source == source]
+        for start in range(0, len(some), _SOME):
+            yield from _existing_in(source, some[start : start + _SOME])
+
+
+def _existing_in(source: str, refs: Sequence[SessionRef]) -> list[SessionRef]:
+    values = ", ".join(["(%s, %s, %s)"] * len(refs))
+    with database.using(source) as db, db.cursor() as cursor:
+        cursor.execute(
+            f"SELECT app_name, user_id, id FROM sessions WHERE (app_name, user_id, id) IN (VALUES {values})",
+            [name for ref in refs for name in ref[1:]],
+        )
+        there = {SessionRef(source, *row) for row in cursor.fetchall()}
+    return [ref for ref in refs if ref in there]
+
+
+def _own_title(ref: SessionRef) -> str:
+    """Returns the title that a session has of itself. Raises NotFound, SourceError."""
+    with database.using(ref.source) as db:
+        row = rows_of(db, [ref[1:]]).get(ref[1:])
+    if row is None:
+        raise NotFound(_("Session %(id)s not found.") % {"id": ref.session_id})
+    stored = SearchSession.objects.filter(source__where=registry.identity(ref.source), digest=digest_of(*ref[1:]))
+    summary = stored.values_list("summary", flat=True).first()
+    state = shown(as_object(read_stored_or_none(row.state)), SYSTEM, ref.app_name)
+    return title_of(state) or (json.loads(summary)["opening"] if summary else "")

@@ -1,0 +1,49 @@
+"""Writes titles into the index: those that were read, and those that people gave, which come first."""
+
+from collections.abc import Collection, Iterable
+from typing import Final
+
+from ..domain.session_ref import SessionRef, digest_of
+from ..models import SearchSession, SearchWord, SessionTitle
+from ..sources import registry
+from .lines import clean
+from .word_tables import BREAK, delete_rows, insert_words
+from .words import folded, has_parts, tokens
+
+LENGTH: Final = 200
+_SOME: Final = 200  # rows of a statement
+
+
+def fields(title: str) -> dict[str, str]:
+    """Returns a title as a row of the index has it."""
+    return {"title": title, "folded_title": clean(folded(title), 2 * LENGTH)}
+
+
+def given(where: str, digests: Collection[str]) -> dict[str, str]:
+    """Returns the titles that people gave to some sessions of a source."""
+    return dict(SessionTitle.objects.filter(where=where, digest__in=digests).values_list("digest", "title"))
+
+
+def insert(titled: Iterable[tuple[int, SessionRef, str]]) -> set[str]:
+    """Makes sessions findable by their ids, users and titles, by the numbers of their rows. Returns the words."""
+    rows = []
+    for number, ref, title in titled:
+        lines = (ref.session_id, ref.user_id, title)
+        rows.append((number, [word for line in lines for word in (*tokens(line), BREAK)]))
+    delete_rows("title", [number for number, _words in rows])
+    insert_words("title", rows)
+    return {word for _number, words in rows for word in words}
+
+
+def add_vocabulary(words: Iterable[str]) -> None:
+    """Makes words findable by what is in their middle."""
+    parted = sorted(word for word in words if word != BREAK and has_parts(word))
+    SearchWord.objects.bulk_create(map(SearchWord, parted), batch_size=_SOME, ignore_conflicts=True)
+
+
+def retitle(ref: SessionRef, title: str) -> None:
+    """Gives the row of a session another title at once, if there is a row."""
+    rows = SearchSession.objects.filter(source__where=registry.identity(ref.source), digest=digest_of(*ref[1:]))
+    if not rows.update(**fields(title)):  # this waits for a feeder that is just writing the row
+        return
+    add_vocabulary(insert([(number, ref, title) for number in rows.values_list("pk", flat=True)]))
