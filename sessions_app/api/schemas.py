@@ -252,6 +252,20 @@ class NewSession(Schema):
     state: Json = Field({}, description="initial state; keys have their prefix")
 
 
+class NewLabels(Schema):
+    """What a session is to be called. What is missing stays as it is."""
+
+    title: str | None = Field(None, description="empty: the title of its own again")
+    tags: list[str] | None = Field(None, description="all its tags")
+
+
+class Labels(Schema):
+    """What people and programs gave to a session."""
+
+    title: str = Field(description="empty if nobody gave it one")
+    tags: list[str]
+
+
 class Edit(Schema):
     """An edit of state, which becomes one event."""
 

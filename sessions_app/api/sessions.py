@@ -16,6 +16,7 @@ from ..errors import NotFound, StaleSession
 from ..http.names import Name
 from ..http.streaming import encoded, streamed
 from ..reads import lists, stored_sessions, whole_session
+from ..search import labels
 from ..writes.sessions import create_session, delete_session
 from . import schemas
 from .authorize import actor_of, check_order, source_of
@@ -164,6 +165,22 @@ def standing(
         raise NotFound(_("Session %(id)s not found.") % {"id": session_id})
     told = {"created": stands.created, "revision": stands.revision, "newest": stands.newest, "seq": stands.seq}
     return answer(told, revision=stands.revision)
+
+
+@router.patch(
+    SESSION,
+    response=schemas.Labels,
+    summary="Rename a session, and tag it",
+    openapi_extra=body_schema(schemas.NewLabels) | needs("append"),
+)
+def label(
+    request: HttpRequest, app_name: str, user_id: str, session_id: str, source: str | None = None
+) -> HttpResponse:
+    """Gives a session a title and tags, which are adkweb's own data. No agent sees them. Returns both as they are now."""
+    ref = SessionRef(source_of(request, app_name, source, "append"), app_name, user_id, session_id)
+    body = body_of(request, schemas.NewLabels)
+    given = labels.change(ref, title=body.title, tags=body.tags, actor=actor_of(request))
+    return answer({"title": given.title, "tags": given.tags})
 
 
 @router.delete(SESSION, response={204: None}, summary="Delete a session", openapi_extra={**IF_MATCH, **needs("admin")})

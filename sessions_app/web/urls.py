@@ -10,7 +10,7 @@ from .account import signin, tokens
 from .editing import drift, edit, fork, queued, rewind, undo, values
 from .lists import app, edits, feed, home, sessions, user
 from .search import bar, preview, results
-from .session import agent_view, compare, event, history, moment, news, overview, page
+from .session import agent_view, compare, event, history, labels, moment, news, overview, page
 
 register_converter(Segment, "name")
 
@@ -52,6 +52,8 @@ urlpatterns = [
     path(USER + "history/", history.user, name="user-history"),
     path(USER + "export/", transfer.export_user, name="user-export"),
     path(SESSION, page.session, name="session"),
+    path(SESSION + "title/", labels.title, name="session-title"),
+    path(SESSION + "tags/", labels.tags, name="session-tags"),
     path(SESSION + "events/", page.events, name="events"),
     path(SESSION + "preview/", preview.preview, name="preview"),
     path(SESSION + "news/", news.news, name="news"),

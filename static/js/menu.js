@@ -1,5 +1,5 @@
 // details.menu: closes on a click elsewhere, on Escape (focus goes back to its button), and after a choice, but not after
-// that of a [data-stay].
+// that of a [data-stay]. One with data-focus gives the focus to its first field when it opens.
 (() => {
   const open = () => document.querySelectorAll("details.menu[open]");
 
@@ -8,6 +8,27 @@
       const chosen = event.target.closest(".menu-items :is(a, button):not([data-stay])");
       if (!menu.contains(event.target) || menu.contains(chosen)) menu.open = false;
     }
+  });
+
+  function begin(menu) {
+    const field = menu.querySelector(".menu-items input:not([type=hidden])");
+    field.focus();
+    field.select();
+  }
+
+  // At once, not when the browser says that it is open: what is typed meanwhile would be taken for keys of the page.
+  document.addEventListener("click", (event) => {
+    const menu = event.target.closest("details.menu[data-focus]:not([open]) > summary")?.parentElement;
+    if (!menu) return;
+    event.preventDefault();
+    menu.open = true;
+    begin(menu);
+  });
+  document.addEventListener("htmx:afterSettle", ({ target }) => {
+    if (!target.matches("[data-focus-menu]")) return;
+    const menu = target.querySelector("details.menu[data-focus]");
+    if (menu?.open) begin(menu);
+    else if (document.activeElement === document.body) menu?.querySelector("summary").focus({ preventScroll: true });
   });
 
   // In the capture phase: an Escape that closes a menu closes nothing else.

@@ -449,3 +449,22 @@ def test_addresses_in_answers_are_percent_encoded(program: Program, store: str) 
     assert made.headers["location"].isascii()
     assert unquote(made.headers["location"]).endswith("..é%")
     assert program.get(made.headers["location"]).json()["user_id"] == "a/b"
+
+
+# --- Title and tags ---------------------------------------------------------------------------------------------------
+
+
+def test_a_program_names_and_tags_a_session_and_finds_it_so(program: Program, each_ref: SessionRef) -> None:
+    named = program.patch(address(each_ref), {"title": "Refund", "tags": ["vip", "to check", "VIP"]})
+    assert (named.status, named.json()) == (200, {"title": "Refund", "tags": ["to check", "vip"]})
+    assert program.patch(address(each_ref), {"tags": ["vip", "done"]}).json()["tags"] == ["done", "vip"]
+    assert program.patch(address(each_ref), {}).json() == {"title": "Refund", "tags": ["done", "vip"]}
+    assert program.patch(address(each_ref), {"title": "", "tags": []}).json() == {"title": "", "tags": []}
+
+
+def test_title_and_tags_are_changed_together_or_not_at_all(program: Program, reader: Program, ref: SessionRef) -> None:
+    for wrong in ({"title": "Refund", "tags": ["ok", " "]}, {"title": "Refund", "tags": [f"t{n}" for n in range(51)]}):
+        assert program.patch(address(ref), wrong).status == 400
+    assert reader.patch(address(ref), {"title": "Refund"}).status == 403
+    assert program.patch(address(ref._replace(session_id="gone")), {"title": "Refund"}).status == 404
+    assert program.patch(address(ref), {}).json() == {"title": "", "tags": []}

@@ -96,6 +96,12 @@ def _menu(page: Page) -> None:
     page.locator(".topbar details.menu > summary").click()
 
 
+def _labels(page: Page) -> None:
+    page.goto(path("s", *SEOUL))
+    page.keyboard.press("l")
+    expect(page.locator("#new-tag")).to_be_focused()
+
+
 def _keys(page: Page) -> None:
     page.goto("/")
     page.keyboard.press("?")
@@ -168,6 +174,7 @@ PLACES: Final[dict[str, Callable[[Page], None]]] = {
     "sessions": goto(path("a", "demo", "booking", end="sessions/")),
     "sessions of a user": goto(path("u", "demo", "booking", "ana", end="sessions/")),
     "session": goto(path("s", *SEOUL)),
+    "session, tag form open": _labels,
     "session in Arabic": goto(path("s", "demo", "support", "omar@example.com", "refund")),
     "session without events": goto(path("s", "demo", "support", "ana", "draft")),
     "session, no such events": goto(path("s", *LONG, end="?kind=errors")),

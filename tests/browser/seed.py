@@ -27,6 +27,7 @@ SESSIONS: Final = (
     "conflict-of-forms",
     "conflict-again",
     "toasts",
+    "labels",
     "as-text",
     "past",
     "enter-applies",

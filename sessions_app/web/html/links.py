@@ -18,6 +18,7 @@ from ...domain.positions import number_of
 from ...domain.session_ref import OWN_NAME, SessionRef, own_session
 from ...reads import lists
 from ...reads.event_views import EventView
+from ...search.tree import quoted
 from .tags import plain, register, soft
 from .targets import Row, Target, actor, address_at
 
@@ -133,6 +134,13 @@ def _trail(links: list[tuple[str, str]], here: str | None = None) -> SafeString:
     if here is None:
         return trail
     return trail + format_html('<li aria-current="page"><span class="bidi" title="{}">{}</span></li>', here, here)
+
+
+@register.simple_tag
+def tag_link(tag: str) -> SafeString:
+    """Returns a tag as a link to the sessions that have it."""
+    address = f"{reverse('search')}?{query(q=f'tag:{quoted(tag)}')}"
+    return format_html('<a class="bidi" href="{}" title="{}">{}</a>', address, tag, tag)
 
 
 @register.simple_tag(takes_context=True)

@@ -15,6 +15,7 @@ from ...domain.session_ref import SessionRef
 from ...errors import Invalid
 from ...reads import timeline, views
 from ...reads.event_views import EventView
+from ...reads.labels import Labels, labels_of
 from ...reads.paging import write_cursor
 from ..html.render import page
 from ..html.targets import Group, actor, of_session, who_wrote
@@ -52,6 +53,7 @@ def preview(request: HttpRequest, **names: str) -> HttpResponse:
         "at": next((event.id for event in events if event.seq == seq), ""),
         "invocations": invocations(events),
         "scopes": _scopes(view, who),
+        "tags": labels_of([ref], actor=who).get(ref, Labels()).tags,
     }
     return page(request, "search/preview/_preview.html", context)
 

@@ -18,6 +18,7 @@ from ...sources import database
 from ...writes.half_made import is_half
 from ..html.render import page
 from ..html.targets import actor, address_at, of_session, who_wrote
+from . import labels
 from .moment import chosen, panel, renamed
 from .timeline import invocations, no_longer_given
 
@@ -50,6 +51,7 @@ def session(request: HttpRequest, **names: str) -> HttpResponse:
         "numbered": database.is_numbered(ref.source),
         "ordered": database.has_order(ref.source),
         "target": of_session(view, *writers, whole=whole),
+        **labels.of_session(ref, actor(request)),
         **_timeline(request, ref, then.get("event")),
     }
     return page(request, "session/page/page.html", context, 404 if "gone" in then else 200)

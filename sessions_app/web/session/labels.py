@@ -1,0 +1,96 @@
+"""Renames a session, and tags it, where its page shows its title. What was done can be undone from its toast."""
+
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.middleware.csrf import get_token
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_POST
+
+from ...access.actor import Actor
+from ...domain.brief import words
+from ...domain.session_ref import SessionRef
+from ...errors import Invalid
+from ...reads import labels as reads_labels
+from ...reads import lists
+from ...search import labels
+from ..html.render import page
+from ..html.targets import actor
+
+_OFFERED = 200  # tags that the field completes
+
+
+@require_POST
+def title(request: HttpRequest, **names: str) -> HttpResponse:
+    """Gives a session a title, or takes it away if it is empty. htmx gets the title anew."""
+    ref, new = SessionRef(**names), request.POST.get("title", "")
+    try:
+        before = labels.rename(ref, new, actor=actor(request))
+    except Invalid as error:
+        return _answer(request, ref, "_title", {"error": error.message, "typed": new})
+    now = of_session(ref, actor(request))["labels"].title
+    if now != before and "undo" not in request.POST:
+        said = _("Renamed to “%(title)s”.") % {"title": words(now, 60)} if now else _("The title was taken away.")
+        _tell(request, said, reverse("session-title", kwargs=names), {"title": before})
+    return _answer(request, ref, "_title")
+
+
+@require_POST
+def tags(request: HttpRequest, **names: str) -> HttpResponse:
+    """Adds the tag ?tag= to a session, or takes ?untag= away. htmx gets the tags anew."""
+    ref, who = SessionRef(**names), actor(request)
+    try:
+        if gone := request.POST.get("untag", ""):
+            if labels.untag([ref], gone, actor=who) and "undo" not in request.POST:
+                said = _("The tag “%(tag)s” was removed.") % {"tag": words(gone, 60)}
+                _tell(request, said, reverse("session-tags", kwargs=names), {"tag": gone})
+        else:
+            labels.tag([ref], request.POST.get("tag", ""), actor=who)
+    except Invalid as error:
+        return _answer(request, ref, "_tags", {"error": error.message, "typed": request.POST.get("tag", "")})
+    return _answer(request, ref, "_tags", {"is_open": "tag" in request.POST})
+
+
+def of_session(ref: SessionRef, who: Actor) -> dict[str, Any]:
+    """Returns what the templates of a session's title and tags need."""
+    given = reads_labels.labels_of([ref], actor=who).get(ref, reads_labels.Labels())
+    return {"labels": given, "known_tags": [tag for tag in _known(who) if tag not in given.tags]}
+
+
+def _known(who: Actor) -> list[str]:
+    return labels.known_tags("", _OFFERED, actor=who)
+
+
+def _answer(request: HttpRequest, ref: SessionRef, fragment: str, more: dict[str, Any] | None = None) -> HttpResponse:
+    """Answers with a fragment, or without htmx with the page of the session. What is wrong is shown in the form."""
+    more = more or {}
+    if not request.htmx:  # type: ignore[attr-defined]
+        if "error" in more:
+            messages.error(request, more["error"])
+        return redirect(reverse("session", kwargs=ref._asdict()))
+    who = actor(request)
+    context = {"ref": ref, "title": lists.title(ref, actor=who), "answers": True, **of_session(ref, who), **more}
+    return page(request, f"session/labels/{fragment}.html", context, 400 if "error" in more else 200)
+
+
+def _tell(request: HttpRequest, said: str, address: str, fields: dict[str, str]) -> None:
+    """Adds a message with a button that undoes what it says."""
+    ((name, value),) = fields.items()
+    messages.success(
+        request,
+        format_html(
+            '{} <form method="post" action="{}"><input type="hidden" name="csrfmiddlewaretoken" value="{}">'
+            '<input type="hidden" name="{}" value="{}"><button class="btn quiet small" name="undo" value="1">{}</button>'
+            "</form>",
+            said,
+            address,
+            get_token(request),
+            name,
+            value,
+            _("Undo"),
+        ),
+    )
