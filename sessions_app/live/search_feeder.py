@@ -1,4 +1,4 @@
-"""Keeps the index of search/ up to date with every open source. There is one thread in each process.
+"""Keeps the index of search/ up to date with every open source, and looks for drift. There is one thread in each process.
 
 If nothing was written, a look at a source is one small query. Several processes share one index: one of them feeds it.
 """
@@ -12,6 +12,7 @@ from typing import Final
 from django.db import DatabaseError, connections
 
 from ..errors import SourceError
+from ..search.drift_looks import Looker
 from ..search.feeding import Feeder
 from ..sources import database
 
@@ -21,6 +22,7 @@ LOOK_SECONDS: Final = 0.4  # between two looks: a new event can be found within 
 REST_SECONDS: Final = 10.0  # a source is fed at least so often: another process may have died, a walk may be due
 _FAILED: Final = "failed"
 _SECONDS: Final = 0.5  # for one source, before the next one's turn
+_DRIFT_SECONDS: Final = 0.02  # that looking for drift takes of LOOK_SECONDS
 
 
 class SearchFeeder(threading.Thread):
@@ -30,6 +32,7 @@ class SearchFeeder(threading.Thread):
         super().__init__(name="adkweb-search", daemon=True)
         self._ended = threading.Event()
         self._feeders: dict[str, Feeder] = {}
+        self._lookers: dict[str, Looker] = {}
         self._seen: dict[str, tuple[str, float]] = {}  # by source: its version, and when it is due again
 
     def end(self) -> None:
@@ -58,11 +61,14 @@ class SearchFeeder(threading.Thread):
         try:
             feeder = self._feeders.setdefault(alias, Feeder(alias))
             version = feeder.version()
+            more = False
             if version == seen and now < due:
                 self._seen[alias] = seen, due
-                return False
-            more = feeder.feed(_SECONDS)
-            self._seen[alias] = "" if more else version, now + REST_SECONDS
+            else:
+                more = feeder.feed(_SECONDS)
+                self._seen[alias] = "" if more else version, now + REST_SECONDS
+            if not more:
+                self._lookers.setdefault(alias, Looker(alias)).look(_DRIFT_SECONDS)
             return more
         except SourceError:  # it is away; pages say so
             pass

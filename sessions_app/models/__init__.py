@@ -17,6 +17,7 @@ from .adk import (
 from .batches import BatchItem
 from .own import ApiToken, Job, PasswordTries, Projection, SignInToken, StateChange, StateOwner
 from .search import (
+    DriftedSession,
     SearchDoc,
     SearchFact,
     SearchName,
@@ -36,6 +37,7 @@ __all__ = [
     "ApiToken",
     "App",
     "BatchItem",
+    "DriftedSession",
     "Event",
     "EventData",
     "Instant",

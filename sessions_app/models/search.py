@@ -167,6 +167,14 @@ class SearchSpan(models.Model):
         ]
 
 
+class DriftedSession(models.Model):
+    """Says that a session was seen to have drifted, and since when that is known, in seconds."""
+
+    session_id = models.BigIntegerField(primary_key=True)
+    app_owner_id = models.BigIntegerField()
+    since = models.FloatField(db_index=True)
+
+
 class SearchDoc(models.Model):
     """A piece of a session's text: its number is session × 2²⁰ + piece. Its words are those of the events in this range."""
 

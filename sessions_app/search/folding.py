@@ -39,6 +39,8 @@ class Summary:
     edited: bool = False
     spoken: bool = False  # has an event that is not an edit
     asks: bool = False  # a call may wait for somebody
+    asks_seq: int = 0  # the last event that asked, and the tool for which it waits now
+    waits_for: str = ""
     open: bool = False  # the last event was not a last word
     read: int = 0  # the seq of the last event, and its id
     read_id: str = ""
@@ -78,7 +80,8 @@ def fold(so_far: Summary, event: Mapping[str, Any], told: Description, seq: int)
         spans += _failures(so_far, failure_of(event, told), at, seq)
         spans += _calls(so_far, told, at, seq)
         spans += _turn(so_far)
-        so_far.asks = so_far.asks or not _ASKING.isdisjoint(told.kinds)
+        if not _ASKING.isdisjoint(told.kinds):
+            so_far.asks, so_far.asks_seq = True, seq
         so_far.open = told.author == "user" or bool(
             told.calls or told.responses or event.get("partial") or told.actions.get("agent_state")
         )

@@ -1,5 +1,6 @@
 """Tells how well agents do in a range of time: turns, failures, times, tokens, tools. No event is read for it."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
@@ -198,6 +199,15 @@ def failures(during: Range, *, actor: Actor, of: Of = EVERYBODY) -> list[Failure
     ]
 
 
+def asked(ref: SessionRef, *, actor: Actor) -> tuple[str, Seq] | None:
+    """Returns the tool for which a session waits, and the event that asked; None if that is not known."""
+    actor.check_sees(ref)
+    one = SearchSession.objects.filter(source__where=registry.identity(ref.source), digest=digest_of(*ref[1:]))
+    summary = json.loads(one.values_list("summary", flat=True).first() or "{}")
+    tool, seq = summary.get("waits_for"), summary.get("asks_seq")
+    return (tool, Seq(seq)) if tool and seq else None
+
+
 def _refs(numbers: Sequence[int]) -> dict[int, SessionRef]:
     """Returns the sessions with these numbers in the index, as far as their sources are listed."""
     aliases = {registry.identity(source.alias): source.alias for source in registry.listed()}
@@ -221,13 +231,14 @@ class _Spans:
     def __init__(self, kind: str, during: Range, actor: Actor, of: Of) -> None:
         self._values: list[Any] = [kind, during.start, during.end]
         conditions = ["p.kind = %s AND p.at >= %s AND p.at < %s"]
-        conditions.append(is_one_of("p.app_owner_id", _apps(actor, of), self._values))
-        if of.user_id:
+        apps, user = owners_of(actor, of)
+        conditions.append(is_one_of("p.app_owner_id", apps, self._values))
+        if user:
             conditions.append(
                 """p.session_id IN (SELECT s.id FROM sessions_app_searchsession AS s
                 JOIN sessions_app_searchowner AS o ON o.id = s.user_owner_id WHERE o.digest = %s)"""
             )
-            self._values.append(digest_of(of.app_name, of.user_id))
+            self._values.append(user)
         self._where = " AND ".join(conditions)
 
     def rows(self, columns: str, rest: str = "", join: str = "", values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
@@ -236,9 +247,10 @@ class _Spans:
         return rows(statement, [*self._values, *values])
 
 
-def _apps(actor: Actor, of: Of) -> list[int]:
-    """Returns the numbers of the apps that are meant and that the actor may see."""
+def owners_of(actor: Actor, of: Of) -> tuple[list[int], str]:
+    """Returns the numbers of the apps that are meant and that the actor may see, and the digest of the user, or ""."""
     apps = SearchOwner.objects.filter(source__in=numbers_of_sources(), user_id="")
     if of.source:
         apps = apps.filter(source__where=registry.identity(of.source), digest=digest_of(of.app_name, ""))
-    return [pk for pk, name in apps.values_list("pk", "app_name") if actor.may_see(name)]
+    seen = [pk for pk, name in apps.values_list("pk", "app_name") if actor.may_see(name)]
+    return seen, digest_of(of.app_name, of.user_id) if of.user_id else ""

@@ -105,12 +105,13 @@ def read(ref: SessionRef, row: Stored, stored: SearchSession | None, events: Seq
     pieces.end()
     state = as_object(read_stored_or_none(row.state))
     reading.state = comparable(state)
+    phase, summary.waits_for = _phase(db, ref, summary)
     title = clean(title_of(state), LENGTH) or summary.opening
     reading.fields = {
         **fields(title),
         "created": row.created,
         "updated": row.updated,
-        "phase": _phase(db, ref, summary),
+        "phase": phase,
         "listed": ref.session_id != OWN_NAME or summary.spoken,
     }
     summary.first = summary.first or row.created
@@ -216,10 +217,11 @@ def _time_of(db: BaseDatabaseWrapper, ref: SessionRef, event_id: str) -> list[st
         return [row[0] if row else "infinity", event_id]
 
 
-def _phase(db: BaseDatabaseWrapper, ref: SessionRef, summary: Summary) -> str:
-    """Returns whether a session's agent is at work or silent (“open”), waits for an answer, or is done (“idle”)."""
+def _phase(db: BaseDatabaseWrapper, ref: SessionRef, summary: Summary) -> tuple[str, str]:
+    """Returns whether a session's agent is at work or silent (“open”), waits for an answer, or is done (“idle”); and the
+    tool that waits."""
     if not (summary.asks or summary.open):
-        return "idle"
+        return "idle", ""
     order = "timestamp DESC, id DESC" if by_time(db) else f"{SEQ_IN_SESSION[db.vendor]} DESC"
     with db.cursor() as cursor:
         cursor.execute(
@@ -229,7 +231,9 @@ def _phase(db: BaseDatabaseWrapper, ref: SessionRef, summary: Summary) -> str:
         rows = cursor.fetchall()
     newest = [as_object(event_in_seconds(read_stored_or_none(text))) for (text,) in reversed(rows)]
     flight = running(newest, time.time(), math.inf)
-    return "idle" if flight is None else "waiting" if flight.waiting else "open"
+    if flight is None or not flight.waiting:
+        return "open" if flight else "idle", ""
+    return "waiting", clean(flight.waits_for[0], LENGTH) if flight.waits_for else ""
 
 
 class _Pieces:

@@ -9,6 +9,7 @@ from django.db import connection, transaction
 
 from ..domain.session_ref import SessionRef, digest_of
 from ..models import (
+    DriftedSession,
     SearchDoc,
     SearchFact,
     SearchName,
@@ -295,5 +296,6 @@ def forget(numbers: Sequence[int]) -> None:
             SearchDoc.objects.filter(id__gte=number << PIECES, id__lt=(number + 1) << PIECES).delete()
         delete_rows("title", numbers)
         SearchSpan.objects.filter(session_id__in=numbers).delete()
+        DriftedSession.objects.filter(session_id__in=numbers).delete()
         SearchSession.objects.filter(pk__in=numbers).delete()
         delete_pieces(numbers)

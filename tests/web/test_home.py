@@ -15,8 +15,13 @@ from sessions_app.access.actor import Actor
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT
 from sessions_app.edits.edit import Entry, edit_state
+from sessions_app.search.drift_looks import Looker
 from sessions_app.sources import registry
+from sessions_app.web.html.links import session_url
+from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import delete_session
+from tests.search.finding import feed
+from tests.support.stored import execute
 from tests.web.conftest import DEMO, Browser
 from tests.web.html import Element
 
@@ -118,3 +123,19 @@ def test_an_app_with_state_and_no_session_is_listed(ref: SessionRef, maria: Brow
     delete_session(ref, actor=actor)
     assert rows(section(maria.open("home"), ref.source)) == [["booking", "0", "0"]]
     assert maria.open("app", source=ref.source, app_name="booking").one("h1").text == "booking"
+
+
+def test_what_needs_attention_says_what_it_is_and_leads_there(ref: SessionRef, maria: Browser, actor: Actor) -> None:
+    call = {"function_call": {"name": "cancel_booking", "id": "c1", "args": {}}}
+    for author, part in (("user", {"text": "Cancel it"}), ("agent", call)):
+        event = {"author": author, "content": {"parts": [part]}, "long_running_tool_ids": ["c1"]}
+        asked = append_event(ref, event, actor=actor)
+    execute(ref.source, "UPDATE sessions SET state = %s", ['{"count": 412}'])
+    feed(ref.source)
+    Looker(ref.source).look(5.0)
+    waits, drifted = maria.open("home").one("ul", "attention").all("li")
+    assert waits.all("a")[0].text == "cancel_booking waits for an answer · Cancel it · booking · ana"
+    assert [link["href"] for link in waits.all("a")] == [f"{session_url(ref)}?seq={asked.seq}"] * 2
+    assert drifted.all("a")[0].text.startswith("count is 412 in the table, the events say 3 · ")
+    assert [link["href"] for link in drifted.all("a")] == [session_url(ref, "drift")] * 2
+    assert [waits.all("a")[1].text, drifted.all("a")[1].text] == ["Open the call", "Repair"]
