@@ -19,8 +19,9 @@ from ..history import indexing
 from ..models import SearchOwner, SearchSession, SearchSource, SearchValue, Waiting, read_instant
 from ..sources import database, registry
 from . import word_tables
+from .forgetting import forget
 from .reading import MOST, MOST_PIECES, Names, Read, Stored, beginnings, goes_on, has_more, read, rows_of, shared_states
-from .storing import Keeper, Reading, forget
+from .storing import Keeper, Reading
 from .values import comparable
 
 VERSION: Final = 1  # of what is kept; what another version kept is read anew

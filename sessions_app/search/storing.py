@@ -9,14 +9,12 @@ from django.db import connection, transaction
 
 from ..domain.session_ref import SessionRef, digest_of
 from ..models import (
-    DriftedSession,
     SearchDoc,
     SearchFact,
     SearchName,
     SearchOwner,
     SearchSession,
     SearchSource,
-    SearchSpan,
     SearchValue,
 )
 from .folding import Span, Summary
@@ -24,7 +22,7 @@ from .lines import Fact, clean
 from .titling import add_vocabulary, given, insert
 from .titling import fields as titled
 from .values import Value
-from .word_tables import PIECES, delete_pieces, delete_rows, insert_words
+from .word_tables import PIECES, insert_words
 from .words import folded
 
 _SOME: Final = 200  # rows of a statement
@@ -283,19 +281,3 @@ class Keeper:
             ],
             batch_size=_SOME,
         )
-
-
-def forget(numbers: Sequence[int]) -> None:
-    """Forgets sessions, by the numbers of their rows. Their words stay on SQLite, where nothing leads to them any more."""
-    if not numbers:
-        return
-    with transaction.atomic():
-        SearchFact.objects.filter(session_id__in=numbers).delete()
-        SearchValue.objects.filter(owner_id__in=numbers).delete()
-        for number in numbers:
-            SearchDoc.objects.filter(id__gte=number << PIECES, id__lt=(number + 1) << PIECES).delete()
-        delete_rows("title", numbers)
-        SearchSpan.objects.filter(session_id__in=numbers).delete()
-        DriftedSession.objects.filter(session_id__in=numbers).delete()
-        SearchSession.objects.filter(pk__in=numbers).delete()
-        delete_pieces(numbers)
