@@ -169,6 +169,7 @@ PLACES: Final[dict[str, Callable[[Page], None]]] = {
     "all sessions, no result": _sessions("user:ana nothing-like-this"),
     "app": goto(path("a", "demo", "booking")),
     "app, export open": _export,
+    "state health": goto(path("a", "demo", "booking", end="checks/")),
     "users": goto(path("a", "demo", "booking", end="users/")),
     "user": goto(path("u", "demo", "booking", "omar@example.com")),
     "sessions": goto(path("a", "demo", "booking", end="sessions/")),

@@ -406,7 +406,7 @@ def _entries(node: ast.Dict | ast.Tuple | ast.List) -> list[ast.expr | None]:
 # --- Reads ------------------------------------------------------------------------------------------------------------
 
 ASKED: Final = (  # what doors read from
-    *("reads/", "history/", "search/", "agent_view/", "transfer/exporting.py"),
+    *("reads/", "history/", "search/", "agent_view/", "checks/", "transfer/exporting.py"),
     *("edits/fork_jobs.py", "edits/fork_tree.py", "edits/repair.py", "edits/rewind.py", "edits/undo.py"),
 )
 OF_SOMEBODY: Final = {"source", "ref", "selection", "event", "view"}  # parameters that say of what a read is

@@ -34,7 +34,7 @@ def test_every_page_opens(ref: SessionRef, maria: Browser, add: Callable[..., st
     names = list({**ref._asdict(), "event_id": event_id}.items())
     for length, pages in {
         0: ["edits", "new-session"],
-        2: ["app", "users", "sessions", "app-edit"],
+        2: ["app", "users", "sessions", "app-edit", "state-health"],
         3: ["user", "user-sessions", "user-edit"],
         4: ["session", "events", "stats", "session-edit", "add-event", "delete-session", "drift"],
         5: ["event", "event-json"],

@@ -51,7 +51,7 @@ def pages(ref: SessionRef, event_ids: list[str]) -> Iterator[str]:
     session = ref._asdict()
     app, user = dict(list(session.items())[:2]), dict(list(session.items())[:3])
     yield from (reverse("home"), reverse("edits"))
-    yield from (reverse(name, kwargs=app) for name in ("app", "app-edit"))
+    yield from (reverse(name, kwargs=app) for name in ("app", "app-edit", "state-health"))
     yield from (reverse(name, kwargs=user) for name in ("user", "user-edit"))
     yield from (
         reverse(name, kwargs=session) for name in ("session", "session-edit", "add-event", "delete-session", "drift")
@@ -130,7 +130,7 @@ def test_a_hostile_name_has_its_pages(store: str, maria: Browser, actor: Actor, 
         assert address in [link["href"] for link in page.all("a")], there
         page = maria.open(address)
     assert " ".join(hostile.split()) in page.one("nav", "crumbs").text
-    for rest in ("users", "sessions", "app-edit"):
+    for rest in ("users", "sessions", "app-edit", "state-health"):
         maria.open(rest, source=store, app_name=hostile)
     for rest in ("session-edit", "add-event", "delete-session", "stats", "drift"):
         maria.open(rest, **ref._asdict())

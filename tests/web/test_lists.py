@@ -144,6 +144,7 @@ def test_errors_of_a_session_are_counted(ref: SessionRef, maria: Browser, add: A
         ("user", {"app_name": "booking", "user_id": "nobody"}),
         ("session", {"app_name": "booking", "user_id": "ana", "session_id": "nobody"}),
         ("app-edit", {"app_name": "nobody"}),
+        ("state-health", {"app_name": "nobody"}),
         ("user-edit", {"app_name": "booking", "user_id": "nobody"}),
     ],
 )

@@ -4,7 +4,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from django.urls import reverse
+from django.utils.formats import number_format
 from django.utils.http import urlencode
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from ...access.actor import Actor
 from ...domain.state import Scope
@@ -15,10 +18,10 @@ from ..html.targets import Target
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """The sessions that an edit of a scope reaches, and the address that lists them."""
+    """The sessions that an edit of a scope reaches, how many they are in words, and the address that lists them."""
 
-    scope: Scope
     sharing: Sharing
+    words: str
     address: str
 
 
@@ -33,4 +36,21 @@ def _reach(target: Target, scope: Scope, who: Actor) -> Reach:
     if scope == "user":
         query += f" user:{tree.quoted(target.ref.user_id)}"
     address = f"{reverse('search')}?{urlencode({'q': query.encode('utf-8', 'replace')})}"
-    return Reach(scope, sharing(target.ref, scope, actor=who), address)
+    told = sharing(target.ref, scope, actor=who)
+    return Reach(told, _words(scope, told), address)
+
+
+def _words(scope: Scope, told: Sharing) -> str:
+    if scope == "user" and told.more:
+        words = _("More than %(n)s sessions share this user's state.")
+    elif told.more:
+        words = _("More than %(n)s sessions share this app's state.")
+    elif scope == "user":
+        words = ngettext(
+            "%(n)s session shares this user's state.", "%(n)s sessions share this user's state.", told.sessions
+        )
+    else:
+        words = ngettext(
+            "%(n)s session shares this app's state.", "%(n)s sessions share this app's state.", told.sessions
+        )
+    return words % {"n": number_format(told.sessions, force_grouping=True)}

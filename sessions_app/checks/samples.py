@@ -1,0 +1,123 @@
+"""Reads the state of an app's newest sessions, within bounds, with that of their users and of the app."""
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+from ..access.actor import Actor
+from ..access.shown import shown
+from ..domain.json_values import as_object, read_stored_or_none
+from ..domain.session_ref import SessionRef, digest_of, own_session
+from ..domain.state import State
+from ..models import SearchOwner
+from ..search import feeding
+from ..search.selecting import rows
+from ..search.storing import ref_of
+from ..sources import database, registry
+
+SESSIONS: Final = 200  # the newest ones
+_SIZE: Final = 100_000  # bytes of a state that is looked into
+_TOGETHER: Final = 2_000_000  # characters of all of them
+_SOME: Final = 20  # states that are read at once
+_SECONDS: Final = 1.0
+_BYTES: Final = {"sqlite": "length(CAST(state AS BLOB))", "postgresql": "pg_column_size(state)"}
+
+
+@dataclass(frozen=True, slots=True)
+class OneState:
+    """The state of a session, a user or an app, with bare keys. `state` is empty if it has more than _SIZE bytes.
+
+    `ref` is a session that has it, the newest one that is looked at."""
+
+    ref: SessionRef
+    state: State
+    bytes: int
+
+
+@dataclass(slots=True)
+class Sample:
+    """The states that are looked at. What is read is bounded, so not every one of the newest sessions may be in `sessions`.
+
+    The index has the source as `number`, the app as `app` and `app_name`, these sessions as `numbers`, and `share` of all.
+    """
+
+    source: str
+    number: int = 0
+    app: int = 0
+    app_name: str = ""
+    share: float = 1.0
+    numbers: list[int] = field(default_factory=list)
+    refs: list[SessionRef] = field(default_factory=list)
+    active: list[float] = field(default_factory=list)  # when each of them was active last, in seconds
+    sessions: list[OneState] = field(default_factory=list)
+    users: list[OneState] = field(default_factory=list)
+    apps: list[OneState] = field(default_factory=list)
+
+    @property
+    def newest(self) -> float:
+        """Returns when the app was active last."""
+        return self.active[0] if self.active else 0.0
+
+
+def sample(source: str, app_name: str, *, actor: Actor) -> Sample:
+    """Returns what is looked at of an app. Raises NotFound, SourceError."""
+    actor.check_sees(own_session(source, app_name))
+    owner = SearchOwner.objects.filter(source__where=registry.identity(source), digest=digest_of(app_name, "")).first()
+    told = Sample(source, share=feeding.share(source))
+    with database.using(source) as db:
+        read = _Reader(db, source, actor)
+        if owner is not None:
+            told.number, told.app, told.app_name = owner.source_id, owner.pk, owner.app_name
+            newest = rows(
+                """SELECT s.id, s.names, s.last FROM sessions_app_searchsession AS s WHERE s.listed AND s.app_name = %s
+                AND +s.app_owner_id = %s ORDER BY s.last DESC, s.id DESC LIMIT %s""",
+                [owner.app_name, owner.pk, SESSIONS],
+            )
+            told.numbers = [row[0] for row in newest]
+            told.refs = [ref_of(source, row[1]) for row in newest]
+            told.active = [row[2] for row in newest]
+        own = own_session(source, app_name)
+        told.apps = list(read.states("app_states", ("app_name",), [own]))
+        users = {ref[:3]: ref for ref in reversed(told.refs)}  # of each user, the newest session
+        told.users = list(read.states("user_states", ("app_name", "user_id"), list(users.values())))
+        told.sessions = list(read.states("sessions", ("app_name", "user_id", "id"), told.refs))
+    return told
+
+
+class _Reader:
+    """Reads states until they are too much together, or take too long."""
+
+    def __init__(self, db: BaseDatabaseWrapper, source: str, actor: Actor) -> None:
+        self._db, self._source, self._actor = db, source, actor
+        self._left, self._until = _TOGETHER, time.monotonic() + _SECONDS
+
+    def states(self, table: str, names: Sequence[str], refs: Sequence[SessionRef]) -> Iterator[OneState]:
+        """Yields the states of these owners, in their order, as far as they are there."""
+        scopes: Any = {"app_states": "app", "user_states": "user", "sessions": "session"}
+        for start in range(0, len(refs), _SOME):
+            if self._left <= 0 or time.monotonic() > self._until:
+                return
+            some = {ref[1 : 1 + len(names)]: ref for ref in refs[start : start + _SOME]}
+            texts = self._texts(table, names, list(some))
+            for each, ref in some.items():
+                if each in texts:
+                    size, text = texts[each]
+                    self._left -= len(text or "")
+                    state = as_object(read_stored_or_none(text))
+                    yield OneState(ref, shown(state, self._actor, ref.app_name, scopes[table]), size)
+
+    def _texts(
+        self, table: str, names: Sequence[str], some: Sequence[tuple[str, ...]]
+    ) -> dict[tuple[str, ...], tuple[int, str | None]]:
+        size = _BYTES[self._db.vendor]
+        each = f"({', '.join(['%s'] * len(names))})"
+        with self._db.cursor() as cursor:
+            cursor.execute(
+                f"""SELECT {", ".join(names)}, {size}, CASE WHEN {size} <= {_SIZE} THEN CAST(state AS text) END
+                FROM {table} WHERE ({", ".join(names)}) IN (VALUES {", ".join([each] * len(some))})""",
+                [name for owner in some for name in owner],
+            )
+            return {tuple(row[: len(names)]): (row[-2] or 0, row[-1]) for row in cursor.fetchall()}

@@ -1,0 +1,1 @@
+"""Pages about whether the state of an app is well kept."""

@@ -1,0 +1,69 @@
+"""The page of an app's state health: what to improve, where, and the event that wrote it; never a secret itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sessions_app.checks.advice import KINDS
+from sessions_app.domain.session_ref import SessionRef
+from sessions_app.web.checks.words import ADVICE
+from tests.search.finding import feed
+from tests.web.conftest import Browser, names_of
+from tests.web.html import Element
+
+pytestmark = pytest.mark.django_db
+
+
+def health_of(maria: Browser, ref: SessionRef) -> Element:
+    """The page, by its link from the app's."""
+    feed(ref.source)
+    return maria.open(maria.open("app", **names_of(ref, 2)).links()["State health"])
+
+
+def findings(page: Element) -> dict[str, list[list[str]]]:
+    """The rows of each kind."""
+    return {
+        section.one("h2").text: [row.texts("td") for row in section.one("tbody").all("tr")]
+        for section in page.all("section", "advice")
+    }
+
+
+def test_each_kind_says_what_it_shows_where_and_who_wrote_it(
+    ref: SessionRef, maria: Browser, add: Callable[..., str]
+) -> None:
+    written = add(ref, actions={"state_delta": {"apiKey": "hunter22", "bookingStep": 1, "booking_step": 1, "tier": 1}})
+    page = health_of(maria, ref)
+    assert findings(page) == {
+        "Secrets": [["apiKey", "is named like a secret", "1 session", "s1 #1"]],
+        "One name in several scopes": [["tier", "there is also user:tier", "1 session", "s1 #1"]],
+        "One name in several spellings": [["bookingStep", "there is also booking_step", "1 session", "s1 #1"]],
+    }
+    assert "hunter22" not in page.text
+    assert page.links()["s1 #1"].endswith(f"?at={written}")
+    assert "the secret where your platform" in page.all("p", "do")[0].text
+    (sessions,) = {
+        link["href"] for link in page.one("main").all("a") if link.text == "1 session" and "apiKey" in link["href"]
+    }
+    assert sessions == "/sessions/?q=app%3A%22booking%22+state.apiKey+exists"
+    assert maria.open(sessions).one("table", "sessions").texts("tbody") != []
+
+
+def test_a_state_that_is_well_kept_has_nothing_to_improve(ref: SessionRef, maria: Browser) -> None:
+    page = health_of(maria, ref)
+    assert page.one("main").texts("h2") == ["Nothing to improve"]
+    assert "1 session looked at" in page.text
+
+
+def test_before_the_sessions_are_indexed_it_says_so(ref: SessionRef, maria: Browser) -> None:
+    page = maria.open("state-health", **names_of(ref, 2))
+    assert "0 % of the sessions are indexed so far" in page.one(role="status").text
+
+
+def test_the_documentation_has_each_kind_in_the_order_of_the_page() -> None:
+    docs = (Path(__file__).resolve().parents[2] / "docs" / "checking.md").read_text()
+    rows = re.findall(r"^\| ([A-Z][^|]+?) \|", docs, re.MULTILINE)
+    assert rows == [str(ADVICE[kind].title) for kind in KINDS]
