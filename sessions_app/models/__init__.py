@@ -16,6 +16,7 @@ from .adk import (
 )
 from .batches import BatchItem
 from .own import ApiToken, Job, PasswordTries, Projection, SignInToken, StateChange, StateOwner
+from .saved import SavedView
 from .search import (
     DriftedSession,
     SearchDoc,
@@ -44,6 +45,7 @@ __all__ = [
     "Job",
     "PasswordTries",
     "Projection",
+    "SavedView",
     "SearchDoc",
     "SearchFact",
     "SearchName",

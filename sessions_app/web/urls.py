@@ -10,7 +10,7 @@ from .account import signin, tokens
 from .checks import state_health
 from .editing import drift, edit, fork, queued, rewind, undo, values
 from .lists import app, edits, feed, home, sessions, user
-from .search import bar, preview, results
+from .search import bar, preview, results, views
 from .session import agent_view, compare, event, history, labels, moment, news, overview, page
 
 register_converter(Segment, "name")
@@ -26,6 +26,9 @@ urlpatterns = [
     path("edits/", edits.edits, name="edits"),
     path("sessions/", results.results, name="search"),
     path("sessions/complete/", bar.complete, name="complete"),
+    path("sessions/views/", views.save, name="save-view"),
+    path("sessions/views/<uuid:view_id>/", views.change, name="change-view"),
+    path("sessions/views/<uuid:view_id>/delete/", views.delete, name="delete-view"),
     path("sessions/new/", sessions.new, name="new-session"),
     path("import/", transfer.imports, name="imports"),
     path("import/<uuid:import_id>/", transfer.import_, name="import"),

@@ -145,6 +145,12 @@ def _columns(page: Page) -> None:
     page.locator(".columnsmenu summary").click()
 
 
+def _save_view(page: Page) -> None:
+    _sessions("error:any")(page)
+    page.get_by_text("Save view").click()
+    expect(page.locator("#save-view-name")).to_be_focused()
+
+
 def _suggestions(page: Page) -> None:
     page.goto("/")
     page.keyboard.press("ControlOrMeta+k")
@@ -165,6 +171,7 @@ PLACES: Final[dict[str, Callable[[Page], None]]] = {
     "home, suggestions shown": _suggestions,
     "all sessions": _sessions(""),
     "all sessions, columns shown": _columns,
+    "all sessions, saving a view": _save_view,
     "all sessions, something wrong": _sessions("user:ana usr:x after:2026-11-01"),
     "all sessions, no result": _sessions("user:ana nothing-like-this"),
     "app": goto(path("a", "demo", "booking")),

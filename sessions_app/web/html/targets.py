@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from django.contrib.auth.models import AbstractBaseUser
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.http import urlencode
@@ -80,6 +81,11 @@ class Target:
 def actor(request: HttpRequest) -> access_actor.Actor:
     """Returns the person who is signed in."""
     return access_actor.actor_of(request.user)  # type: ignore[arg-type]
+
+
+def person_of(request: HttpRequest) -> AbstractBaseUser:
+    """Returns the account of the person who is signed in."""
+    return request.user  # type: ignore[return-value]
 
 
 def address_at(ref: SessionRef, event_id: str, name: str = "session", /, **more: str) -> str:

@@ -1,7 +1,7 @@
 """Reads a request to the page “Sessions”: its query, order and columns. Makes the addresses that ask for something else."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
 from functools import cache
@@ -13,8 +13,11 @@ from django.urls import reverse
 from django.utils.http import urlencode
 from django.utils.timezone import get_default_timezone
 
+from ...saved import views
+from ...saved.views import View
 from ...search.language import parse, with_filter, without
 from ...search.tree import Query
+from ..html.targets import person_of
 from . import columns
 from .columns import Column
 
@@ -24,13 +27,16 @@ LINKED: Final = 500  # characters of a query from which links to others are made
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A query as it was typed, and how its results are to be shown. `zone` is the reader's time zone."""
+    """A query as it was typed, and how its results are to be shown. `zone` is the reader's time zone.
+
+    `view` is the saved view that it came from. It may have been edited since."""
 
     text: str
     sort: str
     columns: tuple[Column, ...]
     now: float
     zone: tzinfo
+    view: View | None = None
 
     @property
     def query(self) -> Query:
@@ -45,9 +51,21 @@ class Asked:
     def continued(self, cursor: str | None) -> str:
         """Returns the address of the rows after a cursor."""
         sort = "" if self.sort == columns.SORT else self.sort
-        given = {"q": self.text, "sort": sort, "cols": self.names, "page": cursor or ""}
-        query = urlencode({name: value.encode("utf-8", "replace") for name, value in given.items() if value})
+        given = {"q": self.text, "sort": sort, "cols": self.names}
+        kept = {"q"} if self.view else set()  # an empty query of a view is not the view's own
+        if self.view and not self.differs:
+            given = {}
+        given |= {"view": str(self.view.id) if self.view else "", "page": cursor or ""}
+        query = urlencode(
+            {name: value.encode("utf-8", "replace") for name, value in given.items() if value or name in kept}
+        )
         return reverse("search") + (f"?{query}" if query else "")
+
+    @property
+    def differs(self) -> bool:
+        """Tells whether the view that it came from asks for something else."""
+        view = self.view
+        return view is not None and (view.query, view.sort, view.columns) != (self.text, self.sort, self.names)
 
     @property
     def names(self) -> str:
@@ -85,15 +103,22 @@ def _from_above(column: Column) -> bool:
 
 
 def read(request: HttpRequest) -> Asked:
-    """Reads what a request asks for."""
-    sort = request.GET.get("sort", "")
+    """Reads what a request asks for. `?view=` alone is that view; with a query beside it, it is the view, edited.
+
+    Raises NotFound for a view that is not there."""
+    given: Mapping[str, str] = request.GET
+    view = views.get(given["view"], person_of(request)) if given.get("view") else None
+    if view and not {"q", "sort", "cols"} & given.keys():
+        given = {"q": view.query, "sort": view.sort, "cols": view.columns}
+    sort = given.get("sort", "")
     sorts = {column.sort for column in columns.built_in().values() if column.sort}
     return Asked(
-        request.GET.get("q", "").strip(),
+        given.get("q", "").strip(),
         sort if sort.removeprefix("-") in sorts else columns.SORT,
-        columns.read(request.GET.get("cols")),
+        columns.read(given.get("cols")),
         time.time(),
         zone_of(request),
+        view,
     )
 
 

@@ -11,11 +11,12 @@ from django.utils.translation import pgettext
 from django.views.decorators.http import require_GET
 
 from ...domain.positions import Seq
+from ...saved import views as saved_views
 from ...search.language import parse, with_filter, without
 from ...search.results import Results, Row, search
 from ...search.tree import And, Node, Query, leaves
 from ..html.render import page
-from ..html.targets import actor
+from ..html.targets import actor, person_of
 from . import columns, histogram
 from .asked import LINKED, Asked, read
 from .bar import pieces
@@ -71,6 +72,7 @@ def results(request: HttpRequest) -> HttpResponse:
         "menu": _menu(asked),
         "picture": histogram.draw(asked, actor(request)),
         "statuses": list(_statuses(asked)),
+        "views": saved_views.listed(person_of(request)),
         **_instead(asked, query, selected),
     }
     template = "search/results/_results.html" if request.htmx else "search/results/results.html"  # type: ignore[attr-defined]

@@ -1,0 +1,28 @@
+"""Saved views: queries that people keep. They are adkweb's own data."""
+
+import uuid
+from typing import ClassVar
+
+from django.conf import settings
+from django.db import models
+
+
+class SavedView(models.Model):
+    """A query with its order and columns, by a name. `sort` and `columns` are as an address has them.
+
+    `person` is null if the account of who made it is gone.
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4)
+    person = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True, related_name="+")
+    name = models.CharField(max_length=60)
+    folded = models.CharField(max_length=200)
+    query = models.TextField()
+    sort = models.CharField(max_length=40)
+    columns = models.TextField()
+    shared = models.BooleanField(default=False)
+    created = models.FloatField()
+
+    class Meta:
+        constraints: ClassVar = [models.UniqueConstraint(fields=["person", "folded"], name="one_view_of_a_name")]
+        indexes: ClassVar = [models.Index(fields=["created"], condition=models.Q(shared=True), name="views_shared")]

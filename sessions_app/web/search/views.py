@@ -1,0 +1,88 @@
+"""Saves, changes and deletes views: the tabs above the table of sessions."""
+
+from typing import Any
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.middleware.csrf import get_token
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.utils.html import format_html, format_html_join
+from django.utils.http import urlencode
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_POST
+
+from ...domain.brief import words
+from ...errors import AlreadyExists, Invalid
+from ...saved import views
+from ...saved.views import View
+from ..html.targets import person_of
+
+
+@require_POST
+def save(request: HttpRequest) -> HttpResponse:
+    """Saves a view, or brings back one that was deleted (?id=), and goes to it."""
+    given, view_id = request.POST, request.POST.get("id", "")
+    fields: dict[str, Any] = {"name": given.get("name", ""), "shared": "shared" in given, **_asked(request)}
+    try:
+        view = views.save(person_of(request), UUID(view_id) if view_id else None, **fields)
+    except (AlreadyExists, Invalid, ValueError) as error:
+        return _refused(request, error)
+    if not view_id:
+        messages.success(request, _("The view “%(name)s” was saved.") % {"name": words(view.name, 60)})
+    return _to(view)
+
+
+@require_POST
+def change(request: HttpRequest, view_id: UUID) -> HttpResponse:
+    """Renames and shares a view (?name=), or gives it the query, order and columns of the form, and goes to it."""
+    given = request.POST
+    fields = {"name": given["name"], "shared": "shared" in given} if "name" in given else _asked(request)
+    try:
+        view = views.change(view_id, person_of(request), **fields)
+    except (AlreadyExists, Invalid) as error:
+        return _refused(request, error)
+    messages.success(request, _("The view “%(name)s” was changed.") % {"name": words(view.name, 60)})
+    return _to(view)
+
+
+@require_POST
+def delete(request: HttpRequest, view_id: UUID) -> HttpResponse:
+    """Deletes a view. The message about it has a button that brings it back."""
+    view = views.delete(view_id, person_of(request))
+    fields = {"id": view.id, "name": view.name, "q": view.query, "sort": view.sort, "cols": view.columns}
+    if view.shared:
+        fields["shared"] = "1"
+    inputs = format_html_join("", '<input type="hidden" name="{}" value="{}">', fields.items())
+    form = format_html(
+        '{} <form method="post" action="{}"><input type="hidden" name="csrfmiddlewaretoken" value="{}">{}'
+        '<button class="btn quiet small">{}</button></form>',
+        _("The view “%(name)s” was deleted.") % {"name": words(view.name, 60)},
+        reverse("save-view"),
+        get_token(request),
+        inputs,
+        _("Undo"),
+    )
+    messages.success(request, form)
+    return redirect("search")
+
+
+def _asked(request: HttpRequest) -> dict[str, str]:
+    given = request.POST
+    return {"query": given.get("q", "").strip(), "sort": given.get("sort", ""), "columns": given.get("cols", "")}
+
+
+def _to(view: View) -> HttpResponseRedirect:
+    return HttpResponseRedirect(f"{reverse('search')}?{urlencode({'view': str(view.id)})}")
+
+
+def _refused(request: HttpRequest, error: Exception) -> HttpResponse:
+    """Says what is wrong, and goes back to the query that was to be saved."""
+    message = (
+        error.message if isinstance(error, AlreadyExists | Invalid) else _("The number in this link is not valid.")
+    )
+    messages.error(request, message)
+    given = {name: request.POST.get(name, "") for name in ("q", "sort", "cols")}
+    query = urlencode({name: value.encode("utf-8", "replace") for name, value in given.items() if value})
+    return redirect(reverse("search") + (f"?{query}" if query else ""))

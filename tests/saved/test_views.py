@@ -1,0 +1,113 @@
+"""Views that people save: whose they are, who sees and changes them, and what is refused. On both databases."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any, Final
+
+import pytest
+from django.contrib.auth import get_user_model
+from pytest_django import Settings
+
+from sessions_app.errors import AlreadyExists, Error, Invalid, NotAllowed, NotFound
+from sessions_app.saved import views
+from sessions_app.saved.views import View
+
+pytestmark = pytest.mark.parametrize("own", ["sqlite", "postgresql"], indirect=True)
+QUERY: Final = {"query": "app:booking error:any", "sort": "-took", "columns": "user,took"}
+
+
+def person(name: str) -> Any:
+    """Returns somebody's account."""
+    return get_user_model().objects.get_or_create(username=name)[0]
+
+
+def saved(name: str = "Failed bookings", by: str = "maria", **fields: Any) -> View:
+    """Saves a view."""
+    return views.save(person(by), **{"name": name, "shared": False, **QUERY, **fields})
+
+
+def names(of: str) -> list[str]:
+    """Returns the names of the views that somebody sees."""
+    return [view.name for view in views.listed(person(of))]
+
+
+def test_a_view_is_its_persons_own_until_it_is_shared(own: str) -> None:
+    mine = saved("  Failed \n bookings ")
+    assert (mine.name, mine.query, mine.owner, mine.own) == ("Failed bookings", QUERY["query"], "maria", True)
+    assert (names("maria"), names("bob")) == (["Failed bookings"], [])
+    with pytest.raises(NotFound):
+        views.get(mine.id, person("bob"))
+    views.change(mine.id, person("maria"), name="Failed", shared=True)
+    assert names("bob") == ["Failed"]
+    assert not views.get(str(mine.id), person("bob")).own
+    for change in (
+        lambda: views.change(mine.id, person("bob"), name="Bob’s"),
+        lambda: views.delete(mine.id, person("bob")),
+    ):
+        with pytest.raises(NotAllowed):
+            change()
+    assert names("maria") == ["Failed"]
+
+
+def test_a_name_is_given_once_by_each_person(own: str) -> None:
+    saved("Café")
+    with pytest.raises(AlreadyExists, match="You have a view “cafe” already"):
+        saved("cafe")
+    saved("Café", by="bob", shared=True)
+    assert names("maria") == ["Café", "Café"]
+    other = saved("Other")
+    with pytest.raises(AlreadyExists):
+        views.change(other.id, person("maria"), name="CAFÉ")
+
+
+def test_a_view_is_changed_and_deleted_and_comes_back_with_its_id(own: str) -> None:
+    view = saved()
+    assert views.change(view.id, person("maria"), query="late", sort="", columns="").query == "late"
+    gone = views.delete(view.id, person("maria"))
+    with pytest.raises(NotFound):
+        views.get(view.id, person("maria"))
+    fields = {"name": gone.name, "query": gone.query, "sort": gone.sort, "columns": gone.columns, "shared": gone.shared}
+    assert views.save(person("maria"), gone.id, **fields) == gone
+    assert views.save(person("bob"), gone.id, **fields).id != gone.id, "what is there is not replaced"
+
+
+def test_a_shared_view_whose_account_is_gone_can_be_changed_by_anybody(own: str) -> None:
+    view = saved(shared=True)
+    person("maria").delete()
+    assert (views.get(view.id, person("bob")).owner, views.get(view.id, person("bob")).own) == ("", True)
+    views.delete(view.id, person("bob"))
+
+
+@pytest.mark.parametrize(
+    ("fields", "error"),
+    [
+        ({"name": " "}, Invalid),
+        ({"name": "x" * 61}, Invalid),
+        ({"query": "usr:nadia"}, Invalid),
+        ({"query": "x" * 10_001}, Invalid),
+        ({"columns": "x" * 10_001}, Invalid),
+        ({"sort": "x" * 41}, Invalid),
+        ({"sort": "\0"}, Invalid),
+    ],
+)
+def test_what_cannot_be_a_view_is_refused(own: str, fields: dict[str, str], error: type[Error]) -> None:
+    with pytest.raises(error):
+        saved(**fields)
+    assert names("maria") == []
+
+
+def test_nobody_saves_more_than_a_person_can_look_at_or_where_nothing_is_written(own: str, settings: Settings) -> None:
+    for number in range(views.MOST):
+        saved(f"View {number}")
+    with pytest.raises(Invalid, match="at most 50 views"):
+        saved("One more")
+    settings.READ_ONLY = True
+    with pytest.raises(NotAllowed):
+        saved(by="bob")
+
+
+@pytest.mark.parametrize("wrong", ["", "x", str(uuid.uuid4()), "\0", "1" * 5000])
+def test_a_link_to_nothing_leads_nowhere(own: str, wrong: str) -> None:
+    with pytest.raises(NotFound):
+        views.get(wrong, person("maria"))
