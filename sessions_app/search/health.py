@@ -101,9 +101,9 @@ class Failure:
     seq: Seq
 
 
-def any_turn(during: Range, *, actor: Actor) -> bool:
+def any_turn(during: Range, *, actor: Actor, of: Of = EVERYBODY) -> bool:
     """Tells whether any turn began in a range of time."""
-    return bool(_Spans("t", during, actor, EVERYBODY).rows("1", "LIMIT 1"))
+    return bool(_Spans("t", during, actor, of).rows("1", "LIMIT 1"))
 
 
 def figures(during: Range, *, actor: Actor, of: Of = EVERYBODY, bars: int = BARS) -> tuple[Figures, list[Figures]]:

@@ -1,5 +1,5 @@
 // <time datetime="…">: data-relative shows how long ago (data-relative="short" is shorter), data-clock the time of day,
-// data-exact date and time to the millisecond; all in the reader's time zone and the language of the page, with the
+// data-minute date and time to the minute, data-exact to the millisecond; all in the reader's time zone and the language of the page, with the
 // exact time in the title. data-elapsed counts on how long something has been going on.
 (() => {
   const language = document.documentElement.lang || undefined;
@@ -7,6 +7,9 @@
   const short = new Intl.RelativeTimeFormat(language, { numeric: "auto", style: "short" });
   const exact = new Intl.DateTimeFormat(language, { dateStyle: "full", timeStyle: "long" });
   const clock = new Intl.DateTimeFormat(language, { timeStyle: "medium", hourCycle: "h23" });
+  const minute = new Intl.DateTimeFormat(language, {
+    ...{ month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", hourCycle: "h23" },
+  });
   const precise = new Intl.DateTimeFormat(language, {
     ...{ year: "numeric", month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit", second: "2-digit" },
     fractionalSecondDigits: 3,
@@ -39,11 +42,12 @@
   function text(element, at, now) {
     if ("elapsed" in element.dataset) return length(Math.max(0, now - at) / 1000);
     if ("clock" in element.dataset) return clock.format(at);
+    if ("minute" in element.dataset) return minute.format(at);
     if ("exact" in element.dataset) return precise.format(at);
     return words((at - now) / 1000, element.dataset.relative === "short" ? short : long);
   }
 
-  const MARKS = "time:is([data-relative], [data-clock], [data-exact], [data-elapsed])";
+  const MARKS = "time:is([data-relative], [data-clock], [data-minute], [data-exact], [data-elapsed])";
 
   function show(elements) {
     const now = Date.now();

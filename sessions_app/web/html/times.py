@@ -39,6 +39,12 @@ def clock(seconds: float) -> SafeString:
     return _time(seconds, "data-clock", "%H:%M:%S")
 
 
+@register.simple_tag
+def minute(seconds: float) -> SafeString:
+    """Returns date and time to the minute, in the browser's time zone (UTC without scripts)."""
+    return _time(seconds, "data-minute", "%Y-%m-%d %H:%M")
+
+
 @register.filter
 def named(seq: Seq | None) -> str | SafeString:
     """Returns an event's number, or its time of day in a source without numbers."""
@@ -88,6 +94,6 @@ def _time(seconds: float, attribute: str, form: str) -> SafeString:
         '<time datetime="{}" title="{}" {}>{}</time>',
         instant.isoformat(timespec="milliseconds"),
         instant.strftime("%Y-%m-%d %H:%M:%S UTC"),
-        mark_safe(attribute),  # noqa: S308 - one of three constants
+        mark_safe(attribute),  # noqa: S308 - one of four constants
         instant.strftime(form),
     )

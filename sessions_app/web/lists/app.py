@@ -5,8 +5,10 @@ from django.views.decorators.http import require_GET
 
 from ...domain.session_ref import own_session
 from ...reads import lists, views
+from ...search.health import Of
 from ..html.render import page
 from ..html.targets import actor, of_app, with_writers
+from .figures import figures
 
 
 @require_GET
@@ -15,6 +17,7 @@ def app(request: HttpRequest, source: str, app_name: str) -> HttpResponse:
     row, _state = views.app(source, app_name, partly=True, actor=actor(request))
     whole = "all" in request.GET
     context = {
+        "figures": figures(request, Of(source, app_name)),
         "source": source,
         "app": row,
         "target": with_writers(of_app(source, app_name, actor(request), partly=True), actor(request), whole=whole),

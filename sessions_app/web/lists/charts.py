@@ -1,23 +1,19 @@
-"""Home's four charts of a range of time: sessions, failed turns, the time of a turn, tokens; as pictures and as tables."""
+"""The four charts of a range of time: sessions, failed turns, the time of a turn, tokens; as pictures and as tables."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from django.http import HttpRequest
-from django.urls import reverse
-from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 from django.utils.translation import pgettext
 
 from ...access.actor import Actor
 from ...search import health
-from ...search.health import EVERYBODY, Figures, Of, Range
+from ...search.health import EVERYBODY, Figures, Of
 from ..html.tags import count, in_short
 from ..html.times import duration
+from .ranges import Chosen
 
-RANGES: Final = {"1h": 3600, "24h": 86_400, "7d": 7 * 86_400, "30d": 30 * 86_400}  # seconds
-RANGE: Final = "24h"
 WIDTH: Final = 320  # of a picture, in its own units
 HEIGHT: Final = 48
 
@@ -39,56 +35,32 @@ class Chart:
     numbers: list[tuple[float, str]]
 
 
-def range_of(request: HttpRequest, now: float, actor: Actor) -> str:
-    """Returns the name of the range of time that a request asks for, one of RANGES.
-
-    If it asks for none, it is a day, or as much longer as it takes to show any turn.
-    """
-    name = request.GET.get("range", "")
-    if name in RANGES:
-        return name
-    longer = (each for each in RANGES if RANGES[each] >= RANGES[RANGE])
-    return next((each for each in longer if health.any_turn(during(each, now), actor=actor)), RANGE)
-
-
-def during(name: str, now: float) -> Range:
-    """Returns a range of RANGES that ends now."""
-    return Range(now - RANGES[name], now)
-
-
-def sessions_since(name: str, query: str = "", sort: str = "") -> str:
-    """Returns the address of the sessions that were active in a range, and that a query selects."""
-    given = {"q": f"{query} after:{name}".strip(), "sort": sort}
-    return f"{reverse('search')}?{urlencode({key: value for key, value in given.items() if value})}"
-
-
-def charts(name: str, now: float, actor: Actor, of: Of = EVERYBODY, query: str = "") -> list[Chart]:
+def charts(chosen: Chosen, actor: Actor, of: Of = EVERYBODY, query: str = "") -> list[Chart]:
     """Returns the four charts. `query` selects the sessions that `of` means."""
-    at = during(name, now)
-    whole, bars = health.figures(at, actor=actor, of=of)
-    before, _bars = health.figures(at.before(), actor=actor, of=of, bars=1)
+    whole, bars = health.figures(chosen.during, actor=actor, of=of)
+    before, _bars = health.figures(chosen.during.before(), actor=actor, of=of, bars=1)
     median, slow = whole.percentile(0.5), whole.percentile(0.95)
     failed, slowest = f"{query} error:any".strip(), [bar.percentile(0.95) for bar in bars]
     return [
         Chart(
             *("sessions", _("Sessions"), count(whole.sessions), _grown(whole.sessions, before.sessions)),
-            sessions_since(name, query),
+            chosen.sessions(query),
             *_drawn(bars, [bar.sessions for bar in bars], [count(bar.sessions) for bar in bars]),
         ),
         Chart(
             *("failed", _("Turns that failed"), _share(whole), _points(whole, before)),
-            sessions_since(name, failed),
+            chosen.sessions(failed),
             *_drawn(bars, [bar.failed_share for bar in bars], [_share(bar) for bar in bars]),
         ),
         Chart(
             *("took", _("Turn, p95"), duration(slow) or "–"),
             f"p50 {duration(median)}" if median is not None else "",
-            sessions_since(name, query, "-took"),
+            chosen.sessions(query, "-took"),
             *_drawn(bars, [time or 0.0 for time in slowest], [duration(time) or "–" for time in slowest]),
         ),
         Chart(
             *("tokens", _("Tokens"), in_short(whole.tokens), _grown(whole.tokens, before.tokens)),
-            sessions_since(name, query, "-tokens"),
+            chosen.sessions(query, "-tokens"),
             *_drawn(bars, [bar.tokens for bar in bars], [count(bar.tokens) for bar in bars]),
         ),
     ]

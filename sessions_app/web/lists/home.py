@@ -1,23 +1,20 @@
 """Home: how the agents do, what needs attention, what runs now, and every source with its apps."""
 
-import time
 from dataclasses import dataclass, field
 
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_GET
 
-from ...access.actor import Actor
 from ...errors import SourceError
 from ...reads import lists
 from ...search import health
 from ...search.health import Figures
-from ...search.results import behind
 from ...sources import adopting, database, registry
 from ..html.render import page
 from ..html.targets import actor
 from . import charts
-from .attention import attention
 from .feed import activity
+from .figures import figures
 from .last_edits import last_edits
 
 
@@ -50,14 +47,14 @@ class AppOf:
 @require_GET
 def home(request: HttpRequest) -> HttpResponse:
     """Shows the charts of ?range=, what needs attention, and lists the sources and their apps."""
-    now = time.time()
-    name = charts.range_of(request, now, actor(request))
-    figures = health.by_app(charts.during(name, now), actor=actor(request))
+    edits = last_edits(actor(request))  # first: it reads what is new, and does not wait long for it
+    shown_figures = figures(request)
+    of_apps = health.by_app(shown_figures.range.during, actor=actor(request))
     shown = []
     for source in registry.listed():
         item = Shown(source)
         try:
-            item.apps = [_app(row, figures) for row in lists.apps(source.alias, actor=actor(request))]
+            item.apps = [_app(row, of_apps) for row in lists.apps(source.alias, actor=actor(request))]
             item.adopted, item.adoption = database.is_adopted(source.alias), adopting.of(source.alias)
         except SourceError as error:
             item.problem = error.message
@@ -65,26 +62,15 @@ def home(request: HttpRequest) -> HttpResponse:
     context = {
         "activity": activity(actor(request)),
         "shown": shown,
-        "charts": charts.charts(name, now, actor(request)),
-        "range": name,
-        "ranges": charts.RANGES,
-        "attention": attention(name, now, actor(request)),
-        "tools": _tools(name, now, actor(request)),
-        "behind": behind(),
-        "edits": last_edits(actor(request)),
+        "figures": shown_figures,
+        "edits": edits,
         "folders": registry.folders(),
         "refused": registry.refused(),
     }
     return page(request, "lists/home/home.html", context)
 
 
-def _app(row: lists.AppRow, figures: dict[tuple[str, str], tuple[Figures, list[Figures]]]) -> AppOf:
-    whole, bars = figures.get((row.source, row.app_name), (None, []))
+def _app(row: lists.AppRow, of_apps: dict[tuple[str, str], tuple[Figures, list[Figures]]]) -> AppOf:
+    whole, bars = of_apps.get((row.source, row.app_name), (None, []))
     line, area = charts.line_of([bar.turns for bar in bars]) if bars else ("", "")
     return AppOf(row, whole, line, area)
-
-
-def _tools(name: str, now: float, who: Actor) -> list[tuple[health.Tool, int]]:
-    """Returns the slowest tools, each with the width of its bar in percent."""
-    tools = health.slowest_tools(charts.during(name, now), actor=who)
-    return [(tool, round(100 * tool.p95 / (tools[0].p95 or 1))) for tool in tools]

@@ -5,8 +5,10 @@ from django.views.decorators.http import require_GET
 
 from ...domain.session_ref import own_session
 from ...reads import lists
+from ...search.health import Of
 from ..html.render import page
 from ..html.targets import actor, of_user, with_writers
+from .figures import figures
 
 
 @require_GET
@@ -14,6 +16,7 @@ def user(request: HttpRequest, source: str, app_name: str, user_id: str) -> Http
     """Shows the user's state beside their newest sessions."""
     whole = "all" in request.GET
     context = {
+        "figures": figures(request, Of(source, app_name, user_id)),
         "source": source,
         "app_name": app_name,
         "user_id": user_id,

@@ -1,0 +1,66 @@
+"""What home, the page of an app and that of a user show of how their agents do, in one range of time."""
+
+import time
+from dataclasses import dataclass
+
+from django.http import HttpRequest
+
+from ...access.actor import Actor
+from ...search import health
+from ...search.health import EVERYBODY, Of
+from ...search.results import behind
+from ...search.tree import quoted
+from ..html.targets import actor
+from . import charts, ranges
+from .attention import Item, attention
+from .charts import Chart
+from .ranges import Chosen
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """The figures of a page. `behind` names the sources that are not indexed yet, each with how much of it is."""
+
+    range: Chosen
+    charts: list[Chart]
+    attention: list[Item]
+    tools: list["ToolOf"]
+    behind: list[tuple[str, float]]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolOf:
+    """A tool, with the width of its bar in percent, and the address of the sessions that called it."""
+
+    tool: health.Tool
+    width: int
+    address: str
+
+
+def figures(request: HttpRequest, of: Of = EVERYBODY) -> Figures:
+    """Returns the figures of some sessions in the range that a request asks for."""
+    now, who = time.time(), actor(request)
+    chosen, query = ranges.chosen(request, now, who, of), query_of(of)
+    return Figures(
+        chosen,
+        charts.charts(chosen, who, of, query),
+        attention(chosen, now, who, of, query),
+        _tools(chosen, who, of, query),
+        [each for each in behind() if of.source in ("", each[0])],
+    )
+
+
+def query_of(of: Of) -> str:
+    """Returns the query that selects some sessions, as far as the language can say so: it knows apps, and no sources."""
+    app = f"app:{quoted(of.app_name)}" if of.app_name else ""
+    return f"{app} user:{quoted(of.user_id)}" if of.user_id else app
+
+
+def _tools(chosen: Chosen, who: Actor, of: Of, query: str) -> list[ToolOf]:
+    """Returns the slowest tools."""
+    tools = health.slowest_tools(chosen.during, actor=who, of=of)
+    slowest = tools[0].p95 or 1 if tools else 1
+    return [
+        ToolOf(tool, round(100 * tool.p95 / slowest), chosen.sessions(f"{query} tool:{quoted(tool.name)}".strip()))
+        for tool in tools
+    ]

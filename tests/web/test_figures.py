@@ -1,0 +1,88 @@
+"""The pages of an app and of a user show their own figures, which are those of the events and lead to their sessions."""
+
+from __future__ import annotations
+
+import time
+from typing import NamedTuple
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+import pytest
+from django.urls import reverse
+
+from sessions_app.domain.session_ref import SessionRef
+from sessions_app.writes.append import append_event
+from sessions_app.writes.sessions import create_session
+from tests.search.finding import feed, ids
+from tests.support.people import ALICE
+from tests.web.conftest import Browser
+from tests.web.html import Element, page_of
+
+pytestmark = pytest.mark.django_db
+FORMS = pytest.mark.parametrize("form", ["sqlite", "postgresql"])
+
+
+class Turn(NamedTuple):
+    """A turn that was made: its session, when it began, and whether its call failed. It took 300 tokens."""
+
+    ref: SessionRef
+    at: float
+    failed: bool
+
+
+@pytest.fixture
+def turns(source: str) -> list[Turn]:
+    """Makes and indexes a turn in each of some sessions, from hour to hour, the newest first."""
+    now, made = time.time(), []
+    for number in range(16):
+        app, user = "booking" if number % 4 < 3 else "support", "ben" if number % 2 else 'a"na'
+        ref = create_session(source, app, user, session_id=f"s{number:02}", actor=ALICE)
+        turn = Turn(ref, now - number * 3600 - 60, number % 3 > 0)
+        call, answer = {"name": "charge", "id": "c1"}, {"error": "declined"} if turn.failed else {"ok": True}
+        parts = ({"text": "Pay"}, {"function_call": call}, {"function_response": {**call, "response": answer}})
+        for after, part in enumerate(parts):
+            event = {"author": "agent" if after else "user", "content": {"parts": [part]}, "timestamp": turn.at + after}
+            append_event(ref, {**event, "usage_metadata": {"total_token_count": 100 * after}}, actor=ALICE)
+        made.append(turn)
+    feed(source, walk=True)
+    return made
+
+
+def shown(page: Element, name: str) -> str:
+    """Returns the number of a chart, without blanks between its thousands."""
+    return page.one("div", name).all("b")[0].text.replace(" ", "").replace("%", " %")
+
+
+@FORMS
+@pytest.mark.parametrize("user", ["", 'a"na'])
+def test_the_page_of_an_app_or_a_user_shows_its_own_figures(
+    source: str, turns: list[Turn], maria: Browser, user: str
+) -> None:
+    names = {"source": source, "app_name": "booking", **({"user_id": user} if user else {})}
+    since, until = int(turns[12].at), int(turns[1].at)
+    inside = [turn for turn in turns if turn.ref.app_name == "booking" and user in ("", turn.ref.user_id)]
+    inside = [turn for turn in inside if since <= turn.at < until]
+    failed = [turn for turn in inside if turn.failed]
+    address = reverse("user" if user else "app", kwargs=names)
+    page = page_of(maria.get(f"{address}?{urlencode({'from': since, 'to': until})}"))
+    assert 1 < len(failed) < len(inside) < len(turns)
+    assert shown(page, "sessions") == str(len(inside))
+    assert shown(page, "failed") == f"{100 * len(failed) / len(inside):.1f} %"
+    assert shown(page, "tokens") == str(300 * len(inside))
+    failure, *_silent = page.one("ul", "attention").all("li")
+    assert f"failed {len(failed)} times" in failure.text
+    assert page.one("table", "tools").texts("a") == ["charge"]
+    for link in (
+        page.one(
+            "div",
+            "sessions",
+        ).all("a")[0],
+        page.one("table", "tools").all("a")[0],
+    ):
+        (query,) = parse_qs(urlsplit(link["href"]).query)["q"]
+        assert ids(query) == sorted(turn.ref.session_id for turn in inside)
+
+
+@pytest.mark.parametrize("asked", ["from=7&to=5", "from=x&to=1e400", "from=-1&to=nan", "range=99y", "from=1"])
+def test_a_range_that_is_none_is_the_usual_one(turns: list[Turn], maria: Browser, asked: str) -> None:
+    page = page_of(maria.get(f"{reverse('home')}?{asked}"))
+    assert [link.text for link in page.one("nav", "ranges").all("a", aria_current="true")] == ["24h"]
