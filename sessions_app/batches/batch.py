@@ -80,7 +80,7 @@ def do(batch_id: uuid.UUID, *, actor: Actor) -> None:
     if job.state == DONE or (job.state == WAITING and claims.is_held(job)):
         return
     if job.state != READY and job.step != DOING:
-        raise Conflict(_("This batch was not tried to its end yet."))
+        raise Conflict(_("The dry run of this batch has not ended yet."))
     runner.start(job, step=DOING, **runner.fields_of(actor))
 
 

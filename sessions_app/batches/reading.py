@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 from ..access.actor import Actor
 from ..access.shown import shown_change
 from ..domain.session_ref import SessionRef
-from ..domain.state import Change
+from ..domain.state import UNKNOWN, Change
 from ..errors import Error, NotFound
 from ..jobs import claims
 from ..jobs.claims import STOPPED, WAITING, Progress
@@ -19,7 +19,7 @@ from ..models import Job
 from ..reads import views
 from ..search import results
 from . import items
-from .working import KIND, READY, values_of
+from .working import DOING, KIND, READY, values_of
 
 ActName = Literal["edit", "delete", "undo"]
 Stage = Literal["draft", "trying", "ready", "doing", "stopped", "done", "refused"]
@@ -33,7 +33,8 @@ RECENT: Final = 50
 class Batch:
     """A batch: what is to be done to how many sessions, and how far it is.
 
-    `counts` has how many sessions have each outcome of items.py. `query` is "" if the sessions were chosen one by one.
+    `counts` has how many sessions have each outcome of items.py. With `by_query`, they are all that `query` selects.
+    `tried` tells whether its dry run has ended.
     `undoes` is the batch that this one undoes, `undone` the one that undoes this.
     """
 
@@ -44,7 +45,9 @@ class Batch:
     stage: Stage
     percent: int
     message: str
+    by_query: bool
     query: str
+    tried: bool
     values: Mapping[str, Any]
     reason: str
     counts: Mapping[str, int]
@@ -56,6 +59,11 @@ class Batch:
     def working(self) -> bool:
         """Tells whether a process is at it."""
         return self.stage in ("trying", "doing")
+
+    @property
+    def to_do(self) -> int:
+        """Returns in how many sessions something is still to be done."""
+        return self.counts[items.TO_DO]
 
     @property
     def total(self) -> int:
@@ -111,6 +119,11 @@ def samples(batch_id: uuid.UUID, *, actor: Actor) -> list[Sample]:
     return some
 
 
+def changes(batch: Batch) -> list[Change]:
+    """Returns what a batch writes, whatever stands in the keys."""
+    return [Change(key, UNKNOWN, value) for key, value in batch.values.items()]
+
+
 def listed(batch_id: uuid.UUID, outcome: str, *, actor: Actor) -> list[Left]:
     """Returns the first sessions with an outcome; with “held”, those whose agents were at work. Raises NotFound."""
     job = job_of(batch_id, actor)
@@ -160,7 +173,9 @@ def _view(job: Job) -> Batch:
         cast(Stage, stage),
         Progress(job.done, job.total).percent,
         job.message,
+        "query" in task,
         task.get("query", ""),
+        stage == READY or job.step == DOING,
         values_of(task),
         task["reason"],
         items.counts(job.pk),

@@ -6,7 +6,7 @@ a time, however long a session is. The source need not be adopted.
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -56,20 +56,40 @@ def items(source: str, only: Filter, *, actor: Actor) -> Iterator[Item]:
     yield from _states(source, "user", only, actor)
     where, values = only.where()
     for names in _rows(source, "sessions", ("app_name", "user_id", "id"), "", where, values, _KEYS):
-        ref = SessionRef(source, *names)
-        found = head(ref, actor) if actor.may_see(ref.app_name) else None
-        if found is None:
-            continue  # it was deleted in the meantime, or its app does not exist for the actor
-        if is_half(found):
-            raise Conflict(f"The session {'/'.join(names)} is half-imported: finish its import, or delete it, first.")
-        yield found
-        place, left = None, found.events
-        while left:
-            page, place = events(ref, place, left, actor)
-            if not page:
-                raise Conflict(f"The session {'/'.join(names)} was deleted while it was read.")
-            left -= len(page)
-            yield from page
+        yield from _session(SessionRef(source, *names), actor)
+
+
+def items_of(refs: Iterable[SessionRef], *, actor: Actor) -> Iterator[Item]:
+    """Yields what the actor may see of some sessions: each with its events, after the states of its app and its user.
+
+    Raises what `items` does.
+    """
+    told: set[tuple[str, ...]] = set()
+    for ref in refs:
+        owners: dict[Scope, Filter] = {"app": Filter(ref.app_name), "user": Filter(ref.app_name, ref.user_id)}
+        for scope, only in owners.items():
+            owner = (ref.source, *only.where()[1])
+            if owner not in told:
+                told.add(owner)
+                yield from _states(ref.source, scope, only, actor)
+        yield from _session(ref, actor)
+
+
+def _session(ref: SessionRef, actor: Actor) -> Iterator[Item]:
+    """Yields a session with its events; nothing if it was deleted, or if its app does not exist for the actor."""
+    found = head(ref, actor) if actor.may_see(ref.app_name) else None
+    if found is None:
+        return
+    if is_half(found):
+        raise Conflict(f"The session {'/'.join(ref[1:])} is half-imported: finish its import, or delete it, first.")
+    yield found
+    place, left = None, found.events
+    while left:
+        page, place = events(ref, place, left, actor)
+        if not page:
+            raise Conflict(f"The session {'/'.join(ref[1:])} was deleted while it was read.")
+        left -= len(page)
+        yield from page
 
 
 def is_half(found: SessionItem) -> bool:

@@ -5,12 +5,12 @@ from django.urls import path, register_converter
 from django.views.i18n import set_language
 
 from ..http.paths import Segment
-from . import adoption, transfer
+from . import adoption, batches, transfer
 from .account import signin, tokens
 from .checks import state_health
 from .editing import drift, edit, fork, queued, rewind, undo, values
 from .lists import app, edits, feed, home, sessions, user
-from .search import bar, preview, results, views
+from .search import bar, chosen, preview, results, views
 from .session import agent_view, compare, event, history, labels, moment, news, overview, page
 
 register_converter(Segment, "name")
@@ -29,6 +29,9 @@ urlpatterns = [
     path("sessions/views/", views.save, name="save-view"),
     path("sessions/views/<uuid:view_id>/", views.change, name="change-view"),
     path("sessions/views/<uuid:view_id>/delete/", views.delete, name="delete-view"),
+    path("sessions/chosen/", chosen.chosen, name="chosen"),
+    path("batches/", batches.batches, name="batches"),
+    path("batches/<uuid:batch_id>/", batches.batch, name="batch"),
     path("sessions/new/", sessions.new, name="new-session"),
     path("import/", transfer.imports, name="imports"),
     path("import/<uuid:import_id>/", transfer.import_, name="import"),

@@ -1,6 +1,8 @@
 // The page “Sessions”. The row that has the focus, or that the pointer rests on, is shown in #preview (its data-preview),
 // first the one on top. What the server makes of the query ([data-asked]) goes into #query, unless a person types there.
 // One stretch of typing is one step of the browser's history.
+// What is chosen (input[name=ref]) is counted in [data-chosen], and stays chosen when the results come again; Shift with a
+// click or with x chooses all rows from the last one on.
 (() => {
   const results = document.querySelector("#results");
   const field = document.querySelector("#query");
@@ -13,7 +15,10 @@
   let asking = null;
   let kept = null; // what had the focus, and whether the menu was open, before the results were replaced
 
+  let last = null; // the row that was chosen last
+
   const rows = () => [...results.querySelectorAll("[data-preview]")];
+  const boxes = () => [...results.querySelectorAll("input[name=ref]")];
 
   async function preview(row) {
     const pane = results.querySelector("#preview");
@@ -53,9 +58,58 @@
         .find((row) => row.dataset.preview === kept.row)
         ?.querySelector(".rowlink");
     if (link && document.activeElement === document.body) link.focus({ preventScroll: true });
+    for (const box of boxes()) if (kept?.chosen.includes(box.value)) box.checked = true;
+    count();
     kept = null;
     preview(link ? link.closest("[data-preview]") : rows()[0]);
   }
+
+  // --- What is chosen ----------------------------------------------------------------------------------------------
+
+  function count() {
+    const words = results.querySelector("[data-chosen]");
+    if (!words) return;
+    const all = results.querySelector("input[name=all]")?.checked;
+    const number = all ? Number(words.dataset.total) : boxes().filter((box) => box.checked).length;
+    const { lang } = document.documentElement;
+    const form = new Intl.PluralRules(lang || undefined).select(number);
+    const word = all ? words.dataset.wordAll : words.dataset[form === "one" ? "wordOne" : "wordOther"];
+    const shownNumber = number.toLocaleString(lang || undefined) + (all && "more" in words.dataset ? "+" : "");
+    words.textContent = word.replace("{n}", shownNumber);
+    for (const button of results.querySelectorAll("[data-needs]")) {
+      button.disabled = all || number !== Number(button.dataset.needs);
+    }
+  }
+
+  /** Chooses what lies between two rows, as the second one is. */
+  function range(from, to) {
+    const all = boxes();
+    const [a, b] = [all.indexOf(from), all.indexOf(to)].sort((x, y) => x - y);
+    if (a >= 0) for (const box of all.slice(a, b + 1)) box.checked = to.checked;
+  }
+
+  results.addEventListener("click", (event) => {
+    const { target } = event;
+    if (target.closest("[data-clear]")) {
+      for (const box of results.querySelectorAll("input[name=ref], input[name=all]")) box.checked = false;
+      count();
+    } else if (target.matches("input[name=ref]")) {
+      if (event.shiftKey && last?.isConnected) range(last, target);
+      last = target;
+    }
+  });
+  results.addEventListener("change", ({ target }) => target.matches("input[name=ref], input[name=all]") && count());
+  document.addEventListener("keydown", (event) => {
+    if (event.key !== "X" || event.ctrlKey || event.metaKey || event.altKey || document.body.dataset.keys === "off")
+      return;
+    const box = document.activeElement?.closest("[data-preview]")?.querySelector("input[name=ref]");
+    if (!box) return;
+    event.preventDefault();
+    box.checked = true;
+    if (last?.isConnected) range(last, box);
+    last = box;
+    count();
+  });
 
   results.addEventListener("focusin", ({ target }) => later(target.closest("[data-preview]"), KEYS));
   results.addEventListener("pointerover", ({ target }) => {
@@ -68,7 +122,9 @@
   document.addEventListener("htmx:beforeSwap", ({ detail }) => {
     if (detail.target !== results) return;
     const row = document.activeElement?.closest("[data-preview]");
-    kept = { row: row?.dataset.preview, menu: results.querySelector(".columnsmenu")?.open };
+    const chosen = boxes().filter((box) => box.checked);
+    const menu = results.querySelector(".columnsmenu")?.open;
+    kept = { row: row?.dataset.preview, menu, chosen: chosen.map((box) => box.value) };
   });
   document.addEventListener("htmx:afterSettle", ({ detail }) => detail.target === results && begin());
 

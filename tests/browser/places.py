@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Final
 from urllib.parse import urlencode
@@ -158,6 +159,27 @@ def _suggestions(page: Page) -> None:
     page.keyboard.press("ArrowDown")
 
 
+def _selected(page: Page) -> None:
+    _sessions("")(page)
+    for number in (0, 1):
+        page.locator("input[name=ref]").nth(number).check()
+
+
+def _batch(page: Page) -> None:
+    _selected(page)
+    page.get_by_role("button", name=re.compile("^(Edit state|Editar estado|상태 편집)…")).click()
+    page.locator("#new-key").fill("note")
+    page.keyboard.press("Enter")
+    expect(page.locator("json-editor .cm-content")).to_be_visible()
+
+
+def _dry_run(page: Page) -> None:
+    _batch(page)
+    type_json(page, '"called back"')
+    page.locator("button[value=try][data-sends]").click()
+    expect(page.locator(".tally")).to_be_visible()
+
+
 def _export(page: Page) -> None:
     page.goto(path("a", "demo", "booking"))
     page.locator("summary", has_text="Export").click()
@@ -174,6 +196,10 @@ PLACES: Final[dict[str, Callable[[Page], None]]] = {
     "all sessions, saving a view": _save_view,
     "all sessions, something wrong": _sessions("user:ana usr:x after:2026-11-01"),
     "all sessions, no result": _sessions("user:ana nothing-like-this"),
+    "all sessions, some selected": _selected,
+    "batch": _batch,
+    "batch, dry run": _dry_run,
+    "batches": goto("/batches/"),
     "app": goto(path("a", "demo", "booking")),
     "app, export open": _export,
     "state health": goto(path("a", "demo", "booking", end="checks/")),

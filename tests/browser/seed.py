@@ -36,6 +36,9 @@ SESSIONS: Final = (
     "far-back",
     "agent-view",
     "greyed",
+    "together-1",
+    "together-2",
+    "together-3",
 )
 STATE: Final = {"step": "choose", "count": 3, "note": None, "options": {"seat": "aisle", "meals": ["vegan", "none"]}}
 LONG: Final = SessionRef("demo", APP, USER, "long")

@@ -39,6 +39,7 @@ PAGES: Final = {
     "add event": path("s", *SEOUL, end="add/"),
     "new session": "/sessions/new/",
     "import": "/import/",
+    "batches": "/batches/",
     "tokens": "/tokens/",
     "edits": "/edits/",
     "delete": path("s", *CROWDED, end="delete/"),

@@ -1,0 +1,88 @@
+"""Acts on the sessions that are chosen on the page “Sessions”, or on all that its query selects."""
+
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import Final
+from urllib.parse import urlsplit
+
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
+from django.shortcuts import redirect
+from django.urls import resolve, reverse
+from django.utils.http import content_disposition_header, urlencode
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_POST
+
+from ...access.actor import Actor
+from ...batches import batch
+from ...batches.reading import ActName
+from ...batches.working import asked_for
+from ...domain.session_ref import SessionRef
+from ...errors import Invalid
+from ...http.streaming import streamed
+from ...transfer import FORMATS, exporting
+from ..html.targets import actor
+from .asked import zone_of
+
+_MOST: Final = 5_000  # sessions that a form names one by one
+_FORMAT: Final = "jsonl"
+_BATCHES: Final[dict[str, ActName]] = {"edit": "edit", "delete": "delete"}
+
+
+@require_POST
+def chosen(request: HttpRequest) -> HttpResponseBase:
+    """Does what a button below the table asks for: compares two sessions, exports, or begins a batch."""
+    who, act = actor(request), request.POST.get("act", "")
+    query = request.POST.get("q", "") if "all" in request.POST else None
+    refs = [] if query is not None else _refs(request)
+    if query is None and not refs:
+        messages.info(request, _("Select sessions first."))
+        return redirect("search")
+    zone = str(zone_of(request))
+    if act == "compare":
+        return _compare(refs)
+    if act == "export":
+        return _export(refs or asked_for(query or "", zone, time.time(), who), who)
+    if act not in _BATCHES:
+        raise Invalid(_("There is no such action."))
+    made = batch.begin(_BATCHES[act], actor=who, refs=refs, query=query or "", zone=zone)
+    if act == "delete":
+        batch.try_(made, {}, actor=who)
+    return redirect("batch", made)
+
+
+def _refs(request: HttpRequest) -> list[SessionRef]:
+    """Reads the chosen sessions: each is named by the path of its page. Raises Invalid."""
+    paths = request.POST.getlist("ref")
+    if len(paths) > _MOST:
+        raise Invalid(_("At most %(n)s sessions can be selected one by one.") % {"n": _MOST})
+    refs = []
+    for path in paths:
+        with suppress(Http404):
+            match = resolve(urlsplit(path).path)
+            if match.url_name == "session":
+                refs.append(SessionRef(**match.kwargs))
+                continue
+        raise Invalid(_("“%(path)s” is not the link of a session.") % {"path": path[:200]})
+    return refs
+
+
+def _compare(refs: list[SessionRef]) -> HttpResponse:
+    if len(refs) != 2:
+        raise Invalid(_("Select two sessions to compare them."))
+    first, second = refs
+    asked = urlencode({"a": "now", "with": reverse("session", kwargs=second._asdict()), "b": "now"})
+    return redirect(f"{reverse('compare', kwargs=first._asdict())}?{asked}")
+
+
+def _export(refs: Iterable[SessionRef], who: Actor) -> StreamingHttpResponse:
+    """Downloads sessions with their events, and the states that they share."""
+    form = FORMATS[_FORMAT]
+    assert form.write is not None  # noqa: S101  the lossless format is written
+    disposition = content_disposition_header(as_attachment=True, filename=f"sessions{form.suffix}")
+    return streamed(
+        form.write(exporting.items_of(refs, actor=who)),
+        "application/jsonl",
+        {"Content-Disposition": str(disposition)},
+    )

@@ -1,0 +1,106 @@
+"""Many sessions at once: selected by keyboard or by mouse, tried, edited, undone, compared."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.browser.conftest import Visit
+from tests.browser.places import type_json
+
+
+@pytest.fixture
+def table(page: Page) -> Page:
+    """Three sessions that only these tests change, indexed."""
+    page.goto("/sessions/?q=session:together")
+    expect(page.get_by_text("Indexing")).to_have_count(0)
+    expect(boxes(page)).to_have_count(3)
+    return page
+
+
+def boxes(page: Page) -> Locator:
+    """The box of each session."""
+    return page.locator("input[name=ref]")
+
+
+def press(page: Page, *keys: str) -> None:
+    for key in keys:
+        page.keyboard.press(key)
+
+
+def fill(page: Page, key: str, value: str) -> None:
+    """Types a key and its value into the form."""
+    page.locator("#new-key").fill(key)
+    page.keyboard.press("Enter")
+    expect(page.locator("json-editor .cm-content")).to_be_visible()
+    type_json(page, value)
+
+
+def test_sessions_are_selected_by_keyboard_and_edited_and_undone_together(table: Page) -> None:
+    bar = table.locator(".chosenbar")
+    expect(bar).to_be_hidden()
+    press(table, "j", "x", "j", "j", "Shift+X")
+    expect(bar).to_contain_text("3 selected")
+    expect(table.locator("input[name=ref]:checked")).to_have_count(3)
+    expect(bar.get_by_role("button", name="Compare")).to_be_disabled()
+    bar.get_by_role("button", name="Edit state…").click()
+    fill(table, "note", '"called back"')
+    table.get_by_label("Reason").fill("by phone")
+    table.get_by_role("button", name="Dry run").click()
+    expect(table.locator(".tally")).to_contain_text("would change3")
+    table.get_by_role("button", name="Edit 3 sessions").click()
+    expect(table.get_by_text("3 sessions were changed.")).to_be_visible()
+    table.get_by_role("button", name="Undo this batch").click()
+    expect(table.get_by_text("The edits of 3 sessions were undone.")).to_be_visible()
+    table.get_by_role("link", name="the batch that it undoes").click()
+    expect(table.get_by_role("link", name="It was undone")).to_be_visible()
+
+
+def test_all_that_match_are_meant_once_that_is_ticked_and_nothing_after_escape(table: Page) -> None:
+    boxes(table).first.check()
+    boxes(table).nth(2).click(modifiers=["Shift"])
+    bar = table.locator(".chosenbar")
+    expect(bar).to_contain_text("3 selected")
+    bar.get_by_label(re.compile("that match")).check()
+    expect(bar).to_contain_text(re.compile(r"All \d+ selected"))
+    press(table, "Escape")
+    expect(bar).to_be_hidden()
+    expect(table.locator("input[name=ref]:checked")).to_have_count(0)
+
+
+def test_what_is_selected_stays_so_when_the_table_is_sorted(table: Page) -> None:
+    boxes(table).first.check()
+    value = boxes(table).first.input_value()
+    table.get_by_role("link", name="User", exact=True).click()
+    expect(table.locator("th[aria-sort]")).to_have_text("User")
+    expect(table.locator("input[name=ref]:checked")).to_have_value(value)
+    expect(table.locator(".chosenbar")).to_contain_text("1 selected")
+
+
+def test_two_sessions_are_compared_in_two_clicks_and_one(table: Page) -> None:
+    boxes(table).nth(0).check()
+    boxes(table).nth(1).check()
+    table.get_by_role("button", name="Compare").click()
+    expect(table).to_have_url(re.compile("/compare/"))
+
+
+def test_a_deletion_needs_the_number_of_sessions(table: Page) -> None:
+    boxes(table).first.check()
+    table.get_by_role("button", name="Delete…").click()
+    button = table.get_by_role("button", name="Delete 1 session")
+    expect(button).to_be_disabled()
+    table.get_by_label(re.compile("Type the number")).fill("1")
+    expect(button).to_be_enabled()
+    table.get_by_role("button", name="Discard").click()
+    expect(table).to_have_url(re.compile("/sessions/$"))
+
+
+def test_without_scripts_the_boxes_and_the_buttons_work(visit: Visit) -> None:
+    page = visit(java_script_enabled=False)
+    page.goto("/sessions/?q=session:together")
+    boxes(page).first.check()
+    expect(page.locator(".chosenbar")).to_be_visible()
+    page.locator("button[name=act][value=edit]").click()
+    expect(page).to_have_url(re.compile("/batches/"))

@@ -1,0 +1,232 @@
+"""Batches in the browser: what is selected, the form, the dry run, the confirmation, the progress and the undo."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.urls import reverse
+from pytest_django import Settings
+
+from sessions_app.access.actor import Actor
+from sessions_app.batches import batch, reading, working
+from sessions_app.domain.session_ref import SessionRef
+from sessions_app.writes.append import append_event
+from sessions_app.writes.sessions import create_session
+from tests.search.finding import feed
+from tests.support.stored import state_of
+from tests.transfer.files import imported
+from tests.web.conftest import Browser
+from tests.web.html import Element, page_of
+from tests.web.test_shown import whole
+
+# The work is done by threads, which see only what is committed.
+pytestmark = pytest.mark.django_db(transaction=True)
+
+HOSTILE = "<script>alert(1)</script>"
+
+
+@pytest.fixture
+def refs(store: str, actor: Actor) -> list[SessionRef]:
+    """Three sessions, which are indexed."""
+    state = {"step": "choose", "user:tier": "silver"}
+    refs = [create_session(store, "booking", "ana", session_id=f"s{n}", state=state, actor=actor) for n in range(3)]
+    feed(store)
+    return refs
+
+
+@pytest.fixture(autouse=True)
+def _no_thread_is_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(working, "LOOK_AGAIN", 0.05)
+    yield
+    settle()
+
+
+def settle() -> None:
+    for thread in threading.enumerate():
+        if thread.name == "adkweb-batch":
+            thread.join(30)
+
+
+def path_of(ref: SessionRef) -> str:
+    return reverse("session", kwargs=ref._asdict())
+
+
+def select(maria: Browser, act: str, *refs: SessionRef, **more: str) -> Any:
+    """What a button below the table answers."""
+    return maria.send("chosen", {"act": act, "ref": [path_of(ref) for ref in refs], **more})
+
+
+def row(key: str, text: str, operation: str = "set", number: int = 0) -> dict[str, str]:
+    """The fields of a key in the form."""
+    return {f"key-{number}": key, f"value-{number}": text, f"operation-{number}": operation, "rows": str(number)}
+
+
+def send(maria: Browser, address: str, action: str, **more: str) -> Element:
+    """The page after a button is pressed."""
+    answer = maria.send(address, {"action": action, **more})
+    settle()
+    return maria.open(answer["Location"]) if answer.status_code == 302 else page_of(answer)
+
+
+def tally(page: Element) -> dict[str, str]:
+    """What the page counts."""
+    return {each.one("dt").text: each.one("dd").text for each in page.one("dl", "tally").all("div")}
+
+
+def test_an_edit_of_many_is_tried_done_and_undone(maria: Browser, refs: list[SessionRef]) -> None:
+    address = select(maria, "edit", *refs)["Location"]
+    typed = {**row("step", '"pay"'), "reason": "by phone"}
+    page = send(maria, address, "try", **typed)
+    assert tally(page) == {"would change": "3", "have these values already": "0", "running now": "0"}
+    assert "choose" in page.one("ul", "differing").text
+    assert [state_of(ref)["session"]["step"] for ref in refs] == ["choose"] * 3
+    page = send(maria, address, "do")
+    assert "3 sessions were changed." in page.text
+    assert [state_of(ref)["session"]["step"] for ref in refs] == ["pay"] * 3
+    page = send(maria, address, "undo", reason="wrong list")
+    assert "The edits of 3 sessions were undone." in page.text
+    assert [state_of(ref)["session"]["step"] for ref in refs] == ["choose"] * 3
+    assert "It was undone" in maria.open(address).text
+    listed = maria.open("batches")
+    assert [each.text for each in listed.all("a", "rowlink")] == ["Undo of a batch", "Edit many sessions"]
+    assert "by phone" in listed.text
+
+
+def test_all_that_match_are_meant_if_that_is_ticked(maria: Browser, refs: list[SessionRef]) -> None:
+    address = select(maria, "edit", refs[0], all="1", q="user:ana")["Location"]
+    assert tally(send(maria, address, "try", **row("step", '"pay"')))["would change"] == "3"
+    assert "user:ana" in maria.open(address).one("div", "sub").text
+
+
+def test_keys_are_added_to_the_form_and_taken_out(maria: Browser, refs: list[SessionRef]) -> None:
+    address = select(maria, "edit", *refs)["Location"]
+    page = send(maria, address, "try", **{"new-key": "step", "rows": ""})
+    assert [each["value"] for each in page.all("input", name="key-0")] == ["step"]
+    page = send(maria, address, "add", **row("step", '"pay"'), **{"new-key": "step"})
+    assert "step is already in this edit." in page.text
+    page = send(maria, address, "try", **row("step", '"pay"'), drop="0")
+    assert page.all("input", name="key-0") == []
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        (row("step", "pay"), "Use as string “pay”"),
+        ({"rows": ""}, "Nothing would change."),
+        (row("temp:x", "1"), "temp: keys"),
+        ({**row("step", "1"), **row("step", "2", number=1), "rows": "0 1"}, "A key appears twice"),
+    ],
+)
+def test_a_wrong_edit_comes_back_with_what_was_typed(
+    typed: dict[str, str], said: str, maria: Browser, refs: list[SessionRef]
+) -> None:
+    address = select(maria, "edit", *refs)["Location"]
+    answer = maria.send(address, {"action": "try", **typed, "reason": "why"})
+    assert answer.status_code == 400
+    page = page_of(answer)
+    assert said.lower() in page.text.lower()
+    assert page.one("input", name="reason")["value"] == "why"
+    assert [each["value"] for each in page.all("input", name="key-0")] == [v for k, v in typed.items() if k == "key-0"]
+
+
+def test_sessions_are_deleted_after_their_number_is_typed(maria: Browser, refs: list[SessionRef]) -> None:
+    address = select(maria, "delete", *refs[:2])["Location"]
+    settle()
+    form = maria.open(address).one("form", "batchdo")
+    assert form["data-confirm-text"] == "2"
+    page = send(maria, address, "do", confirm="3")
+    assert "nothing was deleted" in page.text
+    assert "2 sessions were deleted." in send(maria, address, "do", confirm=" 2 ").text
+    assert [bool(state_of(ref)["session"]) for ref in refs] == [False, False, True]
+    assert not maria.open(address).all("button", value="undo")
+
+
+def test_a_batch_that_waits_for_an_agent_says_so_and_can_be_stopped(maria: Browser, refs: list[SessionRef]) -> None:
+    event = {"author": "user", "invocation_id": "i1", "content": {"role": "user", "parts": [{"text": "…"}]}}
+    append_event(refs[0], event, actor=Actor("agent", "admin"))
+    address = select(maria, "edit", *refs)["Location"]
+    page = send(maria, address, "try", **row("step", '"pay"'))
+    assert tally(page)["running now"] == "1"
+    assert page.all("details", "again")[0].links()["booking / ana / s0"] == path_of(refs[0])
+    maria.send(address, {"action": "do"})
+    while "1 session is left" not in (page := maria.open(address, htmx=True)).text:
+        pass
+    assert "its agent is at work" in page.text
+    page = send(maria, address, "stop")
+    assert "It stopped after 2; 1 session is left. maria stopped it." in page.text
+    assert page.one("button", value="do").text == "Go on"
+
+
+def test_a_draft_is_discarded(maria: Browser, refs: list[SessionRef]) -> None:
+    address = select(maria, "edit", *refs)["Location"]
+    assert maria.send(address, {"action": "discard"})["Location"] == reverse("search")
+    maria.open(address, status=404)
+    assert "No batches yet" in maria.open("batches").text
+
+
+def test_two_sessions_are_compared_and_no_other_number(maria: Browser, refs: list[SessionRef]) -> None:
+    page = maria.open(select(maria, "compare", *refs[:2])["Location"])
+    assert refs[1].session_id in page.text
+    assert select(maria, "compare", *refs).status_code == 400
+
+
+@pytest.mark.parametrize("all_of_them", [False, True])
+def test_what_is_selected_is_exported_and_can_be_imported(
+    all_of_them: bool, maria: Browser, refs: list[SessionRef], new_store: Any, open_source: Any
+) -> None:
+    answer = select(maria, "export", *refs[:2], **({"all": "1", "q": "user:ana"} if all_of_them else {}))
+    assert answer["Content-Disposition"] == 'attachment; filename="sessions.jsonl"'
+    other = open_source(new_store("sqlite", "other"))
+    assert imported(other, whole(answer)).new == (3 if all_of_them else 2)
+    assert state_of(refs[0]._replace(source=other)) == state_of(refs[0])
+
+
+def test_nothing_or_nonsense_that_is_selected_is_told(maria: Browser, refs: list[SessionRef]) -> None:
+    assert select(maria, "edit")["Location"] == reverse("search")
+    for path in ("/tokens/", "nonsense", "/s/store/booking/ana/", HOSTILE):
+        assert maria.send("chosen", {"act": "edit", "ref": path}).status_code == 400
+    assert select(maria, "explode", *refs).status_code == 400
+    assert select(maria, "edit", all="1", q="usr:ana").status_code == 400
+    assert select(maria, "edit", refs[0]._replace(source="gone")).status_code == 302  # the dry run says that it is away
+
+
+def test_who_may_not_write_gets_no_batch(maria: Browser, refs: list[SessionRef], settings: Settings) -> None:
+    settings.READ_ONLY = True
+    assert select(maria, "edit", *refs).status_code == 403
+    assert select(maria, "compare", *refs[:2]).status_code == 302
+    page = maria.open("search")
+    assert [each["value"] for each in page.one("form", "chosenbar").all("button", name="act")] == ["compare", "export"]
+
+
+def test_hostile_keys_values_and_reasons_are_texts(maria: Browser, store: str, actor: Actor) -> None:
+    ref = create_session(store, HOSTILE, HOSTILE, session_id=HOSTILE, state={HOSTILE: HOSTILE}, actor=actor)
+    made = batch.begin("edit", actor=Actor(HOSTILE, "admin"), refs=[ref])
+    batch.try_(made, {HOSTILE: [HOSTILE]}, actor=Actor(HOSTILE, "admin"), reason=HOSTILE)
+    settle()
+    page = maria.open("batch", batch_id=made)
+    assert HOSTILE in page.text
+    assert "".join(page.texts("script")) == ""
+    batch.do(made, actor=actor)
+    settle()
+    maria.open("batch", batch_id=made)
+    maria.open("batches")
+
+
+def test_a_batch_that_is_not_there_is_not_found(maria: Browser) -> None:
+    maria.open("batch", batch_id=uuid.uuid4(), status=404)
+
+
+def test_a_session_whose_source_is_away_stops_the_dry_run_with_the_reason(
+    maria: Browser, refs: list[SessionRef], actor: Actor
+) -> None:
+    made = batch.begin("edit", actor=actor, refs=[refs[0]._replace(source="gone")])
+    batch.try_(made, {"step": 1}, actor=actor)
+    settle()
+    assert reading.get(made, actor=actor).stage == "stopped"
+    page = maria.open("batch", batch_id=made)
+    assert "A source of this batch is not open here" in page.text
+    assert page.one("button", value="again").text == "Go on"
