@@ -24,17 +24,17 @@ from tests.web.html import Element, page_of
 from tests.web.test_shown import whole
 
 # The work is done by threads, which see only what is committed.
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.parametrize("form", ["sqlite"])]
 
 HOSTILE = "<script>alert(1)</script>"
 
 
 @pytest.fixture
-def refs(store: str, actor: Actor) -> list[SessionRef]:
+def refs(source: str, actor: Actor) -> list[SessionRef]:
     """Three sessions, which are indexed."""
     state = {"step": "choose", "user:tier": "silver"}
-    refs = [create_session(store, "booking", "ana", session_id=f"s{n}", state=state, actor=actor) for n in range(3)]
-    feed(store)
+    refs = [create_session(source, "booking", "ana", session_id=f"s{n}", state=state, actor=actor) for n in range(3)]
+    feed(source)
     return refs
 
 
@@ -187,7 +187,7 @@ def test_what_is_selected_is_exported_and_can_be_imported(
 
 def test_nothing_or_nonsense_that_is_selected_is_told(maria: Browser, refs: list[SessionRef]) -> None:
     assert select(maria, "edit")["Location"] == reverse("search")
-    for path in ("/tokens/", "nonsense", "/s/store/booking/ana/", HOSTILE):
+    for path in ("/tokens/", "nonsense", "/s/x/booking/ana/", HOSTILE):
         assert maria.send("chosen", {"act": "edit", "ref": path}).status_code == 400
     assert select(maria, "explode", *refs).status_code == 400
     assert select(maria, "edit", all="1", q="usr:ana").status_code == 400
@@ -202,8 +202,8 @@ def test_who_may_not_write_gets_no_batch(maria: Browser, refs: list[SessionRef],
     assert [each["value"] for each in page.one("form", "chosenbar").all("button", name="act")] == ["compare", "export"]
 
 
-def test_hostile_keys_values_and_reasons_are_texts(maria: Browser, store: str, actor: Actor) -> None:
-    ref = create_session(store, HOSTILE, HOSTILE, session_id=HOSTILE, state={HOSTILE: HOSTILE}, actor=actor)
+def test_hostile_keys_values_and_reasons_are_texts(maria: Browser, source: str, actor: Actor) -> None:
+    ref = create_session(source, HOSTILE, HOSTILE, session_id=HOSTILE, state={HOSTILE: HOSTILE}, actor=actor)
     made = batch.begin("edit", actor=Actor(HOSTILE, "admin"), refs=[ref])
     batch.try_(made, {HOSTILE: [HOSTILE]}, actor=Actor(HOSTILE, "admin"), reason=HOSTILE)
     settle()
@@ -216,7 +216,7 @@ def test_hostile_keys_values_and_reasons_are_texts(maria: Browser, store: str, a
     maria.open("batches")
 
 
-def test_a_batch_that_is_not_there_is_not_found(maria: Browser) -> None:
+def test_a_batch_that_is_not_there_is_not_found(form: str, maria: Browser) -> None:
     maria.open("batch", batch_id=uuid.uuid4(), status=404)
 
 
