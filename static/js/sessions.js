@@ -100,6 +100,10 @@
   });
   results.addEventListener("change", ({ target }) => target.matches("input[name=ref], input[name=all]") && count());
   document.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && event.target.matches?.("input[name=ref]")) {
+      event.preventDefault(); // of the bar's form
+      event.target.closest("[data-preview]").querySelector(".rowlink").click();
+    }
     if (event.key !== "X" || event.ctrlKey || event.metaKey || event.altKey || document.body.dataset.keys === "off")
       return;
     const box = document.activeElement?.closest("[data-preview]")?.querySelector("input[name=ref]");

@@ -13,6 +13,7 @@ from pytest_django import Settings
 
 from sessions_app.access.actor import Actor
 from sessions_app.batches import batch, reading, working
+from sessions_app.batches.acts import event_id_of
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
@@ -185,6 +186,31 @@ def test_what_is_selected_is_exported_and_can_be_imported(
     assert state_of(refs[0]._replace(source=other)) == state_of(refs[0])
 
 
+def test_what_is_selected_is_tagged_and_untagged(maria: Browser, refs: list[SessionRef]) -> None:
+    back = reverse("search") + "?q=app%3Abooking"
+    assert select(maria, "tag", *refs[:2], tag="vip", back=back)["Location"] == back
+    assert "2 sessions were tagged “vip”." in maria.open(back).text
+    select(maria, "tag", all="1", q="user:ana", tag="vip")
+    assert "1 session was tagged “vip”." in maria.open("search").text
+    assert maria.open("search", query={"q": "tag:vip"}).all("a", "rowlink") != []
+    assert maria.open("search").one("datalist", id="chosen-tags").one("option")["value"] == "vip"
+    select(maria, "untag", refs[0], tag="vip", back="https://elsewhere.example/")
+    assert "The tag “vip” was taken from 1 session." in maria.open("search").text
+    select(maria, "tag", *refs, tag="")
+    assert maria.open("search").all(role="alert") != []
+
+
+def test_an_event_of_a_batch_leads_to_it(maria: Browser, refs: list[SessionRef], actor: Actor) -> None:
+    made = batch.begin("edit", actor=actor, refs=refs)
+    batch.try_(made, {"step": "pay"}, actor=actor)
+    settle()
+    batch.do(made, actor=actor)
+    settle()
+    event_id = event_id_of(str(made), refs[0])
+    page = maria.open("event", **refs[0]._asdict(), event_id=event_id)
+    assert page.links()[str(made)] == reverse("batch", args=[made])
+
+
 def test_nothing_or_nonsense_that_is_selected_is_told(maria: Browser, refs: list[SessionRef]) -> None:
     assert select(maria, "edit")["Location"] == reverse("search")
     for path in ("/tokens/", "nonsense", "/s/x/booking/ana/", HOSTILE):
@@ -196,7 +222,7 @@ def test_nothing_or_nonsense_that_is_selected_is_told(maria: Browser, refs: list
 
 def test_who_may_not_write_gets_no_batch(maria: Browser, refs: list[SessionRef], settings: Settings) -> None:
     settings.READ_ONLY = True
-    assert select(maria, "edit", *refs).status_code == 403
+    assert [select(maria, act, *refs, tag="vip").status_code for act in ("edit", "delete", "tag")] == [403] * 3
     assert select(maria, "compare", *refs[:2]).status_code == 302
     page = maria.open("search")
     assert [each["value"] for each in page.one("form", "chosenbar").all("button", name="act")] == ["compare", "export"]

@@ -1,6 +1,7 @@
 """Defines the template tags for links and icons, which are built into every template."""
 
 from typing import Any
+from uuid import UUID
 
 from django.template import Context
 from django.templatetags.static import static
@@ -49,6 +50,17 @@ def sibling_link(view: EventView, event_id: Any) -> SafeString:
     name = plain(event_id)[:KEY_LENGTH]
     url = reverse("event", kwargs={**view.ref._asdict(), "event_id": name}) if name else ""
     return format_html('<a class="mono bidi" href="{}">{}</a>', url, name) if url else format_html("{}", name)
+
+
+@register.simple_tag
+def batch_link(batch_id: Any) -> SafeString:
+    """Returns a link to the batch that an edit is a part of, by the id that the event's note has."""
+    name = plain(batch_id)[:KEY_LENGTH]
+    try:
+        url = reverse("batch", args=[UUID(name)])
+    except ValueError:  # some program wrote the note
+        return format_html("{}", name)
+    return format_html('<a class="mono" href="{}">{}</a>', url, name)
 
 
 @register.simple_tag

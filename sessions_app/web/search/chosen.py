@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterable
 from contextlib import suppress
+from itertools import islice
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -10,22 +11,26 @@ from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
 from django.shortcuts import redirect
 from django.urls import resolve, reverse
-from django.utils.http import content_disposition_header, urlencode
+from django.utils.http import content_disposition_header, url_has_allowed_host_and_scheme, urlencode
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 from django.views.decorators.http import require_POST
 
 from ...access.actor import Actor
 from ...batches import batch
 from ...batches.reading import ActName
 from ...batches.working import asked_for
+from ...domain.brief import words
 from ...domain.session_ref import SessionRef
 from ...errors import Invalid
 from ...http.streaming import streamed
+from ...search import labels
 from ...transfer import FORMATS, exporting
 from ..html.targets import actor
 from .asked import zone_of
 
 _MOST: Final = 5_000  # sessions that a form names one by one
+_MOST_TAGGED: Final = 10_000
 _FORMAT: Final = "jsonl"
 _BATCHES: Final[dict[str, ActName]] = {"edit": "edit", "delete": "delete"}
 
@@ -44,6 +49,8 @@ def chosen(request: HttpRequest) -> HttpResponseBase:
         return _compare(refs)
     if act == "export":
         return _export(refs or asked_for(query or "", zone, time.time(), who), who)
+    if act in ("tag", "untag"):
+        return _tag(request, refs or list(islice(asked_for(query or "", zone, time.time(), who), _MOST_TAGGED + 1)))
     if act not in _BATCHES:
         raise Invalid(_("There is no such action."))
     made = batch.begin(_BATCHES[act], actor=who, refs=refs, query=query or "", zone=zone)
@@ -66,6 +73,29 @@ def _refs(request: HttpRequest) -> list[SessionRef]:
                 continue
         raise Invalid(_("“%(path)s” is not the link of a session.") % {"path": path[:200]})
     return refs
+
+
+def _tag(request: HttpRequest, refs: list[SessionRef]) -> HttpResponse:
+    """Gives sessions a tag, or takes it away, and leads back to the table."""
+    if len(refs) > _MOST_TAGGED:
+        raise Invalid(_("At most %(n)s sessions can be tagged at once: narrow the query.") % {"n": _MOST_TAGGED})
+    who, tag = actor(request), request.POST.get("tag", "")
+    try:
+        if request.POST["act"] == "tag":
+            count = len(labels.tag(refs, tag, actor=who))
+            said = ngettext("%(n)s session was tagged “%(tag)s”.", "%(n)s sessions were tagged “%(tag)s”.", count)
+        else:
+            count = len(labels.untag(refs, tag, actor=who))
+            said = ngettext(
+                "The tag “%(tag)s” was taken from %(n)s session.",
+                "The tag “%(tag)s” was taken from %(n)s sessions.",
+                count,
+            )
+        messages.success(request, said % {"n": count, "tag": words(tag, 60)})
+    except Invalid as error:
+        messages.error(request, error.message)
+    back = request.POST.get("back", "")
+    return redirect(back if url_has_allowed_host_and_scheme(back, None) else "search")
 
 
 def _compare(refs: list[SessionRef]) -> HttpResponse:

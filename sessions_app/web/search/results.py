@@ -12,6 +12,7 @@ from django.views.decorators.http import require_GET
 
 from ...domain.positions import Seq
 from ...saved import views as saved_views
+from ...search import labels
 from ...search.language import parse, with_filter, without
 from ...search.results import Results, Row, search
 from ...search.tree import And, Node, Query, leaves
@@ -22,6 +23,7 @@ from .asked import LINKED, Asked, read
 from .bar import pieces
 from .columns import Column
 
+_OFFERED: Final = 200  # tags that the field completes
 _DIALS: Final = ("from", "to", "move", "choose")  # what a form asks for; the answer is another address
 
 
@@ -72,6 +74,7 @@ def results(request: HttpRequest) -> HttpResponse:
         "menu": _menu(asked),
         "picture": histogram.draw(asked, actor(request)),
         "statuses": list(_statuses(asked)),
+        "known_tags": labels.known_tags("", _OFFERED, actor=actor(request)),
         "views": saved_views.listed(person_of(request)),
         **_instead(asked, query, selected),
     }
