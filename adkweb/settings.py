@@ -32,6 +32,17 @@ def _sources(text: str) -> list[str]:
     return [str(name) for name in named] if isinstance(named, list) else [str(named)]
 
 
+def _prices(text: str) -> dict[str, tuple[float, float]]:
+    """Reads ADKWEB_PRICES: JSON, or the name of a file with it."""
+    try:
+        given = text if text.lstrip()[:1] in ("{", "") else Path(text).read_text("utf-8")
+        return {str(model): (float(each[0]), float(each[1])) for model, each in json.loads(given or "{}").items()}
+    except (OSError, ValueError, TypeError, AttributeError, LookupError) as error:
+        raise SystemExit(
+            f'ADKWEB_PRICES is neither JSON like {{"gemini-2.5-flash": [0.30, 2.50]}} nor a file with it: {error}'
+        ) from error
+
+
 def _one_of(name: str, *values: str) -> str:
     """Reads a setting that is one of these words, by default the first."""
     value = env.str(name, default=values[0])
@@ -48,6 +59,7 @@ POOL_SIZE = env.int("ADKWEB_POOL_SIZE", default=20)
 PREPARED_STATEMENTS = env.bool("ADKWEB_PREPARED_STATEMENTS", default=True)
 SILENCE_SECONDS = env.float("ADKWEB_SILENCE_SECONDS", default=300.0)
 SQLITE_STATE = _one_of("ADKWEB_SQLITE_STATE", "auto", "merged", "replaced")
+PRICES = _prices(env.str("ADKWEB_PRICES", default=""))
 SETTLE_SECONDS = env.float("ADKWEB_SETTLE_SECONDS", default=2.0)
 REDIS_URL = env.str("ADKWEB_REDIS_URL", default="")
 MAX_UPLOAD = env.int("ADKWEB_MAX_UPLOAD", default=1024 * 1024 * 1024)

@@ -157,11 +157,16 @@ class SearchSpan(models.Model):
     failed = models.BooleanField()
     tokens = models.BigIntegerField()
     seq = models.BigIntegerField()
+    prompt = models.IntegerField(default=0)
+    output = models.IntegerField(default=0)
 
     class Meta:
         indexes: ClassVar = [
             models.Index(
-                fields=["kind", "at", "app_owner_id", "session_id", "name_id", "took", "failed", "tokens"],
+                fields=[
+                    *("kind", "at", "app_owner_id", "session_id", "name_id", "took", "failed", "tokens"),
+                    *("prompt", "output"),
+                ],
                 name="search_span_at",
             )
         ]

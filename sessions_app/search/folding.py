@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
+from ..domain.cost import Usage, usage_of
 from ..domain.description import Description
 from ..domain.invocations import ASKING_CALLS, seconds_of
 from .lines import clean, failure_of
@@ -16,6 +17,8 @@ from .lines import clean, failure_of
 _ASKING: Final = frozenset({"auth", "confirmation", "long_running"})
 _TITLE: Final = 120
 _MOST_TOKENS: Final = 2**53
+_MOST_USED: Final = 2**31 - 1  # tokens of a model in a turn
+_MOST_MODELS: Final = 20  # of a turn
 _MOST_CALLS: Final = 50  # that wait at the same time
 _NUMBERED: Final = re.compile(r"(?:\w+[-.:])*\w*\d\w*(?:[-.:]\w+)*")  # what tells failures of the same kind apart
 
@@ -49,12 +52,20 @@ class Summary:
     turn_seq: int = 0
     turn_took: float = 0.0
     turn_tokens: int = 0
+    turn_models: dict[str, list[int]] = field(
+        default_factory=dict
+    )  # by model: its span (0: the turn's), prompt, output
+    models: int = 0  # spans of them
     calls: int = 0
     asked: dict[str, list[Any]] = field(default_factory=dict)  # calls that wait: by id, number, tool, time and seq
 
 
 class Span(NamedTuple):
-    """A turn (t), a call (c) or a failure (f), by its number in the session. `name` is that of the tool or the failure."""
+    """A turn (t), a further model of a turn (m), a call (c) or a failure (f), by its number in the session.
+
+    `name` is that of the tool, the failure, or the model. `prompt` and `output` are the tokens of that model alone, so those
+    of a turn are its first one's.
+    """
 
     kind: str
     number: int
@@ -64,6 +75,8 @@ class Span(NamedTuple):
     failed: bool
     tokens: int
     seq: int
+    prompt: int = 0
+    output: int = 0
 
 
 def fold(so_far: Summary, event: Mapping[str, Any], told: Description, seq: int) -> list[Span]:
@@ -77,6 +90,7 @@ def fold(so_far: Summary, event: Mapping[str, Any], told: Description, seq: int)
     else:
         so_far.spoken = True
         _fold_turn(so_far, told, at, seq)
+        _fold_usage(so_far, usage_of(event, _MOST_USED))
         spans += _failures(so_far, failure_of(event, told), at, seq)
         spans += _calls(so_far, told, at, seq)
         spans += _turn(so_far)
@@ -96,6 +110,7 @@ def _fold_turn(so_far: Summary, told: Description, at: float, seq: int) -> None:
         so_far.failed = False
         so_far.opening = so_far.opening or clean(" ".join(text[: _TITLE * 4].split()), _TITLE)
         so_far.turn_at, so_far.turn_seq, so_far.turn_took, so_far.turn_tokens = at, seq, 0.0, 0
+        so_far.turn_models = {}
     elif told.author != "user" and so_far.last and at:
         took = max(0.0, at - so_far.last)
         so_far.took += took
@@ -105,12 +120,29 @@ def _fold_turn(so_far: Summary, told: Description, at: float, seq: int) -> None:
     so_far.turn_tokens = min(so_far.turn_tokens + tokens, _MOST_TOKENS)
 
 
+def _fold_usage(so_far: Summary, usage: Usage | None) -> None:
+    """Adds what an event used to its model in this turn. What many models used is counted for the first of them."""
+    if usage is None:
+        return
+    models, name = so_far.turn_models, clean(usage.model)
+    if name not in models and len(models) == _MOST_MODELS:
+        name = next(iter(models))
+    if name not in models:
+        so_far.models += bool(models)
+        models[name] = [so_far.models if models else 0, 0, 0]
+    used = models[name]
+    used[1], used[2] = min(used[1] + usage.prompt, _MOST_USED), min(used[2] + usage.output, _MOST_USED)
+
+
 def _turn(so_far: Summary) -> list[Span]:
-    """Returns the last turn; nothing before the first user message."""
+    """Returns the last turn, and its further models; nothing before the first user message."""
     if not so_far.turns:
         return []
     numbers = so_far.turn_at, so_far.turn_took, so_far.failed, so_far.turn_tokens, so_far.turn_seq
-    return [Span("t", so_far.turns, "", *numbers)]
+    (name, (_number, *used)), *further = so_far.turn_models.items() or [("", [0, 0, 0])]
+    at, seq = so_far.turn_at, so_far.turn_seq
+    models = [Span("m", number, model, at, None, False, 0, seq, *more) for model, (number, *more) in further]
+    return [Span("t", so_far.turns, name, *numbers, *used), *models]
 
 
 def _failures(so_far: Summary, failure: str, at: float, seq: int) -> list[Span]:

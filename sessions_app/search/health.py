@@ -8,9 +8,10 @@ from typing import Any, Final, NamedTuple
 from django.db import connection
 
 from ..access.actor import Actor
+from ..domain.cost import Usage
 from ..domain.positions import Seq
 from ..domain.session_ref import SessionRef, digest_of
-from ..models import SearchOwner, SearchSession
+from ..models import SearchName, SearchOwner, SearchSession
 from ..sources import registry
 from .selecting import is_one_of, numbers_of_sources, rows
 from .storing import ref_of
@@ -125,6 +126,18 @@ def figures(during: Range, *, actor: Actor, of: Of = EVERYBODY, bars: int = BARS
     return whole, each
 
 
+def usage(during: Range, *, actor: Actor, of: Of = EVERYBODY) -> list[Usage]:
+    """Returns the tokens of each model in the turns that began in a range of time. A model without a name has ""."""
+    spans = _Spans("tm", during, actor, of)
+    used = spans.rows("p.name_id, sum(p.prompt), sum(p.output)", "AND (p.prompt > 0 OR p.output > 0) GROUP BY 1")
+    names = dict(SearchName.objects.filter(pk__in=[number for number, *_used in used]).values_list("pk", "value"))
+    models: dict[str, tuple[int, int]] = {}  # each app has names of its own
+    for number, prompt, output in used:
+        before = models.get(names.get(number, ""), (0, 0))
+        models[names.get(number, "")] = before[0] + int(prompt), before[1] + int(output)
+    return [Usage(model, *each) for model, each in models.items()]
+
+
 def by_app(during: Range, *, actor: Actor, bars: int = BARS) -> dict[tuple[str, str], tuple[Figures, list[Figures]]]:
     """Returns the figures of each app that had turns in a range of time, by source and app, as `figures` does.
 
@@ -226,11 +239,12 @@ def percentile(times: dict[float, int], part: float) -> float | None:
 
 
 class _Spans:
-    """Reads spans of a kind that began in a range of time, in apps that the actor may see."""
+    """Reads spans of some kinds that began in a range of time, in apps that the actor may see."""
 
-    def __init__(self, kind: str, during: Range, actor: Actor, of: Of) -> None:
-        self._values: list[Any] = [kind, during.start, during.end]
-        conditions = ["p.kind = %s AND p.at >= %s AND p.at < %s"]
+    def __init__(self, kinds: str, during: Range, actor: Actor, of: Of) -> None:
+        self._values: list[Any] = []
+        conditions = [f"{is_one_of('p.kind', kinds, self._values)} AND p.at >= %s AND p.at < %s"]
+        self._values += [during.start, during.end]
         apps, user = owners_of(actor, of)
         conditions.append(is_one_of("p.app_owner_id", apps, self._values))
         if user:

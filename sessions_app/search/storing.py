@@ -48,9 +48,11 @@ _UPSERT: Final = f"""INSERT INTO sessions_app_searchsession ({", ".join([*_NAMES
     VALUES ({", ".join(["%s"] * (len(_NAMES) + len(_CHANGING)))}) ON CONFLICT (source_id, digest)
     DO UPDATE SET {", ".join(f"{name} = excluded.{name}" for name in _CHANGING)}"""
 _UPSERT_SPAN: Final = """INSERT INTO sessions_app_searchspan
-    (session_id, app_owner_id, name_id, kind, number, at, took, failed, tokens, seq)
-    VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT (session_id, kind, number)
-    DO UPDATE SET took = excluded.took, failed = excluded.failed, tokens = excluded.tokens"""
+    (session_id, app_owner_id, name_id, kind, number, at, took, failed, tokens, seq, prompt, output)
+    VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT (session_id, kind, number)
+    DO UPDATE SET name_id = excluded.name_id, took = excluded.took, failed = excluded.failed, tokens = excluded.tokens,
+        prompt = excluded.prompt, output = excluded.output"""
+_NAMED: Final = {"c": "tool", "f": "failure", "t": "model", "m": "model"}  # by kind of span, the kind of its name
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,19 +216,18 @@ class Keeper:
         )
 
     def _keep_spans(self, readings: Sequence[Reading], numbers: Sequence[int]) -> None:
-        kinds = {"c": "tool", "f": "failure"}
         wanted = {
-            (kinds[span.kind], span.name, reading.ref.app_name)
+            (_NAMED[span.kind], span.name, reading.ref.app_name)
             for reading in readings
             for span in reading.spans.values()
-            if span.kind in kinds
+            if span.name or span.kind in "cf"
         }
         named = self._named(wanted)
         rows = []
         for number, reading in zip(numbers, readings, strict=True):
             app = self._owners[reading.ref.app_name, ""]
             for span in reading.spans.values():
-                name = named.get((kinds.get(span.kind, ""), span.name, reading.ref.app_name), 0)
+                name = named.get((_NAMED[span.kind], span.name, reading.ref.app_name), 0)
                 rows.append([number, app, name, span.kind, *span[1:2], *span[3:]])
         with connection.cursor() as cursor:
             cursor.executemany(_UPSERT_SPAN, rows)

@@ -1,10 +1,12 @@
 """The figures of a range of time against a plain count over the same turns, on both databases."""
 
 import random
+from collections import Counter
 
 import pytest
 
 from sessions_app.access.actor import SYSTEM, Actor
+from sessions_app.domain.cost import Usage
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.models import SearchSource
 from sessions_app.search import health
@@ -32,11 +34,17 @@ class Turn:
         self.say("agent", 0.1, {"function_call": {"name": "book", "id": f"c{at}"}})
         self.say("agent", 0.4, {"function_response": {"name": "book", "id": f"c{at}", "response": answer}})
         self.say("agent", self.took, {"text": "Done"}, self.tokens)
+        self.used = [Usage(chance.choice(("", "flash", "pro")), *chance.choices((0, 10, 900), k=2)) for _ in range(3)]
+        for used in self.used:
+            told = {"prompt_token_count": used.prompt, "candidates_token_count": used.output}
+            event = {"author": "agent", "timestamp": self.at + self.took, "model_version": used.model or None}
+            append_event(self.ref, {**event, "usage_metadata": told}, actor=ALICE)
 
     def say(self, author: str, after: float, part: object, tokens: int = 0) -> None:
         """Appends an event of the turn."""
         event = {"author": author, "timestamp": self.at + after, "content": {"parts": [part]}}
-        append_event(self.ref, {**event, "usage_metadata": {"total_token_count": tokens}}, actor=ALICE)
+        told = {"total_token_count": tokens}
+        append_event(self.ref, {**event, "model_version": "lite", "usage_metadata": told}, actor=ALICE)
 
 
 def turns(source: str) -> list[Turn]:
@@ -75,6 +83,20 @@ def test_figures_are_those_of_a_plain_count(own: str, source: str) -> None:
     for number, bar in enumerate(bars):
         of_bar = [turn for turn in inside if number == int((turn.at - during.start) // 3600)]
         assert (bar.turns, bar.sessions) == (len(of_bar), len({turn.ref for turn in of_bar}))
+
+
+@BOTH
+@FORMS
+def test_what_each_model_used_is_that_of_a_plain_count(own: str, source: str) -> None:
+    made, during = turns(source), Range(DAY + 3600, DAY + 13 * 3600)
+    inside = [turn for turn in made if during.start <= turn.at < during.end]
+    plain = {"lite": Counter({"prompt": sum(turn.tokens for turn in inside)})}
+    for used in (used for turn in inside for used in turn.used):
+        plain.setdefault(used.model, Counter()).update(prompt=used.prompt, output=used.output)
+    told = {each.model: (each.prompt, each.output) for each in health.usage(during, actor=SYSTEM)}
+    assert told == {model: (count["prompt"], count["output"]) for model, count in plain.items()}
+    assert len(told) == len(health.usage(during, actor=SYSTEM)) == 4
+    assert health.usage(during, actor=SYSTEM, of=Of(source, "booking", "nobody")) == []
 
 
 @BOTH

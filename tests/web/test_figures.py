@@ -8,6 +8,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
 from django.urls import reverse
+from pytest_django import Settings
 
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.writes.append import append_event
@@ -41,7 +42,8 @@ def turns(source: str) -> list[Turn]:
         parts = ({"text": "Pay"}, {"function_call": call}, {"function_response": {**call, "response": answer}})
         for after, part in enumerate(parts):
             event = {"author": "agent" if after else "user", "content": {"parts": [part]}, "timestamp": turn.at + after}
-            append_event(ref, {**event, "usage_metadata": {"total_token_count": 100 * after}}, actor=ALICE)
+            used = {"usage_metadata": {"total_token_count": 100 * after}, "model_version": "flash"}
+            append_event(ref, {**event, **used}, actor=ALICE)
         made.append(turn)
     feed(source, walk=True)
     return made
@@ -80,6 +82,27 @@ def test_the_page_of_an_app_or_a_user_shows_its_own_figures(
     ):
         (query,) = parse_qs(urlsplit(link["href"]).query)["q"]
         assert ids(query) == sorted(turn.ref.session_id for turn in inside)
+
+
+@pytest.mark.parametrize(
+    ("prices", "cost"),
+    [({"flash": (1_000.0, 0.0)}, "≈ $4.80"), ({"f*": (1_000.0, 0.0), "fl*": (500.0, 0.0)}, "≈ $2.40"), ({}, "")],
+)
+def test_the_cost_stands_beside_the_tokens_where_prices_are_set(
+    turns: list[Turn], maria: Browser, settings: Settings, prices: dict[str, tuple[float, float]], cost: str
+) -> None:
+    settings.PRICES = prices
+    assert maria.open("home").one("div", "tokens").texts("span", "aside") == ([cost] if cost else [])
+
+
+def test_a_model_without_a_price_is_named(turns: list[Turn], maria: Browser, settings: Settings) -> None:
+    settings.PRICES = {"pro": (1.0, 1_000_000.0)}
+    assert maria.open("home").one("div", "tokens").texts("span", "aside") == []
+    ref, used = turns[0].ref, {"prompt_token_count": 0, "candidates_token_count": 2}
+    append_event(ref, {"author": "agent", "model_version": "pro", "usage_metadata": used}, actor=ALICE)
+    feed(ref.source)
+    (aside,) = maria.open("home").one("div", "tokens").all("span", "aside")
+    assert (aside.text, aside["title"]) == ("≥ $2.00", "No price is set for flash.")
 
 
 @pytest.mark.parametrize("asked", ["from=7&to=5", "from=x&to=1e400", "from=-1&to=nan", "range=99y", "from=1"])

@@ -4,10 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from django.conf import settings
 from django.utils.translation import gettext as _
 from django.utils.translation import pgettext
 
 from ...access.actor import Actor
+from ...domain.cost import cost_of
 from ...search import health
 from ...search.health import EVERYBODY, Figures, Of
 from ..html.tags import count, in_short
@@ -23,6 +25,7 @@ class Chart:
     """A chart: its title, its number in words, what stands beside it, the sessions behind it, and its line.
 
     `line` and `area` are points of a picture of WIDTH by HEIGHT; `numbers` has each bar's beginning and its number in words.
+    `note` explains what stands beside the number.
     """
 
     name: str
@@ -33,6 +36,7 @@ class Chart:
     line: str
     area: str
     numbers: list[tuple[float, str]]
+    note: str = ""
 
 
 def charts(chosen: Chosen, actor: Actor, of: Of = EVERYBODY, query: str = "") -> list[Chart]:
@@ -40,6 +44,7 @@ def charts(chosen: Chosen, actor: Actor, of: Of = EVERYBODY, query: str = "") ->
     whole, bars = health.figures(chosen.during, actor=actor, of=of)
     before, _bars = health.figures(chosen.during.before(), actor=actor, of=of, bars=1)
     median, slow = whole.percentile(0.5), whole.percentile(0.95)
+    cost, note = _cost(chosen, actor, of)
     failed, slowest = f"{query} error:any".strip(), [bar.percentile(0.95) for bar in bars]
     return [
         Chart(
@@ -59,9 +64,11 @@ def charts(chosen: Chosen, actor: Actor, of: Of = EVERYBODY, query: str = "") ->
             *_drawn(bars, [time or 0.0 for time in slowest], [duration(time) or "–" for time in slowest]),
         ),
         Chart(
-            *("tokens", _("Tokens"), in_short(whole.tokens), _grown(whole.tokens, before.tokens)),
+            *("tokens", _("Tokens"), in_short(whole.tokens)),
+            " · ".join(filter(None, (cost, _grown(whole.tokens, before.tokens)))),
             chosen.sessions(query, "-tokens"),
             *_drawn(bars, [bar.tokens for bar in bars], [count(bar.tokens) for bar in bars]),
+            note=note,
         ),
     ]
 
@@ -93,6 +100,20 @@ def _grown(now: float, before: float) -> str:
     if not before:
         return ""
     return pgettext("since the range before", "%(percent)s %%") % {"percent": f"{100 * (now - before) / before:+.0f}"}
+
+
+def _cost(chosen: Chosen, actor: Actor, of: Of) -> tuple[str, str]:
+    """Returns roughly what the tokens cost; or at least, and of which models no price is known. Empty without prices."""
+    if not settings.PRICES:
+        return "", ""
+    cost = cost_of(health.usage(chosen.during, actor=actor, of=of), settings.PRICES)
+    if not cost.dollars:
+        return "", ""
+    dollars = f"${count(round(cost.dollars))}" if cost.dollars >= 1000 else f"${cost.dollars:.2f}"
+    if not cost.unpriced:
+        return f"≈ {dollars}", ""
+    models = ", ".join(name or "?" for name in cost.unpriced)
+    return f"≥ {dollars}", _("No price is set for %(models)s.") % {"models": models}
 
 
 def _points(now: Figures, before: Figures) -> str:
