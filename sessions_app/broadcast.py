@@ -23,7 +23,7 @@ from .domain.session_ref import SessionRef
 
 log = logging.getLogger("adkweb.broadcast")
 
-What = Literal["events", "queued", "watching"]
+What = Literal["events", "queued", "watching", "begun"]
 
 GROUP: Final = "adkweb.moves"
 PROCESS: Final = uuid.uuid4().hex
@@ -34,7 +34,8 @@ _PATIENCE_SECONDS: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A message that a session moved: its events or state, its queued edits, or who watches it in a process."""
+    """A message that a session moved: its events or state, its queued edits, or who watches it in a process; or that it
+    began to match a view that somebody watches."""
 
     what: What
     ref: SessionRef

@@ -12,6 +12,8 @@ from typing import Final
 from django.db import DatabaseError, connections
 
 from ..errors import SourceError
+from ..saved.noticing import LOOK_SECONDS as LOOK_AT_TIME
+from ..saved.noticing import notice_silence, noticing
 from ..search.drift_looks import Looker
 from ..search.feeding import Feeder
 from ..sources import database
@@ -33,6 +35,7 @@ class SearchFeeder(threading.Thread):
         self._ended = threading.Event()
         self._feeders: dict[str, Feeder] = {}
         self._lookers: dict[str, Looker] = {}
+        self._noticed: dict[str, float] = {}
         self._seen: dict[str, tuple[str, float]] = {}  # by source: its version, and when it is due again
 
     def end(self) -> None:
@@ -59,7 +62,7 @@ class SearchFeeder(threading.Thread):
             return False
         self._seen[alias] = _FAILED, now + REST_SECONDS
         try:
-            feeder = self._feeders.setdefault(alias, Feeder(alias))
+            feeder = self._feeders.setdefault(alias, Feeder(alias, noticing))
             version = feeder.version()
             more = False
             if version == seen and now < due:
@@ -67,6 +70,7 @@ class SearchFeeder(threading.Thread):
             else:
                 more = feeder.feed(_SECONDS)
                 self._seen[alias] = "" if more else version, now + REST_SECONDS
+            self._notice(feeder)
             if not more:
                 self._lookers.setdefault(alias, Looker(alias)).look(_DRIFT_SECONDS)
             return more
@@ -79,3 +83,10 @@ class SearchFeeder(threading.Thread):
             log.exception("indexing for searching")
         self._feeders.pop(alias, None)
         return False
+
+    def _notice(self, feeder: Feeder) -> None:
+        """Looks from time to time at what begins to match a watched view by time alone."""
+        now = time.monotonic()
+        if feeder.claimed and now >= self._noticed.get(feeder.source, 0.0) + LOOK_AT_TIME:
+            self._noticed[feeder.source] = now
+            notice_silence(feeder.claimed)

@@ -27,7 +27,7 @@ from ..domain.session_ref import SessionRef
 from ..errors import Error, Invalid, SourceError
 from ..web.session import news
 from ..web.urls import LIVE_SESSION
-from . import home_feed, queue_worker, source_follower
+from . import home_feed, queue_worker, source_follower, watch_feed
 from .client import BAD_REQUEST, FAULT, GONE, REFUSED, SIGNED_OUT, Watcher
 from .room import Seat
 from .search_feeder import SearchFeeder
@@ -150,6 +150,18 @@ class FeedSocket(Socket):
         self.lobby.leave(watcher)
 
 
+class WatchingSocket(Socket):
+    """Tells which sessions begin to match the views that a person watches."""
+
+    async def enter(self, watcher: Watcher) -> None:
+        """Enters the feed."""
+        self.feed = watch_feed.enter(watcher)
+
+    async def leave(self, watcher: Watcher) -> None:
+        """Leaves the feed."""
+        self.feed.leave(watcher)
+
+
 class NoSocket(AsyncWebsocketConsumer):
     """The socket of any other address, which is refused."""
 
@@ -225,9 +237,7 @@ class Lifespan:
 
 def application(http: Any) -> ProtocolTypeRouter:
     """Returns the ASGI application: `http` serves pages and programs, websockets serve live pages."""
-    routes: list[Any] = [
-        path(address, cast(Any, socket.as_asgi()))
-        for address, socket in ((LIVE_SESSION, SessionSocket), ("live/feed/", FeedSocket))
-    ]
+    sockets = {LIVE_SESSION: SessionSocket, "live/feed/": FeedSocket, "live/watching/": WatchingSocket}
+    routes: list[Any] = [path(address, cast(Any, socket.as_asgi())) for address, socket in sockets.items()]
     routes.append(re_path("", cast(Any, NoSocket.as_asgi())))
     return ProtocolTypeRouter({"http": http, "websocket": URLRouter(routes), "lifespan": Lifespan()})

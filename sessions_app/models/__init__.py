@@ -16,7 +16,7 @@ from .adk import (
 )
 from .batches import BatchItem
 from .own import ApiToken, Job, PasswordTries, Projection, SignInToken, StateChange, StateOwner
-from .saved import SavedView
+from .saved import SavedView, ViewNews, ViewWatch
 from .search import (
     DriftedSession,
     SearchDoc,
@@ -63,6 +63,8 @@ __all__ = [
     "StateChange",
     "StateOwner",
     "User",
+    "ViewNews",
+    "ViewWatch",
     "Waiting",
     "by_time",
     "keeps_milliseconds",

@@ -26,3 +26,28 @@ class SavedView(models.Model):
     class Meta:
         constraints: ClassVar = [models.UniqueConstraint(fields=["person", "folded"], name="one_view_of_a_name")]
         indexes: ClassVar = [models.Index(fields=["created"], condition=models.Q(shared=True), name="views_shared")]
+
+
+class ViewWatch(models.Model):
+    """Says that a person wants to be told when a session begins to match a view. `zone` is that of the query's times."""
+
+    view = models.ForeignKey(SavedView, models.CASCADE, related_name="+")
+    person = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="+")
+    zone = models.CharField(max_length=60)
+    created = models.FloatField()
+
+    class Meta:
+        constraints: ClassVar = [models.UniqueConstraint(fields=["view", "person"], name="one_watch_of_a_view")]
+
+
+class ViewNews(models.Model):
+    """A session that began to match a view since the person last looked at it. `where` and `digest` are as in the index."""
+
+    watch = models.ForeignKey(ViewWatch, models.CASCADE, related_query_name="viewnews_of", related_name="+")
+    where = models.TextField()
+    digest = models.CharField(max_length=32)
+    names = models.TextField()
+    at = models.FloatField()
+
+    class Meta:
+        constraints: ClassVar = [models.UniqueConstraint(fields=["watch", "where", "digest"], name="one_piece_of_news")]

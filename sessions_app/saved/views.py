@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 
 from ..access.actor import actor_of
 from ..errors import AlreadyExists, Invalid, NotAllowed, NotFound
-from ..models import SavedView
+from ..models import SavedView, ViewWatch
 from ..search.language import parse
 from ..search.words import folded
 
@@ -65,11 +65,15 @@ def save(person: Any, view_id: UUID | None = None, /, **fields: Any) -> View:
 
 
 def change(view_id: UUID, person: AbstractBaseUser, **fields: Any) -> View:
-    """Changes some fields of a view. Raises what `save` does, and NotFound."""
+    """Changes some fields of a view. If it is not shared any more, others do not watch it any more.
+
+    Raises what `save` does, and NotFound."""
     row = _own(view_id, person)
     for name, value in _checked(fields).items():
         setattr(row, name, value)
     _write(row)
+    if not row.shared:
+        ViewWatch.objects.filter(view=row).exclude(person=row.person).delete()
     return _view(row, person)
 
 

@@ -7,7 +7,8 @@ time finds what events do not tell: sessions without any, and those that were de
 import json
 import time
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final
 
 from django.db import connections, transaction
@@ -33,15 +34,21 @@ _PAUSE: Final = 0.05  # of the time that a batch took; the agent needs the machi
 _TOLD_SECONDS: Final = 0.5  # that reading new events may take at a time
 _OTHERS_SECONDS: Final = 0.1  # between two looks at how far another process is
 Moved = Callable[[int, int], None]
+Around = Callable[[int, Collection[str]], AbstractContextManager[None]]
 
 PROCESS: Final = uuid.uuid4().hex
 
 
 class Feeder:
-    """Feeds the index from one source. For one thread; of several processes, one feeds."""
+    """Feeds the index from one source. For one thread; of several processes, one feeds.
 
-    def __init__(self, source: str) -> None:
+    What is stored after the first walk is stored `around`: it gets the number of the source, and what stands for the
+    sessions."""
+
+    def __init__(self, source: str, around: Around = lambda source, digests: nullcontext()) -> None:
         self.source = source
+        self.claimed = 0  # the number of the source, while this process feeds
+        self._around, self._is_whole = around, False
         self._where = registry.identity(source)
         self._keeper: Keeper | None = None
         self._walk_began = 0.0
@@ -56,8 +63,10 @@ class Feeder:
         """Reads for some seconds. Returns whether there is more to read. Raises SourceError."""
         until = time.monotonic() + seconds
         at = _at(self._where)
+        self.claimed, self._is_whole = 0, at.walks > 0
         if not _claim(at):
             return False
+        self.claimed = at.pk
         if self._keeper is None or self._keeper.source.pk != at.pk:
             self._keeper = Keeper(at)
         try:
@@ -138,7 +147,10 @@ class Feeder:
     def _keep(self, readings: Sequence[Reading]) -> None:
         if readings and self._keeper:
             states = shared_states(connections[self.source], {reading.ref[1:3] for reading in readings})
-            self._keeper.keep(readings, {owner: comparable(state) for owner, state in states.items()})
+            shared = {owner: comparable(state) for owner, state in states.items()}
+            digests = [digest_of(*reading.ref[1:]) for reading in readings]
+            with self._around(self._keeper.source.pk, digests) if self._is_whole else nullcontext():
+                self._keeper.keep(readings, shared)
 
     def _stored(self, names: Sequence[Names]) -> dict[Names, SearchSession]:
         assert self._keeper is not None  # noqa: S101

@@ -1,7 +1,7 @@
 """Turns a query into SQL over the index: which sessions it selects."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -43,12 +43,12 @@ class Selection:
         return [each.broad for _text, each in self.questions if each.broad]
 
 
-def select(query: tree.Query, actor: Actor) -> Selection:
-    """Returns what a query selects of all sessions that the actor may see."""
+def select(query: tree.Query, actor: Actor, *, now: float | None = None) -> Selection:
+    """Returns what a query selects of all sessions that the actor may see. `now` is the time at which statuses hold."""
     selection = Selection()
     conditions = [_listed(selection.values, actor)]
     if query.tree is not None:
-        conditions.append(_Builder(selection).of(query.tree))
+        conditions.append(_Builder(selection, time.time() if now is None else now).of(query.tree))
     selection.sql = " AND ".join(conditions)
     return selection
 
@@ -76,13 +76,25 @@ def numbers_of_sources() -> list[int]:
     return [pk for pk, where in SearchSource.objects.values_list("pk", "where") if where in listed]
 
 
+def among(numbers: Collection[int], query: tree.Query, actor: Actor, *, now: float) -> set[int]:
+    """Returns which of some rows of the index a query selects at a time, by their numbers."""
+    if not numbers:
+        return set()
+    selection = select(query, actor, now=now)
+    some = ", ".join(map(str, numbers))
+    selected = rows(
+        f"SELECT s.id FROM sessions_app_searchsession AS s WHERE s.id IN ({some}) AND {selection.sql}", selection.values
+    )
+    return {row[0] for row in selected}
+
+
 class _Builder:
     """Builds the condition of a tree."""
 
-    def __init__(self, selection: Selection) -> None:
+    def __init__(self, selection: Selection, now: float) -> None:
         self._selection = selection
         self._values = selection.values
-        self._now = time.time()
+        self._now = now
 
     def of(self, node: tree.Node, positive: bool = True) -> str:
         """Returns the condition of a node."""

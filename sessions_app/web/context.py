@@ -12,6 +12,8 @@ from django.http import HttpRequest
 
 from ..edits import queue
 from ..edits.queued_edit import Queued
+from ..saved import watching
+from ..saved.watching import Watched
 from ..sources import adopting, database
 
 
@@ -27,6 +29,7 @@ def page(request: HttpRequest) -> dict[str, Any]:
         "read_only": settings.READ_ONLY or bool(unadopted),
         "unadopted": unadopted,
         "outcomes": outcomes,
+        "watched": cache(lambda: _watched(request)),
         "toasts": lambda: _toasts(request, outcomes),
     }
 
@@ -53,6 +56,11 @@ def _toasts(request: HttpRequest, outcomes: Callable[[], list[Queued]]) -> list[
     shown = list(get_messages(request))
     finished = {about(edit.id) for edit in outcomes()} if any(each.extra_tags for each in shown) else set()
     return [each for each in shown if each.extra_tags not in finished]
+
+
+def _watched(request: HttpRequest) -> list[Watched]:
+    person = getattr(request, "user", None)
+    return watching.watched(person) if person is not None and person.is_authenticated else []
 
 
 def _outcomes(request: HttpRequest) -> list[Queued]:

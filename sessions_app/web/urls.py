@@ -28,6 +28,7 @@ urlpatterns = [
     path("sessions/complete/", bar.complete, name="complete"),
     path("sessions/views/", views.save, name="save-view"),
     path("sessions/views/<uuid:view_id>/", views.change, name="change-view"),
+    path("sessions/views/<uuid:view_id>/watch/", views.watch, name="watch-view"),
     path("sessions/views/<uuid:view_id>/delete/", views.delete, name="delete-view"),
     path("sessions/chosen/", chosen.chosen, name="chosen"),
     path("batches/", batches.batches, name="batches"),

@@ -28,6 +28,7 @@ SESSIONS: Final = (
     "conflict-again",
     "toasts",
     "labels",
+    "watched",
     "as-text",
     "past",
     "enter-applies",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -9,8 +10,13 @@ import pytest
 from django.contrib.auth.models import User
 from django.urls import reverse
 
-from sessions_app.saved import views
+from sessions_app.domain.session_ref import SessionRef, digest_of
+from sessions_app.models import SearchSession, ViewWatch
+from sessions_app.saved import views, watching
 from sessions_app.saved.views import View
+from sessions_app.search.results import Results, Row
+from sessions_app.sources import registry
+from sessions_app.web.search import results
 from tests.web.conftest import Browser
 from tests.web.html import Element
 
@@ -128,3 +134,46 @@ def test_a_hostile_name_is_a_text(text: str, maria: Browser, person: User) -> No
     page = maria.open(SEARCH, query={"view": view.id})
     assert current(page) == [" ".join(text.split())]
     assert maria.open(maria.send("delete-view", {}, view_id=view.id)["Location"]).one("div", "toast")
+
+
+# --- Watching ---------------------------------------------------------------------------------------------------------
+
+
+def begin(view: View, ref: SessionRef) -> None:
+    """Lets a session begin to match a view, as the feeder notices it."""
+    watch = ViewWatch.objects.get(view_id=view.id)
+    session = SearchSession(pk=1, digest=digest_of(*ref[1:]), names=json.dumps(ref[1:]))
+    watching.note([watch], [session], registry.identity(ref.source))
+
+
+def test_news_are_counted_on_every_page_until_the_view_is_looked_at(
+    view: View, ref: SessionRef, maria: Browser
+) -> None:
+    page = maria.open(SEARCH, query={"view": view.id})
+    form = next(form for form in page.all("form") if "data-watch" in form)
+    page = maria.open(maria.send(form["action"], {**form.fields(), "on": "1"})["Location"])
+    assert "Watching" in page.one("nav", "views").text
+    assert "data-watching" in page.one("body")
+    begin(view, ref)
+    page = maria.open("edits")
+    assert page.one("title").text == "(1) Edits · adkweb"
+    assert [each.text for each in page.all("span", "news")] == ["1", "1"]
+    maria.open(SEARCH, query={"view": view.id, "q": "something else"})
+    assert maria.open("edits").one("title").text.startswith("(1)"), "that was not the view"
+    maria.open(SEARCH, query={"view": view.id})
+    page = maria.open("edits")
+    assert page.one("title").text == "Edits · adkweb"
+    assert all("hidden" in each for each in page.all("span", "news"))
+    maria.send("watch-view", {}, view_id=view.id)
+    assert maria.open("edits").all("span", "news") == []
+
+
+def test_what_is_new_is_marked_in_the_table_once(
+    view: View, ref: SessionRef, maria: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = Row(ref, "Title", "idle", 1.0, 2.0, 0.0, 1, 1, 0, "", None)
+    monkeypatch.setattr(results, "search", lambda query, **given: Results([row], None, 1, False, 1.0, [], []))
+    watching.watch(view.id, User.objects.get(), "UTC")
+    begin(view, ref)
+    assert maria.open(SEARCH, query={"view": view.id}).one("td", "main").one("span", "news").text == "new"
+    assert maria.open(SEARCH, query={"view": view.id}).one("td", "main").all("span", "news") == []

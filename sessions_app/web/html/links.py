@@ -19,6 +19,7 @@ from ...domain.positions import number_of
 from ...domain.session_ref import OWN_NAME, SessionRef, own_session
 from ...reads import lists
 from ...reads.event_views import EventView
+from ...saved.watching import NEWS, Watched
 from ...search.tree import quoted
 from .tags import plain, register, soft
 from .targets import Row, Target, actor, address_at
@@ -146,6 +147,30 @@ def _trail(links: list[tuple[str, str]], here: str | None = None) -> SafeString:
     if here is None:
         return trail
     return trail + format_html('<li aria-current="page"><span class="bidi" title="{}">{}</span></li>', here, here)
+
+
+@register.simple_tag
+def news_count(watched: list[Watched], view_id: UUID | None = None) -> SafeString:
+    """Returns the badge with the number of sessions that are news, of one view or of all. watching.js updates it."""
+    some = [each for each in watched if view_id in (None, each.view_id)]
+    if not some:
+        return SafeString()
+    number = sum(each.count for each in some)
+    about = format_html('data-news-of="{}"', view_id) if view_id else SafeString("data-news-total")
+    hidden = "" if number else SafeString(" hidden")
+    shown = _news(number)
+    return format_html('<span class="news" {} title="{}"{}>{}</span>', about, _("new matches"), hidden, shown)
+
+
+@register.simple_tag
+def news_title(watched: list[Watched]) -> str:
+    """Returns the beginning of a page's title: “(3) ” if three sessions are news."""
+    number = sum(each.count for each in watched)
+    return f"({_news(number)}) " if number else ""
+
+
+def _news(number: int) -> str:
+    return f"{NEWS - 1}+" if number >= NEWS else str(number)
 
 
 @register.simple_tag

@@ -1,6 +1,6 @@
 """The page “Sessions”: what a query selects over all sources, as a table with a histogram and a preview."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -11,7 +11,9 @@ from django.utils.translation import pgettext
 from django.views.decorators.http import require_GET
 
 from ...domain.positions import Seq
+from ...domain.session_ref import SessionRef
 from ...saved import views as saved_views
+from ...saved import watching
 from ...search import labels
 from ...search.language import parse, with_filter, without
 from ...search.results import Results, Row, search
@@ -40,13 +42,15 @@ class Head:
 class Shown:
     """A session in the table: its row, its status in words, where it opens and what previews it.
 
-    `error` is its last error, if that is what it stands there for."""
+    `error` is its last error, if that is what it stands there for. `is_new` says that it began to match the view since the
+    person last looked."""
 
     row: Row
     status: str
     address: str
     preview: str
     error: str
+    is_new: bool
 
 
 @require_GET
@@ -67,7 +71,11 @@ def results(request: HttpRequest) -> HttpResponse:
     }
     if request.htmx and cursor:  # type: ignore[attr-defined]
         return page(request, "search/results/_rows.html", context)
+    person = person_of(request)
+    news = watching.looked(asked.view.id, person) if asked.view and not asked.differs else set()
     context |= {
+        "rows": [_shown(row, query, news) for row in selected.rows],
+        "is_watched": asked.view and asked.view.id in [each.view_id for each in watching.watched(person)],
         "pieces": list(pieces(asked.text, query)),
         "wrong": [(asked.text[each.start : each.end], each.message) for each in query.problems],
         "heads": list(_heads(asked)),
@@ -75,7 +83,7 @@ def results(request: HttpRequest) -> HttpResponse:
         "picture": histogram.draw(asked, actor(request)),
         "statuses": list(_statuses(asked)),
         "known_tags": labels.known_tags("", _OFFERED, actor=actor(request)),
-        "views": saved_views.listed(person_of(request)),
+        "views": saved_views.listed(person),
         **_instead(asked, query, selected),
     }
     template = "search/results/_results.html" if request.htmx else "search/results/results.html"  # type: ignore[attr-defined]
@@ -98,7 +106,7 @@ def _seconds(text: str) -> float | None:
     return seconds if 0 <= seconds < 2**33 else None
 
 
-def _shown(row: Row, query: Query) -> Shown:
+def _shown(row: Row, query: Query, news: Collection[SessionRef] = ()) -> Shown:
     """Returns where a session opens: at the line that matched, otherwise at its last error, if it has failed or the query
     is about errors."""
     is_about_errors = query.tree is not None and any(
@@ -108,7 +116,7 @@ def _shown(row: Row, query: Query) -> Shown:
     seq: Seq | None = row.match.seq if row.match else row.error_seq if error else None
     at = f"?seq={seq}" if seq else ""
     address, preview = (reverse(name, kwargs=row.ref._asdict()) + at for name in ("session", "preview"))
-    return Shown(row, _status(row.status), address, preview, error)
+    return Shown(row, _status(row.status), address, preview, error, row.ref in news)
 
 
 def _status(name: str) -> str:

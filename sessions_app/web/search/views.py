@@ -15,9 +15,9 @@ from django.views.decorators.http import require_POST
 
 from ...domain.brief import words
 from ...errors import AlreadyExists, Invalid
-from ...saved import views
-from ...saved.views import View
+from ...saved import views, watching
 from ..html.targets import person_of
+from .asked import zone_of
 
 
 @require_POST
@@ -31,7 +31,7 @@ def save(request: HttpRequest) -> HttpResponse:
         return _refused(request, error)
     if not view_id:
         messages.success(request, _("The view “%(name)s” was saved.") % {"name": words(view.name, 60)})
-    return _to(view)
+    return _to(view.id)
 
 
 @require_POST
@@ -44,7 +44,22 @@ def change(request: HttpRequest, view_id: UUID) -> HttpResponse:
     except (AlreadyExists, Invalid) as error:
         return _refused(request, error)
     messages.success(request, _("The view “%(name)s” was changed.") % {"name": words(view.name, 60)})
-    return _to(view)
+    return _to(view.id)
+
+
+@require_POST
+def watch(request: HttpRequest, view_id: UUID) -> HttpResponse:
+    """Watches a view (?on=1), or does not any more, and goes to it."""
+    person = person_of(request)
+    try:
+        if "on" in request.POST:
+            watching.watch(view_id, person, str(zone_of(request)))
+            messages.success(request, _("You are told when a session begins to match this view."))
+        else:
+            watching.unwatch(view_id, person)
+    except Invalid as error:
+        messages.error(request, error.message)
+    return _to(view_id)
 
 
 @require_POST
@@ -73,8 +88,8 @@ def _asked(request: HttpRequest) -> dict[str, str]:
     return {"query": given.get("q", "").strip(), "sort": given.get("sort", ""), "columns": given.get("cols", "")}
 
 
-def _to(view: View) -> HttpResponseRedirect:
-    return HttpResponseRedirect(f"{reverse('search')}?{urlencode({'view': str(view.id)})}")
+def _to(view_id: UUID) -> HttpResponseRedirect:
+    return HttpResponseRedirect(f"{reverse('search')}?{urlencode({'view': str(view_id)})}")
 
 
 def _refused(request: HttpRequest, error: Exception) -> HttpResponse:

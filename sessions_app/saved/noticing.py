@@ -1,0 +1,121 @@
+"""Notices which sessions begin to match the views that people watch. The process that feeds the index does it."""
+
+import logging
+import time
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Final
+from zoneinfo import ZoneInfo
+
+from django.conf import settings
+from django.db import transaction
+
+from .. import broadcast
+from ..access.actor import SYSTEM
+from ..domain.session_ref import SessionRef
+from ..models import SearchSession, SearchSource, ViewWatch
+from ..search import tree
+from ..search.language import parse
+from ..search.selecting import among
+from ..search.storing import ref_of
+from ..sources import registry
+from . import watching
+
+log = logging.getLogger("adkweb.saved")
+
+MOST: Final = 100  # queries that are watched: each is asked before and after some sessions are stored
+LOOK_SECONDS: Final = 10.0  # between two looks at what becomes true by time alone
+_CANDIDATES: Final = 1_000  # sessions that fell silent between two looks
+
+
+@dataclass(slots=True)
+class _Group:
+    """Those who watch the same query in the same time zone."""
+
+    query: tree.Query
+    watches: list[ViewWatch] = field(default_factory=list)
+
+    @property
+    def depends_on_time(self) -> bool:
+        """Tells whether a session can begin to match without an event."""
+        return self.query.tree is not None and any(
+            isinstance(leaf, tree.Status) and leaf.value in ("running", "stuck")
+            for leaf in tree.leaves(self.query.tree)
+        )
+
+
+@contextmanager
+def noticing(source: int, digests: Collection[str]) -> Iterator[None]:
+    """Notices which of some sessions of a source begin to match while the block stores them. Both are one transaction.
+
+    `source` is the number that the index has for it, and `digests` stand for the sessions."""
+    groups = _groups()
+    if not groups:
+        yield
+        return
+    with transaction.atomic():
+        now = time.time()
+        before = _matching(groups, _numbers(source, digests), now)
+        yield
+        after = _matching(groups, _numbers(source, digests), now)
+        _note(groups, before, after, source)
+
+
+def notice_silence(source: int) -> None:
+    """Notices which sessions began to match because time went by since the last look. The first one begins with that."""
+    groups = [group for group in _groups() if group.depends_on_time]
+    at = SearchSource.objects.filter(pk=source)
+    last = at.values_list("looked", flat=True).first()
+    now = time.time()
+    if not groups or not last:
+        if last or groups:
+            at.update(looked=now if groups else 0.0)
+        return
+    with transaction.atomic():
+        silent = SearchSession.objects.filter(
+            source=source,
+            phase="open",
+            last__gte=last - settings.SILENCE_SECONDS,
+            last__lt=now - settings.SILENCE_SECONDS,
+        )
+        numbers = list(silent.order_by("-last").values_list("pk", flat=True)[:_CANDIDATES])
+        _note(groups, _matching(groups, numbers, last), _matching(groups, numbers, now), source)
+        at.update(looked=now)
+
+
+def _groups() -> list[_Group]:
+    """Returns who watches what, the oldest watches first. A query with a mistake selects nothing."""
+    groups: dict[tuple[str, str], _Group] = {}
+    now = time.time()
+    for watch in ViewWatch.objects.select_related("view", "person").order_by("pk"):
+        key = watch.view.query, watch.zone
+        if key not in groups:
+            if len(groups) == MOST:
+                continue
+            groups[key] = _Group(parse(watch.view.query, now=now, zone=ZoneInfo(watch.zone)))
+        groups[key].watches.append(watch)
+    return [group for group in groups.values() if not group.query.problems]
+
+
+def _numbers(source: int, digests: Collection[str]) -> list[int]:
+    return list(SearchSession.objects.filter(source=source, digest__in=digests).values_list("pk", flat=True))
+
+
+def _matching(groups: Collection[_Group], numbers: Collection[int], now: float) -> list[set[int]]:
+    """Returns for each group which of some sessions its query selects at a time."""
+    return [among(numbers, group.query, SYSTEM, now=now) for group in groups]
+
+
+def _note(groups: Collection[_Group], before: list[set[int]], after: list[set[int]], source: int) -> None:
+    where = SearchSource.objects.values_list("where", flat=True).get(pk=source)
+    for group, did, does in zip(groups, before, after, strict=True):
+        if begun := does - did:
+            news = watching.note(group.watches, SearchSession.objects.filter(pk__in=begun).order_by("pk"), where)
+            if news and (alias := registry.alias_of(where)):
+                ref = ref_of(alias, news[-1].names)
+                transaction.on_commit(lambda ref=ref: _tell(ref))  # type: ignore[misc]
+
+
+def _tell(ref: SessionRef) -> None:
+    broadcast.tell("begun", ref)

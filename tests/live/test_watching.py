@@ -1,0 +1,66 @@
+"""The socket that tells people which sessions began to match: at once, to those who watch, and to nobody else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.contrib.auth import get_user_model
+
+from sessions_app.models import SearchSource
+from sessions_app.saved import views, watching
+from tests.live.conftest import Stage
+from tests.live.pages import Own, Page, eventually, sign_in
+from tests.live.test_access import by_signing_out
+
+WATCHING = "/live/watching/"
+
+
+def watched(stage: Stage, query: str, by: str) -> str:
+    """Saves a view and watches it; its id."""
+    with Own(stage.server):
+        walked = SearchSource.objects.filter(walks__gt=0)
+        eventually(lambda: walked.count() > len(stage.places), "the index is whole: what it begins with is no news")
+        person = get_user_model().objects.get(username=by)
+        view = views.save(person, name=query, query=query, sort="", columns="", shared=True)
+        watching.watch(view.id, person, "UTC")
+    return str(view.id)
+
+
+def begun(page: Page) -> list[tuple[str, str]]:
+    """What a page was told, view by view."""
+    return [(each["view"], each["title"]) for message in page.messages for each in message["begun"]]
+
+
+def counts(page: Page) -> Any:
+    """The counts that a page was told last."""
+    return page.messages[-1]["counts"] if page.messages else None
+
+
+@pytest.mark.parametrize("form", ["sqlite", "postgresql"])
+def test_who_watches_is_told_at_once_and_others_are_not(stage: Stage, form: str) -> None:
+    word = f"watchword{form}"
+    other = sign_in(stage.server, "nora")
+    view = watched(stage, word, "maria")
+    hers, another = stage.page(WATCHING, after=None), stage.page(WATCHING, other, after=None)
+    hers.until(lambda page: (counts(page) or {}).get(view) == 0, "the count")
+    ref = stage.new_session(form)
+    stage.append(ref, f"the {word} is said")
+    hers.until(lambda page: begun(page), "the news")
+    assert begun(hers) == [(word, ref.session_id)]
+    assert counts(hers)[view] == 1
+    another.read(1.0)
+    assert begun(another) == []
+    with Own(stage.server):
+        watching.looked(view, get_user_model().objects.get(username="maria"))  # type: ignore[arg-type]
+    hers.until(lambda page: counts(page)[view] == 0, "the count is gone on every page")
+
+
+def test_who_signs_out_is_told_nothing_more(stage: Stage) -> None:
+    who = sign_in(stage.server, "olga")
+    watched(stage, "nothing", "olga")
+    page = stage.page(WATCHING, who, after=None)
+    page.until(lambda page: page.messages, "the counts")
+    by_signing_out(stage, who)
+    assert page.until_end()[0] == 4401
+    assert eventually(lambda: stage.page(WATCHING, who, after=None).until_end()[0] == 4401, "nobody comes in")
