@@ -26,8 +26,11 @@ MODULES = HERE / "node_modules"
 VENDOR = HERE.parent / "static" / "vendor"
 LOCK = VENDOR / "vendor.lock.json"
 
-# One bundle: its version is the version of the package it is named after.
-EDITOR = ("json-editor", "codemirror", HERE / "json-editor.js")
+# Bundles: the name, the package that gives the version, what the banner says, the script that it begins with.
+BUNDLES = [
+    ("json-editor", "codemirror", "json-editor on CodeMirror", HERE / "json-editor.js"),
+    ("uplot", "uplot", "uPlot", HERE / "plot.js"),
+]
 
 # Files taken as they are: package, name in static/vendor, the subsets.
 FONTS = [
@@ -61,8 +64,7 @@ def licence(package: str) -> str:
     sys.exit(f"{package} carries no licence text")
 
 
-def build_editor(into: Path) -> list[dict[str, Any]]:
-    name, package, entry = EDITOR
+def build(into: Path, name: str, package: str, title: str, entry: Path) -> list[dict[str, Any]]:
     version = about(package)["version"]
     script = f"{name}-{version}.min.js"
     texts = f"{name}-{version}.LICENSES.txt"
@@ -77,7 +79,7 @@ def build_editor(into: Path) -> list[dict[str, Any]]:
         "--charset=utf8",
         "--legal-comments=none",
         "--log-level=warning",
-        f"--banner:js=/*! {name} on CodeMirror {version}, MIT. Licences: {texts} */",
+        f"--banner:js=/*! {title} {version}, MIT. Licences: {texts} */",
         f"--metafile={meta}",
         f"--outfile={into / script}",
     )
@@ -116,7 +118,8 @@ def main() -> None:
         run("npm", "ci", "--no-audit", "--no-fund")
     with tempfile.TemporaryDirectory(dir=HERE) as temporary:
         into = Path(temporary)
-        packages = sorted(build_editor(into) + copy_fonts(into), key=lambda each: each["package"])
+        bundled = [package for bundle in BUNDLES for package in build(into, *bundle)]
+        packages = sorted(bundled + copy_fonts(into), key=lambda each: each["package"])
         made = sorted(path for path in into.iterdir())
         hashes = {path.name: hashlib.sha512(path.read_bytes()).hexdigest() for path in made}
         VENDOR.mkdir(parents=True, exist_ok=True)

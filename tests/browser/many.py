@@ -74,3 +74,10 @@ def of_the_last_day(file: Path, now: float) -> dict[str, float]:
             since,
         ).fetchone()[0]
     return {"turns": turns, "failed": failed, "tokens": tokens}
+
+
+def begun(file: Path, since: float, until: float) -> int:
+    """Counts by SQL the turns, each of a session of its own, that began in a range of time."""
+    statement = "SELECT count(*) FROM events WHERE id = 'e1' AND timestamp >= ? AND timestamp < ?"
+    with closing(sqlite3.connect(file)) as db:
+        return int(db.execute(statement, [since, until]).fetchone()[0])

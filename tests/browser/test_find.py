@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from sessions_app.web.html.tags import count
 from tests.browser import many
 from tests.browser.conftest import serve
 from tests.browser.serving import Adkweb
@@ -91,3 +92,25 @@ def test_homes_numbers_are_those_of_sql_and_lead_to_their_sessions(home: Page, f
     expect(attention).to_contain_text(f"charge_card failed {declined} times: card declined")
     attention.locator("a").click()
     expect(home.locator("#querycount")).to_contain_text(f"{declined} sessions")
+
+
+def test_a_chart_tells_the_number_of_each_bar_and_dragging_over_it_chooses_a_range(
+    home: Page, file: Path, adkweb: Adkweb
+) -> None:
+    home.goto(f"{adkweb.address}/?range=24h")
+    chart = home.locator(".chart.sessions")
+    box = chart.locator(".plot").bounding_box()
+    assert box
+    for share, bar in ((0.0, 0), (0.51, 24), (1.0, 47)):
+        home.mouse.move(box["x"] + min(share * box["width"], box["width"] - 1), box["y"] + 20)
+        said = chart.locator("td").nth(bar).text_content() or ""
+        expect(chart.locator(".tip")).to_have_text(re.compile(f"^{re.escape(said)} · "))
+    home.mouse.move(box["x"] + box["width"] * 0.25, box["y"] + 20)
+    home.mouse.down()
+    home.mouse.move(box["x"] + box["width"] * 0.75, box["y"] + 20, steps=4)
+    home.mouse.up()
+    expect(home).to_have_url(re.compile(r"\?from=\d+&to=\d+$"))
+    since, until = map(int, re.findall(r"\d{9,}", home.url))
+    assert 12 * 3600 < until - since < 14 * 3600
+    expect(home.locator(".ranges [aria-current]")).to_contain_text("–")
+    expect(home.locator(".chart.sessions .figure b")).to_have_text(count(many.begun(file, since, until)))

@@ -84,6 +84,13 @@ def test_the_page_of_an_app_or_a_user_shows_its_own_figures(
         assert ids(query) == sorted(turn.ref.session_id for turn in inside)
 
 
+def test_a_chart_is_a_picture_and_a_table_without_scripts(turns: list[Turn], maria: Browser) -> None:
+    chart = maria.open("home").one("div", "sessions")
+    cells = chart.one("tbody").all("td")
+    assert sum(int(cell.text) for cell in cells) == sum(float(cell["data-value"]) for cell in cells) == len(turns)
+    assert len(chart.one("polyline", "line")["points"].split()) == len(cells)
+
+
 @pytest.mark.parametrize(
     ("prices", "cost"),
     [({"flash": (1_000.0, 0.0)}, "≈ $4.80"), ({"f*": (1_000.0, 0.0), "fl*": (500.0, 0.0)}, "≈ $2.40"), ({}, "")],

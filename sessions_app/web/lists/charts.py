@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from django.conf import settings
 from django.utils.translation import gettext as _
@@ -20,11 +20,19 @@ WIDTH: Final = 320  # of a picture, in its own units
 HEIGHT: Final = 48
 
 
+class Bar(NamedTuple):
+    """A part of the range of time: when it begins, its number, and that in words."""
+
+    start: float
+    value: float
+    words: str
+
+
 @dataclass(frozen=True, slots=True)
 class Chart:
     """A chart: its title, its number in words, what stands beside it, the sessions behind it, and its line.
 
-    `line` and `area` are points of a picture of WIDTH by HEIGHT; `numbers` has each bar's beginning and its number in words.
+    `line` and `area` are points of a picture of WIDTH by HEIGHT; `bars` are its numbers.
     `note` explains what stands beside the number.
     """
 
@@ -35,7 +43,7 @@ class Chart:
     address: str
     line: str
     area: str
-    numbers: list[tuple[float, str]]
+    bars: list["Bar"]
     note: str = ""
 
 
@@ -73,11 +81,10 @@ def charts(chosen: Chosen, actor: Actor, of: Of = EVERYBODY, query: str = "") ->
     ]
 
 
-def _drawn(
-    bars: Sequence[Figures], heights: Sequence[float], words: Sequence[str]
-) -> tuple[str, str, list[tuple[float, str]]]:
+def _drawn(bars: Sequence[Figures], heights: Sequence[float], words: Sequence[str]) -> tuple[str, str, list[Bar]]:
     """Returns a chart's line, its area, and its numbers."""
-    return *line_of(heights), [(bar.start, said) for bar, said in zip(bars, words, strict=True)]
+    numbers = [Bar(bar.start, height, said) for bar, height, said in zip(bars, heights, words, strict=True)]
+    return *line_of(heights), numbers
 
 
 def line_of(values: Sequence[float], width: int = WIDTH, height: int = HEIGHT) -> tuple[str, str]:

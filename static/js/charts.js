@@ -1,0 +1,90 @@
+// .chart[data-chart]: uPlot draws what the server's picture shows, from the table beside it (td[data-value] and the times of
+// its rows; the table's data-until is where the last bar ends). Hovering tells the value of a bar, on all charts of the
+// page; dragging chooses a range: ?from= and ?to=. Without this script, the picture and the table are all there is.
+(() => {
+  const { uPlot } = window;
+  const HEIGHT = 48;
+  const FILL = 0.16; // opacity of the area
+  const language = document.documentElement.lang || undefined;
+  const minute = new Intl.DateTimeFormat(language, {
+    ...{ month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", hourCycle: "h23" },
+  });
+
+  /** What a chart's table says: when its bars begin and where the last one ends, their values, and these in words. */
+  function read(chart) {
+    const table = chart.querySelector("table");
+    const rows = [...table.tBodies[0].rows];
+    const starts = rows.map((row) => Date.parse(row.querySelector("time").dateTime) / 1000);
+    const cells = rows.map((row) => row.querySelector("td"));
+    return {
+      times: [...starts, Number(table.dataset.until)],
+      values: cells.map((cell) => Number(cell.dataset.value)),
+      words: cells.map((cell) => cell.textContent),
+    };
+  }
+
+  /** The bars that are dragged over, the last one excluded; null if none are. */
+  function dragged(plot, { values }) {
+    const { left, width } = plot.select;
+    if (width <= 0) return null;
+    const [first, last] = [left, left + width].map((at) => Math.round(plot.posToVal(at, "x")));
+    return [Math.max(first, 0), Math.min(last + 1, values.length)];
+  }
+
+  function tell(plot, told, tip) {
+    const bar = plot.cursor.idx;
+    tip.hidden = bar === null || bar === undefined || plot.cursor.left < 0;
+    if (tip.hidden) return;
+    const bars = dragged(plot, told);
+    const range = minute.formatRange(...(bars ?? [bar, bar + 1]).map((each) => told.times[each] * 1000));
+    tip.textContent = bars ? range : `${told.words[bar]} · ${range}`;
+    const half = tip.offsetWidth / 2;
+    const left = plot.valToPos(bar, "x");
+    tip.style.left = `${Math.max(half, Math.min(left, plot.width - half))}px`;
+  }
+
+  /** Goes to the same page with the range that was dragged over. */
+  function choose(plot, told) {
+    const bars = dragged(plot, told);
+    if (!bars) return;
+    const address = new URL(location.href);
+    address.searchParams.delete("range");
+    address.searchParams.set("from", Math.floor(told.times[bars[0]]));
+    address.searchParams.set("to", Math.ceil(told.times[bars[1]]));
+    location.assign(address);
+  }
+
+  function draw(chart) {
+    const told = read(chart);
+    const box = chart.querySelector(".plot");
+    const tip = chart.querySelector(".tip");
+    const color = () => getComputedStyle(box).color;
+    const shade = () => color().replace(/^rgb\((.*)\)$/, `rgba($1, ${FILL})`);
+    const most = Math.max(...told.values, 0);
+    const options = {
+      width: box.clientWidth,
+      height: HEIGHT,
+      padding: [3, 0, 1, 0],
+      legend: { show: false },
+      axes: [{ show: false }, { show: false }],
+      scales: { x: { time: false }, y: { range: [0, most || 1] } },
+      series: [{}, { stroke: color, fill: shade, width: 1.5, points: { show: false } }],
+      cursor: { y: false, sync: { key: "figures" }, drag: { x: true, y: false, setScale: false, dist: 5 } },
+      hooks: {
+        setCursor: [(plot) => tell(plot, told, tip)],
+        setSelect: [(plot) => plot.cursor.event && choose(plot, told)],
+      },
+    };
+    const plot = new uPlot(options, [told.values.map((_, bar) => bar), told.values], box);
+    chart.classList.add("drawn");
+    new ResizeObserver(() => plot.setSize({ width: box.clientWidth, height: HEIGHT })).observe(box);
+    return plot;
+  }
+
+  const plots = [...document.querySelectorAll("[data-chart]")].map(draw);
+  function redraw() {
+    for (const plot of plots) plot.redraw();
+  }
+  new MutationObserver(redraw).observe(document.documentElement, { attributeFilter: ["data-theme"] });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+})();
