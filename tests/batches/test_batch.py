@@ -59,7 +59,7 @@ def settle() -> None:
     """Waits until no batch is under way in this process."""
     for thread in threading.enumerate():
         if thread.name == "adkweb-batch":
-            thread.join(60)
+            thread.join(600)
             assert not thread.is_alive()
 
 
