@@ -1,6 +1,7 @@
-"""Counts over time the sessions that a query selects, by when they were active last."""
+"""Counts over time the sessions that a query selects: in each bar those that `after:` and `before:` its ends would list."""
 
 from collections.abc import Iterable
+from itertools import accumulate
 from typing import Final, NamedTuple
 
 from ..access.actor import Actor
@@ -16,7 +17,9 @@ _STEPS: Final = (  # seconds of a bar
 
 
 class Bar(NamedTuple):
-    """The sessions that were active last between two times, in seconds, and those of them whose last turn failed."""
+    """The sessions that were active between two times, in seconds: that began before the end, and whose last event is not
+    before the start. `failed` are those that ended there with a turn that failed.
+    """
 
     start: float
     end: float
@@ -28,23 +31,29 @@ def histogram(query: tree.Query, *, actor: Actor, most: int = MOST) -> list[Bar]
     """Returns the bars from the first session to the last one, or over the range that the query names; at most `most`."""
     selection = select(query, actor)
     table = f"FROM sessions_app_searchsession AS s WHERE {selection.sql}"
-    first, last = rows(f"SELECT min(s.last), max(s.last) {table}", selection.values)[0]
+    first, last = rows(f"SELECT min(s.first), max(s.last) {table}", selection.values)[0]
     if first is None:
         return []
     after, before = _range(query.tree)
     first, last = after if after is not None else first, before if before is not None else last
     step = _step(last - first, most)
     start = first // step * step
+    bars = max(0, int((last - start) // step) + 1)
+    end = start + bars * step
     counted = rows(
-        f"""SELECT CAST(floor((s.last - %s) / %s) AS integer) AS bar, count(*), sum(CASE WHEN s.failed THEN 1 ELSE 0 END)
-        {table} AND s.last >= %s AND s.last <= %s GROUP BY 1""",
-        [start, step, *selection.values, start, last],
+        f"""SELECT CASE WHEN s.first < %s THEN 0 ELSE CAST(floor((s.first - %s) / %s) AS integer) END,
+        CASE WHEN s.last >= %s THEN {bars} ELSE CAST(floor((s.last - %s) / %s) AS integer) END,
+        count(*), sum(CASE WHEN s.failed THEN 1 ELSE 0 END) {table} AND s.last >= %s AND s.first < %s GROUP BY 1, 2""",
+        [start, start, step, end, start, step, *selection.values, start, end],
     )
-    counts = {bar: (sessions, failed) for bar, sessions, failed in counted}
-    return [
-        Bar(start + n * step, start + (n + 1) * step, *counts.get(n, (0, 0)))
-        for n in range(int((last - start) // step) + 1)
-    ]
+    began, ended, failed = ([0] * (bars + 1) for _each in range(3))
+    for first_bar, last_bar, sessions, failures in counted:
+        began[min(first_bar, last_bar)] += sessions
+        ended[last_bar] += sessions
+        failed[last_bar] += failures
+    # A bar has what began up to it, without what ended before it.
+    active = accumulate(began[n] - (ended[n - 1] if n else 0) for n in range(bars))
+    return [Bar(start + n * step, start + (n + 1) * step, each, failed[n]) for n, each in enumerate(active)]
 
 
 def _step(seconds: float, most: int) -> float:

@@ -1,4 +1,4 @@
-"""The bars of a histogram: every session counted once, steps that people know, and never too many."""
+"""The bars of a histogram: what its ends would list, steps that people know, and never too many."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from sessions_app.access.actor import SYSTEM
 from sessions_app.models import SearchSession
 from sessions_app.search import tree
 from sessions_app.search.histogram import MOST, Bar, histogram
+from sessions_app.search.results import search
 from sessions_app.writes.sessions import create_session
 from tests.search.finding import feed
 from tests.support.people import ALICE
@@ -63,6 +64,23 @@ def test_a_session_stands_in_the_bar_of_its_last_event(own: str, at: Callable[..
 def test_one_session_has_one_bar(own: str, at: Callable[..., None]) -> None:
     at(DAY + 5.5)
     assert histogram(ALL, actor=SYSTEM) == [Bar(DAY + 5, DAY + 6, 1, 0)]
+
+
+def test_a_bar_has_the_sessions_that_its_ends_would_list(own: str, at: Callable[..., None]) -> None:
+    at(*[DAY + 100 * n for n in range(20)], failed=(DAY + 700,))
+    for number, row in enumerate(SearchSession.objects.order_by("last")):
+        SearchSession.objects.filter(pk=row.pk).update(first=row.last - (37 * number) % 1_000)
+    bars = histogram(ALL, actor=SYSTEM, most=10)
+    assert len(bars) > 5
+    assert [bar.sessions for bar in bars] == [search(between(bar.start, bar.end), actor=SYSTEM).count for bar in bars]
+    assert [bar.start for bar in bars if bar.failed] == [bar.start for bar in bars if bar.start <= DAY + 700 < bar.end]
+
+
+def test_a_session_that_a_range_cuts_off_is_in_it(own: str, at: Callable[..., None]) -> None:
+    at(DAY + 1_000)
+    SearchSession.objects.update(first=DAY)
+    bars = histogram(between(DAY + 300, DAY + 400), actor=SYSTEM)
+    assert {bar.sessions for bar in bars} == {1}
 
 
 @pytest.mark.parametrize(
