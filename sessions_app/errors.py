@@ -49,5 +49,9 @@ class SourceError(Error):
     """The database cannot be used."""
 
 
+class Slow(Error):
+    """This takes too long."""
+
+
 class Behind(Error):
     """The events of this source are still being read."""

@@ -14,6 +14,7 @@ from ..domain.brief import words
 from ..errors import Invalid, SourceError
 from ..search import language, results
 from ..search.answers import as_json
+from ..search.patience import PATIENT, patience
 from ..search.tree import Problem
 from . import schemas
 from .authorize import actor_of, may_know
@@ -38,11 +39,12 @@ def sessions(
     """Returns a page of the sessions that a query selects, each with the newest line in which its words stand.
 
     A query with mistakes is refused with 400. `errors` has each with its place: `start` and `end` count characters of
-    `q` from 0."""
+    `q` from 0. One that takes longer than a minute is given up with 503."""
     query = language.parse(q, now=time.time(), zone=_zone(zone))
     if query.problems:
         raise Invalid(query.problems[0].message, errors=[_told(problem) for problem in query.problems])
-    page = results.search(query, actor=actor_of(request), sort=sort, columns=columns, cursor=cursor, limit=limit)
+    with patience(PATIENT):
+        page = results.search(query, actor=actor_of(request), sort=sort, columns=columns, cursor=cursor, limit=limit)
     return answer(
         {
             "items": [as_json(row) for row in page.rows],

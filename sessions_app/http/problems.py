@@ -6,7 +6,18 @@ from typing import Any, Final
 
 from django.http import HttpResponse
 
-from ..errors import AlreadyExists, Behind, Conflict, Error, Invalid, NotAllowed, NotFound, SourceError, StaleSession
+from ..errors import (
+    AlreadyExists,
+    Behind,
+    Conflict,
+    Error,
+    Invalid,
+    NotAllowed,
+    NotFound,
+    Slow,
+    SourceError,
+    StaleSession,
+)
 
 STATUS: Final[dict[type[Error], int]] = {
     Invalid: 400,
@@ -15,6 +26,7 @@ STATUS: Final[dict[type[Error], int]] = {
     AlreadyExists: 409,
     StaleSession: 409,
     Conflict: 409,
+    Slow: 503,
     SourceError: 503,
     Behind: 503,
 }

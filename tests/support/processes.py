@@ -149,7 +149,7 @@ def batch_then_die(own: str, place: str, batch_id: str, events: int) -> None:
     with own_database(own):
         database.open_source(registry.add(place)[0])
         batch.do(uuid.UUID(batch_id), actor=Actor("maria@example.com", "admin"))
-        threading.Event().wait(30)
+        threading.Event().wait(300)
 
 
 if multiprocessing.current_process().name != "MainProcess" or multiprocessing.parent_process() is None:

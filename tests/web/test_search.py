@@ -20,6 +20,7 @@ from sessions_app.access.actor import Actor
 from sessions_app.domain.positions import Seq
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import UNKNOWN
+from sessions_app.errors import Slow
 from sessions_app.search import tree
 from sessions_app.search.completing import Suggestion
 from sessions_app.search.excerpts import Match
@@ -106,6 +107,21 @@ def asked_of(address: str) -> dict[str, str]:
 def an_asked(text: str, zone: str = "UTC") -> Asked:
     """Returns what somebody asks for at noon."""
     return Asked(text, columns.SORT, columns.read(None), NOON, ZoneInfo(zone))
+
+
+def test_a_search_that_takes_too_long_is_given_up_and_can_be_asked_for_again(
+    maria: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def slow(*_: Any, **__: Any) -> None:
+        raise Slow("This search takes longer than 3 seconds.")
+
+    monkeypatch.setattr(results, "search", slow)
+    page = open_(maria, "a b")
+    assert page.one("h2").text == "This search takes longer than 3 seconds."
+    longer = page.one("a", "primary")["href"]
+    assert asked_of(longer) == {"q": "a b", "long": "1"}
+    assert not maria.open(longer).all("a", "primary")
+    assert open_(maria, "a b", htmx=True).one("h2").text == page.one("h2").text
 
 
 # --- The table --------------------------------------------------------------------------------------------------------

@@ -12,10 +12,12 @@ from django.views.decorators.http import require_GET
 
 from ...domain.positions import Seq
 from ...domain.session_ref import SessionRef
+from ...errors import Slow
 from ...saved import views as saved_views
 from ...saved import watching
 from ...search import labels
 from ...search.language import parse, with_filter, without
+from ...search.patience import HASTY, PATIENT, patience
 from ...search.results import Results, Row, search
 from ...search.tree import And, Node, Query, leaves
 from ..html.render import page
@@ -55,10 +57,24 @@ class Shown:
 
 @require_GET
 def results(request: HttpRequest) -> HttpResponse:
-    """Shows the sessions that ?q= selects. htmx gets the results, or with ?page= the next rows."""
+    """Shows the sessions that ?q= selects. htmx gets the results, or with ?page= the next rows.
+
+    A search that takes long is given up, and ?long=1 lets it go on longer."""
     asked = read(request)
     if any(name in request.GET for name in _DIALS):
         return redirect(_dialled(asked, request.GET).address)
+    try:
+        with patience(PATIENT if "long" in request.GET else HASTY):
+            return _results(request, asked)
+    except Slow as error:
+        if "page" in request.GET:
+            raise
+        longer = "" if "long" in request.GET else f"{asked.address}{'&' if '?' in asked.address else '?'}long=1"
+        template = "search/results/_slow.html" if request.htmx else "search/results/results.html"  # type: ignore[attr-defined]
+        return page(request, template, {"asked": asked, "slow": error.message, "longer": longer})
+
+
+def _results(request: HttpRequest, asked: Asked) -> HttpResponse:
     query, cursor = asked.query, request.GET.get("page")
     keys = tuple(column.key for column in asked.columns if column.key)
     selected = search(query, actor=actor(request), sort=asked.sort, columns=keys, cursor=cursor)
