@@ -38,7 +38,8 @@ class Waiting(models.Model):
 class SearchOwner(models.Model):
     """The owner of shared state: a user, or an app (with an empty user_id).
 
-    `digest` stands for its names, and `folded` is the user's as words.folded returns it.
+    `digest` stands for its names, and `folded` is the user's as words.folded returns it. `sessions` counts those of an app
+    that are listed.
     """
 
     source = models.ForeignKey(SearchSource, models.CASCADE, related_name="+")
@@ -46,6 +47,7 @@ class SearchOwner(models.Model):
     app_name = models.TextField()
     user_id = models.TextField()
     folded = models.TextField()
+    sessions = models.IntegerField(default=0)
 
     class Meta:
         constraints: ClassVar = [models.UniqueConstraint(fields=["source", "digest"], name="one_search_owner")]

@@ -1,10 +1,12 @@
-"""Forgets sessions: deletes all that the index keeps of them."""
+"""Forgets sessions: deletes all that the index keeps of them. Each app counts its sessions."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 from django.db import transaction
+from django.db.models import F
 
-from ..models import DriftedSession, SearchDoc, SearchFact, SearchSession, SearchSpan, SearchValue
+from ..models import DriftedSession, SearchDoc, SearchFact, SearchOwner, SearchSession, SearchSpan, SearchValue
 from .word_tables import PIECES, delete_pieces, delete_rows
 
 
@@ -20,5 +22,15 @@ def forget(numbers: Sequence[int]) -> None:
         delete_rows("title", numbers)
         SearchSpan.objects.filter(session_id__in=numbers).delete()
         DriftedSession.objects.filter(session_id__in=numbers).delete()
-        SearchSession.objects.filter(pk__in=numbers).delete()
+        sessions = SearchSession.objects.filter(pk__in=numbers)
+        gone = Counter(sessions.filter(listed=True).values_list("app_owner", flat=True))
+        add_listed({app: -count for app, count in gone.items()})
+        sessions.delete()
         delete_pieces(numbers)
+
+
+def add_listed(more: Mapping[int, int]) -> None:
+    """Counts more sessions of apps, or fewer of them, by the apps' numbers. A page cannot count them all."""
+    for app, count in more.items():
+        if count:
+            SearchOwner.objects.filter(pk=app).update(sessions=F("sessions") + count)

@@ -16,6 +16,7 @@ from ..domain.positions import Seq
 from ..domain.session_ref import SessionRef
 from ..domain.state import UNKNOWN, State, scope_of
 from ..errors import Invalid, SourceError
+from ..models import SearchOwner
 from ..reads.labels import Labels, labels_of, said
 from ..reads.lists import title_of
 from ..reads.paging import read_cursor, write_cursor
@@ -24,7 +25,7 @@ from . import feeding, tree
 from .excerpts import Match, match_of
 from .matching import newest_pieces
 from .reading import Names, rows_of, shared_states
-from .selecting import Selection, rows, select
+from .selecting import Selection, numbers_of_sources, rows, select
 from .storing import Owner, ref_of
 
 PAGE: Final = 50
@@ -72,7 +73,8 @@ class Row:
 class Results:
     """A page of sessions. `more` says that `count` is only the least number; `behind` tells which sources are not read yet.
 
-    `broad` are parts of words that too many words have in common: only words that begin with them were looked for.
+    `broad` are parts of words that too many words have in common: only words that begin with them were looked for. `total`
+    is the number of all sessions that the actor may see.
     """
 
     rows: list[Row]
@@ -82,6 +84,7 @@ class Results:
     milliseconds: float
     behind: list[tuple[str, float]]
     broad: list[str]
+    total: int = 0
 
 
 def search(
@@ -117,7 +120,14 @@ def search(
         (time.perf_counter() - began) * 1000,
         behind(),
         selection.broad,
+        total(actor),
     )
+
+
+def total(actor: Actor) -> int:
+    """Returns the number of all sessions that an actor may see, as far as they are indexed."""
+    apps = SearchOwner.objects.filter(source__in=numbers_of_sources(), user_id="").values_list("app_name", "sessions")
+    return sum(count for app, count in apps if actor.may_see(app))
 
 
 def every(query: tree.Query, actor: Actor) -> Iterator[SessionRef]:

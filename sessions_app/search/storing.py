@@ -1,6 +1,7 @@
 """Stores what can be looked for in adkweb's own database: sessions in numbers, their words, facts and state."""
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Final
@@ -18,6 +19,7 @@ from ..models import (
     SearchValue,
 )
 from .folding import Span, Summary
+from .forgetting import add_listed
 from .lines import Fact, clean
 from .titling import add_vocabulary, given, insert
 from .titling import fields as titled
@@ -136,6 +138,11 @@ class Keeper:
         rows = [self._row(reading, *(owners[owner] for owner in _owners_of(reading.ref))) for reading in readings]
         with connection.cursor() as cursor:
             cursor.executemany(_UPSERT, rows)
+        listed = Counter[int]()
+        for reading in readings:
+            before = reading.stored is not None and reading.stored.listed
+            listed[owners[reading.ref.app_name, ""]] += reading.fields["listed"] - before
+        add_listed(listed)
         digests = [row[1] for row in rows]
         numbers = SearchSession.objects.filter(source=self.source, digest__in=digests).values_list("digest", "pk")
         return [dict(numbers)[digest] for digest in digests]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 
 from sessions_app.access.actor import SYSTEM, Actor
-from sessions_app.models import SearchSource
+from sessions_app.models import SearchOwner, SearchSession, SearchSource
 from sessions_app.search import tree
 from sessions_app.search.feeding import Feeder
 from sessions_app.search.language import parse
@@ -14,12 +15,16 @@ from tests.search.test_language import SEOUL
 
 
 def feed(source: str, feeder: Feeder | None = None, *, walk: bool = False) -> Feeder:
-    """Feeds until nothing is left. With `walk`, it is time for the next walk through all sessions."""
+    """Feeds until nothing is left. With `walk`, it is time for the next walk through all sessions.
+
+    Whatever was fed, each app counts the sessions that it has in the index."""
     if walk:
         SearchSource.objects.update(due=0)
     feeder = feeder or Feeder(source)
     while feeder.feed():
         pass
+    counted = dict(SearchOwner.objects.filter(sessions__gt=0).values_list("pk", "sessions"))
+    assert counted == Counter(SearchSession.objects.filter(listed=True).values_list("app_owner", flat=True))
     return feeder
 
 

@@ -12,7 +12,7 @@ from sessions_app.search.completing import complete
 from sessions_app.search.histogram import histogram
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
-from tests.search.finding import feed, ids, query_of, rows
+from tests.search.finding import asked, feed, ids, query_of, rows
 from tests.support.people import ALICE
 
 pytestmark = pytest.mark.parametrize("own", ["sqlite", "postgresql"], indirect=True)
@@ -64,6 +64,7 @@ def two_apps(own: str, source: str) -> str:
 )
 def test_what_an_actor_may_not_see_is_never_selected_or_counted(two_apps: str, text: str) -> None:
     assert {row.ref.app_name for row in rows(text, BOOKING)} <= {"booking-eu"}
+    assert (asked(text, BOOKING).total, asked(text).total) == (1, 2)
     parsed = query_of(text)
     assert sum(bar.sessions for bar in histogram(parsed, actor=BOOKING)) == len(rows(text, BOOKING))
     assert ids(text), "but somebody else finds it"

@@ -60,6 +60,7 @@ class World:
         self.rows = [ROW]
         self.next: str | None = None
         self.more = False
+        self.total = 0
         self.behind: list[tuple[str, float]] = []
         self.broad: list[str] = []
         self.bars = [Bar(NOON + n * HOUR, NOON + (n + 1) * HOUR, n, n // 2) for n in range(-3, 4)]
@@ -70,7 +71,7 @@ class World:
     def search(self, query: tree.Query, **given: Any) -> Results:
         """Answers `results.search`."""
         self.asked.append({"query": query, **given})
-        return Results(self.rows, self.next, len(self.rows), self.more, 41.3, self.behind, self.broad)
+        return Results(self.rows, self.next, len(self.rows), self.more, 41.3, self.behind, self.broad, self.total)
 
     def histogram(self, query: tree.Query, *, actor: Actor) -> list[Bar]:
         """Answers `histogram.histogram`."""
@@ -318,6 +319,8 @@ def test_htmx_gets_the_results_and_tells_the_bar(world: World, maria: Browser) -
     assert fragment.one("div", hidden="")["data-asked"] == "late"
     world.more = True
     assert "1 session +" in open_(maria, "late", htmx=True).one(id="querycount").text
+    world.total = 20_004
+    assert open_(maria, "late", htmx=True).one(id="querycount").text == "1+ of 20 004 · 41 ms"
 
 
 @pytest.mark.parametrize("text", ["(" * 5000, '"', "user:", "x" * 20_000, "\0", "a or", "-", "🧳" * 50, "١:٢"])
