@@ -170,7 +170,7 @@ class Feeder:
             page = self._page(reached)
             self._read(self._changed(page))
             at.done += len(page)
-            at.walked = json.dumps(page[-1][:3] if len(page) == SOME else [0])
+            at.walked = json.dumps(page[-1][4:] if len(page) == SOME else [0])
         elif last := self._forget_gone(reached[0]):
             at.walked = json.dumps([last])
         else:
@@ -187,11 +187,17 @@ class Feeder:
             return int(cursor.fetchone()[0])
 
     def _page(self, after: Sequence[str]) -> list[tuple[Any, ...]]:
+        """Returns the names of the next sessions, when they were written to, and what is to be passed to go on.
+
+        In a SQLite file, names need not be text: as text, they could come before themselves.
+        """
         with database.using(self.source) as db, db.cursor() as cursor:
+            name, text = ("hex({})", "CAST(%s AS TEXT)") if db.vendor == "sqlite" else ("{}", "%s")
+            go_on = ", ".join(name.format(column) for column in ("app_name", "user_id", "id"))
             cursor.execute(
-                f"""SELECT app_name, user_id, id, update_time FROM sessions WHERE (app_name, user_id, id) > (%s, %s, %s)
-                ORDER BY app_name, user_id, id LIMIT {SOME}""",
-                after,
+                f"""SELECT app_name, user_id, id, update_time, {go_on} FROM sessions
+                WHERE (app_name, user_id, id) > ({text}, {text}, {text}) ORDER BY app_name, user_id, id LIMIT {SOME}""",
+                [bytes.fromhex(each) for each in after] if db.vendor == "sqlite" else after,
             )
             return list(cursor.fetchall())
 

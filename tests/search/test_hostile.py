@@ -14,7 +14,9 @@ from sessions_app.access.actor import SYSTEM
 from sessions_app.models import (
     SearchSession,
 )
+from sessions_app.search import feeding
 from sessions_app.search.completing import complete
+from sessions_app.search.feeding import Feeder
 from sessions_app.search.histogram import histogram
 from sessions_app.search.results import search
 from sessions_app.writes.append import append_event
@@ -83,6 +85,22 @@ def test_a_hostile_name_stops_nothing(own: str, source: str, name: str) -> None:
         asked_for = query_of(text)
         search(asked_for, actor=SYSTEM)
         histogram(asked_for, actor=SYSTEM)
+
+
+def test_names_that_are_no_text_do_not_keep_the_walk_from_ending(own: str, source: str) -> None:
+    for number in range(2 * feeding.SOME + 1):  # a whole page of them and more
+        execute(
+            source,
+            """INSERT INTO sessions (app_name, user_id, id, state, create_time, update_time)
+            VALUES ('a', 'u', CAST(x'ff' || CAST(%s AS BLOB) AS TEXT), '{}', 0, 0)""",
+            [f"{number:04}"],
+        )
+    insert(source, "z", "ana", "s1", data='{"author": "user", "content": {"parts": [{"text": "expired"}]}}')
+    feeder = Feeder(source)
+    until = time.monotonic() + 20
+    while feeder.feed():
+        assert time.monotonic() < until, "the walk comes to the same sessions again and again"
+    assert ids("expired") == ["s1"]
 
 
 def test_the_longest_names_stop_nothing(own: str, source: str) -> None:
