@@ -43,7 +43,7 @@ def admin(person: User) -> User:
 def every_address() -> dict[str, str]:
     """An address of every page in urls.py, by name: a new page is here by itself."""
     found = {}
-    examples = {"number": 0, "queued_id": uuid4(), "import_id": uuid4(), "view_id": uuid4()}
+    examples = {"number": 0, "queued_id": uuid4(), "import_id": uuid4(), "view_id": uuid4(), "batch_id": uuid4()}
     for url in urlpatterns:
         assert isinstance(url.pattern, RoutePattern)
         names = {name: examples.get(name, name) for name in url.pattern.converters}
