@@ -67,6 +67,8 @@ IDLE_SECONDS = env.float("ADKWEB_IDLE_HOURS", default=14 * 24.0) * 3600
 DEBUG = env.bool("ADKWEB_DEBUG", default=False)
 ALLOWED_HOSTS = env.list("ADKWEB_ALLOWED_HOSTS", default=["127.0.0.1", "localhost", "[::1]"])
 HTTPS = env.bool("ADKWEB_HTTPS", default=False)
+# Hosts that webhooks may be sent to although they are not public, or without https.
+WEBHOOK_HOSTS = env.list("ADKWEB_WEBHOOK_HOSTS", default=[])
 CSRF_TRUSTED_ORIGINS = env.list("ADKWEB_TRUSTED_ORIGINS", default=[])
 
 

@@ -32,6 +32,7 @@ from .client import BAD_REQUEST, FAULT, GONE, REFUSED, SIGNED_OUT, Watcher
 from .room import Seat
 from .search_feeder import SearchFeeder
 from .source_finder import Searcher
+from .webhook_sender import WebhookSender
 
 FRAME_LENGTH: Final = 1000  # characters of what a client says
 
@@ -222,7 +223,7 @@ class Lifespan:
             if message["type"] == "lifespan.startup":
                 broadcast.listen(source_follower.tell)
                 queue_worker.start()
-                self._threads = Searcher(), SearchFeeder()
+                self._threads = Searcher(), SearchFeeder(), WebhookSender()
                 for thread in self._threads:
                     thread.start()
                 await send({"type": "lifespan.startup.complete"})

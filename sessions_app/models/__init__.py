@@ -16,7 +16,7 @@ from .adk import (
 )
 from .batches import BatchItem
 from .own import ApiToken, Job, PasswordTries, Projection, SignInToken, StateChange, StateOwner
-from .saved import SavedView, ViewNews, ViewWatch
+from .saved import SavedView, ViewNews, ViewWatch, Webhook, WebhookDelivery
 from .search import (
     DriftedSession,
     SearchDoc,
@@ -66,6 +66,8 @@ __all__ = [
     "ViewNews",
     "ViewWatch",
     "Waiting",
+    "Webhook",
+    "WebhookDelivery",
     "by_time",
     "keeps_milliseconds",
     "read_instant",

@@ -51,3 +51,42 @@ class ViewNews(models.Model):
 
     class Meta:
         constraints: ClassVar = [models.UniqueConstraint(fields=["watch", "where", "digest"], name="one_piece_of_news")]
+
+
+class Webhook(models.Model):
+    """An address that is told, too, when a session begins to match a watched view.
+
+    The secret is not kept: it follows from `salt` and adkweb's own key. `link` is where people reach adkweb.
+    """
+
+    watch = models.OneToOneField(ViewWatch, models.CASCADE, related_name="+")
+    url = models.TextField()
+    salt = models.CharField(max_length=64)
+    link = models.TextField()
+    created = models.FloatField()
+
+
+class WebhookDelivery(models.Model):
+    """What an address is to be told, or was. Times are seconds. `state` is waiting, done or failed; `status` is HTTP's.
+
+    `claimed_until` is past if no process sends it just now.
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4)
+    hook = models.ForeignKey(Webhook, models.CASCADE, related_name="+")
+    app_name = models.TextField()
+    body = models.TextField()
+    created = models.FloatField()
+    state = models.CharField(max_length=10, default="waiting")
+    due = models.FloatField()
+    tries = models.IntegerField(default=0)
+    status = models.IntegerField(null=True)
+    message = models.TextField(default="")
+    finished = models.FloatField(null=True)
+    claimed_until = models.FloatField(default=0.0)
+
+    class Meta:
+        indexes: ClassVar = [
+            models.Index(fields=["due"], condition=models.Q(state="waiting"), name="deliveries_due"),
+            models.Index(fields=["hook", "created"], name="deliveries_of_hook"),
+        ]

@@ -22,7 +22,7 @@ from ..errors import Invalid
 from ..models import SearchSession, ViewNews, ViewWatch
 from ..reads.labels import called
 from ..sources import registry
-from . import views
+from . import views, webhooks
 
 MOST: Final = 20  # views that a person watches
 NEWS: Final = 100  # sessions of a view that a person is told of before they look
@@ -111,12 +111,15 @@ def news_after(number: int, names: Collection[str]) -> Iterator[tuple[str, News]
 
 def note(watches: Collection[ViewWatch], sessions: Collection[SearchSession], where: str) -> list[SearchSession]:
     """Notes that sessions begin to match, for those who watch and may see them. Returns those that are news to anybody."""
+    alias = registry.alias_of(where) or ""
     has = Counter(ViewNews.objects.filter(watch__in=watches).values_list("watch_id", flat=True))
     told, rows = set(), []
     for each in watches:
         actor = actor_of(each.person)
-        for session in sessions:
-            if has[each.pk] < NEWS and _may_see(actor, session):
+        seen = [session for session in sessions if _may_see(actor, session)]
+        webhooks.queue(each, seen, alias)
+        for session in seen:
+            if has[each.pk] < NEWS:
                 has[each.pk] += 1
                 told.add(session)
                 rows.append(

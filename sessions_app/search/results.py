@@ -215,13 +215,16 @@ def _rows(page: list[tuple[Any, ...]], selection: Selection, columns: Sequence[s
     return [shown_rows[each[0]] for each in page if each[0] in shown_rows]
 
 
+def status_of(phase: str, last: float, *, failed: bool) -> str:
+    """Returns the status of a session now, from its row of the index."""
+    if phase == "open":
+        return "running" if last >= time.time() - settings.SILENCE_SECONDS else "stuck"
+    return "waiting" if phase == "waiting" else "failed" if failed else "idle"
+
+
 def _row(alias: str, stored: tuple[Any, ...]) -> Row:
     _number, _where, names, title, phase, failed, created, last, *numbers, error, error_seq, _order = stored
-    ref, now = ref_of(alias, names), time.time()
-    if phase == "open":
-        status = "running" if last >= now - settings.SILENCE_SECONDS else "stuck"
-    else:
-        status = "waiting" if phase == "waiting" else "failed" if failed else "idle"
+    ref, status = ref_of(alias, names), status_of(phase, last, failed=failed)
     took, turns, events, tokens = numbers
     failed_at = Seq(error_seq) if error else None
     return Row(ref, title or ref.session_id, status, created, last, took, turns, events, tokens, error, failed_at)

@@ -1,0 +1,70 @@
+"""Sends what webhooks are told: signed, without following redirects, and never for long."""
+
+import hashlib
+import hmac
+import http.client
+import socket
+import ssl
+import threading
+import time
+from contextlib import suppress
+from typing import Final
+
+from . import addresses
+from .addresses import Endpoint
+
+SECONDS: Final = 10.0  # for all of an exchange
+_READ: Final = 4_096  # bytes of an answer
+
+
+def signature(secret: str, body: bytes, at: int) -> str:
+    """Returns the header Adkweb-Signature: the time, and the HMAC-SHA256 of time, dot and body."""
+    code = hmac.new(secret.encode(), f"{at}.".encode() + body, hashlib.sha256).hexdigest()
+    return f"t={at},v1={code}"
+
+
+def send(url: str, body: bytes, secret: str, delivery: str) -> int:
+    """Posts a body to an address and returns the status of the answer.
+
+    Raises Invalid for an address that is not allowed, and OSError or HTTPException if there is no answer."""
+    endpoint = addresses.read(url)
+    sockets = [_opened(endpoint)]
+    late = threading.Timer(SECONDS, _cut, [sockets])
+    late.daemon = True
+    late.start()
+    try:
+        if endpoint.scheme == "https":
+            context = ssl.create_default_context()
+            wrapped = context.wrap_socket(sockets[0], server_hostname=endpoint.host, do_handshake_on_connect=False)
+            sockets.append(wrapped)
+            wrapped.do_handshake()
+        connection = http.client.HTTPConnection(endpoint.host, endpoint.port, timeout=SECONDS)
+        connection.sock = sockets[-1]
+        connection.auto_open = 0  # it would resolve the name again
+        headers = {
+            "Host": endpoint.authority,
+            "Content-Type": "application/json",
+            "User-Agent": "adkweb",
+            "Adkweb-Delivery": delivery,
+            "Adkweb-Signature": signature(secret, body, int(time.time())),
+            "Connection": "close",
+        }
+        connection.request("POST", endpoint.target, body, headers)
+        answer = connection.getresponse()
+        answer.read(_READ)
+        return answer.status
+    finally:
+        late.cancel()
+        for each in sockets:
+            each.close()
+
+
+def _opened(endpoint: Endpoint) -> socket.socket:
+    """Returns a connection to the address that was checked."""
+    return socket.create_connection((str(addresses.resolve(endpoint)), endpoint.port), timeout=SECONDS)
+
+
+def _cut(sockets: list[socket.socket]) -> None:
+    for each in sockets:
+        with suppress(OSError):
+            each.shutdown(socket.SHUT_RDWR)
