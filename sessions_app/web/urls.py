@@ -10,7 +10,7 @@ from .account import signin, tokens
 from .checks import state_health
 from .editing import drift, edit, fork, queued, rewind, undo, values
 from .lists import app, edits, feed, home, sessions, user
-from .search import bar, chosen, preview, results, views
+from .search import bar, chosen, preview, results, views, webhook
 from .session import agent_view, compare, event, history, labels, moment, news, overview, page
 
 register_converter(Segment, "name")
@@ -29,6 +29,8 @@ urlpatterns = [
     path("sessions/views/", views.save, name="save-view"),
     path("sessions/views/<uuid:view_id>/", views.change, name="change-view"),
     path("sessions/views/<uuid:view_id>/watch/", views.watch, name="watch-view"),
+    path("sessions/views/<uuid:view_id>/webhook/", webhook.webhook, name="webhook"),
+    path("sessions/views/<uuid:view_id>/webhook/deliveries/", webhook.deliveries, name="deliveries"),
     path("sessions/views/<uuid:view_id>/delete/", views.delete, name="delete-view"),
     path("sessions/chosen/", chosen.chosen, name="chosen"),
     path("batches/", batches.batches, name="batches"),

@@ -152,6 +152,19 @@ def _save_view(page: Page) -> None:
     expect(page.locator("#save-view-name")).to_be_focused()
 
 
+def _webhook(page: Page) -> None:
+    page.goto("/sessions/?q=tag:any")
+    tab = page.get_by_role("navigation", name="Views").get_by_role("link", name="For webhooks")
+    if not tab.count():
+        page.get_by_text("Save view").click()
+        page.keyboard.type("For webhooks")
+        page.keyboard.press("Enter")
+        page.get_by_role("button", name="Watch").click()
+    tab.click()
+    page.get_by_role("link", name="Webhook", exact=True).click()
+    expect(page.locator("#url")).to_be_visible()
+
+
 def _suggestions(page: Page) -> None:
     page.goto("/")
     page.keyboard.press("ControlOrMeta+k")
@@ -244,6 +257,7 @@ PLACES: Final[dict[str, Callable[[Page], None]]] = {
     "add event": goto(path("s", *SEOUL, end="add/")),
     "delete": goto(path("s", *SEOUL, end="delete/")),
     "import": goto("/import/"),
+    "webhook": _webhook,
     "tokens": goto("/tokens/"),
     "error 404": goto("/no/such/page/"),
 }
