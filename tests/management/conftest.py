@@ -66,7 +66,7 @@ class Tailing:
         self.process = warm.Popen(
             [sys.executable, "-c", PROGRAM, "tail", *map(str, words)],
             cwd=tmp_path,
-            env=environment(tmp_path, TZ="UTC", **more),
+            env=environment(tmp_path, **{"TZ": "UTC", **more}),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import closing
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import psycopg
@@ -68,6 +69,14 @@ def test_the_newest_events_come_first_and_then_each_new_one_within_a_second(stor
     assert tailing.line().endswith("booking/지우/s2  booking  message  elsewhere")
     assert tailing.silent()
     assert tailing.interrupt() == 0
+
+
+def test_times_are_those_of_the_machine(tmp_path: Path, tail: Tail) -> None:
+    demo = shutil.copy(DEMO, tmp_path / "demo.db")
+    utc, seoul = (
+        datetime.fromisoformat(tail(demo, "--lines", "1", TZ=zone).line()[:19]) for zone in ("UTC", "Asia/Seoul")
+    )
+    assert seoul - utc == timedelta(hours=9)
 
 
 def test_a_burst_over_several_sessions_comes_whole_and_once_in_each_ones_order(

@@ -25,7 +25,7 @@ from ...reads.event_views import EventView
 from ...reads.following import Following, Only
 from ...sources import registry
 from ...sources.finding import SESSION_FILE
-from ._terminal import plain, short, silence_logs, words
+from ._terminal import local_zone, plain, short, silence_logs, words
 from ._words import told
 
 LOOK_SECONDS: Final = {"sqlite": 0.2, "postgresql": 0.5}
@@ -209,10 +209,10 @@ def _chip(change: Change) -> str:
 
 def _clock(seconds: float) -> str:
     try:
-        moment = datetime.fromtimestamp(seconds).astimezone()
+        moment = datetime.fromtimestamp(seconds, local_zone())
     except (OverflowError, ValueError, OSError):  # an event may hold anything
         return "--:--:--"
-    today = datetime.now().astimezone().date()
+    today = datetime.now(local_zone()).date()
     return moment.strftime("%H:%M:%S" if moment.date() == today else "%Y-%m-%d %H:%M:%S")
 
 
