@@ -72,8 +72,8 @@ def by_time(connection: BaseDatabaseWrapper) -> bool:
 
 
 # The place of an event by its time, as Seq makes it of what the column has.
-MOMENT: Final = f"""least(greatest((extract(epoch FROM timestamp) * 1000000)::bigint + {SEQ_OF_1970}, {FIRST_TIME_SEQ}),
-    {LAST_TIME_SEQ})"""
+MOMENT: Final = f"""least(greatest(extract(epoch FROM timestamp) * 1000000 + {SEQ_OF_1970}, {FIRST_TIME_SEQ}),
+    {LAST_TIME_SEQ})::bigint"""
 
 
 class _SeqCol(Col):

@@ -115,7 +115,8 @@ def test_an_event_with_an_early_or_a_strange_time_is_read_too(own: str, followed
     for number in range(3):
         adk.append(adk.get("s0"), f"the {number}th")
     feeder = feed(source)
-    for number, at in enumerate(("2020-01-01", "20000-01-01", "20000-01-02"), 4):  # the last two are no times to Python
+    strange = ("20000-01-01", "20000-01-02", "294276-12-31 23:59:59", "infinity")  # no times to Python
+    for number, at in enumerate(("2020-01-01", *strange), 4):
         columns = "app_name, user_id, session_id, invocation_id"
         execute(
             source,
