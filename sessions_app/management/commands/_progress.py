@@ -23,6 +23,9 @@ class Bar(Protocol):
     def moved(self, number: int) -> None:
         """Adds a number to what is done."""
 
+    def at(self, done: int, total: int) -> None:
+        """Sets what is done, and how many there will be."""
+
 
 @contextmanager
 def progress(verb: str, unit: str) -> Iterator[Bar]:
@@ -61,3 +64,6 @@ class _Bar:
         if (now := time.monotonic()) - self._told >= _SECONDS:
             self._shown.advance(self._task, self._waiting)
             self._waiting, self._told = 0, now
+
+    def at(self, done: int, total: int) -> None:
+        self._shown.update(self._task, completed=done, total=total)

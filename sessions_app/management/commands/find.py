@@ -103,15 +103,7 @@ class Command(BaseCommand):
         for source in list(named_sources(named or settings.SOURCES)):
             database.open_source(source)
             with progress("indexing", "sessions") as bar:
-                before = 0
-
-                def moved(done: int, total: int) -> None:
-                    nonlocal before
-                    bar.total(total)
-                    bar.moved(done - before)
-                    before = done
-
-                feeding.catch_up(source.alias, moved)
+                feeding.catch_up(source.alias, bar.at)
 
     def _show(self, query: Query, options: dict[str, Any]) -> None:
         greatest_first = (options["sort"] not in _ASCENDING) != options["reverse"]

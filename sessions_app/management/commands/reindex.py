@@ -39,19 +39,10 @@ class Command(OverSources):
         """Reindexes a source, with a progress bar."""
         database.open_source(source)
         with progress("reading", "events") as bar:
-            before = 0
-
-            def moved(done: int, total: int) -> None:
-                nonlocal before
-                bar.total(total)
-                bar.moved(done - before)
-                before = done
-
             try:
-                writes = indexing.rebuild(source.alias, moved)
+                writes = indexing.rebuild(source.alias, bar.at)
             except Invalid as error:
                 raise SourceError(f"{source.where}: {error.message}") from error
         with progress("indexing", "sessions") as bar:
-            before = 0
-            sessions = feeding.rebuild(source.alias, moved)
+            sessions = feeding.rebuild(source.alias, bar.at)
         self.stdout.write(f"{writes:,} writes of keys; sessions: {sessions:,}")
