@@ -3,11 +3,13 @@
 Initial state is written to the database, but no event says so.
 """
 
-from typing import Final
+from typing import Any, Final
 
+from ..access.actor import Actor
 from ..domain.positions import Position, position_of
 from ..domain.session_ref import SessionRef
-from ..domain.state import Scope
+from ..domain.state import ABSENT, UNKNOWN, Scope, scope_of
+from ..reads import views
 from ..reads.event_views import events_of, ordered
 from ..sources import database
 
@@ -43,3 +45,12 @@ def begun(ref: SessionRef) -> Position:
                 return Position(row[0])
         first = ordered(events_of(ref), ref.source, newest=False).values_list("seq", flat=True).first()
     return FOREVER if first is None else position_of(first)
+
+
+def first_value(ref: SessionRef, name: str, actor: Actor) -> Any:
+    """Returns a full key's value before the first write of it; UNKNOWN if that is not recorded."""
+    scope = scope_of(name)[0]
+    if scope == "session":
+        initial = views.session(ref, partly=True, actor=actor).initial_state
+        return UNKNOWN if initial is None else initial.get(name, ABSENT)
+    return ABSENT if all_recorded(ref, scope) else UNKNOWN

@@ -93,6 +93,16 @@ def writes_of(ref: SessionRef, full_key: str, before: Position | None, limit: in
     return list(writes.order_by("-place").values_list("place", flat=True)[:limit])
 
 
+def writes_between(ref: SessionRef, full_key: str, after: Position, until: Position, limit: int) -> list[Position]:
+    """Returns the first positions after one, up to another one, at which a key was written, in order."""
+    scope, bare = scope_of(full_key)
+    owner = _owner(ref, scope)
+    if owner is None:
+        return []
+    writes = StateChange.objects.filter(owner_id=owner, key=stored_key(bare), place__gt=after, place__lte=until)
+    return list(writes.order_by("place").values_list("place", flat=True)[:limit])
+
+
 def highlights(
     ref: SessionRef, kinds: Collection[str], after: Seq = NO_SEQ, upto: Seq | None = None, limit: int = 10_000
 ) -> list[Highlight]:

@@ -66,7 +66,7 @@ def _page(
     if scope == "session" and len(written) < len(positions):
         begun = beginnings.begun(ref)
         positions = [position for position in positions if position in written or position >= begun]
-    first = _first(ref, scope, name, actor) if len(positions) <= most else None
+    first = beginnings.first_value(ref, name, actor) if len(positions) <= most else None
     values = {position: each.value(name) for position, each in written.items()}
     if merging.possible(ref.source) != merging.REPLACED and not all(each.settles(name) for each in written.values()):
         folded = _merged(ref, name, positions[0], positions[-1], actor, is_newest=before is None)
@@ -93,7 +93,7 @@ def _merged(
     ref: SessionRef, name: str, newest: Position, oldest: Position, actor: Actor, *, is_newest: bool
 ) -> dict[Position, Any]:
     """Returns a full key's value after each of its writes between two positions, if its source may have merged them."""
-    chain, start = chain_of(ref, name, newest, oldest, actor=actor), _first(ref, scope_of(name)[0], name, actor)
+    chain, start = chain_of(ref, name, newest, oldest, actor=actor), beginnings.first_value(ref, name, actor)
     shared = scope_of(name)[0] != "session"
     folded = merging.fold(chain, start, merging.reading(ref), shared=shared)
     values = {position: merging.certain(each) for position, each in folded.items()}
@@ -140,14 +140,6 @@ def _before(
     if older not in written or (written[older].imported and scope != "session"):
         return UNKNOWN
     return values[older]
-
-
-def _first(ref: SessionRef, scope: Scope, name: str, actor: Actor) -> Any:
-    """Returns a key's value before the first write of it; UNKNOWN if that is not recorded."""
-    if scope == "session":
-        initial = views.session(ref, partly=True, actor=actor).initial_state
-        return UNKNOWN if initial is None else initial.get(name, ABSENT)
-    return ABSENT if beginnings.all_recorded(ref, scope) else UNKNOWN
 
 
 def _key_write(this: Written, position: Position, change: Change) -> KeyWrite:

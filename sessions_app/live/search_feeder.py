@@ -11,6 +11,7 @@ from typing import Final
 
 from django.db import DatabaseError, connections
 
+from ..checks.live_checks import check_due
 from ..errors import SourceError
 from ..saved.noticing import LOOK_SECONDS as LOOK_AT_TIME
 from ..saved.noticing import notice_silence, noticing
@@ -23,6 +24,7 @@ log = logging.getLogger("adkweb.search")
 LOOK_SECONDS: Final = 0.4  # between two looks: a new event can be found within a second
 REST_SECONDS: Final = 10.0  # a source is fed at least so often: another process may have died, a walk may be due
 _FAILED: Final = "failed"
+_CHECK_SECONDS: Final = 0.2  # that sessions are checked against rules for, before the next source's turn
 _SECONDS: Final = 0.5  # for one source, before the next one's turn
 _DRIFT_SECONDS: Final = 0.02  # that looking for drift takes of LOOK_SECONDS
 
@@ -71,6 +73,7 @@ class SearchFeeder(threading.Thread):
                 more = feeder.feed(_SECONDS)
                 self._seen[alias] = "" if more else version, now + REST_SECONDS
             self._notice(feeder)
+            more |= check_due(alias, _CHECK_SECONDS)
             if not more:
                 self._lookers.setdefault(alias, Looker(alias)).look(_DRIFT_SECONDS)
             return more

@@ -15,6 +15,7 @@ from .adk import (
     stored_instant,
 )
 from .batches import BatchItem
+from .checks import Breach, CheckedSession, DueSession, Rule
 from .own import ApiToken, Job, PasswordTries, Projection, SignInToken, StateChange, StateOwner
 from .saved import SavedView, ViewNews, ViewWatch, Webhook, WebhookDelivery
 from .search import (
@@ -38,13 +39,17 @@ __all__ = [
     "ApiToken",
     "App",
     "BatchItem",
+    "Breach",
+    "CheckedSession",
     "DriftedSession",
+    "DueSession",
     "Event",
     "EventData",
     "Instant",
     "Job",
     "PasswordTries",
     "Projection",
+    "Rule",
     "SavedView",
     "SearchDoc",
     "SearchFact",

@@ -19,7 +19,7 @@ from ..errors import Behind, Invalid
 from ..history import indexing
 from ..models import SearchOwner, SearchSession, SearchSource, SearchValue, Waiting, read_instant
 from ..sources import database, registry
-from . import word_tables
+from . import due, word_tables
 from .forgetting import forget
 from .reading import MOST, MOST_PIECES, Names, Read, Stored, beginnings, goes_on, has_more, read, rows_of, shared_states
 from .storing import Keeper, Reading
@@ -149,8 +149,10 @@ class Feeder:
             states = shared_states(connections[self.source], {reading.ref[1:3] for reading in readings})
             shared = {owner: comparable(state) for owner, state in states.items()}
             digests = [digest_of(*reading.ref[1:]) for reading in readings]
-            with self._around(self._keeper.source.pk, digests) if self._is_whole else nullcontext():
+            around = self._around(self._keeper.source.pk, digests) if self._is_whole else nullcontext()
+            with transaction.atomic(), around:
                 self._keeper.keep(readings, shared)
+                due.note(self._where, (reading.ref for reading in readings))
 
     def _stored(self, names: Sequence[Names]) -> dict[Names, SearchSession]:
         assert self._keeper is not None  # noqa: S101

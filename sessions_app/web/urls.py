@@ -7,7 +7,7 @@ from django.views.i18n import set_language
 from ..http.paths import Segment
 from . import adoption, batches, transfer
 from .account import signin, tokens
-from .checks import state_health
+from .checks import rule, state_health
 from .editing import drift, edit, fork, queued, rewind, undo, values
 from .lists import app, edits, feed, home, sessions, user
 from .search import bar, chosen, preview, results, views, webhook
@@ -52,6 +52,7 @@ urlpatterns = [
     path(APP + "users/", app.users, name="users"),
     path(APP + "sessions/", sessions.sessions, name="sessions"),
     path(APP + "checks/", state_health.state_health, name="state-health"),
+    path(APP + "checks/<int:number>/", rule.rule, name="rule"),
     path(APP + "edit/", edit.app, name="app-edit"),
     path(APP + "value/", values.app, name="app-value"),
     path(APP + "history/", history.app, name="app-history"),

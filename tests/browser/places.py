@@ -193,6 +193,21 @@ def _dry_run(page: Page) -> None:
     expect(page.locator(".tally")).to_be_visible()
 
 
+def _rule(page: Page) -> None:
+    page.goto(path("a", "demo", "booking", end="checks/"))
+    page.get_by_label("Condition").fill("count = 0")
+    page.get_by_label("Name of the rule").fill("Nothing is counted")
+    page.get_by_role("button", name="Add rule").click()
+    expect(page.locator("#breaches tbody tr").first).to_be_visible(timeout=20_000)
+    expect(page.locator("progress")).to_have_count(0)
+
+
+def _refused_rule(page: Page) -> None:
+    page.goto(path("a", "demo", "booking", end="checks/?condition=error:any"))
+    page.get_by_role("button", name="Add rule").click()
+    expect(page.locator("#rule-error")).to_be_visible()
+
+
 def _export(page: Page) -> None:
     page.goto(path("a", "demo", "booking"))
     page.locator("summary", has_text="Export").click()
@@ -216,6 +231,8 @@ PLACES: Final[dict[str, Callable[[Page], None]]] = {
     "app": goto(path("a", "demo", "booking")),
     "app, export open": _export,
     "state health": goto(path("a", "demo", "booking", end="checks/")),
+    "rule": _rule,
+    "rule, refused": _refused_rule,
     "users": goto(path("a", "demo", "booking", end="users/")),
     "user": goto(path("u", "demo", "booking", "omar@example.com")),
     "sessions": goto(path("a", "demo", "booking", end="sessions/")),
@@ -268,5 +285,6 @@ STATUSES: Final = {
     "rewind, unknown invocation": 404,
     "compare, event gone": 404,
     "new session, refused": 409,
+    "rule, refused": 400,
     "error 404": 404,
 }

@@ -37,6 +37,7 @@ SESSIONS: Final = (
     "far-back",
     "agent-view",
     "greyed",
+    "rules",
     "together-1",
     "together-2",
     "together-3",

@@ -411,7 +411,7 @@ ASKED: Final = (  # what doors read from
 )
 OF_SOMEBODY: Final = {"source", "ref", "selection", "event", "view"}  # parameters that say of what a read is
 # What only the machine asks for: where events were read to, and that they are read again. It tells nothing that is stored.
-MACHINES: Final = {"history/indexing.py", "search/feeding.py"}
+MACHINES: Final = {"history/indexing.py", "search/feeding.py", "checks/live_checks.py"}
 
 
 def reads_without_an_actor(code: Code) -> list[str]:
@@ -434,8 +434,10 @@ def reads_without_an_actor(code: Code) -> list[str]:
 
 PARSERS: Final = {"read_stored", "read_stored_or_none", "parse"}  # of stored JSON
 # They compute where keys were written, how deltas were applied, and what can be looked for. Their answers have no value,
-# or are shown by search/results.py. What language.py parses is a query.
-TELL_NO_VALUE: Final = {"history/gathering.py", "history/merging.py", "search/language.py", "search/reading.py"}
+# or are shown by search/results.py. What language.py and condition.py parse is a query.
+TELL_NO_VALUE: Final = {
+    *("history/gathering.py", "history/merging.py", "search/language.py", "search/reading.py", "checks/condition.py"),
+}
 
 
 def values_that_pass_no_mask(code: Code) -> list[str]:

@@ -1,18 +1,23 @@
-"""The state health of an app: what ADK advises against."""
+"""The state health of an app: the rules that people wrote, and what ADK advises against."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.http import urlencode
-from django.views.decorators.http import require_GET
+from django.views.decorators.http import require_http_methods
 
+from ...checks import rules
 from ...checks.advice import Finding, health
 from ...domain.state import scope_of
+from ...errors import Invalid
 from ...reads import views
 from ...search import tree
 from ..html.render import page
 from ..html.targets import actor, address_at
+from .rule import LIMITS, shown
 from .words import ADVICE, Advice, said
 
 
@@ -36,17 +41,31 @@ class Group:
     hidden: int
 
 
-@require_GET
+@require_http_methods(["GET", "POST"])
 def state_health(request: HttpRequest, source: str, app_name: str) -> HttpResponse:
-    """Shows what there is to improve, by kind."""
+    """Shows the rules, and what there is to improve, by kind. A POST makes a rule. htmx gets only the rules."""
     row, _state = views.app(source, app_name, partly=True, actor=actor(request))
+    given = request.POST if request.method == "POST" else request.GET
+    context: dict[str, Any] = {"source": source, "app": row, "given": given, "limits": LIMITS}
+    status = 200
+    if request.method == "POST":
+        try:
+            title, text = given.get("title", ""), given.get("condition", "")
+            number = rules.create(source, app_name, title, text, actor=actor(request))
+            return redirect("rule", source, app_name, number)
+        except Invalid as error:
+            context["error"], status = error.message, 400
+    some = rules.rules(source, app_name, actor=actor(request))
+    context["rules"] = [shown(each, actor(request), limit=1) for each in some]
+    context["working"] = any(each.percent is not None for each in some)
+    if request.htmx:  # type: ignore[attr-defined]
+        return page(request, "checks/state_health/_rules.html", context)
     told = health(source, app_name, actor=actor(request))
     groups = [
         Group(kind, ADVICE[kind], [_item(each, app_name) for each in some], told.hidden[kind])
         for kind, some in told.findings.items()
     ]
-    context = {"source": source, "app": row, "health": told, "groups": groups}
-    return page(request, "checks/state_health/state_health.html", context)
+    return page(request, "checks/state_health/state_health.html", context | {"health": told, "groups": groups}, status)
 
 
 def _item(finding: Finding, app_name: str) -> Item:

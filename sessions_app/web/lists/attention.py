@@ -1,4 +1,4 @@
-"""Lists what needs attention: failures, calls that wait for an answer, turns that are silent, state that drifted."""
+"""Lists what needs attention: failures, calls that wait for an answer, turns that are silent, drift, broken rules."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,6 +10,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from ...access.actor import Actor
+from ...checks import breaches
+from ...checks.breaches import Recent
 from ...domain.brief import brief
 from ...domain.session_ref import SessionRef
 from ...search import drift_looks, health
@@ -50,6 +52,7 @@ def attention(chosen: Chosen, now: float, actor: Actor, of: Of = EVERYBODY, quer
         *_sessions(f"{query} status:waiting".strip(), now, actor, of),
         *_sessions(f"{query} status:stuck {chosen.query}".strip(), now, actor, of),
         *(_drift(each, of) for each in drift_looks.drifted(actor=actor, of=of)),
+        *(_broken(each, of) for each in breaches.recent(chosen.during, actor=actor, of=of)),
     ]
 
 
@@ -95,6 +98,13 @@ def _drift(each: Drifted, of: Of) -> Item:
     aside = _whose(each.ref, of, f"+{each.keys - 1}" if each.keys > 1 else "", each.title)
     address = reverse("drift", kwargs=each.ref._asdict())
     return Item("drift", "warn", each.change.key, words, aside, address, each.since, _("Repair"), key=True)
+
+
+def _broken(each: Recent, of: Of) -> Item:
+    sessions = ngettext("%(n)s session", "%(n)s sessions", each.sessions) % {"n": each.sessions}
+    aside = " · ".join([sessions, *([] if of.app_name else [each.app_name])])
+    address = reverse("rule", args=[each.source, each.app_name, each.rule])
+    return Item("key", "warn", each.name, _("is a rule that was broken"), aside, address, each.last)
 
 
 def _whose(ref: SessionRef, of: Of, *words: str) -> str:

@@ -1,0 +1,185 @@
+"""Checks sessions against rules: goes through their changes of the keys that a rule names, some at a time.
+
+A session broke a rule at an event of its own that wrote one of these keys, and after which the state does not meet the rule
+(condition.broken). Other sessions may write shared keys, too: after their events, nobody is blamed here.
+"""
+
+import json
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from django.db import transaction
+
+from ..access.actor import SYSTEM
+from ..access.shown import shown
+from ..domain.json_values import as_object, read_stored_or_none
+from ..domain.positions import Position, Seq, position_of
+from ..domain.session_ref import SessionRef
+from ..domain.state import ABSENT, State, full_key, scope_of
+from ..errors import Invalid
+from ..history import beginnings
+from ..history.steps import Step, Steps, steps_of
+from ..models import Breach, Rule, SearchSession
+from ..search import tree
+from ..search.reading import rows_of, shared_states
+from ..search.storing import ref_of
+from ..sources import database, registry
+from . import condition
+
+CHANGES: Final = 200  # writes that are looked at before what came of it is kept
+AGAIN: Final = 500  # sessions that are looked at again once somebody wrote a key that they share
+TOGETHER: Final = 50  # sessions whose states are read at once
+_UNKNOWN: Final = beginnings.FOREVER  # the position of a breach that no event is known to have made
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A rule that sessions are checked against, and the full keys that it names."""
+
+    number: int
+    node: tree.Node
+    keys: tuple[str, ...]
+
+    @property
+    def is_shared(self) -> bool:
+        """Tells whether sessions share all of its keys."""
+        return all(scope_of(key)[0] != "session" for key in self.keys)
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A session that is checked: its state as it is stored now, by full key, and the position of its last event."""
+
+    ref: SessionRef
+    digest: str
+    names: str
+    created: float
+    until: Position
+    state: State
+
+
+class Came(NamedTuple):
+    """What came of a check: where to go on (None at the end), and the shared keys that the session itself wrote."""
+
+    after: Position | None
+    shared: frozenset[str]
+
+
+def checked(rule: Rule) -> Checked | None:
+    """Returns a rule as it is checked; None if the language has changed since it was written."""
+    try:
+        node = condition.read(rule.condition)
+    except Invalid:
+        return None
+    return Checked(rule.pk, node, tuple(condition.keys_of(node)))
+
+
+def subjects(source: str, some: Iterable[SearchSession]) -> list[Subject]:
+    """Returns those of these sessions that exist, with their state. Raises SourceError."""
+    refs = {ref_of(source, row.names): row for row in some}
+    with database.using(source) as db:
+        rows = rows_of(db, [(ref.app_name, ref.user_id, ref.session_id) for ref in refs])
+        shared = shared_states(db, {row[:2] for row in rows})
+    told = []
+    for ref, row in refs.items():
+        if stored := rows.get((ref.app_name, ref.user_id, ref.session_id)):
+            own = shown(as_object(read_stored_or_none(stored.state)), SYSTEM, ref.app_name)
+            app, user = (shared.get((ref.app_name, name), {}) for name in ("", ref.user_id))
+            state = own | _prefixed("app", app) | _prefixed("user", user)
+            until = position_of(Seq(json.loads(row.summary)["read"]))
+            told.append(Subject(ref, row.digest, row.names, stored.created, until, state))
+    return told
+
+
+def _prefixed(scope: str, state: State) -> State:
+    return {full_key(scope, bare): value for bare, value in state.items()}  # type: ignore[arg-type]
+
+
+def check(rules: Sequence[Checked], subject: Subject, after: Position | None) -> Came:
+    """Checks the next changes of a session, from its beginning if `after` is None, and keeps what came of it.
+
+    Raises Behind, SourceError, and IntegrityError if a rule was deleted meanwhile.
+    """
+    begun = beginnings.begun(subject.ref) if after is None else None
+    start = Position(begun - 1) if begun is not None else after or Position(0)
+    until = max(subject.until, begun) if begun is not None and begun != _UNKNOWN else subject.until
+    steps = Steps(until)
+    if start < until:
+        names = list(dict.fromkeys(key for rule in rules for key in rule.keys))
+        steps = steps_of(subject.ref, names, start, until, CHANGES, actor=SYSTEM)
+    with transaction.atomic():
+        for rule in rules:
+            _note(rule, subject, steps, begun)
+    own = {key for step in steps.steps if step.ref == subject.ref for key in step.wrote}
+    return Came(steps.upto if steps.more else None, frozenset(key for key in own if scope_of(key)[0] != "session"))
+
+
+def _note(rule: Checked, subject: Subject, steps: Steps, begun: Position | None) -> None:
+    """Keeps what some changes of a session say of a rule, and whether its state breaks the rule now."""
+    now = condition.broken(rule.node, subject.state)
+    of_session = Breach.objects.filter(rule_id=rule.number, digest=subject.digest)
+    kept = of_session.first()
+    if kept is not None and kept.created != subject.created:  # that was another session with the same id
+        of_session.delete()
+        kept = None
+    first = _first(rule, subject, steps, begun)
+    if first is None and now and not rule.is_shared and not steps.more:
+        since = subject.created if begun is not None and not steps.steps else time.time()
+        first = Step(_UNKNOWN, subject.ref, "", since)
+    if kept is None and first is not None:
+        Breach.objects.create(
+            rule_id=rule.number,
+            digest=subject.digest,
+            names=subject.names,
+            position=first.position,
+            event_id=first.event_id,
+            at=first.timestamp,
+            now=now,
+            created=subject.created,
+        )
+    elif kept is not None and first is not None and first.position < kept.position:
+        kept.position, kept.event_id, kept.at, kept.now = first.position, first.event_id, first.timestamp, now
+        kept.save()
+    elif kept is not None and kept.now != now:
+        _keep_now([kept.pk], now=now)
+
+
+def _keep_now(numbers: Sequence[int], *, now: bool) -> None:
+    """Keeps whether sessions break a rule now. If no event is known to have done it, nothing is left once it is mended."""
+    kept = Breach.objects.filter(pk__in=numbers)
+    if not now:
+        kept.filter(position=_UNKNOWN).delete()
+    kept.update(now=now)
+
+
+def _first(rule: Checked, subject: Subject, steps: Steps, begun: Position | None) -> Step | None:
+    """Returns the first of these changes after which a state breaks a rule."""
+    if begun is not None and _began_with(rule, steps, begun) and condition.broken(rule.node, steps.start):
+        return Step(begun, subject.ref, "", subject.created)
+    for step in steps.steps:
+        if (
+            step.ref == subject.ref
+            and not step.wrote.isdisjoint(rule.keys)
+            and condition.broken(rule.node, step.values)
+        ):
+            return step
+    return None
+
+
+def _began_with(rule: Checked, steps: Steps, begun: Position) -> bool:
+    """Tells whether a session was created with keys of a rule. If some are shared, that is the first of its steps."""
+    if not steps.steps or steps.steps[0].position == begun:
+        return False
+    return any(steps.start[key] is not ABSENT for key in rule.keys if scope_of(key)[0] == "session")
+
+
+def look_again(rule: Checked, source: str) -> None:
+    """Looks at the state of sessions that break a rule: somebody else may have changed a key that they share."""
+    kept = list(Breach.objects.filter(rule_id=rule.number, now=True).order_by("-at")[:AGAIN])
+    for start in range(0, len(kept), TOGETHER):
+        digests = {each.digest: each.pk for each in kept[start : start + TOGETHER]}
+        rows = SearchSession.objects.filter(source__where=registry.identity(source), digest__in=digests)
+        better = [each for each in subjects(source, rows) if not condition.broken(rule.node, each.state)]
+        _keep_now([digests[each.digest] for each in better], now=False)

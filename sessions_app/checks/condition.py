@@ -1,0 +1,134 @@
+"""Reads the condition of a rule, `cart.total >= 0`, and tells whether a state meets it (pure).
+
+It is written in the language of the search, of which a rule has the conditions on state only, and means the same there and
+here.
+"""
+
+import time
+from collections.abc import Mapping
+from datetime import UTC
+from typing import Final
+
+from django.utils.translation import gettext as _
+
+from ..domain.state import ABSENT, UNKNOWN, Scope, State, full_key, scope_of
+from ..errors import Invalid
+from ..search import tree
+from ..search.language import parse
+from ..search.values import Value, comparable, value_of
+
+EXAMPLE: Final = "cart.total >= 0"
+MOST_CHARACTERS: Final = 1_000
+MOST_CONDITIONS: Final = 20
+MOST_KEYS: Final = 40
+KEY_LENGTH: Final = 200  # of a longer one, the search keeps only the beginning
+_LEVELS: Final = 4  # of an object that are compared: search/values.py
+Values = Mapping[str, Mapping[str, Value]]  # by scope and path
+
+
+def read(text: str) -> tree.Node:
+    """Reads a condition. Raises Invalid, which says what is wrong."""
+    if len(text) > MOST_CHARACTERS:
+        raise Invalid(_("A rule has at most %(n)s characters.") % {"n": MOST_CHARACTERS})
+    query = parse(text, now=time.time(), zone=UTC)
+    for problem in query.problems:
+        raise Invalid(problem.message, place=problem.start)
+    if query.tree is None:
+        raise Invalid(_("A rule says what the state has to be, such as %(example)s.") % {"example": EXAMPLE})
+    leaves = list(tree.leaves(query.tree))
+    for leaf in leaves:
+        if not isinstance(leaf, tree.State):
+            raise Invalid(
+                _("“%(text)s” is no condition on state, such as %(example)s.")
+                % {"text": text[leaf.start : leaf.end][:40], "example": EXAMPLE},
+                place=leaf.start,
+            )
+    if long := next((leaf for leaf in leaves if len(".".join(getattr(leaf, "path", ()))) > KEY_LENGTH), None):
+        raise Invalid(_("A key in a rule has at most %(n)s characters.") % {"n": KEY_LENGTH}, place=long.start)
+    if len(leaves) > MOST_CONDITIONS or len(keys_of(query.tree)) > MOST_KEYS:
+        most = {"n": MOST_CONDITIONS, "keys": MOST_KEYS}
+        raise Invalid(_("A rule has at most %(n)s conditions, with %(keys)s keys.") % most)
+    return query.tree
+
+
+def keys_of(node: tree.Node) -> list[str]:
+    """Returns the full keys of state that a condition is about: of `a.b`, `a` and `a.b`, for either may have the value."""
+    keys: dict[str, None] = {}
+    for leaf in tree.leaves(node):
+        assert isinstance(leaf, tree.State)  # noqa: S101  (as `read` checks)
+        parts = ".".join(leaf.path).split(".")
+        paths = [".".join(parts[:count]) for count in range(1, min(len(parts), _LEVELS) + 1)]
+        keys |= dict.fromkeys(full_key(leaf.scope, path) for path in (*paths, ".".join(parts)))
+    return list(keys)
+
+
+def broken(node: tree.Node, state: State) -> bool:
+    """Tells whether a state, by full key, breaks a rule.
+
+    It does not if a key that is compared does not exist, unless the rule says of the same key whether it `exists`; nor if
+    nobody can tell the value of a key.
+    """
+    keys = keys_of(node)
+    if any(state.get(key) is UNKNOWN for key in keys):
+        return False
+    values = compared(state, keys)
+    asked = {
+        (leaf.scope, leaf.path) for leaf in tree.leaves(node) if isinstance(leaf, tree.State) and leaf.op == "exists"
+    }
+    for leaf in tree.leaves(node):
+        if isinstance(leaf, tree.State) and (leaf.scope, leaf.path) not in asked and _value(leaf, values) is None:
+            return False
+    return not holds(node, values)
+
+
+def compared(state: State, keys: list[str]) -> Values:
+    """Returns the values of these full keys as the search compares them."""
+    scopes: dict[Scope, State] = {"session": {}, "user": {}, "app": {}}
+    for key in keys:
+        if state.get(key, ABSENT) is not ABSENT:
+            scope, bare = scope_of(key)
+            scopes[scope][bare] = state[key]
+    return {scope: comparable(some) for scope, some in scopes.items()}
+
+
+def holds(node: tree.Node, values: Values) -> bool:
+    """Tells whether a condition holds, as the search would select the session."""
+    match node:
+        case tree.And(children):
+            return all(holds(child, values) for child in children)
+        case tree.Or(children):
+            return any(holds(child, values) for child in children)
+        case tree.Not(child):
+            return not holds(child, values)
+        case tree.State():
+            value = _value(node, values)
+            return value is not None and _meets(node, value)
+    raise TypeError(node)
+
+
+def _value(leaf: tree.State, values: Values) -> Value | None:
+    return values[leaf.scope].get(".".join(leaf.path))
+
+
+def _meets(leaf: tree.State, value: Value) -> bool:
+    wanted = [value_of(each) for each in leaf.values]
+    if leaf.op == "exists":
+        return True
+    if leaf.op in ("=", "in"):
+        return any(_same(value, each) for each in wanted)
+    if leaf.op == "!=":
+        return not _same(value, wanted[0])
+    return _is_ordered(leaf.op, value, wanted[0])
+
+
+def _same(one: Value, other: Value) -> bool:
+    return one.kind == other.kind and (one.text if other.number is None else one.number) == (
+        other.text if other.number is None else other.number
+    )
+
+
+def _is_ordered(op: str, one: Value, other: Value) -> bool:
+    if one.kind != other.kind or one.kind not in ("n", "s"):
+        return False
+    left, right = (one.number, other.number) if one.kind == "n" else (one.text, other.text)
+    return {"<": left < right, "<=": left <= right, ">": left > right, ">=": left >= right}[op]  # type: ignore[operator]

@@ -1,0 +1,113 @@
+"""Checks all sessions of an app against a rule, by a job (jobs/): if a process dies, another one goes on where it was."""
+
+import json
+import time
+import uuid
+from typing import Any, Final
+
+from django.db import IntegrityError
+from django.utils.translation import gettext as _
+
+from ..access.actor import Actor
+from ..domain.positions import Position
+from ..errors import Behind, Invalid, NotFound
+from ..jobs import claims, runner
+from ..jobs.claims import DONE, Lost, Outcome
+from ..models import Breach, Job, Rule, SearchSession
+from ..sources import database, registry
+from .checking import TOGETHER, Checked, Subject, check, checked, subjects
+
+_WAIT_SECONDS: Final = 0.5  # until it looks again whether the history of a source is read
+
+
+def begin(rule: Rule, actor: Actor) -> None:
+    """Checks a rule from the beginning; what was kept of it is forgotten."""
+    stop(rule)
+    Breach.objects.filter(rule_id=rule.pk).delete()
+    now = time.time()
+    job = Job.objects.create(
+        id=uuid.uuid4(),
+        kind=KIND.name,
+        where=rule.where,
+        task=json.dumps({"rule": rule.pk}),
+        created=now,
+        beat=now,
+        **runner.fields_of(actor),
+    )
+    Rule.objects.filter(pk=rule.pk).update(job=job.pk, walked=0, within=None, checked=0.0)
+    runner.start(job)
+
+
+def stop(rule: Rule) -> None:
+    """Stops the check of a rule, if one is under way. What it has kept stays."""
+    Rule.objects.filter(pk=rule.pk).update(job=None)  # what works on it sees that, too
+    for job in Job.objects.filter(pk=rule.job) if rule.job else ():
+        runner.cancel(job)
+
+
+# --- At work ----------------------------------------------------------------------------------------------------------
+
+
+def _run(job: Job, beat: runner.Beat) -> Outcome:
+    rule = Rule.objects.filter(pk=json.loads(job.task)["rule"], job=job.pk).first()
+    if rule is None:
+        return Outcome(DONE)
+    source, asked = registry.alias_of(rule.where) or "", checked(rule)
+    if asked is None:
+        raise Invalid(_("This rule cannot be read any more."))
+    database.get(source)
+    if not database.has_order(source):
+        raise Invalid(_("The events of this source have no order: its past cannot be checked."))
+    sessions = SearchSession.objects.filter(source__where=rule.where, app_owner__digest=rule.digest).order_by("pk")
+    done, total = sessions.filter(pk__lte=rule.walked).count(), sessions.count()
+    while some := list(sessions.filter(pk__gt=rule.walked)[:TOGETHER]):
+        there = {each.digest: each for each in subjects(source, some)}
+        for row in some:
+            beat(claims.Progress(done, total))
+            if row.digest in there:
+                _check(rule, asked, there[row.digest], lambda: beat(claims.Progress(done, total)))  # noqa: B023
+            _keep(rule, walked=row.pk, within=None)
+            done += 1
+    _keep(rule, checked=time.time())
+    return Outcome(DONE)
+
+
+def _check(rule: Rule, asked: Checked, subject: Subject, alive: Any) -> None:
+    """Checks a session to its end, however long it is."""
+    after = rule.within
+    while True:
+        try:
+            after = check([asked], subject, after).after
+        except Behind:  # its history is still being read
+            time.sleep(_WAIT_SECONDS)
+        except (Invalid, NotFound):  # it is gone, or has more keys than can be looked at
+            return
+        except IntegrityError as error:
+            if not Rule.objects.filter(pk=rule.pk, job=rule.job).exists():
+                raise Lost from error
+        else:
+            if after is None:
+                return
+            _keep(rule, within=after)
+        alive()
+
+
+def _keep(rule: Rule, **fields: float | Position | None) -> None:
+    """Keeps how far the check has come. Raises Lost if another one has begun meanwhile, or the rule was deleted."""
+    for name, value in fields.items():
+        setattr(rule, name, value)
+    if not Rule.objects.filter(pk=rule.pk, job=rule.job).update(**fields):
+        raise Lost
+
+
+def _can_run(job: Job) -> bool:
+    """Tells whether this process has the source."""
+    return registry.alias_of(job.where) is not None
+
+
+def _forget(job: Job) -> None:
+    if job.state == DONE:
+        job.delete()
+
+
+KIND: Final = runner.register(runner.Kind("rule", _run, _can_run, _forget))

@@ -1,0 +1,136 @@
+"""The rules of an app: what a person writes, changes, deletes and has checked again."""
+
+import json
+import time
+from dataclasses import dataclass
+from typing import Any, Final
+
+from django.utils.translation import gettext as _
+
+from ..access.actor import Actor
+from ..domain.session_ref import digest_of
+from ..errors import Invalid, NotFound
+from ..jobs.claims import WAITING
+from ..models import Job, Rule
+from ..reads import views
+from ..sources import registry
+from . import condition, rule_jobs
+
+MOST: Final = 50  # of an app
+TITLE_LENGTH: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class RuleView:
+    """A rule as it is shown. `percent` says how far its check is, None if none is under way; `stopped` why it ended early.
+
+    `checked` is when it came to the end, 0 for not yet."""
+
+    number: int
+    source: str
+    app_name: str
+    title: str
+    condition: str
+    created: float
+    created_by: str
+    percent: int | None
+    stopped: str
+    checked: float
+
+    @property
+    def name(self) -> str:
+        """Returns what a rule is called: its title, or its condition."""
+        return self.title or self.condition
+
+
+def rules(source: str, app_name: str, *, actor: Actor) -> list[RuleView]:
+    """Returns the rules of an app, the oldest first. Raises NotFound, SourceError."""
+    views.app(source, app_name, partly=True, actor=actor)
+    rows = list(Rule.objects.filter(**_of_app(source, app_name)).order_by("pk"))
+    jobs = {job.pk: job for job in Job.objects.filter(pk__in=[row.job for row in rows if row.job])}
+    return [_view(source, row, jobs.get(row.job) if row.job else None) for row in rows]
+
+
+def rule(source: str, app_name: str, number: int, *, actor: Actor) -> RuleView:
+    """Returns a rule. Raises NotFound, SourceError."""
+    row = _row(source, app_name, number, actor)
+    return _view(source, row, Job.objects.filter(pk=row.job).first() if row.job else None)
+
+
+def create(source: str, app_name: str, title: str, text: str, *, actor: Actor) -> int:
+    """Creates a rule, and has all sessions of the app checked. Returns its number.
+
+    Raises Invalid, NotAllowed, NotFound, SourceError."""
+    actor.check_may("append", app_name)
+    views.app(source, app_name, partly=True, actor=actor)
+    of_app = _of_app(source, app_name)
+    fields = _fields(title, text)
+    if Rule.objects.filter(**of_app).count() >= MOST:
+        raise Invalid(_("An app has at most %(n)s rules.") % {"n": MOST})
+    made = Rule.objects.create(
+        **of_app, **fields, names=json.dumps([app_name]), created=time.time(), created_by=actor.name[:150]
+    )
+    rule_jobs.begin(made, actor)
+    return made.pk
+
+
+def change(source: str, app_name: str, number: int, title: str, text: str, *, actor: Actor) -> None:
+    """Changes a rule. If its condition is another one, all is checked again. Raises what `create` does."""
+    actor.check_may("append", app_name)
+    row, fields = _row(source, app_name, number, actor), _fields(title, text)
+    again = row.condition != fields["condition"]
+    Rule.objects.filter(pk=row.pk).update(**fields)
+    if again:
+        row.refresh_from_db()
+        rule_jobs.begin(row, actor)
+
+
+def delete(source: str, app_name: str, number: int, *, actor: Actor) -> None:
+    """Deletes a rule with what is kept of it. Raises NotAllowed, NotFound."""
+    actor.check_may("append", app_name)
+    row = _row(source, app_name, number, actor)
+    rule_jobs.stop(row)
+    row.delete()
+
+
+def check_again(source: str, app_name: str, number: int, *, actor: Actor) -> None:
+    """Checks a rule from the beginning. Raises NotAllowed, NotFound."""
+    actor.check_may("append", app_name)
+    rule_jobs.begin(_row(source, app_name, number, actor), actor)
+
+
+def stop(source: str, app_name: str, number: int, *, actor: Actor) -> None:
+    """Stops the check of a rule. Raises NotAllowed, NotFound."""
+    actor.check_may("append", app_name)
+    rule_jobs.stop(_row(source, app_name, number, actor))
+
+
+def _of_app(source: str, app_name: str) -> dict[str, Any]:
+    return {"where": registry.identity(source), "digest": digest_of(app_name, "")}
+
+
+def _fields(title: str, text: str) -> dict[str, str]:
+    title, text = " ".join(title.split()), text.strip()
+    if len(title) > TITLE_LENGTH or "\0" in title:
+        raise Invalid(_("A name has at most %(n)s characters.") % {"n": TITLE_LENGTH}, field="title")
+    condition.read(text)
+    return {"title": title, "condition": text}
+
+
+def _row(source: str, app_name: str, number: int, actor: Actor) -> Rule:
+    views.app(source, app_name, partly=True, actor=actor)
+    row = Rule.objects.filter(**_of_app(source, app_name), pk=number).first()
+    if row is None:
+        raise NotFound(_("There is no such rule; it may have been deleted."))
+    return row
+
+
+def _view(source: str, row: Rule, job: Job | None) -> RuleView:
+    working = job is not None and job.state == WAITING
+    percent = min(99, 100 * job.done // max(1, job.total)) if job is not None and working else None
+    stopped = "" if working or row.checked else (job.message if job else "") or _("The check was stopped.")
+    (app_name,) = json.loads(row.names)
+    return RuleView(
+        *(row.pk, source, app_name, row.title, row.condition, row.created, row.created_by),
+        *(percent, stopped, row.checked),
+    )

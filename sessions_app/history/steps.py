@@ -1,0 +1,112 @@
+"""Goes through the writes of some keys in order, and tells the values of all of them after each."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..access.actor import Actor
+from ..domain.positions import Position
+from ..domain.session_ref import SessionRef
+from ..domain.state import UNKNOWN, State, scope_of
+from . import beginnings, merging
+from .chains import chain_of
+from .index import consult, writes_between, writes_of
+from .written import Written, written_at
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """An event that `wrote` some of the keys, and the values of all of them after it, by full key. `event_id` is empty if a
+    session was created. `ref` may be another session if a key is shared.
+    """
+
+    position: Position
+    ref: SessionRef
+    event_id: str
+    timestamp: float
+    wrote: frozenset[str] = frozenset()
+    values: State = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """Some writes in order, and the values before the first of them. Beyond `upto`, there may be `more`."""
+
+    upto: Position
+    more: bool = False
+    start: State = field(default_factory=dict)
+    steps: list[Step] = field(default_factory=list)
+
+
+def steps_of(
+    ref: SessionRef, names: Sequence[str], after: Position, until: Position, limit: int, *, actor: Actor
+) -> Steps:
+    """Returns the first writes of these full keys after a position, up to another one; at most `limit`.
+
+    Where nobody can tell a value, it is UNKNOWN. `after` is not before the session was created. Raises Behind, SourceError.
+    """
+    actor.check_sees(ref)
+    each = consult(
+        ref.source, lambda: {name: writes_between(ref, name, after, until, limit + 1) for name in names}, ref
+    )
+    known = min((some[-1] for some in each.values() if len(some) > limit), default=until)  # beyond, some are not read
+    order = sorted({position for some in each.values() for position in some if position <= known})
+    more, order = len(order) > limit, order[:limit]
+    if not order:
+        return Steps(until)
+    values = {name: _value_at(ref, name, after, actor) for name in names}
+    written = written_at(ref.source, order, actor)
+    later = {
+        name: _folded(ref, name, [at for at in some if at <= order[-1]], written, values[name])
+        for name, some in each.items()
+    }
+    start, steps = dict(values), []
+    for position in order:
+        now = {name: some[position] for name, some in later.items() if position in some}
+        values |= now
+        if one := written.get(position):
+            steps.append(Step(position, one.ref, one.event_id, one.timestamp, frozenset(now), dict(values)))
+    return Steps(order[-1] if more else until, more, start, steps)
+
+
+def _folded(
+    ref: SessionRef, name: str, positions: Sequence[Position], written: Mapping[Position, Written], before: Any
+) -> dict[Position, Any]:
+    """Returns the value of a key after each of its writes."""
+    shared = scope_of(name)[0] != "session"
+    writes = []
+    for position in positions:
+        own = _own(written.get(position), ref, name)
+        writes.append(own.write(position, name) if own else merging.Write(position, UNKNOWN, True))
+    folded = merging.fold(writes, before, _reading(ref, writes), shared=shared)
+    return {position: merging.certain(values) for position, values in folded.items()}
+
+
+def _own(written: Written | None, ref: SessionRef, name: str) -> Written | None:
+    """Returns the part of a write that is known to have written a key; None if nobody can tell what it wrote, or when."""
+    scope = scope_of(name)[0]
+    own = written.within(ref, scope) if written else None
+    return None if own is None or (own.imported and scope != "session") else own.by(name)
+
+
+def _reading(ref: SessionRef, writes: Sequence[merging.Write]) -> merging.Reading:
+    possible = merging.possible(ref.source)
+    if possible != merging.EITHER or all(write.settles for write in writes):
+        return possible
+    return merging.reading(ref)
+
+
+def _value_at(ref: SessionRef, name: str, position: Position, actor: Actor) -> Any:
+    """Returns a key's value just after a position."""
+    scope, last = scope_of(name)[0], writes_of(ref, name, Position(position + 1), 1)
+    if not last or (scope == "session" and last[0] < beginnings.begun(ref)):
+        return beginnings.first_value(ref, name, actor)
+    own = _own(written_at(ref.source, last, actor).get(last[0]), ref, name)
+    if own is None:
+        return UNKNOWN
+    if own.settles(name):
+        return own.value(name)
+    chain = chain_of(ref, name, last[0], last[0], actor=actor)
+    begun = beginnings.first_value(ref, name, actor)
+    folded = merging.fold(chain, begun, _reading(ref, chain), shared=scope != "session")
+    return merging.certain(folded.get(last[0], (UNKNOWN,)))

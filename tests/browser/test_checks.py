@@ -1,0 +1,67 @@
+"""A rule from its first letter to the event that broke it, and live: by a person who looks at the page."""
+
+from __future__ import annotations
+
+from playwright.sync_api import Locator, Page, expect
+
+from sessions_app.domain.session_ref import SessionRef
+from tests.browser.conftest import Watch
+from tests.browser.places import open_form, own, path, type_json
+
+HEALTH = path("a", "demo", "booking", end="checks/")
+
+
+def write(page: Page, ref: SessionRef, key: str, value: str) -> None:
+    """Edits a key in a tab of its own, as another person would."""
+    other = page.context.new_page()
+    open_form(other, ref, key)
+    type_json(other, value)
+    other.get_by_role("button", name="Apply").click()
+    expect(other.get_by_text("Saved as event")).to_be_visible()
+    other.close()
+
+
+def test_a_rule_is_written_broken_live_and_leads_to_the_event(page: Page, watch: Watch) -> None:
+    watch.allow(400)
+    ref = own("rules")
+    page.goto(path("a", "demo", "booking"))
+    page.get_by_role("link", name="State health").click()
+    page.get_by_label("Condition").fill("rule_total >")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("alert")).to_contain_text("Something is missing")
+    page.get_by_label("Condition").fill("rule_total >= 0")
+    page.get_by_label("Name of the rule").fill("No debts")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="No session broke this rule")).to_be_visible()
+    write(page, ref, "rule_total", "-5")
+    row = page.locator("#breaches tbody tr")
+    look_again_until(page, row)
+    expect(row).to_contain_text("rules")
+    expect(row).to_contain_text("broken")
+    row.get_by_role("link", name="event").click()
+    expect(page.locator("#moment")).to_contain_text("rule_total")
+    page.goto("/")
+    page.locator("ul.attention").get_by_role("link", name="No debts").first.click()
+    expect(page.get_by_role("heading", name="No debts")).to_be_visible()
+    page.get_by_role("button", name="Delete").click()
+    expect(page.get_by_text("The rule “No debts” is deleted.")).to_be_visible()
+
+
+def look_again_until(page: Page, there: Locator) -> None:
+    """Loads a page again until something is there: a new event is indexed and checked within a second or two."""
+    for _try in range(30):
+        page.reload()
+        if there.count():
+            return
+        page.wait_for_timeout(300)
+
+
+def test_state_health_names_keys_and_leads_to_the_event_that_wrote_them(page: Page) -> None:
+    write(page, own("rules"), "apiKey", '"hunter22"')
+    page.goto(HEALTH)
+    row = page.locator("tr", has_text="is named like a secret").first
+    look_again_until(page, row)
+    expect(row).to_contain_text("apiKey")
+    expect(page.locator("main")).not_to_contain_text("hunter22")
+    row.get_by_role("link").last.click()
+    expect(page.locator("#moment")).to_contain_text("apiKey")

@@ -1,0 +1,28 @@
+"""What docs/checking.md says of rules is so."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from sessions_app.checks import checking, condition, rules
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "checking.md").read_text()
+EXAMPLES = re.findall(r"```text\n(.*?)```", PAGE, re.DOTALL)[0].splitlines()
+
+
+@pytest.mark.parametrize("text", [*EXAMPLES, "cart.total exists cart.total >= 0"])
+def test_every_rule_that_is_shown_is_one(text: str) -> None:
+    assert text in PAGE
+    assert condition.read(text)
+
+
+def test_the_limits_are_those_that_are_told() -> None:
+    told = PAGE[PAGE.index("No rule can take for ever") :]
+    most = condition.MOST_CONDITIONS, condition.MOST_KEYS, condition.MOST_CHARACTERS, rules.MOST, checking.CHANGES
+    assert tuple(int(each.replace(",", "")) for each in re.findall(r"[0-9,]*[0-9]", told)[:5]) == most
+
+
+def test_a_key_that_does_not_exist_is_as_told() -> None:
+    assert not condition.broken(condition.read("cart.total >= 0"), {})
+    assert condition.broken(condition.read("cart.total exists cart.total >= 0"), {})
