@@ -22,11 +22,12 @@ APPENDED: Final = 5_000  # events of a source that are listed at once
 
 @dataclass(frozen=True, slots=True)
 class RunningSession:
-    """A session whose agent is running now."""
+    """A session whose agent is running now, and its newest event."""
 
     ref: SessionRef
     title: str
     flight: Running
+    event: EventView
 
 
 class Revision(NamedTuple):
@@ -116,11 +117,13 @@ def running_now(source: str, *, actor: Actor) -> list[RunningSession]:
     """Returns the sessions whose agent is running now, as far as the source's newest events show. The one with the
     newest event comes first."""
     with database.using(source):
-        by_session: dict[SessionRef, list[dict[str, Any]]] = {}
+        by_session: dict[SessionRef, list[EventView]] = {}
         for view in newest_views(source, RUNNING_REACH, GLANCE, actor):
-            by_session.setdefault(view.ref, []).append(view.data)
-        now = time.time()
-        flights = {ref: running(events[::-1], now, settings.SILENCE_SECONDS) for ref, events in by_session.items()}
+            by_session.setdefault(view.ref, []).append(view)
+        now, silence = time.time(), settings.SILENCE_SECONDS
+        flights = {
+            ref: running([view.data for view in reversed(views)], now, silence) for ref, views in by_session.items()
+        }
         busy = {ref: flight for ref, flight in flights.items() if flight and not flight.waiting}
         titles = titles_of(source, busy.keys(), actor)
-        return [RunningSession(ref, titles.get(ref, ""), flight) for ref, flight in busy.items()]
+        return [RunningSession(ref, titles.get(ref, ""), flight, by_session[ref][0]) for ref, flight in busy.items()]

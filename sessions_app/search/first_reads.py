@@ -8,8 +8,6 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from typing import Final
 
-from django.db.models import Q
-
 from ..access.actor import Actor
 from ..domain.positions import Seq
 from ..domain.session_ref import SessionRef, digest_of
@@ -21,7 +19,7 @@ from .selecting import rows
 from .storing import ref_of
 
 LOOKED_AT: Final = 2_000  # turns of all sessions, after an edit of shared state
-COUNT_LIMIT: Final = 1_000  # sessions
+COUNT_LIMIT: Final = 1_000  # sessions of a user
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +36,8 @@ class Readers:
     """Says what is known about who reads an edit.
 
     `first` is None if no turn has begun since, or if nobody knows (`known` is false): many turns of others have begun, or
-    the source is not indexed yet. `sessions` share the key, up to COUNT_LIMIT + 1; None if it is the session's own.
+    the source is not indexed yet. `sessions` share the key, of a user's at most COUNT_LIMIT + 1; None if it is the session's
+    own.
     """
 
     first: FirstRead | None = None
@@ -53,14 +52,13 @@ def readers(ref: SessionRef, seq: Seq, at: float, scope: Scope, *, actor: Actor)
     if scope not in ("user", "app"):
         return _of_session(ref, seq) if known else Readers()
     where, names = registry.identity(ref.source), (ref.app_name, ref.user_id if scope == "user" else "")
-    owner = (
-        SearchOwner.objects.filter(source__where=where, digest=digest_of(*names)).values_list("pk", flat=True).first()
-    )
+    owner = SearchOwner.objects.filter(source__where=where, digest=digest_of(*names)).first()
     if owner is None or not known:
         return Readers()
-    sharing = SearchSession.objects.filter(Q(user_owner=owner) if scope == "user" else Q(app_owner=owner), listed=True)
-    count = sharing.values("pk")[: COUNT_LIMIT + 1].count()
-    first, known = _of_owner(ref.source, at, "s.user_owner_id" if scope == "user" else "s.app_owner_id", owner)
+    count = owner.sessions
+    if scope == "user":
+        count = SearchSession.objects.filter(user_owner=owner, listed=True).values("pk")[: COUNT_LIMIT + 1].count()
+    first, known = _of_owner(ref.source, at, f"s.{scope}_owner_id", owner.pk)
     return Readers(first, known, count)
 
 

@@ -103,10 +103,9 @@ def _share(figures: Figures) -> str:
 
 
 def _grown(now: float, before: float) -> str:
-    """Returns by how much a number has grown since the range before."""
-    if not before:
-        return ""
-    return pgettext("since the range before", "%(percent)s %%") % {"percent": f"{100 * (now - before) / before:+.0f}"}
+    """Returns by how much a number has grown since the range before; empty if it has not, or if there was nothing."""
+    percent = round(100 * (now - before) / before) if before else 0
+    return pgettext("since the range before", "%(percent)s %%") % {"percent": _signed(percent, 0)} if percent else ""
 
 
 def _cost(chosen: Chosen, actor: Actor, of: Of) -> tuple[str, str]:
@@ -124,4 +123,10 @@ def _cost(chosen: Chosen, actor: Actor, of: Of) -> tuple[str, str]:
 
 
 def _points(now: Figures, before: Figures) -> str:
-    return f"{100 * (now.failed_share - before.failed_share):+.1f}" if now.turns and before.turns else ""
+    """Returns by how many points of percent the share of failed turns has grown; empty if it has not."""
+    points = round(100 * (now.failed_share - before.failed_share), 1) if now.turns and before.turns else 0.0
+    return _signed(points, 1) if points else ""
+
+
+def _signed(number: float, digits: int) -> str:
+    return f"{number:+.{digits}f}".replace("-", "\u2212")

@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from ...access.actor import Actor
-from ...domain.state import Change
+from ...domain.state import Change, Scope
 from ...history import edit_log
 from ...reads.event_views import EventView
 from ...search import first_reads
@@ -43,7 +43,7 @@ def _of(view: EventView, actor: Actor) -> LastEdit:
         return LastEdit(view, change, "", "", "")
     told = first_reads.readers(view.ref, view.seq, view.timestamp, change.scope, actor=actor)
     address = reverse("session", kwargs=told.first.ref._asdict()) + f"?seq={told.first.seq}" if told.first else ""
-    return LastEdit(view, change, _read(told), address, _shared(told))
+    return LastEdit(view, change, _read(told), address, _shared(told, change.scope))
 
 
 def _widest(changes: Iterable[Change]) -> Change | None:
@@ -57,8 +57,8 @@ def _read(told: Readers) -> str:
     return _("not read yet") if told.known else ""
 
 
-def _shared(told: Readers) -> str:
+def _shared(told: Readers, scope: Scope) -> str:
     if told.sessions is None:
         return ""
     words = ngettext("%(n)s session shares it", "%(n)s sessions share it", told.sessions)
-    return words % {"n": count(told.sessions, first_reads.COUNT_LIMIT)}
+    return words % {"n": count(told.sessions, 0 if scope == "app" else first_reads.COUNT_LIMIT)}
