@@ -71,14 +71,14 @@ class Measured(Func):
         return self.as_sql(compiler, connection, template=measured_sql("%(expressions)s", "postgresql"), **extra)
 
 
-def measured_sql(column: str, vendor: str) -> str:
+def measured_sql(column: str, vendor: str, most: int = LARGE) -> str:
     """Returns the SQL of `Measured`. A text that has to be computed is computed only once."""
     stored = vendor == "sqlite" and "(" not in column
     bytes_of = _BYTES[vendor].format(text=column if stored else "t")
     if stored:
-        return f"CASE WHEN {bytes_of} <= {LARGE} THEN {column} ELSE '#' || {bytes_of} END"
+        return f"CASE WHEN {bytes_of} <= {most} THEN {column} ELSE '#' || {bytes_of} END"
     text = column if vendor == "sqlite" else f"({column})::text"
-    measured = f"CASE WHEN {bytes_of} <= {LARGE} THEN t ELSE '#' || {bytes_of} END"
+    measured = f"CASE WHEN {bytes_of} <= {most} THEN t ELSE '#' || {bytes_of} END"
     return f"(WITH measured (t) AS MATERIALIZED (SELECT {text}) SELECT {measured} FROM measured) "
 
 

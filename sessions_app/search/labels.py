@@ -14,7 +14,6 @@ from django.utils.translation import gettext as _
 from ..access.actor import SYSTEM, Actor
 from ..access.shown import shown
 from ..domain.brief import words
-from ..domain.json_values import as_object, read_stored_or_none
 from ..domain.session_ref import SessionRef, digest_of
 from ..errors import Invalid, NotFound
 from ..models import SearchOwner, SearchSession, SessionTag, SessionTitle
@@ -22,7 +21,7 @@ from ..reads.labels import Labels, batches, labels_of
 from ..reads.lists import title_of
 from ..sources import database, registry
 from .lines import clean
-from .reading import rows_of
+from .reading import rows_of, state_of
 from .selecting import is_one_of, rows
 from .storing import names_of
 from .titling import LENGTH, retitle
@@ -196,9 +195,9 @@ def _own_title(ref: SessionRef) -> str:
     """Returns the title that a session has of itself. Raises NotFound, SourceError."""
     with database.using(ref.source) as db:
         row = rows_of(db, [ref[1:]]).get(ref[1:])
-    if row is None:
-        raise NotFound(_("Session %(id)s not found.") % {"id": ref.session_id})
+        if row is None:
+            raise NotFound(_("Session %(id)s not found.") % {"id": ref.session_id})
+        state = shown(state_of(db, row), SYSTEM, ref.app_name)
     stored = SearchSession.objects.filter(source__where=registry.identity(ref.source), digest=digest_of(*ref[1:]))
     summary = stored.values_list("summary", flat=True).first()
-    state = shown(as_object(read_stored_or_none(row.state)), SYSTEM, ref.app_name)
     return title_of(state) or (json.loads(summary)["opening"] if summary else "")

@@ -34,6 +34,7 @@ MOST_PIECES: Final = 100  # of text, that are read of a session before they are 
 _EVENTS: Final = 20  # read at once: each may be LARGE
 _SMALL: Final = 8_000  # bytes on disk of an event that is read together with those of other sessions
 TOGETHER: Final = 20  # sessions
+_TOGETHER: Final = 100_000  # bytes of a state that is read together with those of other sessions
 _NEWEST: Final = 300  # events that tell whether an invocation is running
 _OF: Final = "app_name = %s AND user_id = %s AND session_id = %s"
 Names = tuple[str, str, str]
@@ -41,7 +42,10 @@ Read = tuple[int, str, str | None]  # an event: its seq, its id, and its text if
 
 
 class Stored(NamedTuple):
-    """A row of `sessions`: its names, its state as text, and the times of its creation and of the last write, in seconds."""
+    """A row of `sessions`: its names, its state as text, and the times of its creation and of the last write, in seconds.
+
+    A state of more than _TOGETHER bytes is its length after a “#”, because those of many sessions are read at once.
+    """
 
     app_name: str
     user_id: str
@@ -57,8 +61,8 @@ def rows_of(db: BaseDatabaseWrapper, names: Sequence[Names]) -> dict[Names, Stor
         return {}
     with db.cursor() as cursor:
         cursor.execute(
-            f"""SELECT app_name, user_id, id, {measured_sql("state", db.vendor)}, create_time, update_time FROM sessions
-            WHERE (app_name, user_id, id) IN (VALUES {", ".join(["(%s, %s, %s)"] * len(names))})""",
+            f"""SELECT app_name, user_id, id, {measured_sql("state", db.vendor, _TOGETHER)}, create_time, update_time
+            FROM sessions WHERE (app_name, user_id, id) IN (VALUES {", ".join(["(%s, %s, %s)"] * len(names))})""",
             [name for each in names for name in each],
         )
         rows = [Stored(*row[:4], *map(read_instant, row[4:])) for row in cursor.fetchall()]
@@ -103,7 +107,7 @@ def read(ref: SessionRef, row: Stored, stored: SearchSession | None, events: Seq
         pieces.add(seq, lines_of(event, told))
         summary.read, summary.read_id = seq, event_id  # that of its row: in the event, anything may stand
     pieces.end()
-    state = as_object(read_stored_or_none(row.state))
+    state = state_of(db, row)
     reading.state = comparable(state)
     phase, summary.waits_for = _phase(db, ref, summary)
     title = clean(title_of(state), LENGTH) or summary.opening
@@ -117,6 +121,17 @@ def read(ref: SessionRef, row: Stored, stored: SearchSession | None, events: Seq
     summary.first = summary.first or row.created
     summary.last = summary.last or row.updated
     return reading
+
+
+def state_of(db: BaseDatabaseWrapper, row: Stored) -> State:
+    """Returns the state of a session, however large it is; {} if it is too large to be read."""
+    text = row.state
+    if text and text.startswith("#"):
+        own = "app_name = %s AND user_id = %s AND id = %s"
+        with db.cursor() as cursor:
+            cursor.execute(f"SELECT {measured_sql('state', db.vendor)} FROM sessions WHERE {own}", row[:3])
+            text = next(iter(cursor.fetchone() or [None]))
+    return as_object(read_stored_or_none(text))
 
 
 def has_more(ref: SessionRef, stored: SearchSession) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import time
+import tracemalloc
 from collections.abc import Callable
 from typing import Final
 
@@ -101,6 +102,21 @@ def test_names_that_are_no_text_do_not_keep_the_walk_from_ending(own: str, sourc
     while feeder.feed():
         assert time.monotonic() < until, "the walk comes to the same sessions again and again"
     assert ids("expired") == ["s1"]
+
+
+def test_many_large_states_are_not_read_at_once(own: str, source: str) -> None:
+    state = json.dumps({"step": "pay", "__session_metadata__": {"displayName": "Large"}, "notes": "x" * 2_000_000})
+    for number in range(30):
+        insert(source, "booking", "ana", f"s{number}", state=state)
+    tracemalloc.start()
+    try:
+        feed(source)
+        results = search(query_of("step = pay"), actor=SYSTEM, columns=("step",))
+        _now, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 45_000_000  # together, they are 60 MB
+    assert [row.title for row in results.rows] == ["Large"] * 30
 
 
 def test_the_longest_names_stop_nothing(own: str, source: str) -> None:
