@@ -2,7 +2,7 @@
 
 The rules are google-adk's, to the letter, and in its order: events that a rewind took back are left out, then those that
 are not for the agent (exclusion.py), then those that a summary covers (summaries.py). What other agents said is quoted as
-context. At last, each response is put beside its call (turns.py). Every event that is left out has a reason.
+context. At last, each response is put beside its call (content.py). Every event that is left out has a reason.
 """
 
 import json
@@ -12,9 +12,9 @@ from typing import Final
 
 from ..domain.content import Raw, calls_of, object_of
 from ..domain.rewinds import rewinds_in
+from .content import Content, beside_the_latest, paired, without_lone_calls, without_lone_responses
 from .exclusion import MEDIA, Kind, Reader, Reason, excluded, is_progress
 from .summaries import summarised
-from .turns import Turn, beside_the_latest, paired, without_lone_calls, without_lone_responses
 
 
 @dataclass(slots=True)
@@ -25,7 +25,7 @@ class Contents:
     """
 
     order: Sequence[int]
-    turns: list[Turn] = field(default_factory=list)
+    contents: list[Content] = field(default_factory=list)
     left_out: dict[int, Reason] = field(default_factory=dict)
 
 
@@ -41,31 +41,31 @@ def contents(
         rewound = rewinds_in(events)
     left_out = {index: Reason("rewind") if by == index else Reason("rewound", by) for index, by in rewound.items()}
     included = _included(events, reader, left_out)
-    turns, order = summarised(events, included, reader, left_out)
-    turns = _quoted(_transcribed(turns, events), events, reader)
+    contents, order = summarised(events, included, reader, left_out)
+    contents = _quoted(_transcribed(contents, events), events, reader)
     for step, kind in _STEPS:
         if step is not beside_the_latest or ends:
-            kept = step(turns)
-            _explain(left_out, turns, kept, kind)
-            turns = kept
-    turns = [turn for turn in turns if turn.written]
-    arrived = {index for turn in turns for index in turn.events}
+            kept = step(contents)
+            _explain(left_out, contents, kept, kind)
+            contents = kept
+    contents = [content for content in contents if content.written]
+    arrived = {index for content in contents for index in content.events}
     for index in included:
         if index not in arrived:
             left_out.setdefault(index, Reason("empty"))
-    return Contents(order, turns, left_out)
+    return Contents(order, contents, left_out)
 
 
-def in_order(result: Contents) -> list[tuple[int, Turn | Reason]]:
+def in_order(result: Contents) -> list[tuple[int, Content | Reason]]:
     """Lists what the model gets and, in between, what is left out: each with the index of the event beside which it is
     shown."""
     rank = {index: number for number, index in enumerate(result.order)}
     left = sorted(result.left_out, key=rank.__getitem__, reverse=True)
-    items: list[tuple[int, Turn | Reason]] = []
-    for turn in result.turns:
-        while left and rank[left[-1]] <= rank.get(turn.home, -1):
+    items: list[tuple[int, Content | Reason]] = []
+    for content in result.contents:
+        while left and rank[left[-1]] <= rank.get(content.home, -1):
             items.append((left[-1], result.left_out[left.pop()]))
-        items.append((turn.home, turn))
+        items.append((content.home, content))
     return [*items, *((index, result.left_out[index]) for index in reversed(left))]
 
 
@@ -95,48 +95,50 @@ def _included(events: Sequence[Raw], reader: Reader, left_out: dict[int, Reason]
     return included
 
 
-def _transcribed(turns: list[Turn], events: Sequence[Raw]) -> list[Turn]:
+def _transcribed(contents: list[Content], events: Sequence[Raw]) -> list[Content]:
     """Turns transcriptions of speech into contents, and joins consecutive pieces."""
 
-    def text(turn: Turn, way: str) -> str:
-        return "" if turn.summary else str(object_of(events[turn.index], f"{way}_transcription").get("text") or "")
+    def text(content: Content, way: str) -> str:
+        return (
+            "" if content.summary else str(object_of(events[content.index], f"{way}_transcription").get("text") or "")
+        )
 
     result = []
     heard: dict[str, list[tuple[int, str]]] = {"input": [], "output": []}
-    for turn, following in zip(turns, [*turns[1:], None], strict=False):
-        way = "" if turn.written else next((way for way in heard if text(turn, way)), "")
+    for content, following in zip(contents, [*contents[1:], None], strict=False):
+        way = "" if content.written else next((way for way in heard if text(content, way)), "")
         if way:
-            heard[way].append((turn.index, text(turn, way)))
+            heard[way].append((content.index, text(content, way)))
             if following and text(following, way):
                 continue
             indexes, texts = zip(*heard[way], strict=True)
             heard[way] = []
             role, parts = ("user" if way == "input" else "model"), ({"text": "".join(texts)},)
-            turn = replace(turn, role=role, parts=parts, events=indexes, written=True)
-        result.append(turn)
+            content = replace(content, role=role, parts=parts, events=indexes, written=True)
+        result.append(content)
     return result
 
 
-def _quoted(turns: list[Turn], events: Sequence[Raw], reader: Reader) -> list[Turn]:
+def _quoted(contents: list[Content], events: Sequence[Raw], reader: Reader) -> list[Content]:
     """Quotes as context what other agents did, and the answers to their calls."""
-    authors = {str(call["id"]): turn.author for turn in turns for call in turn.calls if call.get("id")}
+    authors = {str(call["id"]): content.author for content in contents for call in content.calls if call.get("id")}
     result = []
-    for turn in turns:
-        other = _is_other(turn, events, reader) or any(
+    for content in contents:
+        other = _is_other(content, events, reader) or any(
             (author := authors.get(str(response.get("id") or ""))) and author not in (reader.agent, "user")
-            for response in turn.responses
+            for response in content.responses
         )
-        if not other or not turn.parts:
-            result.append(turn)
-        elif parts := tuple(part for part in turn.parts if _is_quotable(part)):
-            result.append(replace(turn, role="user", parts=parts, quoted=True, waiting=frozenset()))
+        if not other or not content.parts:
+            result.append(content)
+        elif parts := tuple(part for part in content.parts if _is_quotable(part)):
+            result.append(replace(content, role="user", parts=parts, quoted=True, waiting=frozenset()))
     return result
 
 
-def _is_other(turn: Turn, events: Sequence[Raw], reader: Reader) -> bool:
-    if not turn.summary and events[turn.index].get("live_session_id"):
-        return turn.author != "user"
-    return bool(reader.agent) and turn.author not in (reader.agent, "user")
+def _is_other(content: Content, events: Sequence[Raw], reader: Reader) -> bool:
+    if not content.summary and events[content.index].get("live_session_id"):
+        return content.author != "user"
+    return bool(reader.agent) and content.author not in (reader.agent, "user")
 
 
 def _is_quotable(part: Raw) -> bool:
@@ -146,7 +148,7 @@ def _is_quotable(part: Raw) -> bool:
     return bool(str(part.get("text") or "").strip()) or any(part.get(name) is not None for name in names)
 
 
-_STEPS: Final[tuple[tuple[Callable[[list[Turn]], list[Turn]], Kind], ...]] = (
+_STEPS: Final[tuple[tuple[Callable[[list[Content]], list[Content]], Kind], ...]] = (
     (without_lone_responses, "unpaired"),
     (beside_the_latest, "overtaken"),
     (paired, "replaced"),
@@ -154,10 +156,10 @@ _STEPS: Final[tuple[tuple[Callable[[list[Turn]], list[Turn]], Kind], ...]] = (
 )
 
 
-def _explain(left_out: dict[int, Reason], before: list[Turn], after: list[Turn], kind: Kind) -> None:
+def _explain(left_out: dict[int, Reason], before: list[Content], after: list[Content], kind: Kind) -> None:
     """Adds a reason for each event that a step left out."""
-    kept = {index for turn in after for index in turn.events}
-    answered = {response.get("id"): turn.index for turn in after for response in turn.responses}
-    for turn in before:
-        by = next((answered.get(each.get("id")) for each in turn.responses), None) if kind == "replaced" else None
-        left_out |= {index: Reason(kind, by) for index in turn.events if index not in kept}
+    kept = {index for content in after for index in content.events}
+    answered = {response.get("id"): content.index for content in after for response in content.responses}
+    for content in before:
+        by = next((answered.get(each.get("id")) for each in content.responses), None) if kind == "replaced" else None
+        left_out |= {index: Reason(kind, by) for index in content.events if index not in kept}

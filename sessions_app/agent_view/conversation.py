@@ -25,10 +25,10 @@ from ..models import Event
 from ..reads.event_views import EventView, after_cursor, before_cursor, events_of, ordered, view_of, views
 from ..reads.weights import Valid
 from ..sources import database
+from .content import Content
 from .contents import contents, in_order, task
 from .exclusion import Kind, Reader, Reason, is_for_branch
 from .summaries import Range, covering, range_of, retained, timestamp_of
-from .turns import Turn
 
 PAGE: Final = 100  # events of a conversation shown at once
 REACH: Final = 1_000  # events that are read before and after those on the page
@@ -52,7 +52,7 @@ class Line:
     """One content of the request with its parts, made from `events`; or an event that is left out, with the reason."""
 
     event: EventView
-    turn: Turn | None = None
+    content: Content | None = None
     parts: list[Part] = field(default_factory=list)
     events: list[EventView] = field(default_factory=list)
     left_out: LeftOut | None = None
@@ -273,8 +273,8 @@ def _by_index(views: Sequence[EventView], rewound: dict[Seq, Seq]) -> dict[int, 
     return {indexes[seq]: indexes.get(by, -by) for seq, by in rewound.items()}
 
 
-def _line(views: Sequence[EventView], index: int, item: Turn | Reason, ids: dict[Seq, str]) -> Line:
-    if isinstance(item, Turn):
+def _line(views: Sequence[EventView], index: int, item: Content | Reason, ids: dict[Seq, str]) -> Line:
+    if isinstance(item, Content):
         event = views[item.index]
         told = {
             "content": {"parts": list(item.parts)},

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from ..domain.content import Raw, object_of
+from .content import Content, content_of
 from .exclusion import Reader, Reason
-from .turns import Turn, turn_of
 
 Range = tuple[
     int, float, float
@@ -49,18 +49,18 @@ def timestamp_of(event: Raw) -> float:
 
 def summarised(
     events: Sequence[Raw], included: list[int], reader: Reader, left_out: dict[int, Reason]
-) -> tuple[list[Turn], Sequence[int]]:
-    """Returns the turns of the included events, with summaries in place of what they cover, and the order of all
+) -> tuple[list[Content], Sequence[int]]:
+    """Returns the contents of the included events, with summaries in place of what they cover, and the order of all
     events.
 
     Adds to `left_out` what a summary covers. If there are summaries, the order is by time. A call that a summary covers
     comes back if a response to it remains."""
     summaries = [index for index in included if object_of(events[index], "actions").get("compaction")]
     if not summaries:
-        return [turn_of(events[index], index) for index in included], range(len(events))
+        return [content_of(events[index], index) for index in included], range(len(events))
     ranges = [(index, *span) for index in summaries if (span := range_of(events[index]))]
     kept = retained(ranges)
-    items: list[tuple[float, int, Turn]] = []
+    items: list[tuple[float, int, Content]] = []
     for index in summaries:
         span = range_of(events[index])
         if not span:
@@ -77,72 +77,72 @@ def summarised(
         if (by := covering(kept, moment)) is not None:
             left_out[index] = Reason("compacted", by)
         else:
-            items.append((moment, index, turn_of(events[index], index)))
-    turns, order = _by_time(items, events)
-    return _recovered(turns, included, events, left_out), order
+            items.append((moment, index, content_of(events[index], index)))
+    contents, order = _by_time(items, events)
+    return _recovered(contents, included, events, left_out), order
 
 
-def _by_time(items: list[tuple[float, int, Turn]], events: Sequence[Raw]) -> tuple[list[Turn], list[int]]:
-    """Sorts turns by time. Each summary belongs beside the last event before its end."""
+def _by_time(items: list[tuple[float, int, Content]], events: Sequence[Raw]) -> tuple[list[Content], list[int]]:
+    """Sorts contents by time. Each summary belongs beside the last event before its end."""
     times = sorted((timestamp_of(event), index) for index, event in enumerate(events))
     order = [index for _moment, index in times]
-    turns = []
-    for moment, index, turn in sorted(items, key=lambda item: item[:2]):
+    contents = []
+    for moment, index, content in sorted(items, key=lambda item: item[:2]):
         last = bisect_right(times, (moment, index)) - 1
-        turns.append(replace(turn, home=order[last] if last >= 0 else -1) if turn.summary else turn)
-    return turns, order
+        contents.append(replace(content, home=order[last] if last >= 0 else -1) if content.summary else content)
+    return contents, order
 
 
-def _summary(event: Raw, index: int, reader: Reader) -> Turn:
-    content = object_of(object_of(object_of(event, "actions"), "compaction"), "compacted_content")
+def _summary(event: Raw, index: int, reader: Reader) -> Content:
+    said = object_of(object_of(object_of(event, "actions"), "compaction"), "compacted_content")
     named = str(event.get("invocation_id") or "")
-    turn = turn_of({"content": content, "author": reader.agent or "model", "invocation_id": named}, index)
-    return replace(turn, summary=True)
+    own = {"content": said, "author": reader.agent or "model", "invocation_id": named}
+    return replace(content_of(own, index), summary=True)
 
 
 class _Pairs:
     """Pairs responses with the calls before them, among all included events; a pair's name is (index of the call, id)."""
 
-    def __init__(self, turns: list[Turn], events: Sequence[Raw], present: set[int]) -> None:
-        latest: dict[str, Turn] = {}
-        self.call_of: dict[tuple[int, str], Turn] = {}  # by the response's index and id
-        self.response_to: dict[tuple[int, str], Turn] = {}  # the newest
+    def __init__(self, contents: list[Content], events: Sequence[Raw], present: set[int]) -> None:
+        latest: dict[str, Content] = {}
+        self.call_of: dict[tuple[int, str], Content] = {}  # by the response's index and id
+        self.response_to: dict[tuple[int, str], Content] = {}  # the newest
         self.answered: set[tuple[int, str]] = set()  # calls with a response that remains
-        for turn in turns:
-            latest.update((str(call["id"]), turn) for call in turn.calls if call.get("id"))
-            for name in _ids(turn.responses):
+        for content in contents:
+            latest.update((str(call["id"]), content) for call in content.calls if call.get("id"))
+            for name in _ids(content.responses):
                 if name in latest:
-                    self.call_of[turn.index, name] = latest[name]
+                    self.call_of[content.index, name] = latest[name]
                     pair = (latest[name].index, name)
-                    if turn.index in present:
+                    if content.index in present:
                         self.answered.add(pair)
                     known = self.response_to.get(pair)
-                    if not known or timestamp_of(events[turn.index]) >= timestamp_of(events[known.index]):
-                        self.response_to[pair] = turn
+                    if not known or timestamp_of(events[content.index]) >= timestamp_of(events[known.index]):
+                        self.response_to[pair] = content
 
 
 def _recovered(
-    turns: list[Turn], included: list[int], events: Sequence[Raw], left_out: dict[int, Reason]
-) -> list[Turn]:
+    contents: list[Content], included: list[int], events: Sequence[Raw], left_out: dict[int, Reason]
+) -> list[Content]:
     """Brings back the calls that a summary covers and that have a remaining response, with their other responses."""
-    present = {turn.index for turn in turns if not turn.summary}
-    pairs = _Pairs([turn_of(events[index], index) for index in included], events, present)
-    result: list[Turn] = []
+    present = {content.index for content in contents if not content.summary}
+    pairs = _Pairs([content_of(events[index], index) for index in included], events, present)
+    result: list[Content] = []
     calls: set[int] = set()  # brought back
     others: set[int] = set()
-    for turn in turns:
-        for name in _ids(turn.responses):
-            call = None if turn.summary else pairs.call_of.get((turn.index, name))
+    for content in contents:
+        for name in _ids(content.responses):
+            call = None if content.summary else pairs.call_of.get((content.index, name))
             if call is None or call.index in present or call.index in calls:
                 continue
             calls.add(call.index)
-            result.append(replace(call, home=turn.home))
+            result.append(replace(call, home=content.home))
             for pair in [(call.index, each) for each in _ids(call.calls)]:
                 other = None if pair in pairs.answered else pairs.response_to.get(pair)
                 if other and other.index not in others:
                     others.add(other.index)
-                    result.append(replace(other, home=turn.home))
-        result.append(turn)
+                    result.append(replace(other, home=content.home))
+        result.append(content)
     for index in calls | others:
         left_out.pop(index, None)
     return result

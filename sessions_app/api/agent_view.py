@@ -97,10 +97,10 @@ def _line(line: conversations.Line) -> dict[str, Any]:
     return {
         "event_id": line.event.id,
         "seq": number_of(line.event.seq),
-        "role": line.turn.role if line.turn else None,
-        "parts": list(line.turn.parts) if line.turn else [],
-        "quoted": line.turn is not None and line.turn.quoted,
-        "summary": line.turn is not None and line.turn.summary,
+        "role": line.content.role if line.content else None,
+        "parts": list(line.content.parts) if line.content else [],
+        "quoted": line.content is not None and line.content.quoted,
+        "summary": line.content is not None and line.content.summary,
         "events": [event.id for event in line.events],
         "left_out": {"kind": left.kind, "by": left.by, "seq": number_of(left.seq)} if left else None,
     }

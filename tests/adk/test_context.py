@@ -26,12 +26,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sessions_app.access.actor import SYSTEM, Actor
+from sessions_app.agent_view.content import Content
 from sessions_app.agent_view.contents import Contents, contents, task
 from sessions_app.agent_view.conversation import conversation
 from sessions_app.agent_view.exclusion import Reader
 from sessions_app.agent_view.instructions import rendered
 from sessions_app.agent_view.preview import preview
-from sessions_app.agent_view.turns import Turn
 from sessions_app.domain.event import new_id
 from sessions_app.history import moments
 from sessions_app.reads import timeline
@@ -195,14 +195,17 @@ def adks(events: list[Event], reader: Reader) -> tuple[set[str], list[types.Cont
     return {event.id for event in left if event in kept} | set(summaries), made
 
 
-def as_adk_tells_it(turn: Turn) -> types.Content:
-    """A turn of ours in google-adk's words: what is quoted stands between its marks, after its preamble."""
-    said = [types.Part.model_validate(part) for part in turn.parts]
-    if not turn.quoted:
-        return types.Content(role=turn.role or None, parts=said)
+def as_adk_tells_it(content: Content) -> types.Content:
+    """A content of ours in google-adk's words: what is quoted stands between its marks, after its preamble."""
+    said = [types.Part.model_validate(part) for part in content.parts]
+    if not content.quoted:
+        return types.Content(role=content.role or None, parts=said)
     return types.Content(
         role="user",
-        parts=[types.Part(text=_fencing.OTHER_AGENT_CONTEXT_PREAMBLE), *(_quoted(turn.author, part) for part in said)],
+        parts=[
+            types.Part(text=_fencing.OTHER_AGENT_CONTEXT_PREAMBLE),
+            *(_quoted(content.author, part) for part in said),
+        ],
     )
 
 
@@ -229,9 +232,9 @@ def assert_same(stored: list[dict[str, Any]], reader: Reader, ours: Contents) ->
     """Our contents are google-adk's, from the same events as it keeps."""
     kept, made = adks([Event.model_validate(each) for each in stored], reader)
     early = {stored[place]["id"] for place, reason in ours.left_out.items() if reason.kind not in LATE}
-    arrived = {stored[place]["id"] for turn in ours.turns for place in turn.events}
+    arrived = {stored[place]["id"] for content in ours.contents for place in content.events}
     late = {stored[place]["id"] for place, reason in ours.left_out.items() if reason.kind in LATE}
-    told = [as_adk_tells_it(turn) for turn in ours.turns]
+    told = [as_adk_tells_it(content) for content in ours.contents]
     if (first := task(stored, reader)) is not None:
         told.insert(0, types.Content(role="user", parts=[types.Part(text=first)]))
     assert shown(told) == shown(made)
@@ -342,7 +345,7 @@ def test_a_stored_conversation_is_google_adks(
             isolation_scope=scope,
             node_path=path,
         )
-        told = [as_adk_tells_it(line.turn) for line in found.lines if line.turn]
+        told = [as_adk_tells_it(line.content) for line in found.lines if line.content]
         if found.task is not None:
             told.insert(0, types.Content(role="user", parts=[types.Part(text=found.task)]))
         assert shown(told) == shown(made)

@@ -69,9 +69,9 @@ def whys(ref: SessionRef) -> dict[str, tuple[str, str]]:
 
 
 def texts(found: agent_view_conversation.Conversation) -> list[str]:
-    """What arrives, each turn's text; what is left out in brackets, with the reason."""
+    """What arrives, each content's text; what is left out in brackets, with the reason."""
     return [
-        "".join(str(part.value) for part in line.parts) if line.turn else f"[{line.left_out and line.left_out.kind}]"
+        "".join(str(part.value) for part in line.parts) if line.content else f"[{line.left_out and line.left_out.kind}]"
         for line in found.lines
     ]
 
@@ -195,7 +195,9 @@ def test_a_response_stands_beside_its_call_and_a_summary_where_it_ends(ref: Sess
     add("go on", author="user")
     found = conversation(ref, agent="booking", actor=SYSTEM)
     assert texts(found) == ["[compacted]", "in short", "{}", "{'n': 1}", "meanwhile", "go on"]
-    assert [line.turn.summary for line in found.lines if line.turn] == [False, True, False, False, False, False][1:]
+    assert [line.content.summary for line in found.lines if line.content] == [False, True, False, False, False, False][
+        1:
+    ]
 
 
 def test_pages_of_a_long_conversation_are_all_of_it(ref: SessionRef, add: Add, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -215,7 +217,7 @@ def test_pages_of_a_long_conversation_are_all_of_it(ref: SessionRef, add: Add, m
         found = [*page.lines, *found]
         if not (before := page.earlier):
             break
-    assert [line.event.id for line in found if line.turn] == [views[turn.index].id for turn in whole.turns]
+    assert [line.event.id for line in found if line.content] == [views[content.index].id for content in whole.contents]
     expected = {views[place].id: reason.kind for place, reason in whole.left_out.items()}
     assert {line.event.id: line.left_out.kind for line in found if line.left_out} == expected
     assert {line.left_out.by for line in found if line.left_out and line.left_out.kind == "rewound"} == {back}

@@ -61,7 +61,7 @@ def test_only_what_the_model_gets_can_be_shown_by_keyboard(page: Page) -> None:
     expect(left_out.first).to_be_visible()
     page.get_by_label("only what the model gets").press("Space")
     expect(page.locator(".out:visible")).to_have_count(0)
-    expect(page.locator(".turn").first).to_be_visible()
+    expect(page.locator(".content").first).to_be_visible()
 
 
 def test_a_session_leads_there_from_now_and_from_an_event(page: Page) -> None:

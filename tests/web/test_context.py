@@ -30,10 +30,10 @@ def opened(browser: Browser, session: SessionRef, **query: str) -> Element:
     return browser.open("context", **session._asdict(), query=query)
 
 
-def turns(page: Element) -> list[str]:
+def contents(page: Element) -> list[str]:
     """What arrives, and what does not with its reason."""
-    lines = [line for line in page.all("li") if {"turn", "out"} & set(line.classes)]
-    return [line.one(class_="body" if "turn" in line.classes else "why").text for line in lines]
+    lines = [line for line in page.all("li") if {"content", "out"} & set(line.classes)]
+    return [line.one(class_="body" if "content" in line.classes else "why").text for line in lines]
 
 
 def text(browser: Browser, ref: SessionRef, template: str) -> Element:
@@ -50,11 +50,11 @@ def test_an_event_that_a_model_wrote_leads_to_what_it_was_given(ref: SessionRef,
         ref, author="agent", content={"role": "user", "parts": [{"function_response": {"name": "f", "response": {}}}]}
     )
     page = opened(maria, ref, at=said)
-    assert "to Lisbon" in " ".join(turns(page))
+    assert "to Lisbon" in " ".join(contents(page))
     before = maria.open(page.links()["Just before this event"])
     assert "just after event 1" in before.one("div", "sub").text
-    assert "where to?" in " ".join(turns(before))
-    assert "to Lisbon" not in " ".join(turns(before))
+    assert "where to?" in " ".join(contents(before))
+    assert "to Lisbon" not in " ".join(contents(before))
     for other in (asked, result):
         assert "Just before this event" not in opened(maria, ref, at=other).links()
     assert "Just before this event" not in opened(maria, ref).links()
@@ -183,7 +183,7 @@ def test_the_conversation_shows_what_the_model_gets_and_why_not_the_rest(
     add(ref, {"text": "Elsewhere"}, author="fares", branch="fares", invocation_id="i4")
     add(ref, {"text": "Right"}, branch="agent.billing", invocation_id="i5")
     page = opened(maria, ref)
-    assert turns(page) == [
+    assert contents(page) == [
         "Hello",
         "taken back by the rewind #3",
         "the rewind itself",
@@ -192,7 +192,7 @@ def test_the_conversation_shows_what_the_model_gets_and_why_not_the_rest(
         "Right",
     ]
     assert by in page.all(class_="why")[0].one("a")["href"]
-    assert turns(opened(maria, ref, agent="fares"))[-2:] == ["Elsewhere", "of another branch"]
+    assert contents(opened(maria, ref, agent="fares"))[-2:] == ["Elsewhere", "of another branch"]
     form = page.one("form", "reader")
     assert [option.text for option in form.one(id="branch").all("option")] == [
         "its own: agent.billing",
@@ -201,7 +201,7 @@ def test_the_conversation_shows_what_the_model_gets_and_why_not_the_rest(
         "fares",
     ]
     assert [option.text for option in form.all("option", selected="")] == ["agent"]
-    assert "of another branch" not in turns(opened(maria, ref, agent="fares", branch="."))
+    assert "of another branch" not in contents(opened(maria, ref, agent="fares", branch="."))
     assert opened(maria, ref, branch="fares").one("form", "reader").fields()["branch"] == "fares"
 
 
@@ -209,7 +209,7 @@ def test_a_conversation_at_an_event_knows_nothing_of_what_came_later(ref: Sessio
     first = add(ref, {"text": "One"}, invocation_id="i1")
     add(ref, {"text": "Two"}, invocation_id="i2")
     add(ref, invocation_id="i3", actions={"rewind_before_invocation_id": "i1"})
-    assert turns(opened(maria, ref, at=first)) == ["One"]
+    assert contents(opened(maria, ref, at=first)) == ["One"]
 
 
 def test_a_long_conversation_is_paged_in_place_and_as_pages(
@@ -219,12 +219,12 @@ def test_a_long_conversation_is_paged_in_place_and_as_pages(
     for number in range(7):
         add(ref, {"text": f"t{number}"})
     page = opened(maria, ref)
-    assert turns(page) == ["t4", "t5", "t6"]
+    assert contents(page) == ["t4", "t5", "t6"]
     link = page.one(class_="earlier").one("a")
     earlier = maria.open(link["hx-get"], htmx=True)
-    assert turns(earlier) == ["t1", "t2", "t3"]
+    assert contents(earlier) == ["t1", "t2", "t3"]
     whole = maria.open(link["href"].partition("#")[0])
-    assert turns(whole) == ["t1", "t2", "t3"]
+    assert contents(whole) == ["t1", "t2", "t3"]
     assert "To the end" in whole.links()
 
 
@@ -240,7 +240,7 @@ def test_an_event_or_session_that_is_gone_is_not_found(ref: SessionRef, maria: B
 def test_a_person_who_may_only_read_sees_it_all(ref: SessionRef, maria: Browser, add: Add, settings: Settings) -> None:
     add(ref, {"text": "Hello"})
     settings.READ_ONLY = True
-    assert turns(opened(maria, ref)) == ["Hello"]
+    assert contents(opened(maria, ref)) == ["Hello"]
     assert text(maria, ref, "{step}").one(class_="filled").raw == "choose"
 
 
@@ -264,9 +264,9 @@ def test_of_a_database_that_was_never_adopted_the_conversation_is_shown_and_the_
     settings.READ_ONLY = True
     ref = ref._replace(source=open_source(place))
     page = opened(maria, ref)
-    assert len(turns(page)) == 3
+    assert len(contents(page)) == 3
     then = opened(maria, ref, at=first)
-    assert turns(then) == ["One"]
+    assert contents(then) == ["One"]
     assert "have no order" not in page.text + then.text
 
 

@@ -75,7 +75,7 @@ class Preview:
 def context(request: HttpRequest, **names: str) -> HttpResponse:
     """Shows what ?agent= sees at ?at=<event id>, or now. The template comes from the key ?key=, or from POST.
 
-    htmx gets the preview of the template, or the turns ?before= a cursor.
+    htmx gets the preview of the template, or the contents ?before= a cursor.
     """
     ref = SessionRef(**names)
     event_id = request.GET.get("at", "")
@@ -91,7 +91,7 @@ def context(request: HttpRequest, **names: str) -> HttpResponse:
             raise
         told["behind"] = error.message  # what was sent is shown again
     if request.htmx and "before" in request.GET:  # type: ignore[attr-defined]
-        return page(request, "session/agent_view/_turns.html", told)
+        return page(request, "session/agent_view/_contents.html", told)
     told |= {"view": view, "given": _given(event, actor(request)), **_instruction(request, ref, event_id)}
     return page(request, "session/agent_view/agent_view.html", told, told.get("status", 200))
 
@@ -106,7 +106,7 @@ def _conversation(request: HttpRequest, ref: SessionRef, event: EventView | None
     reading = {"agent": shown.reader.agent, **({"branch": branch} if branch else {})}
     return {
         "conversation": shown,
-        "arrived": sum(line.turn is not None for line in shown.lines),
+        "arrived": sum(line.content is not None for line in shown.lines),
         "chosen": chosen,
         "reading": reading,
         "branch": branch,
