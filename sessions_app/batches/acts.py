@@ -15,7 +15,8 @@ from django.utils.translation import gettext as _
 
 from ..access.actor import SYSTEM, Actor
 from ..access.shown import is_hidden
-from ..domain.edit_note import EDIT_PREFIX
+from ..domain.edit_note import EDIT_PREFIX, edit_of
+from ..domain.event import Event
 from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT, Scoped, same
 from ..edits import queue, undo
@@ -45,10 +46,11 @@ class Done(NamedTuple):
 class Act(Protocol):
     """Something that can be done to a session."""
 
-    def do(self, ref: SessionRef, expects: str) -> Done | None:
+    def do(self, ref: SessionRef, expects: str, *, first: bool) -> Done | None:
         """Acts on a session. Returns None if an agent is at work there: to be done later.
 
-        If it was done before, nothing is done again. Raises NotFound, NotAllowed, Invalid, Conflict, SourceError."""
+        `first` says that no event of the batch is in the app yet: its event stands for all of them in lists of edits. If
+        it was done before, nothing is done again. Raises NotFound, NotAllowed, Invalid, Conflict, SourceError."""
 
 
 class Triable(Act, Protocol):
@@ -75,7 +77,7 @@ class Edit:
             raise NotAllowed(_("You may not see what stands in these keys."))
         return Tried(TO_DO, json.dumps(_digests(entries))) if _changes(entries) else Tried(SAME, "")
 
-    def do(self, ref: SessionRef, expects: str) -> Done | None:
+    def do(self, ref: SessionRef, expects: str, *, first: bool) -> Done | None:
         """Writes one event, if the keys still have the values that were there when the edit was tried.
 
         A key that has the new value by now need not be written: sessions share it, and the batch has written it in
@@ -86,7 +88,8 @@ class Edit:
         changes = _changes(entries)
         if not changes or any(current[entry.key] != expected[entry.key] for entry in changes):
             return _was_done(self.batch, ref) or Done(MOVED if changes else SAME)
-        return _append(self.batch, ref, entries, self.actor, self.reason, {}, view.revision)
+        note = _note(self.batch, first)
+        return _append(ref, state_event(entries, self.actor, self.reason, of=note), self.actor, view.revision)
 
     def _entries(self, state: Scoped) -> list[Entry]:
         return [Entry(key, value, state.get(key)) for key, value in self.values.items()]
@@ -100,7 +103,7 @@ class Undo:
     actor: Actor
     reason: str = ""
 
-    def do(self, ref: SessionRef, expects: str) -> Done | None:
+    def do(self, ref: SessionRef, expects: str, *, first: bool) -> Done | None:
         """Undoes the event `expects`."""
         revision = views.session(ref, actor=SYSTEM).revision
         try:
@@ -109,7 +112,8 @@ class Undo:
             return _was_done(self.batch, ref) or Done(SAME)
         if plan.unknown or any(step.contested for step in plan.steps):
             return _was_done(self.batch, ref) or Done(MOVED)
-        return _append(self.batch, ref, plan.entries, self.actor, self.reason, {"undoes": expects}, revision)
+        note = {"undoes": expects, **_note(self.batch, first)}
+        return _append(ref, state_event(plan.entries, self.actor, self.reason, of=note), self.actor, revision)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +127,7 @@ class Delete:
         self.actor.check_may("admin", ref.app_name)
         return Tried(TO_DO, repr(views.session(ref, actor=self.actor, partly=True).revision))
 
-    def do(self, ref: SessionRef, expects: str) -> Done | None:
+    def do(self, ref: SessionRef, expects: str, *, first: bool) -> Done | None:
         """Deletes the session, if nothing was written to it since."""
         if repr(views.session(ref, actor=self.actor, partly=True).revision) != expects:
             return Done(MOVED)
@@ -141,19 +145,15 @@ def event_id_of(batch: str, ref: SessionRef) -> str:
     return str(uuid.uuid5(_NAMESPACE, ascii([batch, *ref[1:]])))
 
 
-def _append(
-    batch: str,
-    ref: SessionRef,
-    entries: list[Entry],
-    actor: Actor,
-    reason: str,
-    of: Mapping[str, str],
-    revision: float,
-) -> Done | None:
+def _note(batch: str, first: bool) -> dict[str, str]:
+    return {"batch": batch, **({"for_batch": batch} if first else {})}
+
+
+def _append(ref: SessionRef, made: tuple[Event, dict[str, Any]], actor: Actor, revision: float) -> Done | None:
     if not queue.is_idle(ref):
         return None
-    event, seen = state_event(entries, actor, reason, of={**of, "batch": batch})
-    event_id = event_id_of(batch, ref)
+    event, seen = made
+    event_id = event_id_of(edit_of(event)["batch"], ref)
     event |= {"id": event_id, "invocation_id": EDIT_PREFIX + event_id}
     try:
         append_once(ref, event, actor, seen, revision)

@@ -57,6 +57,12 @@ def of(job_id: UUID, outcome: str) -> Any:
     return BatchItem.objects.filter(job_id=job_id, outcome=outcome)
 
 
+def apps_with_events(job_id: UUID) -> set[str]:
+    """Returns the apps in which a batch has written an event."""
+    rows = of(job_id, CHANGED).exclude(event_id="").values_list("names", flat=True)
+    return {json.loads(names)[0] for names in rows.iterator()}
+
+
 def sources_of(job_id: UUID) -> dict[str, str | None]:
     """Returns the sources of a batch's sessions: by what identifies them, their alias, or None if they are not open."""
     rows = BatchItem.objects.filter(job_id=job_id).order_by().values_list("where", flat=True).distinct()

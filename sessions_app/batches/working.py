@@ -99,13 +99,17 @@ def _do(job: Job, beat: runner.Beat) -> Outcome:
     act = _act(job, json.loads(job.task), runner.actor_of(job))
     total = BatchItem.objects.filter(job_id=job.pk).count()
     sources = items.sources_of(job.pk)
+    apps = items.apps_with_events(job.pk)
     while left := items.of(job.pk, TO_DO).count():
         done = total - left
         for item in items.walk(job.pk):
             beat(Progress(done, total, DOING))
-            outcome, message = _done(act, items.ref_of(item, sources), item.expects)
+            ref = items.ref_of(item, sources)
+            outcome, message = _done(act, ref, item.expects, first=ref.app_name not in apps)
             if outcome is None:  # its agent is at work
                 continue
+            if outcome.event_id:
+                apps.add(ref.app_name)
             items.note(item, outcome=outcome.outcome, event_id=outcome.event_id, message=message)
             done += 1
         if done < total:
@@ -114,9 +118,9 @@ def _do(job: Job, beat: runner.Beat) -> Outcome:
     return Outcome(DONE, fields={"done": total, "total": total})
 
 
-def _done(act: Act, ref: SessionRef, expects: str) -> tuple[Done | None, str]:
+def _done(act: Act, ref: SessionRef, expects: str, *, first: bool) -> tuple[Done | None, str]:
     try:
-        return act.do(ref, expects), ""
+        return act.do(ref, expects, first=first), ""
     except NotFound:
         return Done(GONE), ""
     except (NotAllowed, Invalid, Conflict) as error:

@@ -43,6 +43,11 @@ def check_no_note(event: Mapping[str, Any], names: Iterable[str] = NOTES) -> Non
             )
 
 
+def is_listed(edit: Mapping[str, Any]) -> bool:
+    """Tells whether an edit stands in lists of edits, by its note. Of a batch, one edit stands there for all of an app."""
+    return not edit.get("batch") or bool(edit.get("for_batch"))
+
+
 def is_copy(event: Mapping[str, Any]) -> bool:
     """Tells whether a fork copied the event from another session."""
     return bool(as_object(event.get("custom_metadata")).get(ORIGIN))

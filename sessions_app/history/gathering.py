@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from django.db import connections
 
-from ..domain.edit_note import edit_of, is_edit
+from ..domain.edit_note import edit_of, is_edit, is_listed
 from ..domain.json_values import as_object, read_stored_or_none
 from ..domain.kinds import describe
 from ..domain.positions import Position, Seq, first_position, position_of, seq_of
@@ -120,7 +120,9 @@ def _row(position: Position, ref: SessionRef, event_id: str, moment: Any, event:
     at = origin = None
     if is_edit(event):
         kinds.append("edit")
-        at, origin = _microseconds(moment), _origin(ref, edit_of(event).get("forked"))
+        note = edit_of(event)
+        at = _microseconds(moment) if is_listed(note) else None
+        origin = _origin(ref, note.get("forked"))
     if _maybe_failed(event) and _failed(event):
         kinds.append("error")
     before = actions.get("rewind_before_invocation_id")

@@ -17,6 +17,7 @@ from sessions_app.batches.reading import Batch
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT
 from sessions_app.errors import Conflict, Invalid, NotAllowed, NotFound
+from sessions_app.history import edit_log
 from sessions_app.jobs import runner
 from sessions_app.models import Job
 from sessions_app.writes.append import append_event
@@ -327,3 +328,22 @@ def test_nothing_is_done_that_was_not_tried(sessions: list[SessionRef], actor: A
     batch.discard(made, actor=actor)
     with pytest.raises(NotFound):
         reading.get(made, actor=actor)
+
+
+# --- In lists of edits ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", ["sqlite", "postgresql"])
+def test_one_event_of_each_app_stands_for_the_batch_in_lists_of_edits(sessions: list[SessionRef], actor: Actor) -> None:
+    other = create_session(sessions[0].source, "support", "bo", actor=AGENT, state=START, session_id="s9")
+    made = begin([*sessions, other], actor)
+    do(made, actor)
+    listed, _problems = edit_log.edits(actor=actor)
+    assert sorted((view.ref.app_name, view.description.edit["batch"]) for view in listed.rows) == [
+        (APP, str(made)),
+        ("support", str(made)),
+    ]
+    batch.undo(made, actor=actor)
+    settle()
+    assert len(edit_log.edits(actor=actor)[0].rows) == 4
+    assert [len(notes(ref)) for ref in sessions] == [2] * 6

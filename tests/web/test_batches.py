@@ -209,6 +209,8 @@ def test_an_event_of_a_batch_leads_to_it(maria: Browser, refs: list[SessionRef],
     event_id = event_id_of(str(made), refs[0])
     page = maria.open("event", **refs[0]._asdict(), event_id=event_id)
     assert page.links()[str(made)] == reverse("batch", args=[made])
+    for name in ("edits", "home"):
+        assert maria.open(name).links()["the same in many sessions"] == reverse("batch", args=[made])
 
 
 def test_nothing_or_nonsense_that_is_selected_is_told(maria: Browser, refs: list[SessionRef]) -> None:

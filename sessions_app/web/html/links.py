@@ -54,14 +54,18 @@ def sibling_link(view: EventView, event_id: Any) -> SafeString:
 
 
 @register.simple_tag
-def batch_link(batch_id: Any) -> SafeString:
+def batch_link(batch_id: Any, text: str = "") -> SafeString:
     """Returns a link to the batch that an edit is a part of, by the id that the event's note has."""
     name = plain(batch_id)[:KEY_LENGTH]
     try:
         url = reverse("batch", args=[UUID(name)])
     except ValueError:  # some program wrote the note
         return format_html("{}", name)
-    return format_html('<a class="mono" href="{}">{}</a>', url, name)
+    return (
+        format_html('<a href="{}">{}</a>', url, text)
+        if text
+        else format_html('<a class="mono" href="{}">{}</a>', url, name)
+    )
 
 
 @register.simple_tag
