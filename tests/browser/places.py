@@ -148,20 +148,20 @@ def _columns(page: Page) -> None:
 
 def _save_view(page: Page) -> None:
     _sessions("error:any")(page)
-    page.get_by_text("Save view").click()
+    page.locator(".views summary.btn").click()
     expect(page.locator("#save-view-name")).to_be_focused()
 
 
 def _webhook(page: Page) -> None:
     page.goto("/sessions/?q=tag:any")
-    tab = page.get_by_role("navigation", name="Views").get_by_role("link", name="For webhooks")
+    tab = page.locator(".viewtabs").get_by_role("link", name="For webhooks")
     if not tab.count():
-        page.get_by_text("Save view").click()
+        page.locator(".views summary.btn").click()
         page.keyboard.type("For webhooks")
         page.keyboard.press("Enter")
-        page.get_by_role("button", name="Watch").click()
+        page.locator("form[data-watch] button").click()
     tab.click()
-    page.get_by_role("link", name="Webhook", exact=True).click()
+    page.locator(".views a[href$='/webhook/']").click()
     expect(page.locator("#url")).to_be_visible()
 
 
