@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
@@ -12,7 +12,6 @@ from django.conf import settings
 from django.db import transaction
 
 from .. import broadcast
-from ..access.actor import SYSTEM
 from ..domain.session_ref import SessionRef
 from ..models import SearchSession, SearchSource, ViewWatch
 from ..search import tree
@@ -25,8 +24,10 @@ from . import watching
 log = logging.getLogger("adkweb.saved")
 
 MOST: Final = 100  # queries that are watched: each is asked before and after some sessions are stored
+SECONDS: Final = 1.0  # for all queries, before some sessions are stored, and about as long afterwards
 LOOK_SECONDS: Final = 10.0  # between two looks at what becomes true by time alone
 _CANDIDATES: Final = 1_000  # sessions that fell silent between two looks
+_first = 0  # the group that is asked first
 
 
 @dataclass(slots=True)
@@ -56,10 +57,11 @@ def noticing(source: int, digests: Collection[str]) -> Iterator[None]:
         return
     with transaction.atomic():
         now = time.time()
-        before = _matching(groups, _numbers(source, digests), now)
+        asked = _asked_in_time(groups, _numbers(source, digests), now)
         yield
-        after = _matching(groups, _numbers(source, digests), now)
-        _note(groups, before, after, source)
+        some = [group for group, _before in asked]
+        after = _matching(some, _numbers(source, digests), now)
+        _note(some, [before for _group, before in asked], after, source)
 
 
 def notice_silence(source: int) -> None:
@@ -85,7 +87,8 @@ def notice_silence(source: int) -> None:
 
 
 def _groups() -> list[_Group]:
-    """Returns who watches what, the oldest watches first. A query with a mistake selects nothing."""
+    """Returns who watches what, the oldest watches first. A query with a mistake selects nothing, nor does one
+    that has got more conditions than can be watched."""
     groups: dict[tuple[str, str], _Group] = {}
     now = time.time()
     for watch in ViewWatch.objects.select_related("view", "person").order_by("pk"):
@@ -95,16 +98,35 @@ def _groups() -> list[_Group]:
                 continue
             groups[key] = _Group(parse(watch.view.query, now=now, zone=ZoneInfo(watch.zone)))
         groups[key].watches.append(watch)
-    return [group for group in groups.values() if not group.query.problems]
+    return [group for group in groups.values() if not group.query.problems and watching.is_simple(group.query)]
 
 
 def _numbers(source: int, digests: Collection[str]) -> list[int]:
     return list(SearchSession.objects.filter(source=source, digest__in=digests).values_list("pk", flat=True))
 
 
-def _matching(groups: Collection[_Group], numbers: Collection[int], now: float) -> list[set[int]]:
+def _matching(groups: Sequence[_Group], numbers: Collection[int], now: float) -> list[set[int]]:
     """Returns for each group which of some sessions its query selects at a time."""
-    return [among(numbers, group.query, SYSTEM, now=now) for group in groups]
+    return [among(numbers, group.query, now=now) for group in groups]
+
+
+def _asked_in_time(groups: Sequence[_Group], numbers: Collection[int], now: float) -> list[tuple[_Group, set[int]]]:
+    """Returns as many groups as can be asked in SECONDS, each with the sessions that its query selects.
+
+    The others are the first ones the next time."""
+    global _first
+    start = _first % len(groups)
+    until = time.monotonic() + SECONDS
+    asked: list[tuple[_Group, set[int]]] = []
+    for group in (*groups[start:], *groups[:start]):
+        if asked and time.monotonic() > until:
+            log.warning(
+                "watched queries take too long: %s of %s are not asked now", len(groups) - len(asked), len(groups)
+            )
+            break
+        asked.append((group, among(numbers, group.query, now=now)))
+    _first = (start + len(asked)) % len(groups)
+    return asked
 
 
 def _note(groups: Collection[_Group], before: list[set[int]], after: list[set[int]], source: int) -> None:

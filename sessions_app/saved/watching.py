@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from datetime import UTC
 from typing import Any, Final
 from uuid import UUID
 
@@ -21,10 +22,13 @@ from ..domain.session_ref import SessionRef
 from ..errors import Invalid
 from ..models import SearchSession, ViewNews, ViewWatch
 from ..reads.labels import called
+from ..search import tree
+from ..search.language import parse
 from ..sources import registry
 from . import views, webhooks
 
 MOST: Final = 20  # views that a person watches
+CONDITIONS: Final = 20  # of a query that is watched
 NEWS: Final = 100  # sessions of a view that a person is told of before they look
 _TOLD: Final = 50  # at once
 
@@ -53,11 +57,18 @@ def watch(view_id: UUID, person: Any, zone: str) -> None:
     """Watches a view from now on. Raises Invalid, NotAllowed and NotFound."""
     actor_of(person).check_may_write()
     view = views.get(view_id, person)
+    if not is_simple(parse(view.query, now=time.time(), zone=UTC)):
+        raise Invalid(_("A query that is watched has at most %(n)s conditions.") % {"n": CONDITIONS})
     if ViewWatch.objects.filter(person=person).exclude(view_id=view.id).count() >= MOST:
         raise Invalid(_("A person watches at most %(n)s views.") % {"n": MOST})
     ViewWatch.objects.update_or_create(
         view_id=view.id, person=person, defaults={"zone": zone}, create_defaults={"zone": zone, "created": time.time()}
     )
+
+
+def is_simple(query: tree.Query) -> bool:
+    """Tells whether a query can be watched: it is asked about each session that is written to."""
+    return query.tree is None or len(list(tree.leaves(query.tree))) <= CONDITIONS
 
 
 def unwatch(view_id: UUID, person: Any) -> None:

@@ -1,18 +1,18 @@
 """Turns words that are looked for into a question to the database's own index of words, SQLite's or PostgreSQL's."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final, NamedTuple
 
 from django.db import connection
 
 from ..models import SearchDoc
+from . import vocabulary
 from .reading import OVERLAP
 from .word_tables import PIECES, quoted
 from .words import asked, is_part
 
 FEW: Final = 1_000  # sessions
-MOST: Final = 500  # words that have a part in common, and are looked for together
 
 
 class Question(NamedTuple):
@@ -24,8 +24,10 @@ class Question(NamedTuple):
     broad: str = ""
 
 
-def question(text: str) -> Question | None:
-    """Returns the question for words that stand one after the other; None if a text has no words."""
+def question(text: str, look: Callable[..., list[str]] = vocabulary.containing) -> Question | None:
+    """Returns the question for words that stand one after the other; None if a text has no words.
+
+    `look` looks for the words that have another one in them."""
     words = asked(text)[:OVERLAP]
     if not words:
         return None
@@ -33,22 +35,10 @@ def question(text: str) -> Question | None:
     also: list[str] = []
     broad = False
     if rest or is_part(first):
-        also = _words_with(first, at_end=bool(rest))
-        also, broad = ([], True) if len(also) > MOST else (also, False)
+        also = look(first, at_end=bool(rest))
+        also, broad = ([], True) if len(also) > vocabulary.MOST else (also, False)
     build = _fts5 if connection.vendor == "sqlite" else _tsquery
     return Question(build(first, also, rest), first if broad else "")
-
-
-def _words_with(part: str, *, at_end: bool) -> list[str]:
-    """Returns the words that have this part at their end, or anywhere but at their beginning; MOST + 1 if it is many."""
-    position = {"sqlite": "instr(word, %s)", "postgresql": "strpos(word, %s)"}[connection.vendor]
-    condition, values = f"{position} > 1", [part]
-    if at_end:
-        tail = {"sqlite": "substr(word, -%s)", "postgresql": "right(word, %s)"}[connection.vendor]
-        condition, values = f"length(word) > %s AND {tail} = %s", [len(part), len(part), part]  # type: ignore[list-item]
-    with connection.cursor() as cursor:
-        cursor.execute(f"SELECT word FROM sessions_app_searchword WHERE {condition} LIMIT {MOST + 1}", values)
-        return [row[0] for row in cursor.fetchall()]
 
 
 def _fts5(first: str, also: Sequence[str], rest: Sequence[str]) -> str:
@@ -88,6 +78,24 @@ def answering(asked_for: Question) -> tuple[str, list[Any]]:
     if len(few) <= FEW:
         return (f"s.id IN ({', '.join(map(str, few))})", []) if few else ("FALSE", [])
     return f"(+s.id IN ({text}) OR +s.id IN ({title}))", [asked_for.text] * 2
+
+
+def answering_of(numbers: Collection[int], asked_for: Question) -> tuple[str, list[Any]]:
+    """Returns the condition for rows `s` among a few that answer a question, with its values.
+
+    PostgreSQL looks at the texts of each. SQLite goes through those that answer, of all sessions, but once for all rows.
+    """
+    text, title = _SESSIONS[connection.vendor]
+    if connection.vendor == "postgresql":
+        own = f"rowid >= s.id << {PIECES} AND rowid < (s.id + 1) << {PIECES}"
+        return f"(EXISTS ({text} AND {own}) OR EXISTS ({title} AND rowid = s.id))", [asked_for.text] * 2
+    some = ", ".join(map(str, numbers))
+    first = min(numbers) << PIECES
+    return (
+        f"""(s.id IN ({text} AND rowid >= {first} AND rowid >> {PIECES} IN ({some}))
+        OR s.id IN ({title} AND +rowid IN ({some})))""",
+        [asked_for.text] * 2,
+    )
 
 
 _NEWEST: Final = {

@@ -1,7 +1,7 @@
 """Turns a query into SQL over the index: which sessions it selects."""
 
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -9,21 +9,35 @@ from django.conf import settings
 from django.db import connection
 
 from ..access.actor import Actor
-from ..models import SearchOwner, SearchSource
+from ..models import SearchOwner, SearchSession, SearchSource
 from ..sources import registry
-from . import tree
-from .matching import Question, answering, question
+from . import tree, vocabulary
+from .matching import Question, answering, answering_of, question
 from .values import value_of
 from .words import folded
 
-_FACTS: Final = """+s.id IN (SELECT f.session_id FROM sessions_app_searchname AS n
-    JOIN sessions_app_searchfact AS f ON f.name_id = n.id WHERE n.kind = %s AND {value})"""
+# Each twice: as the list of all sessions that have it, and as a question to one row.
+_FACTS: Final = {
+    False: """+s.id IN (SELECT f.session_id FROM sessions_app_searchname AS n
+        JOIN sessions_app_searchfact AS f ON f.name_id = n.id WHERE n.kind = %s AND {value})""",
+    True: """EXISTS (SELECT 1 FROM sessions_app_searchfact AS f JOIN sessions_app_searchname AS n ON n.id = f.name_id
+        WHERE f.session_id = s.id AND n.kind = %s AND {value})""",
+}
+_USERS: Final = {
+    False: "+s.user_owner_id IN (SELECT o.id FROM sessions_app_searchowner AS o WHERE o.user_id <> '' AND {value})",
+    True: """EXISTS (SELECT 1 FROM sessions_app_searchowner AS o
+        WHERE o.id = s.user_owner_id AND o.user_id <> '' AND {value})""",
+}
 _TAGS: Final = """EXISTS (SELECT 1 FROM sessions_app_sessiontag AS t JOIN sessions_app_searchsource AS w
     ON w."where" = t."where" WHERE w.id = s.source_id AND t.digest = s.digest AND {value})"""
 _OWNERS: Final = {"session": "+s.id", "user": "-s.user_owner_id", "app": "-s.app_owner_id"}
 _PREFIXES: Final = {"session": "", "user": "user:", "app": "app:"}
-_STATE: Final = """{owner} IN (SELECT v.owner_id FROM sessions_app_searchname AS n
-    JOIN sessions_app_searchvalue AS v ON v.name_id = n.id WHERE n.kind = 'key' AND n.value = %s AND ({holds}))"""
+_STATE: Final = {
+    False: """{owner} IN (SELECT v.owner_id FROM sessions_app_searchname AS n
+        JOIN sessions_app_searchvalue AS v ON v.name_id = n.id WHERE n.kind = 'key' AND n.value = %s AND ({holds}))""",
+    True: """EXISTS (SELECT 1 FROM sessions_app_searchvalue AS v JOIN sessions_app_searchname AS n ON n.id = v.name_id
+        WHERE v.owner_id = {owner} AND n.kind = 'key' AND n.value = %s AND ({holds}))""",
+}
 
 
 @dataclass(slots=True)
@@ -43,12 +57,12 @@ class Selection:
         return [each.broad for _text, each in self.questions if each.broad]
 
 
-def select(query: tree.Query, actor: Actor, *, now: float | None = None) -> Selection:
-    """Returns what a query selects of all sessions that the actor may see. `now` is the time at which statuses hold."""
+def select(query: tree.Query, actor: Actor) -> Selection:
+    """Returns what a query selects of all sessions that the actor may see."""
     selection = Selection()
     conditions = [_listed(selection.values, actor)]
     if query.tree is not None:
-        conditions.append(_Builder(selection, time.time() if now is None else now).of(query.tree))
+        conditions.append(_Builder(selection, time.time()).of(query.tree))
     selection.sql = " AND ".join(conditions)
     return selection
 
@@ -76,14 +90,18 @@ def numbers_of_sources() -> list[int]:
     return [pk for pk, where in SearchSource.objects.values_list("pk", "where") if where in listed]
 
 
-def among(numbers: Collection[int], query: tree.Query, actor: Actor, *, now: float) -> set[int]:
-    """Returns which of some rows of the index a query selects at a time, by their numbers."""
+def among(numbers: Collection[int], query: tree.Query, *, now: float) -> set[int]:
+    """Returns which of a few rows of the index a query selects at a time, by their numbers.
+
+    Apart from words, each row is asked for itself, so that it costs the same however many others there are."""
     if not numbers:
         return set()
-    selection = select(query, actor, now=now)
+    selection = Selection()
+    condition = "TRUE" if query.tree is None else _Builder(selection, now, numbers).of(query.tree)
     some = ", ".join(map(str, numbers))
     selected = rows(
-        f"SELECT s.id FROM sessions_app_searchsession AS s WHERE s.id IN ({some}) AND {selection.sql}", selection.values
+        f"SELECT s.id FROM sessions_app_searchsession AS s WHERE s.id IN ({some}) AND s.listed AND {condition}",
+        selection.values,
     )
     return {row[0] for row in selected}
 
@@ -91,10 +109,11 @@ def among(numbers: Collection[int], query: tree.Query, actor: Actor, *, now: flo
 class _Builder:
     """Builds the condition of a tree."""
 
-    def __init__(self, selection: Selection, now: float) -> None:
+    def __init__(self, selection: Selection, now: float, few: Collection[int] = ()) -> None:
         self._selection = selection
         self._values = selection.values
         self._now = now
+        self._few = few  # rows that are asked for one by one
 
     def of(self, node: tree.Node, positive: bool = True) -> str:
         """Returns the condition of a node."""
@@ -111,12 +130,12 @@ class _Builder:
                 return _LEAVES[type(node)](self, node)
 
     def _text(self, node: tree.Text, positive: bool) -> str:
-        asked = question(node.text)
+        asked = question(node.text, vocabulary.remembered if self._few else vocabulary.containing)
         if asked is None:
             return "FALSE"
         if positive:
             self._selection.questions.append((node, asked))
-        condition, values = answering(asked)
+        condition, values = answering_of(self._few, asked) if self._few else answering(asked)
         self._values += values
         return condition
 
@@ -125,19 +144,19 @@ class _Builder:
             return is_one_of("s.app_name", self._apps(node), self._values)
         if node.name == "user":
             own = self._compared("o.folded", node)
-            return (
-                f"+s.user_owner_id IN (SELECT o.id FROM sessions_app_searchowner AS o WHERE o.user_id <> '' AND {own})"
-            )
+            return _USERS[bool(self._few)].format(value=own)
         if node.name in ("session", "title"):
             return self._compared({"session": "s.folded_id", "title": "s.folded_title"}[node.name], node)
         if node.name == "tag":
             return _TAGS.format(value=self._compared("t.folded", node))
         self._values.append(node.name)
-        return _FACTS.format(value=self._compared("n.folded", node))
+        return _FACTS[bool(self._few)].format(value=self._compared("n.folded", node))
 
     def _apps(self, node: tree.Match) -> list[str]:
         wanted = folded(node.value)
-        every = SearchOwner.objects.filter(user_id="").values_list("app_name", flat=True).distinct()
+        every: Iterable[str] = SearchOwner.objects.filter(user_id="").values_list("app_name", flat=True).distinct()
+        if self._few:
+            every = SearchSession.objects.filter(pk__in=self._few).values_list("app_name", flat=True).distinct()
         return [app for app in every if (folded(app) == wanted if node.exact else wanted in folded(app))]
 
     def _compared(self, column: str, node: tree.Match) -> str:
@@ -152,7 +171,7 @@ class _Builder:
 
     def _kind(self, node: tree.Kind) -> str:
         self._values += ["kind", node.value]
-        return _FACTS.format(value="n.value = %s")
+        return _FACTS[bool(self._few)].format(value="n.value = %s")
 
     def _status(self, node: tree.Status) -> str:
         silent = self._now - settings.SILENCE_SECONDS
@@ -176,7 +195,7 @@ class _Builder:
 
     def _state(self, node: tree.State) -> str:
         self._values.append(_PREFIXES[node.scope] + ".".join(node.path))
-        return _STATE.format(owner=_OWNERS[node.scope], holds=self._holds(node))
+        return _STATE[bool(self._few)].format(owner=_OWNERS[node.scope], holds=self._holds(node))
 
     def _holds(self, node: tree.State) -> str:
         if node.op == "exists":

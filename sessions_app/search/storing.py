@@ -18,11 +18,12 @@ from ..models import (
     SearchSource,
     SearchValue,
 )
+from . import vocabulary
 from .folding import Span, Summary
 from .forgetting import add_listed
 from .lines import Fact, clean
-from .titling import add_vocabulary, given, insert
 from .titling import fields as titled
+from .titling import given, insert
 from .values import Value
 from .word_tables import PIECES, insert_words
 from .words import folded
@@ -208,7 +209,7 @@ class Keeper:
         if len(self._words) > _REMEMBERED:
             self._words.clear()
         self._words |= new
-        add_vocabulary(new)
+        vocabulary.add(new)
 
     # --- Facts and state ---
 

@@ -4,14 +4,14 @@ from collections.abc import Collection, Iterable
 from typing import Final
 
 from ..domain.session_ref import SessionRef, digest_of
-from ..models import SearchSession, SearchWord, SessionTitle
+from ..models import SearchSession, SessionTitle
 from ..sources import registry
+from . import vocabulary
 from .lines import clean
 from .word_tables import BREAK, delete_rows, insert_words
-from .words import folded, has_parts, tokens
+from .words import folded, tokens
 
 LENGTH: Final = 200
-_SOME: Final = 200  # rows of a statement
 
 
 def fields(title: str) -> dict[str, str]:
@@ -35,15 +35,9 @@ def insert(titled: Iterable[tuple[int, SessionRef, str]]) -> set[str]:
     return {word for _number, words in rows for word in words}
 
 
-def add_vocabulary(words: Iterable[str]) -> None:
-    """Makes words findable by what is in their middle."""
-    parted = sorted(word for word in words if word != BREAK and has_parts(word))
-    SearchWord.objects.bulk_create(map(SearchWord, parted), batch_size=_SOME, ignore_conflicts=True)
-
-
 def retitle(ref: SessionRef, title: str) -> None:
     """Gives the row of a session another title at once, if there is a row."""
     rows = SearchSession.objects.filter(source__where=registry.identity(ref.source), digest=digest_of(*ref[1:]))
     if not rows.update(**fields(title)):  # this waits for a feeder that is just writing the row
         return
-    add_vocabulary(insert([(number, ref, title) for number in rows.values_list("pk", flat=True)]))
+    vocabulary.add(insert([(number, ref, title) for number in rows.values_list("pk", flat=True)]))

@@ -201,6 +201,9 @@ def test_news_and_watches_are_bounded(source: str, feeder: Feeder) -> None:
     for number in range(watching.MOST - 1):
         watched(f"w{number}")
     extra = views.save(person(), name="extra", query="x", sort="", columns="", shared=False)
+    long = views.save(person("bob"), name="long", query=" ".join(["x"] * 21), sort="", columns="", shared=False)
+    with pytest.raises(Invalid, match="at most 20 conditions"):
+        watching.watch(long.id, person("bob"), "UTC")
     with pytest.raises(Invalid, match="at most 20 views"):
         watching.watch(extra.id, person(), "UTC")
     with CaptureQueriesContext(connection) as asked:
@@ -227,3 +230,26 @@ def test_a_view_that_is_no_longer_shared_is_watched_by_its_person_alone(own: str
     watching.watch(view.id, person("bob"), "UTC")
     views.change(view.id, person(), shared=False)
     assert (news(), news("bob")) == ({"hello": 0}, {})
+
+
+def test_a_word_that_is_new_to_the_index_is_noticed_in_the_middle_of_another(source: str, feeder: Feeder) -> None:
+    watched("fare")
+    say(session(source, "s1"), "nothing of it")
+    feed(source, feeder)
+    assert news() == {"fare": 0}
+    say(session(source, "s2"), "two airfares")
+    feed(source, feeder)
+    assert news() == {"fare": 1}
+
+
+def test_queries_that_take_too_long_are_asked_in_turns(
+    source: str, feeder: Feeder, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    for query in ("hello", "hello or x", "hello or y"):
+        watched(query)
+    monkeypatch.setattr(noticing, "SECONDS", 0.0)
+    for number in range(3):
+        say(session(source, f"s{number}"), "hello")
+        feed(source, feeder)
+    assert list(news().values()) == [1, 1, 1]
+    assert "watched queries take too long: 2 of 3" in caplog.text

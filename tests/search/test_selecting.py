@@ -1,5 +1,6 @@
 """Every filter of a query against a plain Python filter over the same sessions, in five scripts, on both databases."""
 
+import json
 import random
 import time
 from dataclasses import dataclass, field
@@ -11,9 +12,11 @@ from hypothesis import strategies as st
 
 from sessions_app.access.actor import SYSTEM
 from sessions_app.domain.session_ref import SessionRef
+from sessions_app.models import SearchSession
 from sessions_app.search import tree
 from sessions_app.search.feeding import Feeder
 from sessions_app.search.results import SORTS, search
+from sessions_app.search.selecting import among
 from sessions_app.search.words import asked, folded, stands_in, tokens
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
@@ -285,5 +288,8 @@ def test_a_query_selects_what_a_plain_filter_selects(own: str, source: str) -> N
         expected = {each.ref for each in told if plain.holds(node, each)}
         assert {row.ref for row in rows} == expected
         assert (len(rows), results.count) == (len(expected), len(expected))
+        numbers = dict(SearchSession.objects.values_list("pk", "names"))
+        each = among(numbers, query, now=time.time())
+        assert {numbers[number] for number in each} == {json.dumps(ref[1:]) for ref in expected}
 
     check()
