@@ -95,9 +95,10 @@ def get(batch_id: uuid.UUID, *, actor: Actor) -> Batch:
 
 
 def recent(*, actor: Actor) -> list[Batch]:
-    """Returns the last batches that the actor may see, the newest first."""
+    """Returns the last batches that the actor may see, the newest first. Their sessions are not counted by outcome."""
     rows = jobs().exclude(state=DRAFT).order_by("-created")[: 4 * RECENT]
-    return [_view(job) for job in rows if _is_seen(job, actor)][:RECENT]
+    seen = [job for job in rows if _is_seen(job, actor)][:RECENT]
+    return [_view(job, {items.TO_DO: job.total}) for job in seen]
 
 
 def samples(batch_id: uuid.UUID, *, actor: Actor) -> list[Sample]:
@@ -160,7 +161,7 @@ def _is_seen(job: Job, actor: Actor) -> bool:
     return actor.sees_all or bool(json.loads(job.task)["sender"] == actor.name)
 
 
-def _view(job: Job) -> Batch:
+def _view(job: Job, counts: Mapping[str, int] | None = None) -> Batch:
     task, result = json.loads(job.task), json.loads(job.result or "{}")
     stage = job.state
     if stage == WAITING:
@@ -178,7 +179,7 @@ def _view(job: Job) -> Batch:
         stage == READY or job.step == DOING,
         values_of(task),
         task["reason"],
-        items.counts(job.pk),
+        items.counts(job.pk) if counts is None else counts,
         results.behind() if "query" in task and stage == READY else [],
         uuid.UUID(task["undoes"]) if "undoes" in task else None,
         uuid.UUID(result["undone"]) if "undone" in result else None,

@@ -69,6 +69,7 @@ def _try(job: Job, beat: runner.Beat) -> Outcome:
         BatchItem.objects.filter(job_id=job.pk).delete()
         selected = asked_for(task["query"], task["zone"], task["now"], actor)
         if items.add(job.pk, ((ref, "") for ref in islice(selected, MOST + 1))) > MOST:
+            BatchItem.objects.filter(job_id=job.pk).delete()
             raise Invalid(_("A batch has at most %(n)s sessions: narrow the query.") % {"n": MOST})
     else:
         BatchItem.objects.filter(job_id=job.pk).update(outcome=TO_DO, message="")

@@ -288,7 +288,8 @@ def test_a_batch_has_at_most_so_many_sessions(
     made = batch.begin("edit", actor=actor, query="app:booking")
     batch.try_(made, PAY, actor=actor)
     settle()
-    assert reading.get(made, actor=actor).stage == "refused"
+    shown = reading.get(made, actor=actor)
+    assert (shown.stage, shown.total) == ("refused", 0)
 
 
 @pytest.mark.parametrize("form", ["sqlite"])

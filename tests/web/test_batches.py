@@ -95,6 +95,7 @@ def test_an_edit_of_many_is_tried_done_and_undone(maria: Browser, refs: list[Ses
     listed = maria.open("batches")
     assert [each.text for each in listed.all("a", "rowlink")] == ["Undo of a batch", "Edit many sessions"]
     assert "by phone" in listed.text
+    assert listed.texts("td", "num") == ["3", "3"]
 
 
 def test_all_that_match_are_meant_if_that_is_ticked(maria: Browser, refs: list[SessionRef]) -> None:
