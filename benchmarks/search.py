@@ -152,11 +152,31 @@ def _home() -> None:
     from sessions_app.access.actor import SYSTEM
     from sessions_app.search import health
 
-    end = 1_767_225_600.0 + 11 * 86_400
+    end, browser = 1_767_225_600.0 + 11 * 86_400, _somebody()
     for days in (1, 30):
         during = health.Range(end - days * 86_400, end)
         _tell(f"home: figures of {days} days", lambda during=during: health.figures(during, actor=SYSTEM))  # type: ignore[misc]
         _tell("home: apps, tools, failures", lambda during=during: _lists(during))  # type: ignore[misc]
+        for what, address in {"home": "/", "the page of an app": "/a/agent/app/"}.items():
+            asked = f"{address}?from={during.start:.0f}&to={during.end:.0f}"
+            _tell(f"{what} as a whole, {days} days", lambda asked=asked: _open(browser, asked))  # type: ignore[misc]
+
+
+def _somebody() -> Any:
+    """Returns a browser of somebody who is signed in."""
+    from django.contrib.auth import get_user_model
+    from django.test import Client
+
+    person, _made = get_user_model().objects.get_or_create(username="bench", is_superuser=True)
+    client = Client(HTTP_HOST="localhost")
+    client.force_login(person)
+    return client
+
+
+def _open(browser: Any, address: str) -> None:
+    answer = browser.get(address)
+    if answer.status_code != 200:
+        raise RuntimeError(f"{address}: {answer.status_code}")
 
 
 def _lists(during: Any) -> None:

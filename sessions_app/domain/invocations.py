@@ -27,6 +27,9 @@ _SPOKEN: Final = frozenset({"error", "interrupted", "transcription", "output", "
 _LAST_TIMESTAMP: Final = 2**32 - 1  # as in event.check_event; any other timestamp counts as 0
 
 
+Told = tuple[Mapping[str, Any], Description]  # an event and its description
+
+
 @dataclass(frozen=True, slots=True)
 class Running:
     """An invocation that has begun and not ended. If it is `waiting`, then for a person or a system, not the agent."""
@@ -45,8 +48,13 @@ def running(events: Sequence[Mapping[str, Any]], now: float, silence: float) -> 
     raises, whatever is in them. After `silence` seconds without an event, an invocation is no longer running. One that
     waits goes on waiting, because a person may take days.
     """
+    return running_of([(event, describe(event)) for event in events if isinstance(event, Mapping)], now, silence)
+
+
+def running_of(told: Iterable[Told], now: float, silence: float) -> Running | None:
+    """Returns what `running` returns, for events that are described already."""
     session = _Session(silence)
-    for event, said in _live((event, describe(event)) for event in events if isinstance(event, Mapping)):
+    for event, said in _live(told):
         if said.edit:
             session.end(ended_by(said.edit))
         else:
@@ -62,10 +70,7 @@ def running(events: Sequence[Mapping[str, Any]], now: float, silence: float) -> 
     return min(in_flight, key=lambda each: each.waiting, default=None)  # min takes the first of equals: the newest
 
 
-_Told = tuple[Mapping[str, Any], Description]
-
-
-def _live(told: Iterable[_Told]) -> list[_Told]:
+def _live(told: Iterable[Told]) -> list[Told]:
     """Returns the events that belong to an agent's run or end one, without those that a rewind took back.
 
     Compactions are left out, and so are edits that ended nothing.

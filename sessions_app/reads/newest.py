@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 from django.conf import settings
 
 from ..access.actor import Actor
-from ..domain.invocations import Running, running
+from ..domain.invocations import Running, running_of
 from ..domain.positions import NO_SEQ, Seq
 from ..domain.session_ref import SessionRef
 from ..sources import database
@@ -122,7 +122,8 @@ def running_now(source: str, *, actor: Actor) -> list[RunningSession]:
             by_session.setdefault(view.ref, []).append(view)
         now, silence = time.time(), settings.SILENCE_SECONDS
         flights = {
-            ref: running([view.data for view in reversed(views)], now, silence) for ref, views in by_session.items()
+            ref: running_of([(view.data, view.description) for view in reversed(views)], now, silence)
+            for ref, views in by_session.items()
         }
         busy = {ref: flight for ref, flight in flights.items() if flight and not flight.waiting}
         titles = titles_of(source, busy.keys(), actor)

@@ -126,6 +126,13 @@ def figures(during: Range, *, actor: Actor, of: Of = EVERYBODY, bars: int = BARS
     return whole, each
 
 
+def totals(during: Range, *, actor: Actor, of: Of = EVERYBODY) -> Figures:
+    """Returns the figures of a range of time as a whole, without times."""
+    counts = "count(DISTINCT p.session_id), count(*), coalesce(sum(CASE WHEN p.failed THEN 1 ELSE 0 END), 0)"
+    sessions, turns, failed, tokens = _Spans("t", during, actor, of).rows(f"{counts}, coalesce(sum(p.tokens), 0)")[0]
+    return Figures(*during, sessions, turns, failed, int(tokens))
+
+
 def usage(during: Range, *, actor: Actor, of: Of = EVERYBODY) -> list[Usage]:
     """Returns the tokens of each model in the turns that began in a range of time. A model without a name has ""."""
     spans = _Spans("tm", during, actor, of)

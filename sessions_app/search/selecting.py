@@ -40,6 +40,10 @@ _STATE: Final = {
 }
 
 
+# The words of the partial index search_phase. Without these very words, SQLite would look at every session.
+BUSY: Final = "NOT (s.phase = 'idle')"
+
+
 @dataclass(slots=True)
 class Selection:
     """The rows of the index that a query selects, as a condition over `s` with its values.
@@ -174,12 +178,12 @@ class _Builder:
         return _FACTS[bool(self._few)].format(value="n.value = %s")
 
     def _status(self, node: tree.Status) -> str:
-        silent = self._now - settings.SILENCE_SECONDS
+        silent, busy = self._now - settings.SILENCE_SECONDS, f"{BUSY} AND s.phase"
         if node.value in ("running", "stuck"):
             self._values.append(silent)
-            return f"(s.phase = 'open' AND s.last {'>=' if node.value == 'running' else '<'} %s)"
+            return f"({busy} = 'open' AND s.last {'>=' if node.value == 'running' else '<'} %s)"
         if node.value == "waiting":
-            return "s.phase = 'waiting'"
+            return f"({busy} = 'waiting')"
         return f"(s.phase = 'idle' AND {'s.failed' if node.value == 'failed' else 'NOT s.failed'})"
 
     def _time(self, node: tree.Time) -> str:

@@ -11,7 +11,7 @@ from ..domain.session_ref import SessionRef, digest_of
 from ..models import SearchOwner
 from ..sources import registry
 from . import feeding
-from .selecting import rows
+from .selecting import BUSY, rows
 from .storing import ref_of
 
 MOST: Final = 10_000  # sessions that are counted
@@ -57,10 +57,10 @@ def sharing(ref: SessionRef, scope: str, *, actor: Actor) -> Sharing:
     owner = owners.values_list("pk", flat=True).first()
     if owner is None:
         return Sharing(share=share)
-    of_owner = f"s.listed AND s.{'user' if scope == 'user' else 'app'}_owner_id = %s"
+    of_owner = f"s.{'user' if scope == 'user' else 'app'}_owner_id = %s AND s.listed"
     count = _count(of_owner, [owner], MOST)
-    # These words are those of the partial index search_phase, without which SQLite would look at each session.
-    now = f"{of_owner} AND s.phase <> 'idle' AND (s.phase = 'waiting' OR s.last >= %s)"
+    # An app has many sessions, few of which are busy: “+” keeps SQLite from looking at all of them.
+    now = f"{'+' if scope == 'app' else ''}{of_owner} AND {BUSY} AND (s.phase = 'waiting' OR s.last >= %s)"
     values = [owner, time.time() - settings.SILENCE_SECONDS]
     active = _count(now, values, MOST_ACTIVE)
     newest = rows(

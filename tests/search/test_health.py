@@ -17,6 +17,7 @@ from sessions_app.writes.sessions import create_session, delete_session
 from tests.support.people import ALICE
 
 DAY = 1_767_225_600.0
+COUNTS = ("start", "end", "sessions", "turns", "failed", "tokens")
 BOTH = pytest.mark.parametrize("own", ["sqlite", "postgresql"], indirect=True)
 FORMS = pytest.mark.parametrize("form", ["sqlite", "postgresql"])
 
@@ -78,6 +79,8 @@ def test_figures_are_those_of_a_plain_count(own: str, source: str) -> None:
     assert 0 < len(inside) < len(made)
     assert (whole.turns, whole.failed) == (len(inside), sum(turn.failed for turn in inside))
     assert (whole.tokens, whole.sessions) == (sum(turn.tokens for turn in inside), len({turn.ref for turn in inside}))
+    total = health.totals(during, actor=SYSTEM)
+    assert [getattr(total, name) for name in COUNTS] == [getattr(whole, name) for name in COUNTS]
     times = sorted(turn.took for turn in inside)
     assert whole.percentile(0.5) == times[(len(times) - 1) // 2]
     for number, bar in enumerate(bars):

@@ -16,10 +16,11 @@ from sessions_app.models import SearchSession
 from sessions_app.search import tree
 from sessions_app.search.feeding import Feeder
 from sessions_app.search.results import SORTS, search
-from sessions_app.search.selecting import among
+from sessions_app.search.selecting import among, rows, select
 from sessions_app.search.words import asked, folded, stands_in, tokens
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
+from tests.search.finding import query_of
 from tests.support.people import ALICE
 
 SAYINGS = (
@@ -293,3 +294,16 @@ def test_a_query_selects_what_a_plain_filter_selects(own: str, source: str) -> N
         assert {numbers[number] for number in each} == {json.dumps(ref[1:]) for ref in expected}
 
     check()
+
+
+@pytest.mark.parametrize(
+    "text", ["status:waiting", "status:running", "status:stuck after:24h", "app:booking status:stuck"]
+)
+@pytest.mark.parametrize("end", ["LIMIT 5", "ORDER BY s.last DESC, s.id DESC LIMIT 5"])
+def test_a_status_of_work_is_looked_for_among_the_sessions_at_work_alone(own: str, text: str, end: str) -> None:
+    selection = select(query_of(text), SYSTEM)
+    plan = rows(
+        f"EXPLAIN QUERY PLAN SELECT s.id FROM sessions_app_searchsession AS s WHERE {selection.sql} {end}",
+        selection.values,
+    )
+    assert any("USING INDEX search_phase" in step[-1] for step in plan), plan

@@ -50,7 +50,7 @@ class Chart:
 def charts(chosen: Chosen, actor: Actor, of: Of = EVERYBODY, query: str = "") -> list[Chart]:
     """Returns the four charts. `query` selects the sessions that `of` means."""
     whole, bars = health.figures(chosen.during, actor=actor, of=of)
-    before, _bars = health.figures(chosen.during.before(), actor=actor, of=of, bars=1)
+    before = health.totals(chosen.during.before(), actor=actor, of=of)
     median, slow = whole.percentile(0.5), whole.percentile(0.95)
     cost, note = _cost(chosen, actor, of)
     failed, slowest = f"{query} error:any".strip(), [bar.percentile(0.95) for bar in bars]
