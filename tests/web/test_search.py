@@ -460,7 +460,7 @@ def test_statuses_are_a_click_away_and_keep_the_rest(world: World, maria: Browse
     nav = open_(maria, "late status:failed").one("nav", "statuses")
     assert [link.text for link in nav.all("a") if "aria-current" in link] == ["Failed"]
     assert {words: asked_of(address)["q"] for words, address in nav.links().items()} == {
-        "All": "late",
+        "Any status": "late",
         "Failed": "late status:failed",
         "Waiting": "late status:waiting",
         "Running": "late status:running",

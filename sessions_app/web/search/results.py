@@ -163,7 +163,7 @@ def _menu(asked: Asked) -> list[tuple[Column, bool]]:
 def _statuses(asked: Asked) -> Iterator[tuple[str, str, bool]]:
     """Yields links to the query with another status: words, address, and whether this is the query now."""
     names = {
-        "": pgettext("status", "All"),
+        "": pgettext("status", "Any status"),
         "failed": pgettext("status", "Failed"),
         "waiting": pgettext("status", "Waiting"),
         "running": pgettext("status", "Running"),
