@@ -5,11 +5,12 @@ import time
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, tzinfo
 from typing import Final
 from zoneinfo import ZoneInfo
 
 from django.conf import settings
-from django.db import transaction
+from django.db import DatabaseError, transaction
 
 from .. import broadcast
 from ..domain.session_ref import SessionRef
@@ -57,11 +58,14 @@ def noticing(source: int, digests: Collection[str]) -> Iterator[None]:
         return
     with transaction.atomic():
         now = time.time()
-        asked = _asked_in_time(groups, _numbers(source, digests), now)
+        asked: list[tuple[_Group, set[int]]] = []
+        with _without_harm():
+            asked += _asked_in_time(groups, _numbers(source, digests), now)
         yield
-        some = [group for group, _before in asked]
-        after = _matching(some, _numbers(source, digests), now)
-        _note(some, [before for _group, before in asked], after, source)
+        with _without_harm():
+            some = [group for group, _before in asked]
+            after = _matching(some, _numbers(source, digests), now)
+            _note(some, [before for _group, before in asked], after, source)
 
 
 def notice_silence(source: int) -> None:
@@ -86,6 +90,16 @@ def notice_silence(source: int) -> None:
         at.update(looked=now)
 
 
+@contextmanager
+def _without_harm() -> Iterator[None]:
+    """Keeps a query that a database refuses from stopping the index."""
+    try:
+        with transaction.atomic():
+            yield
+    except DatabaseError:
+        log.exception("what begins to match is not noticed")
+
+
 def _groups() -> list[_Group]:
     """Returns who watches what, the oldest watches first. A query with a mistake selects nothing, nor does one
     that has got more conditions than can be watched."""
@@ -96,9 +110,16 @@ def _groups() -> list[_Group]:
         if key not in groups:
             if len(groups) == MOST:
                 continue
-            groups[key] = _Group(parse(watch.view.query, now=now, zone=ZoneInfo(watch.zone)))
+            groups[key] = _Group(parse(watch.view.query, now=now, zone=_zone(watch.zone)))
         groups[key].watches.append(watch)
     return [group for group in groups.values() if not group.query.problems and watching.is_simple(group.query)]
+
+
+def _zone(name: str) -> tzinfo:
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError):  # this machine does not know it any more
+        return UTC
 
 
 def _numbers(source: int, digests: Collection[str]) -> list[int]:

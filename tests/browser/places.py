@@ -152,8 +152,15 @@ def _save_view(page: Page) -> None:
     expect(page.locator("#save-view-name")).to_be_focused()
 
 
+def _edited_view(page: Page) -> None:
+    _webhook(page)
+    page.locator(".crumbs a").nth(1).click()
+    page.locator("#query").fill("nothing-like-that")
+    expect(page.locator(".views .changed")).to_be_visible()
+
+
 def _webhook(page: Page) -> None:
-    page.goto("/sessions/?q=tag:any")
+    page.goto("/sessions/?q=nothing-like-this")
     tab = page.locator(".viewtabs").get_by_role("link", name="For webhooks")
     if not tab.count():
         page.locator(".views summary.btn").click()
@@ -274,6 +281,7 @@ PLACES: Final[dict[str, Callable[[Page], None]]] = {
     "add event": goto(path("s", *SEOUL, end="add/")),
     "delete": goto(path("s", *SEOUL, end="delete/")),
     "import": goto("/import/"),
+    "all sessions, a watched view edited": _edited_view,
     "webhook": _webhook,
     "tokens": goto("/tokens/"),
     "error 404": goto("/no/such/page/"),

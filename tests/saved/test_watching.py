@@ -21,10 +21,11 @@ from sessions_app.saved import noticing, views, watching
 from sessions_app.saved.views import View
 from sessions_app.search import feeding
 from sessions_app.search.feeding import Feeder
+from sessions_app.search.selecting import rows
 from sessions_app.search.storing import Keeper
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
-from tests.search.finding import feed
+from tests.search.finding import feed, ids
 from tests.support.people import ALICE
 
 pytestmark = pytest.mark.parametrize("own", ["sqlite", "postgresql"], indirect=True)
@@ -253,3 +254,23 @@ def test_queries_that_take_too_long_are_asked_in_turns(
         feed(source, feeder)
     assert list(news().values()) == [1, 1, 1]
     assert "watched queries take too long: 2 of 3" in caplog.text
+
+
+def test_a_query_that_the_database_refuses_does_not_stop_the_index(
+    source: str, feeder: Feeder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watched("hello")
+
+    def refused(numbers: Any, *_given: Any, **_named: Any) -> set[int]:
+        if numbers:
+            rows("SELECT no_such_column FROM sessions_app_searchsession", [])
+        return set()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(noticing, "among", refused)
+        say(session(source, "s1"), "hello")
+        feed(source, feeder)
+    assert ids("hello") == ["s1"]
+    say(session(source, "s2"), "hello")
+    feed(source, feeder)
+    assert news() == {"hello": 1}
