@@ -76,7 +76,7 @@ def test_a_link_to_a_view_is_that_view_and_an_edited_one_holds_the_query(view: V
     }
     emptied = maria.open(SEARCH, query={"view": view.id, "q": "", "sort": "-took", "cols": "user,took"})
     assert emptied.one(id="query")["value"] == ""
-    waiting = next(link for link in emptied.one("nav", "statuses").all("a") if link.text == "All")
+    waiting = next(link for link in emptied.one("nav", "statuses").all("a") if link.text == "Any status")
     assert asked_of(waiting["href"])["q"] == ""
 
 
