@@ -101,7 +101,7 @@ def has_app(source: str, app_name: str, *, actor: Actor) -> bool:
         return any_session or App.objects.using(source).filter(app_name=app_name).exists()
 
 
-def users(source: str, app_name: str, after: str | None = None, *, actor: Actor) -> Page[UserRow]:
+def users(source: str, app_name: str, after: str | None = None, limit: int = PAGE, *, actor: Actor) -> Page[UserRow]:
     """Returns a page of the users of an app, by id, including users who have no session but whose state was edited."""
     if not actor.may_see(app_name):
         return Page([])
@@ -110,13 +110,13 @@ def users(source: str, app_name: str, after: str | None = None, *, actor: Actor)
         listed = of_known_users(sessions, source)
         if after:
             listed = listed.filter(user_id__gt=read_cursor(after, str)[0])
-        names = list(listed.order_by("user_id").values_list("user_id", flat=True).distinct()[: PAGE + 1])
+        names = list(listed.order_by("user_id").values_list("user_id", flat=True).distinct()[: limit + 1])
         rows = [
             UserRow(name, _count(in_lists(own, source)), own.aggregate(t=Max("update_time"))["t"])
-            for name in names[:PAGE]
+            for name in names[:limit]
             for own in [sessions.filter(user_id=name)]
         ]
-        return Page(rows, write_cursor(names[PAGE - 1]) if len(names) > PAGE else None)
+        return Page(rows, write_cursor(names[limit - 1]) if len(names) > limit else None)
 
 
 # --- Sessions ---------------------------------------------------------------------------------------------------------

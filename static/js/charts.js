@@ -1,10 +1,12 @@
 // .chart[data-chart]: uPlot draws what the server's picture shows, from the table beside it (td[data-value] and the times of
 // its rows; the table's data-until is where the last bar ends). Hovering tells the value of a bar, on all charts of the
-// page; dragging chooses a range: ?from= and ?to=. Without this script, the picture and the table are all there is.
+// page; dragging over bars or clicking one chooses their range: ?from= and ?to=. Without this script, the picture and the
+// table are all there is.
 (() => {
   const { uPlot } = window;
   const HEIGHT = 48;
   const FILL = 0.16; // opacity of the area
+  const LEAST = 60; // seconds of a range
   const language = document.documentElement.lang || undefined;
   const minute = new Intl.DateTimeFormat(language, {
     ...{ month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", hourCycle: "h23" },
@@ -43,14 +45,14 @@
     tip.style.left = `${Math.max(half, Math.min(left, plot.width - half))}px`;
   }
 
-  /** Goes to the same page with the range that was dragged over. */
-  function choose(plot, told) {
-    const bars = dragged(plot, told);
-    if (!bars) return;
+  /** Goes to the same page with the range of some bars. */
+  function choose([first, end], { times }) {
+    const [from, to] = [Math.floor(times[first]), Math.ceil(times[end])];
+    if (to - from < LEAST) return;
     const address = new URL(location.href);
     address.searchParams.delete("range");
-    address.searchParams.set("from", Math.floor(told.times[bars[0]]));
-    address.searchParams.set("to", Math.ceil(told.times[bars[1]]));
+    address.searchParams.set("from", from);
+    address.searchParams.set("to", to);
     location.assign(address);
   }
 
@@ -72,10 +74,14 @@
       cursor: { y: false, sync: { key: "figures" }, drag: { x: true, y: false, setScale: false, dist: 5 } },
       hooks: {
         setCursor: [(plot) => tell(plot, told, tip)],
-        setSelect: [(plot) => plot.cursor.event && choose(plot, told)],
+        setSelect: [(plot) => plot.cursor.event && plot.select.width > 0 && choose(dragged(plot, told), told)],
       },
     };
     const plot = new uPlot(options, [told.values.map((_, bar) => bar), told.values], box);
+    plot.over.addEventListener("click", ({ detail }) => {
+      const bar = plot.cursor.idx;
+      if (detail && bar !== null && bar !== undefined && plot.select.width <= 0) choose([bar, bar + 1], told);
+    });
     chart.classList.add("drawn");
     new ResizeObserver(() => plot.setSize({ width: box.clientWidth, height: HEIGHT })).observe(box);
     return plot;

@@ -115,3 +115,10 @@ def test_a_chart_tells_the_number_of_each_bar_and_dragging_over_it_chooses_a_ran
     assert 12 * 3600 < until - since < 14 * 3600
     expect(home.locator(".ranges [aria-current]")).to_contain_text("–")
     expect(home.locator(".chart.sessions .figure b")).to_have_text(count(many.begun(file, since, until)))
+    plot = home.locator(".chart.sessions .plot").bounding_box()
+    assert plot
+    home.mouse.click(plot["x"] + plot["width"] / 2 + 2, plot["y"] + 20)
+    expect(home).not_to_have_url(re.compile(f"from={since}&"))
+    begins, ends = map(int, re.findall(r"\d{9,}", home.url))
+    assert since < begins < ends < until
+    assert ends - begins == pytest.approx((until - since) / 48, abs=2)

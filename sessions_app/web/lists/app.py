@@ -1,5 +1,7 @@
 """An app: its state, its users, its sessions."""
 
+from typing import Final
+
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_GET
 
@@ -9,6 +11,9 @@ from ...search.health import Of
 from ..html.render import page
 from ..html.targets import actor, of_app, with_writers
 from .figures import figures
+
+SESSIONS: Final = 20  # on the page of an app; there are more on the following ones
+USERS: Final = 10
 
 
 @require_GET
@@ -22,8 +27,8 @@ def app(request: HttpRequest, source: str, app_name: str) -> HttpResponse:
         "app": row,
         "target": with_writers(of_app(source, app_name, actor(request), partly=True), actor(request), whole=whole),
         "all": whole,
-        "users": lists.users(source, app_name, actor=actor(request)),
-        "sessions": lists.sessions(source, app_name, actor=actor(request)),
+        "users": lists.users(source, app_name, limit=USERS, actor=actor(request)),
+        "sessions": lists.sessions(source, app_name, limit=SESSIONS, actor=actor(request)),
         "changes": lists.left_out(own_session(source, app_name), actor=actor(request)),
     }
     return page(request, "lists/app/app.html", context)
