@@ -32,6 +32,7 @@ PAGES: Final = (
     "/edits/",
     f"/a/store/{APP}/",
     f"/a/store/{APP}/sessions/",
+    f"/a/store/{APP}/checks/",
     f"/u/store/{APP}/{USER}/",
     *(
         OF_SESSION + rest

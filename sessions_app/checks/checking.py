@@ -102,43 +102,40 @@ def check(rules: Sequence[Checked], subject: Subject, after: Position | None) ->
 
     Raises Behind, SourceError, and IntegrityError if a rule was deleted meanwhile.
     """
-    begun = beginnings.begun(subject.ref) if after is None else None
-    start = Position(begun - 1) if begun is not None else after or Position(0)
-    until = max(subject.until, begun) if begun is not None and begun != _UNKNOWN else subject.until
-    steps = Steps(until)
-    if start < until:
+    steps = Steps(subject.until)
+    if after is None or after < subject.until:
         names = list(dict.fromkeys(key for rule in rules for key in rule.keys))
-        steps = steps_of(subject.ref, names, start, until, CHANGES, actor=SYSTEM)
-    with transaction.atomic():
-        for rule in rules:
-            _note(rule, subject, steps, begun)
+        steps = steps_of(subject.ref, names, after, subject.until, CHANGES, actor=SYSTEM)
+    numbers = [rule.number for rule in rules]
+    kept = {each.rule_id: each for each in Breach.objects.filter(rule_id__in=numbers, digest=subject.digest)}
+    for rule in rules:
+        _note(rule, subject, steps, kept.get(rule.number))
     own = {key for step in steps.steps if step.ref == subject.ref for key in step.wrote}
     return Came(steps.upto if steps.more else None, frozenset(key for key in own if scope_of(key)[0] != "session"))
 
 
-def _note(rule: Checked, subject: Subject, steps: Steps, begun: Position | None) -> None:
+def _note(rule: Checked, subject: Subject, steps: Steps, kept: Breach | None) -> None:
     """Keeps what some changes of a session say of a rule, and whether its state breaks the rule now."""
-    now = condition.broken(rule.node, subject.state)
-    of_session = Breach.objects.filter(rule_id=rule.number, digest=subject.digest)
-    kept = of_session.first()
     if kept is not None and kept.created != subject.created:  # that was another session with the same id
-        of_session.delete()
+        kept.delete()
         kept = None
-    first = _first(rule, subject, steps, begun)
+    now = condition.broken(rule.node, subject.state)
+    first = _first(rule, subject, steps)
     if first is None and now and not rule.is_shared and not steps.more:
-        since = subject.created if begun is not None and not steps.steps else time.time()
+        since = subject.created if steps.begun is not None and not steps.steps else time.time()
         first = Step(_UNKNOWN, subject.ref, "", since)
     if kept is None and first is not None:
-        Breach.objects.create(
-            rule_id=rule.number,
-            digest=subject.digest,
-            names=subject.names,
-            position=first.position,
-            event_id=first.event_id,
-            at=first.timestamp,
-            now=now,
-            created=subject.created,
-        )
+        with transaction.atomic():
+            Breach.objects.create(
+                rule_id=rule.number,
+                digest=subject.digest,
+                names=subject.names,
+                position=first.position,
+                event_id=first.event_id,
+                at=first.timestamp,
+                now=now,
+                created=subject.created,
+            )
     elif kept is not None and first is not None and first.position < kept.position:
         kept.position, kept.event_id, kept.at, kept.now = first.position, first.event_id, first.timestamp, now
         kept.save()
@@ -154,23 +151,20 @@ def _keep_now(numbers: Sequence[int], *, now: bool) -> None:
     kept.update(now=now)
 
 
-def _first(rule: Checked, subject: Subject, steps: Steps, begun: Position | None) -> Step | None:
+def _first(rule: Checked, subject: Subject, steps: Steps) -> Step | None:
     """Returns the first of these changes after which a state breaks a rule."""
-    if begun is not None and _began_with(rule, steps, begun) and condition.broken(rule.node, steps.start):
-        return Step(begun, subject.ref, "", subject.created)
+    if steps.begun is not None and _began_with(rule, steps) and condition.broken(rule.node, steps.start):
+        return Step(steps.begun, subject.ref, "", subject.created)
     for step in steps.steps:
-        if (
-            step.ref == subject.ref
-            and not step.wrote.isdisjoint(rule.keys)
-            and condition.broken(rule.node, step.values)
-        ):
+        own = step.ref == subject.ref and not step.wrote.isdisjoint(rule.keys)
+        if own and condition.broken(rule.node, step.values):
             return step
     return None
 
 
-def _began_with(rule: Checked, steps: Steps, begun: Position) -> bool:
+def _began_with(rule: Checked, steps: Steps) -> bool:
     """Tells whether a session was created with keys of a rule. If some are shared, that is the first of its steps."""
-    if not steps.steps or steps.steps[0].position == begun:
+    if not steps.steps or steps.steps[0].position == steps.begun:
         return False
     return any(steps.start[key] is not ABSENT for key in rule.keys if scope_of(key)[0] == "session")
 

@@ -9,7 +9,6 @@ from django.db import IntegrityError
 from django.utils.translation import gettext as _
 
 from ..access.actor import Actor
-from ..domain.positions import Position
 from ..errors import Behind, Invalid, NotFound
 from ..jobs import claims, runner
 from ..jobs.claims import DONE, Lost, Outcome
@@ -66,9 +65,11 @@ def _run(job: Job, beat: runner.Beat) -> Outcome:
             beat(claims.Progress(done, total))
             if row.digest in there:
                 _check(rule, asked, there[row.digest], lambda: beat(claims.Progress(done, total)))  # noqa: B023
-            _keep(rule, walked=row.pk, within=None)
+            rule.walked, rule.within = row.pk, None
             done += 1
-    _keep(rule, checked=time.time())
+        _keep(rule)
+    rule.checked = time.time()
+    _keep(rule)
     return Outcome(DONE)
 
 
@@ -88,15 +89,15 @@ def _check(rule: Rule, asked: Checked, subject: Subject, alive: Any) -> None:
         else:
             if after is None:
                 return
-            _keep(rule, within=after)
+            rule.within = after
+            _keep(rule)
         alive()
 
 
-def _keep(rule: Rule, **fields: float | Position | None) -> None:
+def _keep(rule: Rule) -> None:
     """Keeps how far the check has come. Raises Lost if another one has begun meanwhile, or the rule was deleted."""
-    for name, value in fields.items():
-        setattr(rule, name, value)
-    if not Rule.objects.filter(pk=rule.pk, job=rule.job).update(**fields):
+    at = {"walked": rule.walked, "within": rule.within, "checked": rule.checked}
+    if not Rule.objects.filter(pk=rule.pk, job=rule.job).update(**at):
         raise Lost
 
 

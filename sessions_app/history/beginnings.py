@@ -6,11 +6,14 @@ Initial state is written to the database, but no event says so.
 from typing import Any, Final
 
 from ..access.actor import Actor
+from ..access.shown import shown
+from ..domain.json_values import as_object, read_stored_or_none
 from ..domain.positions import Position, position_of
 from ..domain.session_ref import SessionRef
-from ..domain.state import ABSENT, UNKNOWN, Scope, scope_of
+from ..domain.state import ABSENT, UNKNOWN, Scope, State, scope_of
 from ..reads import views
 from ..reads.event_views import events_of, ordered
+from ..reads.weights import large, measured_sql
 from ..sources import database
 
 FOREVER: Final = Position(2**62)  # after every position
@@ -54,3 +57,16 @@ def first_value(ref: SessionRef, name: str, actor: Actor) -> Any:
         initial = views.session(ref, partly=True, actor=actor).initial_state
         return UNKNOWN if initial is None else initial.get(name, ABSENT)
     return ABSENT if all_recorded(ref, scope) else UNKNOWN
+
+
+def initial_state(ref: SessionRef, actor: Actor) -> State | None:
+    """Returns the state that a session began with; None if that is not recorded, or too large to be read."""
+    with database.using(ref.source) as db, db.cursor() as cursor:
+        if not database.is_adopted(ref.source):
+            return None
+        state = measured_sql("initial_state", db.vendor)
+        cursor.execute(f"SELECT {state} FROM sessions WHERE app_name = %s AND user_id = %s AND id = %s", ref[1:])
+        row = cursor.fetchone()
+    if row is None or row[0] is None or large(row[0]):
+        return None
+    return shown(as_object(read_stored_or_none(row[0])), actor, ref.app_name)

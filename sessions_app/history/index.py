@@ -93,14 +93,25 @@ def writes_of(ref: SessionRef, full_key: str, before: Position | None, limit: in
     return list(writes.order_by("-place").values_list("place", flat=True)[:limit])
 
 
-def writes_between(ref: SessionRef, full_key: str, after: Position, until: Position, limit: int) -> list[Position]:
-    """Returns the first positions after one, up to another one, at which a key was written, in order."""
-    scope, bare = scope_of(full_key)
-    owner = _owner(ref, scope)
-    if owner is None:
-        return []
-    writes = StateChange.objects.filter(owner_id=owner, key=stored_key(bare), place__gt=after, place__lte=until)
-    return list(writes.order_by("place").values_list("place", flat=True)[:limit])
+def writes_between(
+    ref: SessionRef, names: Sequence[str], after: Position, until: Position, limit: int
+) -> dict[str, list[Position]]:
+    """Returns where each of these full keys was written after a position, up to another one: its first writes, in order."""
+    positions: dict[str, list[Position]] = {name: [] for name in names}
+    scopes: dict[Scope, dict[str, str]] = {}
+    for name in names:
+        scope, bare = scope_of(name)
+        scopes.setdefault(scope, {})[stored_key(bare)] = name
+    one = """SELECT * FROM (SELECT key, place FROM sessions_app_statechange
+        WHERE owner_id = %s AND key = %s AND place > %s AND place <= %s ORDER BY place LIMIT %s) AS writes"""
+    for scope, keys in scopes.items():
+        if (owner := _owner(ref, scope)) is not None:
+            values = [value for key in keys for value in (owner, key, after, until, limit)]
+            with connection.cursor() as cursor:
+                cursor.execute(" UNION ALL ".join([one] * len(keys)), values)
+                for key, position in cursor.fetchall():
+                    positions[keys[key]].append(position)
+    return {name: sorted(some) for name, some in positions.items()}
 
 
 def highlights(

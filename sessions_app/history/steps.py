@@ -7,7 +7,7 @@ from typing import Any
 from ..access.actor import Actor
 from ..domain.positions import Position
 from ..domain.session_ref import SessionRef
-from ..domain.state import UNKNOWN, State, scope_of
+from ..domain.state import ABSENT, UNKNOWN, State, scope_of
 from . import beginnings, merging
 from .chains import chain_of
 from .index import consult, writes_between, writes_of
@@ -30,31 +30,40 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """Some writes in order, and the values before the first of them. Beyond `upto`, there may be `more`."""
+    """Some writes in order, and the values before the first of them. Beyond `upto`, there may be `more`.
+
+    `begun` is the position at which the session was created, if it was gone through from there.
+    """
 
     upto: Position
     more: bool = False
+    begun: Position | None = None
     start: State = field(default_factory=dict)
     steps: list[Step] = field(default_factory=list)
 
 
 def steps_of(
-    ref: SessionRef, names: Sequence[str], after: Position, until: Position, limit: int, *, actor: Actor
+    ref: SessionRef, names: Sequence[str], after: Position | None, until: Position, limit: int, *, actor: Actor
 ) -> Steps:
     """Returns the first writes of these full keys after a position, up to another one; at most `limit`.
 
-    Where nobody can tell a value, it is UNKNOWN. `after` is not before the session was created. Raises Behind, SourceError.
+    With None, begins with the session, and goes at least to its creation. Where nobody can tell a value, it is UNKNOWN.
+    Raises Behind, SourceError.
     """
     actor.check_sees(ref)
-    each = consult(
-        ref.source, lambda: {name: writes_between(ref, name, after, until, limit + 1) for name in names}, ref
-    )
+    begun = beginnings.begun(ref) if after is None else None
+    if begun == beginnings.FOREVER:  # it has no event, and was created by something else than adkweb
+        return Steps(until, begun=begun)
+    first = Position(begun - 1) if begun is not None else after or Position(0)
+    until = max(until, begun or until)
+    each = consult(ref.source, lambda: writes_between(ref, names, first, until, limit + 1), ref)
     known = min((some[-1] for some in each.values() if len(some) > limit), default=until)  # beyond, some are not read
     order = sorted({position for some in each.values() for position in some if position <= known})
     more, order = len(order) > limit, order[:limit]
     if not order:
-        return Steps(until)
-    values = {name: _value_at(ref, name, after, actor) for name in names}
+        return Steps(until, begun=begun)
+    values = _begun_with(ref, names, actor) if begun is not None else {}
+    values |= {name: _value_at(ref, name, first, actor) for name in names if name not in values}
     written = written_at(ref.source, order, actor)
     later = {
         name: _folded(ref, name, [at for at in some if at <= order[-1]], written, values[name])
@@ -66,7 +75,14 @@ def steps_of(
         values |= now
         if one := written.get(position):
             steps.append(Step(position, one.ref, one.event_id, one.timestamp, frozenset(now), dict(values)))
-    return Steps(order[-1] if more else until, more, start, steps)
+    return Steps(order[-1] if more else until, more, begun, start, steps)
+
+
+def _begun_with(ref: SessionRef, names: Sequence[str], actor: Actor) -> State:
+    """Returns the values of those of these keys that only the session itself writes, as it was created."""
+    own = [name for name in names if scope_of(name)[0] == "session"]
+    initial = beginnings.initial_state(ref, actor) if own else None
+    return {name: UNKNOWN if initial is None else initial.get(name, ABSENT) for name in own}
 
 
 def _folded(
