@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 import pytest
-from django.db import connection
+from django.db import connection, connections
 from django.test.utils import CaptureQueriesContext
 from pytest_django import Settings
 
@@ -17,7 +19,7 @@ from sessions_app.errors import Error, Invalid, NotAllowed, NotFound
 from sessions_app.models import SearchSession, SessionTag, SessionTitle
 from sessions_app.reads import lists
 from sessions_app.reads.labels import Labels, labels_of
-from sessions_app.search import feeding, labels
+from sessions_app.search import feeding, labels, storing
 from sessions_app.search.completing import complete
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session, delete_session
@@ -99,6 +101,40 @@ def test_a_session_that_is_not_indexed_yet_can_have_a_title(own: str, source: st
     assert lists.title(ref, actor=ALICE) == "Brand new"
     feed(source, walk=True)
     assert ids("title:brand") == ["new"]
+
+
+@pytest.mark.parametrize("moment", ["before", "while"])
+def test_a_title_that_is_given_while_the_session_is_indexed_is_kept(
+    own: str, source: str, moment: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def rename() -> None:
+        labels.rename(of(source), "Refund", actor=ALICE)
+        connections.close_all()
+
+    thread = threading.Thread(target=rename)
+    states, insert = feeding.shared_states, storing.insert
+
+    def before(*given: Any) -> Any:  # the session has been read, and nothing of it is stored
+        if not thread.ident:
+            thread.start()
+            thread.join()
+        return states(*given)
+
+    def meanwhile(*given: Any) -> Any:
+        if not thread.ident:
+            thread.start()
+            time.sleep(0.2)  # it waits for the row, or has it already
+        return insert(*given)
+
+    append_event(of(source), said("Anything else?"), actor=ALICE)
+    with monkeypatch.context() as patch:
+        if moment == "before":
+            patch.setattr(feeding, "shared_states", before)
+        else:
+            patch.setattr(storing, "insert", meanwhile)
+        feed(source)
+    thread.join()
+    assert (ids("title:refund"), ids("refund"), ids("anything")) == (["s0"], ["s0"], ["s0"])
 
 
 # --- Tags -------------------------------------------------------------------------------------------------------------
