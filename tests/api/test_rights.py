@@ -28,7 +28,7 @@ OPERATIONS: Final = [
 EACH: Final = pytest.mark.parametrize(
     ("method", "path", "operation"), OPERATIONS, ids=[operation["operationId"] for _m, _p, operation in OPERATIONS]
 )
-NAMES: Final = {"app_name": "booking", "user_id": "ana", "session_id": "s1", "event_id": "e1"}
+NAMES: Final = {"app_name": "booking", "user_id": "ana", "session_id": "s1", "event_id": "e1", "number": "1"}
 QUERY: Final = {"key": "step", "a": "e1"}  # what an address must have
 BODIES: Final[dict[str, Any]] = {
     "sessions_create": {"session_id": "new"},

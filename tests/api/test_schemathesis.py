@@ -23,7 +23,7 @@ from tests.browser.serving import Adkweb
 from tests.servers import PostgreSQL
 from tests.support import warm
 
-NAMES: Final = {"app_name": "booking", "user_id": "ana", "session_id": "s1", "event_id": "e1"}
+NAMES: Final = {"app_name": "booking", "user_id": "ana", "session_id": "s1", "event_id": "e1", "number": "1"}
 DOOMED: Final = "doomed"
 EXAMPLES: Final = int(os.environ.get("SCHEMATHESIS_EXAMPLES", "8"))
 COMMON: Final = {"deadline": None, "suppress_health_check": list(HealthCheck), "derandomize": True, "database": None}

@@ -1,0 +1,89 @@
+"""Rules about the state of an app, and the sessions that broke them."""
+
+from dataclasses import asdict
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from ninja import Router, Schema
+from ninja.params.functions import Query
+from pydantic import Field
+
+from ..checks import breaches, rules
+from ..checks.breaches import Broken
+from .authorize import actor_of, source_of
+from .bodies import answer
+
+router = Router()
+
+RULES: str = "/apps/{plain:app_name}/rules"
+MOST: int = 500  # breaches of a page
+
+
+class Rule(Schema):
+    """A rule, and how many sessions broke it. Its `number` is its id."""
+
+    number: int
+    title: str
+    condition: str
+    created: float
+    created_by: str
+    percent: int | None = Field(description="how far all sessions are checked; null if that is not under way")
+    stopped: str = Field(description="why the check ended early, or empty")
+    checked: float = Field(description="when all sessions were checked; 0 for not yet")
+    sessions: int = Field(description="that broke it, at most 10,000")
+    now: int = Field(description="those of them whose state breaks it now, at most 10,000")
+    more: bool = Field(description="more than 10,000 sessions broke it")
+
+
+class Breach(Schema):
+    """A session that broke a rule, and the first event that did."""
+
+    source: str
+    app_name: str
+    user_id: str
+    id: str
+    event_id: str | None = Field(description="null if no event of the session did it, or none is known")
+    seq: int | None
+    at: float
+    now: bool = Field(description="its state breaks the rule now")
+
+
+class Breaches(Schema):
+    """A page of breaches, the newest first."""
+
+    items: list[Breach]
+    next: str | None = Field(description="`before` of the page with older breaches")
+
+
+@router.get(RULES, response=list[Rule], summary="Rules about the state of an app")
+def list_rules(request: HttpRequest, app_name: str, source: str | None = None) -> HttpResponse:
+    """Returns the rules that people wrote about the state of an app, the oldest first."""
+    actor = actor_of(request)
+    some = rules.rules(source_of(request, app_name, source), app_name, actor=actor)
+    return answer([_told(each) | asdict(breaches.counts(each, actor=actor)) for each in some])
+
+
+@router.get(RULES + "/{int:number}/breaches", response=Breaches, summary="Sessions that broke a rule")
+def list_breaches(
+    request: HttpRequest,
+    app_name: str,
+    number: int,
+    before: str | None = None,
+    limit: int = Query(breaches.PAGE, ge=1, le=MOST),
+    source: str | None = None,
+) -> HttpResponse:
+    """Returns a page of the sessions that broke a rule, each with its first breach."""
+    actor = actor_of(request)
+    rule = rules.rule(source_of(request, app_name, source), app_name, number, actor=actor)
+    page = breaches.broken(rule, before, limit, actor=actor)
+    return answer({"items": [_broken(each) for each in page.rows], "next": page.next})
+
+
+def _told(rule: rules.RuleView) -> dict[str, Any]:
+    return {name: value for name, value in asdict(rule).items() if name not in ("source", "app_name")}
+
+
+def _broken(each: Broken) -> dict[str, Any]:
+    ref = each.ref._asdict()
+    names = {"id" if name == "session_id" else name: value for name, value in ref.items()}
+    return names | {"event_id": each.event_id or None, "seq": each.seq, "at": each.at, "now": each.now}
