@@ -6,6 +6,7 @@ other frame closes the socket. A client is sent JSON objects, whose fields docs/
 
 import asyncio
 import json
+import time
 from collections.abc import Callable
 from typing import Any, Final, cast
 from urllib.parse import parse_qs, urlsplit
@@ -35,6 +36,7 @@ from .source_finder import Searcher
 from .webhook_sender import WebhookSender
 
 FRAME_LENGTH: Final = 1000  # characters of what a client says
+_PATIENCE: Final = 2.0  # seconds, with threads that are told to end
 
 
 class Refused(RuntimeError):
@@ -232,8 +234,15 @@ class Lifespan:
                 queue_worker.stop()
                 for thread in self._threads:
                     thread.end()
+                # A thread that is killed at its work leaves a claim, for which another process would have to wait.
+                await asyncio.to_thread(self._wait)
                 await send({"type": "lifespan.shutdown.complete"})
                 return
+
+    def _wait(self) -> None:
+        until = time.monotonic() + _PATIENCE
+        for thread in self._threads:
+            thread.join(max(0.0, until - time.monotonic()))
 
 
 def application(http: Any) -> ProtocolTypeRouter:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Iterator
 from typing import Final
@@ -11,6 +12,7 @@ from django.db import connection
 
 from sessions_app.history import by_time, indexing
 from sessions_app.live.search_feeder import SearchFeeder
+from sessions_app.live.sockets import Lifespan
 from sessions_app.models import (
     SearchDoc,
     SearchFact,
@@ -30,7 +32,7 @@ from sessions_app.writes.sessions import create_session
 from tests.adk.services import Adk, key_of
 from tests.search.finding import asked, feed, ids, rows
 from tests.support.people import ALICE
-from tests.support.stored import execute, query
+from tests.support.stored import execute, in_threads, query
 
 OWN: Final = pytest.mark.parametrize("own", ["sqlite", "postgresql"], indirect=True)
 FORMS: Final = pytest.mark.parametrize("form", ["sqlite", "postgresql", "unadopted"])
@@ -347,3 +349,24 @@ def test_a_walk_that_was_interrupted_goes_on(own: str, source: str, monkeypatch:
     assert (asked("").count, asked("").behind) == (6, [(source, 0.6)])
     feed(source)
     assert (asked("").count, asked("").behind) == (10, [])
+
+
+def test_a_server_that_ends_lets_another_process_feed_at_once(own: str, source: str) -> None:
+    sent: list[str] = []
+
+    async def serve() -> None:
+        told = iter(["lifespan.startup", "lifespan.shutdown"])
+
+        async def receive() -> dict[str, str]:
+            while len(sent) == 1 and in_threads([SearchSource.objects.filter(claim__gt="").exists]) != [True]:
+                await asyncio.sleep(0.02)
+            return {"type": next(told)}
+
+        async def send(message: dict[str, str]) -> None:
+            sent.append(message["type"])
+
+        await Lifespan()({}, receive, send)
+
+    asyncio.run(serve())
+    assert sent == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
+    assert set(SearchSource.objects.values_list("claim", flat=True)) == {""}
