@@ -50,7 +50,10 @@ class Checked:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A session that is checked: its state as it is stored now, by full key, and the position of its last event."""
+    """A session that is checked: its state as it is stored now, by full key, and the position of its last event.
+
+    One in which adkweb keeps edits of shared state is not `listed`: only its events are judged, for it has no keys.
+    """
 
     ref: SessionRef
     digest: str
@@ -58,6 +61,7 @@ class Subject:
     created: float
     until: Position
     state: State
+    listed: bool
 
 
 class Came(NamedTuple):
@@ -89,7 +93,7 @@ def subjects(source: str, some: Iterable[SearchSession]) -> list[Subject]:
             app, user = (shared.get((ref.app_name, name), {}) for name in ("", ref.user_id))
             state = own | _prefixed("app", app) | _prefixed("user", user)
             until = position_of(Seq(json.loads(row.summary)["read"]))
-            told.append(Subject(ref, row.digest, row.names, stored.created, until, state))
+            told.append(Subject(ref, row.digest, row.names, stored.created, until, state, row.listed))
     return told
 
 
@@ -121,7 +125,7 @@ def _note(rule: Checked, subject: Subject, steps: Steps, kept: Breach | None) ->
         kept = None
     now = condition.broken(rule.node, subject.state)
     first = _first(rule, subject, steps)
-    if first is None and now and not rule.is_shared and not steps.more:
+    if first is None and now and subject.listed and not rule.is_shared and not steps.more:
         since = subject.created if steps.begun is not None and not steps.steps else time.time()
         first = Step(_UNKNOWN, subject.ref, "", since)
     if kept is None and first is not None:

@@ -14,7 +14,9 @@ from sessions_app.access.actor import SYSTEM
 from sessions_app.checks import breaches, checking, condition, rule_jobs, rules
 from sessions_app.checks.live_checks import check_due
 from sessions_app.checks.rules import RuleView
-from sessions_app.domain.session_ref import SessionRef
+from sessions_app.domain.session_ref import SessionRef, own_session
+from sessions_app.domain.state import ABSENT
+from sessions_app.edits.edit import Entry, edit_app_state
 from sessions_app.errors import Invalid, NotAllowed, NotFound
 from sessions_app.jobs import runner
 from sessions_app.models import Breach, CheckedSession, DueSession, Job, Rule
@@ -222,6 +224,17 @@ def test_a_state_that_no_event_wrote_breaks_a_rule_without_an_event(own: str, re
     feed(ref.source, walk=True)
     live(ref.source)
     assert told(rule) == {ref: ("", True)}
+
+
+@BOTH
+def test_a_session_of_adkwebs_own_is_blamed_for_its_edits_and_not_for_keys_that_it_never_has(
+    own: str, ref: SessionRef
+) -> None:
+    edit_app_state(*ref[:2], [Entry("app:limit", 1, ABSENT)], actor=ALICE)
+    feed(ref.source)
+    assert told(create(ref.source, "step exists")) == {ref: ("", True)}
+    (edited,) = told(create(ref.source, "app:limit > 5"))
+    assert edited == own_session(*ref[:2])
 
 
 @BOTH
