@@ -7,6 +7,9 @@ normalise `%2F` and `..` on the way.
 
 import re
 from typing import Final
+from urllib.parse import unquote, urlsplit
+
+from django.urls import ResolverMatch, resolve
 
 _PLAIN: Final = re.compile(r"[\w.@+=-]")
 _ESCAPED: Final = re.compile(r"(?:~[0-9a-f]{2})+")
@@ -37,3 +40,10 @@ class Segment:
 
 def _escape(character: str) -> str:
     return "".join(f"~{byte:02x}" for byte in character.encode("utf-8", "replace"))
+
+
+def page_of(link: str) -> ResolverMatch:
+    """Returns the page that a link leads to, with the names in it. Raises Http404, and ValueError if it is no link.
+
+    Browsers and Django write letters such as `é` as percent escapes."""
+    return resolve(unquote(urlsplit(link).path))

@@ -104,6 +104,17 @@ def test_all_that_match_are_meant_if_that_is_ticked(maria: Browser, refs: list[S
     assert "user:ana" in maria.open(address).one("div", "sub").text
 
 
+@pytest.mark.parametrize("name", ["josé", "日本 a/b", "%41", "..", ";x", "?"])
+def test_sessions_of_any_name_can_be_selected(name: str, maria: Browser, source: str, actor: Actor) -> None:
+    ref = create_session(source, "booking", name, session_id=name, state={"step": "choose"}, actor=actor)
+    feed(source)
+    (named,) = maria.open("search").all("input", name="ref")
+    address = maria.send("chosen", {"act": "edit", "ref": named["value"]})["Location"]
+    send(maria, address, "try", **row("step", '"pay"'))
+    send(maria, address, "do")
+    assert state_of(ref)["session"]["step"] == "pay"
+
+
 def test_keys_are_added_to_the_form_and_taken_out(maria: Browser, refs: list[SessionRef]) -> None:
     address = select(maria, "edit", *refs)["Location"]
     page = send(maria, address, "try", **{"new-key": "step", "rows": ""})
@@ -197,6 +208,7 @@ def test_what_is_selected_is_tagged_and_untagged(maria: Browser, refs: list[Sess
     assert maria.open("search").one("datalist", id="chosen-tags").one("option")["value"] == "vip"
     select(maria, "untag", refs[0], tag="vip", back="https://elsewhere.example/")
     assert "The tag “vip” was taken from 1 session." in maria.open("search").text
+    assert select(maria, "tag", refs[1], tag="gold", back="nonsense")["Location"] == reverse("search")
     select(maria, "tag", *refs, tag="")
     assert maria.open("search").all(role="alert") != []
 
@@ -216,7 +228,7 @@ def test_an_event_of_a_batch_leads_to_it(maria: Browser, refs: list[SessionRef],
 
 def test_nothing_or_nonsense_that_is_selected_is_told(maria: Browser, refs: list[SessionRef]) -> None:
     assert select(maria, "edit")["Location"] == reverse("search")
-    for path in ("/tokens/", "nonsense", "/s/x/booking/ana/", HOSTILE):
+    for path in ("/tokens/", "nonsense", "/s/x/booking/ana/", "http://[x", HOSTILE):
         assert maria.send("chosen", {"act": "edit", "ref": path}).status_code == 400
     assert select(maria, "explode", *refs).status_code == 400
     assert select(maria, "edit", all="1", q="usr:ana").status_code == 400

@@ -200,7 +200,7 @@ def test_of_many_keys_some_are_shown_and_the_delta_has_all(anywhere: SessionRef,
 def test_two_sessions_are_compared_by_the_link_of_the_other(
     anywhere: SessionRef, two: tuple[str, str], maria: Browser, add: Add, actor: Actor
 ) -> None:
-    other = create_session(*anywhere[:2], "ben", state={"step": "pay", "mine": 1}, actor=actor)
+    other = create_session(*anywhere[:2], "benoît", state={"step": "pay", "mine": 1}, actor=actor)
     event = add(other, actions={"state_delta": {"mine": 2}})
     add(other, actions={"state_delta": {"mine": 3}})
     link = reverse("session", kwargs=other._asdict())

@@ -5,12 +5,11 @@ from collections.abc import Iterable
 from contextlib import suppress
 from itertools import islice
 from typing import Final
-from urllib.parse import urlsplit
 
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
 from django.shortcuts import redirect
-from django.urls import resolve, reverse
+from django.urls import reverse
 from django.utils.http import content_disposition_header, url_has_allowed_host_and_scheme, urlencode
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
@@ -23,6 +22,7 @@ from ...batches.working import asked_for
 from ...domain.brief import words
 from ...domain.session_ref import SessionRef
 from ...errors import Invalid
+from ...http.paths import page_of
 from ...http.streaming import streamed
 from ...search import labels
 from ...transfer import FORMATS, exporting
@@ -66,8 +66,8 @@ def _refs(request: HttpRequest) -> list[SessionRef]:
         raise Invalid(_("At most %(n)s sessions can be selected one by one.") % {"n": _MOST})
     refs = []
     for path in paths:
-        with suppress(Http404):
-            match = resolve(urlsplit(path).path)
+        with suppress(Http404, ValueError):
+            match = page_of(path)
             if match.url_name == "session":
                 refs.append(SessionRef(**match.kwargs))
                 continue
@@ -95,7 +95,7 @@ def _tag(request: HttpRequest, refs: list[SessionRef]) -> HttpResponse:
     except Invalid as error:
         messages.error(request, error.message)
     back = request.POST.get("back", "")
-    return redirect(back if url_has_allowed_host_and_scheme(back, None) else "search")
+    return redirect(back if back.startswith("/") and url_has_allowed_host_and_scheme(back, None) else "search")
 
 
 def _compare(refs: list[SessionRef]) -> HttpResponse:

@@ -2,10 +2,9 @@
 
 from dataclasses import dataclass, field
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 from django.http import Http404, HttpRequest, HttpResponse
-from django.urls import resolve, reverse
+from django.urls import reverse
 from django.utils.http import content_disposition_header, urlencode
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
@@ -19,6 +18,7 @@ from ...domain.state import ABSENT, STORED, UNKNOWN, Change, Scope
 from ...errors import Behind, Error, Invalid, NotFound
 from ...history import moments
 from ...history.moments import Moment
+from ...http.paths import page_of
 from ...http.problems import status_of
 from ...reads import views
 from ..html import difference
@@ -123,7 +123,7 @@ def _asked(request: HttpRequest, ref: SessionRef) -> tuple[Side, Side, str]:
 def _other(ref: SessionRef, asked: str, who: Actor) -> tuple[SessionRef, str]:
     """Returns the session that `asked` names by its link or its id, and the link's event, or `now`."""
     try:
-        names = resolve(urlsplit(asked).path).kwargs
+        names = page_of(asked).kwargs
         return SessionRef(*(names[field] for field in SessionRef._fields)), names.get("event_id", NOW)
     except (Http404, KeyError, ValueError) as error:
         if asked.startswith("/") or "://" in asked:
