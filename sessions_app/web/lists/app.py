@@ -12,8 +12,7 @@ from ..html.render import page
 from ..html.targets import actor, of_app, with_writers
 from .figures import figures
 
-SESSIONS: Final = 20  # on the page of an app; there are more on the following ones
-USERS: Final = 10
+USERS: Final = 10  # on the page of an app; there are more on the following ones
 
 
 @require_GET
@@ -28,7 +27,7 @@ def app(request: HttpRequest, source: str, app_name: str) -> HttpResponse:
         "target": with_writers(of_app(source, app_name, actor(request), partly=True), actor(request), whole=whole),
         "all": whole,
         "users": lists.users(source, app_name, limit=USERS, actor=actor(request)),
-        "sessions": lists.sessions(source, app_name, limit=SESSIONS, actor=actor(request)),
+        "sessions": lists.sessions(source, app_name, actor=actor(request)),
         "changes": lists.left_out(own_session(source, app_name), actor=actor(request)),
     }
     return page(request, "lists/app/app.html", context)
