@@ -87,7 +87,7 @@ class Edit:
         expected, current = json.loads(expects), _digests(entries)
         changes = _changes(entries)
         if not changes or any(current[entry.key] != expected[entry.key] for entry in changes):
-            return _was_done(self.batch, ref) or Done(MOVED if changes else SAME)
+            return was_done(self.batch, ref) or Done(MOVED if changes else SAME)
         note = _note(self.batch, first)
         return _append(ref, state_event(entries, self.actor, self.reason, of=note), self.actor, view.revision)
 
@@ -109,9 +109,9 @@ class Undo:
         try:
             plan = undo.undo(ref, expects, actor=self.actor)
         except Invalid:  # its values are there again
-            return _was_done(self.batch, ref) or Done(SAME)
+            return was_done(self.batch, ref) or Done(SAME)
         if plan.unknown or any(step.contested for step in plan.steps):
-            return _was_done(self.batch, ref) or Done(MOVED)
+            return was_done(self.batch, ref) or Done(MOVED)
         note = {"undoes": expects, **_note(self.batch, first)}
         return _append(ref, state_event(plan.entries, self.actor, self.reason, of=note), self.actor, revision)
 
@@ -166,8 +166,8 @@ def _append(ref: SessionRef, made: tuple[Event, dict[str, Any]], actor: Actor, r
     return Done(CHANGED, event_id)
 
 
-def _was_done(batch: str, ref: SessionRef) -> Done | None:
-    """Tells whether the process that died at this had written the event already."""
+def was_done(batch: str, ref: SessionRef) -> Done | None:
+    """Tells whether a batch has written its event to a session, although nobody noted it: its process may have died."""
     try:
         return Done(CHANGED, timeline.event(ref, event_id_of(batch, ref), actor=SYSTEM).id)
     except NotFound:

@@ -73,10 +73,12 @@ def do(batch_id: uuid.UUID, *, actor: Actor) -> None:
     """Does what was tried, or goes on where it stopped. Does nothing if it is under way or done.
 
     Sessions whose agents are at work are done as soon as they are idle. Raises NotAllowed, NotFound; Conflict if the
-    batch was not tried yet.
+    batch was not tried yet, or was undone.
     """
     actor.check_may_write()
     job = job_of(batch_id, actor)
+    if "undone" in json.loads(job.result or "{}"):
+        raise Conflict(_("This batch was undone."))
     if job.state == DONE or (job.state == WAITING and claims.is_held(job)):
         return
     if job.state != READY and job.step != DOING:
@@ -109,12 +111,16 @@ def discard(batch_id: uuid.UUID, *, actor: Actor) -> None:
 def undo(batch_id: uuid.UUID, *, actor: Actor, reason: str = "") -> uuid.UUID:
     """Undoes the events of a batch, but not where somebody has changed one of their keys since.
 
-    Returns the batch that does so. Raises Invalid, NotAllowed, NotFound; Conflict if it is still being done.
+    A batch whose process died ends with that. Returns the batch that does so. Raises Invalid, NotAllowed, NotFound;
+    Conflict if it is still being done.
     """
     actor.check_may_write()
     job = job_of(batch_id, actor)
     if job.state == WAITING and claims.is_held(job):
         raise Conflict(_("This batch is under way: stop it first."))
+    if job.state == WAITING:  # or another process would go on with it
+        stop(batch_id, actor=actor)
+        return undo(batch_id, actor=actor, reason=reason)
     result = json.loads(job.result or "{}")
     if "undone" in result:
         return uuid.UUID(result["undone"])

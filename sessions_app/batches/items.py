@@ -25,9 +25,9 @@ _SOME: Final = 500
 _PAGE: Final = 100
 
 
-def add(job_id: UUID, sessions: Iterable[tuple[SessionRef, str]]) -> int:
-    """Adds sessions to a batch, each with what is expected there. Returns how many."""
-    numbered = enumerate(sessions)
+def add(job_id: UUID, sessions: Iterable[tuple[SessionRef, str]], start: int = 0) -> int:
+    """Adds sessions to a batch that has `start` of them, each with what is expected there. Returns how many."""
+    numbered = enumerate(sessions, start)
     added = 0
     while some := list(islice(numbered, _SOME)):
         BatchItem.objects.bulk_create(

@@ -6,6 +6,7 @@ is not done twice (acts.py).
 
 import json
 import time
+import uuid
 from collections.abc import Iterator
 from datetime import tzinfo
 from itertools import islice
@@ -25,12 +26,13 @@ from ..models import BatchItem, Job
 from ..search.language import parse
 from ..search.results import every
 from . import items
-from .acts import Act, Delete, Done, Edit, Triable, Tried, Undo
-from .items import GONE, REFUSED, TO_DO
+from .acts import Act, Delete, Done, Edit, Triable, Tried, Undo, was_done
+from .items import CHANGED, GONE, REFUSED, TO_DO
 
 READY: Final = "ready"
 TRYING, DOING = "trying", "doing"  # the steps of a job
 MOST: Final = 100_000  # sessions of a batch
+STOP_SECONDS: Final = 1.0  # until a batch that is stopped writes nothing more
 LOOK_AGAIN: Final = 2.0  # seconds until sessions whose agents were at work are tried again
 
 
@@ -97,7 +99,10 @@ def _tried(act: Triable, ref: SessionRef) -> tuple[Tried, str]:
 
 
 def _do(job: Job, beat: runner.Beat) -> Outcome:
-    act = _act(job, json.loads(job.task), runner.actor_of(job))
+    task = json.loads(job.task)
+    act = _act(job, task, runner.actor_of(job))
+    if task["act"] == "undo":
+        _add_late(job, uuid.UUID(task["undoes"]), beat)
     total = BatchItem.objects.filter(job_id=job.pk).count()
     sources = items.sources_of(job.pk)
     apps = items.apps_with_events(job.pk)
@@ -126,6 +131,25 @@ def _done(act: Act, ref: SessionRef, expects: str, *, first: bool) -> tuple[Done
         return Done(GONE), ""
     except (NotAllowed, Invalid, Conflict) as error:
         return Done(REFUSED), error.message
+
+
+def _add_late(job: Job, undone: uuid.UUID, beat: runner.Beat) -> None:
+    """Adds to an undo what the batch that it undoes wrote, but had not noted: it was just being stopped, or its process
+    died."""
+    ended = Job.objects.filter(pk=undone).exclude(state=DONE).values_list("finished", flat=True).first()
+    if ended is None:
+        return
+    time.sleep(min(STOP_SECONDS, max(0.0, ended + STOP_SECONDS - time.time())))
+    there = set(BatchItem.objects.filter(job_id=job.pk).values_list("where", "names"))
+    sources = items.sources_of(undone)
+    late = []
+    for item in (*items.of(undone, CHANGED).exclude(event_id="").order_by("number"), *items.of(undone, TO_DO)):
+        if (item.where, item.names) not in there:
+            beat(Progress(0, len(there), DOING))
+            ref = items.ref_of(item, sources)
+            if done := was_done(str(undone), ref):
+                late.append((ref, done.event_id))
+    items.add(job.pk, late, len(there))
 
 
 def values_of(task: dict[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import pytest
 from pytest_django import Settings
 
 from sessions_app.access.actor import Actor
-from sessions_app.batches import batch, reading, working
+from sessions_app.batches import batch, items, reading, working
 from sessions_app.batches.reading import Batch
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT
@@ -197,6 +197,48 @@ def test_a_batch_is_undone_in_one_act_but_not_where_somebody_wrote_since(
         events_of(sessions[0])[0][1]["id"],
     )
     assert batch.undo(made, actor=actor) == reading.get(made, actor=actor).undone == back
+
+
+def test_a_batch_that_was_undone_half_way_does_not_go_on(sessions: list[SessionRef], actor: Actor) -> None:
+    write(sessions[0], author="user", ago=0.0)  # the batch waits for it
+    made = begin(sessions, actor)
+    batch.do(made, actor=actor)
+    batch.stop(made, actor=actor)
+    settle()
+    batch.undo(made, actor=actor)
+    settle()
+    write(sessions[0])
+    with pytest.raises(Conflict, match="undone"):
+        batch.do(made, actor=actor)
+    settle()
+    assert steps(sessions) == ["search"] * 6
+
+
+@pytest.mark.parametrize("own", ["sqlite", "postgresql"], indirect=True)
+def test_a_batch_whose_process_died_is_undone_and_nobody_goes_on_with_it(
+    sessions: list[SessionRef], database_name: str, own: str, actor: Actor
+) -> None:
+    made = begin(sessions, actor)
+    assert processes.run(processes.batch_then_die, own, database_name, str(made), 3) == [processes.KILLED]
+    Job.objects.update(claimed_until=1.0)
+    batch.undo(made, actor=actor)
+    assert runner.take_over() == 0
+    settle()
+    assert steps(sessions) == ["search"] * 6  # of the third, the event was written, but not noted
+    assert [len(notes(ref)) for ref in sessions] == [2] * 3 + [0] * 3
+
+
+def test_what_a_batch_writes_while_it_is_being_stopped_is_undone_too(
+    sessions: list[SessionRef], actor: Actor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    note = items.note
+    made = begin(sessions, actor)
+    monkeypatch.setattr(items, "note", lambda *given, **fields: (time.sleep(0.3), note(*given, **fields)))
+    batch.do(made, actor=actor)
+    batch.stop(made, actor=actor)
+    batch.undo(made, actor=actor)
+    settle()
+    assert steps(sessions) == ["search"] * 6
 
 
 def test_an_undo_can_be_undone(sessions: list[SessionRef], actor: Actor) -> None:
