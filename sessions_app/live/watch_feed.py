@@ -75,7 +75,8 @@ class WatchFeed(threading.Thread):
     def _serve(self) -> None:
         if self._last is None:
             self._last = watching.newest()
-        names = {watcher.name for watcher in list(self._watchers)}
+        watchers = list(self._watchers)  # who joins in the meantime is served the next time
+        names = {watcher.name for watcher in watchers}
         begun = defaultdict[str, list[dict[str, Any]]](list)
         for name, news in watching.news_after(self._last, names):
             begun[name].append(
@@ -89,8 +90,8 @@ class WatchFeed(threading.Thread):
         self._last = max(self._last, watching.newest())
         counts = watching.counts(names)
         # Checked after reading what is pushed: whoever has lost the right to look since gets none of it.
-        allowed = sign_in.signed_in({watcher.sign_in for watcher in list(self._watchers)})
-        for watcher in list(self._watchers):
+        allowed = sign_in.signed_in({watcher.sign_in for watcher in watchers})
+        for watcher in watchers:
             if watcher.sign_in not in allowed:
                 self._watchers.pop(watcher, None)
                 watcher.end(SIGNED_OUT, "signed out")

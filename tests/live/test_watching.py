@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from django.contrib.auth import get_user_model
 
+from sessions_app.live import watch_feed
+from sessions_app.live.watch_feed import WatchFeed
 from sessions_app.models import SearchSource
 from sessions_app.saved import views, watching
 from tests.live.conftest import Stage
@@ -64,3 +67,33 @@ def test_who_signs_out_is_told_nothing_more(stage: Stage) -> None:
     by_signing_out(stage, who)
     assert page.until_end()[0] == 4401
     assert eventually(lambda: stage.page(WATCHING, who, after=None).until_end()[0] == 4401, "nobody comes in")
+
+
+def test_who_joins_while_others_are_served_is_served_the_next_time(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    told: dict[str, int] = {}
+    first, second = (Mock(sign_in=name) for name in ("maria", "nora"))
+    first.name, second.name = "maria", "nora"
+    feed = WatchFeed()
+
+    def news_after(_last: int, names: set[str]) -> list[Any]:
+        if names == {"maria"} and len(told) == 0:
+            feed.enter(second)
+        return []
+
+    monkeypatch.setattr(watch_feed, "INTERVAL_SECONDS", 0.0)
+    monkeypatch.setattr(watching, "newest", lambda: 0)
+    monkeypatch.setattr(watching, "news_after", news_after)
+    monkeypatch.setattr(watching, "counts", lambda names: {name: {"view": 1} for name in names})
+    monkeypatch.setattr(watch_feed.sign_in, "signed_in", lambda sign_ins: sign_ins)
+    monkeypatch.setattr(watch_feed, "push", lambda watchers, _message: told.update({watchers[0].name: 1}))
+    feed.enter(first)
+    feed.start()
+    try:
+        eventually(lambda: told == {"maria": 1, "nora": 1}, "both are told")
+    finally:
+        feed.leave(first)
+        feed.leave(second)
+        feed.join(10)
+    assert caplog.text == ""  # nothing went wrong meanwhile
