@@ -13,6 +13,7 @@ from ..errors import Invalid, NotFound
 from ..jobs.claims import WAITING
 from ..models import Job, Rule
 from ..reads import views
+from ..search.lines import clean
 from ..sources import registry
 from . import condition, rule_jobs
 
@@ -114,7 +115,7 @@ def _fields(title: str, text: str) -> dict[str, str]:
     if len(title) > TITLE_LENGTH or "\0" in title:
         raise Invalid(_("A name has at most %(n)s characters.") % {"n": TITLE_LENGTH}, field="title")
     condition.read(text)
-    return {"title": title, "condition": text}
+    return {"title": title, "condition": clean(text, condition.MOST_CHARACTERS)}
 
 
 def _row(source: str, app_name: str, number: int, actor: Actor) -> Rule:

@@ -15,7 +15,8 @@ from django.utils.translation import gettext as _
 from ..access.actor import actor_of
 from ..errors import AlreadyExists, Invalid, NotAllowed, NotFound
 from ..models import SavedView, ViewWatch
-from ..search.language import parse
+from ..search.language import MOST_CHARACTERS, parse
+from ..search.lines import clean
 from ..search.words import folded
 
 NAME_LENGTH: Final = 60
@@ -112,6 +113,8 @@ def _may_change(row: SavedView, person: AbstractBaseUser) -> bool:
 def _checked(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Returns fields of a view as they are stored. Raises Invalid."""
     checked = dict(fields)
+    if "query" in fields:
+        checked["query"] = clean(str(fields["query"]), MOST_CHARACTERS + 1)
     if "name" in fields:
         name = " ".join(str(fields["name"]).replace("\0", "").split())
         if not name:
@@ -119,7 +122,7 @@ def _checked(fields: Mapping[str, Any]) -> dict[str, Any]:
         if len(name) > NAME_LENGTH or len(folded(name)) > 200:
             raise Invalid(_("A name has at most %(n)s characters.") % {"n": NAME_LENGTH}, field="name")
         checked |= {"name": name, "folded": folded(name)}
-    if problems := parse(str(fields.get("query", "")), now=time.time(), zone=get_default_timezone()).problems:
+    if problems := parse(checked.get("query", ""), now=time.time(), zone=get_default_timezone()).problems:
         raise Invalid(_("The query has a mistake: %(message)s") % {"message": problems[0].message}, field="query")
     for name, length in (("sort", _SORT_LENGTH), ("columns", _COLUMNS_LENGTH)):
         if len(fields.get(name, "")) > length or "\0" in fields.get(name, ""):

@@ -21,6 +21,7 @@ from ..domain.session_ref import SessionRef
 from ..errors import Invalid, NotFound
 from ..models import SavedView, SearchSession, ViewWatch, Webhook, WebhookDelivery
 from ..reads.labels import called
+from ..search.lines import clean
 from ..search.results import status_of
 from ..search.storing import ref_of
 from . import addresses, sending
@@ -206,7 +207,7 @@ def _send(row: WebhookDelivery) -> tuple[int | None, str]:
     except Invalid as error:
         return None, error.message
     except (OSError, http.client.HTTPException, ValueError) as error:
-        return None, f"{type(error).__name__}: {error}"[:_WORDS]
+        return None, clean(f"{type(error).__name__}: {error}", _WORDS)  # the receiver may have chosen the words
     if 200 <= status < 300:
         return status, ""
     return status, _("A redirect is not followed.") if 300 <= status < 400 else _("The answer was no success.")

@@ -379,6 +379,11 @@ def test_a_rule_about_a_hostile_key_is_checked_like_any_other(own: str, ref: Ses
     assert told(rule) == ({ref: (first, True)} if key != "user:" else {})
 
 
+@BOTH
+def test_a_rule_with_signs_that_no_database_holds_is_kept_as_it_is_read(own: str, ref: SessionRef) -> None:
+    assert create(ref.source, 'step != "\0"').condition == 'step != "\ufffd"'
+
+
 def test_the_state_of_many_sessions_is_read_together(
     own: str, source: str, django_assert_max_num_queries: Callable[..., Any]
 ) -> None:

@@ -21,6 +21,7 @@ class Receiver:
     headers: list[dict[str, str]] = field(default_factory=list)
     bodies: list[bytes] = field(default_factory=list)
     trickles: bool = False
+    version: str = "HTTP/1.0"
 
     @property
     def url(self) -> str:
@@ -45,6 +46,7 @@ def receiver() -> Iterator[Receiver]:
                     self.wfile.flush()
                     ended.wait(0.05)
                 return
+            self.protocol_version = told.version
             self.send_response(status)
             if told.location:
                 self.send_header("Location", told.location)

@@ -50,6 +50,10 @@ def test_a_view_is_its_persons_own_until_it_is_shared(own: str) -> None:
     assert names("maria") == ["Failed"]
 
 
+def test_a_query_with_signs_that_no_database_holds_is_saved_as_it_is_read(own: str) -> None:
+    assert saved(query="late\0 fare").query == "late\ufffd fare"
+
+
 def test_a_name_is_given_once_by_each_person(own: str) -> None:
     saved("Café")
     with pytest.raises(AlreadyExists, match="You have a view “cafe” already"):

@@ -307,6 +307,17 @@ def test_a_redirect_to_a_private_address_is_a_failure_and_not_followed(own: str,
     ]
 
 
+@OWN
+def test_an_answer_with_signs_that_no_database_holds_is_noted(own: str, view: View, told: Receiver) -> None:
+    told.version = "HTTP/2\0"
+    webhooks.put(view.id, maria(), told.url, LINK)
+    webhooks.test(view.id, maria())
+    send_all()
+    assert [(each.state, each.tries, each.message) for each in deliveries(view)] == [
+        ("waiting", 1, "UnknownProtocol: HTTP/2\ufffd")
+    ]
+
+
 def test_an_answer_that_trickles_is_given_up(told: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
     told.trickles = True
     monkeypatch.setattr(sending, "SECONDS", 0.5)
