@@ -7,7 +7,7 @@ A session broke a rule at an event of its own that wrote one of these keys, and 
 import json
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from django.db import transaction
@@ -17,13 +17,13 @@ from ..access.shown import shown
 from ..domain.json_values import as_object, read_stored_or_none
 from ..domain.positions import Position, Seq, position_of
 from ..domain.session_ref import SessionRef
-from ..domain.state import ABSENT, State, full_key, scope_of
+from ..domain.state import ABSENT, UNKNOWN, State, full_key, scope_of
 from ..errors import Invalid
 from ..history import beginnings
 from ..history.steps import Step, Steps, steps_of
 from ..models import Breach, Rule, SearchSession
 from ..search import tree
-from ..search.reading import rows_of, shared_states
+from ..search.reading import Stored, is_large, rows_of, shared_states, state_of
 from ..search.storing import ref_of
 from ..sources import database, registry
 from . import condition
@@ -52,6 +52,7 @@ class Checked:
 class Subject:
     """A session that is checked: its state as it is stored now, by full key, and the position of its last event.
 
+    Of one whose own state is `large`, `state` is what it shares; `whole` reads the rest when it is its turn.
     One in which adkweb keeps edits of shared state is not `listed`: only its events are judged, for it has no keys.
     """
 
@@ -62,6 +63,7 @@ class Subject:
     until: Position
     state: State
     listed: bool
+    large: Stored | None = None
 
 
 class Came(NamedTuple):
@@ -89,12 +91,25 @@ def subjects(source: str, some: Iterable[SearchSession]) -> list[Subject]:
     told = []
     for ref, row in refs.items():
         if stored := rows.get((ref.app_name, ref.user_id, ref.session_id)):
-            own = shown(as_object(read_stored_or_none(stored.state)), SYSTEM, ref.app_name)
+            large = stored if is_large(stored) else None
+            own = {} if large else shown(as_object(read_stored_or_none(stored.state)), SYSTEM, ref.app_name)
             app, user = (shared.get((ref.app_name, name), {}) for name in ("", ref.user_id))
             state = own | _prefixed("app", app) | _prefixed("user", user)
             until = position_of(Seq(json.loads(row.summary)["read"]))
-            told.append(Subject(ref, row.digest, row.names, stored.created, until, state, row.listed))
+            told.append(Subject(ref, row.digest, row.names, stored.created, until, state, row.listed, large))
     return told
+
+
+def whole(subject: Subject, rules: Sequence[Checked]) -> Subject:
+    """Returns a session with its own state, too, however large it is. Of one that cannot be read, nobody knows the keys of
+    the rules. Raises SourceError."""
+    if subject.large is None:
+        return subject
+    with database.using(subject.ref.source) as db:
+        own = shown(state_of(db, subject.large), SYSTEM, subject.ref.app_name)
+    keys = dict.fromkeys(key for rule in rules for key in rule.keys if scope_of(key)[0] == "session")
+    state = {key: own.get(key, ABSENT) if own else UNKNOWN for key in keys}
+    return replace(subject, state=state | subject.state, large=None)
 
 
 def _prefixed(scope: str, state: State) -> State:
@@ -110,6 +125,7 @@ def check(rules: Sequence[Checked], subject: Subject, after: Position | None) ->
     if after is None or after < subject.until:
         names = list(dict.fromkeys(key for rule in rules for key in rule.keys))
         steps = steps_of(subject.ref, names, after, subject.until, CHANGES, actor=SYSTEM)
+    subject = whole(subject, rules)
     numbers = [rule.number for rule in rules]
     kept = {each.rule_id: each for each in Breach.objects.filter(rule_id__in=numbers, digest=subject.digest)}
     for rule in rules:
@@ -179,5 +195,5 @@ def look_again(rule: Checked, source: str) -> None:
     for start in range(0, len(kept), TOGETHER):
         digests = {each.digest: each.pk for each in kept[start : start + TOGETHER]}
         rows = SearchSession.objects.filter(source__where=registry.identity(source), digest__in=digests)
-        better = [each for each in subjects(source, rows) if not condition.broken(rule.node, each.state)]
+        better = [each for each in subjects(source, rows) if not condition.broken(rule.node, whole(each, [rule]).state)]
         _keep_now([digests[each.digest] for each in better], now=False)

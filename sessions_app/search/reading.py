@@ -123,10 +123,15 @@ def read(ref: SessionRef, row: Stored, stored: SearchSession | None, events: Seq
     return reading
 
 
+def is_large(row: Stored) -> bool:
+    """Tells whether a row has the length of a state in place of the state."""
+    return row.state is not None and row.state.startswith("#")
+
+
 def state_of(db: BaseDatabaseWrapper, row: Stored) -> State:
     """Returns the state of a session, however large it is; {} if it is too large to be read."""
     text = row.state
-    if text and text.startswith("#"):
+    if is_large(row):
         own = "app_name = %s AND user_id = %s AND id = %s"
         with db.cursor() as cursor:
             cursor.execute(f"SELECT {measured_sql('state', db.vendor)} FROM sessions WHERE {own}", row[:3])

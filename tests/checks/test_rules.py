@@ -380,6 +380,18 @@ def test_a_rule_about_a_hostile_key_is_checked_like_any_other(own: str, ref: Ses
 
 
 @BOTH
+@FORMS
+def test_a_large_state_is_judged_like_any_other(own: str, ref: SessionRef) -> None:
+    event = write(ref, junk="x" * 200_000, cart={"total": -1}, step="pay")
+    broken, met = create(ref.source, "cart.total >= 0"), create(ref.source, "step exists")
+    live(ref.source)
+    assert (told(broken), told(met)) == ({ref: (event, True)}, {})
+    write(ref, cart={"total": 1})
+    live(ref.source)
+    assert (told(broken), told(met)) == ({ref: (event, False)}, {})
+
+
+@BOTH
 def test_a_rule_with_signs_that_no_database_holds_is_kept_as_it_is_read(own: str, ref: SessionRef) -> None:
     assert create(ref.source, 'step != "\0"').condition == 'step != "\ufffd"'
 
