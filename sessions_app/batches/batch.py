@@ -17,7 +17,7 @@ from ..jobs import claims, runner
 from ..jobs.claims import DONE, STOPPED, WAITING
 from ..models import Job
 from . import items
-from .reading import DRAFT, ActName, job_of, jobs
+from .reading import DRAFT, ActName, dry_run_of, job_of, jobs
 from .working import DOING, KIND, MOST, READY, TRYING, asked_for
 
 _DRAFTS_SECONDS: Final = 86400.0
@@ -69,11 +69,13 @@ def try_(batch_id: uuid.UUID, values: Mapping[str, Any], *, actor: Actor, reason
     runner.start(job, step=TRYING, task=json.dumps(task), **runner.fields_of(actor))
 
 
-def do(batch_id: uuid.UUID, *, actor: Actor) -> None:
+def do(batch_id: uuid.UUID, *, actor: Actor, dry_run: str = "") -> None:
     """Does what was tried, or goes on where it stopped. Does nothing if it is under way or done.
 
+    `dry_run` names the dry run that the actor has seen, if they have.
+
     Sessions whose agents are at work are done as soon as they are idle. Raises NotAllowed, NotFound; Conflict if the
-    batch was not tried yet, or was undone.
+    batch was not tried yet, or was tried again since, or was undone.
     """
     actor.check_may_write()
     job = job_of(batch_id, actor)
@@ -83,6 +85,8 @@ def do(batch_id: uuid.UUID, *, actor: Actor) -> None:
         return
     if job.state != READY and job.step != DOING:
         raise Conflict(_("The dry run of this batch has not ended yet."))
+    if dry_run and job.state == READY and dry_run != dry_run_of(job):
+        raise Conflict(_("This batch was tried again meanwhile: look at what it would do now."))
     runner.start(job, step=DOING, **runner.fields_of(actor))
 
 

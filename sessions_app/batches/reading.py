@@ -34,7 +34,7 @@ class Batch:
     """A batch: what is to be done to how many sessions, and how far it is.
 
     `counts` has how many sessions have each outcome of items.py. With `by_query`, they are all that `query` selects.
-    `tried` tells whether its dry run has ended.
+    `tried` tells whether its dry run has ended, and `dry_run` names that one: somebody may try another edit.
     `undoes` is the batch that this one undoes, `undone` the one that undoes this.
     """
 
@@ -48,6 +48,7 @@ class Batch:
     by_query: bool
     query: str
     tried: bool
+    dry_run: str
     values: Mapping[str, Any]
     reason: str
     counts: Mapping[str, int]
@@ -156,6 +157,11 @@ def job_of(batch_id: uuid.UUID, actor: Actor) -> Job:
     return job
 
 
+def dry_run_of(job: Job) -> str:
+    """Returns what names the dry run of a batch: when it ended."""
+    return repr(job.finished)
+
+
 def _is_seen(job: Job, actor: Actor) -> bool:
     """Tells whether a batch exists for an actor: its sessions may be of any app."""
     return actor.sees_all or bool(json.loads(job.task)["sender"] == actor.name)
@@ -177,6 +183,7 @@ def _view(job: Job, counts: Mapping[str, int] | None = None) -> Batch:
         "query" in task,
         task.get("query", ""),
         stage == READY or job.step == DOING,
+        dry_run_of(job),
         values_of(task),
         task["reason"],
         items.counts(job.pk) if counts is None else counts,

@@ -57,7 +57,7 @@ def _step(request: HttpRequest, shown: Batch) -> HttpResponse:
         case "do":
             if shown.act == "delete" and shown.stage == "ready" and not _is_confirmed(request, shown):
                 raise Invalid(_("This is not the number of sessions; nothing was deleted."))
-            core.do(shown.id, actor=who)
+            core.do(shown.id, actor=who, dry_run=request.POST.get("dry-run", ""))
         case "stop":
             core.stop(shown.id, actor=who)
         case "undo":

@@ -115,6 +115,19 @@ def test_sessions_of_any_name_can_be_selected(name: str, maria: Browser, source:
     assert state_of(ref)["session"]["step"] == "pay"
 
 
+def test_what_somebody_tries_meanwhile_is_not_done_unseen(maria: Browser, refs: list[SessionRef]) -> None:
+    address = select(maria, "edit", *refs)["Location"]
+    seen = send(maria, address, "try", **row("step", '"pay"')).one("form", "batchdo").fields()
+    send(maria, address, "try", **row("step", '"lost"'))
+    answer = maria.send(address, {**seen, "action": "do"})
+    settle()
+    page = page_of(answer)
+    assert (answer.status_code, state_of(refs[0])["session"]["step"]) == (409, "choose")
+    assert "tried again meanwhile" in page.one(role="alert").text
+    send(maria, address, "do", **page.one("form", "batchdo").fields())
+    assert state_of(refs[0])["session"]["step"] == "lost"
+
+
 def test_keys_are_added_to_the_form_and_taken_out(maria: Browser, refs: list[SessionRef]) -> None:
     address = select(maria, "edit", *refs)["Location"]
     page = send(maria, address, "try", **{"new-key": "step", "rows": ""})
