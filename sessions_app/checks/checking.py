@@ -52,7 +52,8 @@ class Checked:
 class Subject:
     """A session that is checked: its state as it is stored now, by full key, and the position of its last event.
 
-    Of one whose own state is `large`, `state` is what it shares; `whole` reads the rest when it is its turn.
+    Of one whose own state is `large`, or cannot be read, `state` is what it shares; `whole` reads the rest when it is its
+    turn.
     One in which adkweb keeps edits of shared state is not `listed`: only its events are judged, for it has no keys.
     """
 
@@ -91,8 +92,9 @@ def subjects(source: str, some: Iterable[SearchSession]) -> list[Subject]:
     told = []
     for ref, row in refs.items():
         if stored := rows.get((ref.app_name, ref.user_id, ref.session_id)):
-            large = stored if is_large(stored) else None
-            own = {} if large else shown(as_object(read_stored_or_none(stored.state)), SYSTEM, ref.app_name)
+            read = None if is_large(stored) else read_stored_or_none(stored.state)
+            large = stored if read is None else None
+            own = shown(as_object(read), SYSTEM, ref.app_name)
             app, user = (shared.get((ref.app_name, name), {}) for name in ("", ref.user_id))
             state = own | _prefixed("app", app) | _prefixed("user", user)
             until = position_of(Seq(json.loads(row.summary)["read"]))

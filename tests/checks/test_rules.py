@@ -392,6 +392,13 @@ def test_a_large_state_is_judged_like_any_other(own: str, ref: SessionRef) -> No
 
 
 @BOTH
+@FORMS
+def test_a_state_that_nobody_can_read_breaks_no_rule(own: str, ref: SessionRef) -> None:
+    execute(ref.source, "UPDATE sessions SET state = %s", [f'{{"step": {"[" * 3_000}{"]" * 3_000}}}'])
+    assert told(create(ref.source, "step exists")) == {}
+
+
+@BOTH
 def test_a_rule_with_signs_that_no_database_holds_is_kept_as_it_is_read(own: str, ref: SessionRef) -> None:
     assert create(ref.source, 'step != "\0"').condition == 'step != "\ufffd"'
 
