@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from typing import Any, Final
 
 import pytest
@@ -111,7 +110,7 @@ def test_nobody_saves_more_than_a_person_can_look_at_or_where_nothing_is_written
         saved(by="bob")
 
 
-@pytest.mark.parametrize("wrong", ["", "x", str(uuid.uuid4()), "\0", "1" * 5000])
+@pytest.mark.parametrize("wrong", ["", "x", "3f0c8f52-94d3-4a0e-9c39-0d2f6f6d7b11", "\0", "1" * 5000])
 def test_a_link_to_nothing_leads_nowhere(own: str, wrong: str) -> None:
     with pytest.raises(NotFound):
         views.get(wrong, person("maria"))
