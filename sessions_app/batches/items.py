@@ -82,6 +82,11 @@ def note(item: BatchItem, **fields: Any) -> None:
     BatchItem.objects.filter(pk=item.pk).update(**fields)
 
 
+def note_tried(item: BatchItem, claim: str, **fields: Any) -> None:
+    """Sets fields of a row, unless the dry run that has this claim was stopped: another one may have begun."""
+    BatchItem.objects.filter(pk=item.pk, job__claim=claim).update(**fields)
+
+
 def counts(job_id: UUID) -> dict[str, int]:
     """Returns how many sessions have each outcome; `held` counts those with something to do whose agent was at work."""
     rows = (

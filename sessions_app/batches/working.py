@@ -82,7 +82,7 @@ def _try(job: Job, beat: runner.Beat) -> Outcome:
         ref = items.ref_of(item, sources)
         tried, message = _tried(act, ref)
         held = tried.outcome == TO_DO and queue.held(ref, actor=actor) is not None
-        items.note(item, outcome=tried.outcome, expects=tried.expects, held=held, message=message)
+        items.note_tried(item, job.claim, outcome=tried.outcome, expects=tried.expects, held=held, message=message)
     return Outcome(READY, fields={"done": total, "total": total})
 
 

@@ -12,7 +12,7 @@ import pytest
 from pytest_django import Settings
 
 from sessions_app.access.actor import Actor
-from sessions_app.batches import batch, items, reading, working
+from sessions_app.batches import acts, batch, items, reading, working
 from sessions_app.batches.reading import Batch
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT
@@ -371,6 +371,28 @@ def test_nothing_is_done_that_was_not_tried(sessions: list[SessionRef], actor: A
     batch.discard(made, actor=actor)
     with pytest.raises(NotFound):
         reading.get(made, actor=actor)
+
+
+@pytest.mark.parametrize("own", ["sqlite", "postgresql"], indirect=True)
+@pytest.mark.parametrize("form", ["sqlite"])
+def test_a_dry_run_that_was_stopped_notes_nothing_in_the_next_one(
+    own: str, sessions: list[SessionRef], actor: Actor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    try_, slow = acts.Edit.try_, [1.5]  # a source keeps the first one waiting
+
+    def wait(act: acts.Edit, ref: SessionRef) -> acts.Tried:
+        tried = try_(act, ref)
+        time.sleep(slow.pop() if slow else 0.0)
+        return tried
+
+    monkeypatch.setattr(acts.Edit, "try_", wait)
+    made = batch.begin("edit", actor=actor, refs=sessions)
+    batch.try_(made, PAY, actor=actor)
+    batch.stop(made, actor=actor)
+    batch.try_(made, {"other": 1}, actor=actor)
+    settle()
+    assert counted(do(made, actor)) == {"changed": 6}
+    assert steps(sessions) == ["search"] * 6
 
 
 # --- In lists of edits ------------------------------------------------------------------------------------------------
