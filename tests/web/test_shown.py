@@ -18,6 +18,7 @@ from django.urls import reverse
 from sessions_app.access import shown, tokens
 from sessions_app.access.actor import AGENT, PEOPLE, SYSTEM, TERMINAL, Actor
 from sessions_app.api.routes import document
+from sessions_app.checks import rules
 from sessions_app.domain.positions import NO_SEQ
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT, UNKNOWN
@@ -116,9 +117,10 @@ def pages(maria: Browser, ref: SessionRef) -> dict[str, Door]:
 def routes(program: Program, ref: SessionRef) -> dict[str, Door]:
     """Every address at which programs read, adkweb's own and ADK's, and what answers to their writes tell."""
     own = f"/api/apps/booking/users/ana/sessions/{ref.session_id}"
+    rule = rules.create(ref.source, ref.app_name, "", f'{KEY} = "free"', actor=ANA)
     doors: dict[str, Door] = {
         f"{path} {number}": lambda path=path, query=query: program.get(  # type: ignore[misc]
-            path.format(**ref._asdict(), event_id="e2"), **query
+            path.format(**ref._asdict(), event_id="e2", number=rule), **query
         ).content.decode()
         for path, operations in document()["paths"].items()
         if "get" in operations

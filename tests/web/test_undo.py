@@ -84,7 +84,7 @@ def test_an_undo_comes_filled_in_and_is_written_as_an_edit_of_that_event(
     assert state_of(ref)["user"] == {"tier": "gold"}
     assert {"undoes": event_id, "actor": NAME, "reason": "Undo of event #1"}.items() <= note(ref).items()
     status = maria.open("session", **ref._asdict()).one(role="status")
-    assert status.one("span", "words").text == "Saved as event #2. View Undo"
+    assert status.one(class_="words").text == "Saved as event #2. View Undo"
     written = events_of(ref)[-1][1]["id"]
     assert status.links() == {
         "View": f"{reverse('session', kwargs=ref._asdict())}#event-{written}",
