@@ -126,7 +126,8 @@ class Watch:
         context.on("dialog", self._dialog)
 
     def _console(self, message: ConsoleMessage) -> None:
-        provoked = any(f"responded with a status of {status} " in message.text for status in self.allowed)
+        reports = ("responded with a status of {} ", "Response Status Error Code {} from")  # the browser's, htmx's
+        provoked = any(report.format(status) in message.text for status in self.allowed for report in reports)
         provoked = provoked or any(text in message.text for text in self.excused)
         if message.type in ("error", "warning") and not provoked:
             self.problems.append(f"{message.type}: {message.text} ({message.location.get('url')})")

@@ -43,3 +43,4 @@ def test_a_webhook_is_set_up_tested_and_told(tmp_path: Path, visitor: Visit) -> 
             expect(page.locator(".deliveries .badge.ok")).to_have_count(2, timeout=30_000)
             assert [json.loads(body)["type"] for body in told.bodies] == ["test", "began", "began"]
             assert json.loads(told.bodies[-1])["session"]["title"] == "Seoul trip"
+            page.context.close()
