@@ -78,7 +78,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """What there is to improve in the state of an app, by kind, in the order of KINDS. `hidden` counts what is left out.
+    """Advice on the state of an app, by kind, in the order of KINDS. `hidden` counts what is left out.
 
     `sessions` were looked at. `share` says how much of the source the index has."""
 

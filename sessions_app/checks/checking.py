@@ -68,7 +68,7 @@ class Subject:
 
 
 class Came(NamedTuple):
-    """What came of a check: where to go on (None at the end), and the shared keys that the session itself wrote."""
+    """The result of a check: where to go on (None at the end), and the shared keys that the session itself wrote."""
 
     after: Position | None
     shared: frozenset[str]

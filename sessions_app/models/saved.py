@@ -67,7 +67,7 @@ class Webhook(models.Model):
 
 
 class WebhookDelivery(models.Model):
-    """What an address is to be told, or was. Times are seconds. `state` is waiting, done or failed; `status` is HTTP's.
+    """A message to an address, sent or to be sent. Times are seconds. `state` is waiting, done or failed; `status` is HTTP's.
 
     `claimed_until` is past if no process sends it just now.
     """

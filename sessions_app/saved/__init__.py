@@ -1,1 +1,1 @@
-"""What people keep of searching: named views."""
+"""The searches that people keep: named views."""

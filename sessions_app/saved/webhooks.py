@@ -36,7 +36,7 @@ _WORDS: Final = 300
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """What a webhook was told, or will be: when, what came of it, and when it is tried next."""
+    """A message to a webhook: when it was queued, what came of it, and when it is tried next."""
 
     id: UUID
     title: str

@@ -1,4 +1,4 @@
-"""What home, the page of an app and that of a user show of how their agents do, in one range of time."""
+"""Shows how agents do in one range of time: on home, and on the pages of an app and of a user."""
 
 import time
 from dataclasses import dataclass
