@@ -67,9 +67,9 @@ class Webhook(models.Model):
 
 
 class WebhookDelivery(models.Model):
-    """A message to an address, sent or to be sent. Times are seconds. `state` is waiting, done or failed; `status` is HTTP's.
+    """A message to an address, sent or to be sent. Times are seconds.
 
-    `claimed_until` is past if no process sends it just now.
+    `state` is waiting, done or failed; `status` is HTTP's. `claimed_until` is past if no process sends it just now.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4)

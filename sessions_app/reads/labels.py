@@ -16,7 +16,7 @@ SOME: Final = 500  # sessions that are asked for at once
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """The title and the tags that people gave to a session. `title` is empty if nobody gave it one; tags are in alphabetical order."""
+    """The title and the tags that people gave to a session. Without a title, `title` is empty. Tags are sorted by name."""
 
     title: str = ""
     tags: tuple[str, ...] = ()
