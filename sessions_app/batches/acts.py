@@ -105,15 +105,21 @@ class Undo:
 
     def do(self, ref: SessionRef, expects: str, *, first: bool) -> Done | None:
         """Undoes the event `expects`."""
-        revision = views.session(ref, actor=SYSTEM).revision
+        self.actor.check_sees(ref)
+        view = views.session(ref, actor=SYSTEM)  # whatever an agent writes after this makes the append stale
         try:
-            plan = undo.undo(ref, expects, actor=self.actor)
+            event = timeline.event(ref, expects, actor=SYSTEM)
+            plan = undo.undo_by_note(event, view.state, actor=self.actor)
+            if plan is None:
+                plan = undo.undo(ref, expects, actor=self.actor)
         except Invalid:  # its values are there again
+            return was_done(self.batch, ref) or Done(SAME)
+        if not plan.steps:
             return was_done(self.batch, ref) or Done(SAME)
         if plan.unknown or any(step.contested for step in plan.steps):
             return was_done(self.batch, ref) or Done(MOVED)
         note = {"undoes": expects, **_note(self.batch, first)}
-        return _append(ref, state_event(plan.entries, self.actor, self.reason, of=note), self.actor, revision)
+        return _append(ref, state_event(plan.entries, self.actor, self.reason, of=note), self.actor, view.revision)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,8 @@ other.
 A plan has, for each key, the value to write and the current one: the edit is compared with what the person saw, so that
 nobody's write is lost (edits.edit_state). Values that cannot be known are left alone and named. Nothing here writes."""
 
-from collections.abc import Collection, Mapping
+import json
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -14,8 +15,9 @@ from ..access.actor import SYSTEM as MACHINE
 from ..access.actor import Actor
 from ..access.shown import is_hidden
 from ..domain.edit_note import edit_of
+from ..domain.json_values import check
 from ..domain.session_ref import SessionRef
-from ..domain.state import ABSENT, STORED, UNKNOWN, Scope, same, scope_of
+from ..domain.state import ABSENT, STORED, UNKNOWN, Scope, Scoped, State, same, scope_of
 from ..errors import Error, Invalid
 from ..history import key_history, merging, moments
 from ..reads import timeline, views
@@ -77,10 +79,46 @@ def undo(ref: SessionRef, event_id: str, *, actor: Actor) -> Plan:
         raise Invalid(_("This event changed no state: there is nothing to undo."))
     before = moments.state_at(ref, event_id, before=True, actor=MACHINE).state
     now = moments.state_now(ref, actor=MACHINE)
+    plan, settled = _plan(event, wrote, before.get, now.state, actor)
+    if not plan.steps:
+        raise _nothing(event, settled, plan.unknown, now.writers, actor)
+    return plan
+
+
+def undo_by_note(event: EventView, state: Scoped, *, actor: Actor) -> Plan | None:
+    """Plans the undo of an edit without a look at history: its note says what it replaced, which was compared under the
+    lock when it was written.
+
+    `event` and `state`, the one that stands now, are as SYSTEM sees them. The plan has no steps if there is nothing to
+    undo. Returns None if the note does not tell: then `undo` finds out."""
+    replaced = edit_of(event.data).get("replaced")
+    if not isinstance(replaced, dict) or any(map(_stands_for_another, replaced.values())):
+        return None
+    wrote = moments.made(event, actor=MACHINE)
+    return _plan(event, wrote, lambda name: replaced.get(name, ABSENT), state, actor)[0]
+
+
+def _stands_for_another(noted: Any) -> bool:
+    """Tells whether a note may have this text for a value that is not JSON, as NaN (edit.note)."""
+    if not isinstance(noted, str):
+        return False
+    try:
+        check(json.loads(noted))
+    except (Invalid, RecursionError):
+        return True
+    except ValueError:
+        return False
+    return False
+
+
+def _plan(
+    event: EventView, wrote: State, before: Callable[[str], Any], state: Scoped, actor: Actor
+) -> tuple[Plan, list[str]]:
+    """Returns the plan that gives the keys that an event wrote their values from before, and the keys that have them."""
     plan, settled = Plan(event), []
     for name, value in sorted(wrote.items()):
-        then, current = before.get(name), now.state.get(name)
-        if then is UNKNOWN or is_hidden(name, (then, value, current), actor, ref.app_name):
+        then, current = before(name), state.get(name)
+        if then is UNKNOWN or is_hidden(name, (then, value, current), actor, event.ref.app_name):
             plan.unknown.append(name)
         elif merging.same(then, value):
             continue  # it wrote the value that was there
@@ -88,9 +126,7 @@ def undo(ref: SessionRef, event_id: str, *, actor: Actor) -> Plan:
             settled.append(name)
         else:
             plan.steps.append(Step(name, then, value, current))
-    if not plan.steps:
-        raise _nothing(event, settled, plan.unknown, now.writers, actor)
-    return plan
+    return plan, settled
 
 
 def restore(

@@ -125,7 +125,8 @@ def add_changes(ref: SessionRef, page: Sequence[EventView], actor: Actor) -> Non
     The previous value of a session key is exact: only this session writes it. Other sessions may have written an `app:`
     or `user:` key meanwhile, so its previous value is only shown if the edit itself recorded it. If an event writes
     very many keys, only the first ones get previous values."""
-    wanted = {k for view in page for k in islice(view.description.delta, _LOOKED_FOR) if scope_of(k)[0] == "session"}
+    writers = [view for view in page if not view.description.edit]
+    wanted = {k for view in writers for k in islice(view.description.delta, _LOOKED_FOR) if scope_of(k)[0] == "session"}
     before = _values_before(ref, page, wanted, actor) if wanted else {}
     for view in page:
         known = before.get(view.id, {})

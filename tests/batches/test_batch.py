@@ -6,13 +6,16 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import pytest
+from django.db import connections
 from pytest_django import Settings
 
 from sessions_app.access.actor import Actor
 from sessions_app.batches import acts, batch, items, reading, working
+from sessions_app.batches.acts import Done
 from sessions_app.batches.reading import Batch
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT
@@ -90,6 +93,21 @@ def write(ref: SessionRef, ago: float = LONG_AGO, author: str = "agent", **delta
     content = {"role": "user" if author == "user" else "model", "parts": [{"text": "…"}]}
     event = {"author": author, "invocation_id": "i1", "timestamp": time.time() - ago, "content": content}
     append_event(ref, {**event, "actions": {"state_delta": named}}, actor=AGENT)
+
+
+@contextmanager
+def statements() -> Iterator[list[str]]:
+    """The statements that this thread sends to all databases."""
+    sent: list[str] = []
+
+    def note(execute: Callable[..., Any], sql: str, *given: Any) -> Any:
+        sent.append(sql)
+        return execute(sql, *given)
+
+    with ExitStack() as stack:
+        for each in connections.all():
+            stack.enter_context(each.execute_wrapper(note))
+        yield sent
 
 
 def steps(refs: list[SessionRef]) -> list[Any]:
@@ -249,6 +267,19 @@ def test_an_undo_can_be_undone(sessions: list[SessionRef], actor: Actor) -> None
     batch.undo(back, actor=actor)
     settle()
     assert steps(sessions) == ["pay"] * 6
+
+
+def test_an_undo_asks_at_most_twice_as_often_as_the_edit_did(sessions: list[SessionRef], actor: Actor) -> None:
+    edit, back = acts.Edit("b1", actor, {**PAY, "draft": ABSENT}), acts.Undo("b2", actor)
+    expects = edit.try_(sessions[0]).expects
+    with statements() as doing:
+        done = edit.do(sessions[0], expects, first=True)
+    assert done
+    with statements() as undoing:
+        assert back.do(sessions[0], done.event_id, first=True) == Done(
+            items.CHANGED, acts.event_id_of("b2", sessions[0])
+        )
+    assert len(undoing) <= 2 * len(doing)
 
 
 # --- Deleted ----------------------------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from sessions_app.edits import edit, rewind, undo
 from sessions_app.edits.edit import Entry
 from sessions_app.errors import Conflict, Invalid, NotFound
 from sessions_app.history import moments
-from sessions_app.reads import views
+from sessions_app.reads import timeline, views
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
 from tests.support.booking import APP, START
@@ -70,6 +70,26 @@ def test_an_undo_can_be_undone(ref: SessionRef, actor: Actor, add: Callable[...,
     assert state(ref) == after
     take_back(ref, second, actor)
     assert state(ref) == START
+
+
+@pytest.mark.parametrize("before", ["search", "NaN", "[1, 2]", '{"a": Infinity}', {"a": [None]}, ABSENT], ids=repr)
+def test_the_note_of_an_edit_tells_what_undoes_it_as_history_does(
+    before: Any, ref: SessionRef, actor: Actor, add: Callable[..., str]
+) -> None:
+    seen = START["step"]
+    edit.edit_state(ref, [Entry("step", "old", seen)], actor=actor)
+    edit.edit_state(ref, [Entry("step", before, "old")], actor=actor)
+    entries = [Entry("step", "pay", before), Entry("user:tier", ABSENT, "gold"), Entry("app:new", 1, ABSENT)]
+    event_id = edit.edit_state(ref, entries, actor=actor).event["id"]
+    add(ref, user__tier="silver")
+    event, now = timeline.event(ref, event_id, actor=SYSTEM), views.session(ref, actor=SYSTEM).state
+    plan = undo.undo_by_note(event, now, actor=actor)
+    if before in ("NaN", '{"a": Infinity}'):  # the note has these texts for values that are not JSON, too
+        assert plan is None
+    else:
+        assert plan
+        assert plan.steps == undo.undo(ref, event_id, actor=actor).steps
+        assert [step.key for step in plan.steps if step.contested] == ["user:tier"]
 
 
 def test_an_edit_that_removed_a_key_is_undone(ref: SessionRef, actor: Actor) -> None:
