@@ -27,6 +27,7 @@ from sessions_app.history import indexing
 from sessions_app.sources import adoption, database, registry
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
+from tests.groups import Groups, turn_of
 from tests.servers import PostgreSQL
 from tests.support.booking import APP, START
 from tests.support.own import migrated, own_database
@@ -55,33 +56,19 @@ settings.register_profile("long", max_examples=300, **_COMMON)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 
-# Tests that share a server run in one worker, which starts it once. These groups go first; single tests fill the end.
-GROUPS = {
-    "api/test_limits.py": "limits",
-    "api/test_schemathesis.py": "schemathesis",
-    "api/test_strangers.py": "strangers",
-    "browser/test_live.py": "browser, live",
-    **{f"browser/test_{name}.py": "browser, agents" for name in ("live_outages", "new_source", "queued", "time_story")},
-    "browser/test_boxes.py": "browser, agents",
-    **{f"browser/test_{name}.py": "browser, every page" for name in ("accessible", "pages")},
-    "browser/": "browser",
-    "js/": "js",
-    "live/": "live",
-    "management/test_doctor.py": "doctor",
-    "writes/test_crash.py": "crash",
-}
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Groups | None:
+    """Gives workers whole groups of tests, in the order in which they were collected instead of the largest first."""
+    if config.getvalue("dist") != "loadgroup":
+        return None
+    config.option.loadscopereorder = False
+    return Groups(config, log)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Puts each test into its group, if there are workers."""
-    if not config.pluginmanager.has_plugin("xdist"):
-        return
-    here = Path(__file__).parent
-    for item in items:
-        name = item.path.relative_to(here).as_posix()
-        group = next((group for start, group in GROUPS.items() if name.startswith(start)), "")
-        if group:
-            item.add_marker(pytest.mark.xdist_group(group))
+    """Puts the tests of long groups first, if this is a worker."""
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: turn_of(item.nodeid))
 
 
 @pytest.fixture(autouse=True)

@@ -10,12 +10,6 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def _name(item: pytest.Item) -> str:
-    """A test's name, to which pytest-xdist adds that of its group."""
-    group = item.get_closest_marker("xdist_group")
-    return item.nodeid.removesuffix(f"@{group.args[0]}") if group else item.nodeid
-
-
 def test_names_of_tests_depend_on_neither_clock_nor_hashes_nor_time_zone(request: pytest.FixtureRequest) -> None:
     collected = subprocess.run(
         [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"],
@@ -28,5 +22,5 @@ def test_names_of_tests_depend_on_neither_clock_nor_hashes_nor_time_zone(request
         check=True,
     )
     there = set(collected.stdout.splitlines())
-    here = {_name(item) for item in request.session.items}
+    here = {item.nodeid for item in request.session.items}
     assert here <= there, sorted(here - there)

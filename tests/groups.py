@@ -1,0 +1,48 @@
+"""Tests that share a server run in one worker, which starts it once.
+
+pytest-xdist has groups of its own, `--dist loadgroup`, which it writes into the names of tests. Since pytest 9.2 nobody
+may change those names, and every test is silently a group by itself (pytest-xdist's issue 1386).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from xdist.scheduler import LoadScopeScheduling
+
+# Whose file begins so is of this group. The groups that take longest stand first, and workers are given them first:
+# single tests fill the end.
+GROUPS: Final = {
+    **{f"browser/test_{name}.py": "browser, every page" for name in ("accessible", "pages")},
+    "browser/test_live.py": "browser, live",
+    **{f"browser/test_{name}.py": "browser, agents" for name in ("live_outages", "new_source", "queued", "time_story")},
+    "browser/test_boxes.py": "browser, agents",
+    "browser/": "browser",
+    "api/test_limits.py": "limits",
+    "api/test_schemathesis.py": "schemathesis",
+    "api/test_strangers.py": "strangers",
+    "js/": "js",
+    "live/": "live",
+    "management/test_doctor.py": "doctor",
+    "writes/test_crash.py": "crash",
+}
+_ORDER: Final = list(dict.fromkeys(GROUPS.values()))
+
+
+def group_of(name: str) -> str:
+    """Returns the group of a test, or nothing: "doctor" for "tests/management/test_doctor.py::test_it"."""
+    file = name.removeprefix("tests/")
+    return next((group for start, group in GROUPS.items() if file.startswith(start)), "")
+
+
+def turn_of(name: str) -> int:
+    """Returns when a test is given to a worker, beside others: those of the first group first, those of none last."""
+    group = group_of(name)
+    return _ORDER.index(group) if group else len(_ORDER)
+
+
+class Groups(LoadScopeScheduling):
+    """Gives each group to one worker, as a whole, and each other test to whoever is free."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return group_of(nodeid) or nodeid
