@@ -22,7 +22,17 @@ _TRANSLATED: Final = tuple(  # ranges that stand for IPv4 addresses: mapped, com
     map(ipaddress.IPv6Network, ("::ffff:0:0/96", "::/96", "64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32"))
 )
 _UNICAST: Final = ipaddress.IPv6Network("2000::/3")  # what there is of a public internet
-_PROTOCOLS: Final = ipaddress.IPv4Network("192.0.0.0/24")  # older Pythons call some of it global
+# Ranges of IANA's registries of special-purpose addresses that Python, or an older one, calls global: for protocols,
+# AS112, multicast tunnels, the old relays of 6to4, documentation. What answers there may stand in one's own network.
+_SPECIAL: Final = tuple(
+    map(
+        ipaddress.ip_network,
+        (
+            *("192.0.0.0/24", "192.31.196.0/24", "192.52.193.0/24", "192.88.99.0/24", "192.175.48.0/24"),
+            *("2001::/23", "2620:4f:8000::/48", "3fff::/20"),
+        ),
+    )
+)
 IP = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
@@ -85,9 +95,8 @@ def resolve(endpoint: Endpoint) -> IP:
 
 def is_public(address: IP) -> bool:
     """Tells whether an address is one of the public internet: not this machine, its network, or many machines at once."""
-    if isinstance(address, ipaddress.IPv6Address):
-        if address not in _UNICAST or any(address in network for network in _TRANSLATED):
-            return False
-    elif address in _PROTOCOLS:
+    if isinstance(address, ipaddress.IPv6Address) and address not in _UNICAST:
+        return False
+    if any(address in network for network in (*_TRANSLATED, *_SPECIAL)):  # of the other version, none is in a network
         return False
     return address.is_global and not (address.is_multicast or address.is_reserved or address.is_unspecified)
